@@ -1,0 +1,89 @@
+//! What may be wrong with a value, in words that name the value.
+
+use crate::RawText;
+
+/// Input that was refused. Values are in backticks, with control characters escaped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Invalid {
+    /// A path that does not start at the root.
+    #[error("path `{path}` is not absolute: start it with `/`, or with a drive or share on Windows")]
+    RelativePath {
+        /// The path as given.
+        path: RawText,
+    },
+    /// A path with a `..` component.
+    #[error("path `{path}` contains `..`, whose meaning depends on symbolic links: give the resolved path")]
+    ParentInPath {
+        /// The path as given.
+        path: RawText,
+    },
+    /// A path with a NUL byte.
+    #[error("path `{path}` contains a NUL byte")]
+    NulInPath {
+        /// The path as given.
+        path: RawText,
+    },
+    /// A tail that was to be joined below a path but starts at the root itself.
+    #[error("path `{path}` is absolute, where a path below a directory was expected")]
+    AbsoluteTail {
+        /// The path as given.
+        path: RawText,
+    },
+    /// A name that Windows would open under another spelling.
+    #[error("path `{path}` has the name `{name}`, which Windows reads in more than one way")]
+    WindowsName {
+        /// The component in question.
+        name: RawText,
+        /// The path as given.
+        path: RawText,
+    },
+    /// A glob that cannot be held to a directory.
+    #[error("glob `{glob}` {why}")]
+    Glob {
+        /// The glob as given.
+        glob: RawText,
+        /// What is wrong with it and what to write instead.
+        why: &'static str,
+    },
+    /// A glob in a rule that grants.
+    #[error("glob `{glob}` may only be denied (access `none`): grant the directory by its path instead")]
+    GlobGrants {
+        /// The glob as given.
+        glob: RawText,
+    },
+    /// A command line without words.
+    #[error("a command needs at least one word: the program")]
+    EmptyArgv,
+    /// A command line whose program is the empty string.
+    #[error("the program of a command is an empty string")]
+    EmptyProgram,
+    /// An argument with a NUL byte, which no system can pass on.
+    #[error("argument {index} contains a NUL byte")]
+    NulInArgv {
+        /// Which one, counted from the program as 0.
+        index: usize,
+    },
+    /// A host name or address that has no normal form.
+    #[error("host `{host}` {why}")]
+    Host {
+        /// The host as given.
+        host: RawText,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// An identifier that is empty, too long, or has characters that would not survive a log line.
+    #[error("{kind} `{id}` must be 1 to 128 letters, digits or any of `-_.:/`")]
+    Id {
+        /// The type's name.
+        kind: &'static str,
+        /// The identifier as given.
+        id: RawText,
+    },
+    /// The name of an environment variable that no system can hold.
+    #[error("environment variable `{name}` must be non-empty, without `=` and NUL")]
+    VariableName {
+        /// The name as given.
+        name: RawText,
+    },
+}
