@@ -86,4 +86,10 @@ pub enum Invalid {
         /// The name as given.
         name: RawText,
     },
+    /// A hash that is not 64 lower-case hexadecimal digits.
+    #[error("hash `{hash}` must be 64 lower-case hexadecimal digits")]
+    Hash {
+        /// The hash as given.
+        hash: RawText,
+    },
 }

@@ -1,20 +1,61 @@
 #![doc = include_str!("../README.md")]
 
 mod abs_path;
+mod approval;
 mod argv;
+mod ask;
+mod audit;
 mod command;
 mod decision;
+mod environment;
 mod error;
+mod exec_request;
+mod file_rules;
+mod glob;
 mod host;
+mod host_paths;
+mod host_pattern;
+mod id;
+mod limits;
+mod network;
+mod outcome;
+mod parse;
+mod permissions;
 mod raw_text;
+mod review;
+mod sandbox_policy;
+mod schema;
+mod violation;
 mod windows_path;
 
 pub use abs_path::{AbsPath, PathStyle};
+pub use approval::{
+    ApprovalReply, ApprovalRequest, ApprovalSubject, CommandApproval, ElicitationApproval, FileChange, NetworkApproval,
+    PatchApproval, PermissionsApproval, ResolvedPath, ToolCallApproval,
+};
 pub use argv::Argv;
+pub use ask::{AskForApproval, RejectConfig};
+pub use audit::{AuditEvent, AuditRecord, DecisionSource, RecordHash};
 pub use command::{CommandRole, ParsedCommand, ParsedLine, Word};
 pub use decision::{Decision, ExecApprovalRequirement};
+pub use environment::{
+    CORE_NAMES, EnvironmentInherit, EnvironmentPolicy, LOADER_NAMES, NamePattern, SECRET_NAMES, VariableName,
+};
 pub use error::Invalid;
+pub use exec_request::{CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, TerminalSize};
+pub use file_rules::{Access, FileRule, FileRules, FileTarget, RuleSource};
+pub use glob::Glob;
 pub use host::{Host, HostName};
+pub use host_paths::{CREDENTIAL_PATHS, HostPaths, PROTECTED_NAMES};
+pub use host_pattern::HostPattern;
+pub use id::{CancelToken, RequestId, ThreadId};
+pub use limits::ResourceLimits;
+pub use network::{HostRule, HostRules, HttpMethods, NetworkPolicy, NetworkProtocol};
+pub use outcome::{CapturedOutput, Enforcement, Execution, LayerReport, LayerStatus, Outcome, Refusal, RefusedBy};
+pub use parse::{ParseError, Problem, parse};
+pub use permissions::Permissions;
 pub use raw_text::RawText;
-pub use review::ExecPolicyAmendment;
-mod review;
+pub use review::{ExecPolicyAmendment, NetworkPolicyAmendment, NetworkPolicyRuleAction, ReviewDecision};
+pub use sandbox_policy::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};
+pub use schema::{BUNDLE_NAME, Message, bundle, messages};
+pub use violation::{DenyingRule, Destination, Evidence, Operation, PermissionAmendment, Violation, ViolationTarget};

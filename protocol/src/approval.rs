@@ -1,0 +1,270 @@
+//! A question to a person, and the answer.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    AbsPath, Argv, EscalationExecution, ExecPolicyAmendment, Host, NetworkPolicyAmendment, NetworkProtocol, ParsedLine,
+    Permissions, RawText, RequestId, ReviewDecision, ThreadId, Violation,
+};
+
+/// A question. It says what will really happen: resolved paths, every command of a line, what is
+/// granted, and which answers there are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalRequest {
+    /// The name of the request that it is about.
+    pub id: RequestId,
+    /// The session it belongs to.
+    pub thread_id: ThreadId,
+    /// What is asked.
+    pub subject: ApprovalSubject,
+    /// Why it is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Paths that lead elsewhere than their names say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resolved_paths: Vec<ResolvedPath>,
+    /// The answers there are, in the order to show them.
+    pub available_decisions: Vec<ReviewDecision>,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalSubject {
+    /// May this command run?
+    Command(Box<CommandApproval>),
+    /// May these files be changed?
+    Patch(PatchApproval),
+    /// May this destination be reached?
+    Network(NetworkApproval),
+    /// May the session have these permissions from now on?
+    Permissions(Box<PermissionsApproval>),
+    /// May this tool of an MCP server be called?
+    ToolCall(ToolCallApproval),
+    /// Will you answer an MCP server's question?
+    Elicitation(ElicitationApproval),
+}
+
+/// A command, before its first run or, after a denial, before a wider one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CommandApproval {
+    /// The program and its arguments.
+    pub command: Argv,
+    /// Where it starts.
+    pub cwd: AbsPath,
+    /// What it runs, part by part.
+    pub parsed: ParsedLine,
+    /// What it will run with if approved.
+    pub escalation: EscalationExecution,
+    /// What the sandbox denied the run before this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<Violation>,
+    /// A rule that would save this question in future.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposed_execpolicy_amendment: Option<ExecPolicyAmendment>,
+}
+
+/// File changes that the host is going to write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PatchApproval {
+    /// The changes, by file.
+    pub changes: Vec<FileChange>,
+    /// A directory that shall be writable for the rest of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant_root: Option<AbsPath>,
+}
+
+/// One file's change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileChange {
+    /// A new file.
+    Add {
+        /// Where.
+        path: AbsPath,
+        /// What will be in it.
+        content: RawText,
+    },
+    /// A file that goes away.
+    Delete {
+        /// Where.
+        path: AbsPath,
+        /// What is in it now.
+        content: RawText,
+    },
+    /// A file that changes, and perhaps moves.
+    Update {
+        /// Where it is now.
+        path: AbsPath,
+        /// What changes, as a unified diff.
+        unified_diff: RawText,
+        /// Where it will be, if it moves.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        move_path: Option<AbsPath>,
+    },
+}
+
+impl FileChange {
+    /// Every path that the change touches: both ends of a move.
+    pub fn paths(&self) -> impl Iterator<Item = &AbsPath> {
+        let (path, target) = match self {
+            Self::Add { path, .. } | Self::Delete { path, .. } => (path, None),
+            Self::Update { path, move_path, .. } => (path, move_path.as_ref()),
+        };
+        std::iter::once(path).chain(target)
+    }
+}
+
+/// A destination that no rule names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NetworkApproval {
+    /// The host.
+    pub host: Host,
+    /// What goes over the connection.
+    pub protocol: NetworkProtocol,
+    /// The port.
+    pub port: u16,
+    /// The program that wants to connect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<RawText>,
+    /// Rules that would save this question in future.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proposed_network_policy_amendments: Vec<NetworkPolicyAmendment>,
+}
+
+/// Permissions that a session wants in advance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PermissionsApproval {
+    /// What is asked for, on top of what the session has.
+    pub permissions: Permissions,
+    /// Why, in the words of whoever asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub justification: Option<String>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolCallApproval {
+    /// The MCP server that has the tool.
+    pub server: String,
+    /// The tool.
+    pub tool: String,
+    /// What it is called with.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub arguments: BTreeMap<String, serde_json::Value>,
+}
+
+/// A question that an MCP server passes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ElicitationApproval {
+    /// The server that asks.
+    pub server: String,
+    /// The question, in its words.
+    pub message: String,
+    /// The JSON Schema of the answer it expects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_schema: Option<BTreeMap<String, serde_json::Value>>,
+}
+
+/// A path as it was given and where it really leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResolvedPath {
+    /// As it was given.
+    pub given: AbsPath,
+    /// Where it leads, with all symbolic links followed.
+    pub resolved: AbsPath,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalReply {
+    /// The name of the request that was answered.
+    pub id: RequestId,
+    /// The decision.
+    pub decision: ReviewDecision,
+    /// What was answered to an MCP server's question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<BTreeMap<String, serde_json::Value>>,
+}
+
+impl ApprovalRequest {
+    /// A question with the answers that its subject has.
+    pub fn new(id: RequestId, thread_id: ThreadId, subject: ApprovalSubject) -> Self {
+        let available_decisions = subject.available_decisions();
+        Self { id, thread_id, subject, reason: None, resolved_paths: Vec::new(), available_decisions }
+    }
+}
+
+impl ApprovalSubject {
+    /// The answers there are. `TimedOut` is never among them: it is what happens without an answer.
+    pub fn available_decisions(&self) -> Vec<ReviewDecision> {
+        let mut decisions = vec![ReviewDecision::Approved];
+        match self {
+            Self::Command(command) => {
+                decisions.push(ReviewDecision::ApprovedForSession);
+                // A saved rule allows the command by name. It says nothing of additional permissions
+                // or of the sandbox, so it is offered only where those stay as they are.
+                let saved = command
+                    .proposed_execpolicy_amendment
+                    .clone()
+                    .filter(|_| command.escalation == EscalationExecution::TurnDefault);
+                decisions.extend(saved.map(|proposed_execpolicy_amendment| {
+                    ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment }
+                }));
+            }
+            Self::Network(network) => {
+                decisions.push(ReviewDecision::ApprovedForSession);
+                decisions.extend(network.proposed_network_policy_amendments.iter().cloned().map(
+                    |network_policy_amendment| ReviewDecision::NetworkPolicyAmendment { network_policy_amendment },
+                ));
+            }
+            Self::Patch(_) | Self::Permissions(_) | Self::ToolCall(_) => {
+                decisions.push(ReviewDecision::ApprovedForSession)
+            }
+            // Each question of a server is a new one: there is nothing to remember.
+            Self::Elicitation(_) => {}
+        }
+        decisions.extend([ReviewDecision::Denied { reason: None }, ReviewDecision::Abort]);
+        decisions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(escalation: EscalationExecution) -> ApprovalSubject {
+        let argv = Argv::parse(["npm", "test"]).unwrap();
+        ApprovalSubject::Command(Box::new(CommandApproval {
+            parsed: ParsedLine::single(&argv),
+            proposed_execpolicy_amendment: Some(ExecPolicyAmendment(argv.clone())),
+            command: argv,
+            cwd: "/repo".parse().unwrap(),
+            escalation,
+            violations: Vec::new(),
+        }))
+    }
+
+    #[test]
+    fn a_rule_is_offered_only_where_nothing_else_is_granted() {
+        let offers_rule = |subject: ApprovalSubject| {
+            subject
+                .available_decisions()
+                .iter()
+                .any(|decision| matches!(decision, ReviewDecision::ApprovedExecpolicyAmendment { .. }))
+        };
+        assert!(offers_rule(command(EscalationExecution::TurnDefault)));
+        assert!(!offers_rule(command(EscalationExecution::Unsandboxed)));
+        assert!(!offers_rule(command(EscalationExecution::Permissions(Box::default()))));
+    }
+
+    #[test]
+    fn a_move_touches_both_ends() {
+        let change: FileChange =
+            serde_json::from_str(r#"{"update":{"path":"/a","unified_diff":"","move_path":"/b"}}"#).unwrap();
+        assert_eq!(change.paths().map(ToString::to_string).collect::<Vec<_>>(), ["/a", "/b"]);
+    }
+}

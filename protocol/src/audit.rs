@@ -1,0 +1,167 @@
+//! One line of the trail.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::raw_text::{from_hex, to_hex};
+use crate::{
+    AbsPath, ApprovalSubject, Argv, Decision, Destination, Enforcement, EscalationExecution, Invalid, Refusal,
+    RequestId, ReviewDecision, ThreadId, Violation,
+};
+
+/// One decision or event. Each record carries the hash of the one before it, so that a line which
+/// was changed, removed or slipped in can be named.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditRecord {
+    /// Its place in the trail, counted from 0.
+    pub sequence: u64,
+    /// When, in milliseconds since 1970 (UTC).
+    pub time_ms: u64,
+    /// The session.
+    pub thread_id: ThreadId,
+    /// The request.
+    pub request_id: RequestId,
+    /// What happened.
+    pub event: AuditEvent,
+    /// The hash of the record before this one; all zero in the first.
+    pub previous: RecordHash,
+    /// The hash of this record: of everything above, written as JSON.
+    pub hash: RecordHash,
+}
+
+/// What happened. Secrets in arguments are redacted before a record is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditEvent {
+    /// Somebody asked for a command.
+    Requested {
+        /// The program and its arguments.
+        command: Argv,
+        /// Where it starts.
+        cwd: AbsPath,
+        /// What it wants to run with.
+        escalation: EscalationExecution,
+    },
+    /// It was decided what has to happen before something runs or connects.
+    Decided {
+        /// The decision.
+        decision: Decision,
+        /// Who or what decided.
+        source: DecisionSource,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// What the policy outside that approved it found worth a warning.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sandbox_warnings: Vec<String>,
+    },
+    /// A person was asked.
+    Asked {
+        /// What.
+        subject: ApprovalSubject,
+    },
+    /// The answer came.
+    Answered {
+        /// The decision.
+        decision: ReviewDecision,
+        /// Whether it came in time. A late answer changes nothing.
+        in_time: bool,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+    },
+    /// A connection was decided.
+    Connected {
+        /// Where to.
+        destination: Destination,
+        /// The decision.
+        decision: Decision,
+        /// Who or what decided.
+        source: DecisionSource,
+    },
+    /// It was not run.
+    Refused(Refusal),
+    /// It ran and ended.
+    Ended {
+        /// How: `exited`, `denied`, `timed_out` or `signaled`.
+        result: String,
+        /// Its exit code, or 128 and the signal's number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        /// How long it ran, in milliseconds.
+        duration_ms: u64,
+        /// Which layers held.
+        enforcement: Enforcement,
+        /// What it was denied.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        violations: Vec<Violation>,
+    },
+}
+
+/// Who or what decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DecisionSource {
+    /// A rule, by its text or place.
+    Rule(String),
+    /// The table of known commands.
+    Fallback,
+    /// The approval policy.
+    ApprovalPolicy,
+    /// A person, or whoever answers in their place.
+    Reviewer,
+    /// An earlier answer that holds for the session.
+    SessionMemory,
+    /// A policy outside, before the request arrived.
+    External,
+}
+
+/// A SHA-256 hash, in lower-case hexadecimal.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct RecordHash(pub [u8; 32]);
+
+impl FromStr for RecordHash {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let bytes = from_hex(text).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        bytes.map(Self).ok_or_else(|| Invalid::Hash { hash: text.into() })
+    }
+}
+
+impl fmt::Display for RecordHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&to_hex(&self.0))
+    }
+}
+
+impl fmt::Debug for RecordHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{self}`")
+    }
+}
+
+impl Serialize for RecordHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RecordHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for RecordHash {
+    fn schema_name() -> Cow<'static, str> {
+        "RecordHash".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "description": "A SHA-256 hash, in lower-case hexadecimal.", "pattern": "^[0-9a-f]{64}$" })
+    }
+}

@@ -1,0 +1,301 @@
+//! Which environment variables a command sees.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Invalid, RawText};
+
+/// Names that usually hold a secret.
+pub const SECRET_NAMES: &[&str] = &["*KEY*", "*SECRET*", "*TOKEN*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*"];
+
+/// Names that make a loader, a shell or an interpreter run code before the command itself does.
+/// They are never inherited; `set` is the only way to give one to a command.
+pub const LOADER_NAMES: &[&str] = &[
+    "LD_*",
+    "DYLD_*",
+    "GLIBC_TUNABLES",
+    "GCONV_PATH",
+    "BASH_ENV",
+    "ENV",
+    "BASH_FUNC_*",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "PS4",
+    "PERL5OPT",
+    "PERL5LIB",
+    "PERL5DB",
+    "PYTHONSTARTUP",
+    "PYTHONHOME",
+    "RUBYOPT",
+    "NODE_OPTIONS",
+    "JAVA_TOOL_OPTIONS",
+];
+
+/// The names that `inherit: "core"` keeps.
+pub const CORE_NAMES: &[&str] =
+    &["HOME", "LANG", "LC_*", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "SYSTEMROOT", "TEMP", "TMP"];
+
+/// How the environment of a command is made. The steps apply in the order of the fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EnvironmentPolicy {
+    /// What to start from.
+    pub inherit: EnvironmentInherit,
+    /// Keep inherited variables whose names usually hold a secret.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_default_excludes: bool,
+    /// Inherited variables to drop.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub exclude: BTreeSet<NamePattern>,
+    /// Variables to set, whatever was inherited.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<VariableName, String>,
+    /// If not empty, drop every variable that none of these matches.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub include_only: BTreeSet<NamePattern>,
+}
+
+/// What the environment of a command starts from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EnvironmentInherit {
+    /// Nothing.
+    None,
+    /// The handful of variables that programs need to find their way.
+    Core,
+    /// Everything.
+    #[default]
+    All,
+}
+
+impl EnvironmentPolicy {
+    /// Whether an inherited variable of this name is kept.
+    pub fn inherits(&self, name: &str) -> bool {
+        let in_list = |list: &[&str]| list.iter().any(|pattern| wildcard(pattern, name));
+        let inherited = match self.inherit {
+            EnvironmentInherit::None => false,
+            EnvironmentInherit::Core => in_list(CORE_NAMES),
+            EnvironmentInherit::All => true,
+        };
+        inherited
+            && !in_list(LOADER_NAMES)
+            && (self.ignore_default_excludes || !in_list(SECRET_NAMES))
+            && !self.exclude.iter().any(|pattern| pattern.matches(name))
+            && self.includes(name)
+    }
+
+    /// The environment of a command that is started from one with `inherited`. A variable whose
+    /// name is not UTF-8 can't be judged and is dropped.
+    pub fn apply(&self, inherited: impl IntoIterator<Item = (RawText, RawText)>) -> BTreeMap<RawText, RawText> {
+        let kept = inherited.into_iter().filter(|(name, _)| name.as_str().is_some_and(|name| self.inherits(name)));
+        let set = self.set.iter().filter(|(name, _)| self.includes(name.as_str()));
+        kept.chain(set.map(|(name, value)| (name.as_str().into(), value.as_str().into()))).collect()
+    }
+
+    fn includes(&self, name: &str) -> bool {
+        self.include_only.is_empty() || self.include_only.iter().any(|pattern| pattern.matches(name))
+    }
+
+    /// Adds what was granted on top: variables to set, and inherited ones that are kept by name.
+    pub fn merge(&self, granted: &Self) -> Self {
+        let mut merged = self.clone();
+        merged.set.extend(granted.set.clone());
+        if !merged.include_only.is_empty() {
+            merged.include_only.extend(granted.include_only.clone());
+            merged.include_only.extend(granted.set.keys().map(|name| NamePattern(name.0.clone())));
+        }
+        merged
+    }
+
+    /// Keeps an inherited variable only where both do. What the bound sets is set.
+    pub fn intersect(&self, bound: &Self) -> Self {
+        let mut set = self.set.clone();
+        set.extend(bound.set.clone());
+        Self {
+            inherit: self.inherit.min(bound.inherit),
+            ignore_default_excludes: self.ignore_default_excludes && bound.ignore_default_excludes,
+            exclude: self.exclude.union(&bound.exclude).cloned().collect(),
+            set,
+            include_only: intersect_patterns(&self.include_only, &bound.include_only),
+        }
+    }
+}
+
+/// Keeps the patterns of each side that the other side surely covers. Two wildcards that merely
+/// overlap are both dropped: fewer variables, never more.
+fn intersect_patterns(a: &BTreeSet<NamePattern>, b: &BTreeSet<NamePattern>) -> BTreeSet<NamePattern> {
+    if a.is_empty() || b.is_empty() {
+        return a.union(b).cloned().collect();
+    }
+    let covered = |own: &NamePattern, others: &BTreeSet<NamePattern>| {
+        others.contains(own) || (own.is_literal() && others.iter().any(|other| other.matches(&own.0)))
+    };
+    let both: BTreeSet<_> =
+        a.iter().filter(|own| covered(own, b)).chain(b.iter().filter(|own| covered(own, a))).cloned().collect();
+    // An empty list would mean "everything": say "nothing" with a name that no variable has.
+    if both.is_empty() { BTreeSet::from([NamePattern(String::from("?").repeat(4096))]) } else { both }
+}
+
+/// A variable's name, or several: `*` stands for any text, `?` for one character; case is ignored.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamePattern(String);
+
+impl NamePattern {
+    /// Whether the pattern matches this name.
+    pub fn matches(&self, name: &str) -> bool {
+        wildcard(&self.0, name)
+    }
+
+    fn is_literal(&self) -> bool {
+        !self.0.contains(['*', '?'])
+    }
+}
+
+/// A variable's name: not empty, without `=` and NUL.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VariableName(String);
+
+impl VariableName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+macro_rules! name_like {
+    ($name:ident) => {
+        impl FromStr for $name {
+            type Err = Invalid;
+
+            fn from_str(text: &str) -> Result<Self, Invalid> {
+                if text.is_empty() || text.contains(['=', '\0']) {
+                    return Err(Invalid::VariableName { name: text.into() });
+                }
+                Ok(Self(text.to_owned()))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "pattern": "^[^=\\u0000]+$" })
+            }
+        }
+    };
+}
+
+name_like!(NamePattern);
+name_like!(VariableName);
+
+/// Matches `*` and `?` without regard to case, in time linear in the text for each star.
+fn wildcard(pattern: &str, text: &str) -> bool {
+    let fold = |text: &str| text.chars().flat_map(char::to_uppercase).collect::<Vec<_>>();
+    let (pattern, text) = (fold(pattern), fold(text));
+    let (mut p, mut t) = (0, 0);
+    // Where the last star stood, and how much text it has swallowed so far.
+    let mut star: Option<(usize, usize)> = None;
+    while let Some(c) = text.get(t) {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, t));
+                p += 1;
+            }
+            Some(expected) if *expected == '?' || expected == c => {
+                p += 1;
+                t += 1;
+            }
+            Some(_) | None => {
+                let Some((star_at, swallowed)) = star else { return false };
+                star = Some((star_at, swallowed + 1));
+                p = star_at + 1;
+                t = swallowed + 1;
+            }
+        }
+    }
+    pattern.iter().skip(p).all(|rest| *rest == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(policy: &EnvironmentPolicy, inherited: &[&str]) -> Vec<String> {
+        let pairs = inherited.iter().map(|name| (RawText::from(*name), RawText::from("v")));
+        policy.apply(pairs).keys().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn secrets_and_loader_variables_are_dropped_by_default() {
+        let policy = EnvironmentPolicy::default();
+        assert_eq!(
+            names(&policy, &["PATH", "AWS_SECRET_ACCESS_KEY", "npm_token", "LD_PRELOAD", "BASH_FUNC_x%%"]),
+            ["PATH"]
+        );
+        let trusting = EnvironmentPolicy { ignore_default_excludes: true, ..policy };
+        assert_eq!(names(&trusting, &["PATH", "API_TOKEN", "LD_PRELOAD"]), ["API_TOKEN", "PATH"]);
+    }
+
+    #[test]
+    fn what_is_set_is_set() {
+        let set = BTreeMap::from([("API_TOKEN".parse().unwrap(), String::from("x"))]);
+        let policy = EnvironmentPolicy { inherit: EnvironmentInherit::None, set, ..EnvironmentPolicy::default() };
+        assert_eq!(names(&policy, &["PATH"]), ["API_TOKEN"]);
+    }
+
+    #[test]
+    fn an_empty_intersection_keeps_nothing() {
+        let only = |text: &str| EnvironmentPolicy {
+            include_only: [text.parse().unwrap()].into(),
+            ..EnvironmentPolicy::default()
+        };
+        assert_eq!(names(&only("A").intersect(&only("B")), &["A", "B"]), Vec::<String>::new());
+        assert_eq!(names(&only("GIT_DIR").intersect(&only("git_*")), &["GIT_DIR", "GIT_X"]), ["GIT_DIR"]);
+    }
+
+    #[test]
+    fn wildcards() {
+        for (pattern, text, expected) in [
+            ("*KEY*", "monkey", true),
+            ("LD_*", "LD_", true),
+            ("LD_*", "OLD_X", false),
+            ("a?c", "aBc", true),
+            ("a?c", "ac", false),
+            ("*", "", true),
+            ("", "", true),
+            ("*a*b*c", "xxaxxbxxc", true),
+            ("*a*b*c", "xxaxxbxx", false),
+        ] {
+            assert_eq!(wildcard(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The paths that a policy refers to without naming them.
+
+use crate::{AbsPath, Invalid};
+
+/// Metadata that lets a command take over later: what it plants there, git, an editor or an agent
+/// runs on the next start. Never written as part of a workspace.
+pub const PROTECTED_NAMES: &[&str] = &[".git", ".stockade", ".codex", ".agents", ".claude"];
+
+/// Well-known credentials below the home directory. They are not read unless named.
+pub const CREDENTIAL_PATHS: &[&str] = &[
+    // Keys and agents.
+    ".ssh",
+    ".gnupg",
+    ".password-store",
+    ".local/share/keyrings",
+    // Cloud accounts.
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".config/doctl",
+    ".oci",
+    ".kube",
+    ".docker/config.json",
+    ".config/containers/auth.json",
+    ".terraform.d/credentials.tfrc.json",
+    // Forges and package registries.
+    ".netrc",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".config/gh",
+    ".config/glab-cli",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".m2/settings.xml",
+    ".gradle/gradle.properties",
+    ".composer/auth.json",
+    // Databases, and browsers' saved passwords and cookies.
+    ".pgpass",
+    ".my.cnf",
+    ".mozilla",
+    ".config/google-chrome",
+    ".config/chromium",
+];
+
+/// Paths of this host and this session, gathered once by whoever starts the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPaths {
+    /// The session's workspace: the directories that `workspace-write` makes writable. They come
+    /// from whoever owns the session, never from a request.
+    pub workspace_roots: Vec<AbsPath>,
+    /// Where the file system starts: `/`, or each drive.
+    pub file_system_roots: Vec<AbsPath>,
+    /// `/tmp`, on systems that have one.
+    pub slash_tmp: Option<AbsPath>,
+    /// The directory that `$TMPDIR` names, if it is set.
+    pub tmpdir: Option<AbsPath>,
+    /// What ordinary programs need to read to start on this system; a backend knows.
+    pub platform_defaults: Vec<AbsPath>,
+    /// Credentials that are masked unless they are named.
+    pub credentials: Vec<AbsPath>,
+    /// Names that are protected below every writable root.
+    pub protected_names: Vec<String>,
+}
+
+impl HostPaths {
+    /// The paths of a Unix session with this workspace and nothing else set.
+    pub fn new(workspace_roots: impl IntoIterator<Item = AbsPath>) -> Self {
+        let unix = |text: &str| AbsPath::parse(text).ok();
+        Self {
+            workspace_roots: workspace_roots.into_iter().collect(),
+            file_system_roots: unix("/").into_iter().collect(),
+            slash_tmp: unix("/tmp"),
+            tmpdir: None,
+            platform_defaults: Vec::new(),
+            credentials: Vec::new(),
+            protected_names: PROTECTED_NAMES.iter().map(|name| String::from(*name)).collect(),
+        }
+    }
+
+    /// Masks the well-known credentials of this home directory.
+    pub fn with_home(mut self, home: &AbsPath) -> Result<Self, Invalid> {
+        for path in CREDENTIAL_PATHS {
+            self.credentials.push(home.join(*path)?);
+        }
+        Ok(self)
+    }
+}
