@@ -157,21 +157,22 @@ impl JsonSchema for RawText {
         "RawText".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "description": "Text from the operating system: a string, or its bytes in hexadecimal where they are not UTF-8.",
-            "anyOf": [
-                { "type": "string" },
-                {
-                    "title": "RawBytes",
-                    "type": "object",
-                    "properties": { "hex": { "type": "string", "pattern": "^([0-9a-f]{2})+$" } },
-                    "required": ["hex"],
-                    "additionalProperties": false,
-                },
-            ],
+            "anyOf": [{ "type": "string" }, generator.subschema_for::<RawBytes>()],
         })
     }
+}
+
+/// Bytes that are not UTF-8 text. Only its schema is used.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct RawBytes {
+    /// The bytes, in lower-case hexadecimal.
+    #[expect(dead_code, reason = "it is there for its schema")]
+    #[schemars(regex(pattern = r"^([0-9a-f]{2})+$"))]
+    hex: String,
 }
 
 pub(crate) fn to_hex(bytes: &[u8]) -> String {

@@ -72,13 +72,17 @@ pub enum ReadOnlyAccess {
     FullAccess {},
     /// Only what is named.
     Restricted {
-        /// Also what ordinary programs need to start on this system. True if absent.
-        #[serde(default)]
+        /// Also what ordinary programs need to start on this system.
+        #[serde(default = "yes")]
         include_platform_defaults: bool,
         /// Directories that may be read.
         #[serde(default)]
         readable_roots: Vec<AbsPath>,
     },
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Default for ReadOnlyAccess {
@@ -316,7 +320,7 @@ impl<'de> Deserialize<'de> for ReadOnlyAccess {
                 Err(serde::de::Error::custom("`full-access` reads everything and takes no other field"))
             }
             Form { r#type: Type::Restricted, include_platform_defaults, readable_roots } => Ok(Self::Restricted {
-                include_platform_defaults: include_platform_defaults.unwrap_or(true),
+                include_platform_defaults: include_platform_defaults.unwrap_or_else(yes),
                 readable_roots: readable_roots.unwrap_or_default(),
             }),
         }

@@ -27,7 +27,7 @@ impl Message {
 
     /// Its schema, complete in itself.
     pub fn schema(&self) -> Schema {
-        sorted((self.root)())
+        tidy((self.root)())
     }
 }
 
@@ -55,7 +55,7 @@ pub fn bundle() -> Schema {
     let mut generator = generator();
     let any_of: Vec<Schema> = messages().iter().map(|message| (message.subschema)(&mut generator)).collect();
     let definitions: Map<String, Value> = generator.take_definitions(true);
-    sorted(json_schema!({
+    tidy(json_schema!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": BUNDLE_NAME,
         "description": "Any message of Stockade's protocol.",
@@ -69,19 +69,104 @@ fn generator() -> SchemaGenerator {
     SchemaSettings::draft2020_12().for_deserialize().into_generator()
 }
 
-/// The same schema with its keys in order, so that equal types give equal files.
-fn sorted(schema: Schema) -> Schema {
-    fn sort(value: Value) -> Value {
-        match value {
-            Value::Object(object) => {
-                let mut entries: Vec<(String, Value)> =
-                    object.into_iter().map(|(key, value)| (key, sort(value))).collect();
-                entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-                Value::Object(entries.into_iter().collect())
+/// The same schema, fit for generators of clients in other languages, with its keys in order so that
+/// equal types give equal files.
+fn tidy(schema: Schema) -> Schema {
+    let mut value = schema.to_value();
+    write_out_aliases(&mut value);
+    name_variants(&mut value);
+    Schema::try_from(tidy_value(value)).unwrap_or_default()
+}
+
+fn tidy_value(value: Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let mut entries: Vec<(String, Value)> =
+                object.into_iter().map(|(key, value)| (key, tidy_value(value))).collect();
+            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            let mut object: Map<String, Value> = entries.into_iter().collect();
+            drop_examples(&mut object);
+            drop_integer_format(&mut object);
+            wrap_reference(&mut object);
+            Value::Object(object)
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(tidy_value).collect()),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
+    }
+}
+
+/// Examples in Rust say nothing to a reader of another language.
+fn drop_examples(object: &mut Map<String, Value>) {
+    if let Some(Value::String(description)) = object.get_mut("description")
+        && let Some(start) = description.find("\n\n```")
+    {
+        description.truncate(start);
+    }
+}
+
+/// `uint16` and the like are not formats of JSON Schema; the bounds beside them say the same.
+fn drop_integer_format(object: &mut Map<String, Value>) {
+    if object
+        .get("type")
+        .is_some_and(|kind| kind == "integer" || kind.as_array().is_some_and(|kinds| kinds.contains(&"integer".into())))
+    {
+        object.remove("format");
+    }
+}
+
+/// A definition that only refers to another is written out, under its own name and description.
+fn write_out_aliases(root: &mut Value) {
+    let Some(definitions) = root.get_mut("$defs").and_then(Value::as_object_mut) else { return };
+    let originals = definitions.clone();
+    for definition in definitions.values_mut().filter_map(Value::as_object_mut) {
+        while let Some(Value::String(reference)) = definition.remove("$ref") {
+            let name = reference.strip_prefix("#/$defs/").unwrap_or(&reference);
+            for (key, value) in originals.get(name).and_then(Value::as_object).into_iter().flatten() {
+                definition.entry(key.clone()).or_insert_with(|| value.clone());
             }
-            Value::Array(items) => Value::Array(items.into_iter().map(sort).collect()),
-            plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
         }
     }
-    Schema::try_from(sort(schema.to_value())).unwrap_or_default()
+}
+
+/// A description beside a reference makes generators write the type out again under a new name, and
+/// a default beside one makes them narrow the type to that of the default.
+fn wrap_reference(object: &mut Map<String, Value>) {
+    if object.len() > 1
+        && let Some(reference @ Value::String(_)) = object.remove("$ref")
+    {
+        object.remove("default");
+        object.insert(String::from("allOf"), serde_json::json!([{ "$ref": reference }]));
+    }
+}
+
+/// Gives every object among a definition's alternatives a name that tells what it is.
+fn name_variants(root: &mut Value) {
+    let own_name = root.get("title").and_then(Value::as_str).map(String::from);
+    if let Some(name) = own_name {
+        name_alternatives(&name, root);
+    }
+    let definitions = root.get_mut("$defs").and_then(Value::as_object_mut);
+    for (name, definition) in definitions.into_iter().flatten() {
+        name_alternatives(name, definition);
+    }
+}
+
+fn name_alternatives(name: &str, schema: &mut Value) {
+    let alternatives =
+        ["anyOf", "oneOf"].into_iter().filter_map(|keyword| schema.get(keyword)?.as_array().map(|_| keyword)).next();
+    let alternatives = alternatives.and_then(|keyword| schema.get_mut(keyword)?.as_array_mut());
+    for alternative in alternatives.into_iter().flatten() {
+        name_alternatives(name, alternative);
+        let tag = alternative.pointer("/properties/type/const").or_else(|| alternative.pointer("/required/0"));
+        let title = tag.and_then(Value::as_str).map(|tag| format!("{name}{}", camel_case(tag)));
+        if let (Some(title), Some(object)) = (title, alternative.as_object_mut()) {
+            object.entry("title").or_insert(Value::String(title));
+        }
+    }
+}
+
+fn camel_case(tag: &str) -> String {
+    let capitalised =
+        |word: &str| word.chars().take(1).flat_map(char::to_uppercase).chain(word.chars().skip(1)).collect::<String>();
+    tag.split(['-', '_']).map(capitalised).collect()
 }

@@ -1,5 +1,7 @@
 //! What must hold for every value, not only for the golden ones.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod strategies;
 
 use proptest::prelude::*;

@@ -76,6 +76,7 @@ fn walk(bundle: &Value, name: &str, schema: &Value, value: &Value, used: &mut BT
                 if keyword == "patternProperties" { rule.as_object().unwrap().values().next().unwrap() } else { rule };
             walk(bundle, name, rule, extra, used)
         }),
+        "allOf" => rule.as_array().unwrap().iter().all(|part| walk(bundle, name, part, value, used)),
         "anyOf" | "oneOf" => one_alternative(bundle, name, rule.as_array().unwrap(), value, used),
         other => panic!("the keyword `{other}` in {name} is new to this walk"),
     })

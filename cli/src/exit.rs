@@ -1,0 +1,39 @@
+//! How the program ends: exit codes by convention, and errors with their causes on standard error.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+/// Stockade itself could not do its job. The command's own exit codes pass through unchanged, so
+/// this is one that `env`, `timeout` and `docker run` use for the same purpose.
+const FAILED: u8 = 125;
+
+/// Something that kept the program from doing its job.
+#[derive(Debug)]
+pub(crate) struct Failure(Box<dyn Error>);
+
+impl<E: Error + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl Failure {
+    /// Says what went wrong and why.
+    pub(crate) fn report(&self) -> ExitCode {
+        let mut message = self.0.to_string();
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            message = format!("{message}: {error}");
+            cause = error.source();
+        }
+        eprintln!("stockade: {message}");
+        ExitCode::from(FAILED)
+    }
+}
+
+/// Ends after `--help` and `--version`, or after arguments that make no sense.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    // With nowhere left to print to, the exit code is all that can be said.
+    let printed = error.print().is_ok();
+    if printed && !error.use_stderr() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}

@@ -1,0 +1,106 @@
+//! `stockade schema`: the protocol's JSON Schemas, printed or as files.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::{fs, iter};
+
+use stockade_protocol::{BUNDLE_NAME, bundle, messages};
+
+use crate::args::Schema;
+use crate::exit::Failure;
+
+#[derive(Debug, thiserror::Error)]
+enum SchemaError {
+    #[error("no message is called `{name}`: there are {known}")]
+    UnknownMessage { name: String, known: String },
+    #[error("could not write `{}`", .path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("could not read `{}`", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{files} in `{}` differ from the types: run `stockade schema --out {}`", .directory.display(), .directory.display())]
+    Stale { directory: PathBuf, files: String },
+    #[error("could not print the schema")]
+    Print(#[from] io::Error),
+    #[error("could not render a schema as JSON")]
+    Render(#[from] serde_json::Error),
+}
+
+pub(crate) fn run(args: &Schema) -> Result<(), Failure> {
+    match (&args.out, &args.message) {
+        (Some(directory), _) if args.check => check(directory)?,
+        (Some(directory), _) => write(directory)?,
+        (None, Some(name)) => print(&one(name)?)?,
+        (None, None) => print(&render(&bundle())?)?,
+    }
+    Ok(())
+}
+
+fn render(schema: &impl serde::Serialize) -> Result<String, SchemaError> {
+    Ok(serde_json::to_string_pretty(schema)? + "\n")
+}
+
+fn one(name: &str) -> Result<String, SchemaError> {
+    let messages = messages();
+    let known = || messages.iter().map(|message| message.name).collect::<Vec<_>>().join(", ");
+    let found = messages.iter().find(|message| message.name == name);
+    render(&found.ok_or_else(|| SchemaError::UnknownMessage { name: name.to_owned(), known: known() })?.schema())
+}
+
+fn print(text: &str) -> Result<(), SchemaError> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // A reader such as `head` that has seen enough is no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// The file names and texts of all schemas.
+fn files() -> Result<BTreeMap<String, String>, SchemaError> {
+    let all = messages().into_iter().map(|message| (message.name, message.schema()));
+    all.chain(iter::once((BUNDLE_NAME, bundle())))
+        .map(|(name, schema)| Ok((format!("{name}.json"), render(&schema)?)))
+        .collect()
+}
+
+fn write(directory: &Path) -> Result<(), SchemaError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| SchemaError::Write { path, source }
+    };
+    fs::create_dir_all(directory).map_err(failed(directory))?;
+    for (name, text) in files()? {
+        let path = directory.join(name);
+        fs::write(&path, text).map_err(failed(&path))?;
+    }
+    Ok(())
+}
+
+/// Compares what is there with what would be written, in both directions.
+fn check(directory: &Path) -> Result<(), SchemaError> {
+    let expected = files()?;
+    let actual = json_files(directory)?;
+    let names = expected.keys().chain(actual.keys()).collect::<std::collections::BTreeSet<_>>();
+    let differing: Vec<&str> =
+        names.into_iter().filter(|name| expected.get(*name) != actual.get(*name)).map(String::as_str).collect();
+    if differing.is_empty() {
+        return Ok(());
+    }
+    Err(SchemaError::Stale { directory: directory.to_owned(), files: differing.join(", ") })
+}
+
+fn json_files(directory: &Path) -> Result<BTreeMap<String, String>, SchemaError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| SchemaError::Read { path, source }
+    };
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).map_err(failed(directory))? {
+        let path = entry.map_err(failed(directory))?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            found.insert(name, fs::read_to_string(&path).map_err(failed(&path))?);
+        }
+    }
+    Ok(found)
+}
