@@ -1,0 +1,33 @@
+# The same steps as scripts/test, by name. `just` comes from PyPI (`rust-just`) or crates.io; nothing needs it.
+
+# All tests, as CI runs them
+ci:
+    scripts/test
+
+# Format the code
+fmt:
+    cargo fmt --all
+
+# Formatting and clippy
+lint:
+    scripts/test fmt lint
+
+# All tests and doctests
+test:
+    scripts/test test
+
+# The documentation, in target/doc
+doc:
+    scripts/test doc
+
+# Write the JSON Schemas anew
+schema:
+    cargo run --quiet -- schema --out schemas
+
+# Benchmarks; NAME selects one
+bench NAME="":
+    cargo bench --workspace {{ if NAME == "" { "" } else { "--bench " + NAME } }}
+
+# Fuzz one parser for SECONDS (needs a nightly toolchain and `cargo install cargo-fuzz`)
+fuzz TARGET="protocol" SECONDS="300":
+    cargo +nightly fuzz run {{ TARGET }} -- -max_total_time={{ SECONDS }} -max_len=4096
