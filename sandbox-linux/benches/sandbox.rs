@@ -1,0 +1,68 @@
+//! How long it takes to start `/bin/true`: bare, under bubblewrap with the same policy, and here.
+//!
+//! All are started from this program, in turn, so that whatever else the machine does hits all of
+//! them alike. What counts are the ratios of the medians; the times themselves are noise.
+//! `cargo bench -p stockade-sandbox-linux`, with `bwrap` installed.
+
+#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "a benchmark starts the programs that it measures")]
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use stockade_protocol::{AbsPath, Argv, HostPaths, SandboxPolicy};
+use stockade_sandbox_linux::Native;
+use stockade_sandboxing::{Backend, CommandSpec, Stdio, WaitStatus};
+
+const ROUNDS: usize = 200;
+
+fn main() {
+    let workspace = tempfile::tempdir().unwrap();
+    let cwd = AbsPath::from_path(&workspace.path().canonicalize().unwrap()).unwrap();
+    let native = Native::new();
+    let mut bare = Vec::new();
+    let mut bubblewrap = Vec::new();
+    let mut cold = Vec::new();
+    for _ in 0..ROUNDS {
+        bare.push(time(|| run(Command::new("/bin/true").env_clear())));
+        bubblewrap.push(time(|| run(&mut bwrap(workspace.path()))));
+        cold.push(time(|| start(&native, &cwd)));
+    }
+    let [bare, bubblewrap, cold] = [bare, bubblewrap, cold].map(median);
+    println!("bare spawn {bare:?}, bubblewrap {bubblewrap:?}, native cold {cold:?}");
+    println!("native cold / bubblewrap: {:.2}", cold.as_secs_f64() / bubblewrap.as_secs_f64());
+    println!("native cold / bare spawn: {:.2}", cold.as_secs_f64() / bare.as_secs_f64());
+}
+
+fn time(act: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    act();
+    start.elapsed()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap()
+}
+
+fn run(command: &mut Command) {
+    assert!(command.status().unwrap().success());
+}
+
+fn bwrap(workspace: &std::path::Path) -> Command {
+    let mut command = Command::new("bwrap");
+    command
+        .args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind"])
+        .arg(workspace)
+        .arg(workspace);
+    command.args(["--unshare-all", "--die-with-parent", "--new-session", "/bin/true"]).env_clear();
+    command
+}
+
+fn start(native: &Native, cwd: &AbsPath) {
+    let permissions = SandboxPolicy::workspace_write().resolve(&HostPaths::new([cwd.clone()])).unwrap();
+    let command =
+        CommandSpec { argv: Argv::parse(["/bin/true"]).unwrap(), cwd: cwd.clone(), environment: BTreeMap::new() };
+    let mut running = native.compile(&command, &permissions).unwrap().spawn(Stdio::default()).unwrap();
+    assert_eq!(running.wait(None).unwrap(), Some(WaitStatus::Exited(0)));
+}

@@ -1,0 +1,162 @@
+//! Building the sandbox: the steps that make namespaces, the view of the file system, and the
+//! devices in it.
+//!
+//! Paths are opened component by component without following symbolic links: a path in a plan is
+//! canonical, and one that has become a link since then is refused (`ELOOP`), not followed.
+
+use crate::reader::Reader;
+use crate::sys::{self, AT_FDCWD, CText, EINVAL, EMPTY, EPROTO, Result};
+use crate::wire;
+
+const NO_FOLLOW: u64 = 0o400_000;
+const CLONE: u64 = 1;
+const EMPTY_PATH: u64 = 0x1000;
+const RECURSIVE: u64 = 0x8000;
+
+/// Descriptors of mounts that are not attached yet, by number. Zero, which is the control socket,
+/// stands for none: an empty table then costs nothing in the program's file.
+pub(crate) struct Slots([i32; wire::MOST_SLOTS]);
+
+impl Slots {
+    pub(crate) const fn new() -> Self {
+        Self([0; wire::MOST_SLOTS])
+    }
+
+    fn set(&mut self, slot: usize, file: i32) -> Result<()> {
+        *self.0.get_mut(slot).ok_or(EPROTO)? = file;
+        Ok(())
+    }
+
+    fn get(&self, slot: usize) -> Result<i32> {
+        self.0.get(slot).copied().filter(|file| *file > 0).ok_or(EPROTO)
+    }
+}
+
+/// Does one step; `None` if it is not one of these.
+pub(crate) fn step(number: u8, plan: &mut Reader, slots: &mut Slots) -> Option<Result<()>> {
+    Some(match number {
+        wire::STEP_NAMESPACES => plan.number().and_then(sys::unshare).map(drop),
+        wire::STEP_WRITE_FILE => write_file(plan),
+        wire::STEP_LOOPBACK => sys::loopback_up().map(drop),
+        wire::STEP_HOST_NAME => plan.bytes().and_then(sys::set_host_name).map(drop),
+        wire::STEP_CLONE_TREE => clone_tree(plan, slots),
+        wire::STEP_CLONE_PART => clone_part(plan, slots),
+        wire::STEP_TMPFS => tmpfs(plan, slots),
+        wire::STEP_ATTRIBUTES => attributes(plan, slots),
+        wire::STEP_ROOT_ATTRIBUTES => root_attributes(plan),
+        wire::STEP_ATTACH => attach(plan, slots),
+        wire::STEP_DIRECTORY => directory(plan, slots),
+        wire::STEP_FILE => file(plan, slots),
+        wire::STEP_SYMLINK => symlink(plan, slots),
+        wire::STEP_PROC => proc(plan),
+        wire::STEP_TERMINALS => terminals(plan),
+        wire::STEP_ENTER_ROOT => enter_root(plan),
+        wire::STEP_KEYRING => sys::new_session_keyring().map(drop),
+        _ => return None,
+    })
+}
+
+fn write_file(plan: &mut Reader) -> Result<()> {
+    const WRITE_ONLY: u64 = 1;
+    let (path, bytes) = (plan.text()?, plan.bytes()?);
+    let file = sys::open(AT_FDCWD, path, WRITE_ONLY)?;
+    let written = sys::write(file, bytes);
+    sys::close(file);
+    if written? == bytes.len() { Ok(()) } else { Err(EINVAL) }
+}
+
+/// Opens the last component itself, even if that is a link that the plan knows of.
+fn open_last(path: CText<'_>) -> Result<i32> {
+    sys::open_exact(AT_FDCWD, path, NO_FOLLOW)
+}
+
+/// A copy of a directory's mount, and of all mounts below it, attached nowhere.
+fn clone_tree(plan: &mut Reader, slots: &mut Slots) -> Result<()> {
+    let (slot, path) = (plan.index()?, plan.text()?);
+    let file = open_last(path)?;
+    let tree = sys::open_tree(file, EMPTY, CLONE | EMPTY_PATH | RECURSIVE);
+    sys::close(file);
+    slots.set(slot, tree?)
+}
+
+/// A copy of a part of another slot's file system, which is attached already.
+fn clone_part(plan: &mut Reader, slots: &mut Slots) -> Result<()> {
+    let (slot, from, path) = (plan.index()?, plan.index()?, plan.text()?);
+    let file = sys::open_exact(slots.get(from)?, path, NO_FOLLOW)?;
+    let tree = sys::open_tree(file, EMPTY, CLONE | EMPTY_PATH);
+    sys::close(file);
+    slots.set(slot, tree?)
+}
+
+fn tmpfs(plan: &mut Reader, slots: &mut Slots) -> Result<()> {
+    let (slot, size, attributes) = (plan.index()?, plan.text()?, plan.number()?);
+    let options = [(CText::new(b"size\0")?, size), (CText::new(b"mode\0")?, CText::new(b"0755\0")?)];
+    let mount = sys::new_file_system(CText::new(b"tmpfs\0")?, &options, attributes)?;
+    slots.set(slot, mount)
+}
+
+fn attributes(plan: &mut Reader, slots: &mut Slots) -> Result<()> {
+    let (slot, set, clear, propagation) = (plan.index()?, plan.number()?, plan.number()?, plan.number()?);
+    sys::mount_setattr(slots.get(slot)?, set, clear, propagation).map(drop)
+}
+
+/// One call for the whole file system, however many mounts it has.
+fn root_attributes(plan: &mut Reader) -> Result<()> {
+    let (set, clear, propagation) = (plan.number()?, plan.number()?, plan.number()?);
+    let root = sys::open_exact(AT_FDCWD, CText::new(b"/\0")?, 0)?;
+    let done = sys::mount_setattr(root, set, clear, propagation);
+    sys::close(root);
+    done.map(drop)
+}
+
+fn attach(plan: &mut Reader, slots: &Slots) -> Result<()> {
+    let (slot, path) = (plan.index()?, plan.text()?);
+    let target = open_last(path)?;
+    let done = sys::move_mount(slots.get(slot)?, target);
+    sys::close(target);
+    done.map(drop)
+}
+
+fn directory(plan: &mut Reader, slots: &Slots) -> Result<()> {
+    let (slot, path, mode) = (plan.index()?, plan.text()?, plan.number()?);
+    sys::mkdir(slots.get(slot)?, path, mode).map(drop)
+}
+
+fn file(plan: &mut Reader, slots: &Slots) -> Result<()> {
+    let (slot, path, mode) = (plan.index()?, plan.text()?, plan.number()?);
+    sys::create_file(slots.get(slot)?, path, mode).map(sys::close)
+}
+
+fn symlink(plan: &mut Reader, slots: &Slots) -> Result<()> {
+    let (slot, path, target) = (plan.index()?, plan.text()?, plan.text()?);
+    sys::symlink(target, slots.get(slot)?, path).map(drop)
+}
+
+fn mount_new(kind: CText<'_>, options: &[(CText<'_>, CText<'_>)], attributes: u64, path: CText<'_>) -> Result<()> {
+    let mount = sys::new_file_system(kind, options, attributes)?;
+    let target = open_last(path)?;
+    let done = sys::move_mount(mount, target);
+    sys::close(target);
+    sys::close(mount);
+    done.map(drop)
+}
+
+/// The processes of this pid namespace and no others.
+fn proc(plan: &mut Reader) -> Result<()> {
+    let (path, attributes) = (plan.text()?, plan.number()?);
+    mount_new(CText::new(b"proc\0")?, &[], attributes, path)
+}
+
+/// Pseudo-terminals of the sandbox's own.
+fn terminals(plan: &mut Reader) -> Result<()> {
+    let (path, attributes) = (plan.text()?, plan.number()?);
+    let options = [(CText::new(b"ptmxmode\0")?, CText::new(b"0666\0")?), (CText::new(b"mode\0")?, CText::new(b"0620\0")?)];
+    mount_new(CText::new(b"devpts\0")?, &options, attributes, path)
+}
+
+fn enter_root(plan: &mut Reader) -> Result<()> {
+    let root = open_last(plan.text()?)?;
+    sys::change_directory_to(root)?;
+    sys::close(root);
+    sys::enter_root().map(drop)
+}

@@ -1,0 +1,97 @@
+//! The first process inside: it prepares what needs its pid namespace, starts the command, passes
+//! signals on, reaps, and makes sure that nothing outlives the command.
+
+use crate::reader::Reader;
+use crate::sys::{self, ECHILD, EPROTO, Errno, SIGCHLD, SIGKILL};
+use crate::{Report, build, confine, wire};
+
+const PR_SET_PDEATHSIG: usize = 1;
+const PR_SET_DUMPABLE: usize = 4;
+
+/// Runs in the new pid namespace as its process 1, and ends it.
+pub(crate) fn main(mut init: Reader, command: Reader, streams: [i32; 3], report: i32) -> ! {
+    let slots = crate::slots();
+    // Without the launcher there is nobody to end the command when the caller goes away.
+    let mut done = sys::prctl(PR_SET_PDEATHSIG, [SIGKILL as usize, 0, 0, 0]).map(drop);
+    let mut number = 0;
+    while done.is_ok() && !init.is_empty() {
+        number += 1;
+        done = init.byte().and_then(|step| build::step(step, &mut init, slots).unwrap_or(Err(EPROTO)));
+    }
+    if let Err(errno) = done {
+        fail(report, wire::PHASE_INIT, number, errno);
+    }
+    match sys::fork_and_wait_for_exec() {
+        Err(errno) => fail(report, wire::PHASE_COMMAND, 0, errno),
+        Ok(0) => become_command(command, streams, report),
+        Ok(child) => supervise(child, streams, report),
+    }
+}
+
+fn fail(report: i32, phase: u64, step: u64, errno: Errno) -> ! {
+    Report { kind: wire::REPORT_FAILED, a: errno.0, b: phase << 32 | step }.send(report);
+    sys::exit(1)
+}
+
+fn supervise(child: i32, streams: [i32; 3], report: i32) -> ! {
+    // A reader of the command's output sees its end when the command closes it, not when this does.
+    streams.into_iter().for_each(sys::close);
+    // The command has the same user: without this it could look into, or write into, this process.
+    let hidden = sys::prctl(PR_SET_DUMPABLE, [0; 4]).and_then(|_| sys::drop_capabilities());
+    if hidden.is_err() {
+        sys::exit(1);
+    }
+    let mut status = None;
+    while status.is_none() {
+        match sys::next_signal() {
+            Ok(SIGCHLD) => status = reap(child),
+            // A failure means that the command has just ended: its SIGCHLD is next.
+            Ok(signal) => drop(sys::kill(child, signal)),
+            Err(_) => {}
+        }
+    }
+    // Everything else in this namespace goes with the command, before anybody is told that it ended.
+    drop(sys::kill(-1, SIGKILL));
+    while sys::reap(true) != Err(ECHILD) {}
+    Report { kind: wire::REPORT_ENDED, a: status.unwrap_or_default(), b: 0 }.send(report);
+    sys::exit(0)
+}
+
+/// Reaps whatever has ended, and gives the command's own status once that is among it.
+fn reap(child: i32) -> Option<i32> {
+    let mut found = None;
+    while let Ok((pid @ 1.., status)) = sys::reap(false) {
+        if pid == child {
+            found = Some(status);
+        }
+    }
+    found
+}
+
+/// Never comes back: the command takes this process's place, or the process ends.
+fn become_command(mut plan: Reader, streams: [i32; 3], report: i32) -> ! {
+    const CLOSE_ON_EXEC: u32 = 4;
+    let mut number = 0;
+    let mut facts = wire::FACT_OWN_PIDS;
+    let prepared = (0..).zip(streams).try_for_each(|(standard, stream)| sys::dup(stream, standard).map(drop));
+    let prepared = prepared.and_then(|()| sys::close_range(3, CLOSE_ON_EXEC)).and_then(|_| loop {
+        number += 1;
+        let step = plan.byte()?;
+        if step == wire::STEP_EXEC {
+            break confine::Command::read(&mut plan);
+        }
+        confine::step(step, &mut plan, &mut facts).unwrap_or(Err(EPROTO))?;
+    });
+    let errno = match prepared {
+        Err(errno) => errno,
+        Ok(command) => {
+            Report { kind: wire::REPORT_READY, a: 0, b: confine::read_back(facts) }.send(report);
+            // The mask would be inherited, and a command that can't be interrupted is no use.
+            match sys::block_signals(false) {
+                Ok(_) => command.start(),
+                Err(errno) => errno,
+            }
+        }
+    };
+    fail(report, wire::PHASE_COMMAND, number, errno)
+}

@@ -1,0 +1,511 @@
+//! Every system call that the launcher makes, and all of its `unsafe`.
+//!
+//! There is no C library below this: numbers and layouts are the kernel's own
+//! (<https://man7.org/linux/man-pages/man2/syscalls.2.html>). A call that fails gives the error
+//! number, never a value that could be taken for success.
+
+#![allow(unsafe_code, reason = "the one room for it")]
+
+use core::arch::{asm, global_asm};
+
+/// An error number of the kernel.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+pub(crate) type Result<T> = core::result::Result<T, Errno>;
+
+pub(crate) const EINTR: Errno = Errno(4);
+pub(crate) const ECHILD: Errno = Errno(10);
+pub(crate) const EINVAL: Errno = Errno(22);
+pub(crate) const EPROTO: Errno = Errno(71);
+
+pub(crate) const AT_FDCWD: i32 = -100;
+pub(crate) const CLOEXEC: u64 = 0o2_000_000;
+pub(crate) const SIGCHLD: i32 = 17;
+pub(crate) const SIGKILL: i32 = 9;
+
+// The kernel enters here with the arguments on the stack, which this program does not use.
+#[cfg(target_arch = "x86_64")]
+global_asm!(".globl _start", "_start:", "xor %ebp, %ebp", "and $-16, %rsp", "call {main}", "ud2", main = sym crate::main, options(att_syntax));
+
+/// Makes a system call with up to six arguments.
+#[cfg(target_arch = "x86_64")]
+fn call(number: usize, args: [usize; 6]) -> Result<usize> {
+    let result: isize;
+    // SAFETY: the wrappers below pass only pointers to memory that is alive for the call and of the
+    // size and kind that the kernel expects for this number; the clobbers are those of `syscall`.
+    unsafe {
+        asm!("syscall", inlateout("rax") number => result,
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2], in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }
+}
+
+/// The numbers of this architecture. Those from 424 on are the same everywhere.
+#[cfg(target_arch = "x86_64")]
+mod number {
+    pub(super) const READ: usize = 0;
+    pub(super) const WRITE: usize = 1;
+    pub(super) const CLOSE: usize = 3;
+    pub(super) const MMAP: usize = 9;
+    pub(super) const RT_SIGPROCMASK: usize = 14;
+    pub(super) const IOCTL: usize = 16;
+    pub(super) const SOCKET: usize = 41;
+    pub(super) const RECVMSG: usize = 47;
+    pub(super) const CLONE: usize = 56;
+    pub(super) const EXECVE: usize = 59;
+    pub(super) const EXIT: usize = 60;
+    pub(super) const WAIT4: usize = 61;
+    pub(super) const KILL: usize = 62;
+    pub(super) const FLOCK: usize = 73;
+    pub(super) const FCHDIR: usize = 81;
+    pub(super) const CHDIR: usize = 80;
+    pub(super) const UMASK: usize = 95;
+    pub(super) const SETSID: usize = 112;
+    pub(super) const CAPGET: usize = 125;
+    pub(super) const CAPSET: usize = 126;
+    pub(super) const RT_SIGTIMEDWAIT: usize = 128;
+    pub(super) const PIVOT_ROOT: usize = 155;
+    pub(super) const PRCTL: usize = 157;
+    pub(super) const UMOUNT2: usize = 166;
+    pub(super) const SETHOSTNAME: usize = 170;
+    pub(super) const OPENAT: usize = 257;
+    pub(super) const MKDIRAT: usize = 258;
+    pub(super) const UNLINKAT: usize = 263;
+    pub(super) const SYMLINKAT: usize = 266;
+    pub(super) const PPOLL: usize = 271;
+    pub(super) const UNSHARE: usize = 272;
+    pub(super) const DUP3: usize = 292;
+    pub(super) const KEYCTL: usize = 250;
+    pub(super) const PRLIMIT64: usize = 302;
+    pub(super) const SECCOMP: usize = 317;
+}
+use number as nr;
+
+const PIDFD_SEND_SIGNAL: usize = 424;
+const OPEN_TREE: usize = 428;
+const MOVE_MOUNT: usize = 429;
+const FSOPEN: usize = 430;
+const FSCONFIG: usize = 431;
+const FSMOUNT: usize = 432;
+const CLONE3: usize = 435;
+const CLOSE_RANGE: usize = 436;
+const OPENAT2: usize = 437;
+const MOUNT_SETATTR: usize = 442;
+const LANDLOCK_CREATE_RULESET: usize = 444;
+const LANDLOCK_ADD_RULE: usize = 445;
+const LANDLOCK_RESTRICT_SELF: usize = 446;
+
+/// Text for the kernel: ends in NUL, which [`CText::new`] checks.
+#[derive(Clone, Copy)]
+pub(crate) struct CText<'a>(&'a [u8]);
+
+impl<'a> CText<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Result<Self> {
+        match bytes.iter().position(|byte| *byte == 0) {
+            Some(end) if end + 1 == bytes.len() => Ok(Self(bytes)),
+            _ => Err(EINVAL),
+        }
+    }
+
+    fn pointer(self) -> usize {
+        self.0.as_ptr() as usize
+    }
+}
+
+pub(crate) const EMPTY: CText<'static> = CText(b"\0");
+pub(crate) const DOT: CText<'static> = CText(b".\0");
+
+fn fd(number: usize) -> i32 {
+    number as i32
+}
+
+pub(crate) fn exit(code: i32) -> ! {
+    loop {
+        // It does not come back; the loop is for the type.
+        let _ = call(nr::EXIT, [code as usize, 0, 0, 0, 0, 0]);
+    }
+}
+
+pub(crate) fn read(file: i32, buffer: &mut [u8]) -> Result<usize> {
+    call(nr::READ, [file as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0])
+}
+
+pub(crate) fn write(file: i32, bytes: &[u8]) -> Result<usize> {
+    call(nr::WRITE, [file as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0])
+}
+
+pub(crate) fn close(file: i32) {
+    // Closing fails only for a descriptor that is not open, which is what is wanted.
+    let _ = call(nr::CLOSE, [file as usize, 0, 0, 0, 0, 0]);
+}
+
+pub(crate) fn close_range(first: u32, flags: u32) -> Result<usize> {
+    call(CLOSE_RANGE, [first as usize, u32::MAX as usize, flags as usize, 0, 0, 0])
+}
+
+pub(crate) fn dup(from: i32, to: i32) -> Result<usize> {
+    call(nr::DUP3, [from as usize, to as usize, 0, 0, 0, 0])
+}
+
+/// Fresh zeroed memory that lives as long as the process.
+pub(crate) fn allocate(length: usize) -> Result<&'static mut [u8]> {
+    const READ_WRITE: usize = 3;
+    const PRIVATE_ANONYMOUS: usize = 0x22;
+    let address = call(nr::MMAP, [0, length.max(1), READ_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0])?;
+    // SAFETY: the kernel has just mapped `length` zeroed bytes here for us alone; nothing unmaps them.
+    Ok(unsafe { core::slice::from_raw_parts_mut(address as *mut u8, length) })
+}
+
+pub(crate) fn open(directory: i32, path: CText<'_>, flags: u64) -> Result<i32> {
+    call(nr::OPENAT, [directory as usize, path.pointer(), (flags | CLOEXEC) as usize, 0, 0, 0]).map(fd)
+}
+
+pub(crate) fn create_file(directory: i32, path: CText<'_>, mode: u64) -> Result<i32> {
+    const CREATE_EXCLUSIVE: u64 = 0o1 | 0o100 | 0o200;
+    call(nr::OPENAT, [directory as usize, path.pointer(), (CREATE_EXCLUSIVE | CLOEXEC) as usize, mode as usize, 0, 0]).map(fd)
+}
+
+/// Opens a path for reference only, where no component of it may be a symbolic link.
+pub(crate) fn open_exact(directory: i32, path: CText<'_>, flags: u64) -> Result<i32> {
+    const PATH: u64 = 0o10_000_000;
+    const NO_SYMLINKS_OR_MAGIC: u64 = 0x04 | 0x02;
+    let how = [PATH | CLOEXEC | flags, 0, NO_SYMLINKS_OR_MAGIC];
+    call(OPENAT2, [directory as usize, path.pointer(), how.as_ptr() as usize, size_of_val(&how), 0, 0]).map(fd)
+}
+
+/// Sets which permissions new files are denied, and gives what it was before.
+pub(crate) fn umask(mask: usize) -> usize {
+    // It can't fail.
+    call(nr::UMASK, [mask, 0, 0, 0, 0, 0]).unwrap_or(0o077)
+}
+
+pub(crate) fn mkdir(directory: i32, path: CText<'_>, mode: u64) -> Result<usize> {
+    call(nr::MKDIRAT, [directory as usize, path.pointer(), mode as usize, 0, 0, 0])
+}
+
+pub(crate) fn symlink(target: CText<'_>, directory: i32, path: CText<'_>) -> Result<usize> {
+    call(nr::SYMLINKAT, [target.pointer(), directory as usize, path.pointer(), 0, 0, 0])
+}
+
+pub(crate) fn remove_directory(directory: i32, path: CText<'_>) -> Result<usize> {
+    const REMOVE_DIRECTORY: usize = 0x200;
+    call(nr::UNLINKAT, [directory as usize, path.pointer(), REMOVE_DIRECTORY, 0, 0, 0])
+}
+
+/// Takes the lock only if nobody else has one.
+pub(crate) fn lock_exclusively(file: i32) -> Result<usize> {
+    const EXCLUSIVE_NOW: usize = 2 | 4;
+    call(nr::FLOCK, [file as usize, EXCLUSIVE_NOW, 0, 0, 0, 0])
+}
+
+pub(crate) fn change_directory(path: CText<'_>) -> Result<usize> {
+    call(nr::CHDIR, [path.pointer(), 0, 0, 0, 0, 0])
+}
+
+pub(crate) fn change_directory_to(file: i32) -> Result<usize> {
+    call(nr::FCHDIR, [file as usize, 0, 0, 0, 0, 0])
+}
+
+pub(crate) fn open_tree(directory: i32, path: CText<'_>, flags: u64) -> Result<i32> {
+    call(OPEN_TREE, [directory as usize, path.pointer(), (flags | CLOEXEC) as usize, 0, 0, 0]).map(fd)
+}
+
+/// Attaches the tree that `from` stands for on what `onto` stands for.
+pub(crate) fn move_mount(from: i32, onto: i32) -> Result<usize> {
+    const BOTH_EMPTY_PATHS: usize = 0x4 | 0x40;
+    call(MOVE_MOUNT, [from as usize, EMPTY.pointer(), onto as usize, EMPTY.pointer(), BOTH_EMPTY_PATHS, 0])
+}
+
+pub(crate) fn mount_setattr(file: i32, set: u64, clear: u64, propagation: u64) -> Result<usize> {
+    const EMPTY_PATH_RECURSIVE: usize = 0x1000 | 0x8000;
+    let attributes = [set, clear, propagation, 0];
+    call(
+        MOUNT_SETATTR,
+        [file as usize, EMPTY.pointer(), EMPTY_PATH_RECURSIVE, attributes.as_ptr() as usize, size_of_val(&attributes), 0],
+    )
+}
+
+/// Makes a file system of its own, attached nowhere yet.
+pub(crate) fn new_file_system(kind: CText<'_>, options: &[(CText<'_>, CText<'_>)], attributes: u64) -> Result<i32> {
+    const SET_STRING: usize = 1;
+    const CREATE: usize = 6;
+    let context = call(FSOPEN, [kind.pointer(), 1, 0, 0, 0, 0]).map(fd)?;
+    for (key, value) in options {
+        call(FSCONFIG, [context as usize, SET_STRING, key.pointer(), value.pointer(), 0, 0])?;
+    }
+    call(FSCONFIG, [context as usize, CREATE, 0, 0, 0, 0])?;
+    let mount = call(FSMOUNT, [context as usize, 1, attributes as usize, 0, 0, 0]).map(fd)?;
+    close(context);
+    Ok(mount)
+}
+
+pub(crate) fn detach_mount(path: CText<'_>) -> Result<usize> {
+    const DETACH: usize = 2;
+    call(nr::UMOUNT2, [path.pointer(), DETACH, 0, 0, 0, 0])
+}
+
+/// Makes the working directory the root and lets the old root go.
+pub(crate) fn enter_root() -> Result<usize> {
+    call(nr::PIVOT_ROOT, [DOT.pointer(), DOT.pointer(), 0, 0, 0, 0])?;
+    detach_mount(DOT)
+}
+
+pub(crate) fn unshare(flags: u64) -> Result<usize> {
+    call(nr::UNSHARE, [flags as usize, 0, 0, 0, 0, 0])
+}
+
+pub(crate) fn set_host_name(name: &[u8]) -> Result<usize> {
+    call(nr::SETHOSTNAME, [name.as_ptr() as usize, name.len(), 0, 0, 0, 0])
+}
+
+/// Brings the loopback interface of this network namespace up.
+pub(crate) fn loopback_up() -> Result<usize> {
+    const INET_DATAGRAM: [usize; 6] = [2, 2 | 0o2_000_000, 0, 0, 0, 0];
+    const SET_FLAGS: usize = 0x8914;
+    const UP: u8 = 1;
+    let socket = call(nr::SOCKET, INET_DATAGRAM)?;
+    // `struct ifreq`: a name of 16 bytes, then a union whose first two bytes are the flags.
+    let mut request = [0_u8; 40];
+    if let Some(([l, o], flags)) = request.split_first_chunk_mut::<2>() {
+        (*l, *o) = (b'l', b'o');
+        if let Some(low) = flags.get_mut(14) {
+            *low = UP;
+        }
+    }
+    let result = call(nr::IOCTL, [socket, SET_FLAGS, request.as_mut_ptr() as usize, 0, 0, 0]);
+    close(fd(socket));
+    result
+}
+
+/// Forks. The child gets 0. With a pid namespace among the flags it is the first process there.
+pub(crate) fn fork(flags: u64, process: &mut i32) -> Result<i32> {
+    const PIDFD: u64 = 0x1000;
+    // `struct clone_args`, as of the kernel that introduced it.
+    let arguments: [u64; 8] = [flags | PIDFD, core::ptr::from_mut(process) as u64, 0, 0, SIGCHLD as u64, 0, 0, 0];
+    // SAFETY of the fork itself: the memory is copied, and this program has a single thread.
+    call(CLONE3, [arguments.as_ptr() as usize, size_of_val(&arguments), 0, 0, 0, 0]).map(fd)
+}
+
+/// Forks; the parent goes on only when the child has called `exec` or ended.
+pub(crate) fn fork_and_wait_for_exec() -> Result<i32> {
+    const VFORK: usize = 0x4000;
+    call(nr::CLONE, [VFORK | SIGCHLD as usize, 0, 0, 0, 0, 0]).map(fd)
+}
+
+/// Reaps one child, any of them. `Ok(0, _)` if none has ended and `wait` is false.
+pub(crate) fn reap(wait: bool) -> Result<(i32, i32)> {
+    const NO_HANG: usize = 1;
+    let mut status = 0_i32;
+    let options = if wait { 0 } else { NO_HANG };
+    let pid = call(nr::WAIT4, [usize::MAX, &raw mut status as usize, options, 0, 0, 0])?;
+    Ok((fd(pid), status))
+}
+
+pub(crate) fn kill(pid: i32, signal: i32) -> Result<usize> {
+    call(nr::KILL, [pid as usize, signal as usize, 0, 0, 0, 0])
+}
+
+pub(crate) fn signal_process(process: i32, signal: i32) -> Result<usize> {
+    call(PIDFD_SEND_SIGNAL, [process as usize, signal as usize, 0, 0, 0, 0])
+}
+
+/// Blocks every signal, or none.
+pub(crate) fn block_signals(all: bool) -> Result<usize> {
+    const SET: usize = 2;
+    let mask: u64 = if all { u64::MAX } else { 0 };
+    call(nr::RT_SIGPROCMASK, [SET, &raw const mask as usize, 0, size_of_val(&mask), 0, 0])
+}
+
+/// Waits for any signal and takes it.
+pub(crate) fn next_signal() -> Result<i32> {
+    let mask = u64::MAX;
+    call(nr::RT_SIGTIMEDWAIT, [&raw const mask as usize, 0, 0, size_of_val(&mask), 0, 0]).map(fd)
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Poll {
+    pub(crate) file: i32,
+    pub(crate) events: i16,
+    pub(crate) happened: i16,
+}
+
+pub(crate) const READABLE: i16 = 1;
+
+pub(crate) fn poll(files: &mut [Poll]) -> Result<usize> {
+    call(nr::PPOLL, [files.as_mut_ptr() as usize, files.len(), 0, 0, 0, 0])
+}
+
+pub(crate) fn prctl(option: usize, arguments: [usize; 4]) -> Result<usize> {
+    call(nr::PRCTL, [option, arguments[0], arguments[1], arguments[2], arguments[3], 0])
+}
+
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
+
+pub(crate) fn drop_capabilities() -> Result<usize> {
+    let header = [CAPABILITY_VERSION, 0];
+    let none = [0_u32; 6];
+    call(nr::CAPSET, [header.as_ptr() as usize, none.as_ptr() as usize, 0, 0, 0, 0])
+}
+
+/// Whether the process has no capability left in its effective, permitted and inheritable sets.
+pub(crate) fn has_no_capabilities() -> Result<bool> {
+    let header = [CAPABILITY_VERSION, 0];
+    let mut sets = [u32::MAX; 6];
+    call(nr::CAPGET, [header.as_ptr() as usize, sets.as_mut_ptr() as usize, 0, 0, 0, 0])?;
+    Ok(sets == [0; 6])
+}
+
+pub(crate) fn new_session_keyring() -> Result<usize> {
+    const JOIN_SESSION_KEYRING: usize = 1;
+    call(nr::KEYCTL, [JOIN_SESSION_KEYRING, 0, 0, 0, 0, 0])
+}
+
+pub(crate) fn new_session() -> Result<usize> {
+    call(nr::SETSID, [0; 6])
+}
+
+/// Makes standard input the controlling terminal of this session.
+pub(crate) fn take_terminal() -> Result<usize> {
+    const SET_CONTROLLING_TERMINAL: usize = 0x540e;
+    call(nr::IOCTL, [0, SET_CONTROLLING_TERMINAL, 0, 0, 0, 0])
+}
+
+pub(crate) fn set_limit(resource: u64, value: u64) -> Result<usize> {
+    let limit = [value, value];
+    call(nr::PRLIMIT64, [0, resource as usize, limit.as_ptr() as usize, 0, 0, 0])
+}
+
+/// `struct landlock_ruleset_attr`; the kernel takes as much of it as it knows.
+pub(crate) fn landlock_ruleset(attributes: &[u64]) -> Result<i32> {
+    call(LANDLOCK_CREATE_RULESET, [attributes.as_ptr() as usize, size_of_val(attributes), 0, 0, 0, 0]).map(fd)
+}
+
+pub(crate) fn landlock_path(ruleset: i32, path: i32, access: u64) -> Result<usize> {
+    #[repr(C, packed)]
+    struct PathBeneath {
+        access: u64,
+        path: i32,
+    }
+    const PATH_BENEATH: usize = 1;
+    let rule = PathBeneath { access, path };
+    call(LANDLOCK_ADD_RULE, [ruleset as usize, PATH_BENEATH, &raw const rule as usize, 0, 0, 0])
+}
+
+pub(crate) fn landlock_restrict(ruleset: i32) -> Result<usize> {
+    call(LANDLOCK_RESTRICT_SELF, [ruleset as usize, 0, 0, 0, 0, 0])
+}
+
+/// Installs a filter: `instructions` holds `struct sock_filter`s, eight bytes each.
+pub(crate) fn seccomp(instructions: &[u8]) -> Result<usize> {
+    #[repr(C)]
+    struct Program {
+        length: u16,
+        instructions: *const u8,
+    }
+    const SET_MODE_FILTER: usize = 1;
+    let length = u16::try_from(instructions.len() / 8).map_err(|_| EINVAL)?;
+    let program = Program { length, instructions: instructions.as_ptr() };
+    call(nr::SECCOMP, [SET_MODE_FILTER, 0, &raw const program as usize, 0, 0, 0])
+}
+
+/// Runs a program. The lists hold pointers to text that ends in NUL, and end in a null pointer.
+pub(crate) fn exec(path: CText<'_>, arguments: &PointerList, environment: &PointerList) -> Errno {
+    match call(nr::EXECVE, [path.pointer(), arguments.0.as_ptr() as usize, environment.0.as_ptr() as usize, 0, 0, 0]) {
+        Ok(_) => EINVAL,
+        Err(errno) => errno,
+    }
+}
+
+/// A list of texts in the form that `exec` takes.
+pub(crate) struct PointerList(&'static mut [usize]);
+
+impl PointerList {
+    /// Room for `count` texts and the null pointer behind them.
+    pub(crate) fn new(count: usize) -> Result<Self> {
+        let length = count.checked_add(1).ok_or(EINVAL)?;
+        let bytes = allocate(length.checked_mul(size_of::<usize>()).ok_or(EINVAL)?)?;
+        // SAFETY: the memory is fresh, page-aligned, zeroed, ours for ever, and holds `length` words.
+        Ok(Self(unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast::<usize>(), length) }))
+    }
+
+    /// Puts a text at its place; the plan that it lies in is never freed.
+    pub(crate) fn set(&mut self, index: usize, text: CText<'static>) -> Result<()> {
+        // The last place stays null.
+        let places = self.0.len() - 1;
+        *self.0.get_mut(index).filter(|_| index < places).ok_or(EINVAL)? = text.pointer();
+        Ok(())
+    }
+}
+
+/// Receives bytes and the descriptors that come with them.
+pub(crate) fn receive(socket: i32, bytes: &mut [u8], files: &mut [i32]) -> Result<(usize, usize)> {
+    #[repr(C, align(8))]
+    struct Control([u8; 1040]);
+    const CLOSE_ON_EXEC: usize = 0x4000_0000;
+    const HEADER: usize = 16;
+    let mut control = Control([0; 1040]);
+    let mut vector = [bytes.as_mut_ptr() as usize, bytes.len()];
+    // `struct msghdr` on a 64-bit machine.
+    let mut header = [0, 0, vector.as_mut_ptr() as usize, 1, control.0.as_mut_ptr() as usize, control.0.len(), 0];
+    let length = call(nr::RECVMSG, [socket as usize, header.as_mut_ptr() as usize, CLOSE_ON_EXEC, 0, 0, 0])?;
+    let received = header[5].min(control.0.len());
+    if received < HEADER {
+        return Ok((length, 0));
+    }
+    // `struct cmsghdr`: its length with header, then level and type; nothing else is ever sent here.
+    let word = |at: usize| control.0.get(at..at + 4).and_then(|word| word.try_into().ok()).map(i32::from_ne_bytes);
+    let count = (word(0).unwrap_or(0) as usize).saturating_sub(HEADER) / 4;
+    for (index, file) in files.iter_mut().enumerate().take(count) {
+        *file = word(HEADER + 4 * index).ok_or(EPROTO)?;
+    }
+    if count > files.len() { Err(EPROTO) } else { Ok((length, count)) }
+}
+
+// What the compiler calls for copies and comparisons, which a C library would have.
+
+/// # Safety
+/// As for C's `memcpy`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
+    // SAFETY: the caller promises `count` bytes at both ends, which do not overlap.
+    unsafe { asm!("rep movsb", inout("rcx") count => _, inout("rdi") to => _, inout("rsi") from => _, options(nostack, preserves_flags)) };
+    to
+}
+
+/// # Safety
+/// As for C's `memset`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8 {
+    // SAFETY: the caller promises `count` bytes.
+    unsafe { asm!("rep stosb", inout("rcx") count => _, inout("rdi") to => _, in("al") byte as u8, options(nostack, preserves_flags)) };
+    to
+}
+
+/// # Safety
+/// As for C's `memcmp`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
+    for index in 0..count {
+        // SAFETY: the caller promises `count` bytes at both ends.
+        let (a, b) = unsafe { (a.add(index).read(), b.add(index).read()) };
+        if a != b {
+            return i32::from(a) - i32::from(b);
+        }
+    }
+    0
+}
+
+/// # Safety
+/// As for C's `bcmp`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
+    // SAFETY: the same promise.
+    unsafe { memcmp(a, b, count) }
+}
+
+/// `core` refers to this, for unwinding that a program which aborts never does.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}

@@ -1,0 +1,70 @@
+//! What is said between the library and the launcher, in numbers that both sides compile in.
+//!
+//! The library sends frames: a head (`kind`, `length`), descriptors with it, then a body. The
+//! launcher answers with reports of a fixed size. Numbers are little-endian; texts and lists have
+//! their length in front.
+
+/// A frame that says how to build the sandbox. Comes once. Its descriptors are, for each
+/// placeholder, the directory that holds it and the placeholder itself.
+pub(crate) const FRAME_SETUP: u32 = 1;
+/// A frame that starts a command. Its descriptors are standard input, output and error, and the
+/// socket for the reports about this command.
+pub(crate) const FRAME_RUN: u32 = 2;
+/// The bytes of a frame's head.
+pub(crate) const HEAD: usize = 8;
+/// The most descriptors that the kernel passes at once.
+pub(crate) const MOST_FILES: usize = 253;
+/// The most commands that one launcher runs at once.
+pub(crate) const MOST_RUNS: usize = 64;
+/// The most mounts that a sandbox may be built from.
+pub(crate) const MOST_SLOTS: usize = 4096;
+
+/// A report's bytes: `kind: u32, a: i32, b: u64`.
+pub(crate) const REPORT: usize = 16;
+/// The command is about to start; `b` holds the facts that were read back.
+pub(crate) const REPORT_READY: u32 = 1;
+/// A step failed; `a` is the error number, `b` the phase and the number of the step.
+pub(crate) const REPORT_FAILED: u32 = 2;
+/// The command and everything it started are gone; `a` is its wait status.
+pub(crate) const REPORT_ENDED: u32 = 3;
+
+/// Where a step failed: while the sandbox was built, in its first process, or in the command's own.
+pub(crate) const PHASE_SETUP: u64 = 0;
+pub(crate) const PHASE_INIT: u64 = 1;
+pub(crate) const PHASE_COMMAND: u64 = 2;
+
+/// What the command's process read back about itself before it started the command.
+pub(crate) const FACT_NO_NEW_PRIVILEGES: u64 = 1;
+pub(crate) const FACT_SECCOMP: u64 = 2;
+pub(crate) const FACT_NO_CAPABILITIES: u64 = 4;
+pub(crate) const FACT_NO_BOUNDING_SET: u64 = 8;
+pub(crate) const FACT_LANDLOCK: u64 = 16;
+pub(crate) const FACT_OWN_PIDS: u64 = 32;
+
+// Steps, in the order in which a plan usually has them.
+pub(crate) const STEP_NAMESPACES: u8 = 1;
+pub(crate) const STEP_WRITE_FILE: u8 = 2;
+pub(crate) const STEP_LOOPBACK: u8 = 3;
+pub(crate) const STEP_HOST_NAME: u8 = 4;
+pub(crate) const STEP_CLONE_TREE: u8 = 5;
+pub(crate) const STEP_CLONE_PART: u8 = 6;
+pub(crate) const STEP_TMPFS: u8 = 7;
+pub(crate) const STEP_ATTRIBUTES: u8 = 8;
+pub(crate) const STEP_ROOT_ATTRIBUTES: u8 = 9;
+pub(crate) const STEP_ATTACH: u8 = 10;
+pub(crate) const STEP_DIRECTORY: u8 = 11;
+pub(crate) const STEP_FILE: u8 = 12;
+pub(crate) const STEP_SYMLINK: u8 = 13;
+pub(crate) const STEP_PROC: u8 = 14;
+pub(crate) const STEP_TERMINALS: u8 = 15;
+pub(crate) const STEP_ENTER_ROOT: u8 = 16;
+pub(crate) const STEP_KEYRING: u8 = 17;
+pub(crate) const STEP_WORKING_DIRECTORY: u8 = 20;
+pub(crate) const STEP_SESSION: u8 = 21;
+pub(crate) const STEP_TAKE_TERMINAL: u8 = 22;
+pub(crate) const STEP_LIMIT: u8 = 23;
+pub(crate) const STEP_NO_NEW_PRIVILEGES: u8 = 24;
+pub(crate) const STEP_DROP_CAPABILITIES: u8 = 25;
+pub(crate) const STEP_LANDLOCK: u8 = 26;
+pub(crate) const STEP_SECCOMP: u8 = 27;
+pub(crate) const STEP_EXEC: u8 = 30;

@@ -1,0 +1,88 @@
+//! The same rules once more, in the kernel's own words.
+//! <https://docs.kernel.org/userspace-api/landlock.html>
+//!
+//! Landlock only adds up grants from the root down, so it can't take away what lies inside a grant;
+//! that is the mounts' part. What it adds is that a mount which is there all the same grants nothing,
+//! that read-only mounts don't let data through pipes and sockets, and that signals stay inside.
+
+use serde::Serialize;
+use stockade_protocol::{AbsPath, Access};
+use stockade_sandboxing::Kind;
+
+use crate::step::Ruleset;
+
+const EXECUTE: u64 = 1;
+const WRITE_FILE: u64 = 1 << 1;
+const READ_FILE: u64 = 1 << 2;
+const READ_DIR: u64 = 1 << 3;
+const REFER: u64 = 1 << 13;
+const TRUNCATE: u64 = 1 << 14;
+const IOCTL_DEV: u64 = 1 << 15;
+/// All rights on files of the first version, then one more with each of versions 2, 3 and 5.
+const FIRST_VERSION: u64 = (1 << 13) - 1;
+const SCOPE_ABSTRACT_SOCKETS: u64 = 1;
+const SCOPE_SIGNALS: u64 = 2;
+
+/// What is granted on a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum Grant {
+    /// Listing a directory.
+    Directory,
+    /// Reading and running a file.
+    ReadFile,
+    /// Reading and running everything below.
+    ReadTree,
+    /// Writing a file that is there.
+    WriteFile,
+    /// Everything below.
+    WriteTree,
+    /// Using a device.
+    Device,
+}
+
+impl Grant {
+    /// The grant for an access to something of this kind.
+    pub(crate) fn of(access: Access, kind: Kind) -> Self {
+        match (access, kind) {
+            (Access::Write | Access::Scratch, Kind::Directory) => Self::WriteTree,
+            (Access::Write | Access::Scratch, Kind::File | Kind::Symlink) => Self::WriteFile,
+            (Access::None | Access::Read, Kind::Directory) => Self::ReadTree,
+            (Access::None | Access::Read, Kind::File | Kind::Symlink) => Self::ReadFile,
+        }
+    }
+
+    fn rights(self) -> u64 {
+        let read_file = EXECUTE | READ_FILE;
+        let write_file = read_file | WRITE_FILE | TRUNCATE;
+        match self {
+            Self::Directory => READ_DIR,
+            Self::ReadFile => read_file,
+            Self::ReadTree => read_file | READ_DIR,
+            Self::WriteFile => write_file,
+            Self::WriteTree => FIRST_VERSION | REFER | TRUNCATE,
+            Self::Device => write_file | IOCTL_DEV,
+        }
+    }
+}
+
+/// Everything that a version of Landlock can handle.
+fn handled(version: u32) -> u64 {
+    let since = |first: u32, right: u64| if version >= first { right } else { 0 };
+    FIRST_VERSION | since(2, REFER) | since(3, TRUNCATE) | since(5, IOCTL_DEV)
+}
+
+/// The rules for a host with this version.
+pub(crate) fn ruleset(version: u32, grants: &[(AbsPath, Grant)]) -> Ruleset {
+    let handled = handled(version);
+    // The kernel's structure has grown: files, then ports (4), then scopes (6).
+    let words = match version {
+        0..4 => 1,
+        4..6 => 2,
+        6.. => 3,
+    };
+    let scoped = if words == 3 { SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS } else { 0 };
+    let mut grants: Vec<_> = grants.iter().map(|(path, grant)| (path.clone(), grant.rights() & handled)).collect();
+    grants.sort();
+    grants.dedup();
+    Ruleset { handled, scoped, words, grants }
+}

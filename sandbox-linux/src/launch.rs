@@ -1,0 +1,358 @@
+//! Talking to the launcher: starting it, sending it plans, hearing how commands fare.
+
+use std::ffi::CString;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg, socketpair,
+};
+use rustix::process::{Pid, WaitOptions, waitpid};
+use stockade_protocol::{Enforcement, LayerReport, LayerStatus, RawText};
+use stockade_sandboxing::{Running, SpawnError, Stdio, Streams, WaitStatus};
+
+use crate::placeholder::Placeholder;
+use crate::step::{Encoder, Step, encode};
+use crate::{sys, wire};
+
+/// The launcher's own file, compiled by the build script.
+const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
+
+/// A launcher that has been told how to build its sandbox.
+#[derive(Debug)]
+pub(crate) struct Launcher {
+    control: OwnedFd,
+    pid: Pid,
+    placeholders: Vec<Placeholder>,
+}
+
+/// What one command needs beyond the sandbox.
+pub(crate) struct Run<'a> {
+    pub(crate) flags: u64,
+    pub(crate) init: &'a [Step],
+    pub(crate) command: &'a [Step],
+    pub(crate) program: &'a RawText,
+    /// The facts that have to hold, or the command is killed before it starts.
+    pub(crate) facts: u64,
+}
+
+impl Launcher {
+    /// Starts a launcher and has it build a sandbox.
+    pub(crate) fn start(setup: &[Step], placeholders: Vec<Placeholder>) -> Result<Self, SpawnError> {
+        reap_earlier_launchers();
+        let lost = |doing| move |source: io::Error| SpawnError::Launcher { doing, source };
+        let program = launcher_file().map_err(lost("writing its file"))?;
+        let (control, theirs) = socket_pair().map_err(lost("making its socket"))?;
+        let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
+            .map_err(|error| lost("naming it")(error.into()))?;
+        let pid = sys::spawn(&path, c"stockade", theirs.as_fd()).map_err(lost("starting it"))?;
+        let ours: Vec<&Placeholder> = placeholders.iter().filter(|placeholder| placeholder.is_ours()).collect();
+        let mut names = Encoder::default();
+        for placeholder in &ours {
+            names.text(placeholder.path().as_raw().as_bytes()).text(placeholder.name());
+        }
+        let mut body = Encoder::default();
+        body.bytes(&names.0).0.extend(encode(setup));
+        let files: Vec<BorrowedFd<'_>> = ours.iter().flat_map(|placeholder| placeholder.files()).collect();
+        let mut launcher = Self { control, pid, placeholders: Vec::new() };
+        send(launcher.control.as_fd(), wire::FRAME_SETUP, &body.0, &files).map_err(lost("sending it the plan"))?;
+        launcher.placeholders = placeholders;
+        Ok(launcher)
+    }
+
+    /// Starts one command and lets the sandbox end with it.
+    pub(crate) fn run_only(self, run: &Run<'_>, stdio: Stdio) -> Result<Child, SpawnError> {
+        let mut child = self.run(run, stdio)?;
+        child.session = Some(self);
+        Ok(child)
+    }
+
+    /// Starts one command.
+    pub(crate) fn run(&self, run: &Run<'_>, stdio: Stdio) -> Result<Child, SpawnError> {
+        let lost = |doing| move |source: io::Error| SpawnError::Launcher { doing, source };
+        let (report, theirs) = socket_pair().map_err(lost("making a command's socket"))?;
+        let mut body = Encoder::default();
+        body.number(run.flags).bytes(&encode(run.init)).bytes(&encode(run.command));
+        let null = rustix::fs::openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| lost("opening /dev/null")(errno.into()))?;
+        let (input, output, error) = (io::stdin(), io::stdout(), io::stderr());
+        let files = [
+            stream(&stdio.stdin, input.as_fd(), null.as_fd()),
+            stream(&stdio.stdout, output.as_fd(), null.as_fd()),
+            stream(&stdio.stderr, error.as_fd(), null.as_fd()),
+            theirs.as_fd(),
+        ];
+        send(self.control.as_fd(), wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
+        drop(theirs);
+        let mut child = Child { report, program: run.program.clone(), enforcement: None, status: None, session: None };
+        let facts = child.ready()?;
+        let missing = run.facts & !facts;
+        if missing != 0 {
+            child.kill()?;
+            return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
+        }
+        child.enforcement = Some(enforcement(facts, self.pid));
+        Ok(child)
+    }
+}
+
+fn stream<'a>(stream: &'a Streams, own: BorrowedFd<'a>, null: BorrowedFd<'a>) -> BorrowedFd<'a> {
+    match stream {
+        Streams::Null => null,
+        Streams::Inherit => own,
+        Streams::To(file) => file.as_fd(),
+    }
+}
+
+fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// The launcher as a file that nobody can change, made once.
+fn launcher_file() -> io::Result<&'static OwnedFd> {
+    static FILE: OnceLock<OwnedFd> = OnceLock::new();
+    if let Some(file) = FILE.get() {
+        return Ok(file);
+    }
+    if LAUNCHER.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "this processor is not supported yet"));
+    }
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Kernels before 6.3 do not know the second flag and need none.
+    let file = match rustix::fs::memfd_create("stockade-launcher", flags | MemfdFlags::EXEC) {
+        Err(Errno::INVAL) => rustix::fs::memfd_create("stockade-launcher", flags)?,
+        other => other?,
+    };
+    let mut rest = LAUNCHER;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    Ok(FILE.get_or_init(|| file))
+}
+
+fn send(socket: BorrowedFd<'_>, kind: u32, body: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "the plan is too long");
+    if files.len() > wire::MOST_FILES {
+        return Err(too_long());
+    }
+    let length = u32::try_from(body.len()).map_err(|_| too_long())?;
+    let head = [kind.to_le_bytes(), length.to_le_bytes()].concat();
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(wire::MOST_FILES))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(too_long());
+    }
+    // Small plans go in one call, with the descriptors on their first byte.
+    let mut sent = sendmsg(socket, &[IoSlice::new(&head), IoSlice::new(body)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    let whole = [&head, body].concat();
+    while let Some(rest @ [_, ..]) = whole.get(sent..) {
+        sent += rustix::net::send(socket, rest, SendFlags::NOSIGNAL)?;
+    }
+    Ok(())
+}
+
+/// Launchers whose commands have ended. They take their sandboxes down in their own time, and
+/// nobody waits for that.
+static ENDING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+fn reap_earlier_launchers() {
+    let mut ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    ending.retain(|pid| matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(None)));
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        ENDING.lock().unwrap_or_else(PoisonError::into_inner).push(self.pid);
+    }
+}
+
+/// A command that was started.
+#[derive(Debug)]
+pub(crate) struct Child {
+    report: OwnedFd,
+    program: RawText,
+    enforcement: Option<Enforcement>,
+    status: Option<WaitStatus>,
+    /// The launcher, where it serves this command alone.
+    session: Option<Launcher>,
+}
+
+/// What the launcher says of a command.
+enum Report {
+    Ready(u64),
+    Failed {
+        errno: i32,
+        phase: u64,
+        step: u64,
+    },
+    Ended(i32),
+    /// The sandbox is gone without a word: somebody killed it.
+    Gone,
+}
+
+impl Child {
+    fn next_report(&self) -> Result<Report, SpawnError> {
+        let mut bytes = [0; wire::REPORT];
+        let mut filled = 0;
+        while let Some(rest @ [_, ..]) = bytes.get_mut(filled..) {
+            match rustix::io::read(&self.report, rest) {
+                Ok(0) | Err(Errno::CONNRESET) => return Ok(Report::Gone),
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(SpawnError::Launcher { doing: "listening to it", source: errno.into() }),
+            }
+        }
+        let [k0, k1, k2, k3, a0, a1, a2, a3, b @ ..] = bytes;
+        let (a, b) = (i32::from_le_bytes([a0, a1, a2, a3]), u64::from_le_bytes(b));
+        Ok(match u32::from_le_bytes([k0, k1, k2, k3]) {
+            wire::REPORT_READY => Report::Ready(b),
+            wire::REPORT_FAILED => Report::Failed { errno: a, phase: b >> 32, step: b & 0xffff_ffff },
+            wire::REPORT_ENDED => Report::Ended(a),
+            _ => Report::Gone,
+        })
+    }
+
+    /// Waits until the command is about to start, and gives the facts that were read back.
+    fn ready(&mut self) -> Result<u64, SpawnError> {
+        match self.next_report()? {
+            Report::Ready(facts) => Ok(facts),
+            Report::Failed { errno, phase, step } => Err(self.failure(errno, phase, step)),
+            Report::Ended(_) | Report::Gone => Err(SpawnError::Launcher {
+                doing: "building the sandbox",
+                source: io::Error::from(io::ErrorKind::UnexpectedEof),
+            }),
+        }
+    }
+
+    fn failure(&self, errno: i32, phase: u64, step: u64) -> SpawnError {
+        let source = io::Error::from_raw_os_error(errno);
+        let part = match phase {
+            wire::PHASE_SETUP => "setup",
+            wire::PHASE_INIT => "init",
+            _ => "command",
+        };
+        SpawnError::Setup { step: format!("{part} step {step}"), source }
+    }
+
+    /// The command's own start failed, after everything else had worked.
+    fn not_started(&self, errno: i32) -> SpawnError {
+        match errno {
+            libc::ENOENT | libc::ENOTDIR => SpawnError::NotFound { program: self.program.clone() },
+            other => {
+                SpawnError::NotExecutable { program: self.program.clone(), source: io::Error::from_raw_os_error(other) }
+            }
+        }
+    }
+
+    fn finish(&mut self, status: WaitStatus) -> Result<Option<WaitStatus>, SpawnError> {
+        self.status = Some(status);
+        // Removes placeholders before the caller looks at the workspace again.
+        self.session = None;
+        Ok(Some(status))
+    }
+}
+
+impl Running for Child {
+    fn enforcement(&self) -> &Enforcement {
+        static NONE: Enforcement = Enforcement { engine: String::new(), layers: Vec::new() };
+        self.enforcement.as_ref().unwrap_or(&NONE)
+    }
+
+    fn wait(&mut self, limit: Option<Duration>) -> Result<Option<WaitStatus>, SpawnError> {
+        if let Some(status) = self.status {
+            return Ok(Some(status));
+        }
+        if let Some(limit) = limit
+            && !readable_within(self.report.as_fd(), limit)?
+        {
+            return Ok(None);
+        }
+        match self.next_report()? {
+            Report::Ended(status) => self.finish(wait_status(status)),
+            Report::Gone => self.finish(WaitStatus::Signaled(libc::SIGKILL)),
+            Report::Failed { errno, .. } => {
+                let error = self.not_started(errno);
+                self.finish(WaitStatus::Exited(127))?;
+                Err(error)
+            }
+            Report::Ready(_) => self.wait(limit),
+        }
+    }
+
+    fn readable(&self) -> BorrowedFd<'_> {
+        self.report.as_fd()
+    }
+
+    fn signal(&mut self, signal: u8) -> Result<(), SpawnError> {
+        match rustix::net::send(&self.report, &[signal], SendFlags::NOSIGNAL) {
+            // Gone already: there is nothing left to signal.
+            Ok(_) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
+            Err(errno) => Err(SpawnError::Launcher { doing: "passing a signal on", source: errno.into() }),
+        }
+    }
+
+    fn kill(&mut self) -> Result<(), SpawnError> {
+        self.signal(9)
+    }
+}
+
+fn readable_within(file: BorrowedFd<'_>, limit: Duration) -> Result<bool, SpawnError> {
+    let end = Instant::now() + limit;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let timeout = left.try_into().ok();
+        let mut files = [PollFd::new(&file, PollFlags::IN)];
+        match rustix::event::poll(&mut files, timeout.as_ref()) {
+            Ok(count) => return Ok(count > 0),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(SpawnError::Launcher { doing: "waiting for it", source: errno.into() }),
+        }
+    }
+}
+
+fn wait_status(status: i32) -> WaitStatus {
+    if libc::WIFSIGNALED(status) {
+        WaitStatus::Signaled(libc::WTERMSIG(status))
+    } else {
+        WaitStatus::Exited(libc::WEXITSTATUS(status))
+    }
+}
+
+const FACTS: &[(u64, &str)] = &[
+    (wire::FACT_OWN_PIDS, "pid_namespace"),
+    (wire::FACT_LANDLOCK, "landlock"),
+    (wire::FACT_SECCOMP, "seccomp"),
+    (wire::FACT_NO_NEW_PRIVILEGES, "no_new_privileges"),
+    (wire::FACT_NO_CAPABILITIES, "no_capabilities"),
+    (wire::FACT_NO_BOUNDING_SET, "no_bounding_set"),
+];
+
+fn fact_names(facts: u64) -> Vec<&'static str> {
+    FACTS.iter().filter(|(fact, _)| facts & fact != 0).map(|(_, name)| *name).collect()
+}
+
+/// The namespaces that the launcher is in and this program is not, and what the command's process
+/// read back about itself.
+fn enforcement(facts: u64, launcher: Pid) -> Enforcement {
+    let report = |layer: &str, holds: bool| LayerReport {
+        layer: layer.to_owned(),
+        status: if holds { LayerStatus::FullyEnforced } else { LayerStatus::NotEnforced },
+        detail: None,
+    };
+    let namespaces = ["user", "mnt", "net", "ipc", "uts", "cgroup"].map(|name| {
+        let inside = std::fs::read_link(format!("/proc/{}/ns/{name}", launcher.as_raw_pid()));
+        let outside = std::fs::read_link(format!("/proc/self/ns/{name}"));
+        let own = matches!((inside, outside), (Ok(inside), Ok(outside)) if inside != outside);
+        report(&format!("{}_namespace", if name == "mnt" { "mount" } else { name }), own)
+    });
+    let read_back = FACTS.iter().map(|(fact, name)| report(name, facts & fact != 0));
+    Enforcement { engine: String::from("native"), layers: namespaces.into_iter().chain(read_back).collect() }
+}

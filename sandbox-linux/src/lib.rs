@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+#![cfg(target_os = "linux")]
+
+mod bpf;
+mod devices;
+mod landlock;
+mod launch;
+mod limits;
+mod native;
+mod placeholder;
+mod probe;
+mod seccomp;
+mod step;
+mod sys;
+mod view;
+// The numbers that the launcher is compiled with as well; some are for its side alone.
+#[expect(dead_code, reason = "the launcher's side uses the rest")]
+#[path = "../launcher/wire.rs"]
+mod wire;
+
+pub use native::{Native, NativePlan};

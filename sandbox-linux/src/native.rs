@@ -1,0 +1,237 @@
+//! The `native` engine: every layer at once, by Stockade's own launcher.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde::Serialize;
+use stockade_protocol::{AbsPath, NetworkPolicy, Permissions, RawText};
+use stockade_sandboxing::{
+    Backend, CommandSpec, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
+    protect_repositories, resolve_links,
+};
+
+use crate::launch::{Launcher, Run};
+use crate::placeholder::Placeholder;
+use crate::step::{Exec, Step};
+use crate::{landlock, limits, probe, seccomp, view, wire};
+
+const NEW_MOUNTS: u64 = 0x0002_0000;
+const NEW_CGROUPS: u64 = 0x0200_0000;
+const NEW_HOST_NAME: u64 = 0x0400_0000;
+const NEW_IPC: u64 = 0x0800_0000;
+const NEW_USERS: u64 = 0x1000_0000;
+const NEW_PIDS: u64 = 0x2000_0000;
+const NEW_NETWORK: u64 = 0x4000_0000;
+
+/// Everything that the command's process has to read back before the command may start.
+const FACTS: u64 = wire::FACT_NO_NEW_PRIVILEGES
+    | wire::FACT_SECCOMP
+    | wire::FACT_NO_CAPABILITIES
+    | wire::FACT_NO_BOUNDING_SET
+    | wire::FACT_LANDLOCK
+    | wire::FACT_OWN_PIDS;
+
+/// The search path of a command that has none in its environment.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Namespaces, mounts, Landlock and seccomp, without any external program.
+#[derive(Debug)]
+pub struct Native {
+    support: OnceLock<Support>,
+    landlock_version: u32,
+    user: u32,
+    group: u32,
+}
+
+impl Native {
+    /// For this host and user. Nothing is tried yet: what does not work makes a start fail, and
+    /// [`support`](Backend::support) says why.
+    pub fn new() -> Self {
+        Self {
+            support: OnceLock::new(),
+            landlock_version: crate::sys::landlock_version(),
+            user: rustix::process::getuid().as_raw(),
+            group: rustix::process::getgid().as_raw(),
+        }
+    }
+
+    /// What has to be done, as plain data.
+    pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<NativePlan, Unenforceable> {
+        let refuse = |error: stockade_protocol::Invalid| Unenforceable {
+            what: String::from("the policy"),
+            why: error.to_string(),
+            remedy: String::from("correct the path"),
+        };
+        let resolved = resolve_links(permissions, &RealFiles)
+            .and_then(|resolved| protect_repositories(&resolved))
+            .map_err(refuse)?;
+        self.plan_on(command, &resolved, &RealFiles)
+    }
+
+    /// The same for permissions whose links have been resolved, on a host with these files.
+    pub(crate) fn plan_on(
+        &self,
+        command: &CommandSpec,
+        permissions: &Permissions,
+        files: &dyn HostFiles,
+    ) -> Result<NativePlan, Unenforceable> {
+        let view = view::compile(&permissions.files, files)?;
+        let network = network_flags(permissions)?;
+        let mut setup = self.enter(network);
+        setup.extend(view.steps);
+        setup.push(Step::Keyring);
+        let mut confine = vec![Step::Session];
+        confine.extend(limits::steps(&permissions.limits, self.user)?);
+        confine.push(Step::WorkingDirectory { path: command.cwd.clone() });
+        confine.extend([Step::NoNewPrivileges, Step::DropCapabilities]);
+        confine.push(Step::Landlock { ruleset: landlock::ruleset(self.landlock_version, &view.grants) });
+        confine.push(Step::Seccomp { filter: seccomp::filter(seccomp::Families::Internet) });
+        confine.push(Step::Exec { command: exec(command) });
+        let proc = "/proc".parse().map_err(|error: stockade_protocol::Invalid| Unenforceable {
+            what: String::from("the policy"),
+            why: error.to_string(),
+            remedy: String::from("please report this"),
+        })?;
+        Ok(NativePlan {
+            program: command.argv.program().clone(),
+            placeholders: view.placeholders,
+            setup,
+            init: vec![Step::Proc { path: proc }],
+            command: confine,
+        })
+    }
+
+    /// Namespaces, and this user under the same number in them.
+    fn enter(&self, network: u64) -> Vec<Step> {
+        let flags = NEW_USERS | NEW_MOUNTS | NEW_IPC | NEW_HOST_NAME | NEW_CGROUPS | network;
+        let map = |name: &str, text: String| {
+            format!("/proc/self/{name}").parse().ok().map(|path| Step::WriteFile { path, text })
+        };
+        let mut steps = vec![Step::Namespaces { flags }];
+        steps.extend(map("setgroups", String::from("deny")));
+        steps.extend(map("uid_map", format!("{0} {0} 1", self.user)));
+        steps.extend(map("gid_map", format!("{0} {0} 1", self.group)));
+        steps.extend((network != 0).then_some(Step::Loopback));
+        steps.push(Step::HostName { name: String::from("stockade") });
+        steps
+    }
+}
+
+impl Default for Native {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Backend for Native {
+    fn support(&self) -> &Support {
+        self.support.get_or_init(|| probe::support(self, self.landlock_version))
+    }
+
+    fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
+        // The other layers are read back before the command starts; this one would be left out.
+        if self.landlock_version == 0 {
+            return Err(Unenforceable {
+                what: String::from("the layer `landlock`"),
+                why: String::from("the kernel has no Landlock, or it is switched off"),
+                remedy: String::from("boot a kernel from 5.13 on with `lsm=landlock,…`"),
+            });
+        }
+        Ok(Box::new(self.plan(command, permissions)?))
+    }
+}
+
+/// A network of its own with nothing but loopback, or the host's.
+fn network_flags(permissions: &Permissions) -> Result<u64, Unenforceable> {
+    let refuse = |what: &str| {
+        Err(Unenforceable {
+            what: what.to_owned(),
+            why: String::from("the sandbox alone can't tell one destination from another"),
+            remedy: String::from("use the network `off` or `full`"),
+        })
+    };
+    match &permissions.network {
+        _ if !permissions.unix_sockets.is_empty() => refuse("a grant for single unix sockets"),
+        NetworkPolicy::Off => Ok(NEW_NETWORK),
+        NetworkPolicy::Full => Ok(0),
+        NetworkPolicy::Hosts(_) => refuse("a network policy by host"),
+    }
+}
+
+fn exec(command: &CommandSpec) -> Exec {
+    let environment =
+        command.environment.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat().into());
+    let program = command.argv.program().as_bytes();
+    let paths = if program.contains(&b'/') {
+        vec![command.argv.program().clone()]
+    } else {
+        let path = command.environment.get(&RawText::from("PATH"));
+        let path = path.map_or(DEFAULT_PATH.as_bytes(), RawText::as_bytes);
+        path.split(|byte| *byte == b':').map(|directory| candidate(directory, program)).collect()
+    };
+    Exec { arguments: command.argv.words().to_vec(), environment: environment.collect(), paths }
+}
+
+/// An empty entry in a search path means the working directory.
+fn candidate(directory: &[u8], program: &[u8]) -> RawText {
+    let directory = if directory.is_empty() { b"." } else { directory };
+    [directory, b"/", program].concat().into()
+}
+
+/// What has to be done to run one command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NativePlan {
+    program: RawText,
+    placeholders: Vec<AbsPath>,
+    setup: Vec<Step>,
+    init: Vec<Step>,
+    command: Vec<Step>,
+}
+
+impl Plan for NativePlan {
+    fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        let placeholders = self.placeholders.iter().map(|path| {
+            Placeholder::hold(path)
+                .map_err(|source| SpawnError::Setup { step: format!("hold the name `{path}`"), source })
+        });
+        let launcher = Launcher::start(&self.setup, placeholders.collect::<Result<_, _>>()?)?;
+        let mut command = self.command.clone();
+        if stdio.controlling_terminal {
+            command.insert(1, Step::TakeTerminal);
+        }
+        let run = Run { flags: NEW_PIDS, init: &self.init, command: &command, program: &self.program, facts: FACTS };
+        let child = launcher.run_only(&run, stdio).map_err(|error| self.explain(error))?;
+        Ok(Box::new(child))
+    }
+}
+
+impl NativePlan {
+    /// Puts the step itself in the place of its number.
+    fn explain(&self, error: SpawnError) -> SpawnError {
+        let SpawnError::Setup { step, source } = error else { return error };
+        let mut words = step.split(' ');
+        let list = match words.next() {
+            Some("setup") => &self.setup,
+            Some("init") => &self.init,
+            _ => &self.command,
+        };
+        let number = words.nth(1).and_then(|number| number.parse::<usize>().ok());
+        let found = number.and_then(|number| list.get(number.checked_sub(1)?));
+        SpawnError::Setup { step: found.map_or(step, |step| format!("{step:?}")), source }
+    }
+}
+
+/// One step a line.
+impl fmt::Display for NativePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for path in &self.placeholders {
+            writeln!(f, "hold {path}")?;
+        }
+        for (part, steps) in [("setup", &self.setup), ("init", &self.init), ("command", &self.command)] {
+            for step in steps {
+                writeln!(f, "{part} {step:?}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! What this host can do, found out by doing it.
+
+use stockade_protocol::{Access, Argv, FileRule, FileRules, Permissions};
+use stockade_sandboxing::{CommandSpec, LayerSupport, Plan as _, RealFiles, SpawnError, Stdio, Support, SupportLevel};
+
+use crate::native::Native;
+
+/// Builds a sandbox around a program that is not there: everything but the program has to work.
+pub(crate) fn support(native: &Native, landlock_version: u32) -> Support {
+    let layers = vec![namespaces(native), landlock(landlock_version), seccomp()];
+    Support { engine: String::from("native"), layers }
+}
+
+fn layer(name: &str, level: SupportLevel, detail: Option<String>, remedy: Option<&str>) -> LayerSupport {
+    LayerSupport { layer: name.to_owned(), level, detail, remedy: remedy.map(String::from) }
+}
+
+fn namespaces(native: &Native) -> LayerSupport {
+    let name = "namespaces";
+    match try_namespaces(native) {
+        Ok(()) => layer(name, SupportLevel::Full, None, None),
+        Err(why) => {
+            let remedy = "allow user namespaces: `sysctl user.max_user_namespaces=65536`, on Debian `sysctl kernel.unprivileged_userns_clone=1`, \
+                on Ubuntu an AppArmor profile with `userns,` for this program";
+            layer(name, SupportLevel::Missing, Some(why), Some(remedy))
+        }
+    }
+}
+
+fn try_namespaces(native: &Native) -> Result<(), String> {
+    let invalid = |error: stockade_protocol::Invalid| error.to_string();
+    let command = CommandSpec {
+        argv: Argv::parse(["/nonexistent/probe"]).map_err(invalid)?,
+        cwd: "/".parse().map_err(invalid)?,
+        environment: std::collections::BTreeMap::new(),
+    };
+    let rules = FileRules::new([FileRule::path("/".parse().map_err(invalid)?, Access::Read)]).map_err(invalid)?;
+    let permissions = Permissions { files: rules, ..Permissions::default() };
+    let plan = native.plan_on(&command, &permissions, &RealFiles).map_err(|error| error.to_string())?;
+    let told = |error: SpawnError| match error {
+        SpawnError::Setup { step, source } => format!("{step}: {source}"),
+        other => other.to_string(),
+    };
+    match plan.spawn(Stdio::default()).map_err(told)?.wait(None) {
+        Err(SpawnError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(told(error)),
+        Ok(status) => Err(format!("a program that does not exist ended with {status:?}")),
+    }
+}
+
+fn landlock(version: u32) -> LayerSupport {
+    let name = "landlock";
+    match version {
+        0 => layer(
+            name,
+            SupportLevel::Missing,
+            Some(String::from("the kernel has no Landlock, or it is switched off")),
+            Some("boot a kernel from 5.13 on with `lsm=landlock,…`"),
+        ),
+        1..6 => layer(
+            name,
+            SupportLevel::Partial,
+            Some(format!("version {version}: signals and abstract sockets are kept apart by namespaces alone")),
+            Some("a kernel from 6.12 on"),
+        ),
+        6.. => layer(name, SupportLevel::Full, Some(format!("version {version}")), None),
+    }
+}
+
+fn seccomp() -> LayerSupport {
+    // The probe above has installed the filter; a kernel without it would have failed there.
+    layer("seccomp", SupportLevel::Full, None, None)
+}

@@ -1,0 +1,302 @@
+//! Which system calls a command may not make, and why.
+//!
+//! Everything that is not listed is allowed, but for numbers that did not exist when the list was
+//! last reviewed: those fail as on an older kernel (`ENOSYS`), which every program can live with.
+//! Calls of another ABI (32-bit, x32) end the process, since their numbers mean other calls.
+
+use libc::{
+    AF_INET, AF_INET6, AF_UNIX, EPERM, SYS_acct, SYS_add_key, SYS_adjtimex, SYS_bpf, SYS_chmod, SYS_chroot,
+    SYS_clock_adjtime, SYS_clock_settime, SYS_clone, SYS_clone3, SYS_creat, SYS_delete_module, SYS_fanotify_init,
+    SYS_fchmod, SYS_fchmodat, SYS_fchmodat2, SYS_finit_module, SYS_fsconfig, SYS_fsmount, SYS_fsopen, SYS_fspick,
+    SYS_get_mempolicy, SYS_init_module, SYS_io_uring_enter, SYS_io_uring_register, SYS_io_uring_setup, SYS_ioctl,
+    SYS_ioperm, SYS_iopl, SYS_kcmp, SYS_kexec_file_load, SYS_kexec_load, SYS_keyctl, SYS_lookup_dcookie, SYS_mbind,
+    SYS_migrate_pages, SYS_mknod, SYS_mknodat, SYS_modify_ldt, SYS_mount, SYS_mount_setattr, SYS_move_mount,
+    SYS_move_pages, SYS_name_to_handle_at, SYS_nfsservctl, SYS_open, SYS_open_by_handle_at, SYS_open_tree, SYS_openat,
+    SYS_openat2, SYS_perf_event_open, SYS_personality, SYS_pidfd_getfd, SYS_pivot_root, SYS_process_madvise,
+    SYS_process_vm_readv, SYS_process_vm_writev, SYS_ptrace, SYS_quotactl, SYS_quotactl_fd, SYS_reboot,
+    SYS_request_key, SYS_set_mempolicy, SYS_setdomainname, SYS_sethostname, SYS_setns, SYS_settimeofday, SYS_socket,
+    SYS_socketpair, SYS_swapoff, SYS_swapon, SYS_syslog, SYS_umount2, SYS_unshare, SYS_uselib, SYS_userfaultfd,
+    SYS_ustat, SYS_vhangup,
+};
+
+use crate::bpf::{Action, Field, Instruction, Test};
+use crate::step::Filter;
+
+/// x86-64 (`AUDIT_ARCH_X86_64`).
+const ARCHITECTURE: u32 = 0xc000_003e;
+/// The first number that was not reviewed: Linux 6.18 ends at 470 (`file_setattr` is 469).
+const FIRST_UNREVIEWED: u32 = 471;
+const NOT_PERMITTED: Action = Action::Fail(1);
+const NOT_THERE: Action = Action::Fail(38);
+const NO_SUCH_FAMILY: Action = Action::Fail(97);
+/// Set-user-id and set-group-id, in a file's mode.
+const SETUID_BITS: u32 = 0o6000;
+/// Every flag of `clone` and `unshare` that makes a namespace.
+const NAMESPACE_FLAGS: u32 = 0x7e02_0080;
+
+/// Calls that no sandboxed command may make, whatever their arguments.
+const REFUSED: &[(&[i64], &str)] = &[
+    (
+        &[SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_process_madvise, SYS_kcmp, SYS_pidfd_getfd],
+        "reaches into another process",
+    ),
+    (&[SYS_keyctl, SYS_add_key, SYS_request_key], "reads keys that no file permission guards"),
+    (
+        &[SYS_bpf, SYS_perf_event_open, SYS_userfaultfd],
+        "a large part of the kernel that a command rarely needs and attackers often use",
+    ),
+    (
+        &[
+            SYS_mount,
+            SYS_umount2,
+            SYS_pivot_root,
+            SYS_chroot,
+            SYS_open_tree,
+            SYS_move_mount,
+            SYS_fsopen,
+            SYS_fsconfig,
+            SYS_fsmount,
+            SYS_fspick,
+            SYS_mount_setattr,
+        ],
+        "would change the view of the file system",
+    ),
+    (&[SYS_setns], "enters another namespace"),
+    (&[SYS_name_to_handle_at, SYS_open_by_handle_at], "opens files past their directories"),
+    (
+        &[
+            SYS_init_module,
+            SYS_finit_module,
+            SYS_delete_module,
+            SYS_kexec_load,
+            SYS_kexec_file_load,
+            SYS_reboot,
+            SYS_iopl,
+            SYS_ioperm,
+            SYS_swapon,
+            SYS_swapoff,
+            SYS_acct,
+            SYS_quotactl,
+            SYS_quotactl_fd,
+        ],
+        "administers the machine",
+    ),
+    (
+        &[
+            SYS_settimeofday,
+            SYS_clock_settime,
+            SYS_clock_adjtime,
+            SYS_adjtimex,
+            SYS_sethostname,
+            SYS_setdomainname,
+            SYS_vhangup,
+            SYS_syslog,
+        ],
+        "changes or reads state of the whole host",
+    ),
+    (
+        &[SYS_migrate_pages, SYS_move_pages, SYS_mbind, SYS_set_mempolicy, SYS_get_mempolicy],
+        "moves memory between nodes, with a history of kernel bugs",
+    ),
+    (
+        &[SYS_modify_ldt, SYS_uselib, SYS_ustat, SYS_lookup_dcookie, SYS_nfsservctl],
+        "obsolete, and unused by current programs",
+    ),
+    (&[SYS_fanotify_init], "watches files of the whole system"),
+];
+
+/// Calls that programs try first and do without: they fail as on an older kernel.
+const ABSENT: &[(&[i64], &str)] = &[
+    (&[SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register], "makes calls that no filter sees"),
+    (&[SYS_clone3], "takes its flags from memory, where no filter sees them; `clone` is used instead"),
+    (&[SYS_openat2], "takes its mode from memory, where no filter sees a set-user-id bit; `openat` is used instead"),
+];
+
+/// Calls that are refused with certain arguments: (call, argument, bits, why).
+const REFUSED_BITS: &[(i64, u8, u32, &str)] = &[
+    (SYS_clone, 0, NAMESPACE_FLAGS, "makes a namespace, with a large part of the kernel behind it"),
+    (SYS_unshare, 0, NAMESPACE_FLAGS, "makes a namespace, with a large part of the kernel behind it"),
+    (SYS_chmod, 1, SETUID_BITS, "would leave a program behind that runs as the user"),
+    (SYS_fchmod, 1, SETUID_BITS, "the same"),
+    (SYS_fchmodat, 2, SETUID_BITS, "the same"),
+    (SYS_fchmodat2, 2, SETUID_BITS, "the same"),
+    (SYS_open, 2, SETUID_BITS, "the same, on creation"),
+    (SYS_openat, 3, SETUID_BITS, "the same, on creation"),
+    (SYS_creat, 1, SETUID_BITS, "the same, on creation"),
+    (SYS_mknod, 1, SETUID_BITS, "the same, on creation"),
+    (SYS_mknodat, 2, SETUID_BITS, "the same, on creation"),
+];
+
+/// Calls that are refused with certain values: (call, argument, value, why).
+const REFUSED_VALUES: &[(i64, u8, u32, &str)] = &[
+    (SYS_ioctl, 1, 0x5412, "TIOCSTI types into the caller's terminal"),
+    (SYS_ioctl, 1, 0x541c, "TIOCLINUX pastes into the console"),
+];
+
+/// Whether a command may speak to the network, even if only to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Families {
+    /// Internet sockets, which lead nowhere but to the sandbox itself or wherever its network does.
+    Internet,
+}
+
+impl Families {
+    fn allowed(self) -> &'static [i32] {
+        match self {
+            Self::Internet => &[AF_INET, AF_INET6],
+        }
+    }
+}
+
+/// Compiles the lists above to a filter.
+pub(crate) fn filter(families: Families) -> Filter {
+    let mut program = vec![
+        Instruction::load(Field::Architecture),
+        Instruction::jump(Test::Equal(ARCHITECTURE), 1, 0),
+        Instruction::answer(Action::Kill),
+        Instruction::load(Field::Number),
+        // x32 calls have this bit set; everything from the last reviewed number on is the same test.
+        Instruction::jump(Test::AtLeast(0x4000_0000), 0, 1),
+        Instruction::answer(Action::Kill),
+        Instruction::jump(Test::AtLeast(FIRST_UNREVIEWED), 0, 1),
+        Instruction::answer(NOT_THERE),
+    ];
+    for (list, action) in [(REFUSED, NOT_PERMITTED), (ABSENT, NOT_THERE)] {
+        for call in list.iter().flat_map(|(calls, _)| *calls) {
+            program.extend([Instruction::jump(equal(*call), 0, 1), Instruction::answer(action)]);
+        }
+    }
+    for (call, argument, bits, _) in REFUSED_BITS {
+        program.extend(on_argument(*call, *argument, Test::AnyBit(*bits), NOT_PERMITTED));
+    }
+    for (call, argument, value, _) in REFUSED_VALUES {
+        program.extend(on_argument(*call, *argument, Test::Equal(*value), NOT_PERMITTED));
+    }
+    // A connected pair reaches nobody else; a socket with a name may reach a service of the host.
+    program.extend(only_families(SYS_socketpair, &[AF_UNIX]));
+    program.extend(only_families(SYS_socket, families.allowed()));
+    program.extend(only_plain_personality());
+    program.push(Instruction::answer(Action::Allow));
+    Filter(program)
+}
+
+fn equal(call: i64) -> Test {
+    // Numbers of calls are small and positive; one that is not would match nothing.
+    Test::Equal(u32::try_from(call).unwrap_or(u32::MAX))
+}
+
+/// Answers if the call's argument passes the test, and leaves the number loaded otherwise.
+fn on_argument(call: i64, argument: u8, test: Test, action: Action) -> Vec<Instruction> {
+    vec![
+        Instruction::jump(equal(call), 0, 4),
+        Instruction::load(Field::Argument(argument)),
+        Instruction::jump(test, 0, 1),
+        Instruction::answer(action),
+        Instruction::load(Field::Number),
+    ]
+}
+
+fn only_families(call: i64, families: &[i32]) -> Vec<Instruction> {
+    let mut tests = vec![Instruction::load(Field::Argument(0))];
+    for family in families {
+        let family = u32::try_from(*family).unwrap_or(u32::MAX);
+        tests.extend([Instruction::jump(Test::Equal(family), 0, 1), Instruction::answer(Action::Allow)]);
+    }
+    tests.push(Instruction::answer(NO_SUCH_FAMILY));
+    let length = u8::try_from(tests.len()).unwrap_or(u8::MAX);
+    [vec![Instruction::jump(equal(call), 0, length)], tests].concat()
+}
+
+/// Asking which personality is on, or for the plain one, is all that is allowed: others weaken the
+/// layout of memory.
+fn only_plain_personality() -> Vec<Instruction> {
+    const ASK: u32 = u32::MAX;
+    const PLAIN: u32 = 0;
+    vec![
+        Instruction::jump(equal(SYS_personality), 0, 6),
+        Instruction::load(Field::Argument(0)),
+        Instruction::jump(Test::Equal(ASK), 0, 1),
+        Instruction::answer(Action::Allow),
+        Instruction::jump(Test::Equal(PLAIN), 0, 1),
+        Instruction::answer(Action::Allow),
+        Instruction::answer(Action::Fail(EPERM as u16)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::run;
+
+    const ALLOWED: u32 = 0x7fff_0000;
+
+    fn answer(call: i64, arguments: [u64; 6]) -> u32 {
+        run(&filter(Families::Internet).0, ARCHITECTURE, u32::try_from(call).unwrap(), arguments)
+    }
+
+    #[test]
+    fn every_listed_call_fails_and_ordinary_ones_pass() {
+        for (call, errno) in REFUSED
+            .iter()
+            .flat_map(|(calls, _)| *calls)
+            .map(|call| (call, 1))
+            .chain(ABSENT.iter().flat_map(|(calls, _)| *calls).map(|call| (call, 38)))
+        {
+            assert_eq!(answer(*call, [0; 6]), 0x0005_0000 | errno, "call {call}");
+        }
+        for call in [
+            libc::SYS_read,
+            libc::SYS_execve,
+            libc::SYS_openat,
+            libc::SYS_clone,
+            libc::SYS_ioctl,
+            libc::SYS_chmod,
+            libc::SYS_connect,
+            libc::SYS_seccomp,
+        ] {
+            assert_eq!(answer(call, [0; 6]), ALLOWED, "call {call}");
+        }
+    }
+
+    #[test]
+    fn arguments_decide_where_they_matter() {
+        assert_eq!(answer(SYS_unshare, [0x1000_0000, 0, 0, 0, 0, 0]), 0x0005_0001);
+        assert_eq!(answer(SYS_clone, [0x1000_0000 | 17, 0, 0, 0, 0, 0]), 0x0005_0001);
+        assert_eq!(answer(SYS_fchmodat, [0, 0, 0o4755, 0, 0, 0]), 0x0005_0001);
+        assert_eq!(answer(SYS_fchmodat, [0, 0, 0o755, 0, 0, 0]), ALLOWED);
+        // The kernel takes 32 bits of an ioctl's number, so the upper half must not hide it.
+        assert_eq!(answer(SYS_ioctl, [0, 0xffff_ffff_0000_5412, 0, 0, 0, 0]), 0x0005_0001);
+        assert_eq!(answer(SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]), ALLOWED);
+        assert_eq!(answer(SYS_personality, [0x004_0000, 0, 0, 0, 0, 0]), 0x0005_0001);
+    }
+
+    #[test]
+    fn only_the_named_socket_families_exist() {
+        for family in 0..64_u64 {
+            let named = [AF_INET, AF_INET6].contains(&i32::try_from(family).unwrap());
+            assert_eq!(answer(SYS_socket, [family, 1, 0, 0, 0, 0]) == ALLOWED, named, "family {family}");
+        }
+        assert_eq!(answer(SYS_socketpair, [1, 1, 0, 0, 0, 0]), ALLOWED);
+        assert_eq!(answer(SYS_socketpair, [2, 1, 0, 0, 0, 0]), 0x0005_0061);
+    }
+
+    #[test]
+    fn other_abis_die_and_newer_calls_do_not_exist() {
+        let filter = filter(Families::Internet).0;
+        assert_eq!(run(&filter, 0x4000_0003, 1, [0; 6]), 0x8000_0000, "i386");
+        assert_eq!(run(&filter, ARCHITECTURE, 0x4000_0029, [0; 6]), 0x8000_0000, "x32");
+        for call in FIRST_UNREVIEWED..600 {
+            assert_eq!(run(&filter, ARCHITECTURE, call, [0; 6]), 0x0005_0026, "call {call}");
+        }
+    }
+
+    #[test]
+    fn jumps_stay_inside() {
+        let filter = filter(Families::Internet).0;
+        for call in 0..FIRST_UNREVIEWED {
+            for argument in [0, 1, 0xffff_ffff, 0x5412, 0o4755] {
+                run(&filter, ARCHITECTURE, call, [argument; 6]);
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! One thing that the launcher does. A plan is a list of these: data, printed one a line.
+
+use std::fmt;
+
+use serde::Serialize;
+use stockade_protocol::{AbsPath, RawText};
+
+use crate::wire;
+
+/// Where a mount is kept until it is attached.
+pub(crate) type Slot = usize;
+
+/// One step. The launcher stops at the first that fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Step {
+    Namespaces { flags: u64 },
+    WriteFile { path: AbsPath, text: String },
+    Loopback,
+    HostName { name: String },
+    CloneTree { slot: Slot, path: AbsPath },
+    ClonePart { slot: Slot, from: Slot, path: String },
+    Tmpfs { slot: Slot, size: String, attributes: u64 },
+    Attributes { slot: Slot, set: u64, clear: u64 },
+    RootAttributes { set: u64 },
+    Attach { slot: Slot, path: AbsPath },
+    Directory { slot: Slot, path: RawText, mode: u32 },
+    File { slot: Slot, path: RawText, mode: u32 },
+    Symlink { slot: Slot, path: RawText, target: RawText },
+    Proc { path: AbsPath },
+    Terminals { path: AbsPath },
+    EnterRoot { path: AbsPath },
+    Keyring,
+    WorkingDirectory { path: AbsPath },
+    Session,
+    TakeTerminal,
+    Limit { resource: u32, value: u64 },
+    NoNewPrivileges,
+    DropCapabilities,
+    Landlock { ruleset: Ruleset },
+    Seccomp { filter: Filter },
+    Exec { command: Exec },
+}
+
+/// What Landlock handles, and what it grants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Ruleset {
+    pub(crate) handled: u64,
+    pub(crate) scoped: u64,
+    /// How many of the three words of the kernel's structure it knows.
+    pub(crate) words: usize,
+    pub(crate) grants: Vec<(AbsPath, u64)>,
+}
+
+/// A compiled system call filter.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Filter(pub(crate) Vec<crate::bpf::Instruction>);
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} instructions", self.0.len())
+    }
+}
+
+/// The command itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Exec {
+    pub(crate) arguments: Vec<RawText>,
+    pub(crate) environment: Vec<RawText>,
+    /// The paths to try, in order.
+    pub(crate) paths: Vec<RawText>,
+}
+
+pub(crate) const MOUNT_READ_ONLY: u64 = 0x1;
+pub(crate) const MOUNT_NO_SETUID: u64 = 0x2;
+pub(crate) const MOUNT_NO_DEVICES: u64 = 0x4;
+pub(crate) const MOUNT_NO_EXEC: u64 = 0x8;
+/// Mounts of the host that appear later stay outside.
+const PROPAGATE_NOTHING: u64 = 1 << 18;
+
+/// A list of steps in the form that the launcher reads.
+pub(crate) fn encode(steps: &[Step]) -> Vec<u8> {
+    let mut plan = Encoder::default();
+    for step in steps {
+        plan.step(step);
+    }
+    plan.0
+}
+
+/// Numbers, texts and lists, as the launcher's reader takes them.
+#[derive(Default)]
+pub(crate) struct Encoder(pub(crate) Vec<u8>);
+
+impl Encoder {
+    pub(crate) fn number(&mut self, number: u64) -> &mut Self {
+        self.0.extend(number.to_le_bytes());
+        self
+    }
+
+    pub(crate) fn index(&mut self, index: usize) -> &mut Self {
+        self.number(index as u64)
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.index(bytes.len());
+        self.0.extend(bytes);
+        self
+    }
+
+    pub(crate) fn text(&mut self, text: &[u8]) -> &mut Self {
+        self.index(text.len() + 1);
+        self.0.extend(text);
+        self.0.push(0);
+        self
+    }
+
+    fn path(&mut self, path: &AbsPath) -> &mut Self {
+        self.text(path.as_raw().as_bytes())
+    }
+
+    fn texts(&mut self, texts: &[RawText]) -> &mut Self {
+        self.index(texts.len());
+        texts.iter().fold(self, |plan, text| plan.text(text.as_bytes()))
+    }
+
+    fn op(&mut self, step: u8) -> &mut Self {
+        self.0.push(step);
+        self
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one line a step, and a step may only be left out with a compile error")]
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Namespaces { flags } => self.op(wire::STEP_NAMESPACES).number(*flags),
+            Step::WriteFile { path, text } => self.op(wire::STEP_WRITE_FILE).path(path).bytes(text.as_bytes()),
+            Step::Loopback => self.op(wire::STEP_LOOPBACK),
+            Step::HostName { name } => self.op(wire::STEP_HOST_NAME).bytes(name.as_bytes()),
+            Step::CloneTree { slot, path } => self.op(wire::STEP_CLONE_TREE).index(*slot).path(path),
+            Step::ClonePart { slot, from, path } => {
+                self.op(wire::STEP_CLONE_PART).index(*slot).index(*from).text(path.as_bytes())
+            }
+            Step::Tmpfs { slot, size, attributes } => {
+                self.op(wire::STEP_TMPFS).index(*slot).text(size.as_bytes()).number(*attributes)
+            }
+            Step::Attributes { slot, set, clear } => {
+                self.op(wire::STEP_ATTRIBUTES).index(*slot).number(*set).number(*clear).number(PROPAGATE_NOTHING)
+            }
+            Step::RootAttributes { set } => {
+                self.op(wire::STEP_ROOT_ATTRIBUTES).number(*set).number(0).number(PROPAGATE_NOTHING)
+            }
+            Step::Attach { slot, path } => self.op(wire::STEP_ATTACH).index(*slot).path(path),
+            Step::Directory { slot, path, mode } => {
+                self.op(wire::STEP_DIRECTORY).index(*slot).text(path.as_bytes()).number(u64::from(*mode))
+            }
+            Step::File { slot, path, mode } => {
+                self.op(wire::STEP_FILE).index(*slot).text(path.as_bytes()).number(u64::from(*mode))
+            }
+            Step::Symlink { slot, path, target } => {
+                self.op(wire::STEP_SYMLINK).index(*slot).text(path.as_bytes()).text(target.as_bytes())
+            }
+            Step::Proc { path } => {
+                let attributes = MOUNT_READ_ONLY | MOUNT_NO_SETUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC;
+                self.op(wire::STEP_PROC).path(path).number(attributes)
+            }
+            Step::Terminals { path } => {
+                self.op(wire::STEP_TERMINALS).path(path).number(MOUNT_NO_SETUID | MOUNT_NO_EXEC)
+            }
+            Step::EnterRoot { path } => self.op(wire::STEP_ENTER_ROOT).path(path),
+            Step::Keyring => self.op(wire::STEP_KEYRING),
+            Step::WorkingDirectory { path } => self.op(wire::STEP_WORKING_DIRECTORY).path(path),
+            Step::Session => self.op(wire::STEP_SESSION),
+            Step::TakeTerminal => self.op(wire::STEP_TAKE_TERMINAL),
+            Step::Limit { resource, value } => self.op(wire::STEP_LIMIT).number(u64::from(*resource)).number(*value),
+            Step::NoNewPrivileges => self.op(wire::STEP_NO_NEW_PRIVILEGES),
+            Step::DropCapabilities => self.op(wire::STEP_DROP_CAPABILITIES),
+            Step::Landlock { ruleset } => self.landlock(ruleset),
+            Step::Seccomp { filter } => {
+                let bytes: Vec<u8> = filter.0.iter().flat_map(|instruction| instruction.bytes()).collect();
+                self.op(wire::STEP_SECCOMP).bytes(&bytes)
+            }
+            Step::Exec { command } => self.exec(command),
+        };
+    }
+
+    fn landlock(&mut self, ruleset: &Ruleset) -> &mut Self {
+        // The kernel's structure: rights on files, rights on ports, scopes.
+        let plan =
+            self.op(wire::STEP_LANDLOCK).number(ruleset.handled).number(0).number(ruleset.scoped).index(ruleset.words);
+        plan.index(ruleset.grants.len());
+        ruleset.grants.iter().fold(plan, |plan, (path, access)| plan.path(path).number(*access))
+    }
+
+    fn exec(&mut self, command: &Exec) -> &mut Self {
+        let mut paths = Self::default();
+        for path in &command.paths {
+            paths.text(path.as_bytes());
+        }
+        self.op(wire::STEP_EXEC).texts(&command.arguments).texts(&command.environment).bytes(&paths.0)
+    }
+}

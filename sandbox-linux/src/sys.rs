@@ -1,0 +1,105 @@
+//! Starting the launcher: the one place that needs `unsafe`.
+
+#![expect(unsafe_code, reason = "`posix_spawn` has no safe form, and forking a program with threads is worse")]
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::process::Pid;
+
+/// Starts a program with one descriptor as its standard input, nothing else of ours, and an empty
+/// environment. The C library does this without copying our memory, however much there is.
+pub(crate) fn spawn(program: &CStr, name: &CStr, input: BorrowedFd<'_>) -> io::Result<Pid> {
+    let mut actions = Actions::new()?;
+    actions.duplicate(input, 0)?;
+    let mut attributes = Attributes::new()?;
+    attributes.default_signals()?;
+    let arguments = [name.as_ptr().cast_mut(), std::ptr::null_mut()];
+    let environment = [std::ptr::null_mut()];
+    let mut pid = 0;
+    // SAFETY: every pointer is to a live value of the type that the function takes; the lists end in
+    // null, and the function only reads the texts despite its signature.
+    let failed = unsafe {
+        libc::posix_spawn(
+            &mut pid,
+            program.as_ptr(),
+            &actions.0,
+            &attributes.0,
+            arguments.as_ptr(),
+            environment.as_ptr(),
+        )
+    };
+    check(failed)?;
+    Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+}
+
+fn check(failed: i32) -> io::Result<()> {
+    if failed == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(failed)) }
+}
+
+struct Actions(libc::posix_spawn_file_actions_t);
+
+impl Actions {
+    fn new() -> io::Result<Self> {
+        // SAFETY: all-zero bytes are a valid value to initialise over.
+        let mut actions = Self(unsafe { std::mem::zeroed() });
+        // SAFETY: the value is ours, and destroyed once, when dropped.
+        check(unsafe { libc::posix_spawn_file_actions_init(&mut actions.0) })?;
+        Ok(actions)
+    }
+
+    fn duplicate(&mut self, from: BorrowedFd<'_>, to: i32) -> io::Result<()> {
+        // SAFETY: the value was initialised.
+        check(unsafe { libc::posix_spawn_file_actions_adddup2(&mut self.0, from.as_raw_fd(), to) })
+    }
+}
+
+impl Drop for Actions {
+    fn drop(&mut self) {
+        // SAFETY: the value was initialised and is not used again.
+        unsafe { libc::posix_spawn_file_actions_destroy(&mut self.0) };
+    }
+}
+
+struct Attributes(libc::posix_spawnattr_t);
+
+impl Attributes {
+    fn new() -> io::Result<Self> {
+        // SAFETY: all-zero bytes are a valid value to initialise over.
+        let mut attributes = Self(unsafe { std::mem::zeroed() });
+        // SAFETY: the value is ours, and destroyed once, when dropped.
+        check(unsafe { libc::posix_spawnattr_init(&mut attributes.0) })?;
+        Ok(attributes)
+    }
+
+    /// Signals that this program ignores or handles are not ignored by the command.
+    fn default_signals(&mut self) -> io::Result<()> {
+        let flags = libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
+        // SAFETY: the sets are filled before they are used, and the value was initialised.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            check(libc::sigfillset(&mut set))?;
+            check(libc::posix_spawnattr_setsigdefault(&mut self.0, &set))?;
+            check(libc::sigemptyset(&mut set))?;
+            check(libc::posix_spawnattr_setsigmask(&mut self.0, &set))?;
+            check(libc::posix_spawnattr_setflags(&mut self.0, flags as libc::c_short))
+        }
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: the value was initialised and is not used again.
+        unsafe { libc::posix_spawnattr_destroy(&mut self.0) };
+    }
+}
+
+/// The version of Landlock that the kernel has; 0 if none.
+pub(crate) fn landlock_version() -> u32 {
+    const ASK_FOR_VERSION: u32 = 1;
+    // SAFETY: with this flag the call reads no memory.
+    let version =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, ASK_FOR_VERSION) };
+    u32::try_from(version).unwrap_or(0)
+}

@@ -1,0 +1,404 @@
+//! From file rules to a view of the file system.
+//!
+//! Where the root may be read, the host's own tree is made read-only in place with one call, and
+//! what differs is put on top of it: copies of writable trees, read-only copies inside those, empty
+//! things in the place of what is denied. Where the root may not be read, the view starts from an
+//! empty directory instead, and only what is granted is put into it.
+//!
+//! Everything empty or private comes from one small tmpfs. It is attached below `/proc`, where the
+//! sandbox's own `/proc` covers it later.
+
+use std::collections::BTreeSet;
+
+use stockade_protocol::{AbsPath, Access, FileRules, FileTarget, RawText, RuleSource};
+use stockade_sandboxing::{HostFiles, Kind, Unenforceable};
+
+use crate::step::{MOUNT_NO_DEVICES, MOUNT_NO_SETUID, MOUNT_READ_ONLY, Slot, Step};
+use crate::{devices, landlock, wire};
+
+/// The slot of the tmpfs that everything empty and private comes from.
+const STAGING: Slot = 0;
+/// How much a command may write to its private directories, all together.
+const SCRATCH_SIZE: &str = "50%";
+
+/// A view, as steps and as grants for Landlock.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) grants: Vec<(AbsPath, landlock::Grant)>,
+    /// Names that must not be created by the command and do not exist: the caller holds them.
+    pub(crate) placeholders: Vec<AbsPath>,
+}
+
+/// A place where the access changes.
+#[derive(Clone, Debug)]
+struct Place {
+    path: AbsPath,
+    access: Access,
+    /// The directory in the tmpfs that stands here, where the host's own does not.
+    piece: Option<String>,
+}
+
+struct Builder<'a> {
+    host: &'a dyn HostFiles,
+    /// What the view is built on: nothing for the host's own root.
+    base: &'static str,
+    next_slot: Slot,
+    next_piece: usize,
+    root: Place,
+    places: Vec<Place>,
+    made: BTreeSet<RawText>,
+    staging: Vec<Step>,
+    copies: Vec<Step>,
+    attributes: Vec<Step>,
+    attachments: Vec<Step>,
+    grants: Vec<(AbsPath, landlock::Grant)>,
+    placeholders: Vec<AbsPath>,
+}
+
+/// Compiles rules whose links have been resolved.
+pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, Unenforceable> {
+    let access = files.access(&path("/")?);
+    let in_place = access >= Access::Read;
+    let mut builder = Builder {
+        host,
+        base: if in_place { "" } else { "/proc" },
+        next_slot: STAGING + 1,
+        next_piece: 0,
+        root: Place { path: path("/")?, access, piece: None },
+        places: Vec::new(),
+        made: BTreeSet::new(),
+        staging: Vec::new(),
+        copies: Vec::new(),
+        attributes: Vec::new(),
+        attachments: Vec::new(),
+        grants: Vec::new(),
+        placeholders: Vec::new(),
+    };
+    builder.start()?;
+    builder.devices()?;
+    for (path, access) in keys(files, host) {
+        if !may_be_left_out(files, &path, host) {
+            builder.place(&path, access)?;
+        }
+    }
+    builder.finish()
+}
+
+fn path(text: &str) -> Result<AbsPath, Unenforceable> {
+    text.parse().map_err(|error: stockade_protocol::Invalid| internal(&error.to_string()))
+}
+
+fn internal(why: &str) -> Unenforceable {
+    Unenforceable { what: String::from("the policy"), why: why.to_owned(), remedy: String::from("please report this") }
+}
+
+/// Every path at which the access may change, with the access that the one definition gives it.
+fn keys(files: &FileRules, host: &dyn HostFiles) -> Vec<(AbsPath, Access)> {
+    let mut keys = BTreeSet::new();
+    for rule in files {
+        match &rule.target {
+            FileTarget::Path(path) => drop(keys.insert(path.clone())),
+            FileTarget::Glob(glob) => keys.extend(host.matches(glob)),
+        }
+    }
+    // A directory sorts before what lies in it.
+    keys.into_iter().filter(|path| path.depth() > 0).map(|path| (path.clone(), files.access(&path))).collect()
+}
+
+/// A credential file in a directory that does not exist holds no secret yet, and to keep the name
+/// from being made would take the whole directory from the command.
+fn may_be_left_out(files: &FileRules, path: &AbsPath, host: &dyn HostFiles) -> bool {
+    let is_mask = files.deciding(path).is_some_and(|rule| rule.source == RuleSource::CredentialMask);
+    is_mask && path.parent().is_some_and(|parent| host.kind(&parent).is_none())
+}
+
+impl Builder<'_> {
+    fn start(&mut self) -> Result<(), Unenforceable> {
+        // Modes matter even though these are mounted read-only: the command may be their owner.
+        self.directory("denied", 0);
+        self.make(Step::File { slot: STAGING, path: "denied-file".into(), mode: 0 });
+        self.directory("empty", 0o555);
+        if self.base.is_empty() {
+            self.grants.push((self.root.path.clone(), landlock::Grant::of(self.root.access, Kind::Directory)));
+            return Ok(());
+        }
+        self.directory("root", 0o555);
+        self.directory("root/proc", 0o555);
+        self.root = Place { path: self.root.path.clone(), access: Access::None, piece: Some(String::from("root")) };
+        let slot = self.part("root", MOUNT_READ_ONLY)?;
+        self.attachments.push(Step::Attach { slot, path: path(self.base)? });
+        self.grants.push((path("/proc")?, landlock::Grant::of(Access::Read, Kind::Directory)));
+        Ok(())
+    }
+
+    /// A `/dev` with nothing in it but what every program expects.
+    fn devices(&mut self) -> Result<(), Unenforceable> {
+        let dev = path("/dev")?;
+        self.mountpoint(&dev, Kind::Directory)?;
+        let piece = self.hide(&dev, Access::None, 0o555)?;
+        self.grants.push((dev, landlock::Grant::Directory));
+        for (name, target) in devices::LINKS {
+            self.make(Step::Symlink {
+                slot: STAGING,
+                path: format!("{piece}/{name}").into(),
+                target: (*target).into(),
+            });
+        }
+        for name in devices::NODES {
+            let node = path(&format!("/dev/{name}"))?;
+            if self.host.kind(&node).is_some() {
+                self.mountpoint(&node, Kind::File)?;
+                self.copy(&node, MOUNT_NO_SETUID)?;
+                self.grants.push((node, landlock::Grant::Device));
+            }
+        }
+        let terminals = path("/dev/pts")?;
+        self.mountpoint(&terminals, Kind::Directory)?;
+        self.attachments.push(Step::Terminals { path: self.seen(&terminals)? });
+        self.grants.push((terminals, landlock::Grant::Device));
+        let shared_memory = path("/dev/shm")?;
+        self.mountpoint(&shared_memory, Kind::Directory)?;
+        self.hide(&shared_memory, Access::Scratch, 0o1777).map(drop)
+    }
+
+    /// Makes the view differ at one path, if it has to.
+    fn place(&mut self, path: &AbsPath, access: Access) -> Result<(), Unenforceable> {
+        devices::check(path, access)?;
+        let above = self.above(path).clone();
+        let kind = self.host.kind(path);
+        if kind == Some(Kind::Symlink) {
+            return self.link(path, &above);
+        }
+        if let Some(kind) = kind {
+            self.grants.extend((access > Access::None).then(|| (path.clone(), landlock::Grant::of(access, kind))));
+        }
+        match (kind, above.access, access) {
+            // Out of sight already.
+            (_, Access::None | Access::Scratch, Access::None) => Ok(()),
+            (Some(_), same, own) if same == own && above.piece.is_none() => Ok(()),
+            (Some(kind), _, Access::Read | Access::Write) => {
+                self.reach(path, &above, kind)?;
+                self.copy(path, self.restrictions(access))?;
+                self.note(path, access, None);
+                Ok(())
+            }
+            (Some(Kind::Directory), _, Access::None | Access::Scratch) => {
+                self.reach(path, &above, Kind::Directory)?;
+                self.hide(path, access, if access == Access::Scratch { 0o1777 } else { 0o111 }).map(drop)
+            }
+            (Some(_), _, Access::None) => {
+                self.pin_parents(path, &above)?;
+                let slot = self.part("denied-file", MOUNT_READ_ONLY)?;
+                self.attach(slot, path)
+            }
+            (Some(_), _, Access::Scratch) => {
+                Err(refuse(path, "is a file", "a private directory can stand only in the place of a directory"))
+            }
+            (None, Access::Write, Access::None | Access::Read) => self.hold_missing(path, access),
+            (None, _, Access::Write) => Err(refuse(path, "does not exist", "create it, or take it out of the policy")),
+            // Nothing is there, and nothing can be put there.
+            (None, _, Access::None | Access::Scratch | Access::Read) => Ok(()),
+        }
+    }
+
+    /// The innermost place that holds a path.
+    fn above(&self, path: &AbsPath) -> &Place {
+        let holding = self.places.iter().filter(|place| *path != place.path && path.starts_with(&place.path));
+        holding.max_by_key(|place| place.path.depth()).unwrap_or(&self.root)
+    }
+
+    fn note(&mut self, path: &AbsPath, access: Access, piece: Option<String>) {
+        self.places.push(Place { path: path.clone(), access, piece });
+    }
+
+    fn restrictions(&self, access: Access) -> u64 {
+        let read_only = if access == Access::Write { 0 } else { MOUNT_READ_ONLY };
+        read_only | MOUNT_NO_SETUID | MOUNT_NO_DEVICES
+    }
+
+    /// A name that is a link stays that link: it can neither be replaced nor removed. Where it leads
+    /// has a rule of its own.
+    fn link(&mut self, path: &AbsPath, above: &Place) -> Result<(), Unenforceable> {
+        match (&above.piece, above.access) {
+            (Some(_), _) => {
+                let target = self.host.link_target(path).and_then(|target| target.into_os_string().into_string().ok());
+                let target =
+                    target.ok_or_else(|| refuse(path, "is a link that can't be read", "name the path it leads to"))?;
+                let inside = self.inside(path, above)?;
+                self.parents_in_piece(&inside);
+                self.make(Step::Symlink { slot: STAGING, path: inside, target: target.into() });
+                Ok(())
+            }
+            (None, Access::Write) => {
+                self.pin_parents(path, above)?;
+                self.copy(path, MOUNT_READ_ONLY | MOUNT_NO_SETUID | MOUNT_NO_DEVICES)
+            }
+            (None, Access::None | Access::Scratch | Access::Read) => Ok(()),
+        }
+    }
+
+    /// Makes sure that there is something to attach to, which can't be moved away.
+    fn reach(&mut self, path: &AbsPath, above: &Place, kind: Kind) -> Result<(), Unenforceable> {
+        match above.piece {
+            Some(_) => self.mountpoint(path, kind),
+            None => self.pin_parents(path, above),
+        }
+    }
+
+    /// Attaches each directory between a writable place and a path onto itself. A directory that is a
+    /// mount point can't be renamed, so what is protected below it stays where it is.
+    fn pin_parents(&mut self, path: &AbsPath, above: &Place) -> Result<(), Unenforceable> {
+        if above.access != Access::Write {
+            return Ok(());
+        }
+        let between: Vec<AbsPath> = path.ancestors().skip(1).take_while(|parent| *parent != above.path).collect();
+        for parent in between.into_iter().rev() {
+            self.copy(&parent, self.restrictions(Access::Write))?;
+            self.note(&parent, Access::Write, None);
+        }
+        Ok(())
+    }
+
+    /// Keeps a name from being created: the caller puts an empty directory there for the time of the
+    /// run, and an empty read-only one covers it.
+    fn hold_missing(&mut self, path: &AbsPath, access: Access) -> Result<(), Unenforceable> {
+        let above = self.above(path).clone();
+        let parent = path.parent().filter(|parent| self.host.kind(parent) == Some(Kind::Directory));
+        if parent.is_none() {
+            return Err(refuse(path, "does not exist, and neither does its directory", "create the directory first"));
+        }
+        self.pin_parents(path, &above)?;
+        self.placeholders.push(path.clone());
+        let slot = self.part(if access == Access::None { "denied" } else { "empty" }, MOUNT_READ_ONLY)?;
+        self.note(path, access, None);
+        self.attach(slot, path)
+    }
+
+    /// Puts an empty directory in the place of the host's, and gives its name in the tmpfs.
+    fn hide(&mut self, path: &AbsPath, access: Access, mode: u32) -> Result<String, Unenforceable> {
+        let piece = format!("piece-{}", self.next_piece);
+        self.next_piece += 1;
+        self.directory(&piece, mode);
+        let read_only = if access == Access::Scratch { 0 } else { MOUNT_READ_ONLY };
+        let slot = self.part(&piece, read_only)?;
+        self.note(path, access, Some(piece.clone()));
+        if access == Access::Scratch {
+            self.grants.push((path.clone(), landlock::Grant::WriteTree));
+        }
+        self.attach(slot, path)?;
+        Ok(piece)
+    }
+
+    /// Makes something in the tmpfs, once.
+    fn make(&mut self, step: Step) {
+        let (Step::Directory { path, .. } | Step::File { path, .. } | Step::Symlink { path, .. }) = &step else {
+            return;
+        };
+        if self.made.insert(path.clone()) {
+            self.staging.push(step);
+        }
+    }
+
+    fn directory(&mut self, name: &str, mode: u32) {
+        self.make(Step::Directory { slot: STAGING, path: name.into(), mode });
+    }
+
+    /// Where a path lies inside the tmpfs.
+    fn inside(&self, path: &AbsPath, above: &Place) -> Result<RawText, Unenforceable> {
+        let piece = above.piece.as_ref().ok_or_else(|| internal("a mount point is missing"))?;
+        let names = path.components().skip(above.path.depth());
+        Ok(names.fold(piece.clone().into_bytes(), |inside, name| [&inside, &b"/"[..], name].concat()).into())
+    }
+
+    fn parents_in_piece(&mut self, inside: &RawText) {
+        let bytes = inside.as_bytes();
+        let ends: Vec<usize> =
+            bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| end).skip(1).collect();
+        for end in ends {
+            let path = bytes.get(..end).unwrap_or_default().to_vec().into();
+            self.make(Step::Directory { slot: STAGING, path, mode: 0o755 });
+        }
+    }
+
+    /// Makes an empty file or directory for something to be attached to, where the host's own is out
+    /// of sight.
+    fn mountpoint(&mut self, path: &AbsPath, kind: Kind) -> Result<(), Unenforceable> {
+        let above = self.above(path).clone();
+        if above.piece.is_none() {
+            return Ok(());
+        }
+        let inside = self.inside(path, &above)?;
+        self.parents_in_piece(&inside);
+        self.make(match kind {
+            Kind::Directory => Step::Directory { slot: STAGING, path: inside, mode: 0o755 },
+            Kind::File | Kind::Symlink => Step::File { slot: STAGING, path: inside, mode: 0o644 },
+        });
+        Ok(())
+    }
+
+    fn slot(&mut self) -> Result<Slot, Unenforceable> {
+        let slot = self.next_slot;
+        if slot >= wire::MOST_SLOTS {
+            return Err(Unenforceable {
+                what: String::from("the policy"),
+                why: format!("it needs more than {} mounts", wire::MOST_SLOTS),
+                remedy: String::from("deny a directory instead of the many files in it"),
+            });
+        }
+        self.next_slot += 1;
+        Ok(slot)
+    }
+
+    /// A copy of the host's tree at a path, put back in its place with these attributes.
+    fn copy(&mut self, path: &AbsPath, set: u64) -> Result<(), Unenforceable> {
+        let slot = self.slot()?;
+        self.copies.push(Step::CloneTree { slot, path: path.clone() });
+        // Attributes that the host's mounts have are theirs to keep; these come on top.
+        self.attributes.push(Step::Attributes { slot, set, clear: 0 });
+        self.attach(slot, path)
+    }
+
+    /// A piece of the tmpfs as a mount of its own.
+    fn part(&mut self, name: &str, set: u64) -> Result<Slot, Unenforceable> {
+        let slot = self.slot()?;
+        self.copies.push(Step::ClonePart { slot, from: STAGING, path: name.to_owned() });
+        self.attributes.push(Step::Attributes { slot, set: set | MOUNT_NO_SETUID | MOUNT_NO_DEVICES, clear: 0 });
+        Ok(slot)
+    }
+
+    fn attach(&mut self, slot: Slot, path: &AbsPath) -> Result<(), Unenforceable> {
+        let path = self.seen(path)?;
+        self.attachments.push(Step::Attach { slot, path });
+        Ok(())
+    }
+
+    /// Where a path is found while the view is being built.
+    fn seen(&self, path: &AbsPath) -> Result<AbsPath, Unenforceable> {
+        AbsPath::parse([self.base.as_bytes(), path.as_raw().as_bytes()].concat())
+            .map_err(|error| internal(&error.to_string()))
+    }
+
+    fn finish(self) -> Result<View, Unenforceable> {
+        let restrictions = self.restrictions(self.root.access);
+        let mut steps = vec![Step::Tmpfs {
+            slot: STAGING,
+            size: SCRATCH_SIZE.to_owned(),
+            attributes: MOUNT_NO_SETUID | MOUNT_NO_DEVICES,
+        }];
+        steps.extend(self.staging);
+        steps.push(Step::Attach { slot: STAGING, path: path("/proc")? });
+        steps.extend(self.copies);
+        steps.extend(self.attributes);
+        steps.push(Step::RootAttributes { set: restrictions });
+        steps.extend(self.attachments);
+        if !self.base.is_empty() {
+            steps.push(Step::EnterRoot { path: path(self.base)? });
+        }
+        Ok(View { steps, grants: self.grants, placeholders: self.placeholders })
+    }
+}
+
+fn refuse(path: &AbsPath, why: &str, remedy: &str) -> Unenforceable {
+    Unenforceable { what: format!("the rule for `{path}`"), why: format!("it {why}"), remedy: remedy.to_owned() }
+}

@@ -1,0 +1,148 @@
+//! The contract: compile permissions to a plan, start the plan, wait for the command.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+#[cfg(unix)]
+use std::os::fd::{BorrowedFd as BorrowedStream, OwnedFd as OwnedStream};
+#[cfg(windows)]
+use std::os::windows::io::{BorrowedHandle as BorrowedStream, OwnedHandle as OwnedStream};
+
+use stockade_protocol::{AbsPath, Argv, Enforcement, Permissions, RawText};
+
+use crate::{Support, Unenforceable};
+
+/// What is to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandSpec {
+    /// The program and its arguments. A bare name is looked up along the `PATH` in `environment`.
+    pub argv: Argv,
+    /// Where it starts.
+    pub cwd: AbsPath,
+    /// All of its environment: nothing is added to it.
+    pub environment: BTreeMap<RawText, RawText>,
+}
+
+/// Builds sandboxes on one kind of host.
+pub trait Backend: Send + Sync {
+    /// What this host can enforce, layer by layer. Found out once.
+    fn support(&self) -> &Support;
+
+    /// What has to be done for this command and these permissions. A permission that can't be
+    /// enforced here is an error, never left out.
+    fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable>;
+}
+
+/// What has to be done: plain data that can be printed, compared and started.
+pub trait Plan: fmt::Debug + fmt::Display + Send + Sync {
+    /// Builds the sandbox and starts the command in it.
+    fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError>;
+}
+
+/// Where one standard stream leads.
+#[derive(Debug, Default)]
+pub enum Streams {
+    /// Nowhere.
+    #[default]
+    Null,
+    /// Where this program's own stream leads.
+    Inherit,
+    /// To this file, pipe or terminal.
+    To(OwnedStream),
+}
+
+/// Where the standard streams lead.
+#[derive(Debug, Default)]
+pub struct Stdio {
+    /// Standard input.
+    pub stdin: Streams,
+    /// Standard output.
+    pub stdout: Streams,
+    /// Standard error.
+    pub stderr: Streams,
+    /// Standard input is a terminal that becomes the command's own.
+    pub controlling_terminal: bool,
+}
+
+impl Stdio {
+    /// All three as this program has them.
+    pub fn inherit() -> Self {
+        Self {
+            stdin: Streams::Inherit,
+            stdout: Streams::Inherit,
+            stderr: Streams::Inherit,
+            controlling_terminal: false,
+        }
+    }
+}
+
+/// A command that was started. Dropping it kills the command and everything it started.
+pub trait Running: fmt::Debug + Send {
+    /// Which layers hold, as read back from the kernel.
+    fn enforcement(&self) -> &Enforcement;
+
+    /// Waits until the command and everything it started are gone; with a limit, at most that long.
+    /// `None` if it is still running then.
+    fn wait(&mut self, limit: Option<Duration>) -> Result<Option<WaitStatus>, SpawnError>;
+
+    /// Becomes readable when `wait` would not block.
+    fn readable(&self) -> BorrowedStream<'_>;
+
+    /// Sends a signal to the command itself.
+    fn signal(&mut self, signal: u8) -> Result<(), SpawnError>;
+
+    /// Kills the command and everything it started.
+    fn kill(&mut self) -> Result<(), SpawnError>;
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitStatus {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Signaled(i32),
+}
+
+/// Why a command was not started, or was lost.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The program is not there, as seen from inside the sandbox.
+    #[error("command `{program}` was not found in the sandbox")]
+    NotFound {
+        /// The program as given.
+        program: RawText,
+    },
+    /// The program is there but can't be run.
+    #[error("command `{program}` can't be run in the sandbox")]
+    NotExecutable {
+        /// The program as given.
+        program: RawText,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
+    /// The sandbox could not be built. Nothing was run.
+    #[error("the sandbox could not be built: {step}")]
+    Setup {
+        /// What was being done.
+        step: String,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
+    /// The layers that were asked for do not hold. The command was killed.
+    #[error("the sandbox does not hold: {missing}")]
+    NotEnforced {
+        /// What is missing.
+        missing: String,
+    },
+    /// Talking to the launcher failed.
+    #[error("lost the launcher while {doing}")]
+    Launcher {
+        /// What was being done.
+        doing: &'static str,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
+}

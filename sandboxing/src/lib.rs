@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+
+mod backend;
+mod metadata;
+mod resolve;
+mod support;
+
+pub use backend::{Backend, CommandSpec, Plan, Running, SpawnError, Stdio, Streams, WaitStatus};
+pub use metadata::protect_repositories;
+pub use resolve::{HostFiles, Kind, RealFiles, resolve_links};
+pub use support::{LayerSupport, Support, SupportLevel, Unenforceable};

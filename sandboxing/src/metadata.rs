@@ -1,0 +1,102 @@
+//! Repositories below a writable root, whose metadata is protected like the root's own.
+//!
+//! A workspace's `.git` may be a file that names a directory elsewhere (`gitdir:`, in a worktree or
+//! a submodule), and that directory may share another (`commondir`). Hooks and configuration are
+//! read from all of them, so all of them are protected where they lie in something writable.
+
+use std::fs;
+use std::path::Path;
+
+use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invalid, Permissions, RuleSource};
+
+/// How many directories are looked at for nested repositories, and how deep. Enough for submodules
+/// and vendored checkouts; a larger tree would cost more than the command. What is not found is not
+/// protected, as SECURITY.md says.
+const MOST_DIRECTORIES: usize = 2_000;
+const DEEPEST: usize = 4;
+
+/// Adds a rule for the metadata of each repository that is found in a writable place.
+pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, Invalid> {
+    let roots = permissions.files.iter().filter(|rule| rule.access == Access::Write);
+    let mut found = Vec::new();
+    for rule in roots {
+        if let FileTarget::Path(root) = &rule.target
+            && let Some(path) = root.to_host_path()
+        {
+            let mut left = MOST_DIRECTORIES;
+            search(&path, DEEPEST, &mut left, &mut found);
+        }
+    }
+    let mut rules: Vec<FileRule> = permissions.files.iter().cloned().collect();
+    for path in found.iter().filter_map(|path| AbsPath::from_path(path).ok()) {
+        // Only what could be written needs a rule, and a path that is named is meant.
+        let named = rules.iter().any(|rule| rule.target == FileTarget::Path(path.clone()));
+        if permissions.access(&path) == Access::Write && !named {
+            rules.push(FileRule::path(path, Access::Read).from_source(RuleSource::ProtectedMetadata));
+        }
+    }
+    Ok(Permissions { files: FileRules::new(rules)?, ..permissions.clone() })
+}
+
+fn search(directory: &Path, depth: usize, left: &mut usize, found: &mut Vec<std::path::PathBuf>) {
+    let git = directory.join(".git");
+    if let Ok(metadata) = fs::symlink_metadata(&git) {
+        found.push(git.clone());
+        if metadata.is_file() {
+            follow_git_file(&git, found);
+        }
+    }
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if *left == 0 || depth == 0 {
+            return;
+        }
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != ".git" {
+            *left -= 1;
+            search(&entry.path(), depth - 1, left, found);
+        }
+    }
+}
+
+/// Follows `gitdir:` and then `commondir`, each relative to where it stands.
+fn follow_git_file(file: &Path, found: &mut Vec<std::path::PathBuf>) {
+    let target = |text: String, base: &Path| fs::canonicalize(base.join(text.trim())).ok();
+    let gitdir = fs::read_to_string(file).ok().and_then(|text| {
+        let path = text.lines().next()?.strip_prefix("gitdir:")?.to_owned();
+        target(path, file.parent()?)
+    });
+    let Some(gitdir) = gitdir else { return };
+    let common = fs::read_to_string(gitdir.join("commondir")).ok().and_then(|text| target(text, &gitdir));
+    found.push(gitdir);
+    found.extend(common);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn git_files_and_nested_repositories_are_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for path in ["gd/hooks", "common/hooks", "sub/.git/hooks"] {
+            fs::create_dir_all(root.join(path)).unwrap();
+        }
+        fs::write(root.join(".git"), "gitdir: gd\n").unwrap();
+        fs::write(root.join("gd/commondir"), "../common\n").unwrap();
+        let root = AbsPath::from_path(&root).unwrap();
+        let permissions = Permissions {
+            files: FileRules::new([FileRule::path(root.clone(), Access::Write)]).unwrap(),
+            ..Permissions::default()
+        };
+        let protected = protect_repositories(&permissions).unwrap();
+        for (path, access) in [
+            (".git", Access::Read),
+            ("gd/hooks/pre-commit", Access::Read),
+            ("common/hooks/pre-commit", Access::Read),
+            ("sub/.git/config", Access::Read),
+            ("sub/x", Access::Write),
+        ] {
+            assert_eq!(protected.access(&root.join(path).unwrap()), access, "{path}");
+        }
+    }
+}
