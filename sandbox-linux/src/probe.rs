@@ -37,9 +37,9 @@ fn try_namespaces(native: &Native) -> Result<(), String> {
     let rules = FileRules::new([FileRule::path("/".parse().map_err(invalid)?, Access::Read)]).map_err(invalid)?;
     let permissions = Permissions { files: rules, ..Permissions::default() };
     let plan = native.plan_on(&command, &permissions, &RealFiles).map_err(|error| error.to_string())?;
-    let told = |error: SpawnError| match error {
-        SpawnError::Setup { step, source } => format!("{step}: {source}"),
-        other => other.to_string(),
+    let told = |error: SpawnError| match std::error::Error::source(&error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
     };
     match plan.spawn(Stdio::default()).map_err(told)?.wait(None) {
         Err(SpawnError::NotFound { .. }) => Ok(()),

@@ -129,7 +129,6 @@ impl Encoder {
         self
     }
 
-    #[expect(clippy::too_many_lines, reason = "one line a step, and a step may only be left out with a compile error")]
     fn step(&mut self, step: &Step) {
         match step {
             Step::Namespaces { flags } => self.op(wire::STEP_NAMESPACES).number(*flags),
