@@ -18,4 +18,4 @@ mod view;
 #[path = "../launcher/wire.rs"]
 mod wire;
 
-pub use native::{Native, NativePlan};
+pub use native::{Native, NativePlan, Session, SessionError};

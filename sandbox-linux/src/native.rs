@@ -1,5 +1,6 @@
 //! The `native` engine: every layer at once, by Stockade's own launcher.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -10,9 +11,8 @@ use stockade_sandboxing::{
     protect_repositories, resolve_links,
 };
 
-use crate::launch::{Launcher, Run};
-use crate::placeholder::Placeholder;
-use crate::step::{Exec, Step};
+use crate::launch::{Launcher, Run, Setup};
+use crate::step::{Exec, Ruleset, Step};
 use crate::{landlock, limits, probe, seccomp, view, wire};
 
 const NEW_MOUNTS: u64 = 0x0002_0000;
@@ -57,15 +57,7 @@ impl Native {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<NativePlan, Unenforceable> {
-        let refuse = |error: stockade_protocol::Invalid| Unenforceable {
-            what: String::from("the policy"),
-            why: error.to_string(),
-            remedy: String::from("correct the path"),
-        };
-        let resolved = resolve_links(permissions, &RealFiles)
-            .and_then(|resolved| protect_repositories(&resolved))
-            .map_err(refuse)?;
-        self.plan_on(command, &resolved, &RealFiles)
+        self.plan_on(command, &resolve(permissions)?, &RealFiles)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files.
@@ -75,30 +67,34 @@ impl Native {
         permissions: &Permissions,
         files: &dyn HostFiles,
     ) -> Result<NativePlan, Unenforceable> {
+        let sandbox = self.sandbox(permissions, files)?;
+        let command = sandbox.command(command);
+        Ok(NativePlan { sandbox, command })
+    }
+
+    /// Everything that does not depend on the command.
+    fn sandbox(&self, permissions: &Permissions, files: &dyn HostFiles) -> Result<Sandbox, Unenforceable> {
         let view = view::compile(&permissions.files, files)?;
-        let network = network_flags(permissions)?;
-        let mut setup = self.enter(network);
+        let mut setup = self.enter(network_flags(permissions)?);
         setup.extend(view.steps);
         setup.push(Step::Keyring);
-        let mut confine = vec![Step::Session];
-        confine.extend(limits::steps(&permissions.limits, self.user)?);
-        confine.push(Step::WorkingDirectory { path: command.cwd.clone() });
-        confine.extend([Step::NoNewPrivileges, Step::DropCapabilities]);
-        confine.push(Step::Landlock { ruleset: landlock::ruleset(self.landlock_version, &view.grants) });
-        confine.push(Step::Seccomp { filter: seccomp::filter(seccomp::Families::Internet) });
-        confine.push(Step::Exec { command: exec(command) });
-        let proc = "/proc".parse().map_err(|error: stockade_protocol::Invalid| Unenforceable {
-            what: String::from("the policy"),
-            why: error.to_string(),
-            remedy: String::from("please report this"),
-        })?;
-        Ok(NativePlan {
-            program: command.argv.program().clone(),
+        Ok(Sandbox {
             placeholders: view.placeholders,
+            covers: view.covers,
             setup,
-            init: vec![Step::Proc { path: proc }],
-            command: confine,
+            init: vec![Step::Proc],
+            limits: limits::steps(&permissions.limits, self.user)?,
+            ruleset: landlock::ruleset(self.landlock_version, &view.grants),
         })
+    }
+
+    /// A sandbox that is built once and runs many commands with the same permissions. Each command
+    /// has processes, `/proc`, Landlock and seccomp of its own; they share the network, the private
+    /// directories and the view of the file system as it was when the session started.
+    pub fn session(&self, permissions: &Permissions) -> Result<Session, SessionError> {
+        let sandbox = self.sandbox(&resolve(permissions)?, &RealFiles)?;
+        let launcher = Launcher::start(&sandbox.as_setup()).map_err(|error| sandbox.explain(error))?;
+        Ok(Session { sandbox, launcher })
     }
 
     /// Namespaces, and this user under the same number in them.
@@ -178,42 +174,55 @@ fn candidate(directory: &[u8], program: &[u8]) -> RawText {
     [directory, b"/", program].concat().into()
 }
 
-/// What has to be done to run one command.
+/// Links followed, and the metadata of nested repositories protected.
+fn resolve(permissions: &Permissions) -> Result<Permissions, Unenforceable> {
+    let resolved = resolve_links(permissions, &RealFiles).and_then(|resolved| protect_repositories(&resolved));
+    resolved.map_err(|error| Unenforceable {
+        what: String::from("the policy"),
+        why: error.to_string(),
+        remedy: String::from("correct the path"),
+    })
+}
+
+/// A sandbox without a command in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NativePlan {
-    program: RawText,
+struct Sandbox {
     placeholders: Vec<AbsPath>,
+    covers: BTreeSet<AbsPath>,
     setup: Vec<Step>,
     init: Vec<Step>,
-    command: Vec<Step>,
+    limits: Vec<Step>,
+    ruleset: Ruleset,
 }
 
-impl Plan for NativePlan {
-    fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let placeholders = self.placeholders.iter().map(|path| {
-            Placeholder::hold(path)
-                .map_err(|source| SpawnError::Setup { step: format!("hold the name `{path}`"), source })
-        });
-        let launcher = Launcher::start(&self.setup, placeholders.collect::<Result<_, _>>()?)?;
-        let mut command = self.command.clone();
-        if stdio.controlling_terminal {
-            command.insert(1, Step::TakeTerminal);
-        }
-        let run = Run { flags: NEW_PIDS, init: &self.init, command: &command, program: &self.program, facts: FACTS };
-        let child = launcher.run_only(&run, stdio).map_err(|error| self.explain(error))?;
-        Ok(Box::new(child))
+impl Sandbox {
+    fn as_setup(&self) -> Setup<'_> {
+        Setup { steps: &self.setup, placeholders: &self.placeholders, covers: &self.covers }
     }
-}
 
-impl NativePlan {
+    /// What the command's process does to itself, and then the command.
+    fn command(&self, command: &CommandSpec) -> Vec<Step> {
+        let mut steps = vec![Step::Session];
+        steps.extend(self.limits.iter().cloned());
+        steps.push(Step::WorkingDirectory { path: command.cwd.clone() });
+        steps.extend([Step::NoNewPrivileges, Step::DropCapabilities, Step::Landlock { ruleset: self.ruleset.clone() }]);
+        steps.push(Step::Seccomp { filter: seccomp::filter(seccomp::Families::Internet) });
+        steps.push(Step::Exec { command: exec(command) });
+        steps
+    }
+
+    fn run<'a>(&'a self, flags: u64, command: &'a [Step]) -> Run<'a> {
+        Run { flags, init: &self.init, command, facts: FACTS }
+    }
+
     /// Puts the step itself in the place of its number.
     fn explain(&self, error: SpawnError) -> SpawnError {
         let SpawnError::Setup { step, source } = error else { return error };
         let mut words = step.split(' ');
         let list = match words.next() {
-            Some("setup") => &self.setup,
-            Some("init") => &self.init,
-            _ => &self.command,
+            Some("setup") => self.setup.as_slice(),
+            Some("init") => self.init.as_slice(),
+            _ => &[],
         };
         let number = words.nth(1).and_then(|number| number.parse::<usize>().ok());
         let found = number.and_then(|number| list.get(number.checked_sub(1)?));
@@ -221,13 +230,67 @@ impl NativePlan {
     }
 }
 
+/// Makes standard input the command's terminal, right after it has left the caller's session.
+fn with_terminal(command: &[Step], stdio: &Stdio) -> Vec<Step> {
+    let mut command = command.to_vec();
+    if stdio.controlling_terminal {
+        command.insert(1, Step::TakeTerminal);
+    }
+    command
+}
+
+/// A warm sandbox: see [`Native::session`].
+#[derive(Debug)]
+pub struct Session {
+    sandbox: Sandbox,
+    launcher: Launcher,
+}
+
+impl Session {
+    /// Starts a command in the session's sandbox.
+    pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        let steps = with_terminal(&self.sandbox.command(command), &stdio);
+        let child = self.launcher.run(&self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps), stdio);
+        Ok(Box::new(child.map_err(|error| self.sandbox.explain(error))?))
+    }
+}
+
+/// Why a session was not started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// Its permissions can't be enforced.
+    #[error(transparent)]
+    Unenforceable(#[from] Unenforceable),
+    /// Its launcher did not start.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+}
+
+/// What has to be done to run one command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NativePlan {
+    sandbox: Sandbox,
+    command: Vec<Step>,
+}
+
+impl Plan for NativePlan {
+    fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        let command = with_terminal(&self.command, &stdio);
+        let started = Launcher::start(&self.sandbox.as_setup())
+            .and_then(|launcher| launcher.run_only(&self.sandbox.run(NEW_PIDS, &command), stdio));
+        Ok(Box::new(started.map_err(|error| self.sandbox.explain(error))?))
+    }
+}
+
 /// One step a line.
 impl fmt::Display for NativePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for path in &self.placeholders {
+        for path in &self.sandbox.placeholders {
             writeln!(f, "hold {path}")?;
         }
-        for (part, steps) in [("setup", &self.setup), ("init", &self.init), ("command", &self.command)] {
+        for (part, steps) in [("setup", &self.sandbox.setup), ("init", &self.sandbox.init), ("command", &self.command)]
+        {
             for step in steps {
                 writeln!(f, "{part} {step:?}")?;
             }

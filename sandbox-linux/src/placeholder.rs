@@ -19,7 +19,6 @@ const TRIES: usize = 100;
 /// A name that is held.
 #[derive(Debug)]
 pub(crate) struct Placeholder {
-    path: AbsPath,
     name: Vec<u8>,
     parent: OwnedFd,
     held: OwnedFd,
@@ -35,14 +34,10 @@ impl Placeholder {
         let parent = rustix::fs::openat2(CWD, parent, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
         for _ in 0..TRIES {
             if let Some(held) = take(parent.as_fd(), &name)? {
-                return Ok(Self { path: path.clone(), name, parent, held });
+                return Ok(Self { name, parent, held });
             }
         }
         Err(io::Error::other("the name keeps changing"))
-    }
-
-    pub(crate) fn path(&self) -> &AbsPath {
-        &self.path
     }
 
     pub(crate) fn name(&self) -> &[u8] {
