@@ -22,6 +22,8 @@ pub(super) struct Parser<'t> {
     /// Heredocs whose text begins after the next newline.
     pub(super) awaited: Vec<usize>,
     pub(super) functions: BTreeSet<String>,
+    /// Where heredocs stand, operators and texts, which the second reading does not get to see.
+    pub(super) hidden: Vec<(usize, usize)>,
     /// The first thing that is readable but not predictable.
     pub(super) doubt: Option<Doubt>,
     pub(super) via: Option<String>,
@@ -39,6 +41,7 @@ impl<'t> Parser<'t> {
             heredocs: Vec::new(),
             awaited: Vec::new(),
             functions: BTreeSet::new(),
+            hidden: Vec::new(),
             doubt: None,
             via: None,
             depth: 0,

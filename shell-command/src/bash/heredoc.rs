@@ -80,8 +80,13 @@ impl Parser<'_> {
             text.push('\n');
             body_end += line.len() + 1;
         }
+        self.hidden.push((body_start, self.at));
         let expands = !literal && text.contains(['$', '`', '\\']);
         let commands = if expands { self.heredoc_commands(body_start, body_end)? } else { Vec::new() };
+        if !commands.is_empty() {
+            // Only one reading sees them.
+            self.note(Doubt("a heredoc runs commands"));
+        }
         if let Some(heredoc) = self.heredocs.get_mut(index) {
             heredoc.text = (!expands).then_some(text);
             heredoc.commands = commands;

@@ -86,8 +86,9 @@ pub(crate) fn read(text: &str) -> Reading {
     let outcome = parser.whole();
     let doubt = parser.doubt.or(outcome.err());
     let functions = std::mem::take(&mut parser.functions);
+    let tame = tree::tame(text, &parser.hidden);
     let mut commands = parser.into_commands();
-    let opaque = match tree::read(text) {
+    let opaque = match tree::read(&tame) {
         Err(Doubt(why)) => Some(why),
         Ok(seen) => {
             let differs = doubt.is_none() && !seen.agrees_with(&commands);

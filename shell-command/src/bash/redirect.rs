@@ -43,10 +43,12 @@ impl Parser<'_> {
             // A process substitution begins a word, and `1&>f` is the word `1` to bash.
             return Ok(false);
         }
+        let start = self.at;
         self.at += digits + operator.len();
         if target == Target::Heredoc {
             let index = self.heredoc_start(operator == "<<-")?;
             command.heredocs.push(index);
+            self.hidden.push((start, self.at));
             return Ok(true);
         }
         self.skip_blanks();

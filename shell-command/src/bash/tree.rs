@@ -32,7 +32,31 @@ pub(super) struct Seen {
     pub(super) broken: bool,
 }
 
-/// Reads `text`.
+/// A copy of `text` that the grammar's C code can be trusted with, each byte at its place.
+///
+/// Its scanner looks characters up in tables without checking their range, and keeps heredocs in
+/// buffers that a hostile text can confuse; both end in memory errors. So the copy is ASCII, holds
+/// no control characters, and no heredocs: those that the first reading found are `hidden`, and
+/// what is left of `<<` stands in quotes, in arithmetic or in a text that is opaque anyway.
+pub(super) fn tame(text: &str, hidden: &[(usize, usize)]) -> String {
+    let mut bytes: Vec<u8> = text
+        .bytes()
+        .map(|byte| match byte {
+            b'\t' | b'\n' | b' '..=b'~' => byte,
+            // Bash takes all of these for parts of a word.
+            _ => b'u',
+        })
+        .collect();
+    for &(start, end) in hidden {
+        if let Some(part) = bytes.get_mut(start..end) {
+            part.fill(b' ');
+        }
+    }
+    let ascii = String::from_utf8(bytes).unwrap_or_default();
+    ascii.replace("<<<", "  <").replace("<<", "uu")
+}
+
+/// Reads a text that is [`tame`].
 pub(super) fn read(text: &str) -> Step<Seen> {
     let tree = parse(text).ok_or(Doubt("the line takes too long to be read"))?;
     let mut seen = Seen { broken: tree.root_node().has_error(), ..Seen::default() };

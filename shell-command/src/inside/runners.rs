@@ -12,9 +12,19 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
     let rest = words.get(1..).unwrap_or_default();
     let inside = match name {
         "eval" => evaluated(rest),
-        "trap" => Inside::runs(operands(rest, "").next().and_then(|body| text(body, "trap")).into_iter().collect()),
+        "trap" => trapped(rest),
+        "let" => Inside::nothing().opaque("arithmetic can't be predicted"),
+        "alias" | "shopt" | "enable" | "set" => {
+            Inside::nothing().opaque("the rest of the line may mean something else")
+        }
+        "declare" | "typeset" | "local" | "export" | "readonly" | "unset" | "read" | "getopts" | "wait" => {
+            variable_builtin(rest)
+        }
+        "printf" | "test" | "[" => maybe_variable_builtin(name, rest),
         "source" | "." => Inside::nothing().opaque("a file is read as if it stood in the line"),
-        "mapfile" | "readarray" => Inside::runs(values_of(rest, &["-C"], "mapfile -C")),
+        "mapfile" | "readarray" => {
+            Inside::runs(values_of(rest, &["-C"], "mapfile -C")).opaque("a command is run on each line")
+        }
         "complete" | "bind" => Inside::nothing().opaque("a command is kept for later"),
         "find" | "gfind" => Inside::runs(found_by_find(rest)),
         "fd" | "fdfind" => Inside::runs(behind(rest, &["-x", "-X", "--exec", "--exec-batch"], "fd --exec")),
@@ -73,6 +83,34 @@ fn evaluated(rest: &[Word]) -> Inside {
     } else {
         inside.opaque("the text for `eval` is made while the line runs")
     }
+}
+
+fn trapped(rest: &[Word]) -> Inside {
+    match operands(rest, "").next() {
+        Some(Word::Unknown) => Inside::nothing().opaque("the text for `trap` is made while the line runs"),
+        Some(body) => Inside::runs(text(body, "trap").into_iter().collect()),
+        None => Inside::nothing(),
+    }
+}
+
+/// A builtin that takes names of variables. A subscript in a name is evaluated, with the commands
+/// in it and in the values of variables that it names; so is the value of an integer (`-i`).
+fn variable_builtin(words: &[Word]) -> Inside {
+    let plain = |word: &Word| {
+        word.as_str().is_some_and(|text| !text.contains('[') && !(text.starts_with('-') && text.contains('i')))
+    };
+    if words.iter().all(plain) { Inside::nothing() } else { Inside::nothing().opaque("a subscript may be evaluated") }
+}
+
+/// `printf` and `test` take names of variables only behind `-v`, `-R` and in `%n`.
+fn maybe_variable_builtin(name: &str, words: &[Word]) -> Inside {
+    let judged = if name == "printf" { words.get(..1).unwrap_or_default() } else { words };
+    let names_variable = |word: &Word| match word.as_str() {
+        Some(text) if name == "printf" => text.starts_with("-v") || text.contains('%') && text.contains('n'),
+        Some(text) => matches!(text, "-v" | "-R"),
+        None => true,
+    };
+    if judged.iter().any(names_variable) { variable_builtin(words) } else { Inside::nothing() }
 }
 
 /// The words behind the first of `options`.

@@ -20,9 +20,7 @@ use crate::inside::is_trusted;
 pub const MOST_SAFE_COMMANDS: usize = 50;
 
 /// What is known of a command without any rule.
-///
-/// The order is that of strictness, so the strictest of several is their maximum.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Safety {
     /// It only reads: no file is written, no other program run, no environment or secret shown, no
     /// network reached.
@@ -59,6 +57,11 @@ impl Safety {
         }
     }
 
+    /// The stricter of two; the first if they are equally strict.
+    fn or_stricter(self, other: Self) -> Self {
+        if other.decision() > self.decision() { other } else { self }
+    }
+
     fn unknown(reason: impl Into<String>) -> Self {
         Self::Unknown { reason: reason.into() }
     }
@@ -80,7 +83,12 @@ pub fn safety(command: &ParsedCommand) -> Safety {
 /// Judges a line: the strictest of its commands, and at least [`Safety::Unknown`] if it is opaque,
 /// runs nothing or runs more than [`MOST_SAFE_COMMANDS`].
 pub fn line_safety(line: &ParsedLine) -> Safety {
-    let commands = line.commands.iter().map(safety).max().unwrap_or_else(|| Safety::unknown("nothing is run"));
+    let commands = line
+        .commands
+        .iter()
+        .map(safety)
+        .reduce(Safety::or_stricter)
+        .unwrap_or_else(|| Safety::unknown("nothing is run"));
     let whole = if let Some(why) = &line.opaque {
         Safety::unknown(why)
     } else if line.commands.len() > MOST_SAFE_COMMANDS {
@@ -94,7 +102,7 @@ pub fn line_safety(line: &ParsedLine) -> Safety {
         Some(name) => Safety::Dangerous { reason: format!("the function `{name}` starts itself over and over") },
         None => Safety::Safe,
     };
-    commands.max(whole).max(bomb)
+    commands.or_stricter(whole).or_stricter(bomb)
 }
 
 fn reason_to_ask(command: &ParsedCommand) -> Option<String> {

@@ -434,12 +434,12 @@ impl Generator {
 
     pub(crate) fn line(&mut self) -> String {
         match self.next(10) {
-            0..6 => self.list(3),
-            6..8 => {
-                let line = self.list(3);
+            0..7 => self.list(2),
+            7..9 => {
+                let line = self.list(2);
                 self.mutate(&line)
             }
-            8 => {
+            9 if self.next(2) == 0 => {
                 let line = self.pick(LISTED);
                 let line = format!("{line}{}{}", self.pick(&["\n", ";", " ", "\n\n", "&&", "|"]), self.list(1));
                 self.mutate(&line)
@@ -532,8 +532,16 @@ impl Generator {
             7 => format!("eval {}", self.quoted_list(inner)),
             8 => format!("trap {} EXIT", self.quoted_list(inner)),
             9 => format!("[[ {} == {} ]]", self.word(inner), self.word(inner)),
-            10 => format!("{} <<{}\n{}\n{}", self.simple(0), "E", self.heredoc(inner), "E\n"),
-            11 => format!("{} <<'E' && {}\n{}\nE\n", self.simple(0), self.simple(0), self.heredoc(inner)),
+            10 => {
+                format!("{} <<E && {}\n{}\nE\n{}", self.simple(0), self.simple(0), self.heredoc(inner), self.simple(0))
+            }
+            11 => format!(
+                "{} <<'E' && {}\n{}\nE\n{}",
+                self.simple(0),
+                self.simple(0),
+                self.heredoc(inner),
+                self.simple(0)
+            ),
             12 => format!("{} {}", self.pick(&["time", "command", "exec"]), self.simple(inner)),
             _ => self.simple(depth),
         }
@@ -597,7 +605,7 @@ impl Generator {
                 let (open, close) = [("$(", ")"), ("\"$(", ")\""), ("<(", ")"), ("${x:-$(", ")}")][self.next(4)];
                 format!("{open}{inner}{close}")
             }
-            13 if depth > 0 => format!("`{}`", self.simple(0)),
+            13 if depth > 0 => format!("`{} {}`", self.pick(NAMES), self.pick(PLAIN)),
             _ => self.pick(NAMES).to_owned(),
         }
     }

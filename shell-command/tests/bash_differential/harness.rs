@@ -40,7 +40,8 @@ done
 /// Logs like the handler, for `exec` and other ways past it.
 const STAND_IN: &str = r#"#!/bin/bash
 IFS=$'\x1f'
-printf '%s\x1e' "real${*:+$IFS}$*" >> "$STOCKADE_LOG/$STOCKADE_ID.$$"
+set -- real "$@"
+printf '%s\x1e' "$*" >> "$STOCKADE_LOG/$STOCKADE_ID.$$"
 "#;
 
 /// Runs all lines.
