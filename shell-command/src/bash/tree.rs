@@ -14,7 +14,7 @@ use super::{Doubt, Found, FoundWord, Step, lone_word};
 /// How often tree-sitter may report progress before it is stopped. Lines that people write need a
 /// few calls; error recovery in a hostile text can take millions. A count, unlike a clock, gives
 /// the same answer on every run.
-const PATIENCE: usize = 50_000;
+const PATIENCE: usize = 5_000;
 
 thread_local! {
     // Making a parser costs about as much as reading a short line.

@@ -220,3 +220,94 @@ pub(crate) fn is_trusted(program: &str) -> bool {
         Some((directory, _)) => matches!(directory, "/bin" | "/usr/bin"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &ParsedLine) -> Vec<String> {
+        let words =
+            |command: &ParsedCommand| command.words.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        line.commands.iter().map(words).collect()
+    }
+
+    #[test]
+    fn what_a_command_starts_stands_behind_it() {
+        for (text, started) in [
+            ("nice -n 5 timeout -k 1 9 rm x", "rm x"),
+            ("env A=1 rm x", "rm x"),
+            ("env -S 'rm x'", "rm x"),
+            ("sudo -u root rm x", "rm x"),
+            ("find . -name a -exec rm {} \\;", "rm …"),
+            ("xargs -n1 rm", "rm …"),
+            ("ssh -p 22 host rm x", "rm x"),
+            ("su -c 'rm x' root", "rm x"),
+            ("script -qc 'rm x' /dev/null", "rm x"),
+            ("flock f rm x", "rm x"),
+            ("watch -n 1 rm x", "rm x"),
+            ("git -c alias.x='!rm x' x", "rm x"),
+            ("git submodule foreach 'rm x'", "rm x"),
+            ("git rebase -x 'rm x' HEAD", "rm x"),
+            ("docker exec -it box rm x", "rm x"),
+            ("bash <<'E'\nrm x\nE", "rm x"),
+            ("bash <<< 'rm x'", "rm x"),
+            ("sh -ec 'rm x'", "rm x"),
+            ("zsh -c 'rm x'", "rm x"),
+            ("pwsh -NoProfile -c 'rm x'", "rm x"),
+            ("powershell -EncodedCommand cgBtACAAeAA=", "rm x"),
+            ("cmd.exe /c rm x", "rm x"),
+            ("cat <<E\n$(rm x)\nE", "rm x"),
+            ("a && ( b; rm x", "rm x"),
+        ] {
+            assert!(shown(&parse_bash(text)).contains(&started.to_owned()), "{text}: {:?}", parse_bash(text));
+        }
+    }
+
+    #[test]
+    fn a_wrapper_that_can_be_followed_is_only_a_wrapper() {
+        for text in ["timeout 5 ls", "nice ls", "bash -c ls", "sh -c 'ls -l | wc'", "env A=1 ls", "/usr/bin/nice ls"] {
+            let line = parse_bash(text);
+            assert_eq!((line.commands[0].role, line.opaque), (CommandRole::Wrapper, None), "{text}");
+        }
+        for text in
+            ["./timeout 5 ls", "timeout --weird 5 ls", "sudo ls", "bash -ic ls", "A=1 bash -c ls", "bash -xc ls"]
+        {
+            assert_eq!(parse_bash(text).commands[0].role, CommandRole::Runs, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_started_inherits_assignments_and_redirections() {
+        for text in ["A=1 nice ls", "env A=1 ls", "nice ls > f", "bash -c ls > f", "timeout 5 env A=1 bash -c ls"] {
+            let line = parse_bash(text);
+            assert!(line.commands.iter().skip(1).any(|command| !command.is_plain()), "{text}: {line:?}");
+            assert!(!line.commands.last().is_some_and(ParsedCommand::is_plain), "{text}: {line:?}");
+        }
+    }
+
+    #[test]
+    fn hostile_lengths_are_bounded() {
+        let much = |part: &str| part.repeat(120_000 / part.len());
+        for part in [
+            "nice ",
+            "find -exec ",
+            "(",
+            "$(",
+            "`a ",
+            "${x:-",
+            "a;",
+            "<<E ",
+            "<(",
+            "{ ",
+            "if a; then ",
+            "bash -c '",
+            "\"$(",
+            "case a in a) ",
+        ] {
+            let start = std::time::Instant::now();
+            let line = parse_bash(&much(part));
+            println!("{part:?} {:?}", start.elapsed());
+            assert!(line.commands.len() <= MOST_COMMANDS && line.opaque.is_some(), "{part}");
+        }
+    }
+}

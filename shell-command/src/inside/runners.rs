@@ -97,7 +97,7 @@ fn trapped(rest: &[Word]) -> Inside {
 /// in it and in the values of variables that it names; so is the value of an integer (`-i`).
 fn variable_builtin(words: &[Word]) -> Inside {
     let plain = |word: &Word| {
-        word.as_str().is_some_and(|text| !text.contains('[') && !(text.starts_with('-') && text.contains('i')))
+        word.as_str().is_some_and(|text| !(text.contains('[') || text.starts_with('-') && text.contains('i')))
     };
     if words.iter().all(plain) { Inside::nothing() } else { Inside::nothing().opaque("a subscript may be evaluated") }
 }
@@ -134,16 +134,21 @@ fn values_of(rest: &[Word], options: &[&str], via: &str) -> Vec<Started> {
 }
 
 fn found_by_find(rest: &[Word]) -> Vec<Started> {
-    let is_exec = |word: &Word| matches!(word.as_str(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
-    let ends = |word: &&Word| matches!(word.as_str(), Some(";" | "+"));
-    let substituted = |word: &Word| match word.as_str() {
-        Some(text) if !text.contains("{}") => word.clone(),
-        Some(_) | None => Word::Unknown,
-    };
-    let starts = rest.iter().enumerate().filter(|(_, word)| is_exec(word));
-    let commands = starts.map(|(at, _)| rest.iter().skip(at + 1).take_while(|word| !ends(word)).map(substituted));
-    let via = || "find -exec".to_owned();
-    commands.map(|words| Started::Words { words: words.collect(), assigns: Vec::new(), via: via() }).collect()
+    let mut starts = Vec::new();
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        if !matches!(word.as_str(), Some("-exec" | "-execdir" | "-ok" | "-okdir")) {
+            continue;
+        }
+        // `find` puts file names in the place of `{}`.
+        let command = words.by_ref().take_while(|word| !matches!(word.as_str(), Some(";" | "+")));
+        let command = command.map(|word| match word.as_str() {
+            Some(text) if !text.contains("{}") => word.clone(),
+            Some(_) | None => Word::Unknown,
+        });
+        starts.push(Started::Words { words: command.collect(), assigns: Vec::new(), via: "find -exec".into() });
+    }
+    starts
 }
 
 /// `-c 'text'` anywhere, or else a command behind the operand.

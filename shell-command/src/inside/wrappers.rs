@@ -122,6 +122,12 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
         // It only says where a program is.
         return Some(Inside::nothing());
     }
+    if wrapper.kind == Kind::SameWithVariables
+        && let Some(text) = split_string(words)
+    {
+        let started = Started::Text { text, via: "env -S".into() };
+        return Some(Inside::runs(vec![started]).opaque("`env` splits a text in its own way"));
+    }
     let stripped = wrapper.strip(words);
     let mut inner: Vec<Word> = words.get(stripped.at..).unwrap_or_default().to_vec();
     if inner.is_empty() {
@@ -142,6 +148,18 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
         Kind::Same | Kind::SameWithVariables => Inside { role: CommandRole::Wrapper, ..inside },
         Kind::Other | Kind::Appends => inside,
     })
+}
+
+/// The text that `env -S` makes a command of.
+fn split_string(words: &[Word]) -> Option<String> {
+    let glued = |word: &Word| {
+        let text = word.as_str()?;
+        text.strip_prefix("-S").or_else(|| text.strip_prefix("--split-string=")).map(str::to_owned)
+    };
+    let at = words.iter().position(|word| glued(word).is_some())?;
+    let glued = words.get(at).and_then(glued)?;
+    let rest = words.iter().skip(at + 1).filter_map(Word::as_str);
+    Some(std::iter::once(glued.as_str()).chain(rest).collect::<Vec<_>>().join(" "))
 }
 
 impl Wrapper {

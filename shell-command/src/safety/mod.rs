@@ -116,7 +116,8 @@ fn reason_to_ask(command: &ParsedCommand) -> Option<String> {
         return Some(reason);
     }
     if command.role == CommandRole::Wrapper {
-        return None;
+        let named = |word: &Word| matches!(word.as_str(), Some("nohup" | "/bin/nohup" | "/usr/bin/nohup"));
+        return command.words.first().is_some_and(named).then(|| "`nohup` may write `nohup.out`".into());
     }
     let words: Option<Vec<&str>> = command.words.iter().map(Word::as_str).collect();
     let Some(words) = words else { return Some("has words that are made while the line runs".into()) };
