@@ -61,19 +61,20 @@ pub(super) fn read(text: &str) -> Step<Seen> {
     let tree = parse(text).ok_or(Doubt("the line takes too long to be read"))?;
     let mut seen = Seen { broken: tree.root_node().has_error(), ..Seen::default() };
     let mut cursor = tree.walk();
-    // A walk with a cursor needs no stack, however deep the tree is.
+    // Asking a node for its parent starts at the root each time, so the way down is kept here.
+    let mut above: Vec<Node<'_>> = Vec::new();
     loop {
-        seen.visit(cursor.node());
-        if cursor.goto_first_child() || cursor.goto_next_sibling() {
+        let node = cursor.node();
+        seen.visit(node, above.last());
+        if cursor.goto_first_child() {
+            above.push(node);
             continue;
         }
-        loop {
+        while !cursor.goto_next_sibling() {
             if !cursor.goto_parent() {
                 return Ok(seen);
             }
-            if cursor.goto_next_sibling() {
-                break;
-            }
+            above.pop();
         }
     }
 }
@@ -105,20 +106,20 @@ fn parse(text: &str) -> Option<Tree> {
 }
 
 impl Seen {
-    fn visit(&mut self, node: Node<'_>) {
+    fn visit(&mut self, node: Node<'_>, parent: Option<&Node<'_>>) {
         match node.kind() {
             "command" => {
                 let Some(name) = node.child_by_field_name("name") else { return };
                 let mut words: Vec<Span> = vec![span(name)];
                 collect_arguments(node, &mut words);
-                if let Some(parent) = node.parent().filter(|parent| parent.kind() == "redirected_statement") {
-                    collect_redirected(parent, &mut words);
+                if let Some(parent) = parent.filter(|parent| parent.kind() == "redirected_statement") {
+                    collect_redirected(*parent, &mut words);
                 }
                 words.sort_unstable();
                 self.commands.insert(span(name), Some(words));
             }
             // A name without its command is what is left of one in a broken part.
-            "command_name" if node.parent().is_none_or(|parent| parent.kind() != "command") => {
+            "command_name" if parent.is_none_or(|parent| parent.kind() != "command") => {
                 self.commands.insert(span(node), Some(vec![span(node)]));
             }
             "declaration_command" | "unset_command" | "test_command" => {
