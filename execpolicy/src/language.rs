@@ -19,6 +19,9 @@ pub(crate) use value::{Call, Function, Located, PARAMETERS, Value};
 
 use crate::source::{Problem, Source};
 
+/// Calls that a file may make. With the limit on its size, this bounds the memory that loading takes.
+const MAX_CALLS: usize = 50_000;
+
 /// The calls that a file makes, in order.
 pub(crate) fn read<'a>(source: &Source<'a>) -> Result<Vec<Call<'a>>, Problem> {
     match literal::read(source.text) {

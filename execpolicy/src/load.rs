@@ -11,7 +11,7 @@ use crate::source::Source;
 use crate::{Layer, Policy, RulesError};
 
 /// The largest rules file that is read.
-pub const MAX_FILE_BYTES: usize = 4 * 1024 * 1024;
+pub const MAX_FILE_BYTES: usize = 2 * 1024 * 1024;
 
 /// The administrator's rules.
 pub const SYSTEM_RULES: &str = "/etc/stockade/rules";

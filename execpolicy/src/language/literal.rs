@@ -19,6 +19,9 @@ pub(super) fn read(text: &str) -> Option<Vec<Call<'_>>> {
     // Rules are rarely shorter than this; growing the list would cost more than the reading.
     let mut calls = Vec::with_capacity(text.len() / 64);
     while reader.skip_to_statement() {
+        if calls.len() == super::MAX_CALLS {
+            return None;
+        }
         calls.push(reader.call()?);
         reader.end_of_statement()?;
     }

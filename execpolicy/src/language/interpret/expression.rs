@@ -196,6 +196,9 @@ impl<'a> Interpreter<'a> {
                 return refuse(span(argument.span), "this argument is given twice");
             }
         }
+        if self.calls.len() == super::super::MAX_CALLS {
+            return Err(Problem::new(at, "the file has too many rules", "split it into several files"));
+        }
         self.calls.push(call);
         Ok(Located { value: Value::None, at })
     }
