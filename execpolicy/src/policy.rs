@@ -1,17 +1,22 @@
 //! All rules that count, from every layer, and the decision they make together.
 
+mod matching;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use stockade_protocol::{AbsPath, Argv, CommandRole, Decision, Host, ParsedCommand, ParsedLine, RawText, Word};
+use stockade_protocol::{AbsPath, Argv, CommandRole, Decision, Host, ParsedCommand, ParsedLine, Word};
 
 use crate::declare::Declarations;
 use crate::evaluation::{Certainty, CommandEvaluation, Evaluation, RuleMatch};
-use crate::index::{Index, Met, RuleId, Seen};
+use crate::index::{Index, Seen};
 use crate::network::{NetworkProtocol, NetworkRule};
 use crate::report::CheckReport;
 use crate::rule::{HostExecutable, PrefixRule};
 use crate::{Layer, program};
+
+use matching::Hit;
+pub(crate) use matching::Subject;
 
 /// Whether a path may stand for the bare name of its program in a rule that allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +66,10 @@ impl Policy {
     /// are listed within a layer.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
-        let join = |mut own: Vec<_>, theirs| {
-            own.extend(theirs);
-            own
-        };
+        let rules = self.rules.into_iter().chain(other.rules).collect();
         let executables = self.executables.into_iter().chain(other.executables).collect();
         let network = self.network.into_iter().chain(other.network).collect();
-        Self::assemble(join(self.rules, other.rules), executables, network)
+        Self::assemble(rules, executables, network)
     }
 
     fn assemble(
@@ -217,89 +219,6 @@ impl Policy {
         let decision = if unknown_program { decision.max(Decision::Prompt) } else { decision };
         CommandEvaluation { decision, matches, fallback }
     }
-
-    /// Every rule that matches a command, or may match it.
-    pub(crate) fn matches(&self, command: &impl Subject, paths: HostExecutables) -> Vec<RuleMatch> {
-        let mut found = Vec::new();
-        let mut may_allow = None;
-        self.scan(command, paths, &mut |hit| match hit {
-            Hit::Rules { node, words, program, resolved, allows } => {
-                for rule in node.rules.iter().filter_map(|id| self.rule(*id)) {
-                    let applies = rule.decision != Decision::Allow
-                        || allows.granted(|| *may_allow.get_or_insert_with(|| command.may_be_allowed()));
-                    if applies {
-                        found.push(RuleMatch {
-                            rule: rule.clone(),
-                            certainty: Certainty::Certain,
-                            matched_prefix: prefix(command, program, words),
-                            resolved_program: resolved.cloned(),
-                        });
-                    }
-                }
-            }
-            Hit::Unsure { rule, words, program } => found.extend(self.rule(rule).map(|rule| RuleMatch {
-                rule: rule.clone(),
-                certainty: Certainty::Possible,
-                matched_prefix: program.map_or_else(Vec::new, |program| prefix(command, program, words)),
-                resolved_program: None,
-            })),
-        });
-        found
-    }
-
-    fn rule(&self, id: RuleId) -> Option<&Arc<PrefixRule>> {
-        self.rules.get(id as usize)
-    }
-
-    /// Walks the tree once for each name that the program goes by.
-    fn scan<'i>(&'i self, command: &impl Subject, paths: HostExecutables, hit: &mut impl FnMut(Hit<'i, '_>)) {
-        let given = match command.word(0) {
-            None => return,
-            Some(Seen::Unknown) => {
-                if let Some(rule) = self.index.any_restriction() {
-                    hit(Hit::Unsure { rule, words: 0, program: None });
-                }
-                return;
-            }
-            Some(Seen::Known(given)) => given,
-        };
-        self.scan_as(command, given, None, Allows::IfPlain, hit);
-        let Some(name) = program::base_name(given) else { return };
-        let path = AbsPath::parse(given.to_vec()).ok();
-        // `//bin/rm` and `/bin/./rm` are `/bin/rm` to the system, so they are to a rule that restricts.
-        if let Some(path) = path.as_ref().filter(|path| path.as_raw().as_bytes() != given) {
-            self.scan_as(command, path.as_raw().as_bytes(), Some(path), Allows::Never, hit);
-        }
-        let is_trusted = paths == HostExecutables::Resolve && path.as_ref().is_some_and(|path| self.trusts(name, path));
-        let allows = if is_trusted { Allows::IfPlain } else { Allows::Never };
-        self.scan_as(command, name, path.as_ref(), allows, hit);
-    }
-
-    fn scan_as<'i, 'p>(
-        &'i self,
-        command: &impl Subject,
-        program: &'p [u8],
-        resolved: Option<&'p AbsPath>,
-        allows: Allows,
-        hit: &mut impl FnMut(Hit<'i, 'p>),
-    ) {
-        self.index.walk(
-            program,
-            |index| command.word(index),
-            |met| match met {
-                Met::Rules(node, words) => hit(Hit::Rules { node, words, program, resolved, allows }),
-                Met::Unsure(node, words) => {
-                    if let Some((_, rule)) = node.below {
-                        hit(Hit::Unsure { rule, words, program: Some(program) });
-                    }
-                }
-            },
-        );
-    }
-
-    fn trusts(&self, name: &[u8], path: &AbsPath) -> bool {
-        self.trusted.get(program::key(name).as_ref()).is_some_and(|(_, paths)| paths.contains(path))
-    }
 }
 
 /// The paths of each name. The first layer that lists a name decides for it: a later one could
@@ -315,78 +234,6 @@ fn trusted(executables: &[HostExecutable]) -> HashMap<Vec<u8>, (Layer, HashSet<A
         }
     }
     trusted
-}
-
-/// The words that matched, with the program under the name it matched by.
-fn prefix(command: &impl Subject, program: &[u8], words: usize) -> Vec<RawText> {
-    let rest = (1..words).filter_map(|index| match command.word(index) {
-        Some(Seen::Known(text)) => Some(RawText::from(text.to_vec())),
-        Some(Seen::Unknown) | None => None,
-    });
-    std::iter::once(RawText::from(program.to_vec())).chain(rest).collect()
-}
-
-/// A place of the tree that a command reached, under one of the names of its program.
-enum Hit<'i, 'p> {
-    Rules {
-        node: &'i crate::index::Node,
-        words: usize,
-        program: &'p [u8],
-        resolved: Option<&'p AbsPath>,
-        allows: Allows,
-    },
-    Unsure {
-        rule: RuleId,
-        words: usize,
-        program: Option<&'p [u8]>,
-    },
-}
-
-/// Whether rules that allow count under this name.
-#[derive(Clone, Copy)]
-enum Allows {
-    IfPlain,
-    Never,
-}
-
-impl Allows {
-    fn granted(self, is_plain: impl FnOnce() -> bool) -> bool {
-        match self {
-            Self::IfPlain => is_plain(),
-            Self::Never => false,
-        }
-    }
-}
-
-/// What rules are matched against.
-pub(crate) trait Subject {
-    fn word(&self, index: usize) -> Option<Seen<'_>>;
-
-    /// Whether a rule may allow it. This may have to look at every word, so it is asked last.
-    fn may_be_allowed(&self) -> bool;
-}
-
-impl Subject for ParsedCommand {
-    fn word(&self, index: usize) -> Option<Seen<'_>> {
-        self.words.get(index).map(|word| match word {
-            Word::Known(text) => Seen::Known(text.as_bytes()),
-            Word::Unknown => Seen::Unknown,
-        })
-    }
-
-    fn may_be_allowed(&self) -> bool {
-        self.role == CommandRole::Runs && self.is_plain()
-    }
-}
-
-impl Subject for Argv {
-    fn word(&self, index: usize) -> Option<Seen<'_>> {
-        self.words().get(index).map(|word| Seen::Known(word.as_bytes()))
-    }
-
-    fn may_be_allowed(&self) -> bool {
-        true
-    }
 }
 
 /// The decision of a line while its commands are looked at.

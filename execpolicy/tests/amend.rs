@@ -171,6 +171,7 @@ fn rules_file() -> PathBuf {
 
 const WRITERS: usize = 8;
 const RULES_EACH: usize = 50;
+const SHARED: usize = 5;
 
 #[test]
 #[ignore = "a process of `many_processes_write_without_loss`"]
@@ -179,7 +180,7 @@ fn writer() {
     for index in 0..RULES_EACH {
         append_allow_prefix(&rules_file(), &prefix(&["tool", &format!("w{own}"), &format!("r{index}")])).unwrap();
         // A rule that all of them want: exactly one may write it.
-        append_allow_prefix(&rules_file(), &prefix(&["shared", &format!("r{index}")])).unwrap();
+        append_allow_prefix(&rules_file(), &prefix(&["shared", &format!("r{}", index % SHARED)])).unwrap();
     }
 }
 
@@ -198,6 +199,7 @@ fn many_processes_write_without_loss() {
         let now = reader();
         assert!(now >= seen, "rules vanished: {seen}, then {now}");
         seen = now;
+        std::thread::sleep(std::time::Duration::from_millis(20));
         running.retain_mut(|child| match child.try_wait().unwrap() {
             Some(status) => {
                 assert!(status.success());
@@ -207,10 +209,10 @@ fn many_processes_write_without_loss() {
         });
     }
     let mut written = patterns(&file);
-    assert_eq!(written.len(), WRITERS * RULES_EACH + RULES_EACH);
+    assert_eq!(written.len(), WRITERS * RULES_EACH + SHARED);
     written.sort();
     written.dedup();
-    assert_eq!(written.len(), WRITERS * RULES_EACH + RULES_EACH, "a rule was written twice");
+    assert_eq!(written.len(), WRITERS * RULES_EACH + SHARED, "a rule was written twice");
     assert_eq!(leftovers(file.parent().unwrap()), [""; 0]);
 }
 
@@ -246,7 +248,7 @@ fn a_disk_that_is_full_leaves_the_old_file() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
     fn what_is_saved_reads_back_as_the_same_words(
         words in prop::collection::vec(prop_oneof![any::<String>(), "[\\x00-\\x7f]{0,8}", "[\u{200b}-\u{202e}\"'\\\\\\n]{0,8}"], 1..5)

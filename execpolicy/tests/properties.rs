@@ -86,7 +86,7 @@ fn decide(policy: &Policy, line: &ParsedLine, fallback: Decision) -> Decision {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
     fn the_tree_agrees_with_the_slow_way(rules in prop::collection::vec(rule(), 0..12), line in line(), fallback in decision()) {
