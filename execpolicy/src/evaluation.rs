@@ -34,6 +34,7 @@ pub struct CommandEvaluation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleMatch {
     pub(crate) rule: Arc<PrefixRule>,
+    pub(crate) decision: Decision,
     pub(crate) certainty: Certainty,
     pub(crate) matched_prefix: Vec<RawText>,
     pub(crate) resolved_program: Option<AbsPath>,
@@ -82,12 +83,9 @@ impl RuleMatch {
         &self.rule
     }
 
-    /// What the match asks for.
+    /// What the match asks for: the rule's decision, or `Prompt` if it only may match.
     pub fn decision(&self) -> Decision {
-        match self.certainty {
-            Certainty::Certain => self.rule.decision,
-            Certainty::Possible => Decision::Prompt,
-        }
+        self.decision
     }
 
     /// Whether it matches for certain.

@@ -4,13 +4,16 @@
 //! neither the other rules nor the rest of a long command line are looked at. Alternatives are spread
 //! out over the tree while that stays small; a pattern with many combinations (`[["a", "b"], ["c",
 //! "d"], …]`) instead becomes a chain of its own, whose steps are shared by all its alternatives.
-//! Words are found through hashes with random keys, so that no file can make the table slow.
 
-use std::collections::HashMap;
+mod edges;
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use stockade_protocol::Decision;
 
+use self::edges::Edges;
 use crate::program;
 use crate::rule::PrefixRule;
 
@@ -22,31 +25,50 @@ const SPREAD_BUDGET: usize = 200_000;
 const ROOT: NodeId = 0;
 
 type NodeId = u32;
-type WordId = u32;
 pub(crate) type RuleId = u32;
+
+/// What "no rule" is in a list of rules.
+const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    words: HashMap<Box<[u8]>, WordId>,
-    longest_word: usize,
-    edges: HashMap<(NodeId, WordId), NodeId>,
-    /// Where chains begin. Several may begin at one node with the same word.
-    chains: HashMap<(NodeId, WordId), Vec<NodeId>>,
+    edges: Edges,
+    /// Where chains begin, as places in `chain_starts`: several may begin at one node with one word.
+    chains: Edges,
+    chain_starts: Vec<Vec<NodeId>>,
     nodes: Vec<Node>,
+    /// The rules that end at each node behind the first, as lists.
+    ends: Vec<End>,
 }
 
 /// A place in the tree: the words up to here have matched.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Node {
-    /// The rules whose pattern ends here.
-    pub(crate) rules: Vec<RuleId>,
-    /// Whether one of them allows.
-    pub(crate) allows: bool,
-    /// The strictest of them that does not.
-    pub(crate) restricts: Option<Decision>,
+    /// The first rule that ends here. Nearly always there is no other, so it is kept at hand.
+    first: Option<(Decision, RuleId)>,
+    /// The others, as a list in `ends`.
+    first_end: u32,
+    last_end: u32,
     /// A rule further down that does not allow, the strictest there is.
     pub(crate) below: Option<(Decision, RuleId)>,
+    /// The strictest of the rules that end here and do not allow.
+    pub(crate) restricts: Option<Decision>,
+    /// Whether one of the rules that end here allows.
+    pub(crate) allows: bool,
     has_children: bool,
+}
+
+#[derive(Debug)]
+struct End {
+    rule: (Decision, RuleId),
+    next: u32,
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        let (first_end, last_end) = (NONE, NONE);
+        Self { first: None, first_end, last_end, below: None, restricts: None, allows: false, has_children: false }
+    }
 }
 
 /// A word of a command, as far as it is known.
@@ -66,7 +88,6 @@ pub(crate) enum Met<'i> {
 impl Index {
     pub(crate) fn new(rules: &[Arc<PrefixRule>]) -> Self {
         let mut index = Self { nodes: vec![Node::default()], ..Self::default() };
-        index.edges.reserve(rules.len());
         let mut budget = SPREAD_BUDGET;
         for (id, rule) in (0..).zip(rules) {
             index.insert(id, rule, &mut budget);
@@ -79,13 +100,16 @@ impl Index {
         let mut frontier = vec![ROOT];
         for (position, token) in rule.pattern.iter().enumerate() {
             for node in &frontier {
-                self.note_below(*node, id, rule.decision);
+                self.pass_through(*node, id, rule.decision);
             }
-            let words: Vec<WordId> = token.alternatives().map(|word| self.intern(word, position)).collect();
+            let words = token.alternatives().map(|word| match position {
+                0 => program::key(word.as_bytes()),
+                _ => Cow::Borrowed(word.as_bytes()),
+            });
             frontier = match position.cmp(&spread) {
-                std::cmp::Ordering::Less => self.spread_out(&frontier, &words),
-                std::cmp::Ordering::Equal => self.begin_chain(&frontier, &words),
-                std::cmp::Ordering::Greater => self.extend_chain(&frontier, &words),
+                Ordering::Less => self.spread_out(&frontier, words),
+                Ordering::Equal => self.begin_chain(&frontier, words),
+                Ordering::Greater => self.extend_chain(&frontier, words),
             };
         }
         for node in frontier {
@@ -93,35 +117,23 @@ impl Index {
         }
     }
 
-    fn intern(&mut self, word: &str, position: usize) -> WordId {
-        let key = if position == 0 { program::key(word.as_bytes()) } else { word.as_bytes().into() };
-        if let Some(id) = self.words.get(key.as_ref()) {
-            return *id;
-        }
-        let id = narrow(self.words.len());
-        self.longest_word = self.longest_word.max(key.len());
-        self.words.insert(key.into(), id);
-        id
-    }
-
     fn add_node(&mut self) -> NodeId {
         self.nodes.push(Node::default());
         narrow(self.nodes.len() - 1)
     }
 
-    fn spread_out(&mut self, frontier: &[NodeId], words: &[WordId]) -> Vec<NodeId> {
-        let mut reached = Vec::with_capacity(frontier.len() * words.len());
-        for (node, word) in frontier.iter().flat_map(|node| words.iter().map(move |word| (*node, *word))) {
-            let child = match self.edges.get(&(node, word)) {
-                Some(child) => *child,
-                None => {
-                    let child = self.add_node();
-                    self.edges.insert((node, word), child);
+    fn spread_out<'w>(&mut self, frontier: &[NodeId], words: impl Iterator<Item = Cow<'w, [u8]>>) -> Vec<NodeId> {
+        let mut reached = Vec::new();
+        for word in words {
+            for node in frontier {
+                let child = self.edges.get(*node, &word).unwrap_or_else(|| {
+                    let child = narrow(self.nodes.len());
+                    self.nodes.push(Node::default());
+                    self.edges.insert(*node, &word, child);
                     child
-                }
-            };
-            self.has_children(node);
-            reached.push(child);
+                });
+                reached.push(child);
+            }
         }
         // An alternative may be written twice.
         reached.sort_unstable();
@@ -129,49 +141,73 @@ impl Index {
         reached
     }
 
-    fn begin_chain(&mut self, frontier: &[NodeId], words: &[WordId]) -> Vec<NodeId> {
+    fn begin_chain<'w>(&mut self, frontier: &[NodeId], words: impl Iterator<Item = Cow<'w, [u8]>>) -> Vec<NodeId> {
         let child = self.add_node();
-        for (node, word) in frontier.iter().flat_map(|node| words.iter().map(move |word| (*node, *word))) {
-            let starts = self.chains.entry((node, word)).or_default();
-            if starts.last() != Some(&child) {
-                starts.push(child);
+        for word in words {
+            for node in frontier {
+                // Places count from one, as zero is no place to an edge.
+                let place = self.chains.get(*node, &word).unwrap_or_else(|| {
+                    self.chain_starts.push(Vec::new());
+                    let place = narrow(self.chain_starts.len());
+                    self.chains.insert(*node, &word, place);
+                    place
+                });
+                if let Some(starts) = self.chain_starts.get_mut(place as usize - 1)
+                    && starts.last() != Some(&child)
+                {
+                    starts.push(child);
+                }
             }
-            self.has_children(node);
         }
         vec![child]
     }
 
-    fn extend_chain(&mut self, frontier: &[NodeId], words: &[WordId]) -> Vec<NodeId> {
+    fn extend_chain<'w>(&mut self, frontier: &[NodeId], words: impl Iterator<Item = Cow<'w, [u8]>>) -> Vec<NodeId> {
         let child = self.add_node();
-        for (node, word) in frontier.iter().flat_map(|node| words.iter().map(move |word| (*node, *word))) {
-            self.edges.insert((node, word), child);
-            self.has_children(node);
+        for word in words {
+            for node in frontier {
+                if self.edges.get(*node, &word).is_none() {
+                    self.edges.insert(*node, &word, child);
+                }
+            }
         }
         vec![child]
     }
 
-    fn has_children(&mut self, node: NodeId) {
-        if let Some(node) = self.nodes.get_mut(node as usize) {
-            node.has_children = true;
-        }
-    }
-
-    fn note_below(&mut self, node: NodeId, id: RuleId, decision: Decision) {
-        if let Some(node) = self.nodes.get_mut(node as usize)
-            && decision != Decision::Allow
-            && node.below.is_none_or(|(strictest, _)| strictest < decision)
-        {
+    /// Notes that a rule goes on behind a node.
+    fn pass_through(&mut self, node: NodeId, id: RuleId, decision: Decision) {
+        let Some(node) = self.nodes.get_mut(node as usize) else { return };
+        node.has_children = true;
+        if decision != Decision::Allow && node.below.is_none_or(|(strictest, _)| strictest < decision) {
             node.below = Some((decision, id));
         }
     }
 
     fn end_at(&mut self, node: NodeId, id: RuleId, decision: Decision) {
         let Some(node) = self.nodes.get_mut(node as usize) else { return };
-        node.rules.push(id);
+        let rule = (decision, id);
+        if node.first.is_none() {
+            node.first = Some(rule);
+        } else {
+            let end = narrow(self.ends.len());
+            self.ends.push(End { rule, next: NONE });
+            match self.ends.get_mut(node.last_end as usize) {
+                Some(last) => last.next = end,
+                None => node.first_end = end,
+            }
+            node.last_end = end;
+        }
         match decision {
             Decision::Allow => node.allows = true,
             Decision::Prompt | Decision::Forbidden => node.restricts = node.restricts.max(Some(decision)),
         }
+    }
+
+    /// The rules that end at a node, in the order of the policy.
+    pub(crate) fn rules_at(&self, node: &Node) -> impl Iterator<Item = (Decision, RuleId)> {
+        let others = self.ends.get(node.first_end as usize);
+        let others = std::iter::successors(others, |end| self.ends.get(end.next as usize)).map(|end| end.rule);
+        node.first.into_iter().chain(others)
     }
 
     /// A rule that restricts, if there is any: a program that is not known may be its program.
@@ -191,7 +227,7 @@ impl Index {
         while let Some((id, depth)) = next.or_else(|| pending.pop()) {
             next = None;
             let Some(node) = self.nodes.get(id as usize) else { continue };
-            if !node.rules.is_empty() {
+            if node.first.is_some() {
                 meet(Met::Rules(node, depth));
             }
             if !node.has_children {
@@ -213,13 +249,13 @@ impl Index {
         depth: usize,
         pending: &mut Vec<(NodeId, usize)>,
     ) -> Option<(NodeId, usize)> {
-        // A word longer than any in the rules is not even hashed.
-        let word = if word.len() > self.longest_word { None } else { self.words.get(word) };
-        let key = (from, *word?);
-        if !self.chains.is_empty() {
-            pending.extend(self.chains.get(&key).into_iter().flatten().map(|node| (*node, depth)));
+        if !self.chains.is_empty()
+            && let Some(place) = self.chains.get(from, word)
+        {
+            let starts = self.chain_starts.get(place as usize - 1);
+            pending.extend(starts.into_iter().flatten().map(|node| (*node, depth)));
         }
-        self.edges.get(&key).map(|node| (*node, depth))
+        self.edges.get(from, word).map(|node| (node, depth))
     }
 }
 

@@ -17,12 +17,13 @@ impl Policy {
         let mut may_allow = None;
         self.scan(command, paths, &mut |hit| match hit {
             Hit::Rules { node, words, program, resolved, allows } => {
-                for rule in node.rules.iter().filter_map(|id| self.rule(*id)) {
-                    let applies = rule.decision != Decision::Allow
+                for (decision, id) in self.index.rules_at(node) {
+                    let applies = decision != Decision::Allow
                         || allows.granted(|| *may_allow.get_or_insert_with(|| command.may_be_allowed()));
-                    if applies {
+                    if applies && let Some(rule) = self.rule(id) {
                         found.push(RuleMatch {
                             rule: rule.clone(),
+                            decision,
                             certainty: Certainty::Certain,
                             matched_prefix: prefix(command, program, words),
                             resolved_program: resolved.cloned(),
@@ -32,6 +33,7 @@ impl Policy {
             }
             Hit::Unsure { rule, words, program } => found.extend(self.rule(rule).map(|rule| RuleMatch {
                 rule: rule.clone(),
+                decision: Decision::Prompt,
                 certainty: Certainty::Possible,
                 matched_prefix: program.map_or_else(Vec::new, |program| prefix(command, program, words)),
                 resolved_program: None,
