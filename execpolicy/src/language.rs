@@ -100,6 +100,12 @@ mod tests {
     }
 
     #[test]
+    fn the_two_readers_agree_on_what_fuzzing_found() {
+        both("prefix_rule([\"a\"]) # x\ry");
+        both("prefix_rule([\"a\"])\n# x\ry\n");
+    }
+
+    #[test]
     fn ordinary_files_take_the_short_way() {
         let text = "# head\n\nprefix_rule(\n    pattern = [\"git\", [\"status\", 'log']],  # both\n    match = [\"git status\", [\"git\", \"log\"]],\n)\nhost_executable(name=\"git\", paths=[\"/usr/bin/git\"])\n";
         assert!(literal::read(text).is_some_and(|calls| calls.len() == 2));

@@ -187,10 +187,10 @@ fn hostile() -> Vec<(&'static str, String)> {
         ("deep minus", format!("x = {}1", repeat("-", 500_000))),
         ("long sum", format!("x = 1{}", repeat("+1", 500_000))),
         ("long sum over lines", format!("x = 1{}", repeat("+1\\\n", 500_000))),
-        ("long sum over windows lines", format!("x = 1{}", repeat("+1\\\r\n", 500_000))),
+        ("long sum over windows lines", format!("x = 1{}", repeat("+1\\\r\n", 400_000))),
         ("long dots", format!("x = y{}", repeat(".a", 500_000))),
         ("long index", format!("x = y{}", repeat("[0]", 500_000))),
-        ("long condition", format!("x = {}1", repeat("1 if 1 else ", 200_000))),
+        ("long condition", format!("x = {}1", repeat("1 if 1 else ", 150_000))),
         ("long lambda", format!("x = {}1", repeat("lambda:", 200_000))),
         ("long elif", format!("if 1:\n pass\n{}", repeat("elif 1:\n pass\n", 100_000))),
         ("deep blocks", (0..1900).map(|depth| format!("{}if 1:\n", " ".repeat(depth))).collect()),
@@ -205,7 +205,7 @@ fn hostile() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn a_hostile_file_is_refused_soon() {
+fn a_hostile_file_is_refused_soon_and_in_little_memory() {
     for (name, text) in hostile() {
         let start = Instant::now();
         let error = load(&text).err().unwrap_or_else(|| panic!("{name} was accepted"));
@@ -214,6 +214,27 @@ fn a_hostile_file_is_refused_soon() {
         let shown = error.to_string();
         assert!(shown.len() < 2000, "{name}: {} bytes of error", shown.len());
     }
+    // The largest that a file can become without being refused.
+    for (name, text) in [
+        ("alternatives", format!("prefix_rule([\"a\", [{}]])", "\"b\",".repeat(500_000))),
+        ("different alternatives", format!("prefix_rule([\"a\", [{}]])", (0..200_000).map(|index| format!("\"{index}\",")).collect::<String>())),
+        ("combinations", (0..20_000).map(|index| format!("prefix_rule([\"a\",[\"b\",\"{index}\"],[\"c\",\"d\"],[\"e\",\"f\"],[\"g\",\"h\"],[\"i\",\"j\"]])\n")).collect::<String>()),
+        ("rules", (0..50_000).map(|index| format!("prefix_rule([\"a\",\"{index}\"])\n")).collect::<String>()),
+    ] {
+        let start = Instant::now();
+        assert!(load(&text).is_ok(), "{name}: {} bytes", text.len());
+        assert!(start.elapsed() < Duration::from_secs(10), "{name} took {:?}", start.elapsed());
+    }
+    #[cfg(target_os = "linux")]
+    assert!(peak_memory() < 256, "{} MiB at the peak", peak_memory());
+}
+
+/// The most memory that this process ever had, in MiB.
+#[cfg(target_os = "linux")]
+fn peak_memory() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() / 1024
 }
 
 /// What is right at the limits still fits the stack of a test thread, which is a quarter of a

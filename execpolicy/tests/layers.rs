@@ -68,6 +68,8 @@ fn no_later_layer_undoes_an_earlier_one() {
     );
     write(&at("extra.rules"), "prefix_rule(pattern=[\"git\", \"status\"], decision=\"prompt\")\n");
     let trusted = PolicyLoader::new().project(&at("p"), Trust::Trusted).directory(Layer::System, at("etc"));
+    let layers: Vec<Layer> = trusted.load().unwrap().rules().map(|rule| rule.origin().layer).collect();
+    assert_eq!(layers, [Layer::System, Layer::System, Layer::Project, Layer::Project]);
     assert_eq!(decide(&trusted, &["git", "push"]), Decision::Forbidden);
     assert_eq!(decide(&trusted, &["git", "log"]), Decision::Allow);
     // The administrator said which git it is.

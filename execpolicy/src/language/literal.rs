@@ -15,6 +15,10 @@ const MAX_DEPTH: usize = 4;
 
 /// The calls of the file, or `None` when it has anything else in it.
 pub(super) fn read(text: &str) -> Option<Vec<Call<'_>>> {
+    // A carriage return ends some comments and not others.
+    if text.contains('\r') {
+        return None;
+    }
     let mut reader = Reader { text, at: 0 };
     // Rules are rarely shorter than this; growing the list would cost more than the reading.
     let mut calls = Vec::with_capacity(text.len() / 64);
@@ -161,7 +165,7 @@ impl<'a> Reader<'a> {
     fn string(&mut self, quote: u8) -> Option<Cow<'a, str>> {
         self.eat(quote)?;
         let rest = self.text.get(self.at..)?;
-        let special = |byte: u8| byte == quote || matches!(byte, b'\\' | b'\n' | b'\r');
+        let special = |byte: u8| byte == quote || matches!(byte, b'\\' | b'\n');
         let end = rest.bytes().position(special)?;
         self.at += end;
         let plain = rest.get(..end)?;
@@ -190,7 +194,7 @@ impl<'a> Reader<'a> {
                     });
                     self.at += 1;
                 }
-                '\n' | '\r' => return None,
+                '\n' => return None,
                 c if u32::from(c) == u32::from(quote) => return Some(out),
                 c => out.push(c),
             }
