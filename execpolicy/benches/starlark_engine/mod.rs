@@ -14,7 +14,10 @@ use starlark::values::list::{ListRef, UnpackList};
 use starlark::values::none::NoneType;
 
 #[derive(Debug, Default, ProvidesStaticType)]
-struct Collected(RefCell<Vec<(Vec<Vec<String>>, String)>>);
+struct Collected(RefCell<Vec<Collection>>);
+
+/// A pattern and its decision.
+pub(crate) type Collection = (Vec<Vec<String>>, String);
 
 fn words(value: Value<'_>) -> Vec<String> {
     match (value.unpack_str(), ListRef::from_value(value)) {
@@ -39,15 +42,16 @@ fn functions(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// Loads the file and says how many rules it has.
-pub(crate) fn load(text: &str) -> usize {
+/// The rules of a file, or `None` if Starlark refuses it.
+pub(crate) fn load(text: &str) -> Option<Vec<Collection>> {
     let collected = Collected::default();
     let globals = GlobalsBuilder::standard().with(functions).build();
-    let Ok(ast) = AstModule::parse("bench.rules", text.to_owned(), &Dialect::Standard) else { return 0 };
+    let dialect = Dialect { enable_top_level_stmt: true, ..Dialect::Standard };
+    let ast = AstModule::parse("reference.rules", text.to_owned(), &dialect).ok()?;
     Module::with_temp_heap(|module| {
         let mut evaluator = Evaluator::new(&module);
         evaluator.extra = Some(&collected);
         evaluator.eval_module(ast, &globals).map(|_| ()).ok()
-    });
-    collected.0.into_inner().len()
+    })?;
+    Some(collected.0.into_inner())
 }

@@ -29,9 +29,7 @@ impl<'a> Interpreter<'a> {
                 let branch = if self.expression(condition)?.value.is_true() { then } else { otherwise };
                 return self.expression(branch);
             }
-            ExprP::ListComprehension(body, first, clauses) => {
-                Value::List(self.comprehension(body, first, clauses, at)?)
-            }
+            ExprP::ListComprehension(body, first, clauses) => Value::List(self.comprehension(body, first, clauses)?),
             ExprP::Index(parts) => return self.index(&parts.0, &parts.1, at),
             ExprP::Minus(operand) => {
                 let operand = self.expression(operand)?.value;
@@ -119,9 +117,10 @@ impl<'a> Interpreter<'a> {
         body: &AstExpr,
         first: &ForClause,
         rest: &[Clause],
-        at: Span,
     ) -> Result<Vec<Located<'a>>, Problem> {
-        // The loop variables live in the comprehension alone: afterwards everything is as before.
+        // Only the first list is looked up outside. Then the loop variables hide those of the same
+        // name, even before they are set, until the comprehension ends.
+        let items = self.items(&first.over)?;
         let mut names = Vec::new();
         collect_names(&first.var, &mut names);
         for clause in rest {
@@ -130,31 +129,27 @@ impl<'a> Interpreter<'a> {
                 ClauseP::If(_) => {}
             }
         }
-        let saved: Vec<_> = names.iter().map(|name| (*name, self.variables.get(*name).cloned())).collect();
-        for value in saved.iter().filter_map(|(_, value)| value.as_ref()) {
-            self.pay(value, at)?;
+        let hidden: Vec<_> = names.iter().map(|name| self.variables.remove_entry(*name)).collect();
+        let mut out = Vec::new();
+        self.each(items, first, rest, body, &mut out)?;
+        for name in names {
+            self.variables.remove(name);
         }
-        let mut items = Vec::new();
-        self.clause_for(first, rest, body, &mut items)?;
-        for (name, value) in saved {
-            match value {
-                Some(value) => self.variables.insert(name.to_owned(), value),
-                None => self.variables.remove(name),
-            };
-        }
-        Ok(items)
+        self.variables.extend(hidden.into_iter().flatten());
+        Ok(out)
     }
 
-    fn clause_for(
+    fn each(
         &mut self,
-        each: &ForClause,
+        items: Vec<Located<'a>>,
+        clause: &ForClause,
         rest: &[Clause],
         body: &AstExpr,
         out: &mut Vec<Located<'a>>,
     ) -> Result<(), Problem> {
-        for item in self.items(&each.over)? {
-            self.spend(1, span(each.over.span))?;
-            self.assign(&each.var, item)?;
+        for item in items {
+            self.spend(1, span(clause.over.span))?;
+            self.assign(&clause.var, item)?;
             self.clauses(rest, body, out)?;
         }
         Ok(())
@@ -167,7 +162,10 @@ impl<'a> Interpreter<'a> {
                 out.push(item);
                 Ok(())
             }
-            Some((ClauseP::For(each), rest)) => self.clause_for(each, rest, body, out),
+            Some((ClauseP::For(each), rest)) => {
+                let items = self.items(&each.over)?;
+                self.each(items, each, rest, body, out)
+            }
             Some((ClauseP::If(condition), rest)) => {
                 if self.expression(condition)?.value.is_true() {
                     self.clauses(rest, body, out)
