@@ -1,6 +1,7 @@
 //! The `stockade` program. It reads arguments, calls one crate, and prints; the work is done below.
 
 mod args;
+mod execpolicy;
 mod exit;
 mod schema;
 
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::usage(&error),
     };
     let result = match args.command {
+        Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy),
         Command::Schema(schema) => schema::run(&schema),
     };
     match result {
