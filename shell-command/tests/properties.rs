@@ -141,6 +141,16 @@ proptest! {
 
 }
 
+/// The grammar's C code once crashed on these.
+#[test]
+fn characters_far_beyond_ascii_are_read() {
+    for c in (0x1_0000..0x11_0000).step_by(997).filter_map(char::from_u32) {
+        let line = parse_bash(&format!("{c}#( ; echo {c} ${{{c}"));
+        assert!(line.opaque.is_some());
+        assert_eq!(parse_bash(&format!("echo {c}")).commands[0].words[1], Word::from(c.to_string()));
+    }
+}
+
 proptest! {
     // Most texts are opaque and tell nothing here.
     #![proptest_config(ProptestConfig { cases: 300, max_global_rejects: 100_000, ..ProptestConfig::default() })]

@@ -132,6 +132,10 @@ impl<'t> Parser<'t> {
 
     /// Reads commands that stand inside a word. They are listed behind the command of that word.
     pub(super) fn inside(&mut self, via: &str, read: impl FnOnce(&mut Self) -> Step<()>) -> Step<()> {
+        if !self.awaited.is_empty() {
+            // Versions of bash differ in which newline its text begins after.
+            self.note(Doubt("a heredoc is followed by a substitution"));
+        }
         let outer_found = std::mem::take(&mut self.found);
         let outer_inner = std::mem::take(&mut self.inner);
         let outer_awaited = std::mem::take(&mut self.awaited);

@@ -184,6 +184,7 @@ impl<'t> Parser<'t> {
 
     /// The elements of `a=(…)`, for the commands inside of them.
     fn array(&mut self) -> Step<()> {
+        self.no_heredoc_awaited()?;
         loop {
             self.skip_newlines()?;
             if self.eat(")") {

@@ -34,10 +34,12 @@ pub(super) struct Seen {
 
 /// A copy of `text` that the grammar's C code can be trusted with, each byte at its place.
 ///
-/// Its scanner looks characters up in tables without checking their range, and keeps heredocs in
-/// buffers that a hostile text can confuse; both end in memory errors. So the copy is ASCII, holds
-/// no control characters, and no heredocs: those that the first reading found are `hidden`, and
-/// what is left of `<<` stands in quotes, in arithmetic or in a text that is opaque anyway.
+/// Its scanner passes any character to `isdigit`, which reads outside of a table for most of them:
+/// seen to crash where the C compiler does not optimise the lookup away. So the copy is ASCII and
+/// holds no control characters. It also holds no heredocs, since the scanner forgets its state when
+/// their delimiters outgrow a buffer and then misreads what follows: those that the first reading
+/// found are `hidden`, and what is left of `<<` stands in quotes, in arithmetic or in a text that is
+/// opaque anyway.
 pub(super) fn tame(text: &str, hidden: &[(usize, usize)]) -> String {
     let mut bytes: Vec<u8> = text
         .bytes()

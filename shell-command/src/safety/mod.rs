@@ -158,3 +158,92 @@ fn fork_bomb(line: &ParsedLine) -> Option<&str> {
     }
     calls.into_iter().find(|&(_, count)| count > 1).map(|(name, _)| name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse_bash;
+
+    fn decide(line: &str) -> Decision {
+        line_safety(&parse_bash(line)).decision()
+    }
+
+    #[test]
+    fn catastrophes_are_seen_through_what_wraps_them() {
+        for line in [
+            "rm -rf /",
+            "rm -fr //",
+            "rm -r -f -- /etc/../",
+            "rm --recursive /usr",
+            "rm -rf ~",
+            "rm -rf \"$HOME\"/",
+            "rm -rf /home/me",
+            "rm -rf /etc/*",
+            "rm x --no-preserve-root",
+            "sudo -u root rm -rf /*",
+            "env A=1 nice bash -c 'cd x; rm -rf /'",
+            "eval 'rm -rf /'",
+            "echo $(rm -rf /)",
+            "mkfs.ext4 /dev/sda1",
+            "dd if=/dev/zero of=/dev/nvme0n1 bs=1M",
+            ": > /dev/sda",
+            "cat x | tee /dev/sdb",
+            "shred /dev/sda",
+            "chown -R me /usr",
+            "chmod --recursive 777 /",
+            "find / -delete",
+            "f() { f | f & }; f",
+            "kill -9 -1",
+        ] {
+            assert_eq!(decide(line), Decision::Forbidden, "{line}");
+        }
+        for line in ["rm -rf build", "rm -rf build/*", "rm -rf $x", "rm /etc", "chmod 777 x", "dd of=x", "f() { f; }"] {
+            assert_eq!(decide(line), Decision::Prompt, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_only_reads_is_safe() {
+        for line in [
+            "timeout 5 ls -la",
+            "bash -lc 'cat f | wc -l'",
+            "(cd src && rg -n foo)",
+            "if [ -f x ]; then cat x; fi",
+            "[[ -d src ]] && ls src",
+            "command -v git",
+            "find . -name '*.rs' -type f",
+            "cat <<'E'\n$(x)\nE",
+            "ls 2>/dev/null",
+            "printf '%5.2f\\n' 1",
+            "grep -rn 'a|b' src | sort -u | head -20",
+            "date +%s",
+        ] {
+            assert_eq!(decide(line), Decision::Allow, "{line}: {:?}", parse_bash(line));
+        }
+        for line in [
+            "nohup ls",
+            "printf '%n' PATH",
+            "printf -v x y",
+            "date 01010101",
+            "cd ..",
+            "cd /proc/self",
+            "ls; cd -",
+            "./ls",
+            "/tmp/ls",
+            "cat $x",
+            "cat < .env",
+            "sed -n p f",
+            "sed 1p f",
+            "find . -delete",
+            "ls | sh",
+            "time",
+            "zsh -c 'ls =rm'",
+            "sh -c 'ls &>f'",
+            "for PATH in .; do ls; done",
+            "PATH=.; ls",
+            "git config --get http.x",
+        ] {
+            assert_eq!(decide(line), Decision::Prompt, "{line}: {:?}", parse_bash(line));
+        }
+    }
+}
