@@ -1,9 +1,11 @@
 //! A decision and its reasons.
 
+use std::fmt;
 use std::sync::Arc;
 
 use stockade_protocol::{AbsPath, Decision, ParsedLine, RawText};
 
+use crate::index::RuleId;
 use crate::report::CheckReport;
 use crate::rule::PrefixRule;
 
@@ -33,11 +35,45 @@ pub struct CommandEvaluation {
 /// A rule that matches a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleMatch {
-    pub(crate) rule: Arc<PrefixRule>,
+    pub(crate) rule: RuleRef,
     pub(crate) decision: Decision,
     pub(crate) certainty: Certainty,
     pub(crate) matched_prefix: Vec<RawText>,
     pub(crate) resolved_program: Option<AbsPath>,
+}
+
+/// A rule of a policy. It keeps the rules alive as a whole: counting references to each would cost
+/// a decision more than all the rest.
+#[derive(Clone)]
+pub(crate) struct RuleRef {
+    rules: Arc<Vec<PrefixRule>>,
+    id: usize,
+}
+
+impl RuleRef {
+    /// `id` has to be one that the index of these rules gave out.
+    pub(crate) fn new(rules: &Arc<Vec<PrefixRule>>, id: RuleId) -> Self {
+        Self { rules: rules.clone(), id: id as usize }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "the index numbers the rules it was made from, and they never change")]
+    fn get(&self) -> &PrefixRule {
+        &self.rules[self.id]
+    }
+}
+
+impl PartialEq for RuleRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for RuleRef {}
+
+impl fmt::Debug for RuleRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.get(), f)
+    }
 }
 
 /// Whether a rule matches whatever the unknown words of a command turn out to be.
@@ -80,7 +116,7 @@ impl Evaluation {
 impl RuleMatch {
     /// The rule, with its pattern, its justification and the file it stands in.
     pub fn rule(&self) -> &PrefixRule {
-        &self.rule
+        self.rule.get()
     }
 
     /// What the match asks for: the rule's decision, or `Prompt` if it only may match.

@@ -9,7 +9,6 @@ mod edges;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use stockade_protocol::Decision;
 
@@ -86,7 +85,7 @@ pub(crate) enum Met<'i> {
 }
 
 impl Index {
-    pub(crate) fn new(rules: &[Arc<PrefixRule>]) -> Self {
+    pub(crate) fn new(rules: &[PrefixRule]) -> Self {
         let mut index = Self { nodes: vec![Node::default()], ..Self::default() };
         let mut budget = SPREAD_BUDGET;
         for (id, rule) in (0..).zip(rules) {

@@ -30,7 +30,8 @@ pub enum HostExecutables {
 /// A merged, immutable set of rules.
 #[derive(Debug, Default)]
 pub struct Policy {
-    rules: Vec<Arc<PrefixRule>>,
+    /// Shared with every match, so that naming a rule costs nothing per rule.
+    rules: Arc<Vec<PrefixRule>>,
     executables: Vec<HostExecutable>,
     network: Vec<NetworkRule>,
     trusted: HashMap<Vec<u8>, (Layer, HashSet<AbsPath>)>,
@@ -55,7 +56,7 @@ impl Policy {
     pub(crate) fn build(files: Vec<Declarations>) -> Self {
         let (mut rules, mut executables, mut network) = (Vec::new(), Vec::new(), Vec::new());
         for file in files {
-            rules.extend(file.prefix_rules.into_iter().map(Arc::new));
+            rules.extend(file.prefix_rules);
             executables.extend(file.host_executables);
             network.extend(file.network_rules);
         }
@@ -66,26 +67,28 @@ impl Policy {
     /// are listed within a layer.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
-        let rules = self.rules.into_iter().chain(other.rules).collect();
+        let mut rules = Arc::unwrap_or_clone(self.rules);
+        rules.extend(Arc::unwrap_or_clone(other.rules));
         let executables = self.executables.into_iter().chain(other.executables).collect();
         let network = self.network.into_iter().chain(other.network).collect();
         Self::assemble(rules, executables, network)
     }
 
     fn assemble(
-        mut rules: Vec<Arc<PrefixRule>>,
+        mut rules: Vec<PrefixRule>,
         mut executables: Vec<HostExecutable>,
         mut network: Vec<NetworkRule>,
     ) -> Self {
         rules.sort_by_key(|rule| rule.origin.layer);
         executables.sort_by_key(|entry| entry.origin.layer);
         network.sort_by_key(|rule| rule.origin.layer);
-        Self { index: Index::new(&rules), trusted: trusted(&executables), rules, executables, network }
+        let index = Index::new(&rules);
+        Self { index, trusted: trusted(&executables), rules: Arc::new(rules), executables, network }
     }
 
     /// The prefix rules, in the order of the layers.
     pub fn rules(&self) -> impl Iterator<Item = &PrefixRule> {
-        self.rules.iter().map(AsRef::as_ref)
+        self.rules.iter()
     }
 
     /// The network rules, in the order of the layers.

@@ -1,14 +1,11 @@
 //! Which rules a command meets, under each of the names that its program goes by.
 
-use std::sync::Arc;
-
 use stockade_protocol::{AbsPath, Argv, CommandRole, Decision, ParsedCommand, RawText, Word};
 
 use super::{HostExecutables, Policy};
-use crate::evaluation::{Certainty, RuleMatch};
+use crate::evaluation::{Certainty, RuleMatch, RuleRef};
 use crate::index::{Met, Node, RuleId, Seen};
 use crate::program;
-use crate::rule::PrefixRule;
 
 impl Policy {
     /// Every rule that matches a command, or may match it.
@@ -20,9 +17,9 @@ impl Policy {
                 for (decision, id) in self.index.rules_at(node) {
                     let applies = decision != Decision::Allow
                         || allows.granted(|| *may_allow.get_or_insert_with(|| command.may_be_allowed()));
-                    if applies && let Some(rule) = self.rule(id) {
+                    if applies {
                         found.push(RuleMatch {
-                            rule: rule.clone(),
+                            rule: RuleRef::new(&self.rules, id),
                             decision,
                             certainty: Certainty::Certain,
                             matched_prefix: prefix(command, program, words),
@@ -31,19 +28,15 @@ impl Policy {
                     }
                 }
             }
-            Hit::Unsure { rule, words, program } => found.extend(self.rule(rule).map(|rule| RuleMatch {
-                rule: rule.clone(),
+            Hit::Unsure { rule, words, program } => found.push(RuleMatch {
+                rule: RuleRef::new(&self.rules, rule),
                 decision: Decision::Prompt,
                 certainty: Certainty::Possible,
                 matched_prefix: program.map_or_else(Vec::new, |program| prefix(command, program, words)),
                 resolved_program: None,
-            })),
+            }),
         });
         found
-    }
-
-    fn rule(&self, id: RuleId) -> Option<&Arc<PrefixRule>> {
-        self.rules.get(id as usize)
     }
 
     /// Walks the tree once for each name that the program goes by.

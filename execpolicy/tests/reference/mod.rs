@@ -1,5 +1,5 @@
 //! The rules read the slow way: every rule against every word. What the tree of words answers is
-//! held against this, and measured beside it.
+//! held against this.
 
 use stockade_protocol::{AbsPath, CommandRole, Decision, ParsedCommand, ParsedLine, Word};
 
