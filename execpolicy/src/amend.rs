@@ -9,9 +9,9 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use stockade_protocol::{Decision, ExecPolicyAmendment, Host, RawText};
+use stockade_protocol::{Decision, ExecPolicyAmendment, Host, NetworkProtocol, RawText};
 
-use crate::network::NetworkProtocol;
+use crate::network::protocol_word;
 use crate::policy::HostExecutables;
 use crate::rule::starlark_string;
 use crate::{Layer, MAX_FILE_BYTES, Policy, RulesError, load};
@@ -83,7 +83,8 @@ pub fn append_network_rule(
     };
     let reason = justification.map(|reason| format!(", justification={}", starlark_string(reason))).unwrap_or_default();
     let name = starlark_string(&host.to_string());
-    let rule = format!("network_rule(host={name}, protocol=\"{protocol}\", decision=\"{word}\"{reason})");
+    let rule =
+        format!("network_rule(host={name}, protocol=\"{}\", decision=\"{word}\"{reason})", protocol_word(protocol));
     append(file, &rule, |policy| match policy.network_rule(host, protocol) {
         Some(found) if found.decision() == decision => Ok(Standing::Settled),
         Some(found) if found.decision() > decision => Err(RulesError::Restricted {

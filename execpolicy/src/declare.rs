@@ -1,9 +1,9 @@
 //! From the calls of a file to its rules: what each argument must be, said where it is not.
 
-use stockade_protocol::{AbsPath, Decision, Host};
+use stockade_protocol::{AbsPath, Decision, HostPattern};
 
 use crate::language::{Call, Function, Located, Value};
-use crate::network::{NetworkProtocol, NetworkRule};
+use crate::network::{NetworkRule, parse_protocol};
 use crate::rule::{HostExecutable, Origin, PatternToken, PrefixRule};
 use crate::source::{Problem, Source, Span, quoted};
 use crate::{Layer, examples, program};
@@ -166,13 +166,13 @@ fn network_rule(at: Span, arguments: Arguments<'_>, origin: Origin) -> Result<Ne
     let help = "write `network_rule(host=\"example.com\", protocol=\"https\", decision=\"allow\")`";
     let host = required(host, at, "`host`", help)?;
     let host_at = host.at;
-    let host: Host = text(host, "`host`")?.parse().map_err(|invalid: stockade_protocol::Invalid| {
+    let host: HostPattern = text(host, "`host`")?.parse().map_err(|invalid: stockade_protocol::Invalid| {
         Problem::new(host_at, invalid.to_string(), "give a name or an address alone, without scheme, port or path")
     })?;
     let protocol = required(protocol, at, "`protocol`", help)?;
     let protocol_at = protocol.at;
     let written = text(protocol, "`protocol`")?;
-    let protocol = NetworkProtocol::parse(&written).ok_or_else(|| {
+    let protocol = parse_protocol(&written).ok_or_else(|| {
         Problem::new(
             protocol_at,
             format!("unknown protocol {}", quoted(&written)),

@@ -22,7 +22,7 @@ pub use error::RulesError;
 pub use evaluation::{Certainty, CommandEvaluation, Evaluation, RuleMatch};
 pub use layer::Layer;
 pub use load::{MAX_FILE_BYTES, PolicyLoader, RulesFile, SYSTEM_RULES, Trust, user_rules};
-pub use network::{NetworkProtocol, NetworkRule};
+pub use network::NetworkRule;
 pub use policy::{HostExecutables, Policy};
 pub use propose::propose_amendment;
 pub use report::{CheckReport, ReportedMatch};

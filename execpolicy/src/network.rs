@@ -2,54 +2,35 @@
 //!
 //! This crate only reads, keeps and saves them; a proxy or a sandbox enforces them.
 
-use std::fmt;
-
-use stockade_protocol::{Decision, Host};
+use stockade_protocol::{Decision, Host, HostPattern, NetworkProtocol};
 
 use crate::Origin;
 
-/// What a connection speaks, as far as a gate can tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NetworkProtocol {
-    /// Plain HTTP.
-    Http,
-    /// TLS, usually HTTP inside it.
-    Https,
-    /// Any other stream.
-    Tcp,
-    /// Datagrams.
-    Udp,
-}
-
-impl NetworkProtocol {
-    /// The words of codex's rules files, and our own.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        match text {
-            "http" => Some(Self::Http),
-            "https" | "https_connect" | "http-connect" => Some(Self::Https),
-            "tcp" | "socks5_tcp" => Some(Self::Tcp),
-            "udp" | "socks5_udp" => Some(Self::Udp),
-            _ => None,
-        }
+/// The words of codex's rules files, and our own.
+pub(crate) fn parse_protocol(text: &str) -> Option<NetworkProtocol> {
+    match text {
+        "http" => Some(NetworkProtocol::Http),
+        "https" | "https_connect" | "http-connect" => Some(NetworkProtocol::Https),
+        "tcp" | "socks5_tcp" => Some(NetworkProtocol::Tcp),
+        "udp" | "socks5_udp" => Some(NetworkProtocol::Udp),
+        _ => None,
     }
 }
 
-/// Written so that codex reads it too.
-impl fmt::Display for NetworkProtocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Http => "http",
-            Self::Https => "https",
-            Self::Tcp => "socks5_tcp",
-            Self::Udp => "socks5_udp",
-        })
+/// The word for a protocol in a rules file, one that codex reads too.
+pub(crate) fn protocol_word(protocol: NetworkProtocol) -> &'static str {
+    match protocol {
+        NetworkProtocol::Http => "http",
+        NetworkProtocol::Https => "https",
+        NetworkProtocol::Tcp => "socks5_tcp",
+        NetworkProtocol::Udp => "socks5_udp",
     }
 }
 
 /// Connections to a host get a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkRule {
-    pub(crate) host: Host,
+    pub(crate) host: HostPattern,
     pub(crate) protocol: NetworkProtocol,
     pub(crate) decision: Decision,
     pub(crate) justification: Option<String>,
@@ -57,8 +38,8 @@ pub struct NetworkRule {
 }
 
 impl NetworkRule {
-    /// The host.
-    pub fn host(&self) -> &Host {
+    /// The host, or the names below a domain.
+    pub fn host(&self) -> &HostPattern {
         &self.host
     }
 
@@ -83,6 +64,6 @@ impl NetworkRule {
     }
 
     pub(crate) fn matches(&self, host: &Host, protocol: NetworkProtocol) -> bool {
-        self.host == *host && self.protocol == protocol
+        self.host.matches(host) && self.protocol == protocol
     }
 }

@@ -5,12 +5,12 @@ mod matching;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use stockade_protocol::{AbsPath, Argv, CommandRole, Decision, Host, ParsedCommand, ParsedLine, Word};
+use stockade_protocol::{AbsPath, Argv, CommandRole, Decision, Host, NetworkProtocol, ParsedCommand, ParsedLine, Word};
 
 use crate::declare::Declarations;
 use crate::evaluation::{Certainty, CommandEvaluation, Evaluation, RuleMatch};
 use crate::index::{Index, Seen};
-use crate::network::{NetworkProtocol, NetworkRule};
+use crate::network::NetworkRule;
 use crate::report::CheckReport;
 use crate::rule::{HostExecutable, PrefixRule};
 use crate::{Layer, program};

@@ -12,10 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
-use stockade_execpolicy::{
-    Amended, Layer, NetworkProtocol, Policy, PolicyLoader, RulesError, append_allow_prefix, append_network_rule,
-};
-use stockade_protocol::{Argv, Decision, ExecPolicyAmendment};
+use stockade_execpolicy::{Amended, Layer, Policy, PolicyLoader, RulesError, append_allow_prefix, append_network_rule};
+use stockade_protocol::{Argv, Decision, ExecPolicyAmendment, NetworkProtocol};
 
 fn prefix(words: &[&str]) -> ExecPolicyAmendment {
     ExecPolicyAmendment(Argv::parse(words.iter().copied()).unwrap())

@@ -7,8 +7,8 @@
     reason = "a helper of a test fails by panicking"
 )]
 
-use stockade_execpolicy::{Certainty, HostExecutables, Layer, Policy, ReportedMatch};
-use stockade_protocol::{Argv, CommandRole, Decision, ParsedCommand, ParsedLine, Word};
+use stockade_execpolicy::{Certainty, HostExecutables, Layer, NetworkRule, Policy, ReportedMatch};
+use stockade_protocol::{Argv, CommandRole, Decision, NetworkProtocol, ParsedCommand, ParsedLine, Word};
 
 const RULES: &str = r#"
 prefix_rule(pattern=["git", ["status", "log"]])
@@ -274,4 +274,16 @@ fn many_combinations_are_neither_slow_nor_wrong() {
     assert_eq!(decide(&words("…")), Decision::Prompt);
     assert_eq!(decide("x w1999 y"), Decision::Forbidden);
     assert_eq!(decide("x w2000 y"), Decision::Allow);
+}
+
+#[test]
+fn a_network_rule_may_speak_of_the_names_below_a_domain() {
+    let rules = r#"network_rule(host="**.example.com", protocol="https", decision="allow")
+network_rule(host="evil.example.com", protocol="https", decision="deny")"#;
+    let policy = Policy::parse("r.rules", rules, Layer::User).unwrap();
+    let decision =
+        |host: &str| policy.network_rule(&host.parse().unwrap(), NetworkProtocol::Https).map(NetworkRule::decision);
+    assert_eq!(decision("api.example.com"), Some(Decision::Allow));
+    assert_eq!(decision("evil.example.com"), Some(Decision::Forbidden), "the strictest counts");
+    assert_eq!(decision("example.org"), None);
 }
