@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use stockade_protocol::{AbsPath, Argv, EnvironmentPolicy, HostPaths, RawText, SandboxPolicy};
-use stockade_sandbox_linux::Native;
-use stockade_sandboxing::{Backend as _, CommandSpec, Stdio, WaitStatus};
+use stockade_sandbox_linux::{Bwrap, Native};
+use stockade_sandboxing::{Backend, CommandSpec, Stdio, WaitStatus};
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let cwd = AbsPath::from_path(&std::env::current_dir()?)?;
@@ -16,7 +16,11 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let environment = EnvironmentPolicy::default().apply(inherited);
     let command = CommandSpec { argv: Argv::from_os(std::env::args_os().skip(1))?, cwd, environment };
 
-    let plan = Native::new().compile(&command, &permissions)?;
+    let engine: Box<dyn Backend> = match std::env::var("ENGINE").as_deref() {
+        Ok("bwrap") => Box::new(Bwrap::new()),
+        Ok(_) | Err(_) => Box::new(Native::new()),
+    };
+    let plan = engine.compile(&command, &permissions)?;
     let mut running = plan.spawn(Stdio::inherit())?;
     let status = running.wait(None)?;
     for layer in &running.enforcement().layers {

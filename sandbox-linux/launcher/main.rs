@@ -15,6 +15,7 @@
 
 mod build;
 mod confine;
+mod contain;
 mod init;
 mod reader;
 mod sys;
@@ -71,6 +72,7 @@ struct Session {
 }
 
 extern "C" fn main() -> ! {
+    contain::look();
     let mut session = Session { built: Err(EPROTO), failed_step: 0, placeholders: None, mask: sys::umask(0), runs: [None; wire::MOST_RUNS] };
     // Nothing of the caller's but the socket comes along, and no signal meant for it ends this.
     let ready = sys::close_range(1, 0).and_then(|_| sys::block_signals(true));
@@ -184,6 +186,8 @@ impl Run {
     fn look(self, ended: bool, spoken_to: bool) -> Option<Self> {
         if ended {
             drop(sys::reap(true));
+            // Without a pid namespace of its own, the first process leaves behind what it could not end.
+            contain::end_all();
             // If its first process was killed it said nothing, and the end of the socket says it all.
             sys::close(self.process);
             sys::close(self.report);

@@ -30,10 +30,13 @@ pub(crate) struct Launcher {
     control: OwnedFd,
     pid: Pid,
     placeholders: Vec<Placeholder>,
+    /// A launcher outside that removes the placeholders, where this one can't from where it is.
+    keeper: Option<Box<Launcher>>,
 }
 
 /// What one command needs beyond the sandbox.
 pub(crate) struct Run<'a> {
+    pub(crate) engine: &'static str,
     pub(crate) flags: u64,
     pub(crate) init: &'a [Step],
     pub(crate) command: &'a [Step],
@@ -60,9 +63,21 @@ impl Launcher {
         let mut body = Encoder::default();
         body.bytes(&names.0).0.extend(encode(setup));
         let files: Vec<BorrowedFd<'_>> = ours.iter().flat_map(|placeholder| placeholder.files()).collect();
-        let mut launcher = Self { control, pid, placeholders: Vec::new() };
+        let mut launcher = Self { control, pid, placeholders: Vec::new(), keeper: None };
         send(launcher.control.as_fd(), wire::FRAME_SETUP, &body.0, &files).map_err(lost("sending it the plan"))?;
         launcher.placeholders = placeholders;
+        Ok(launcher)
+    }
+
+    /// Has a launcher that another program has started do what is left to do. A keeper lives as long
+    /// as either this program or that launcher, so that nothing is removed under a running command.
+    pub(crate) fn inside(control: OwnedFd, pid: Pid, setup: &[Step], keeper: Option<Self>) -> Result<Self, SpawnError> {
+        let mut body = Encoder::default();
+        body.bytes(&[]).0.extend(encode(setup));
+        let launcher = Self { control, pid, placeholders: Vec::new(), keeper: keeper.map(Box::new) };
+        let files: Vec<BorrowedFd<'_>> = launcher.keeper.iter().map(|keeper| keeper.control.as_fd()).collect();
+        send(launcher.control.as_fd(), wire::FRAME_SETUP, &body.0, &files)
+            .map_err(|source| SpawnError::Launcher { doing: "sending it the plan", source })?;
         Ok(launcher)
     }
 
@@ -90,14 +105,16 @@ impl Launcher {
         ];
         send(self.control.as_fd(), wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
         drop(theirs);
-        let mut child = Child { report, program: run.program.clone(), enforcement: None, status: None, session: None };
+        let mut child =
+            Child { report, program: run.program.clone(), enforcement: None, status: None, session: None, facts: 0 };
         let facts = child.ready()?;
         let missing = run.facts & !facts;
         if missing != 0 {
             child.kill()?;
             return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
         }
-        child.enforcement = Some(enforcement(facts, self.pid));
+        child.facts = facts;
+        child.enforcement = Some(enforcement(run.engine, facts, self.pid));
         Ok(child)
     }
 }
@@ -110,12 +127,12 @@ fn stream<'a>(stream: &'a Streams, own: BorrowedFd<'a>, null: BorrowedFd<'a>) ->
     }
 }
 
-fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
 /// The launcher as a file that nobody can change, made once.
-fn launcher_file() -> io::Result<&'static OwnedFd> {
+pub(crate) fn launcher_file() -> io::Result<&'static OwnedFd> {
     static FILE: OnceLock<OwnedFd> = OnceLock::new();
     if let Some(file) = FILE.get() {
         return Ok(file);
@@ -180,6 +197,7 @@ pub(crate) struct Child {
     report: OwnedFd,
     program: RawText,
     enforcement: Option<Enforcement>,
+    facts: u64,
     status: Option<WaitStatus>,
     /// The launcher, where it serves this command alone.
     session: Option<Launcher>,
@@ -250,6 +268,16 @@ impl Child {
                 SpawnError::NotExecutable { program: self.program.clone(), source: io::Error::from_raw_os_error(other) }
             }
         }
+    }
+
+    /// Facts that were read back.
+    pub(crate) fn facts(&self) -> u64 {
+        self.facts
+    }
+
+    /// Tells more of the layers than a launcher of one's own does.
+    pub(crate) fn set_enforcement(&mut self, enforcement: Enforcement) {
+        self.enforcement = Some(enforcement);
     }
 
     fn finish(&mut self, status: WaitStatus) -> Result<Option<WaitStatus>, SpawnError> {
@@ -333,6 +361,7 @@ const FACTS: &[(u64, &str)] = &[
     (wire::FACT_NO_NEW_PRIVILEGES, "no_new_privileges"),
     (wire::FACT_NO_CAPABILITIES, "no_capabilities"),
     (wire::FACT_NO_BOUNDING_SET, "no_bounding_set"),
+    (wire::FACT_CONTAINED, "process_tree"),
 ];
 
 fn fact_names(facts: u64) -> Vec<&'static str> {
@@ -341,7 +370,7 @@ fn fact_names(facts: u64) -> Vec<&'static str> {
 
 /// The namespaces that the launcher is in and this program is not, and what the command's process
 /// read back about itself.
-fn enforcement(facts: u64, launcher: Pid) -> Enforcement {
+pub(crate) fn enforcement(engine: &str, facts: u64, launcher: Pid) -> Enforcement {
     let report = |layer: &str, holds: bool| LayerReport {
         layer: layer.to_owned(),
         status: if holds { LayerStatus::FullyEnforced } else { LayerStatus::NotEnforced },
@@ -354,5 +383,5 @@ fn enforcement(facts: u64, launcher: Pid) -> Enforcement {
         report(&format!("{}_namespace", if name == "mnt" { "mount" } else { name }), own)
     });
     let read_back = FACTS.iter().map(|(fact, name)| report(name, facts & fact != 0));
-    Enforcement { engine: String::from("native"), layers: namespaces.into_iter().chain(read_back).collect() }
+    Enforcement { engine: engine.to_owned(), layers: namespaces.into_iter().chain(read_back).collect() }
 }

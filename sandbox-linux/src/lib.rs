@@ -2,6 +2,9 @@
 #![cfg(target_os = "linux")]
 
 mod bpf;
+mod bwrap;
+mod bwrap_arguments;
+mod bwrap_program;
 mod devices;
 mod landlock;
 mod launch;
@@ -10,6 +13,7 @@ mod native;
 mod placeholder;
 mod probe;
 mod seccomp;
+mod stdio;
 mod step;
 mod sys;
 mod view;
@@ -18,4 +22,5 @@ mod view;
 #[path = "../launcher/wire.rs"]
 mod wire;
 
+pub use bwrap::{Bwrap, BwrapPlan};
 pub use native::{Native, NativePlan};

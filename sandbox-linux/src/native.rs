@@ -12,7 +12,7 @@ use stockade_sandboxing::{
 
 use crate::launch::{Launcher, Run};
 use crate::placeholder::Placeholder;
-use crate::step::{Exec, Step};
+use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::{landlock, limits, probe, seccomp, view, wire};
 
 const NEW_MOUNTS: u64 = 0x0002_0000;
@@ -24,7 +24,7 @@ const NEW_PIDS: u64 = 0x2000_0000;
 const NEW_NETWORK: u64 = 0x4000_0000;
 
 /// Everything that the command's process has to read back before the command may start.
-const FACTS: u64 = wire::FACT_NO_NEW_PRIVILEGES
+pub(crate) const FACTS: u64 = wire::FACT_NO_NEW_PRIVILEGES
     | wire::FACT_SECCOMP
     | wire::FACT_NO_CAPABILITIES
     | wire::FACT_NO_BOUNDING_SET
@@ -57,15 +57,7 @@ impl Native {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<NativePlan, Unenforceable> {
-        let refuse = |error: stockade_protocol::Invalid| Unenforceable {
-            what: String::from("the policy"),
-            why: error.to_string(),
-            remedy: String::from("correct the path"),
-        };
-        let resolved = resolve_links(permissions, &RealFiles)
-            .and_then(|resolved| protect_repositories(&resolved))
-            .map_err(refuse)?;
-        self.plan_on(command, &resolved, &RealFiles)
+        self.plan_on(command, &settle(permissions)?, &RealFiles)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files.
@@ -80,13 +72,8 @@ impl Native {
         let mut setup = self.enter(network);
         setup.extend(view.steps);
         setup.push(Step::Keyring);
-        let mut confine = vec![Step::Session];
-        confine.extend(limits::steps(&permissions.limits, self.user)?);
-        confine.push(Step::WorkingDirectory { path: command.cwd.clone() });
-        confine.extend([Step::NoNewPrivileges, Step::DropCapabilities]);
-        confine.push(Step::Landlock { ruleset: landlock::ruleset(self.landlock_version, &view.grants) });
-        confine.push(Step::Seccomp { filter: seccomp::filter(seccomp::Families::Internet) });
-        confine.push(Step::Exec { command: exec(command) });
+        let ruleset = landlock::ruleset(self.landlock_version, &view.grants);
+        let confine = confine(command, permissions, self.user, ruleset, seccomp::filter(seccomp::Families::Internet))?;
         let proc = "/proc".parse().map_err(|error: stockade_protocol::Invalid| Unenforceable {
             what: String::from("the policy"),
             why: error.to_string(),
@@ -129,20 +116,40 @@ impl Backend for Native {
     }
 
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
-        // The other layers are read back before the command starts; this one would be left out.
-        if self.landlock_version == 0 {
-            return Err(Unenforceable {
-                what: String::from("the layer `landlock`"),
-                why: String::from("the kernel has no Landlock, or it is switched off"),
-                remedy: String::from("boot a kernel from 5.13 on with `lsm=landlock,…`"),
-            });
-        }
+        landlock::require(self.landlock_version, 1)?;
         Ok(Box::new(self.plan(command, permissions)?))
     }
 }
 
+/// Permissions for the paths that links lead to, with the metadata of every repository protected.
+pub(crate) fn settle(permissions: &Permissions) -> Result<Permissions, Unenforceable> {
+    let resolved = resolve_links(permissions, &RealFiles).and_then(|resolved| protect_repositories(&resolved));
+    resolved.map_err(|error| Unenforceable {
+        what: String::from("the policy"),
+        why: error.to_string(),
+        remedy: String::from("correct the path"),
+    })
+}
+
+/// What the command's own process does before the command takes its place: the same in every engine.
+pub(crate) fn confine(
+    command: &CommandSpec,
+    permissions: &Permissions,
+    user: u32,
+    ruleset: Ruleset,
+    filter: Filter,
+) -> Result<Vec<Step>, Unenforceable> {
+    let mut steps = vec![Step::Session];
+    steps.extend(limits::steps(&permissions.limits, user)?);
+    steps.push(Step::WorkingDirectory { path: command.cwd.clone() });
+    steps.extend([Step::NoNewPrivileges, Step::DropCapabilities]);
+    steps.extend([Step::Landlock { ruleset }, Step::Seccomp { filter }]);
+    steps.push(Step::Exec { command: exec(command) });
+    Ok(steps)
+}
+
 /// A network of its own with nothing but loopback, or the host's.
-fn network_flags(permissions: &Permissions) -> Result<u64, Unenforceable> {
+pub(crate) fn network_flags(permissions: &Permissions) -> Result<u64, Unenforceable> {
     let refuse = |what: &str| {
         Err(Unenforceable {
             what: what.to_owned(),
@@ -190,24 +197,31 @@ pub struct NativePlan {
 
 impl Plan for NativePlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let placeholders = self.placeholders.iter().map(|path| {
-            Placeholder::hold(path)
-                .map_err(|source| SpawnError::Setup { step: format!("hold the name `{path}`"), source })
-        });
-        let launcher = Launcher::start(&self.setup, placeholders.collect::<Result<_, _>>()?)?;
-        let mut command = self.command.clone();
-        if stdio.controlling_terminal {
-            command.insert(1, Step::TakeTerminal);
-        }
-        let run = Run { flags: NEW_PIDS, init: &self.init, command: &command, program: &self.program, facts: FACTS };
-        let child = launcher.run_only(&run, stdio).map_err(|error| self.explain(error))?;
-        Ok(Box::new(child))
+        self.start(stdio).map_err(|error| self.explain(error))
     }
 }
 
 impl NativePlan {
+    /// The same, with the number of a step that fails instead of the step.
+    pub(crate) fn start(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        let launcher = Launcher::start(&self.setup, Placeholder::hold_all(&self.placeholders)?)?;
+        let mut command = self.command.clone();
+        if stdio.controlling_terminal {
+            command.insert(1, Step::TakeTerminal);
+        }
+        let run = Run {
+            engine: "native",
+            flags: NEW_PIDS,
+            init: &self.init,
+            command: &command,
+            program: &self.program,
+            facts: FACTS,
+        };
+        Ok(Box::new(launcher.run_only(&run, stdio)?))
+    }
+
     /// Puts the step itself in the place of its number.
-    fn explain(&self, error: SpawnError) -> SpawnError {
+    pub(crate) fn explain(&self, error: SpawnError) -> SpawnError {
         let SpawnError::Setup { step, source } = error else { return error };
         let mut words = step.split(' ');
         let list = match words.next() {
