@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use stockade_protocol::{AbsPath, Argv, EnvironmentPolicy, HostPaths, RawText, SandboxPolicy};
-use stockade_sandbox_linux::{Bwrap, Native};
+use stockade_sandbox_linux::{Bwrap, LandlockOnly, Loss, Native};
 use stockade_sandboxing::{Backend, CommandSpec, Stdio, WaitStatus};
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
@@ -18,6 +18,12 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
 
     let engine: Box<dyn Backend> = match std::env::var("ENGINE").as_deref() {
         Ok("bwrap") => Box::new(Bwrap::new()),
+        Ok("landlock") => Box::new(
+            LandlockOnly::new()
+                .accepting(Loss::ProtectedMetadata)
+                .accepting(Loss::Credentials)
+                .accepting(Loss::PrivateDirectories),
+        ),
         Ok(_) | Err(_) => Box::new(Native::new()),
     };
     let plan = engine.compile(&command, &permissions)?;

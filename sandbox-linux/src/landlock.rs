@@ -105,3 +105,9 @@ pub(crate) fn ruleset(version: u32, grants: &[(AbsPath, Grant)]) -> Ruleset {
     grants.dedup();
     Ruleset { handled, ports: 0, scoped, words, grants }
 }
+
+/// The same rules, with every use of a TCP port refused.
+pub(crate) fn without_ports(ruleset: Ruleset) -> Ruleset {
+    const BIND_AND_CONNECT: u64 = 3;
+    Ruleset { ports: if ruleset.words > 1 { BIND_AND_CONNECT } else { 0 }, ..ruleset }
+}

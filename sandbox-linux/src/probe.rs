@@ -7,6 +7,7 @@ use stockade_sandboxing::{
 
 use crate::bwrap::Bwrap;
 use crate::bwrap_program::Program;
+use crate::landlock_only::LandlockOnly;
 use crate::native::Native;
 
 /// The same by bubblewrap.
@@ -17,6 +18,19 @@ pub(crate) fn bwrap(bwrap: &Bwrap, program: Result<&Program, &Unenforceable>, la
     };
     let layers = vec![program, namespaces(bwrap), landlock(landlock_version), seccomp()];
     Support { engine: String::from("bwrap"), layers }
+}
+
+/// The same by Landlock alone.
+pub(crate) fn landlock_only(engine: &LandlockOnly, landlock_version: u32) -> Support {
+    let refused = "it has no view of its own: denied and protected paths inside a grant, and private directories, \
+        are refused unless their loss is accepted";
+    let processes = match try_engine(engine) {
+        Ok(()) => layer("process_tree", SupportLevel::Full, Some(String::from("kept together by Landlock")), None),
+        Err(why) => layer("process_tree", SupportLevel::Missing, Some(why), Some("a kernel from 6.12 on")),
+    };
+    let files =
+        layer("files", SupportLevel::Partial, Some(refused.to_owned()), Some("use the engine `native` or `bwrap`"));
+    Support { engine: String::from("landlock"), layers: vec![files, landlock(landlock_version), seccomp(), processes] }
 }
 
 /// Builds a sandbox around a program that is not there: everything but the program has to work.

@@ -94,7 +94,7 @@ fn internal(why: &str) -> Unenforceable {
 }
 
 /// Every path at which the access may change, with the access that the one definition gives it.
-fn keys(files: &FileRules, host: &dyn HostFiles) -> Vec<(AbsPath, Access)> {
+pub(crate) fn keys(files: &FileRules, host: &dyn HostFiles) -> Vec<(AbsPath, Access)> {
     let mut keys = BTreeSet::new();
     for rule in files {
         match &rule.target {
@@ -108,7 +108,7 @@ fn keys(files: &FileRules, host: &dyn HostFiles) -> Vec<(AbsPath, Access)> {
 
 /// A credential file in a directory that does not exist holds no secret yet, and to keep the name
 /// from being made would take the whole directory from the command.
-fn may_be_left_out(files: &FileRules, path: &AbsPath, host: &dyn HostFiles) -> bool {
+pub(crate) fn may_be_left_out(files: &FileRules, path: &AbsPath, host: &dyn HostFiles) -> bool {
     let is_mask = files.deciding(path).is_some_and(|rule| rule.source == RuleSource::CredentialMask);
     is_mask && path.parent().is_some_and(|parent| host.kind(&parent).is_none())
 }
