@@ -1,7 +1,9 @@
 //! The `stockade` program. It reads arguments, calls one crate, and prints; the work is done below.
 
 mod args;
+mod doctor;
 mod exit;
+mod platform;
 mod schema;
 
 use std::process::ExitCode;
@@ -16,10 +18,11 @@ fn main() -> ExitCode {
         Err(error) => return exit::usage(&error),
     };
     let result = match args.command {
-        Command::Schema(schema) => schema::run(&schema),
+        Command::Doctor(doctor) => doctor::run(&doctor),
+        Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => failure.report(),
     }
 }

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use stockade_protocol::{AbsPath, Argv, EnvironmentPolicy, HostPaths, RawText, SandboxPolicy};
-use stockade_sandbox_linux::{Bwrap, LandlockOnly, Loss, Native};
+use stockade_sandbox_linux::{Auto, Bwrap, LandlockOnly, Loss, Native};
 use stockade_sandboxing::{Backend, CommandSpec, Stdio, WaitStatus};
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
@@ -17,6 +17,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let command = CommandSpec { argv: Argv::from_os(std::env::args_os().skip(1))?, cwd, environment };
 
     let engine: Box<dyn Backend> = match std::env::var("ENGINE").as_deref() {
+        Ok("native") => Box::new(Native::new()),
         Ok("bwrap") => Box::new(Bwrap::new()),
         Ok("landlock") => Box::new(
             LandlockOnly::new()
@@ -24,7 +25,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
                 .accepting(Loss::Credentials)
                 .accepting(Loss::PrivateDirectories),
         ),
-        Ok(_) | Err(_) => Box::new(Native::new()),
+        Ok(_) | Err(_) => Box::new(Auto::new()),
     };
     let plan = engine.compile(&command, &permissions)?;
     let mut running = plan.spawn(Stdio::inherit())?;

@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 #![cfg(target_os = "linux")]
 
+mod auto;
 mod bpf;
 mod bwrap;
 mod bwrap_arguments;
 mod bwrap_program;
 mod devices;
+mod doctor;
 mod landlock;
 mod landlock_only;
 mod launch;
@@ -25,7 +27,9 @@ mod view;
 #[path = "../launcher/wire.rs"]
 mod wire;
 
+pub use auto::{Auto, AutoPlan};
 pub use bwrap::{Bwrap, BwrapPlan};
+pub use doctor::diagnose;
 pub use landlock_only::{LandlockOnly, LandlockPlan};
 pub use losses::Loss;
 pub use native::{Native, NativePlan};

@@ -7,6 +7,7 @@ use stockade_sandboxing::{
 
 use crate::bwrap::Bwrap;
 use crate::bwrap_program::Program;
+use crate::doctor;
 use crate::landlock_only::LandlockOnly;
 use crate::native::Native;
 
@@ -48,9 +49,8 @@ fn namespaces(engine: &dyn Backend) -> LayerSupport {
     match try_engine(engine) {
         Ok(()) => layer(name, SupportLevel::Full, None, None),
         Err(why) => {
-            let remedy = "allow user namespaces: `sysctl user.max_user_namespaces=65536`, on Debian `sysctl kernel.unprivileged_userns_clone=1`, \
-                on Ubuntu an AppArmor profile with `userns,` for this program";
-            layer(name, SupportLevel::Missing, Some(why), Some(remedy))
+            let remedy = doctor::namespaces_remedy();
+            layer(name, SupportLevel::Missing, Some(why), Some(&remedy))
         }
     }
 }
