@@ -174,7 +174,8 @@ impl Session {
             let (Ok(path), Ok(name)) = (names.text(), names.text()) else { return };
             // Here the name is covered by a mount, which has to go first; the caller sees it bare.
             drop(sys::detach_mount(path));
-            if sys::lock_exclusively(*held).is_ok() {
+            // Whoever has put another directory there since then still needs it.
+            if sys::lock_exclusively(*held).is_ok() && sys::is_still_there(*parent, name, *held) {
                 drop(sys::remove_directory(*parent, name));
             }
         }

@@ -207,6 +207,21 @@ fn open_by_steps(directory: i32, path: CText<'_>, flags: u64) -> Result<i32> {
     Ok(at)
 }
 
+/// Whether a name still leads to what a descriptor stands for.
+pub(crate) fn is_still_there(directory: i32, name: CText<'_>, file: i32) -> bool {
+    const EMPTY_PATH: usize = 0x1000;
+    const NO_FOLLOW: usize = 0x100;
+    const INODE: usize = 0x100;
+    // `struct statx`: the inode's number, then far behind it the device's.
+    let identity = |directory: i32, name: CText<'_>, flags: usize| {
+        let mut found = [0_u64; 32];
+        call(nr::STATX, [directory as usize, name.pointer(), flags, INODE, found.as_mut_ptr() as usize, 0]).ok()?;
+        Some((found[4], found[17]))
+    };
+    let there = identity(directory, name, NO_FOLLOW);
+    there.is_some() && there == identity(file, EMPTY, EMPTY_PATH)
+}
+
 /// Whether something is mounted on what a descriptor stands for.
 pub(crate) fn is_mount_point(file: i32) -> Result<bool> {
     const EMPTY_PATH: usize = 0x1000;
