@@ -5,6 +5,10 @@
 
 /// Generated TypeScript and Python clients take every golden message.
 mod clients;
+/// Command lines with the answer that they must get.
+mod commands;
+/// Rules, as the program applies them.
+mod execpolicy;
 /// The program's arguments, output and exit codes.
 mod program;
 /// What the documents show is what happens.

@@ -1,8 +1,9 @@
 //! The command line, as data.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Args as Arguments, Parser, Subcommand};
 
 /// Runs commands nobody fully trusts inside an OS sandbox, with a person in charge.
 #[derive(Debug, Parser)]
@@ -20,6 +21,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Say what this host can enforce, and how to get more
     Doctor(Doctor),
+    /// Ask the rules what happens to a command
+    Execpolicy(Execpolicy),
     /// Print the JSON Schemas of the protocol
     Schema(Schema),
 }
@@ -40,6 +43,60 @@ pub(crate) struct Doctor {
     /// Print the answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Ask the rules what happens to a command, without running it.
+#[derive(Debug, Arguments)]
+pub(crate) struct Execpolicy {
+    #[command(subcommand)]
+    pub(crate) command: ExecpolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExecpolicyCommand {
+    /// Print the rules that match a command, and the decision
+    Check(Check),
+}
+
+/// Print the rules that match a command, and the decision, as JSON.
+///
+/// A command is matched word by word and no shell is involved; without a match there is no decision.
+/// A shell line is split into the commands that it runs, also inside wrappers, nested shells and
+/// substitutions; what no rule speaks of is judged by the table of known commands, and the strictest
+/// answer counts.
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:
+  stockade execpolicy check --rules team.rules git status
+  stockade execpolicy check --rules team.rules --pretty -- npm test --silent
+  stockade execpolicy check --rules team.rules --shell 'git status && rm -rf build'
+
+Exit codes: 0 the answer was printed, 125 a rules file or an argument is wrong")]
+pub(crate) struct Check {
+    /// Read this rules file; may be given several times. Without it, the system's and the user's own
+    /// files are read
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) rules: Vec<PathBuf>,
+
+    /// Indent the JSON
+    #[arg(long)]
+    pub(crate) pretty: bool,
+
+    /// Let a path that `host_executable` lists stand for the bare name in rules
+    #[arg(long)]
+    pub(crate) resolve_host_executables: bool,
+
+    /// Judge this bash line instead of a command
+    #[arg(long, value_name = "LINE", conflicts_with = "command")]
+    pub(crate) shell: Option<String>,
+
+    /// The command and its arguments
+    #[arg(
+        value_name = "COMMAND",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "shell"
+    )]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// Print the JSON Schemas (draft 2020-12) of the protocol, to generate clients from.

@@ -1,42 +1,21 @@
 //! `stockade doctor`: what this host can enforce, why not, and what to do about it.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use stockade_sandboxing::{Diagnosis, LayerSupport, SupportLevel};
 
 use crate::args::Doctor;
-use crate::exit::Failure;
+use crate::exit::{Failure, print};
 use crate::platform;
 
 /// No engine works that can enforce every policy.
 const INCOMPLETE: u8 = 1;
 
-#[derive(Debug, thiserror::Error)]
-enum DoctorError {
-    #[error("could not print the answer")]
-    Print(#[from] io::Error),
-    #[error("could not write the answer as JSON")]
-    Render(#[from] serde_json::Error),
-}
-
 pub(crate) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
     let diagnosis = platform::diagnose();
-    let text = if args.json { json(&diagnosis)? } else { text(&diagnosis) };
+    let text = if args.json { serde_json::to_string_pretty(&diagnosis)? + "\n" } else { text(&diagnosis) };
     print(&text)?;
     Ok(if diagnosis.complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
-}
-
-fn json(diagnosis: &Diagnosis) -> Result<String, DoctorError> {
-    Ok(serde_json::to_string_pretty(diagnosis)? + "\n")
-}
-
-fn print(text: &str) -> Result<(), DoctorError> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        // A reader such as `head` that has seen enough is no failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
-    }
 }
 
 /// Plain text: it reads the same in a terminal, a log and a bug report.

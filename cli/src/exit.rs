@@ -1,6 +1,7 @@
 //! How the program ends: exit codes by convention, and errors with their causes on standard error.
 
 use std::error::Error;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// Stockade itself could not do its job. The command's own exit codes pass through unchanged, so
@@ -36,4 +37,18 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     // With nowhere left to print to, the exit code is all that can be said.
     let printed = error.print().is_ok();
     if printed && !error.use_stderr() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}
+
+/// Standard output could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("could not print the result")]
+pub(crate) struct PrintError(#[from] io::Error);
+
+/// Prints to standard output.
+pub(crate) fn print(text: &str) -> Result<(), PrintError> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // A reader such as `head` that has seen enough is no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
 }

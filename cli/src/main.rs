@@ -2,6 +2,7 @@
 
 mod args;
 mod doctor;
+mod execpolicy;
 mod exit;
 mod platform;
 mod schema;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     };
     let result = match args.command {
         Command::Doctor(doctor) => doctor::run(&doctor),
+        Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -1,14 +1,14 @@
 //! `stockade schema`: the protocol's JSON Schemas, printed or as files.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::{fs, iter};
 
 use stockade_protocol::{BUNDLE_NAME, bundle, messages};
 
 use crate::args::Schema;
-use crate::exit::Failure;
+use crate::exit::{Failure, print};
 
 #[derive(Debug, thiserror::Error)]
 enum SchemaError {
@@ -20,8 +20,6 @@ enum SchemaError {
     Read { path: PathBuf, source: io::Error },
     #[error("{files} in `{}` differ from the types: run `stockade schema --out {}`", .directory.display(), .directory.display())]
     Stale { directory: PathBuf, files: String },
-    #[error("could not print the schema")]
-    Print(#[from] io::Error),
     #[error("could not render a schema as JSON")]
     Render(#[from] serde_json::Error),
 }
@@ -45,14 +43,6 @@ fn one(name: &str) -> Result<String, SchemaError> {
     let known = || messages.iter().map(|message| message.name).collect::<Vec<_>>().join(", ");
     let found = messages.iter().find(|message| message.name == name);
     render(&found.ok_or_else(|| SchemaError::UnknownMessage { name: name.to_owned(), known: known() })?.schema())
-}
-
-fn print(text: &str) -> Result<(), SchemaError> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        // A reader such as `head` that has seen enough is no failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
-    }
 }
 
 /// The file names and texts of all schemas.

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use stockade_protocol::{AbsPath, Argv, HostPaths, SandboxPolicy};
+use stockade_protocol::{AbsPath, Argv, HostPaths, Permissions, SandboxPolicy};
 use stockade_sandbox_linux::Native;
-use stockade_sandboxing::{Backend, CommandSpec, Stdio, WaitStatus};
+use stockade_sandboxing::{Backend, CommandSpec, Running, Stdio, WaitStatus};
 
 const ROUNDS: usize = 200;
 
@@ -23,15 +23,20 @@ fn main() {
     let mut bare = Vec::new();
     let mut bubblewrap = Vec::new();
     let mut cold = Vec::new();
+    let mut warm = Vec::new();
+    let session = native.session(&permissions(&cwd)).unwrap();
     for _ in 0..ROUNDS {
         bare.push(time(|| run(Command::new("/bin/true").env_clear())));
         bubblewrap.push(time(|| run(&mut bwrap(workspace.path()))));
-        cold.push(time(|| start(&native, &cwd)));
+        cold.push(time(|| {
+            finish(native.compile(&command(&cwd), &permissions(&cwd)).unwrap().spawn(Stdio::default()).unwrap())
+        }));
+        warm.push(time(|| finish(session.spawn(&command(&cwd), Stdio::default()).unwrap())));
     }
-    let [bare, bubblewrap, cold] = [bare, bubblewrap, cold].map(median);
-    println!("bare spawn {bare:?}, bubblewrap {bubblewrap:?}, native cold {cold:?}");
+    let [bare, bubblewrap, cold, warm] = [bare, bubblewrap, cold, warm].map(median);
+    println!("bare spawn {bare:?}, bubblewrap {bubblewrap:?}, native cold {cold:?}, warm {warm:?}");
     println!("native cold / bubblewrap: {:.2}", cold.as_secs_f64() / bubblewrap.as_secs_f64());
-    println!("native cold / bare spawn: {:.2}", cold.as_secs_f64() / bare.as_secs_f64());
+    println!("native warm / bare spawn: {:.2}", warm.as_secs_f64() / bare.as_secs_f64());
 }
 
 fn time(act: impl FnOnce()) -> Duration {
@@ -59,10 +64,14 @@ fn bwrap(workspace: &std::path::Path) -> Command {
     command
 }
 
-fn start(native: &Native, cwd: &AbsPath) {
-    let permissions = SandboxPolicy::workspace_write().resolve(&HostPaths::new([cwd.clone()])).unwrap();
-    let command =
-        CommandSpec { argv: Argv::parse(["/bin/true"]).unwrap(), cwd: cwd.clone(), environment: BTreeMap::new() };
-    let mut running = native.compile(&command, &permissions).unwrap().spawn(Stdio::default()).unwrap();
+fn permissions(cwd: &AbsPath) -> Permissions {
+    SandboxPolicy::workspace_write().resolve(&HostPaths::new([cwd.clone()])).unwrap()
+}
+
+fn command(cwd: &AbsPath) -> CommandSpec {
+    CommandSpec { argv: Argv::parse(["/bin/true"]).unwrap(), cwd: cwd.clone(), environment: BTreeMap::new() }
+}
+
+fn finish(mut running: Box<dyn Running>) {
     assert_eq!(running.wait(None).unwrap(), Some(WaitStatus::Exited(0)));
 }

@@ -64,8 +64,8 @@ struct Run {
 struct Session {
     built: Result<()>,
     failed_step: u64,
-    /// Names that stand in the workspace for the time of the session, and what they are held by.
-    placeholders: Option<(Reader, [i32; wire::MOST_FILES])>,
+    /// What covers the placeholders, their names, and the descriptors that they are held by.
+    placeholders: Option<(Reader, Reader, [i32; wire::MOST_FILES])>,
     /// The caller's own mask for new files, which commands get back.
     mask: usize,
     runs: [Option<Run>; wire::MOST_RUNS],
@@ -101,7 +101,7 @@ impl Session {
         let (control, pairs) = files.split_first().map_or((nothing, &files[1..]), |(control, rest)| (*control, rest));
         for (run, happened) in self.runs.iter_mut().zip(pairs.chunks_exact(2)) {
             if let (Some(running), [process, report]) = (*run, happened) {
-                *run = running.look(process.happened != 0, report.happened != 0);
+                *run = running.look(process.happened != 0, report.happened != 0, open);
             }
         }
         open && (control.happened == 0 || self.next_frame().is_ok())
@@ -132,7 +132,7 @@ impl Session {
     }
 
     fn set_up(&mut self, mut body: Reader, files: [i32; wire::MOST_FILES]) -> Result<()> {
-        self.placeholders = Some((body.part()?, files));
+        self.placeholders = Some((body.part()?, body.part()?, files));
         let slots = slots();
         self.built = Ok(());
         while self.built.is_ok() && !body.is_empty() {
@@ -168,12 +168,14 @@ impl Session {
 
     /// Removes the names that were put into the workspace, unless another session needs them.
     fn clean_up(&mut self) {
-        let Some((names, files)) = &mut self.placeholders else { return };
-        for pair in files.chunks_exact(2) {
-            let ([parent, held], false) = (pair, names.is_empty()) else { return };
-            let (Ok(path), Ok(name)) = (names.text(), names.text()) else { return };
-            // Here the name is covered by a mount, which has to go first; the caller sees it bare.
+        let Some((covers, names, files)) = &mut self.placeholders else { return };
+        // Here the names are covered by mounts, which have to go first. One that holds several goes
+        // with all of them, since each takes the kernel a while.
+        while let Ok(path) = covers.text() {
             drop(sys::detach_mount(path));
+        }
+        for pair in files.chunks_exact(2) {
+            let ([parent, held], Ok(name)) = (pair, names.text()) else { return };
             // Whoever has put another directory there since then still needs it.
             if sys::lock_exclusively(*held).is_ok() && sys::is_still_there(*parent, name, *held) {
                 drop(sys::remove_directory(*parent, name));
@@ -184,14 +186,16 @@ impl Session {
 
 impl Run {
     /// What is left of the command after something happened to its process or its socket.
-    fn look(self, ended: bool, spoken_to: bool) -> Option<Self> {
+    fn look(self, ended: bool, spoken_to: bool, more_to_come: bool) -> Option<Self> {
         if ended {
             drop(sys::reap(true));
             // Without a pid namespace of its own, the first process leaves behind what it could not end.
             contain::end_all();
-            // If its first process was killed it said nothing, and the end of the socket says it all.
             sys::close(self.process);
-            sys::close(self.report);
+            // The end of the socket says that all is done: in the last run, that is when this ends.
+            if more_to_come {
+                sys::close(self.report);
+            }
             return None;
         }
         if spoken_to {

@@ -153,6 +153,10 @@ fn copy(stdio: &Stdio) -> Result<Stdio, SpawnError> {
 /// working directory that can't be entered, is an error whichever engine meets it.
 fn is_refused_by_host(error: &SpawnError) -> bool {
     let SpawnError::Setup { step, source } = error else { return false };
+    // Names are held before anything is built, by a call that an outer sandbox hides.
+    if step.starts_with("hold ") {
+        return source.raw_os_error() == Some(libc::ENOSYS);
+    }
     let building = step.starts_with("setup ") || step.starts_with("init ");
     let refused = [libc::EPERM, libc::EACCES, libc::ENOSPC, libc::EUSERS, libc::ENOSYS, libc::EINVAL];
     building && source.raw_os_error().is_some_and(|errno| refused.contains(&errno))

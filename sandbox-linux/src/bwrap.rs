@@ -6,6 +6,7 @@
 //! directly. So does its end: bubblewrap's own `--die-with-parent` would end the command with the
 //! *thread* that started it, whereas the launcher sees its socket close when this program is gone.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fmt;
 use std::io;
@@ -17,18 +18,17 @@ use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, SeekFrom};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 use serde::Serialize;
-use stockade_protocol::{AbsPath, LayerReport, LayerStatus, Permissions, RawText};
+use stockade_protocol::{AbsPath, LayerReport, LayerStatus, Permissions};
 use stockade_sandboxing::{
     Backend, CommandSpec, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
 };
 
 use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
 use crate::bwrap_program::Program;
-use crate::launch::{Child, Launcher, Run, enforcement, launcher_file, socket_pair};
-use crate::native::{FACTS, confine, network_flags, settle};
-use crate::placeholder::Placeholder;
+use crate::launch::{Child, Launcher, Run, Setup, enforcement, launcher_file, socket_pair};
+use crate::native::{FACTS, confine, network_flags, resolve, with_terminal};
 use crate::step::Step;
-use crate::{landlock, probe, seccomp, stdio, sys, view, wire};
+use crate::{landlock, limits, probe, seccomp, stdio, sys, view, wire};
 
 /// Bubblewrap, and inside it the same layers as in the `native` engine.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Bwrap {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<BwrapPlan, Unenforceable> {
-        self.plan_on(command, &settle(permissions)?, &RealFiles)
+        self.plan_on(command, &resolve(permissions)?, &RealFiles)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files.
@@ -73,19 +73,19 @@ impl Bwrap {
         program.stays_out_of(permissions)?;
         let view = view::compile(&permissions.files, files)?;
         let rendered = render(&view.steps)?;
+        rendered.check(files)?;
         let mut setup: Vec<Step> =
             rendered.mount_points.iter().map(|path| Step::MountPoint { path: path.clone() }).collect();
         setup.push(Step::Keyring);
         let ruleset = landlock::ruleset(self.landlock_version, &view.grants);
         let filter = seccomp::filter(seccomp::Families::Internet);
         Ok(BwrapPlan {
-            command_name: command.argv.program().clone(),
             program,
             network: if network_flags(permissions)? == 0 { Network::Host } else { Network::Own },
             rendered,
             placeholders: view.placeholders,
             setup,
-            command: confine(command, permissions, self.user, ruleset, filter)?,
+            command: confine(command, limits::steps(&permissions.limits, self.user)?, ruleset, filter),
             without_proc: Arc::clone(&self.without_proc),
         })
     }
@@ -119,7 +119,6 @@ enum Network {
 /// What has to be done to run one command.
 #[derive(Clone, Debug)]
 pub struct BwrapPlan {
-    command_name: RawText,
     program: Program,
     network: Network,
     rendered: Rendered,
@@ -167,24 +166,12 @@ impl BwrapPlan {
 
     fn start(&self, stdio: Stdio, proc: Proc) -> Result<Box<dyn Running>, Failed> {
         // Outside, since inside the names are covered and can't be removed.
-        let keeper = match Placeholder::hold_all(&self.placeholders)? {
-            none if none.is_empty() => None,
-            held => Some(Launcher::start(&[], held)?),
-        };
+        let names = Setup { steps: &[], placeholders: &self.placeholders, covers: &BTreeSet::new() };
+        let keeper = (!self.placeholders.is_empty()).then(|| Launcher::start(&names)).transpose()?;
         let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc))?;
         let Bubblewrap { control, pid, words, info } = bubblewrap;
-        let mut command = self.command.clone();
-        if stdio.controlling_terminal {
-            command.insert(1, Step::TakeTerminal);
-        }
-        let run = Run {
-            engine: "bwrap",
-            flags: 0,
-            init: &[Step::AdoptOrphans],
-            command: &command,
-            program: &self.command_name,
-            facts: Self::FACTS,
-        };
+        let command = with_terminal(&self.command, &stdio);
+        let run = Run { engine: "bwrap", flags: 0, init: &[Step::AdoptOrphans], command: &command, facts: Self::FACTS };
         let started = Launcher::inside(control, pid, &self.setup, keeper)
             .and_then(|launcher| launcher.run_only(&run, stdio).map_err(|error| self.explain(error)));
         let mut child = started.map_err(|error| failure(error, &words))?;
@@ -343,7 +330,7 @@ fn open_all(arguments: &[Argument]) -> Result<(Vec<u8>, Vec<OwnedFd>), SpawnErro
 /// A path as it was when the permissions were settled: a link in it now is an error.
 fn open_exact(path: &AbsPath) -> io::Result<OwnedFd> {
     let path = path.to_host_path().ok_or(io::ErrorKind::InvalidInput)?;
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
     Ok(rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
 }
 

@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::Serialize;
 use stockade_protocol::{AbsPath, RawText};
-use stockade_sandboxing::Unenforceable;
+use stockade_sandboxing::{HostFiles, Kind, Unenforceable};
 
 use crate::devices;
 use crate::step::{MOUNT_READ_ONLY, Slot, Step};
@@ -72,6 +72,26 @@ impl Rendered {
             all.text("--remount-ro").path(path);
         }
         all.0
+    }
+}
+
+impl Rendered {
+    /// Refuses links: what bubblewrap is handed is followed, and a link can't be mounted on.
+    pub(crate) fn check(&self, files: &dyn HostFiles) -> Result<(), Unenforceable> {
+        let opened = self.arguments.iter().filter_map(|argument| match argument {
+            Argument::Open(path) => Some(path),
+            Argument::Text(_) | Argument::Launcher => None,
+        });
+        match opened.into_iter().find(|path| files.kind(path) == Some(Kind::Symlink)) {
+            None => Ok(()),
+            Some(path) => Err(Unenforceable {
+                what: format!("the rule for `{path}`"),
+                why: String::from(
+                    "it is a link in a writable directory, which bubblewrap can't keep from being replaced",
+                ),
+                remedy: String::from("use the engine `native`, or put a directory in its place"),
+            }),
+        }
     }
 }
 
@@ -161,7 +181,7 @@ impl<'a> Renderer<'a> {
             | Step::WriteFile { .. }
             | Step::Loopback
             | Step::HostName { .. }
-            | Step::Proc { .. }
+            | Step::Proc
             | Step::Keyring
             | Step::WorkingDirectory { .. }
             | Step::Session

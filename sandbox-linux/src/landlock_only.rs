@@ -15,17 +15,17 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use serde::Serialize;
-use stockade_protocol::{AbsPath, Access, LayerReport, LayerStatus, NetworkPolicy, Permissions, RawText};
+use stockade_protocol::{AbsPath, Access, LayerReport, LayerStatus, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
     Backend, CommandSpec, HostFiles, Kind, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
 };
 
-use crate::launch::{Launcher, Run};
+use crate::launch::{Launcher, Run, Setup};
 use crate::losses::{Loss, Losses};
-use crate::native::{confine, network_flags, settle};
+use crate::native::{confine, network_flags, resolve, with_terminal};
 use crate::seccomp::{Families, More};
 use crate::step::Step;
-use crate::{devices, landlock, probe, seccomp, shared_host, sys, view, wire};
+use crate::{devices, landlock, limits, probe, seccomp, shared_host, sys, view, wire};
 
 /// The first version of Landlock that keeps signals inside.
 const NEEDED_VERSION: u32 = 6;
@@ -64,7 +64,7 @@ impl LandlockOnly {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<LandlockPlan, Unenforceable> {
-        self.plan_on(command, &settle(permissions)?, &RealFiles)
+        self.plan_on(command, &resolve(permissions)?, &RealFiles)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files.
@@ -86,10 +86,9 @@ impl LandlockOnly {
         let families = if network_is_off { Families::None } else { Families::Internet };
         let filter = seccomp::filter_with(families, attributes.refused());
         Ok(LandlockPlan {
-            program: command.argv.program().clone(),
             setup: vec![Step::AdoptOrphans, Step::KeepSignals, Step::Keyring],
             init: vec![Step::AdoptOrphans, Step::KeepSignals],
-            command: confine(command, permissions, self.user, ruleset, filter)?,
+            command: confine(command, limits::steps(&permissions.limits, self.user)?, ruleset, filter),
             // Only root may give up the bounding set; without new privileges it means nothing.
             facts: if self.user == 0 { FACTS | wire::FACT_NO_BOUNDING_SET } else { FACTS },
             losses,
@@ -185,7 +184,6 @@ fn invalid(error: stockade_protocol::Invalid) -> Unenforceable {
 /// What has to be done to run one command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LandlockPlan {
-    program: RawText,
     setup: Vec<Step>,
     init: Vec<Step>,
     command: Vec<Step>,
@@ -197,19 +195,10 @@ pub struct LandlockPlan {
 
 impl Plan for LandlockPlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let launcher = Launcher::start(&self.setup, Vec::new())?;
-        let mut command = self.command.clone();
-        if stdio.controlling_terminal {
-            command.insert(1, Step::TakeTerminal);
-        }
-        let run = Run {
-            engine: "landlock",
-            flags: 0,
-            init: &self.init,
-            command: &command,
-            program: &self.program,
-            facts: self.facts,
-        };
+        let setup = Setup { steps: &self.setup, placeholders: &[], covers: &BTreeSet::new() };
+        let launcher = Launcher::start(&setup)?;
+        let command = with_terminal(&self.command, &stdio);
+        let run = Run { engine: "landlock", flags: 0, init: &self.init, command: &command, facts: self.facts };
         let mut child = launcher.run_only(&run, stdio)?;
         let mut report = child.enforcement().clone();
         report.layers.extend(self.reports());

@@ -1,5 +1,6 @@
 //! Talking to the launcher: starting it, sending it plans, hearing how commands fare.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -14,7 +15,7 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg, socketpair,
 };
 use rustix::process::{Pid, WaitOptions, waitpid};
-use stockade_protocol::{Enforcement, LayerReport, LayerStatus, RawText};
+use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, RawText};
 use stockade_sandboxing::{Running, SpawnError, Stdio, Streams, WaitStatus};
 
 use crate::placeholder::Placeholder;
@@ -27,11 +28,20 @@ const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
 /// A launcher that has been told how to build its sandbox.
 #[derive(Debug)]
 pub(crate) struct Launcher {
-    control: OwnedFd,
+    /// Closing it tells the launcher that no command will follow.
+    control: Option<OwnedFd>,
     pid: Pid,
     placeholders: Vec<Placeholder>,
     /// A launcher outside that removes the placeholders, where this one can't from where it is.
     keeper: Option<Box<Launcher>>,
+}
+
+/// How to build a sandbox.
+pub(crate) struct Setup<'a> {
+    pub(crate) steps: &'a [Step],
+    pub(crate) placeholders: &'a [AbsPath],
+    /// The mounts that cover the placeholders.
+    pub(crate) covers: &'a BTreeSet<AbsPath>,
 }
 
 /// What one command needs beyond the sandbox.
@@ -40,32 +50,32 @@ pub(crate) struct Run<'a> {
     pub(crate) flags: u64,
     pub(crate) init: &'a [Step],
     pub(crate) command: &'a [Step],
-    pub(crate) program: &'a RawText,
     /// The facts that have to hold, or the command is killed before it starts.
     pub(crate) facts: u64,
 }
 
+impl Run<'_> {
+    /// The program, for messages.
+    fn program(&self) -> RawText {
+        let last = self.command.last();
+        last.and_then(|step| if let Step::Exec { command } = step { command.arguments.first().cloned() } else { None })
+            .unwrap_or_default()
+    }
+}
+
 impl Launcher {
     /// Starts a launcher and has it build a sandbox.
-    pub(crate) fn start(setup: &[Step], placeholders: Vec<Placeholder>) -> Result<Self, SpawnError> {
+    pub(crate) fn start(setup: &Setup<'_>) -> Result<Self, SpawnError> {
         reap_earlier_launchers();
         let lost = |doing| move |source: io::Error| SpawnError::Launcher { doing, source };
+        let held = Placeholder::hold_all(setup.placeholders)?;
         let program = launcher_file().map_err(lost("writing its file"))?;
         let (control, theirs) = socket_pair().map_err(lost("making its socket"))?;
         let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
             .map_err(|error| lost("naming it")(error.into()))?;
         let pid = sys::spawn(&path, c"stockade", theirs.as_fd()).map_err(lost("starting it"))?;
-        let ours: Vec<&Placeholder> = placeholders.iter().filter(|placeholder| placeholder.is_ours()).collect();
-        let mut names = Encoder::default();
-        for placeholder in &ours {
-            names.text(placeholder.path().as_raw().as_bytes()).text(placeholder.name());
-        }
-        let mut body = Encoder::default();
-        body.bytes(&names.0).0.extend(encode(setup));
-        let files: Vec<BorrowedFd<'_>> = ours.iter().flat_map(|placeholder| placeholder.files()).collect();
-        let mut launcher = Self { control, pid, placeholders: Vec::new(), keeper: None };
-        send(launcher.control.as_fd(), wire::FRAME_SETUP, &body.0, &files).map_err(lost("sending it the plan"))?;
-        launcher.placeholders = placeholders;
+        let launcher = Self { control: Some(control), pid, placeholders: held, keeper: None };
+        launcher.build(setup).map_err(lost("sending it the plan"))?;
         Ok(launcher)
     }
 
@@ -73,17 +83,39 @@ impl Launcher {
     /// as either this program or that launcher, so that nothing is removed under a running command.
     pub(crate) fn inside(control: OwnedFd, pid: Pid, setup: &[Step], keeper: Option<Self>) -> Result<Self, SpawnError> {
         let mut body = Encoder::default();
-        body.bytes(&[]).0.extend(encode(setup));
-        let launcher = Self { control, pid, placeholders: Vec::new(), keeper: keeper.map(Box::new) };
-        let files: Vec<BorrowedFd<'_>> = launcher.keeper.iter().map(|keeper| keeper.control.as_fd()).collect();
-        send(launcher.control.as_fd(), wire::FRAME_SETUP, &body.0, &files)
+        body.bytes(&[]).bytes(&[]).0.extend(encode(setup));
+        let launcher = Self { control: Some(control), pid, placeholders: Vec::new(), keeper: keeper.map(Box::new) };
+        let keeper = launcher.keeper.iter().filter_map(|keeper| keeper.control.as_ref());
+        let files: Vec<BorrowedFd<'_>> = keeper.map(OwnedFd::as_fd).collect();
+        launcher
+            .send(wire::FRAME_SETUP, &body.0, &files)
             .map_err(|source| SpawnError::Launcher { doing: "sending it the plan", source })?;
         Ok(launcher)
     }
 
+    fn build(&self, setup: &Setup<'_>) -> io::Result<()> {
+        let ours: Vec<&Placeholder> = self.placeholders.iter().filter(|placeholder| placeholder.is_ours()).collect();
+        let (mut covers, mut names, mut body) = (Encoder::default(), Encoder::default(), Encoder::default());
+        for path in setup.covers {
+            covers.text(path.as_raw().as_bytes());
+        }
+        for placeholder in &ours {
+            names.text(placeholder.name());
+        }
+        body.bytes(&covers.0).bytes(&names.0).0.extend(encode(setup.steps));
+        let files: Vec<BorrowedFd<'_>> = ours.iter().flat_map(|placeholder| placeholder.files()).collect();
+        self.send(wire::FRAME_SETUP, &body.0, &files)
+    }
+
+    fn send(&self, kind: u32, body: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let control = self.control.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
+        send(control.as_fd(), kind, body, files)
+    }
+
     /// Starts one command and lets the sandbox end with it.
-    pub(crate) fn run_only(self, run: &Run<'_>, stdio: Stdio) -> Result<Child, SpawnError> {
+    pub(crate) fn run_only(mut self, run: &Run<'_>, stdio: Stdio) -> Result<Child, SpawnError> {
         let mut child = self.run(run, stdio)?;
+        self.control = None;
         child.session = Some(self);
         Ok(child)
     }
@@ -103,10 +135,10 @@ impl Launcher {
             stream(&stdio.stderr, error.as_fd(), null.as_fd()),
             theirs.as_fd(),
         ];
-        send(self.control.as_fd(), wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
+        self.send(wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
         drop(theirs);
         let mut child =
-            Child { report, program: run.program.clone(), enforcement: None, status: None, session: None, facts: 0 };
+            Child { report, program: run.program(), enforcement: None, facts: 0, status: None, session: None };
         let facts = child.ready()?;
         let missing = run.facts & !facts;
         if missing != 0 {
@@ -282,8 +314,12 @@ impl Child {
 
     fn finish(&mut self, status: WaitStatus) -> Result<Option<WaitStatus>, SpawnError> {
         self.status = Some(status);
-        // Removes placeholders before the caller looks at the workspace again.
-        self.session = None;
+        if let Some(session) = self.session.take()
+            && !session.placeholders.is_empty()
+        {
+            // The launcher removes them first, before the caller looks at the workspace again.
+            while !matches!(self.next_report(), Ok(Report::Gone) | Err(_)) {}
+        }
         Ok(Some(status))
     }
 }

@@ -32,4 +32,4 @@ pub use bwrap::{Bwrap, BwrapPlan};
 pub use doctor::diagnose;
 pub use landlock_only::{LandlockOnly, LandlockPlan};
 pub use losses::Loss;
-pub use native::{Native, NativePlan};
+pub use native::{Native, NativePlan, Session, SessionError};

@@ -1,5 +1,6 @@
 //! The `native` engine: every layer at once, by Stockade's own launcher.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -10,8 +11,7 @@ use stockade_sandboxing::{
     protect_repositories, resolve_links,
 };
 
-use crate::launch::{Launcher, Run};
-use crate::placeholder::Placeholder;
+use crate::launch::{Launcher, Run, Setup};
 use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::{landlock, limits, probe, seccomp, view, wire};
 
@@ -57,7 +57,7 @@ impl Native {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<NativePlan, Unenforceable> {
-        self.plan_on(command, &settle(permissions)?, &RealFiles)
+        self.plan_on(command, &resolve(permissions)?, &RealFiles)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files.
@@ -67,25 +67,34 @@ impl Native {
         permissions: &Permissions,
         files: &dyn HostFiles,
     ) -> Result<NativePlan, Unenforceable> {
+        let sandbox = self.sandbox(permissions, files)?;
+        let command = sandbox.command(command);
+        Ok(NativePlan { sandbox, command })
+    }
+
+    /// Everything that does not depend on the command.
+    fn sandbox(&self, permissions: &Permissions, files: &dyn HostFiles) -> Result<Sandbox, Unenforceable> {
         let view = view::compile(&permissions.files, files)?;
-        let network = network_flags(permissions)?;
-        let mut setup = self.enter(network);
+        let mut setup = self.enter(network_flags(permissions)?);
         setup.extend(view.steps);
         setup.push(Step::Keyring);
-        let ruleset = landlock::ruleset(self.landlock_version, &view.grants);
-        let confine = confine(command, permissions, self.user, ruleset, seccomp::filter(seccomp::Families::Internet))?;
-        let proc = "/proc".parse().map_err(|error: stockade_protocol::Invalid| Unenforceable {
-            what: String::from("the policy"),
-            why: error.to_string(),
-            remedy: String::from("please report this"),
-        })?;
-        Ok(NativePlan {
-            program: command.argv.program().clone(),
+        Ok(Sandbox {
             placeholders: view.placeholders,
+            covers: view.covers,
             setup,
-            init: vec![Step::Proc { path: proc }],
-            command: confine,
+            init: vec![Step::Proc],
+            limits: limits::steps(&permissions.limits, self.user)?,
+            ruleset: landlock::ruleset(self.landlock_version, &view.grants),
         })
+    }
+
+    /// A sandbox that is built once and runs many commands with the same permissions. Each command
+    /// has processes, `/proc`, Landlock and seccomp of its own; they share the network, the private
+    /// directories and the view of the file system as it was when the session started.
+    pub fn session(&self, permissions: &Permissions) -> Result<Session, SessionError> {
+        let sandbox = self.sandbox(&resolve(permissions)?, &RealFiles)?;
+        let launcher = Launcher::start(&sandbox.as_setup()).map_err(|error| sandbox.explain(error))?;
+        Ok(Session { sandbox, launcher })
     }
 
     /// Namespaces, and this user under the same number in them.
@@ -119,33 +128,6 @@ impl Backend for Native {
         landlock::require(self.landlock_version, 1)?;
         Ok(Box::new(self.plan(command, permissions)?))
     }
-}
-
-/// Permissions for the paths that links lead to, with the metadata of every repository protected.
-pub(crate) fn settle(permissions: &Permissions) -> Result<Permissions, Unenforceable> {
-    let resolved = resolve_links(permissions, &RealFiles).and_then(|resolved| protect_repositories(&resolved));
-    resolved.map_err(|error| Unenforceable {
-        what: String::from("the policy"),
-        why: error.to_string(),
-        remedy: String::from("correct the path"),
-    })
-}
-
-/// What the command's own process does before the command takes its place: the same in every engine.
-pub(crate) fn confine(
-    command: &CommandSpec,
-    permissions: &Permissions,
-    user: u32,
-    ruleset: Ruleset,
-    filter: Filter,
-) -> Result<Vec<Step>, Unenforceable> {
-    let mut steps = vec![Step::Session];
-    steps.extend(limits::steps(&permissions.limits, user)?);
-    steps.push(Step::WorkingDirectory { path: command.cwd.clone() });
-    steps.extend([Step::NoNewPrivileges, Step::DropCapabilities]);
-    steps.extend([Step::Landlock { ruleset }, Step::Seccomp { filter }]);
-    steps.push(Step::Exec { command: exec(command) });
-    Ok(steps)
 }
 
 /// A network of its own with nothing but loopback, or the host's.
@@ -185,13 +167,108 @@ fn candidate(directory: &[u8], program: &[u8]) -> RawText {
     [directory, b"/", program].concat().into()
 }
 
+/// Links followed, and the metadata of nested repositories protected.
+pub(crate) fn resolve(permissions: &Permissions) -> Result<Permissions, Unenforceable> {
+    let resolved = resolve_links(permissions, &RealFiles).and_then(|resolved| protect_repositories(&resolved));
+    resolved.map_err(|error| Unenforceable {
+        what: String::from("the policy"),
+        why: error.to_string(),
+        remedy: String::from("correct the path"),
+    })
+}
+
+/// What the command's own process does before the command takes its place: the same in every engine.
+pub(crate) fn confine(command: &CommandSpec, limits: Vec<Step>, ruleset: Ruleset, filter: Filter) -> Vec<Step> {
+    let mut steps = vec![Step::Session];
+    steps.extend(limits);
+    steps.push(Step::WorkingDirectory { path: command.cwd.clone() });
+    steps.extend([Step::NoNewPrivileges, Step::DropCapabilities]);
+    steps.extend([Step::Landlock { ruleset }, Step::Seccomp { filter }]);
+    steps.push(Step::Exec { command: exec(command) });
+    steps
+}
+
+/// A sandbox without a command in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Sandbox {
+    placeholders: Vec<AbsPath>,
+    covers: BTreeSet<AbsPath>,
+    setup: Vec<Step>,
+    init: Vec<Step>,
+    limits: Vec<Step>,
+    ruleset: Ruleset,
+}
+
+impl Sandbox {
+    fn as_setup(&self) -> Setup<'_> {
+        Setup { steps: &self.setup, placeholders: &self.placeholders, covers: &self.covers }
+    }
+
+    /// What the command's process does to itself, and then the command.
+    fn command(&self, command: &CommandSpec) -> Vec<Step> {
+        confine(command, self.limits.clone(), self.ruleset.clone(), seccomp::filter(seccomp::Families::Internet))
+    }
+
+    fn run<'a>(&'a self, flags: u64, command: &'a [Step]) -> Run<'a> {
+        Run { engine: "native", flags, init: &self.init, command, facts: FACTS }
+    }
+
+    /// Puts the step itself in the place of its number.
+    fn explain(&self, error: SpawnError) -> SpawnError {
+        let SpawnError::Setup { step, source } = error else { return error };
+        let mut words = step.split(' ');
+        let list = match words.next() {
+            Some("setup") => self.setup.as_slice(),
+            Some("init") => self.init.as_slice(),
+            _ => &[],
+        };
+        let number = words.nth(1).and_then(|number| number.parse::<usize>().ok());
+        let found = number.and_then(|number| list.get(number.checked_sub(1)?));
+        SpawnError::Setup { step: found.map_or(step, |step| format!("{step:?}")), source }
+    }
+}
+
+/// Makes standard input the command's terminal, right after it has left the caller's session.
+pub(crate) fn with_terminal(command: &[Step], stdio: &Stdio) -> Vec<Step> {
+    let mut command = command.to_vec();
+    if stdio.controlling_terminal {
+        command.insert(1, Step::TakeTerminal);
+    }
+    command
+}
+
+/// A warm sandbox: see [`Native::session`].
+#[derive(Debug)]
+pub struct Session {
+    sandbox: Sandbox,
+    launcher: Launcher,
+}
+
+impl Session {
+    /// Starts a command in the session's sandbox.
+    pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        let steps = with_terminal(&self.sandbox.command(command), &stdio);
+        let child = self.launcher.run(&self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps), stdio);
+        Ok(Box::new(child.map_err(|error| self.sandbox.explain(error))?))
+    }
+}
+
+/// Why a session was not started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// Its permissions can't be enforced.
+    #[error(transparent)]
+    Unenforceable(#[from] Unenforceable),
+    /// Its launcher did not start.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+}
+
 /// What has to be done to run one command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NativePlan {
-    program: RawText,
-    placeholders: Vec<AbsPath>,
-    setup: Vec<Step>,
-    init: Vec<Step>,
+    sandbox: Sandbox,
     command: Vec<Step>,
 }
 
@@ -204,44 +281,24 @@ impl Plan for NativePlan {
 impl NativePlan {
     /// The same, with the number of a step that fails instead of the step.
     pub(crate) fn start(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let launcher = Launcher::start(&self.setup, Placeholder::hold_all(&self.placeholders)?)?;
-        let mut command = self.command.clone();
-        if stdio.controlling_terminal {
-            command.insert(1, Step::TakeTerminal);
-        }
-        let run = Run {
-            engine: "native",
-            flags: NEW_PIDS,
-            init: &self.init,
-            command: &command,
-            program: &self.program,
-            facts: FACTS,
-        };
-        Ok(Box::new(launcher.run_only(&run, stdio)?))
+        let command = with_terminal(&self.command, &stdio);
+        let launcher = Launcher::start(&self.sandbox.as_setup())?;
+        Ok(Box::new(launcher.run_only(&self.sandbox.run(NEW_PIDS, &command), stdio)?))
     }
 
-    /// Puts the step itself in the place of its number.
     pub(crate) fn explain(&self, error: SpawnError) -> SpawnError {
-        let SpawnError::Setup { step, source } = error else { return error };
-        let mut words = step.split(' ');
-        let list = match words.next() {
-            Some("setup") => &self.setup,
-            Some("init") => &self.init,
-            _ => &self.command,
-        };
-        let number = words.nth(1).and_then(|number| number.parse::<usize>().ok());
-        let found = number.and_then(|number| list.get(number.checked_sub(1)?));
-        SpawnError::Setup { step: found.map_or(step, |step| format!("{step:?}")), source }
+        self.sandbox.explain(error)
     }
 }
 
 /// One step a line.
 impl fmt::Display for NativePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for path in &self.placeholders {
+        for path in &self.sandbox.placeholders {
             writeln!(f, "hold {path}")?;
         }
-        for (part, steps) in [("setup", &self.setup), ("init", &self.init), ("command", &self.command)] {
+        for (part, steps) in [("setup", &self.sandbox.setup), ("init", &self.sandbox.init), ("command", &self.command)]
+        {
             for step in steps {
                 writeln!(f, "{part} {step:?}")?;
             }

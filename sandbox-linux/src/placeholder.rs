@@ -20,7 +20,6 @@ const TRIES: usize = 100;
 /// A name that is held.
 #[derive(Debug)]
 pub(crate) struct Placeholder {
-    path: AbsPath,
     name: Vec<u8>,
     parent: OwnedFd,
     held: OwnedFd,
@@ -36,7 +35,7 @@ impl Placeholder {
         let parent = rustix::fs::openat2(CWD, parent, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
         for _ in 0..TRIES {
             if let Some(held) = take(parent.as_fd(), &name)? {
-                return Ok(Self { path: path.clone(), name, parent, held });
+                return Ok(Self { name, parent, held });
             }
         }
         Err(io::Error::other("the name keeps changing"))
@@ -48,10 +47,6 @@ impl Placeholder {
             Self::hold(path).map_err(|source| SpawnError::Setup { step: format!("hold the name `{path}`"), source })
         };
         paths.iter().map(hold).collect()
-    }
-
-    pub(crate) fn path(&self) -> &AbsPath {
-        &self.path
     }
 
     pub(crate) fn name(&self) -> &[u8] {

@@ -27,7 +27,7 @@ pub(crate) enum Step {
     Directory { slot: Slot, path: RawText, mode: u32 },
     File { slot: Slot, path: RawText, mode: u32 },
     Symlink { slot: Slot, path: RawText, target: RawText },
-    Proc { path: AbsPath },
+    Proc,
     Terminals { path: AbsPath },
     EnterRoot { path: AbsPath },
     Keyring,
@@ -163,9 +163,9 @@ impl Encoder {
             Step::Symlink { slot, path, target } => {
                 self.op(wire::STEP_SYMLINK).index(*slot).text(path.as_bytes()).text(target.as_bytes())
             }
-            Step::Proc { path } => {
+            Step::Proc => {
                 let attributes = MOUNT_READ_ONLY | MOUNT_NO_SETUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC;
-                self.op(wire::STEP_PROC).path(path).number(attributes)
+                self.op(wire::STEP_PROC).text(b"/proc").number(attributes)
             }
             Step::Terminals { path } => {
                 self.op(wire::STEP_TERMINALS).path(path).number(MOUNT_NO_SETUID | MOUNT_NO_EXEC)

@@ -28,6 +28,8 @@ pub(crate) struct View {
     pub(crate) grants: Vec<(AbsPath, landlock::Grant)>,
     /// Names that must not be created by the command and do not exist: the caller holds them.
     pub(crate) placeholders: Vec<AbsPath>,
+    /// The mounts that cover them, or hold what does.
+    pub(crate) covers: BTreeSet<AbsPath>,
 }
 
 /// A place where the access changes.
@@ -54,6 +56,7 @@ struct Builder<'a> {
     attachments: Vec<Step>,
     grants: Vec<(AbsPath, landlock::Grant)>,
     placeholders: Vec<AbsPath>,
+    covers: BTreeSet<AbsPath>,
 }
 
 /// Compiles rules whose links have been resolved.
@@ -74,6 +77,7 @@ pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, U
         attachments: Vec::new(),
         grants: Vec::new(),
         placeholders: Vec::new(),
+        covers: BTreeSet::new(),
     };
     builder.start()?;
     builder.devices()?;
@@ -270,6 +274,8 @@ impl Builder<'_> {
         }
         self.pin_parents(path, &above)?;
         self.placeholders.push(path.clone());
+        // The host's own root can't be detached, so what lies directly in it goes one by one.
+        self.covers.insert(if above.path.depth() == 0 { path.clone() } else { above.path.clone() });
         let slot = self.part(if access == Access::None { "denied" } else { "empty" }, MOUNT_READ_ONLY)?;
         self.note(path, access, None);
         self.attach(slot, path)
@@ -395,7 +401,7 @@ impl Builder<'_> {
         if !self.base.is_empty() {
             steps.push(Step::EnterRoot { path: path(self.base)? });
         }
-        Ok(View { steps, grants: self.grants, placeholders: self.placeholders })
+        Ok(View { steps, grants: self.grants, placeholders: self.placeholders, covers: self.covers })
     }
 }
 

@@ -4,16 +4,17 @@
 //! a submodule), and that directory may share another (`commondir`). Hooks and configuration are
 //! read from all of them, so all of them are protected where they lie in something writable.
 
+use std::collections::VecDeque;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invalid, Permissions, RuleSource};
 
-/// How many directories are looked at for nested repositories, and how deep. Enough for submodules
-/// and vendored checkouts; a larger tree would cost more than the command. What is not found is not
-/// protected, as SECURITY.md says.
-const MOST_DIRECTORIES: usize = 2_000;
-const DEEPEST: usize = 4;
+/// How many directories are looked at for nested repositories, nearest first. Enough for submodules
+/// and vendored checkouts; more would cost more than starting the command does. What is not found is
+/// not protected, as SECURITY.md says.
+const MOST_DIRECTORIES: usize = 256;
+const DEEPEST: usize = 3;
 
 /// Adds a rule for the metadata of each repository that is found in a writable place.
 pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, Invalid> {
@@ -23,8 +24,7 @@ pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, In
         if let FileTarget::Path(root) = &rule.target
             && let Some(path) = root.to_host_path()
         {
-            let mut left = MOST_DIRECTORIES;
-            search(&path, DEEPEST, &mut left, &mut found);
+            search(path, &mut found);
         }
     }
     let mut rules: Vec<FileRule> = permissions.files.iter().cloned().collect();
@@ -38,27 +38,28 @@ pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, In
     Ok(Permissions { files: FileRules::new(rules)?, ..permissions.clone() })
 }
 
-fn search(directory: &Path, depth: usize, left: &mut usize, found: &mut Vec<std::path::PathBuf>) {
-    let git = directory.join(".git");
-    if let Ok(metadata) = fs::symlink_metadata(&git) {
-        found.push(git.clone());
-        if metadata.is_file() {
-            follow_git_file(&git, found);
-        }
-    }
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if *left == 0 || depth == 0 {
-            return;
-        }
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != ".git" {
-            *left -= 1;
-            search(&entry.path(), depth - 1, left, found);
+fn search(root: PathBuf, found: &mut Vec<PathBuf>) {
+    let mut waiting = VecDeque::from([(root, 0)]);
+    let mut seen = 0;
+    while let Some((directory, depth)) = waiting.pop_front() {
+        seen += 1;
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let kind = entry.file_type();
+            if entry.file_name() == ".git" {
+                if kind.is_ok_and(|kind| kind.is_file()) {
+                    follow_git_file(&entry.path(), found);
+                }
+                found.push(entry.path());
+            } else if kind.is_ok_and(|kind| kind.is_dir()) && depth < DEEPEST && seen + waiting.len() < MOST_DIRECTORIES
+            {
+                waiting.push_back((entry.path(), depth + 1));
+            }
         }
     }
 }
 
 /// Follows `gitdir:` and then `commondir`, each relative to where it stands.
-fn follow_git_file(file: &Path, found: &mut Vec<std::path::PathBuf>) {
+fn follow_git_file(file: &Path, found: &mut Vec<PathBuf>) {
     let target = |text: String, base: &Path| fs::canonicalize(base.join(text.trim())).ok();
     let gitdir = fs::read_to_string(file).ok().and_then(|text| {
         let path = text.lines().next()?.strip_prefix("gitdir:")?.to_owned();
@@ -73,6 +74,18 @@ fn follow_git_file(file: &Path, found: &mut Vec<std::path::PathBuf>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_tree_is_not_searched_to_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        for number in 0..2 * MOST_DIRECTORIES {
+            fs::create_dir(directory.path().join(number.to_string())).unwrap();
+        }
+        fs::create_dir(directory.path().join(".git")).unwrap();
+        let mut found = Vec::new();
+        search(directory.path().to_owned(), &mut found);
+        assert_eq!(found, [directory.path().join(".git")], "the nearest is always found");
+    }
 
     #[test]
     fn git_files_and_nested_repositories_are_followed() {

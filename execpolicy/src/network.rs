@@ -1,0 +1,69 @@
+//! Network rules: which host may be reached how.
+//!
+//! This crate only reads, keeps and saves them; a proxy or a sandbox enforces them.
+
+use stockade_protocol::{Decision, Host, HostPattern, NetworkProtocol};
+
+use crate::Origin;
+
+/// The words of codex's rules files, and our own.
+pub(crate) fn parse_protocol(text: &str) -> Option<NetworkProtocol> {
+    match text {
+        "http" => Some(NetworkProtocol::Http),
+        "https" | "https_connect" | "http-connect" => Some(NetworkProtocol::Https),
+        "tcp" | "socks5_tcp" => Some(NetworkProtocol::Tcp),
+        "udp" | "socks5_udp" => Some(NetworkProtocol::Udp),
+        _ => None,
+    }
+}
+
+/// The word for a protocol in a rules file, one that codex reads too.
+pub(crate) fn protocol_word(protocol: NetworkProtocol) -> &'static str {
+    match protocol {
+        NetworkProtocol::Http => "http",
+        NetworkProtocol::Https => "https",
+        NetworkProtocol::Tcp => "socks5_tcp",
+        NetworkProtocol::Udp => "socks5_udp",
+    }
+}
+
+/// Connections to a host get a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkRule {
+    pub(crate) host: HostPattern,
+    pub(crate) protocol: NetworkProtocol,
+    pub(crate) decision: Decision,
+    pub(crate) justification: Option<String>,
+    pub(crate) origin: Origin,
+}
+
+impl NetworkRule {
+    /// The host, or the names below a domain.
+    pub fn host(&self) -> &HostPattern {
+        &self.host
+    }
+
+    /// The protocol.
+    pub fn protocol(&self) -> NetworkProtocol {
+        self.protocol
+    }
+
+    /// What happens to such a connection.
+    pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// Why, in the words of whoever wrote the rule.
+    pub fn justification(&self) -> Option<&str> {
+        self.justification.as_deref()
+    }
+
+    /// Where the rule was written.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    pub(crate) fn matches(&self, host: &Host, protocol: NetworkProtocol) -> bool {
+        self.host.matches(host) && self.protocol == protocol
+    }
+}

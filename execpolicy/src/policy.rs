@@ -1,0 +1,266 @@
+//! All rules that count, from every layer, and the decision they make together.
+
+mod matching;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use stockade_protocol::{AbsPath, Argv, CommandRole, Decision, Host, NetworkProtocol, ParsedCommand, ParsedLine, Word};
+
+use crate::declare::Declarations;
+use crate::evaluation::{Certainty, CommandEvaluation, Evaluation, RuleMatch};
+use crate::index::{Index, Seen};
+use crate::network::NetworkRule;
+use crate::report::CheckReport;
+use crate::rule::{HostExecutable, PrefixRule};
+use crate::{Layer, program};
+
+use matching::Hit;
+pub(crate) use matching::Subject;
+
+/// Whether a path may stand for the bare name of its program in a rule that allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostExecutables {
+    /// Only the exact word of the rule matches.
+    Ignore,
+    /// `/usr/bin/git` matches a rule for `git` if `host_executable` lists it.
+    Resolve,
+}
+
+/// A merged, immutable set of rules.
+#[derive(Debug, Default)]
+pub struct Policy {
+    /// Shared with every match, so that naming a rule costs nothing per rule.
+    rules: Arc<Vec<PrefixRule>>,
+    executables: Vec<HostExecutable>,
+    network: Vec<NetworkRule>,
+    trusted: HashMap<Vec<u8>, (Layer, HashSet<AbsPath>)>,
+    index: Index,
+}
+
+/// Two policies are equal if they hold the same rules in the same order.
+impl PartialEq for Policy {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.rules, &self.executables, &self.network) == (&other.rules, &other.executables, &other.network)
+    }
+}
+
+impl Policy {
+    /// Reads the rules of one text, such as a file that is already in memory. `name` is what errors
+    /// call it.
+    pub fn parse(name: &str, text: &str, layer: Layer) -> Result<Self, crate::RulesError> {
+        crate::load::parse(name, text, layer).map(|declarations| Self::build(vec![declarations]))
+    }
+
+    /// The rules of several files at once.
+    pub(crate) fn build(files: Vec<Declarations>) -> Self {
+        let (mut rules, mut executables, mut network) = (Vec::new(), Vec::new(), Vec::new());
+        for file in files {
+            rules.extend(file.prefix_rules);
+            executables.extend(file.host_executables);
+            network.extend(file.network_rules);
+        }
+        Self::assemble(rules, executables, network)
+    }
+
+    /// Puts two policies together. The order of the two matters only for the order in which matches
+    /// are listed within a layer.
+    #[must_use]
+    pub fn merge(self, other: Self) -> Self {
+        let mut rules = Arc::unwrap_or_clone(self.rules);
+        rules.extend(Arc::unwrap_or_clone(other.rules));
+        let executables = self.executables.into_iter().chain(other.executables).collect();
+        let network = self.network.into_iter().chain(other.network).collect();
+        Self::assemble(rules, executables, network)
+    }
+
+    fn assemble(
+        mut rules: Vec<PrefixRule>,
+        mut executables: Vec<HostExecutable>,
+        mut network: Vec<NetworkRule>,
+    ) -> Self {
+        rules.sort_by_key(|rule| rule.origin.layer);
+        executables.sort_by_key(|entry| entry.origin.layer);
+        network.sort_by_key(|rule| rule.origin.layer);
+        let index = Index::new(&rules);
+        Self { index, trusted: trusted(&executables), rules: Arc::new(rules), executables, network }
+    }
+
+    /// The prefix rules, in the order of the layers.
+    pub fn rules(&self) -> impl Iterator<Item = &PrefixRule> {
+        self.rules.iter()
+    }
+
+    /// The network rules, in the order of the layers.
+    pub fn network_rules(&self) -> &[NetworkRule] {
+        &self.network
+    }
+
+    /// The strictest network rule for a destination, if any names it.
+    pub fn network_rule(&self, host: &Host, protocol: NetworkProtocol) -> Option<&NetworkRule> {
+        // `max_by_key` keeps the last of equals; the first is the one of the earliest layer.
+        self.network.iter().rev().filter(|rule| rule.matches(host, protocol)).max_by_key(|rule| rule.decision)
+    }
+
+    /// What happens to the line, without the reasons: the same as the decision of
+    /// [`evaluate`](Self::evaluate), for callers that ask often.
+    pub fn decide(
+        &self,
+        line: &ParsedLine,
+        paths: HostExecutables,
+        fallback: impl Fn(&ParsedCommand) -> Decision,
+    ) -> Decision {
+        let mut verdict = Verdict::default();
+        for command in &line.commands {
+            let (matched, floor) = self.decide_one(command, paths);
+            match (command.role, matched) {
+                (CommandRole::Runs, matched) => verdict.judge(matched.unwrap_or_else(|| fallback(command)).max(floor)),
+                (CommandRole::Wrapper, matched) => verdict.restrict(matched.unwrap_or(Decision::Allow).max(floor)),
+            }
+        }
+        verdict.of(line)
+    }
+
+    /// What happens to a command whose words are all known, without looking at more of them than
+    /// the rules name.
+    pub fn decide_argv(
+        &self,
+        argv: &Argv,
+        paths: HostExecutables,
+        fallback: impl FnOnce(&Argv) -> Decision,
+    ) -> Decision {
+        let (matched, _) = self.decide_one(argv, paths);
+        matched.unwrap_or_else(|| fallback(argv))
+    }
+
+    /// The decision of the rules that match, and the least that an unknown word asks for.
+    fn decide_one(&self, command: &impl Subject, paths: HostExecutables) -> (Option<Decision>, Decision) {
+        let mut matched = None;
+        // A program that is not known can be anything, whatever the fallback thinks of its words.
+        let mut floor = if matches!(command.word(0), Some(Seen::Unknown)) { Decision::Prompt } else { Decision::Allow };
+        let mut may_allow = None;
+        self.scan(command, paths, &mut |hit| match hit {
+            Hit::Rules { node, allows, .. } => {
+                matched = matched.max(node.restricts);
+                if node.allows && allows.granted(|| *may_allow.get_or_insert_with(|| command.may_be_allowed())) {
+                    matched = matched.max(Some(Decision::Allow));
+                }
+            }
+            Hit::Unsure { .. } => floor = Decision::Prompt,
+        });
+        (matched, floor)
+    }
+
+    /// What happens to the line, and why: every rule that matched, for every command.
+    ///
+    /// `fallback` judges the commands that no rule matches.
+    pub fn evaluate(
+        &self,
+        line: &ParsedLine,
+        paths: HostExecutables,
+        fallback: impl Fn(&ParsedCommand) -> Decision,
+    ) -> Evaluation {
+        let mut verdict = Verdict::default();
+        let commands = line.commands.iter().map(|command| {
+            let one = self.evaluate_one(command, paths, &fallback);
+            match command.role {
+                CommandRole::Runs => verdict.judge(one.decision),
+                CommandRole::Wrapper => verdict.restrict(one.decision),
+            }
+            one
+        });
+        let commands = commands.collect();
+        Evaluation { commands, decision: verdict.of(line), exact: None }
+    }
+
+    /// Like [`evaluate`](Self::evaluate), for a line that was taken out of `argv`, such as the
+    /// script of `bash -c`. A rule that allows exactly this `argv`, to the last word, then answers
+    /// the questions that the line left open: it was saved by someone who saw all of it. Rules that
+    /// restrict stay in force.
+    pub fn evaluate_argv(
+        &self,
+        argv: &Argv,
+        line: &ParsedLine,
+        paths: HostExecutables,
+        fallback: impl Fn(&ParsedCommand) -> Decision,
+    ) -> Evaluation {
+        let mut evaluation = self.evaluate(line, paths, fallback);
+        if evaluation.decision != Decision::Prompt || evaluation.is_restricted() {
+            return evaluation;
+        }
+        let whole = self.matches(argv, paths);
+        if whole.iter().all(|found| found.decision() == Decision::Allow) {
+            evaluation.exact = whole.into_iter().find(|found| found.matched_prefix.len() == argv.words().len());
+        }
+        if evaluation.exact.is_some() {
+            evaluation.decision = Decision::Allow;
+        }
+        evaluation
+    }
+
+    /// Every rule that matches a command whose words are all known, as `execpolicy check` prints it.
+    pub fn check(&self, argv: &Argv, paths: HostExecutables) -> CheckReport {
+        CheckReport::of_matches(&self.matches(argv, paths))
+    }
+
+    fn evaluate_one(
+        &self,
+        command: &ParsedCommand,
+        paths: HostExecutables,
+        fallback: impl Fn(&ParsedCommand) -> Decision,
+    ) -> CommandEvaluation {
+        let matches = self.matches(command, paths);
+        let certain =
+            matches.iter().filter(|found| found.certainty == Certainty::Certain).map(RuleMatch::decision).max();
+        let floor = matches.iter().map(RuleMatch::decision).max().unwrap_or(Decision::Allow);
+        let fallback = match (command.role, certain) {
+            (CommandRole::Runs, None) => Some(fallback(command)),
+            (CommandRole::Runs, Some(_)) | (CommandRole::Wrapper, _) => None,
+        };
+        let decision = certain.or(fallback).unwrap_or(Decision::Allow).max(floor);
+        let unknown_program = matches!(command.words.first(), Some(Word::Unknown));
+        let decision = if unknown_program { decision.max(Decision::Prompt) } else { decision };
+        CommandEvaluation { decision, matches, fallback }
+    }
+}
+
+/// The paths of each name. The first layer that lists a name decides for it: a later one could
+/// otherwise have an administrator's rule for `git` allow a program of its own.
+fn trusted(executables: &[HostExecutable]) -> HashMap<Vec<u8>, (Layer, HashSet<AbsPath>)> {
+    let mut trusted: HashMap<Vec<u8>, (Layer, HashSet<AbsPath>)> = HashMap::new();
+    for entry in executables {
+        let layer = entry.origin.layer;
+        let key = program::key(entry.name.as_bytes()).into_owned();
+        let (owner, paths) = trusted.entry(key).or_insert_with(|| (layer, HashSet::new()));
+        if *owner == layer {
+            paths.extend(entry.paths.iter().cloned());
+        }
+    }
+    trusted
+}
+
+/// The decision of a line while its commands are looked at.
+#[derive(Default)]
+struct Verdict {
+    strictest: Option<Decision>,
+    judged: bool,
+}
+
+impl Verdict {
+    /// Counts a command that does something itself.
+    fn judge(&mut self, decision: Decision) {
+        self.judged = true;
+        self.restrict(decision);
+    }
+
+    fn restrict(&mut self, decision: Decision) {
+        self.strictest = self.strictest.max(Some(decision));
+    }
+
+    /// A line that may run more than was seen is never allowed, and neither is one in which nothing
+    /// was seen at all.
+    fn of(&self, line: &ParsedLine) -> Decision {
+        let floor = if line.opaque.is_some() || !self.judged { Decision::Prompt } else { Decision::Allow };
+        self.strictest.unwrap_or(Decision::Allow).max(floor)
+    }
+}

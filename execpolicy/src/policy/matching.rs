@@ -1,0 +1,158 @@
+//! Which rules a command meets, under each of the names that its program goes by.
+
+use stockade_protocol::{AbsPath, Argv, CommandRole, Decision, ParsedCommand, RawText, Word};
+
+use super::{HostExecutables, Policy};
+use crate::evaluation::{Certainty, RuleMatch, RuleRef};
+use crate::index::{Met, Node, RuleId, Seen};
+use crate::program;
+
+impl Policy {
+    /// Every rule that matches a command, or may match it.
+    pub(crate) fn matches(&self, command: &impl Subject, paths: HostExecutables) -> Vec<RuleMatch> {
+        let mut found = Vec::new();
+        let mut may_allow = None;
+        self.scan(command, paths, &mut |hit| match hit {
+            Hit::Rules { node, words, program, resolved, allows } => {
+                for (decision, id) in self.index.rules_at(node) {
+                    let applies = decision != Decision::Allow
+                        || allows.granted(|| *may_allow.get_or_insert_with(|| command.may_be_allowed()));
+                    if applies {
+                        found.push(RuleMatch {
+                            rule: RuleRef::new(&self.rules, id),
+                            decision,
+                            certainty: Certainty::Certain,
+                            matched_prefix: prefix(command, program, words),
+                            resolved_program: resolved.cloned(),
+                        });
+                    }
+                }
+            }
+            Hit::Unsure { rule, words, program } => found.push(RuleMatch {
+                rule: RuleRef::new(&self.rules, rule),
+                decision: Decision::Prompt,
+                certainty: Certainty::Possible,
+                matched_prefix: program.map_or_else(Vec::new, |program| prefix(command, program, words)),
+                resolved_program: None,
+            }),
+        });
+        found
+    }
+
+    /// Walks the tree once for each name that the program goes by.
+    pub(super) fn scan<'i>(
+        &'i self,
+        command: &impl Subject,
+        paths: HostExecutables,
+        hit: &mut impl FnMut(Hit<'i, '_>),
+    ) {
+        let given = match command.word(0) {
+            None => return,
+            Some(Seen::Unknown) => {
+                if let Some(rule) = self.index.any_restriction() {
+                    hit(Hit::Unsure { rule, words: 0, program: None });
+                }
+                return;
+            }
+            Some(Seen::Known(given)) => given,
+        };
+        self.scan_as(command, given, None, Allows::IfPlain, hit);
+        let Some(name) = program::base_name(given) else { return };
+        let path = AbsPath::parse(given.to_vec()).ok();
+        // `//bin/rm` and `/bin/./rm` are `/bin/rm` to the system, so they are to a rule that restricts.
+        if let Some(path) = path.as_ref().filter(|path| path.as_raw().as_bytes() != given) {
+            self.scan_as(command, path.as_raw().as_bytes(), Some(path), Allows::Never, hit);
+        }
+        let is_trusted = paths == HostExecutables::Resolve && path.as_ref().is_some_and(|path| self.trusts(name, path));
+        let allows = if is_trusted { Allows::IfPlain } else { Allows::Never };
+        self.scan_as(command, name, path.as_ref(), allows, hit);
+    }
+
+    fn scan_as<'i, 'p>(
+        &'i self,
+        command: &impl Subject,
+        program: &'p [u8],
+        resolved: Option<&'p AbsPath>,
+        allows: Allows,
+        hit: &mut impl FnMut(Hit<'i, 'p>),
+    ) {
+        self.index.walk(
+            program,
+            |index| command.word(index),
+            |met| match met {
+                Met::Rules(node, words) => hit(Hit::Rules { node, words, program, resolved, allows }),
+                Met::Unsure(node, words) => {
+                    if let Some((_, rule)) = node.below {
+                        hit(Hit::Unsure { rule, words, program: Some(program) });
+                    }
+                }
+            },
+        );
+    }
+
+    fn trusts(&self, name: &[u8], path: &AbsPath) -> bool {
+        self.trusted.get(program::key(name).as_ref()).is_some_and(|(_, paths)| paths.contains(path))
+    }
+}
+
+/// The words that matched, with the program under the name it matched by.
+fn prefix(command: &impl Subject, program: &[u8], words: usize) -> Vec<RawText> {
+    let rest = (1..words).filter_map(|index| match command.word(index) {
+        Some(Seen::Known(text)) => Some(RawText::from(text.to_vec())),
+        Some(Seen::Unknown) | None => None,
+    });
+    std::iter::once(RawText::from(program.to_vec())).chain(rest).collect()
+}
+
+/// A place of the tree that a command reached, under one of the names of its program.
+pub(super) enum Hit<'i, 'p> {
+    Rules { node: &'i Node, words: usize, program: &'p [u8], resolved: Option<&'p AbsPath>, allows: Allows },
+    Unsure { rule: RuleId, words: usize, program: Option<&'p [u8]> },
+}
+
+/// Whether rules that allow count under this name.
+#[derive(Clone, Copy)]
+pub(super) enum Allows {
+    IfPlain,
+    Never,
+}
+
+impl Allows {
+    pub(super) fn granted(self, is_plain: impl FnOnce() -> bool) -> bool {
+        match self {
+            Self::IfPlain => is_plain(),
+            Self::Never => false,
+        }
+    }
+}
+
+/// What rules are matched against.
+pub(crate) trait Subject {
+    fn word(&self, index: usize) -> Option<Seen<'_>>;
+
+    /// Whether a rule may allow it. This may have to look at every word, so it is asked last.
+    fn may_be_allowed(&self) -> bool;
+}
+
+impl Subject for ParsedCommand {
+    fn word(&self, index: usize) -> Option<Seen<'_>> {
+        self.words.get(index).map(|word| match word {
+            Word::Known(text) => Seen::Known(text.as_bytes()),
+            Word::Unknown => Seen::Unknown,
+        })
+    }
+
+    fn may_be_allowed(&self) -> bool {
+        self.role == CommandRole::Runs && self.is_plain()
+    }
+}
+
+impl Subject for Argv {
+    fn word(&self, index: usize) -> Option<Seen<'_>> {
+        self.words().get(index).map(|word| Seen::Known(word.as_bytes()))
+    }
+
+    fn may_be_allowed(&self) -> bool {
+        true
+    }
+}

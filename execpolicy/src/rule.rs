@@ -1,0 +1,133 @@
+//! The rules themselves, as they were written, with the place they were written at.
+
+use std::fmt;
+use std::sync::Arc;
+
+use stockade_protocol::{AbsPath, Decision};
+
+use crate::{Layer, Position};
+
+/// Commands that start with a pattern get a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrefixRule {
+    pub(crate) pattern: Vec<PatternToken>,
+    pub(crate) decision: Decision,
+    pub(crate) justification: Option<String>,
+    pub(crate) origin: Origin,
+}
+
+/// What one word of a command may be: any of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternToken {
+    pub(crate) alternatives: Vec<Box<str>>,
+}
+
+/// Which paths are the trusted executables of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostExecutable {
+    pub(crate) name: String,
+    pub(crate) paths: Vec<AbsPath>,
+    pub(crate) origin: Origin,
+}
+
+/// Where a rule comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Whose rule it is.
+    pub layer: Layer,
+    /// The file, as it was named to the loader.
+    pub file: Arc<str>,
+    /// Where the rule starts in it.
+    pub position: Position,
+}
+
+impl PrefixRule {
+    /// The words that a command must start with.
+    pub fn pattern(&self) -> &[PatternToken] {
+        &self.pattern
+    }
+
+    /// What happens to such a command.
+    pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// Why, in the words of whoever wrote the rule. It may hold any character: escape it where it
+    /// is shown.
+    pub fn justification(&self) -> Option<&str> {
+        self.justification.as_deref()
+    }
+
+    /// Where the rule was written.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+impl PatternToken {
+    /// The words that match, in the order of the file.
+    pub fn alternatives(&self) -> impl Iterator<Item = &str> {
+        self.alternatives.iter().map(AsRef::as_ref)
+    }
+}
+
+/// Shows the pattern as it would be written in a rules file.
+impl fmt::Display for PrefixRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (index, token) in self.pattern.iter().enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
+            write!(f, "{comma}{token}")?;
+        }
+        f.write_str("]")
+    }
+}
+
+impl fmt::Display for PatternToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [only] = self.alternatives.as_slice() {
+            return f.write_str(&starlark_string(only));
+        }
+        let quoted: Vec<String> = self.alternatives().map(starlark_string).collect();
+        write!(f, "[{}]", quoted.join(", "))
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", stockade_protocol::RawText::from(self.file.as_ref()), self.position)
+    }
+}
+
+/// Writes a text as a Starlark string that reads back as the same text.
+///
+/// Everything that is not plainly visible is escaped, so that what a person sees in the file is
+/// what the rule says.
+pub(crate) fn starlark_string(text: &str) -> String {
+    use fmt::Write as _;
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        // Writing to a string cannot fail.
+        match c {
+            '"' | '\\' => write!(out, "\\{c}"),
+            '\n' => write!(out, "\\n"),
+            '\t' => write!(out, "\\t"),
+            ' '..='~' => write!(out, "{c}"),
+            '\0'..='\x7f' => write!(out, "\\x{:02x}", u32::from(c)),
+            _ if is_visible(c) => write!(out, "{c}"),
+            '\u{80}'..='\u{ffff}' => write!(out, "\\u{:04x}", u32::from(c)),
+            '\u{10000}'..='\u{10ffff}' => write!(out, "\\U{:08x}", u32::from(c)),
+        }
+        .ok();
+    }
+    out.push('"');
+    out
+}
+
+/// Whether the character is shown as itself: neither a control character nor one that hides or
+/// reorders others.
+fn is_visible(c: char) -> bool {
+    let text = c.to_string();
+    stockade_protocol::RawText::from(text.as_str()).to_string() == text
+}

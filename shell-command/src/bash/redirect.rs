@@ -1,0 +1,101 @@
+//! Redirections: which files a command's input and output are bound to.
+
+use stockade_protocol::Word;
+
+use super::cursor::Parser;
+use super::{Doubt, Found, Input, Step};
+
+/// What an operator does with the word behind it. Longer operators stand before their prefixes.
+const OPERATORS: [(&str, Target); 12] = [
+    ("<<<", Target::Text),
+    ("<<-", Target::Heredoc),
+    ("<<", Target::Heredoc),
+    ("<&", Target::Descriptor),
+    ("<>", Target::Write),
+    ("<", Target::Read),
+    ("&>>", Target::Write),
+    ("&>", Target::Write),
+    (">>", Target::Write),
+    (">&", Target::Descriptor),
+    (">|", Target::Write),
+    (">", Target::Write),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Read,
+    Write,
+    /// Another descriptor if it is a number, else a file that is written.
+    Descriptor,
+    /// The word itself is the input.
+    Text,
+    Heredoc,
+}
+
+impl Parser<'_> {
+    /// Reads the redirection that begins here, if one does.
+    pub(super) fn redirection(&mut self, command: &mut Found) -> Step<bool> {
+        let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
+        let after = self.rest().get(digits..).unwrap_or_default();
+        let operator = OPERATORS.into_iter().find(|(operator, _)| after.starts_with(operator));
+        let Some((operator, target)) = operator else { return Ok(false) };
+        if after.starts_with("<(") || after.starts_with(">(") || (digits > 0 && operator.starts_with('&')) {
+            // A process substitution begins a word, and `1&>f` is the word `1` to bash.
+            return Ok(false);
+        }
+        let start = self.at;
+        self.at += digits + operator.len();
+        if target == Target::Heredoc {
+            let index = self.heredoc_start(operator == "<<-")?;
+            command.heredocs.push(index);
+            self.hidden.push((start, self.at));
+            return Ok(true);
+        }
+        self.skip_blanks();
+        let Some(found) = self.word()? else { return Err(Doubt("a redirection has no target")) };
+        match target {
+            Target::Read => read(command, found.word),
+            Target::Write => write(command, found.word),
+            Target::Descriptor if is_descriptor(&found.word) => {}
+            Target::Descriptor => write(command, found.word),
+            Target::Text => {
+                command.input = match found.word.as_str() {
+                    Some(text) => Input::Known(text.to_owned()),
+                    None => Input::Unknown,
+                }
+            }
+            Target::Heredoc => {}
+        }
+        Ok(true)
+    }
+}
+
+fn is_descriptor(word: &Word) -> bool {
+    word.as_str().is_some_and(|text| {
+        let digits = text.strip_suffix('-').unwrap_or(text);
+        !text.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+fn read(command: &mut Found, word: Word) {
+    // Bash itself opens a socket for these names, and an unknown one may be such a name.
+    let harmless = word.as_str().is_some_and(|path| !is_socket(path));
+    if !harmless {
+        command.writes.push(word.clone());
+    }
+    command.reads.push(word);
+}
+
+fn write(command: &mut Found, word: Word) {
+    let nowhere = |path: &str| {
+        matches!(path, "/dev/null" | "/dev/stdout" | "/dev/stderr")
+            || path.strip_prefix("/dev/fd/").is_some_and(|fd| fd.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    if !word.as_str().is_some_and(nowhere) {
+        command.writes.push(word);
+    }
+}
+
+fn is_socket(path: &str) -> bool {
+    path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/")
+}

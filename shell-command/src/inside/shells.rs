@@ -1,0 +1,221 @@
+//! Shells that are given a text to run: `bash -c '…'`, `powershell -Command …`, `cmd /c …`.
+
+use stockade_protocol::{CommandRole, ParsedCommand, Word};
+
+use super::{Inside, Started};
+use crate::bash::Input;
+
+/// How much of bash's language a shell shares.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    Bash,
+    /// `sh`, which may be bash, dash or ash: what bash adds to POSIX means something else there.
+    Posix,
+    /// zsh and ksh, with expansions of their own.
+    Kin,
+    /// Another language. Read as bash only to find commands that a rule forbids.
+    Foreign,
+}
+
+/// What bash and a POSIX shell read differently. Looked for anywhere, also inside quotes: a shell
+/// that is not bash is asked about rather than guessed at.
+const NOT_POSIX: [&str; 18] = [
+    "$'", "$\"", "$[", "${", "&>", ">&", "<(", ">(", "<<", "[[", "((", "+=", "=(", "|&", ";&", "{", "function", "time",
+];
+
+const KNOWN_OPTIONS: [&str; 4] = ["--login", "--norc", "--noprofile", "--posix"];
+
+/// What the shell `name` runs, if it is one.
+pub(super) fn look(name: &str, command: &ParsedCommand, input: &Input) -> Option<Inside> {
+    let name = name.strip_suffix(".exe").unwrap_or(name);
+    match name.to_ascii_lowercase().as_str() {
+        "powershell" | "pwsh" => return Some(powershell(&command.words)),
+        "cmd" => return Some(cmd(&command.words)),
+        _ => {}
+    }
+    let dialect = match name {
+        "bash" | "rbash" => Dialect::Bash,
+        "sh" | "dash" | "ash" => Dialect::Posix,
+        "zsh" | "ksh" | "ksh93" | "mksh" | "oksh" | "yash" => Dialect::Kin,
+        "fish" | "csh" | "tcsh" | "nu" | "elvish" | "xonsh" => Dialect::Foreign,
+        _ => return None,
+    };
+    Some(unix_shell(name, dialect, command, input))
+}
+
+fn unix_shell(name: &str, dialect: Dialect, command: &ParsedCommand, input: &Input) -> Inside {
+    let options = Options::read(&command.words);
+    let operand = command.words.get(options.operands_at);
+    if !options.takes_body {
+        return match operand {
+            // A script: a program like another, as long as its start can be followed.
+            Some(_) if !options.reads_input && options.plain => Inside::nothing(),
+            Some(_) | None => fed(name, input),
+        };
+    }
+    let Some(body) = operand else { return Inside::nothing() };
+    let Some(body) = body.as_str() else {
+        return Inside::nothing().opaque("the text for a shell is made while the line runs");
+    };
+    let via = format!("{name} -c");
+    let inside = Inside::runs(vec![Started::Text { text: body.to_owned(), via }]);
+    let known_start = options.plain && command.assigns.is_empty() && command.known_words().is_some();
+    if known_start && shares_language(dialect, body) {
+        Inside { role: CommandRole::Wrapper, ..inside }
+    } else {
+        inside.opaque("a shell is started in a way that can't be followed")
+    }
+}
+
+/// A shell that reads its commands from its input. If the line itself holds that input, it shows
+/// at least what a rule may forbid.
+fn fed(name: &str, input: &Input) -> Inside {
+    let starts = match input {
+        Input::Known(text) => vec![Started::Text { text: text.clone(), via: format!("{name} <<") }],
+        Input::Unknown | Input::None => Vec::new(),
+    };
+    Inside::runs(starts).opaque("a shell reads its commands from its input")
+}
+
+fn shares_language(dialect: Dialect, body: &str) -> bool {
+    match dialect {
+        Dialect::Bash => true,
+        Dialect::Posix => !NOT_POSIX.iter().any(|bashism| body.contains(bashism)),
+        Dialect::Kin => {
+            let plain = |c: char| c.is_ascii_alphanumeric() || " \n\t_./:,@%+-'\"|&;<>".contains(c);
+            body.chars().all(plain) && !NOT_POSIX.iter().any(|bashism| body.contains(bashism))
+        }
+        Dialect::Foreign => false,
+    }
+}
+
+/// The options of a shell, up to the first operand.
+struct Options {
+    takes_body: bool,
+    reads_input: bool,
+    /// Whether they are only ones that leave the meaning of the body alone.
+    plain: bool,
+    operands_at: usize,
+}
+
+impl Options {
+    fn read(words: &[Word]) -> Self {
+        let mut options = Self { takes_body: false, reads_input: false, plain: true, operands_at: 1 };
+        while let Some(word) = words.get(options.operands_at) {
+            let Some(text) = word.as_str() else {
+                // It may be an option, none or several.
+                options.plain = false;
+                options.operands_at += 1;
+                continue;
+            };
+            match text {
+                "--" | "-" => {
+                    options.operands_at += 1;
+                    break;
+                }
+                _ if KNOWN_OPTIONS.contains(&text) => {}
+                _ if text.starts_with("--") => {
+                    options.plain = false;
+                    options.operands_at += usize::from(matches!(text, "--rcfile" | "--init-file"));
+                }
+                _ if text.starts_with(['-', '+']) => options.letters(text, words),
+                _ => break,
+            }
+            options.operands_at += 1;
+        }
+        options
+    }
+
+    fn letters(&mut self, text: &str, words: &[Word]) {
+        let sets = text.starts_with('-');
+        for letter in text.chars().skip(1) {
+            match letter {
+                'c' if sets => self.takes_body = true,
+                's' if sets => self.reads_input = true,
+                'e' | 'u' | 'l' => {}
+                'o' => {
+                    self.operands_at += 1;
+                    let option = words.get(self.operands_at).and_then(Word::as_str);
+                    self.plain &= matches!(option, Some("pipefail" | "errexit" | "nounset"));
+                }
+                'O' => {
+                    self.operands_at += 1;
+                    self.plain = false;
+                }
+                _ => self.plain = false,
+            }
+        }
+    }
+}
+
+/// PowerShell's options may be shortened and begin with a dash or a slash. Its language is not
+/// read: the body is listed as if it were bash, so that plain forbidden commands are seen.
+fn powershell(words: &[Word]) -> Inside {
+    let why = "PowerShell can't be followed";
+    let mut rest = words.iter().skip(1);
+    while let Some(word) = rest.next() {
+        let Some(text) = word.as_str() else { break };
+        let Some(option) = text.strip_prefix(['-', '/']) else {
+            return body(std::iter::once(word).chain(rest), "powershell").opaque(why);
+        };
+        let option = option.to_ascii_lowercase();
+        if option == "ec" || (!option.is_empty() && "encodedcommand".starts_with(&option)) {
+            let decoded = rest.next().and_then(Word::as_str).and_then(decode_utf16);
+            let starts = decoded.map(|text| Started::Text { text, via: "powershell -EncodedCommand".into() });
+            return Inside::runs(starts.into_iter().collect()).opaque(why);
+        }
+        if !option.is_empty() && "command".starts_with(&option) {
+            return body(rest, "powershell -Command").opaque(why);
+        }
+        if ["executionpolicy", "ep", "ex", "windowstyle", "w", "version", "inputformat", "outputformat", "wd"]
+            .contains(&option.as_str())
+        {
+            rest.next();
+        }
+    }
+    Inside::nothing().opaque(why)
+}
+
+fn cmd(words: &[Word]) -> Inside {
+    let runs = |word: &Word| {
+        word.as_str().is_some_and(|text| {
+            let option = text.to_ascii_lowercase();
+            ["/c", "/k", "/r", "-c", "//c"].iter().any(|prefix| option.starts_with(prefix))
+        })
+    };
+    let at = words.iter().position(runs).map_or(words.len(), |at| at + 1);
+    body(words.iter().skip(at), "cmd /c").opaque("cmd can't be followed")
+}
+
+fn body<'w>(words: impl Iterator<Item = &'w Word>, via: &str) -> Inside {
+    let text: Vec<&str> = words.filter_map(Word::as_str).collect();
+    if text.is_empty() {
+        return Inside::nothing();
+    }
+    Inside::runs(vec![Started::Text { text: text.join(" "), via: via.to_owned() }])
+}
+
+/// Base64 of UTF-16, which is what `-EncodedCommand` takes.
+fn decode_utf16(encoded: &str) -> Option<String> {
+    let mut bits = 0_u32;
+    let mut held = 0_u32;
+    let mut bytes = Vec::new();
+    for c in encoded.bytes().filter(|&c| c != b'=') {
+        let value = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        held = (held << 6 | u32::from(value)) & 0xffff;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push(u8::try_from(held >> bits & 0xff).ok()?);
+        }
+    }
+    let (pairs, _) = bytes.as_chunks::<2>();
+    String::from_utf16(&pairs.iter().map(|&pair| u16::from_le_bytes(pair)).collect::<Vec<_>>()).ok()
+}

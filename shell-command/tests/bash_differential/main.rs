@@ -1,0 +1,81 @@
+//! What bash really executes is what the parser listed, or the line was opaque.
+//!
+//! Generated and listed lines run under the real bash, in a temporary directory, with a `PATH`
+//! that holds one logging stand-in. Every other program is "not found", which bash reports to a
+//! handler that logs it with its arguments: no fork of a real program, and nothing that could do
+//! harm. Each logged program must be among the listed commands with the same words, and each file
+//! that appeared must have been announced as written, unless the line was opaque.
+//!
+//! `STOCKADE_SEED=n` repeats a run; every run prints its seed.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that can't go on has failed"
+)]
+
+mod generate;
+mod harness;
+
+use std::collections::BTreeMap;
+
+use stockade_protocol::{ParsedLine, Word};
+use stockade_shell_command::parse_bash;
+
+use generate::Generator;
+use harness::{Observed, observe};
+
+const GENERATED: usize = 10_000;
+
+#[test]
+fn every_program_that_bash_runs_is_listed_or_the_line_is_opaque() {
+    let seed = generate::seed();
+    println!("STOCKADE_SEED={seed}");
+    let mut generator = Generator::new(seed);
+    let mut lines: Vec<String> = generate::LISTED.iter().map(ToString::to_string).collect();
+    lines.extend((0..GENERATED).map(|_| generator.line()));
+
+    let observed = observe(&lines);
+    let mut wrong = Vec::new();
+    let (mut complete, mut executed) = (0, 0);
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for (line, observed) in lines.iter().zip(&observed) {
+        let parsed = parse_bash(line);
+        if let Some(why) = parsed.opaque {
+            *reasons.entry(why).or_default() += 1;
+            continue;
+        }
+        complete += 1;
+        executed += observed.programs.len();
+        wrong.extend(objection(&parsed, observed).map(|what| format!("{line:?}: {what}\n    {parsed:?}")));
+    }
+    println!("{} lines, {complete} read in full, {executed} programs executed by those", lines.len());
+    println!("opaque lines by reason: {reasons:#?}");
+    assert!(wrong.is_empty(), "seed {seed}: {} lines were misread\n{}", wrong.len(), wrong.join("\n"));
+    assert!(complete * 3 > lines.len(), "only {complete} of {} lines were read in full: nothing is shown", lines.len());
+    assert!(executed > GENERATED / 4, "only {executed} programs were executed: nothing is shown");
+}
+
+/// What bash did that the parser did not announce.
+fn objection(parsed: &ParsedLine, observed: &Observed) -> Option<String> {
+    let listed = |argv: &&Vec<Vec<u8>>| parsed.commands.iter().any(|command| may_be(&command.words, argv));
+    let unlisted = observed.programs.iter().find(|argv| !listed(argv));
+    if let Some(argv) = unlisted {
+        let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
+        return Some(format!("bash executed {words:?}"));
+    }
+    let announced = parsed.commands.iter().any(|command| !command.writes.is_empty());
+    (observed.wrote && !announced).then(|| "bash wrote a file".to_owned())
+}
+
+/// Whether words may turn into `argv`: an unknown word may become any number of words.
+fn may_be(words: &[Word], argv: &[Vec<u8>]) -> bool {
+    match (words, argv) {
+        ([], []) => true,
+        ([Word::Unknown, rest @ ..], argv) => (0..=argv.len()).any(|taken| may_be(rest, &argv[taken..])),
+        ([Word::Known(text), rest @ ..], [first, others @ ..]) => text.as_bytes() == first && may_be(rest, others),
+        _ => false,
+    }
+}
