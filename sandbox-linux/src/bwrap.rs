@@ -15,17 +15,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, SeekFrom};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 use serde::Serialize;
-use stockade_protocol::{AbsPath, LayerReport, LayerStatus, Permissions};
+use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, Permissions};
 use stockade_sandboxing::{
     Backend, CommandSpec, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
 };
 
 use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
 use crate::bwrap_program::Program;
-use crate::launch::{Child, Launcher, Run, Setup, enforcement, launcher_file, socket_pair};
+use crate::launch::{Launcher, Run, Setup, launcher_file, namespaces, read_back, socket_pair};
 use crate::native::{FACTS, confine, network_flags, resolve, with_terminal};
 use crate::step::Step;
 use crate::{landlock, limits, probe, seccomp, stdio, sys, view, wire};
@@ -172,10 +173,14 @@ impl BwrapPlan {
         let Bubblewrap { control, pid, words, info } = bubblewrap;
         let command = with_terminal(&self.command, &stdio);
         let run = Run { engine: "bwrap", flags: 0, init: &[Step::AdoptOrphans], command: &command, facts: Self::FACTS };
-        let started = Launcher::inside(control, pid, &self.setup, keeper)
-            .and_then(|launcher| launcher.run_only(&run, stdio).map_err(|error| self.explain(error)));
-        let mut child = started.map_err(|error| failure(error, &words))?;
-        self.look(&mut child, &info, proc)?;
+        let started = Launcher::inside(control, pid, &self.setup, keeper).and_then(|launcher| {
+            let layers = self.look(child_pid(&info)?)?;
+            Ok((launcher.run_only(&run, stdio).map_err(|error| self.explain(error))?, layers))
+        });
+        let (mut child, mut layers) = started.map_err(|error| failure(error, &words))?;
+        layers.extend(read_back(child.facts()).filter(|layer| layer.layer != "pid_namespace"));
+        layers.push(proc_report(proc));
+        child.set_enforcement(Enforcement { engine: String::from("bwrap"), layers });
         Ok(Box::new(child))
     }
 
@@ -206,31 +211,13 @@ impl BwrapPlan {
         all
     }
 
-    /// Looks from outside at the namespaces that bubblewrap says it has made.
-    fn look(&self, child: &mut Child, info: &OwnedFd, proc: Proc) -> Result<(), SpawnError> {
-        let inside = child_pid(info).ok_or_else(|| SpawnError::NotEnforced {
-            missing: String::from("the namespaces, of which bubblewrap says nothing"),
-        })?;
-        let own = |name: &str| {
-            let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/{name}"));
-            matches!((of(&inside.as_raw_pid().to_string()), of("self")), (Ok(inside), Ok(own)) if inside != own)
-        };
-        let network = (self.network == Network::Own).then_some("net");
-        let needed = ["user", "mnt", "pid", "ipc", "uts"].into_iter().chain(network);
-        let missing: Vec<&str> = needed.filter(|name| !own(name)).collect();
-        if !missing.is_empty() {
-            child.kill()?;
-            return Err(SpawnError::NotEnforced { missing: format!("namespaces: {}", missing.join(", ")) });
-        }
-        let mut report = enforcement("bwrap", child.facts() | wire::FACT_OWN_PIDS, inside);
-        report.layers.push(LayerReport {
-            layer: String::from("proc"),
-            status: if proc == Proc::Own { LayerStatus::FullyEnforced } else { LayerStatus::PartlyEnforced },
-            detail: (proc == Proc::Empty)
-                .then(|| String::from("this host forbids to mount one: `/proc` is an empty directory")),
-        });
-        child.set_enforcement(report);
-        Ok(())
+    /// Looks from outside at the namespaces that bubblewrap has made, before anything runs in them.
+    fn look(&self, inside: Pid) -> Result<Vec<LayerReport>, SpawnError> {
+        let found = namespaces(&["user", "mnt", "net", "ipc", "uts", "cgroup", "pid"], inside);
+        let is_needed = |layer: &str| layer != "net_namespace" || self.network == Network::Own;
+        let missing = found.iter().filter(|found| found.status != LayerStatus::FullyEnforced);
+        let missing: Vec<&str> = missing.map(|found| found.layer.as_str()).filter(|layer| is_needed(layer)).collect();
+        if missing.is_empty() { Ok(found) } else { Err(SpawnError::NotEnforced { missing: missing.join(", ") }) }
     }
 
     /// Puts the step itself in the place of its number.
@@ -367,12 +354,35 @@ fn failure(error: SpawnError, words: &OwnedFd) -> Failed {
     Failed { error, words }
 }
 
-/// The launcher's number as this program sees it, out of `{ "child-pid": 17, … }`.
-fn child_pid(info: &OwnedFd) -> Option<Pid> {
+fn proc_report(proc: Proc) -> LayerReport {
+    let (status, detail) = match proc {
+        Proc::Own => (LayerStatus::FullyEnforced, None),
+        Proc::Empty => {
+            (LayerStatus::PartlyEnforced, Some("this host forbids to mount one: `/proc` is an empty directory"))
+        }
+    };
+    LayerReport { layer: String::from("proc"), status, detail: detail.map(String::from) }
+}
+
+/// Waits until bubblewrap has made its namespaces, and gives the number of the first process there
+/// as this program sees it.
+fn child_pid(info: &OwnedFd) -> Result<Pid, SpawnError> {
+    let lost = |source| SpawnError::Launcher { doing: "waiting for bubblewrap's namespaces", source };
     let mut buffer = [0; 1024];
-    let length = rustix::io::read(info, &mut buffer).ok()?;
-    let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
-    let (_, rest) = text.split_once("\"child-pid\":")?;
+    let length = loop {
+        match rustix::io::read(info, &mut buffer) {
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(lost(errno.into())),
+            Ok(length) => break length,
+        }
+    };
+    let pid = parse_child_pid(buffer.get(..length).unwrap_or_default());
+    pid.ok_or_else(|| lost(io::ErrorKind::UnexpectedEof.into()))
+}
+
+/// Out of `{ "child-pid": 17, … }`.
+fn parse_child_pid(info: &[u8]) -> Option<Pid> {
+    let (_, rest) = std::str::from_utf8(info).ok()?.split_once("\"child-pid\":")?;
     let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
     Pid::from_raw(digits.parse().ok()?)
 }

@@ -404,20 +404,28 @@ fn fact_names(facts: u64) -> Vec<&'static str> {
     FACTS.iter().filter(|(fact, _)| facts & fact != 0).map(|(_, name)| *name).collect()
 }
 
-/// The namespaces that the launcher is in and this program is not, and what the command's process
-/// read back about itself.
-pub(crate) fn enforcement(engine: &str, facts: u64, launcher: Pid) -> Enforcement {
-    let report = |layer: &str, holds: bool| LayerReport {
-        layer: layer.to_owned(),
-        status: if holds { LayerStatus::FullyEnforced } else { LayerStatus::NotEnforced },
-        detail: None,
-    };
-    let namespaces = ["user", "mnt", "net", "ipc", "uts", "cgroup"].map(|name| {
-        let inside = std::fs::read_link(format!("/proc/{}/ns/{name}", launcher.as_raw_pid()));
-        let outside = std::fs::read_link(format!("/proc/self/ns/{name}"));
-        let own = matches!((inside, outside), (Ok(inside), Ok(outside)) if inside != outside);
-        report(&format!("{}_namespace", if name == "mnt" { "mount" } else { name }), own)
-    });
-    let read_back = FACTS.iter().map(|(fact, name)| report(name, facts & fact != 0));
-    Enforcement { engine: engine.to_owned(), layers: namespaces.into_iter().chain(read_back).collect() }
+fn report(layer: &str, holds: bool) -> LayerReport {
+    let status = if holds { LayerStatus::FullyEnforced } else { LayerStatus::NotEnforced };
+    LayerReport { layer: layer.to_owned(), status, detail: None }
+}
+
+/// The namespaces that a process is in and this program is not.
+pub(crate) fn namespaces(names: &[&str], process: Pid) -> Vec<LayerReport> {
+    let of = |process: &str, name: &str| std::fs::read_link(format!("/proc/{process}/ns/{name}"));
+    let process = process.as_raw_pid().to_string();
+    let own =
+        |name: &str| matches!((of(&process, name), of("self", name)), (Ok(inside), Ok(outside)) if inside != outside);
+    let layer = |name: &str| format!("{}_namespace", if name == "mnt" { "mount" } else { name });
+    names.iter().map(|name| report(&layer(name), own(name))).collect()
+}
+
+/// What the command's process read back about itself.
+pub(crate) fn read_back(facts: u64) -> impl Iterator<Item = LayerReport> {
+    FACTS.iter().map(move |(fact, name)| report(name, facts & fact != 0))
+}
+
+fn enforcement(engine: &str, facts: u64, launcher: Pid) -> Enforcement {
+    let mut layers = namespaces(&["user", "mnt", "net", "ipc", "uts", "cgroup"], launcher);
+    layers.extend(read_back(facts));
+    Enforcement { engine: engine.to_owned(), layers }
 }

@@ -385,14 +385,21 @@ impl Builder<'_> {
             .map_err(|error| internal(&error.to_string()))
     }
 
-    fn finish(self) -> Result<View, Unenforceable> {
+    fn finish(mut self) -> Result<View, Unenforceable> {
         let restrictions = self.restrictions(self.root.access);
         let mut steps = vec![Step::Tmpfs {
             slot: STAGING,
             size: SCRATCH_SIZE.to_owned(),
             attributes: MOUNT_NO_SETUID | MOUNT_NO_DEVICES,
         }];
-        steps.extend(self.staging);
+        steps.append(&mut self.staging);
+        if !self.base.is_empty() {
+            // The kernel mounts a new `/proc` only where a whole one can be seen already. The new one
+            // covers it.
+            let slot = self.slot()?;
+            steps.push(Step::CloneTree { slot, path: path("/proc")? });
+            self.attachments.push(Step::Attach { slot, path: self.seen(&path("/proc")?)? });
+        }
         steps.push(Step::Attach { slot: STAGING, path: path("/proc")? });
         steps.extend(self.copies);
         steps.extend(self.attributes);
