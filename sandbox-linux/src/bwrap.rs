@@ -58,6 +58,12 @@ impl Bwrap {
         }
     }
 
+    /// For a user, a kernel and a program that are the same on every machine.
+    #[cfg(test)]
+    pub(crate) fn fixed() -> Self {
+        Self { landlock_version: 7, user: 1000, ..Self::with(Ok(Program::fixed())) }
+    }
+
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<BwrapPlan, Unenforceable> {
         self.plan_on(command, &resolve(permissions)?, &RealFiles)

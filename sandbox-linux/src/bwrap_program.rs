@@ -39,6 +39,11 @@ impl Program {
         Ok(program)
     }
 
+    #[cfg(test)]
+    pub(crate) fn fixed() -> Self {
+        Self { path: PathBuf::from("/usr/bin/bwrap") }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -110,4 +115,51 @@ fn is_writable_by_others(found: &Metadata) -> bool {
 
 fn refuse(why: &str, remedy: &str) -> Unenforceable {
     Unenforceable { what: String::from("a sandbox by bubblewrap"), why: why.to_owned(), remedy: remedy.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use stockade_protocol::{FileRule, FileRules};
+
+    use super::*;
+
+    fn refusal(mode: u32) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("bwrap");
+        fs::write(&place, "").unwrap();
+        fs::set_permissions(&place, fs::Permissions::from_mode(mode)).unwrap();
+        Program::find_in([Path::new("/no/bwrap"), &place]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_trusted_is_refused_with_a_remedy() {
+        assert!(refusal(0o4755).contains("setuid") && refusal(0o4755).contains("chmod ug-s"));
+        assert!(refusal(0o2755).contains("setuid"));
+        // The directory is the user's own unless that is root, and then the file itself is open to all.
+        assert!(refusal(0o777).contains("can be written by others than root"));
+        let missing = Program::find_in([Path::new("/no/bwrap")]).unwrap_err().to_string();
+        assert!(missing.contains("not installed") && missing.contains("apt-get install bubblewrap"));
+    }
+
+    #[test]
+    fn the_search_path_is_never_looked_at() {
+        for place in PLACES {
+            assert!(place.starts_with('/') && place.ends_with("/bwrap"), "{place}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_the_command_may_write_is_refused() {
+        let program = Program { path: PathBuf::from("/ws/bin/bwrap") };
+        let permissions = |path: &str| Permissions {
+            files: FileRules::new([FileRule::path(path.parse().unwrap(), Access::Write)]).unwrap(),
+            ..Permissions::default()
+        };
+        let refused = program.stays_out_of(&permissions("/ws")).unwrap_err().to_string();
+        assert!(refused.contains("lies in a directory that the command may write"), "{refused}");
+        program.stays_out_of(&permissions("/other")).unwrap();
+    }
 }

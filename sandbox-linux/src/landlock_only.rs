@@ -62,6 +62,12 @@ impl LandlockOnly {
         self
     }
 
+    /// For a user and a kernel that are the same on every machine.
+    #[cfg(test)]
+    pub(crate) fn fixed() -> Self {
+        Self { landlock_version: 7, user: 1000, ..Self::new() }
+    }
+
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<LandlockPlan, Unenforceable> {
         self.plan_on(command, &resolve(permissions)?, &RealFiles)

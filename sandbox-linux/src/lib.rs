@@ -8,6 +8,8 @@ mod bwrap_arguments;
 mod bwrap_program;
 mod devices;
 mod doctor;
+#[cfg(test)]
+mod fake_host;
 mod landlock;
 mod landlock_only;
 mod launch;
@@ -15,6 +17,8 @@ mod limits;
 mod losses;
 mod native;
 mod placeholder;
+#[cfg(test)]
+mod plan_snapshots;
 mod probe;
 mod seccomp;
 mod shared_host;

@@ -118,3 +118,48 @@ fn around(files: &FileRules, path: &AbsPath) -> Access {
     let mut above = path.ancestors().skip(1).map(|above| files.access(&above));
     above.find(|access| *access != Access::Scratch).unwrap_or(Access::None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_host::{FakeHost, rules};
+
+    #[test]
+    fn every_rule_that_takes_away_is_a_loss_by_its_name() {
+        let host = FakeHost::new(&["/w/.git/", "/w/ro/", "/home/me/.ssh/", "/w/.env", "/tmp/", "/secret"]);
+        let files = rules(&[
+            "/ read",
+            "/w write",
+            "/w/.git read protected",
+            "/w/.codex read protected",
+            "/w/ro read",
+            "/w/.env none",
+            "/secret none",
+            "/missing none",
+            "/home/me/.ssh none credential",
+            "/tmp scratch",
+            "/tmp/shown read",
+        ]);
+        let lost = Losses::of(&files, &host).0;
+        let lost: Vec<(Loss, Vec<String>)> =
+            lost.into_iter().map(|(loss, paths)| (loss, paths.iter().map(AbsPath::to_string).collect())).collect();
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            lost,
+            [
+                (Loss::ProtectedMetadata, texts(&["/w/.codex", "/w/.git"])),
+                (Loss::ReadOnlyParts, texts(&["/w/ro"])),
+                (Loss::Credentials, texts(&["/home/me/.ssh"])),
+                (Loss::DeniedReads, texts(&["/secret", "/w/.env"])),
+                (Loss::PrivateDirectories, texts(&["/tmp"])),
+            ]
+        );
+    }
+
+    #[test]
+    fn grants_inside_what_is_denied_are_no_loss() {
+        let host = FakeHost::new(&["/usr/", "/w/", "/w/a/"]);
+        let files = rules(&["/usr read", "/w none", "/w/a write", "/home none"]);
+        assert_eq!(Losses::of(&files, &host), Losses::default());
+    }
+}

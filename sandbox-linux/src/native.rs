@@ -55,6 +55,12 @@ impl Native {
         }
     }
 
+    /// For a user and a kernel that are the same on every machine.
+    #[cfg(test)]
+    pub(crate) fn fixed() -> Self {
+        Self { support: OnceLock::new(), landlock_version: 7, user: 1000, group: 1000 }
+    }
+
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<NativePlan, Unenforceable> {
         self.plan_on(command, &resolve(permissions)?, &RealFiles)

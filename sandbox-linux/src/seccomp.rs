@@ -298,6 +298,25 @@ mod tests {
     }
 
     #[test]
+    fn what_shares_the_host_is_kept_from_more() {
+        use crate::shared_host::{ATTRIBUTES, OTHERS};
+        let filter = filter_with(Families::None, &[OTHERS, ATTRIBUTES]).0;
+        let answer = |call: i64, arguments| run(&filter, ARCHITECTURE, u32::try_from(call).unwrap(), arguments);
+        for (calls, _) in OTHERS.refused.iter().chain(ATTRIBUTES.refused) {
+            for call in *calls {
+                assert_eq!(answer(*call, [0; 6]), 0x0005_0001, "call {call}");
+            }
+        }
+        assert_eq!(answer(libc::SYS_prlimit64, [0; 6]), ALLOWED);
+        assert_eq!(answer(libc::SYS_prlimit64, [17, 0, 0, 0, 0, 0]), 0x0005_0001);
+        assert_eq!(answer(SYS_ioctl, [3, 0x4008_6602, 0, 0, 0, 0]), 0x0005_0001);
+        for family in 0..64 {
+            assert_eq!(answer(SYS_socket, [family, 1, 0, 0, 0, 0]), 0x0005_0061, "family {family}");
+        }
+        assert_eq!(answer(SYS_socketpair, [1, 1, 0, 0, 0, 0]), ALLOWED);
+    }
+
+    #[test]
     fn other_abis_die_and_newer_calls_do_not_exist() {
         let filter = filter(Families::Internet).0;
         assert_eq!(run(&filter, 0x4000_0003, 1, [0; 6]), 0x8000_0000, "i386");
