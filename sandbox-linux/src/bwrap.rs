@@ -350,12 +350,11 @@ fn failure(error: SpawnError, words: &OwnedFd) -> Failed {
     let mut buffer = [0; 4096];
     let length = rustix::io::pread(words, &mut buffer, 0).unwrap_or(0);
     let words = String::from_utf8_lossy(buffer.get(..length).unwrap_or_default()).trim().to_owned();
-    let error = match error {
-        SpawnError::Launcher { .. } if !words.is_empty() => SpawnError::Setup {
-            step: String::from("start bubblewrap"),
-            source: io::Error::other(words.trim_start_matches("bwrap: ").to_owned()),
-        },
-        other => other,
+    let error = if matches!(error, SpawnError::Launcher { .. }) && !words.is_empty() {
+        let source = io::Error::other(words.trim_start_matches("bwrap: ").to_owned());
+        SpawnError::Setup { step: String::from("start bubblewrap"), source }
+    } else {
+        error
     };
     Failed { error, words }
 }

@@ -253,27 +253,31 @@ impl<'a> Renderer<'a> {
     }
 
     fn mode_of(&self, piece: &str) -> u32 {
-        let modes = self.steps.iter().filter_map(|step| match step {
-            Step::Directory { path, mode, .. } if path.as_bytes() == piece.as_bytes() => Some(*mode),
-            _ => None,
+        let mode = self.steps.iter().find_map(|step| {
+            let Step::Directory { path, mode, .. } = step else { return None };
+            (path.as_bytes() == piece.as_bytes()).then_some(*mode)
         });
         // Nothing at all for a piece that was never made.
-        modes.last().unwrap_or(0)
+        mode.unwrap_or(0)
     }
 
     /// Makes the directories and links that stand in a piece. Files are mount points, which
     /// bubblewrap makes by itself.
     fn fill(&mut self, piece: &str, at: &AbsPath, seal: Seal) -> Result<(), Unenforceable> {
+        let inside = |path: &RawText| {
+            let rest = path.as_bytes().strip_prefix(piece.as_bytes())?.strip_prefix(b"/")?;
+            Some(at.join(rest.to_vec()).map_err(invalid))
+        };
         for step in self.steps {
-            let (Step::Directory { path, .. } | Step::Symlink { path, .. }) = step else { continue };
-            let inside = path.as_bytes().strip_prefix(piece.as_bytes()).and_then(|rest| rest.strip_prefix(b"/"));
-            let Some(inside) = inside else { continue };
-            let path = at.join(inside.to_vec()).map_err(invalid)?;
-            match step {
-                Step::Directory { mode, .. } => self.list.mode(*mode).text("--dir").path(&path),
-                Step::Symlink { target, .. } => self.list.text("--symlink").text(target.clone()).path(&path),
-                _ => continue,
-            };
+            if let Step::Directory { path, mode, .. } = step
+                && let Some(path) = inside(path).transpose()?
+            {
+                self.list.mode(*mode).text("--dir").path(&path);
+            } else if let Step::Symlink { path, target, .. } = step
+                && let Some(path) = inside(path).transpose()?
+            {
+                self.list.text("--symlink").text(target.clone()).path(&path);
+            }
         }
         if seal == Seal::Yes {
             self.sealed.push(at.clone());
