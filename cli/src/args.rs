@@ -19,10 +19,30 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Say what this host can enforce, and how to get more
+    Doctor(Doctor),
     /// Ask the rules what happens to a command
     Execpolicy(Execpolicy),
     /// Print the JSON Schemas of the protocol
     Schema(Schema),
+}
+
+/// Say what this host can enforce, engine by engine and layer by layer, why not, and what to do.
+///
+/// Each engine is tried out: a sandbox is built around a program that does not exist.
+#[derive(Debug, Parser)]
+#[command(after_help = "Exit codes:
+  0    an engine works that can enforce every policy
+  1    none does; the remedies say how to get one
+  125  the answer could not be printed
+
+Examples:
+  stockade doctor
+  stockade doctor --json | jq -r .chosen")]
+pub(crate) struct Doctor {
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Ask the rules what happens to a command, without running it.

@@ -1,8 +1,10 @@
 //! The `stockade` program. It reads arguments, calls one crate, and prints; the work is done below.
 
 mod args;
+mod doctor;
 mod execpolicy;
 mod exit;
+mod platform;
 mod schema;
 
 use std::process::ExitCode;
@@ -17,11 +19,12 @@ fn main() -> ExitCode {
         Err(error) => return exit::usage(&error),
     };
     let result = match args.command {
-        Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy),
-        Command::Schema(schema) => schema::run(&schema),
+        Command::Doctor(doctor) => doctor::run(&doctor),
+        Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
+        Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => failure.report(),
     }
 }

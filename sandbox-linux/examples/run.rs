@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use stockade_protocol::{AbsPath, Argv, EnvironmentPolicy, HostPaths, RawText, SandboxPolicy};
-use stockade_sandbox_linux::Native;
-use stockade_sandboxing::{Backend as _, CommandSpec, Stdio, WaitStatus};
+use stockade_sandbox_linux::{Auto, Bwrap, LandlockOnly, Loss, Native};
+use stockade_sandboxing::{Backend, CommandSpec, Stdio, WaitStatus};
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let cwd = AbsPath::from_path(&std::env::current_dir()?)?;
@@ -16,7 +16,18 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let environment = EnvironmentPolicy::default().apply(inherited);
     let command = CommandSpec { argv: Argv::from_os(std::env::args_os().skip(1))?, cwd, environment };
 
-    let plan = Native::new().compile(&command, &permissions)?;
+    let engine: Box<dyn Backend> = match std::env::var("ENGINE").as_deref() {
+        Ok("native") => Box::new(Native::new()),
+        Ok("bwrap") => Box::new(Bwrap::new()),
+        Ok("landlock") => Box::new(
+            LandlockOnly::new()
+                .accepting(Loss::ProtectedMetadata)
+                .accepting(Loss::Credentials)
+                .accepting(Loss::PrivateDirectories),
+        ),
+        Ok(_) | Err(_) => Box::new(Auto::new()),
+    };
+    let plan = engine.compile(&command, &permissions)?;
     let mut running = plan.spawn(Stdio::inherit())?;
     let status = running.wait(None)?;
     for layer in &running.enforcement().layers {

@@ -5,13 +5,14 @@
 //! canonical, and one that has become a link since then is refused (`ELOOP`), not followed.
 
 use crate::reader::Reader;
-use crate::sys::{self, AT_FDCWD, CText, EINVAL, EMPTY, EPROTO, Result};
-use crate::wire;
+use crate::sys::{self, AT_FDCWD, CText, EINVAL, EMPTY, ENOSYS, EPERM, EPROTO, ESTALE, Result};
+use crate::{contain, wire};
 
 const NO_FOLLOW: u64 = 0o400_000;
 const CLONE: u64 = 1;
 const EMPTY_PATH: u64 = 0x1000;
 const RECURSIVE: u64 = 0x8000;
+const PR_SET_CHILD_SUBREAPER: usize = 36;
 
 /// Descriptors of mounts that are not attached yet, by number. Zero, which is the control socket,
 /// stands for none: an empty table then costs nothing in the program's file.
@@ -51,7 +52,10 @@ pub(crate) fn step(number: u8, plan: &mut Reader, slots: &mut Slots) -> Option<R
         wire::STEP_PROC => proc(plan),
         wire::STEP_TERMINALS => terminals(plan),
         wire::STEP_ENTER_ROOT => enter_root(plan),
-        wire::STEP_KEYRING => sys::new_session_keyring().map(drop),
+        wire::STEP_KEYRING => keyring(),
+        wire::STEP_ADOPT_ORPHANS => sys::prctl(PR_SET_CHILD_SUBREAPER, [1, 0, 0, 0]).map(drop),
+        wire::STEP_KEEP_SIGNALS => contain::keep_signals(),
+        wire::STEP_MOUNT_POINT => mount_point(plan),
         _ => return None,
     })
 }
@@ -152,6 +156,24 @@ fn terminals(plan: &mut Reader) -> Result<()> {
     let (path, attributes) = (plan.text()?, plan.number()?);
     let options = [(CText::new(b"ptmxmode\0")?, CText::new(b"0666\0")?), (CText::new(b"mode\0")?, CText::new(b"0620\0")?)];
     mount_new(CText::new(b"devpts\0")?, &options, attributes, path)
+}
+
+/// Keys of the caller's session stay behind. Where an outer filter refuses the call, it refuses it to
+/// the command as well, and no key can be reached.
+fn keyring() -> Result<()> {
+    match sys::new_session_keyring() {
+        Err(EPERM | ENOSYS) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Makes sure that what another program was to mount is mounted at this very path, and not at one
+/// that a link has led it to.
+fn mount_point(plan: &mut Reader) -> Result<()> {
+    let file = open_last(plan.text()?)?;
+    let mounted = sys::is_mount_point(file);
+    sys::close(file);
+    if mounted? { Ok(()) } else { Err(ESTALE) }
 }
 
 fn enter_root(plan: &mut Reader) -> Result<()> {

@@ -15,6 +15,7 @@
 
 mod build;
 mod confine;
+mod contain;
 mod init;
 mod reader;
 mod sys;
@@ -71,6 +72,7 @@ struct Session {
 }
 
 extern "C" fn main() -> ! {
+    contain::look();
     let mut session = Session { built: Err(EPROTO), failed_step: 0, placeholders: None, mask: sys::umask(0), runs: [None; wire::MOST_RUNS] };
     // Nothing of the caller's but the socket comes along, and no signal meant for it ends this.
     let ready = sys::close_range(1, 0).and_then(|_| sys::block_signals(true));
@@ -174,7 +176,8 @@ impl Session {
         }
         for pair in files.chunks_exact(2) {
             let ([parent, held], Ok(name)) = (pair, names.text()) else { return };
-            if sys::lock_exclusively(*held).is_ok() {
+            // Whoever has put another directory there since then still needs it.
+            if sys::lock_exclusively(*held).is_ok() && sys::is_still_there(*parent, name, *held) {
                 drop(sys::remove_directory(*parent, name));
             }
         }
@@ -186,6 +189,8 @@ impl Run {
     fn look(self, ended: bool, spoken_to: bool, more_to_come: bool) -> Option<Self> {
         if ended {
             drop(sys::reap(true));
+            // Without a pid namespace of its own, the first process leaves behind what it could not end.
+            contain::end_all();
             sys::close(self.process);
             // The end of the socket says that all is done: in the last run, that is when this ends.
             if more_to_come {

@@ -40,6 +40,8 @@ pub(crate) const FACT_NO_CAPABILITIES: u64 = 4;
 pub(crate) const FACT_NO_BOUNDING_SET: u64 = 8;
 pub(crate) const FACT_LANDLOCK: u64 = 16;
 pub(crate) const FACT_OWN_PIDS: u64 = 32;
+/// What its first process ends with it is this sandbox's alone, whatever the command has started.
+pub(crate) const FACT_CONTAINED: u64 = 64;
 
 // Steps, in the order in which a plan usually has them.
 pub(crate) const STEP_NAMESPACES: u8 = 1;
@@ -68,3 +70,7 @@ pub(crate) const STEP_DROP_CAPABILITIES: u8 = 25;
 pub(crate) const STEP_LANDLOCK: u8 = 26;
 pub(crate) const STEP_SECCOMP: u8 = 27;
 pub(crate) const STEP_EXEC: u8 = 30;
+// For engines that do without namespaces of the launcher's own.
+pub(crate) const STEP_ADOPT_ORPHANS: u8 = 40;
+pub(crate) const STEP_KEEP_SIGNALS: u8 = 41;
+pub(crate) const STEP_MOUNT_POINT: u8 = 42;

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 use stockade_protocol::{AbsPath, Access};
-use stockade_sandboxing::Kind;
+use stockade_sandboxing::{Kind, Unenforceable};
 
 use crate::step::Ruleset;
 
@@ -71,6 +71,25 @@ fn handled(version: u32) -> u64 {
     FIRST_VERSION | since(2, REFER) | since(3, TRUNCATE) | since(5, IOCTL_DEV)
 }
 
+/// Refuses a host whose kernel does not have what an engine needs of Landlock. The other layers are
+/// read back before the command starts; this one would be left out.
+pub(crate) fn require(version: u32, needed: u32) -> Result<(), Unenforceable> {
+    if version >= needed {
+        return Ok(());
+    }
+    let (why, remedy) = match version {
+        0 => (
+            String::from("the kernel has no Landlock, or it is switched off"),
+            "boot a kernel from 5.13 on with `lsm=landlock,…`",
+        ),
+        1.. => (
+            format!("the kernel has version {version} of it, and version {needed} is needed"),
+            "boot a kernel from 6.12 on",
+        ),
+    };
+    Err(Unenforceable { what: String::from("the layer `landlock`"), why, remedy: remedy.to_owned() })
+}
+
 /// The rules for a host with this version.
 pub(crate) fn ruleset(version: u32, grants: &[(AbsPath, Grant)]) -> Ruleset {
     let handled = handled(version);
@@ -84,5 +103,11 @@ pub(crate) fn ruleset(version: u32, grants: &[(AbsPath, Grant)]) -> Ruleset {
     let mut grants: Vec<_> = grants.iter().map(|(path, grant)| (path.clone(), grant.rights() & handled)).collect();
     grants.sort();
     grants.dedup();
-    Ruleset { handled, scoped, words, grants }
+    Ruleset { handled, ports: 0, scoped, words, grants }
+}
+
+/// The same rules, with every use of a TCP port refused.
+pub(crate) fn without_ports(ruleset: Ruleset) -> Ruleset {
+    const BIND_AND_CONNECT: u64 = 3;
+    Ruleset { ports: if ruleset.words > 1 { BIND_AND_CONNECT } else { 0 }, ..ruleset }
 }

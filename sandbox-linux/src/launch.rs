@@ -32,6 +32,8 @@ pub(crate) struct Launcher {
     control: Option<OwnedFd>,
     pid: Pid,
     placeholders: Vec<Placeholder>,
+    /// A launcher outside that removes the placeholders, where this one can't from where it is.
+    keeper: Option<Box<Launcher>>,
 }
 
 /// How to build a sandbox.
@@ -44,6 +46,7 @@ pub(crate) struct Setup<'a> {
 
 /// What one command needs beyond the sandbox.
 pub(crate) struct Run<'a> {
+    pub(crate) engine: &'static str,
     pub(crate) flags: u64,
     pub(crate) init: &'a [Step],
     pub(crate) command: &'a [Step],
@@ -65,18 +68,28 @@ impl Launcher {
     pub(crate) fn start(setup: &Setup<'_>) -> Result<Self, SpawnError> {
         reap_earlier_launchers();
         let lost = |doing| move |source: io::Error| SpawnError::Launcher { doing, source };
-        let held = setup.placeholders.iter().map(|path| {
-            Placeholder::hold(path)
-                .map_err(|source| SpawnError::Setup { step: format!("hold the name `{path}`"), source })
-        });
-        let held = held.collect::<Result<Vec<_>, _>>()?;
+        let held = Placeholder::hold_all(setup.placeholders)?;
         let program = launcher_file().map_err(lost("writing its file"))?;
         let (control, theirs) = socket_pair().map_err(lost("making its socket"))?;
         let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
             .map_err(|error| lost("naming it")(error.into()))?;
         let pid = sys::spawn(&path, c"stockade", theirs.as_fd()).map_err(lost("starting it"))?;
-        let launcher = Self { control: Some(control), pid, placeholders: held };
+        let launcher = Self { control: Some(control), pid, placeholders: held, keeper: None };
         launcher.build(setup).map_err(lost("sending it the plan"))?;
+        Ok(launcher)
+    }
+
+    /// Has a launcher that another program has started do what is left to do. A keeper lives as long
+    /// as either this program or that launcher, so that nothing is removed under a running command.
+    pub(crate) fn inside(control: OwnedFd, pid: Pid, setup: &[Step], keeper: Option<Self>) -> Result<Self, SpawnError> {
+        let mut body = Encoder::default();
+        body.bytes(&[]).bytes(&[]).0.extend(encode(setup));
+        let launcher = Self { control: Some(control), pid, placeholders: Vec::new(), keeper: keeper.map(Box::new) };
+        let keeper = launcher.keeper.iter().filter_map(|keeper| keeper.control.as_ref());
+        let files: Vec<BorrowedFd<'_>> = keeper.map(OwnedFd::as_fd).collect();
+        launcher
+            .send(wire::FRAME_SETUP, &body.0, &files)
+            .map_err(|source| SpawnError::Launcher { doing: "sending it the plan", source })?;
         Ok(launcher)
     }
 
@@ -124,14 +137,16 @@ impl Launcher {
         ];
         self.send(wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
         drop(theirs);
-        let mut child = Child { report, program: run.program(), enforcement: None, status: None, session: None };
+        let mut child =
+            Child { report, program: run.program(), enforcement: None, facts: 0, status: None, session: None };
         let facts = child.ready()?;
         let missing = run.facts & !facts;
         if missing != 0 {
             child.kill()?;
             return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
         }
-        child.enforcement = Some(enforcement(facts, self.pid));
+        child.facts = facts;
+        child.enforcement = Some(enforcement(run.engine, facts, self.pid));
         Ok(child)
     }
 }
@@ -144,12 +159,12 @@ fn stream<'a>(stream: &'a Streams, own: BorrowedFd<'a>, null: BorrowedFd<'a>) ->
     }
 }
 
-fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
 /// The launcher as a file that nobody can change, made once.
-fn launcher_file() -> io::Result<&'static OwnedFd> {
+pub(crate) fn launcher_file() -> io::Result<&'static OwnedFd> {
     static FILE: OnceLock<OwnedFd> = OnceLock::new();
     if let Some(file) = FILE.get() {
         return Ok(file);
@@ -214,6 +229,7 @@ pub(crate) struct Child {
     report: OwnedFd,
     program: RawText,
     enforcement: Option<Enforcement>,
+    facts: u64,
     status: Option<WaitStatus>,
     /// The launcher, where it serves this command alone.
     session: Option<Launcher>,
@@ -284,6 +300,16 @@ impl Child {
                 SpawnError::NotExecutable { program: self.program.clone(), source: io::Error::from_raw_os_error(other) }
             }
         }
+    }
+
+    /// Facts that were read back.
+    pub(crate) fn facts(&self) -> u64 {
+        self.facts
+    }
+
+    /// Tells more of the layers than a launcher of one's own does.
+    pub(crate) fn set_enforcement(&mut self, enforcement: Enforcement) {
+        self.enforcement = Some(enforcement);
     }
 
     fn finish(&mut self, status: WaitStatus) -> Result<Option<WaitStatus>, SpawnError> {
@@ -371,26 +397,35 @@ const FACTS: &[(u64, &str)] = &[
     (wire::FACT_NO_NEW_PRIVILEGES, "no_new_privileges"),
     (wire::FACT_NO_CAPABILITIES, "no_capabilities"),
     (wire::FACT_NO_BOUNDING_SET, "no_bounding_set"),
+    (wire::FACT_CONTAINED, "process_tree"),
 ];
 
 fn fact_names(facts: u64) -> Vec<&'static str> {
     FACTS.iter().filter(|(fact, _)| facts & fact != 0).map(|(_, name)| *name).collect()
 }
 
-/// The namespaces that the launcher is in and this program is not, and what the command's process
-/// read back about itself.
-fn enforcement(facts: u64, launcher: Pid) -> Enforcement {
-    let report = |layer: &str, holds: bool| LayerReport {
-        layer: layer.to_owned(),
-        status: if holds { LayerStatus::FullyEnforced } else { LayerStatus::NotEnforced },
-        detail: None,
-    };
-    let namespaces = ["user", "mnt", "net", "ipc", "uts", "cgroup"].map(|name| {
-        let inside = std::fs::read_link(format!("/proc/{}/ns/{name}", launcher.as_raw_pid()));
-        let outside = std::fs::read_link(format!("/proc/self/ns/{name}"));
-        let own = matches!((inside, outside), (Ok(inside), Ok(outside)) if inside != outside);
-        report(&format!("{}_namespace", if name == "mnt" { "mount" } else { name }), own)
-    });
-    let read_back = FACTS.iter().map(|(fact, name)| report(name, facts & fact != 0));
-    Enforcement { engine: String::from("native"), layers: namespaces.into_iter().chain(read_back).collect() }
+fn report(layer: &str, holds: bool) -> LayerReport {
+    let status = if holds { LayerStatus::FullyEnforced } else { LayerStatus::NotEnforced };
+    LayerReport { layer: layer.to_owned(), status, detail: None }
+}
+
+/// The namespaces that a process is in and this program is not.
+pub(crate) fn namespaces(names: &[&str], process: Pid) -> Vec<LayerReport> {
+    let of = |process: &str, name: &str| std::fs::read_link(format!("/proc/{process}/ns/{name}"));
+    let process = process.as_raw_pid().to_string();
+    let own =
+        |name: &str| matches!((of(&process, name), of("self", name)), (Ok(inside), Ok(outside)) if inside != outside);
+    let layer = |name: &str| format!("{}_namespace", if name == "mnt" { "mount" } else { name });
+    names.iter().map(|name| report(&layer(name), own(name))).collect()
+}
+
+/// What the command's process read back about itself.
+pub(crate) fn read_back(facts: u64) -> impl Iterator<Item = LayerReport> {
+    FACTS.iter().map(move |(fact, name)| report(name, facts & fact != 0))
+}
+
+fn enforcement(engine: &str, facts: u64, launcher: Pid) -> Enforcement {
+    let mut layers = namespaces(&["user", "mnt", "net", "ipc", "uts", "cgroup"], launcher);
+    layers.extend(read_back(facts));
+    Enforcement { engine: engine.to_owned(), layers }
 }

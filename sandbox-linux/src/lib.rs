@@ -1,15 +1,28 @@
 #![doc = include_str!("../README.md")]
 #![cfg(target_os = "linux")]
 
+mod auto;
 mod bpf;
+mod bwrap;
+mod bwrap_arguments;
+mod bwrap_program;
 mod devices;
+mod doctor;
+#[cfg(test)]
+mod fake_host;
 mod landlock;
+mod landlock_only;
 mod launch;
 mod limits;
+mod losses;
 mod native;
 mod placeholder;
+#[cfg(test)]
+mod plan_snapshots;
 mod probe;
 mod seccomp;
+mod shared_host;
+mod stdio;
 mod step;
 mod sys;
 mod view;
@@ -18,4 +31,9 @@ mod view;
 #[path = "../launcher/wire.rs"]
 mod wire;
 
+pub use auto::{Auto, AutoPlan};
+pub use bwrap::{Bwrap, BwrapPlan};
+pub use doctor::diagnose;
+pub use landlock_only::{LandlockOnly, LandlockPlan};
+pub use losses::Loss;
 pub use native::{Native, NativePlan, Session, SessionError};

@@ -12,7 +12,7 @@ use stockade_sandboxing::{
 };
 
 use crate::launch::{Launcher, Run, Setup};
-use crate::step::{Exec, Ruleset, Step};
+use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::{landlock, limits, probe, seccomp, view, wire};
 
 const NEW_MOUNTS: u64 = 0x0002_0000;
@@ -24,7 +24,7 @@ const NEW_PIDS: u64 = 0x2000_0000;
 const NEW_NETWORK: u64 = 0x4000_0000;
 
 /// Everything that the command's process has to read back before the command may start.
-const FACTS: u64 = wire::FACT_NO_NEW_PRIVILEGES
+pub(crate) const FACTS: u64 = wire::FACT_NO_NEW_PRIVILEGES
     | wire::FACT_SECCOMP
     | wire::FACT_NO_CAPABILITIES
     | wire::FACT_NO_BOUNDING_SET
@@ -53,6 +53,12 @@ impl Native {
             user: rustix::process::getuid().as_raw(),
             group: rustix::process::getgid().as_raw(),
         }
+    }
+
+    /// For a user and a kernel that are the same on every machine.
+    #[cfg(test)]
+    pub(crate) fn fixed() -> Self {
+        Self { support: OnceLock::new(), landlock_version: 7, user: 1000, group: 1000 }
     }
 
     /// What has to be done, as plain data.
@@ -125,20 +131,13 @@ impl Backend for Native {
     }
 
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
-        // The other layers are read back before the command starts; this one would be left out.
-        if self.landlock_version == 0 {
-            return Err(Unenforceable {
-                what: String::from("the layer `landlock`"),
-                why: String::from("the kernel has no Landlock, or it is switched off"),
-                remedy: String::from("boot a kernel from 5.13 on with `lsm=landlock,…`"),
-            });
-        }
+        landlock::require(self.landlock_version, 1)?;
         Ok(Box::new(self.plan(command, permissions)?))
     }
 }
 
 /// A network of its own with nothing but loopback, or the host's.
-fn network_flags(permissions: &Permissions) -> Result<u64, Unenforceable> {
+pub(crate) fn network_flags(permissions: &Permissions) -> Result<u64, Unenforceable> {
     let refuse = |what: &str| {
         Err(Unenforceable {
             what: what.to_owned(),
@@ -175,13 +174,24 @@ fn candidate(directory: &[u8], program: &[u8]) -> RawText {
 }
 
 /// Links followed, and the metadata of nested repositories protected.
-fn resolve(permissions: &Permissions) -> Result<Permissions, Unenforceable> {
+pub(crate) fn resolve(permissions: &Permissions) -> Result<Permissions, Unenforceable> {
     let resolved = resolve_links(permissions, &RealFiles).and_then(|resolved| protect_repositories(&resolved));
     resolved.map_err(|error| Unenforceable {
         what: String::from("the policy"),
         why: error.to_string(),
         remedy: String::from("correct the path"),
     })
+}
+
+/// What the command's own process does before the command takes its place: the same in every engine.
+pub(crate) fn confine(command: &CommandSpec, limits: Vec<Step>, ruleset: Ruleset, filter: Filter) -> Vec<Step> {
+    let mut steps = vec![Step::Session];
+    steps.extend(limits);
+    steps.push(Step::WorkingDirectory { path: command.cwd.clone() });
+    steps.extend([Step::NoNewPrivileges, Step::DropCapabilities]);
+    steps.extend([Step::Landlock { ruleset }, Step::Seccomp { filter }]);
+    steps.push(Step::Exec { command: exec(command) });
+    steps
 }
 
 /// A sandbox without a command in it.
@@ -202,17 +212,11 @@ impl Sandbox {
 
     /// What the command's process does to itself, and then the command.
     fn command(&self, command: &CommandSpec) -> Vec<Step> {
-        let mut steps = vec![Step::Session];
-        steps.extend(self.limits.iter().cloned());
-        steps.push(Step::WorkingDirectory { path: command.cwd.clone() });
-        steps.extend([Step::NoNewPrivileges, Step::DropCapabilities, Step::Landlock { ruleset: self.ruleset.clone() }]);
-        steps.push(Step::Seccomp { filter: seccomp::filter(seccomp::Families::Internet) });
-        steps.push(Step::Exec { command: exec(command) });
-        steps
+        confine(command, self.limits.clone(), self.ruleset.clone(), seccomp::filter(seccomp::Families::Internet))
     }
 
     fn run<'a>(&'a self, flags: u64, command: &'a [Step]) -> Run<'a> {
-        Run { flags, init: &self.init, command, facts: FACTS }
+        Run { engine: "native", flags, init: &self.init, command, facts: FACTS }
     }
 
     /// Puts the step itself in the place of its number.
@@ -231,7 +235,7 @@ impl Sandbox {
 }
 
 /// Makes standard input the command's terminal, right after it has left the caller's session.
-fn with_terminal(command: &[Step], stdio: &Stdio) -> Vec<Step> {
+pub(crate) fn with_terminal(command: &[Step], stdio: &Stdio) -> Vec<Step> {
     let mut command = command.to_vec();
     if stdio.controlling_terminal {
         command.insert(1, Step::TakeTerminal);
@@ -276,10 +280,20 @@ pub struct NativePlan {
 
 impl Plan for NativePlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        self.start(stdio).map_err(|error| self.explain(error))
+    }
+}
+
+impl NativePlan {
+    /// The same, with the number of a step that fails instead of the step.
+    pub(crate) fn start(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let command = with_terminal(&self.command, &stdio);
-        let started = Launcher::start(&self.sandbox.as_setup())
-            .and_then(|launcher| launcher.run_only(&self.sandbox.run(NEW_PIDS, &command), stdio));
-        Ok(Box::new(started.map_err(|error| self.sandbox.explain(error))?))
+        let launcher = Launcher::start(&self.sandbox.as_setup())?;
+        Ok(Box::new(launcher.run_only(&self.sandbox.run(NEW_PIDS, &command), stdio)?))
+    }
+
+    pub(crate) fn explain(&self, error: SpawnError) -> SpawnError {
+        self.sandbox.explain(error)
     }
 }
 

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use stockade_protocol::AbsPath;
+use stockade_sandboxing::SpawnError;
 
 /// Sticky, and readable for its owner alone: no program makes such a directory by itself.
 const MARK: Mode = Mode::SVTX.union(Mode::RUSR).union(Mode::XUSR);
@@ -38,6 +39,14 @@ impl Placeholder {
             }
         }
         Err(io::Error::other("the name keeps changing"))
+    }
+
+    /// Holds every one of these names, or none.
+    pub(crate) fn hold_all(paths: &[AbsPath]) -> Result<Vec<Self>, SpawnError> {
+        let hold = |path: &AbsPath| {
+            Self::hold(path).map_err(|source| SpawnError::Setup { step: format!("hold the name `{path}`"), source })
+        };
+        paths.iter().map(hold).collect()
     }
 
     pub(crate) fn name(&self) -> &[u8] {

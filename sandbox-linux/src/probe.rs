@@ -1,9 +1,38 @@
 //! What this host can do, found out by doing it.
 
 use stockade_protocol::{Access, Argv, FileRule, FileRules, Permissions};
-use stockade_sandboxing::{CommandSpec, LayerSupport, Plan as _, RealFiles, SpawnError, Stdio, Support, SupportLevel};
+use stockade_sandboxing::{
+    Backend, CommandSpec, LayerSupport, SpawnError, Stdio, Support, SupportLevel, Unenforceable,
+};
 
+use crate::bwrap::Bwrap;
+use crate::bwrap_program::Program;
+use crate::doctor;
+use crate::landlock_only::LandlockOnly;
 use crate::native::Native;
+
+/// The same by bubblewrap.
+pub(crate) fn bwrap(bwrap: &Bwrap, program: Result<&Program, &Unenforceable>, landlock_version: u32) -> Support {
+    let program = match program {
+        Ok(program) => layer("bubblewrap", SupportLevel::Full, Some(program.path().display().to_string()), None),
+        Err(refused) => layer("bubblewrap", SupportLevel::Missing, Some(refused.why.clone()), Some(&refused.remedy)),
+    };
+    let layers = vec![program, namespaces(bwrap), landlock(landlock_version), seccomp()];
+    Support { engine: String::from("bwrap"), layers }
+}
+
+/// The same by Landlock alone.
+pub(crate) fn landlock_only(engine: &LandlockOnly, landlock_version: u32) -> Support {
+    let refused = "it has no view of its own: denied and protected paths inside a grant, and private directories, \
+        are refused unless their loss is accepted";
+    let processes = match try_engine(engine) {
+        Ok(()) => layer("process_tree", SupportLevel::Full, Some(String::from("kept together by Landlock")), None),
+        Err(why) => layer("process_tree", SupportLevel::Missing, Some(why), Some("a kernel from 6.12 on")),
+    };
+    let files =
+        layer("files", SupportLevel::Partial, Some(refused.to_owned()), Some("use the engine `native` or `bwrap`"));
+    Support { engine: String::from("landlock"), layers: vec![files, landlock(landlock_version), seccomp(), processes] }
+}
 
 /// Builds a sandbox around a program that is not there: everything but the program has to work.
 pub(crate) fn support(native: &Native, landlock_version: u32) -> Support {
@@ -15,19 +44,18 @@ fn layer(name: &str, level: SupportLevel, detail: Option<String>, remedy: Option
     LayerSupport { layer: name.to_owned(), level, detail, remedy: remedy.map(String::from) }
 }
 
-fn namespaces(native: &Native) -> LayerSupport {
+fn namespaces(engine: &dyn Backend) -> LayerSupport {
     let name = "namespaces";
-    match try_namespaces(native) {
+    match try_engine(engine) {
         Ok(()) => layer(name, SupportLevel::Full, None, None),
         Err(why) => {
-            let remedy = "allow user namespaces: `sysctl user.max_user_namespaces=65536`, on Debian `sysctl kernel.unprivileged_userns_clone=1`, \
-                on Ubuntu an AppArmor profile with `userns,` for this program";
-            layer(name, SupportLevel::Missing, Some(why), Some(remedy))
+            let remedy = doctor::namespaces_remedy();
+            layer(name, SupportLevel::Missing, Some(why), Some(&remedy))
         }
     }
 }
 
-fn try_namespaces(native: &Native) -> Result<(), String> {
+pub(crate) fn try_engine(engine: &dyn Backend) -> Result<(), String> {
     let invalid = |error: stockade_protocol::Invalid| error.to_string();
     let command = CommandSpec {
         argv: Argv::parse(["/nonexistent/probe"]).map_err(invalid)?,
@@ -36,7 +64,7 @@ fn try_namespaces(native: &Native) -> Result<(), String> {
     };
     let rules = FileRules::new([FileRule::path("/".parse().map_err(invalid)?, Access::Read)]).map_err(invalid)?;
     let permissions = Permissions { files: rules, ..Permissions::default() };
-    let plan = native.plan_on(&command, &permissions, &RealFiles).map_err(|error| error.to_string())?;
+    let plan = engine.compile(&command, &permissions).map_err(|error| error.to_string())?;
     let told = |error: SpawnError| match std::error::Error::source(&error) {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),

@@ -138,18 +138,34 @@ const REFUSED_VALUES: &[(i64, u8, u32, &str)] = &[
 pub(crate) enum Families {
     /// Internet sockets, which lead nowhere but to the sandbox itself or wherever its network does.
     Internet,
+    /// None at all, where no network namespace keeps the host's network out of reach.
+    None,
 }
 
 impl Families {
     fn allowed(self) -> &'static [i32] {
         match self {
             Self::Internet => &[AF_INET, AF_INET6],
+            Self::None => &[],
         }
     }
 }
 
+/// Calls that an engine refuses beyond the lists above.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct More {
+    pub(crate) refused: &'static [(&'static [i64], &'static str)],
+    pub(crate) bits: &'static [(i64, u8, u32, &'static str)],
+    pub(crate) values: &'static [(i64, u8, u32, &'static str)],
+}
+
 /// Compiles the lists above to a filter.
 pub(crate) fn filter(families: Families) -> Filter {
+    filter_with(families, &[])
+}
+
+/// The same with more calls refused.
+pub(crate) fn filter_with(families: Families, more: &[More]) -> Filter {
     let mut program = vec![
         Instruction::load(Field::Architecture),
         Instruction::jump(Test::Equal(ARCHITECTURE), 1, 0),
@@ -161,15 +177,16 @@ pub(crate) fn filter(families: Families) -> Filter {
         Instruction::jump(Test::AtLeast(FIRST_UNREVIEWED), 0, 1),
         Instruction::answer(NOT_THERE),
     ];
-    for (list, action) in [(REFUSED, NOT_PERMITTED), (ABSENT, NOT_THERE)] {
+    let also_refused = more.iter().map(|more| (more.refused, NOT_PERMITTED));
+    for (list, action) in [(REFUSED, NOT_PERMITTED), (ABSENT, NOT_THERE)].into_iter().chain(also_refused) {
         for call in list.iter().flat_map(|(calls, _)| *calls) {
             program.extend([Instruction::jump(equal(*call), 0, 1), Instruction::answer(action)]);
         }
     }
-    for (call, argument, bits, _) in REFUSED_BITS {
+    for (call, argument, bits, _) in REFUSED_BITS.iter().chain(more.iter().flat_map(|more| more.bits)) {
         program.extend(on_argument(*call, *argument, Test::AnyBit(*bits), NOT_PERMITTED));
     }
-    for (call, argument, value, _) in REFUSED_VALUES {
+    for (call, argument, value, _) in REFUSED_VALUES.iter().chain(more.iter().flat_map(|more| more.values)) {
         program.extend(on_argument(*call, *argument, Test::Equal(*value), NOT_PERMITTED));
     }
     // A connected pair reaches nobody else; a socket with a name may reach a service of the host.
@@ -278,6 +295,25 @@ mod tests {
         }
         assert_eq!(answer(SYS_socketpair, [1, 1, 0, 0, 0, 0]), ALLOWED);
         assert_eq!(answer(SYS_socketpair, [2, 1, 0, 0, 0, 0]), 0x0005_0061);
+    }
+
+    #[test]
+    fn what_shares_the_host_is_kept_from_more() {
+        use crate::shared_host::{ATTRIBUTES, OTHERS};
+        let filter = filter_with(Families::None, &[OTHERS, ATTRIBUTES]).0;
+        let answer = |call: i64, arguments| run(&filter, ARCHITECTURE, u32::try_from(call).unwrap(), arguments);
+        for (calls, _) in OTHERS.refused.iter().chain(ATTRIBUTES.refused) {
+            for call in *calls {
+                assert_eq!(answer(*call, [0; 6]), 0x0005_0001, "call {call}");
+            }
+        }
+        assert_eq!(answer(libc::SYS_prlimit64, [0; 6]), ALLOWED);
+        assert_eq!(answer(libc::SYS_prlimit64, [17, 0, 0, 0, 0, 0]), 0x0005_0001);
+        assert_eq!(answer(SYS_ioctl, [3, 0x4008_6602, 0, 0, 0, 0]), 0x0005_0001);
+        for family in 0..64 {
+            assert_eq!(answer(SYS_socket, [family, 1, 0, 0, 0, 0]), 0x0005_0061, "family {family}");
+        }
+        assert_eq!(answer(SYS_socketpair, [1, 1, 0, 0, 0, 0]), ALLOWED);
     }
 
     #[test]

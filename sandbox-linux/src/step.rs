@@ -40,12 +40,17 @@ pub(crate) enum Step {
     Landlock { ruleset: Ruleset },
     Seccomp { filter: Filter },
     Exec { command: Exec },
+    AdoptOrphans,
+    KeepSignals,
+    MountPoint { path: AbsPath },
 }
 
 /// What Landlock handles, and what it grants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Ruleset {
     pub(crate) handled: u64,
+    /// Uses of ports that are handled, and so refused: none is granted.
+    pub(crate) ports: u64,
     pub(crate) scoped: u64,
     /// How many of the three words of the kernel's structure it knows.
     pub(crate) words: usize,
@@ -179,14 +184,16 @@ impl Encoder {
                 self.op(wire::STEP_SECCOMP).bytes(&bytes)
             }
             Step::Exec { command } => self.exec(command),
+            Step::AdoptOrphans => self.op(wire::STEP_ADOPT_ORPHANS),
+            Step::KeepSignals => self.op(wire::STEP_KEEP_SIGNALS),
+            Step::MountPoint { path } => self.op(wire::STEP_MOUNT_POINT).path(path),
         };
     }
 
     fn landlock(&mut self, ruleset: &Ruleset) -> &mut Self {
         // The kernel's structure: rights on files, rights on ports, scopes.
-        let plan =
-            self.op(wire::STEP_LANDLOCK).number(ruleset.handled).number(0).number(ruleset.scoped).index(ruleset.words);
-        plan.index(ruleset.grants.len());
+        let plan = self.op(wire::STEP_LANDLOCK).number(ruleset.handled).number(ruleset.ports).number(ruleset.scoped);
+        plan.index(ruleset.words).index(ruleset.grants.len());
         ruleset.grants.iter().fold(plan, |plan, (path, access)| plan.path(path).number(*access))
     }
 

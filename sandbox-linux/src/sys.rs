@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "`posix_spawn` has no safe form, and forking a program with threads is worse")]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -29,6 +29,38 @@ pub(crate) fn spawn(program: &CStr, name: &CStr, input: BorrowedFd<'_>) -> io::R
             arguments.as_ptr(),
             environment.as_ptr(),
         )
+    };
+    check(failed)?;
+    Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+}
+
+/// Starts a program from an open file, with these descriptors under their own numbers besides its
+/// standard streams, nothing else of ours, and an empty environment.
+pub(crate) fn spawn_file(
+    program: BorrowedFd<'_>,
+    arguments: &[CString],
+    streams: [BorrowedFd<'_>; 3],
+    kept: &[BorrowedFd<'_>],
+) -> io::Result<Pid> {
+    let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))?;
+    let mut actions = Actions::new()?;
+    for (stream, number) in streams.into_iter().zip(0..) {
+        actions.duplicate(stream, number)?;
+    }
+    for file in kept {
+        // Onto itself: this takes the mark off that would close it.
+        actions.duplicate(*file, file.as_raw_fd())?;
+    }
+    let mut attributes = Attributes::new()?;
+    attributes.default_signals()?;
+    let mut pointers: Vec<*mut libc::c_char> = arguments.iter().map(|text| text.as_ptr().cast_mut()).collect();
+    pointers.push(std::ptr::null_mut());
+    let environment = [std::ptr::null_mut()];
+    let mut pid = 0;
+    // SAFETY: every pointer is to a live value of the type that the function takes; the lists end in
+    // null, and the function only reads the texts despite its signature.
+    let failed = unsafe {
+        libc::posix_spawn(&mut pid, path.as_ptr(), &actions.0, &attributes.0, pointers.as_ptr(), environment.as_ptr())
     };
     check(failed)?;
     Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))

@@ -98,7 +98,7 @@ fn internal(why: &str) -> Unenforceable {
 }
 
 /// Every path at which the access may change, with the access that the one definition gives it.
-fn keys(files: &FileRules, host: &dyn HostFiles) -> Vec<(AbsPath, Access)> {
+pub(crate) fn keys(files: &FileRules, host: &dyn HostFiles) -> Vec<(AbsPath, Access)> {
     let mut keys = BTreeSet::new();
     for rule in files {
         match &rule.target {
@@ -112,7 +112,7 @@ fn keys(files: &FileRules, host: &dyn HostFiles) -> Vec<(AbsPath, Access)> {
 
 /// A credential file in a directory that does not exist holds no secret yet, and to keep the name
 /// from being made would take the whole directory from the command.
-fn may_be_left_out(files: &FileRules, path: &AbsPath, host: &dyn HostFiles) -> bool {
+pub(crate) fn may_be_left_out(files: &FileRules, path: &AbsPath, host: &dyn HostFiles) -> bool {
     let is_mask = files.deciding(path).is_some_and(|rule| rule.source == RuleSource::CredentialMask);
     is_mask && path.parent().is_some_and(|parent| host.kind(&parent).is_none())
 }
@@ -385,14 +385,21 @@ impl Builder<'_> {
             .map_err(|error| internal(&error.to_string()))
     }
 
-    fn finish(self) -> Result<View, Unenforceable> {
+    fn finish(mut self) -> Result<View, Unenforceable> {
         let restrictions = self.restrictions(self.root.access);
         let mut steps = vec![Step::Tmpfs {
             slot: STAGING,
             size: SCRATCH_SIZE.to_owned(),
             attributes: MOUNT_NO_SETUID | MOUNT_NO_DEVICES,
         }];
-        steps.extend(self.staging);
+        steps.append(&mut self.staging);
+        if !self.base.is_empty() {
+            // The kernel mounts a new `/proc` only where a whole one can be seen already. The new one
+            // covers it.
+            let slot = self.slot()?;
+            steps.push(Step::CloneTree { slot, path: path("/proc")? });
+            self.attachments.push(Step::Attach { slot, path: self.seen(&path("/proc")?)? });
+        }
         steps.push(Step::Attach { slot: STAGING, path: path("/proc")? });
         steps.extend(self.copies);
         steps.extend(self.attributes);

@@ -131,6 +131,9 @@ pub enum SpawnError {
         /// What the kernel says.
         source: std::io::Error,
     },
+    /// No engine that works here can enforce what was asked for. Nothing was run.
+    #[error(transparent)]
+    Unenforceable(#[from] Unenforceable),
     /// The layers that were asked for do not hold. The command was killed.
     #[error("the sandbox does not hold: {missing}")]
     NotEnforced {

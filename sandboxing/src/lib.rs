@@ -8,4 +8,4 @@ mod support;
 pub use backend::{Backend, CommandSpec, Plan, Running, SpawnError, Stdio, Streams, WaitStatus};
 pub use metadata::protect_repositories;
 pub use resolve::{HostFiles, Kind, RealFiles, resolve_links};
-pub use support::{LayerSupport, Support, SupportLevel, Unenforceable};
+pub use support::{Diagnosis, LayerSupport, Support, SupportLevel, Unenforceable};

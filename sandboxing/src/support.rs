@@ -56,3 +56,17 @@ pub struct Unenforceable {
     /// What to do instead.
     pub remedy: String,
 }
+
+/// What a host can enforce, engine by engine, the strongest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnosis {
+    /// The engine that would be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<String>,
+    /// Whether that engine can enforce every policy.
+    pub complete: bool,
+    /// What is worth knowing of the host, whatever the engine.
+    pub host: Vec<LayerSupport>,
+    /// The engines.
+    pub engines: Vec<Support>,
+}

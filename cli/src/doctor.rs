@@ -1,0 +1,56 @@
+//! `stockade doctor`: what this host can enforce, why not, and what to do about it.
+
+use std::process::ExitCode;
+
+use stockade_sandboxing::{Diagnosis, LayerSupport, SupportLevel};
+
+use crate::args::Doctor;
+use crate::exit::{Failure, print};
+use crate::platform;
+
+/// No engine works that can enforce every policy.
+const INCOMPLETE: u8 = 1;
+
+pub(crate) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
+    let diagnosis = platform::diagnose();
+    let text = if args.json { serde_json::to_string_pretty(&diagnosis)? + "\n" } else { text(&diagnosis) };
+    print(&text)?;
+    Ok(if diagnosis.complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+/// Plain text: it reads the same in a terminal, a log and a bug report.
+fn text(diagnosis: &Diagnosis) -> String {
+    let mut text = match (&diagnosis.chosen, diagnosis.complete) {
+        (Some(engine), true) => format!("Commands are sandboxed by `{engine}`, which can enforce every policy.\n"),
+        (Some(engine), false) => format!(
+            "Commands are sandboxed by `{engine}`, which refuses policies that it can't enforce. See below for more.\n"
+        ),
+        (None, _) => {
+            String::from("No sandbox can be built here, so no command is run. See below for what is missing.\n")
+        }
+    };
+    section(&mut text, "host", None, &diagnosis.host);
+    for engine in &diagnosis.engines {
+        let state = if engine.works() { "works" } else { "does not work here" };
+        section(&mut text, &format!("engine {}", engine.engine), Some(state), &engine.layers);
+    }
+    text
+}
+
+fn section(text: &mut String, title: &str, state: Option<&str>, layers: &[LayerSupport]) {
+    let state = state.map(|state| format!(": {state}")).unwrap_or_default();
+    let mut line = |line: &str| text.extend([line.trim_end(), "\n"]);
+    line("");
+    line(&format!("{title}{state}"));
+    for layer in layers {
+        let mark = match layer.level {
+            SupportLevel::Full => "yes",
+            SupportLevel::Partial => "part",
+            SupportLevel::Missing => "no",
+        };
+        line(&format!("  {mark:<5}{:<18}{}", layer.layer, layer.detail.as_deref().unwrap_or_default()));
+        if let Some(remedy) = &layer.remedy {
+            line(&format!("       to do: {remedy}"));
+        }
+    }
+}

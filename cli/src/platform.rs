@@ -1,0 +1,11 @@
+//! The one place that knows which operating system this is.
+
+use stockade_sandboxing::Diagnosis;
+
+/// What this host can enforce.
+pub(crate) fn diagnose() -> Diagnosis {
+    #[cfg(target_os = "linux")]
+    return stockade_sandbox_linux::diagnose();
+    #[cfg(not(target_os = "linux"))]
+    Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
+}

@@ -1,0 +1,184 @@
+//! `auto`: the strongest engine that works on this host.
+//!
+//! Nothing is probed. The first command is started by `native`; only when the host refuses that
+//! engine's namespaces or mounts, before anything has run, is the next one tried. Whatever worked is
+//! remembered for the life of the value. Each engine enforces the whole policy or refuses it, so a
+//! command never runs with less than was asked for.
+//!
+//! Inside another Stockade sandbox no namespace can be made, and only `landlock` is left. It takes
+//! the policies that it can express, on top of the outer sandbox, and refuses the others.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use stockade_protocol::Permissions;
+use stockade_sandboxing::{Backend, CommandSpec, Plan, Running, SpawnError, Stdio, Support, Unenforceable};
+
+use crate::bwrap::Bwrap;
+use crate::landlock_only::LandlockOnly;
+use crate::native::{Native, NativePlan};
+use crate::{doctor, stdio};
+
+/// Takes `native`, else `bwrap`, else `landlock`.
+#[derive(Debug, Default)]
+pub struct Auto {
+    engines: Arc<Engines>,
+}
+
+#[derive(Debug, Default)]
+struct Engines {
+    native: Native,
+    bwrap: OnceLock<Bwrap>,
+    landlock: OnceLock<LandlockOnly>,
+    /// The one that has started a command.
+    chosen: OnceLock<Choice>,
+    support: OnceLock<Support>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Native,
+    Bwrap,
+    Landlock,
+}
+
+impl Auto {
+    /// For this host and user.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Engines {
+    fn bwrap(&self) -> &Bwrap {
+        self.bwrap.get_or_init(Bwrap::new)
+    }
+
+    fn landlock(&self) -> &LandlockOnly {
+        self.landlock.get_or_init(LandlockOnly::new)
+    }
+
+    /// The first engine that works, as far as trying it out can tell.
+    fn support(&self) -> &Support {
+        self.support.get_or_init(|| {
+            let all: [&dyn Backend; 3] = [&self.native, self.bwrap(), self.landlock()];
+            let first = all.into_iter().map(Backend::support).find(|support| support.works());
+            first.unwrap_or_else(|| self.native.support()).clone()
+        })
+    }
+}
+
+impl Backend for Auto {
+    fn support(&self) -> &Support {
+        self.engines.support()
+    }
+
+    fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
+        let engines = Arc::clone(&self.engines);
+        match self.engines.chosen.get() {
+            Some(Choice::Bwrap) => self.engines.bwrap().compile(command, permissions),
+            Some(Choice::Landlock) => {
+                self.engines.landlock().compile(command, permissions).map_err(|refused| explain(refused, &[]))
+            }
+            Some(Choice::Native) | None => {
+                // What the strongest can't enforce, the others can't either.
+                crate::landlock::require(crate::sys::landlock_version(), 1)?;
+                let native = self.engines.native.plan(command, permissions)?;
+                Ok(Box::new(AutoPlan { native, command: command.clone(), permissions: permissions.clone(), engines }))
+            }
+        }
+    }
+}
+
+/// The plan of the strongest engine, and what the others would need to make theirs.
+#[derive(Debug)]
+pub struct AutoPlan {
+    native: NativePlan,
+    command: CommandSpec,
+    permissions: Permissions,
+    engines: Arc<Engines>,
+}
+
+impl fmt::Display for AutoPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.native.fmt(f)
+    }
+}
+
+impl Plan for AutoPlan {
+    fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        if self.engines.chosen.get() == Some(&Choice::Native) {
+            return self.native.spawn(stdio);
+        }
+        let again = copy(&stdio)?;
+        match self.native.start(stdio) {
+            Err(error) if is_refused_by_host(&error) => {
+                let why = format!("`native`: {}", told(&self.native.explain(error)));
+                self.spawn_otherwise(again, why)
+            }
+            Err(error) => Err(self.native.explain(error)),
+            Ok(running) => {
+                self.engines.chosen.get_or_init(|| Choice::Native);
+                Ok(running)
+            }
+        }
+    }
+}
+
+impl AutoPlan {
+    /// By the other engines, in turn.
+    fn spawn_otherwise(&self, stdio: Stdio, native: String) -> Result<Box<dyn Running>, SpawnError> {
+        let again = copy(&stdio)?;
+        let by_bwrap = self.engines.bwrap().compile(&self.command, &self.permissions);
+        let bwrap = match by_bwrap.map_err(SpawnError::from).and_then(|plan| plan.spawn(stdio)) {
+            Ok(running) => {
+                self.engines.chosen.get_or_init(|| Choice::Bwrap);
+                return Ok(running);
+            }
+            Err(error) => format!("`bwrap`: {}", told(&error)),
+        };
+        let by_landlock = self.engines.landlock().compile(&self.command, &self.permissions);
+        let plan = by_landlock.map_err(|refused| explain(refused, &[native, bwrap]))?;
+        let running = plan.spawn(again)?;
+        self.engines.chosen.get_or_init(|| Choice::Landlock);
+        Ok(running)
+    }
+}
+
+fn copy(stdio: &Stdio) -> Result<Stdio, SpawnError> {
+    stdio::duplicate(stdio).map_err(|source| SpawnError::Launcher { doing: "copying the standard streams", source })
+}
+
+/// Whether the host does not let a sandbox be built in this way at all. A path that has changed, or a
+/// working directory that can't be entered, is an error whichever engine meets it.
+fn is_refused_by_host(error: &SpawnError) -> bool {
+    let SpawnError::Setup { step, source } = error else { return false };
+    // Names are held before anything is built, by a call that an outer sandbox hides.
+    if step.starts_with("hold ") {
+        return source.raw_os_error() == Some(libc::ENOSYS);
+    }
+    let building = step.starts_with("setup ") || step.starts_with("init ");
+    let refused = [libc::EPERM, libc::EACCES, libc::ENOSPC, libc::EUSERS, libc::ENOSYS, libc::EINVAL];
+    building && source.raw_os_error().is_some_and(|errno| refused.contains(&errno))
+}
+
+fn told(error: &SpawnError) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+/// Says why only the last engine was left.
+fn explain(refused: Unenforceable, others: &[String]) -> Unenforceable {
+    let why = [&[refused.why], others].concat().join("; ");
+    let remedy = if doctor::is_nested() {
+        String::from(
+            "this process is inside a sandbox that forbids user namespaces: run the command without a second one, \
+             under the policy `external-sandbox`, or start it from outside",
+        )
+    } else {
+        format!("{}; `stockade doctor` says what this host lacks", refused.remedy)
+    };
+    Unenforceable { what: refused.what, why, remedy }
+}

@@ -1,0 +1,393 @@
+//! The `bwrap` engine: bubblewrap builds the view and the namespaces, the launcher does the rest.
+//!
+//! For hosts on which bubblewrap may make user namespaces and this program may not, as with an
+//! AppArmor profile for it. The launcher runs inside as the first process of the pid namespace, with
+//! the same steps for the command's process as in the `native` engine, and reports to this program
+//! directly. So does its end: bubblewrap's own `--die-with-parent` would end the command with the
+//! *thread* that started it, whereas the launcher sees its socket close when this program is gone.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, SeekFrom};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
+use serde::Serialize;
+use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, Permissions};
+use stockade_sandboxing::{
+    Backend, CommandSpec, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
+};
+
+use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
+use crate::bwrap_program::Program;
+use crate::launch::{Launcher, Run, Setup, launcher_file, namespaces, read_back, socket_pair};
+use crate::native::{FACTS, confine, network_flags, resolve, with_terminal};
+use crate::step::Step;
+use crate::{landlock, limits, probe, seccomp, stdio, sys, view, wire};
+
+/// Bubblewrap, and inside it the same layers as in the `native` engine.
+#[derive(Debug)]
+pub struct Bwrap {
+    support: OnceLock<Support>,
+    program: Result<Program, Unenforceable>,
+    landlock_version: u32,
+    user: u32,
+    /// Set when this host turns out not to let a `/proc` be mounted.
+    without_proc: Arc<AtomicBool>,
+}
+
+impl Bwrap {
+    /// For this host and user. Bubblewrap is looked for in its usual places, never along `PATH`.
+    pub fn new() -> Self {
+        Self::with(Program::find())
+    }
+
+    pub(crate) fn with(program: Result<Program, Unenforceable>) -> Self {
+        Self {
+            support: OnceLock::new(),
+            program,
+            landlock_version: sys::landlock_version(),
+            user: rustix::process::getuid().as_raw(),
+            without_proc: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// For a user, a kernel and a program that are the same on every machine.
+    #[cfg(test)]
+    pub(crate) fn fixed() -> Self {
+        Self { landlock_version: 7, user: 1000, ..Self::with(Ok(Program::fixed())) }
+    }
+
+    /// What has to be done, as plain data.
+    pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<BwrapPlan, Unenforceable> {
+        self.plan_on(command, &resolve(permissions)?, &RealFiles)
+    }
+
+    /// The same for permissions whose links have been resolved, on a host with these files.
+    pub(crate) fn plan_on(
+        &self,
+        command: &CommandSpec,
+        permissions: &Permissions,
+        files: &dyn HostFiles,
+    ) -> Result<BwrapPlan, Unenforceable> {
+        let program = self.program.clone()?;
+        program.stays_out_of(permissions)?;
+        let view = view::compile(&permissions.files, files)?;
+        let rendered = render(&view.steps)?;
+        rendered.check(files)?;
+        let mut setup: Vec<Step> =
+            rendered.mount_points.iter().map(|path| Step::MountPoint { path: path.clone() }).collect();
+        setup.push(Step::Keyring);
+        let ruleset = landlock::ruleset(self.landlock_version, &view.grants);
+        let filter = seccomp::filter(seccomp::Families::Internet);
+        Ok(BwrapPlan {
+            program,
+            network: if network_flags(permissions)? == 0 { Network::Host } else { Network::Own },
+            rendered,
+            placeholders: view.placeholders,
+            setup,
+            command: confine(command, limits::steps(&permissions.limits, self.user)?, ruleset, filter),
+            without_proc: Arc::clone(&self.without_proc),
+        })
+    }
+}
+
+impl Default for Bwrap {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Backend for Bwrap {
+    fn support(&self) -> &Support {
+        self.support.get_or_init(|| probe::bwrap(self, self.program.as_ref(), self.landlock_version))
+    }
+
+    fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
+        landlock::require(self.landlock_version, 1)?;
+        Ok(Box::new(self.plan(command, permissions)?))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Network {
+    /// One with nothing but loopback.
+    Own,
+    Host,
+}
+
+/// What has to be done to run one command.
+#[derive(Clone, Debug)]
+pub struct BwrapPlan {
+    program: Program,
+    network: Network,
+    rendered: Rendered,
+    placeholders: Vec<AbsPath>,
+    setup: Vec<Step>,
+    command: Vec<Step>,
+    without_proc: Arc<AtomicBool>,
+}
+
+/// What is known of a bubblewrap that did not get as far as the launcher.
+struct Failed {
+    error: SpawnError,
+    /// What it said.
+    words: String,
+}
+
+impl From<SpawnError> for Failed {
+    fn from(error: SpawnError) -> Self {
+        Self { error, words: String::new() }
+    }
+}
+
+impl Plan for BwrapPlan {
+    fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        if self.without_proc.load(Ordering::Relaxed) {
+            return self.start(stdio, Proc::Empty).map_err(|failed| failed.error);
+        }
+        let again = stdio::duplicate(&stdio)
+            .map_err(|source| SpawnError::Launcher { doing: "copying the standard streams", source })?;
+        match self.start(stdio, Proc::Own) {
+            Ok(running) => Ok(running),
+            Err(failed) if failed.words.contains("mount proc") => {
+                let running = self.start(again, Proc::Empty).map_err(|failed| failed.error)?;
+                self.without_proc.store(true, Ordering::Relaxed);
+                Ok(running)
+            }
+            Err(failed) => Err(failed.error),
+        }
+    }
+}
+
+impl BwrapPlan {
+    /// Everything that has to hold beyond what the namespaces show from outside.
+    const FACTS: u64 = FACTS & !wire::FACT_OWN_PIDS | wire::FACT_CONTAINED;
+
+    fn start(&self, stdio: Stdio, proc: Proc) -> Result<Box<dyn Running>, Failed> {
+        // Outside, since inside the names are covered and can't be removed.
+        let names = Setup { steps: &[], placeholders: &self.placeholders, covers: &BTreeSet::new() };
+        let keeper = (!self.placeholders.is_empty()).then(|| Launcher::start(&names)).transpose()?;
+        let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc))?;
+        let Bubblewrap { control, pid, words, info } = bubblewrap;
+        let command = with_terminal(&self.command, &stdio);
+        let run = Run { engine: "bwrap", flags: 0, init: &[Step::AdoptOrphans], command: &command, facts: Self::FACTS };
+        let started = Launcher::inside(control, pid, &self.setup, keeper).and_then(|launcher| {
+            let layers = self.look(child_pid(&info)?)?;
+            Ok((launcher.run_only(&run, stdio).map_err(|error| self.explain(error))?, layers))
+        });
+        let (mut child, mut layers) = started.map_err(|error| failure(error, &words))?;
+        layers.extend(read_back(child.facts()).filter(|layer| layer.layer != "pid_namespace"));
+        layers.push(proc_report(proc));
+        child.set_enforcement(Enforcement { engine: String::from("bwrap"), layers });
+        Ok(Box::new(child))
+    }
+
+    /// Bubblewrap's arguments, less the file that they are read from.
+    fn arguments(&self, proc: Proc) -> Vec<Argument> {
+        let text = |text: &str| Argument::Text(text.into());
+        let mut all: Vec<Argument> = [
+            "--unshare-user",
+            "--unshare-ipc",
+            "--unshare-pid",
+            "--unshare-uts",
+            "--unshare-cgroup",
+            "--hostname",
+            "stockade",
+            "--cap-drop",
+            "ALL",
+            "--clearenv",
+            "--new-session",
+            // Otherwise bubblewrap leaves a process of its own there, which would outlive ours.
+            "--as-pid-1",
+            "--chdir",
+            "/",
+        ]
+        .map(text)
+        .into();
+        all.extend((self.network == Network::Own).then(|| text("--unshare-net")));
+        all.extend(self.rendered.arguments(proc));
+        all
+    }
+
+    /// Looks from outside at the namespaces that bubblewrap has made, before anything runs in them.
+    fn look(&self, inside: Pid) -> Result<Vec<LayerReport>, SpawnError> {
+        let found = namespaces(&["user", "mnt", "net", "ipc", "uts", "cgroup", "pid"], inside);
+        let is_needed = |layer: &str| layer != "net_namespace" || self.network == Network::Own;
+        let missing = found.iter().filter(|found| found.status != LayerStatus::FullyEnforced);
+        let missing: Vec<&str> = missing.map(|found| found.layer.as_str()).filter(|layer| is_needed(layer)).collect();
+        if missing.is_empty() { Ok(found) } else { Err(SpawnError::NotEnforced { missing: missing.join(", ") }) }
+    }
+
+    /// Puts the step itself in the place of its number.
+    fn explain(&self, error: SpawnError) -> SpawnError {
+        let SpawnError::Setup { step, source } = error else { return error };
+        let list = if step.starts_with("setup ") { &self.setup } else { &self.command };
+        let number = step.split(' ').nth(2).and_then(|number| number.parse::<usize>().ok());
+        let found = number.and_then(|number| list.get(number.checked_sub(1)?));
+        SpawnError::Setup { step: found.map_or(step, |step| format!("{step:?}")), source }
+    }
+}
+
+/// One argument with its values, or one step, a line.
+impl fmt::Display for BwrapPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for path in &self.placeholders {
+            writeln!(f, "hold {path}")?;
+        }
+        write!(f, "bwrap")?;
+        for argument in self.arguments(Proc::Own) {
+            match argument {
+                Argument::Text(text) if text.as_bytes().starts_with(b"--") => write!(f, "\nbwrap {text}")?,
+                Argument::Text(text) => write!(f, " {text}")?,
+                Argument::Open(_) | Argument::Launcher => write!(f, " {argument:?}")?,
+            }
+        }
+        writeln!(f)?;
+        for (part, steps) in [("setup", &self.setup), ("command", &self.command)] {
+            for step in steps {
+                writeln!(f, "{part} {step:?}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A bubblewrap that is on its way to the launcher.
+struct Bubblewrap {
+    control: OwnedFd,
+    pid: Pid,
+    /// The file that it complains into.
+    words: OwnedFd,
+    info: OwnedFd,
+}
+
+impl Bubblewrap {
+    fn start(program: &Program, arguments: &[Argument]) -> Result<Self, SpawnError> {
+        let failed = |step: &str| {
+            let step = step.to_owned();
+            move |source: io::Error| SpawnError::Setup { step, source }
+        };
+        let (control, theirs) = socket_pair().map_err(failed("make a socket"))?;
+        let (info, info_theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed("make a pipe")(errno.into()))?;
+        let words = memory_file("bwrap-words", b"").map_err(failed("make a file for its words"))?;
+        let null = rustix::fs::openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| failed("open /dev/null")(errno.into()))?;
+        let (text, mut opened) = open_all(arguments)?;
+        let list = memory_file("bwrap-arguments", &text).map_err(failed("write its arguments"))?;
+        let [info_number, list_number] = [&info_theirs, &list].map(|file| file.as_raw_fd().to_string());
+        let line = ["bwrap", "--info-fd", &info_number, "--args", &list_number, "--", LAUNCHER].map(CString::new);
+        let line = line.into_iter().collect::<Result<Vec<_>, _>>();
+        let line = line.map_err(|error| failed("write its arguments")(error.into()))?;
+        opened.extend([list, info_theirs]);
+        let kept: Vec<BorrowedFd<'_>> = opened.iter().map(OwnedFd::as_fd).collect();
+        let file = program.open().map_err(failed("open `bwrap`"))?;
+        let streams = [theirs.as_fd(), null.as_fd(), words.as_fd()];
+        let pid = sys::spawn_file(file.as_fd(), &line, streams, &kept).map_err(failed("start `bwrap`"))?;
+        Ok(Self { control, pid, words, info })
+    }
+}
+
+/// The arguments as bubblewrap reads them from a file, and the descriptors that they speak of.
+fn open_all(arguments: &[Argument]) -> Result<(Vec<u8>, Vec<OwnedFd>), SpawnError> {
+    let mut text = Vec::new();
+    let mut files = Vec::new();
+    for argument in arguments {
+        match argument {
+            Argument::Text(word) => text.extend(word.as_bytes()),
+            Argument::Open(path) => {
+                let file =
+                    open_exact(path).map_err(|source| SpawnError::Setup { step: format!("open `{path}`"), source })?;
+                text.extend(file.as_raw_fd().to_string().into_bytes());
+                files.push(file);
+            }
+            Argument::Launcher => {
+                let file =
+                    launcher_copy().map_err(|source| SpawnError::Launcher { doing: "opening its file", source })?;
+                text.extend(file.as_raw_fd().to_string().into_bytes());
+                files.push(file);
+            }
+        }
+        text.push(0);
+    }
+    Ok((text, files))
+}
+
+/// A path as it was when the permissions were settled: a link in it now is an error.
+fn open_exact(path: &AbsPath) -> io::Result<OwnedFd> {
+    let path = path.to_host_path().ok_or(io::ErrorKind::InvalidInput)?;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
+}
+
+/// The launcher's file with a position of its own, since bubblewrap reads it from where it stands.
+fn launcher_copy() -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", launcher_file()?.as_raw_fd());
+    Ok(rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+fn memory_file(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    rustix::fs::seek(&file, SeekFrom::Start(0))?;
+    Ok(file)
+}
+
+/// What bubblewrap has to say, if it was bubblewrap that failed.
+fn failure(error: SpawnError, words: &OwnedFd) -> Failed {
+    // It has ended, and so said all that it had to say: its end of the socket is closed.
+    let mut buffer = [0; 4096];
+    let length = rustix::io::pread(words, &mut buffer, 0).unwrap_or(0);
+    let words = String::from_utf8_lossy(buffer.get(..length).unwrap_or_default()).trim().to_owned();
+    let error = if matches!(error, SpawnError::Launcher { .. }) && !words.is_empty() {
+        let source = io::Error::other(words.trim_start_matches("bwrap: ").to_owned());
+        SpawnError::Setup { step: String::from("start bubblewrap"), source }
+    } else {
+        error
+    };
+    Failed { error, words }
+}
+
+fn proc_report(proc: Proc) -> LayerReport {
+    let (status, detail) = match proc {
+        Proc::Own => (LayerStatus::FullyEnforced, None),
+        Proc::Empty => {
+            (LayerStatus::PartlyEnforced, Some("this host forbids to mount one: `/proc` is an empty directory"))
+        }
+    };
+    LayerReport { layer: String::from("proc"), status, detail: detail.map(String::from) }
+}
+
+/// Waits until bubblewrap has made its namespaces, and gives the number of the first process there
+/// as this program sees it.
+fn child_pid(info: &OwnedFd) -> Result<Pid, SpawnError> {
+    let lost = |source| SpawnError::Launcher { doing: "waiting for bubblewrap's namespaces", source };
+    let mut buffer = [0; 1024];
+    let length = loop {
+        match rustix::io::read(info, &mut buffer) {
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(lost(errno.into())),
+            Ok(length) => break length,
+        }
+    };
+    let pid = parse_child_pid(buffer.get(..length).unwrap_or_default());
+    pid.ok_or_else(|| lost(io::ErrorKind::UnexpectedEof.into()))
+}
+
+/// Out of `{ "child-pid": 17, … }`.
+fn parse_child_pid(info: &[u8]) -> Option<Pid> {
+    let (_, rest) = std::str::from_utf8(info).ok()?.split_once("\"child-pid\":")?;
+    let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    Pid::from_raw(digits.parse().ok()?)
+}

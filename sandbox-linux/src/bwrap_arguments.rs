@@ -1,0 +1,307 @@
+//! The view of the file system in bubblewrap's words.
+//!
+//! What the view consists of has been decided ([`crate::view`]); this says the same steps once more
+//! as arguments (<https://github.com/containers/bubblewrap>). Trees of the host are handed over as
+//! open files, not as paths: bubblewrap follows links, and a link that was put there meanwhile would
+//! lead it elsewhere.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use stockade_protocol::{AbsPath, RawText};
+use stockade_sandboxing::{HostFiles, Kind, Unenforceable};
+
+use crate::devices;
+use crate::step::{MOUNT_READ_ONLY, Slot, Step};
+
+/// Where the launcher lies inside. A command may read it: it holds no secret and has no privileges.
+pub(crate) const LAUNCHER: &str = "/dev/stockade";
+
+/// One argument.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Argument {
+    /// As it stands.
+    Text(RawText),
+    /// The number of a descriptor for this path, opened without following links.
+    Open(AbsPath),
+    /// The number of a descriptor that the launcher's file is read from.
+    Launcher,
+}
+
+impl fmt::Debug for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => text.fmt(f),
+            Self::Open(path) => write!(f, "<{path}>"),
+            Self::Launcher => f.write_str("<launcher>"),
+        }
+    }
+}
+
+/// Whether the sandbox has a `/proc`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Proc {
+    /// Its own, with its own processes.
+    Own,
+    /// An empty directory, where a container forbids to mount one.
+    Empty,
+}
+
+/// A view, as arguments and as the paths that something has to be mounted on afterwards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Rendered {
+    arguments: Vec<Argument>,
+    /// What is made read-only last, when everything has been put into it.
+    sealed: Vec<AbsPath>,
+    pub(crate) mount_points: Vec<AbsPath>,
+}
+
+impl Rendered {
+    /// All arguments that build the view.
+    pub(crate) fn arguments(&self, proc: Proc) -> Vec<Argument> {
+        let mut all = List(self.arguments.clone());
+        match proc {
+            Proc::Own => all.texts(["--proc", "/proc"]),
+            Proc::Empty => all.texts(["--perms", "0555", "--tmpfs", "/proc"]),
+        };
+        all.texts(["--remount-ro", "/proc"]);
+        for path in &self.sealed {
+            all.text("--remount-ro").path(path);
+        }
+        all.0
+    }
+}
+
+impl Rendered {
+    /// Refuses links: what bubblewrap is handed is followed, and a link can't be mounted on.
+    pub(crate) fn check(&self, files: &dyn HostFiles) -> Result<(), Unenforceable> {
+        let opened = self.arguments.iter().filter_map(|argument| match argument {
+            Argument::Open(path) => Some(path),
+            Argument::Text(_) | Argument::Launcher => None,
+        });
+        match opened.into_iter().find(|path| files.kind(path) == Some(Kind::Symlink)) {
+            None => Ok(()),
+            Some(path) => Err(Unenforceable {
+                what: format!("the rule for `{path}`"),
+                why: String::from(
+                    "it is a link in a writable directory, which bubblewrap can't keep from being replaced",
+                ),
+                remedy: String::from("use the engine `native`, or put a directory in its place"),
+            }),
+        }
+    }
+}
+
+/// Arguments, one after the other.
+#[derive(Default)]
+struct List(Vec<Argument>);
+
+impl List {
+    fn text(&mut self, text: impl Into<RawText>) -> &mut Self {
+        self.0.push(Argument::Text(text.into()));
+        self
+    }
+
+    fn texts<const N: usize>(&mut self, texts: [&str; N]) -> &mut Self {
+        texts.into_iter().fold(self, |list, text| list.text(text))
+    }
+
+    fn path(&mut self, path: &AbsPath) -> &mut Self {
+        self.text(path.as_raw().clone())
+    }
+
+    fn open(&mut self, path: &AbsPath) -> &mut Self {
+        self.0.push(Argument::Open(path.clone()));
+        self
+    }
+
+    fn mode(&mut self, mode: u32) -> &mut Self {
+        self.text("--perms").text(format!("{mode:04o}"))
+    }
+}
+
+/// What stands in a slot until it is attached.
+enum Source<'a> {
+    Tree(&'a AbsPath),
+    Piece(&'a str),
+}
+
+struct Renderer<'a> {
+    steps: &'a [Step],
+    sources: BTreeMap<Slot, Source<'a>>,
+    read_only: BTreeMap<Slot, bool>,
+    /// Where the view is built, which bubblewrap decides by itself.
+    base: &'static str,
+    list: List,
+    sealed: Vec<AbsPath>,
+    mount_points: Vec<AbsPath>,
+}
+
+/// Renders the steps of a view.
+pub(crate) fn render(steps: &[Step]) -> Result<Rendered, Unenforceable> {
+    let in_place = !steps.iter().any(|step| matches!(step, Step::EnterRoot { .. }));
+    let mut renderer = Renderer {
+        steps,
+        sources: BTreeMap::new(),
+        read_only: BTreeMap::new(),
+        base: if in_place { "" } else { "/proc" },
+        list: List::default(),
+        sealed: Vec::new(),
+        mount_points: Vec::new(),
+    };
+    for step in steps {
+        renderer.step(step)?;
+    }
+    Ok(Rendered { arguments: renderer.list.0, sealed: renderer.sealed, mount_points: renderer.mount_points })
+}
+
+impl<'a> Renderer<'a> {
+    fn step(&mut self, step: &'a Step) -> Result<(), Unenforceable> {
+        match step {
+            Step::CloneTree { slot, path } => drop(self.sources.insert(*slot, Source::Tree(path))),
+            Step::ClonePart { slot, path, .. } => drop(self.sources.insert(*slot, Source::Piece(path))),
+            Step::Attributes { slot, set, .. } => drop(self.read_only.insert(*slot, set & MOUNT_READ_ONLY != 0)),
+            Step::RootAttributes { set } if self.base.is_empty() => {
+                let bind = if set & MOUNT_READ_ONLY != 0 { "--ro-bind" } else { "--bind" };
+                self.list.texts([bind, "/", "/"]);
+            }
+            Step::Attach { slot, path } => self.attach(*slot, path)?,
+            // Bubblewrap does these in its own way, or they have been looked at with what they belong to.
+            Step::RootAttributes { .. }
+            | Step::Tmpfs { .. }
+            | Step::Directory { .. }
+            | Step::File { .. }
+            | Step::Symlink { .. }
+            | Step::Terminals { .. }
+            | Step::EnterRoot { .. } => {}
+            Step::Namespaces { .. }
+            | Step::WriteFile { .. }
+            | Step::Loopback
+            | Step::HostName { .. }
+            | Step::Proc
+            | Step::Keyring
+            | Step::WorkingDirectory { .. }
+            | Step::Session
+            | Step::TakeTerminal
+            | Step::Limit { .. }
+            | Step::NoNewPrivileges
+            | Step::DropCapabilities
+            | Step::Landlock { .. }
+            | Step::Seccomp { .. }
+            | Step::Exec { .. }
+            | Step::AdoptOrphans
+            | Step::KeepSignals
+            | Step::MountPoint { .. } => return Err(internal("a step does not belong to a view")),
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, slot: Slot, path: &AbsPath) -> Result<(), Unenforceable> {
+        // The store that pieces come from: bubblewrap has its own.
+        if !self.sources.contains_key(&slot) {
+            return Ok(());
+        }
+        let path = self.seen_inside(path)?;
+        let read_only = self.read_only.get(&slot).copied().unwrap_or(true);
+        let text = path.to_string();
+        match self.sources.get(&slot) {
+            // The sandbox's own `/proc` covers it.
+            _ if text == "/proc" || text.starts_with("/proc/") => return Ok(()),
+            Some(Source::Piece(piece)) if text == "/" => return self.fill(piece, &path, Seal::Yes),
+            Some(_) if text == "/dev" => return self.devices(&path),
+            Some(Source::Tree(_)) if is_standard_device(&text) => return Ok(()),
+            Some(Source::Piece("denied-file")) => {
+                // A device on a mount that allows none: it can't be opened, and needs no file of ours.
+                let null = "/dev/null".parse().map_err(invalid)?;
+                self.list.text("--ro-bind-fd").open(&null).path(&path);
+            }
+            Some(Source::Piece(piece)) => {
+                let (piece, seal) = (*piece, if read_only { Seal::Yes } else { Seal::No });
+                self.list.mode(self.mode_of(piece)).text("--tmpfs").path(&path);
+                self.fill(piece, &path, seal)?;
+            }
+            Some(Source::Tree(tree)) => {
+                let bind = if read_only { "--ro-bind-fd" } else { "--bind-fd" };
+                self.list.text(bind).open(tree).path(&path);
+            }
+            None => return Ok(()),
+        }
+        self.mount_points.push(path);
+        Ok(())
+    }
+
+    /// A path as it is seen when the view is complete.
+    fn seen_inside(&self, path: &AbsPath) -> Result<AbsPath, Unenforceable> {
+        let bytes = path.as_raw().as_bytes();
+        match bytes.strip_prefix(self.base.as_bytes()) {
+            Some([]) => "/".parse().map_err(invalid),
+            Some(rest) => AbsPath::parse(rest.to_vec()).map_err(invalid),
+            None => Err(internal("a mount lies outside of the view")),
+        }
+    }
+
+    fn devices(&mut self, dev: &AbsPath) -> Result<(), Unenforceable> {
+        self.list.text("--dev").path(dev).mode(0o555).text("--ro-bind-data");
+        self.list.0.push(Argument::Launcher);
+        self.list.text(LAUNCHER);
+        self.sealed.push(dev.clone());
+        self.mount_points.push(dev.clone());
+        Ok(())
+    }
+
+    fn mode_of(&self, piece: &str) -> u32 {
+        let mode = self.steps.iter().find_map(|step| {
+            let Step::Directory { path, mode, .. } = step else { return None };
+            (path.as_bytes() == piece.as_bytes()).then_some(*mode)
+        });
+        // Nothing at all for a piece that was never made.
+        mode.unwrap_or(0)
+    }
+
+    /// Makes the directories and links that stand in a piece. Files are mount points, which
+    /// bubblewrap makes by itself.
+    fn fill(&mut self, piece: &str, at: &AbsPath, seal: Seal) -> Result<(), Unenforceable> {
+        let inside = |path: &RawText| {
+            let rest = path.as_bytes().strip_prefix(piece.as_bytes())?.strip_prefix(b"/")?;
+            Some(at.join(rest.to_vec()).map_err(invalid))
+        };
+        for step in self.steps {
+            if let Step::Directory { path, mode, .. } = step
+                && let Some(path) = inside(path).transpose()?
+            {
+                self.list.mode(*mode).text("--dir").path(&path);
+            } else if let Step::Symlink { path, target, .. } = step
+                && let Some(path) = inside(path).transpose()?
+            {
+                self.list.text("--symlink").text(target.clone()).path(&path);
+            }
+        }
+        if seal == Seal::Yes {
+            self.sealed.push(at.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Whether a piece is made read-only in the end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seal {
+    Yes,
+    No,
+}
+
+/// Whether bubblewrap makes this one by itself.
+fn is_standard_device(path: &str) -> bool {
+    path.strip_prefix("/dev/").is_some_and(|name| devices::NODES.contains(&name))
+}
+
+fn invalid(error: stockade_protocol::Invalid) -> Unenforceable {
+    internal(&error.to_string())
+}
+
+fn internal(why: &str) -> Unenforceable {
+    Unenforceable { what: String::from("the policy"), why: why.to_owned(), remedy: String::from("please report this") }
+}

@@ -1,0 +1,78 @@
+//! A host for tests: the same files on every machine.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Glob, RuleSource};
+use stockade_sandboxing::{HostFiles, Kind};
+
+/// Files by path. All directories above a path exist as well.
+pub(crate) struct FakeHost(BTreeMap<AbsPath, (Kind, Option<PathBuf>)>);
+
+impl FakeHost {
+    /// `/a/` is a directory, `/a -> b` a link, everything else a file.
+    pub(crate) fn new(entries: &[&str]) -> Self {
+        let standard = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/proc/"];
+        let mut files = BTreeMap::new();
+        for entry in standard.iter().chain(entries) {
+            let (name, link) = entry.split_once(" -> ").map_or((*entry, None), |(name, to)| (name, Some(to)));
+            let kind = match link {
+                Some(_) => Kind::Symlink,
+                None if name.ends_with('/') => Kind::Directory,
+                None => Kind::File,
+            };
+            let path: AbsPath = name.trim_end_matches('/').parse().unwrap();
+            for above in path.ancestors().skip(1) {
+                files.entry(above).or_insert((Kind::Directory, None));
+            }
+            files.insert(path, (kind, link.map(PathBuf::from)));
+        }
+        Self(files)
+    }
+}
+
+impl HostFiles for FakeHost {
+    fn kind(&self, path: &AbsPath) -> Option<Kind> {
+        self.0.get(path).map(|(kind, _)| *kind)
+    }
+
+    fn canonical(&self, path: &AbsPath) -> AbsPath {
+        path.clone()
+    }
+
+    fn matches(&self, glob: &Glob) -> Vec<AbsPath> {
+        self.0.keys().filter(|path| glob.matches(path)).cloned().collect()
+    }
+
+    fn link_target(&self, path: &AbsPath) -> Option<PathBuf> {
+        self.0.get(path).and_then(|(_, link)| link.clone())
+    }
+}
+
+/// Rules as `path access [source]`.
+pub(crate) fn rules(lines: &[&str]) -> FileRules {
+    FileRules::new(lines.iter().map(|line| {
+        let mut words = line.split(' ');
+        let path = words.next().unwrap();
+        let access = match words.next().unwrap() {
+            "none" => Access::None,
+            "scratch" => Access::Scratch,
+            "read" => Access::Read,
+            "write" => Access::Write,
+            other => panic!("there is no access `{other}`"),
+        };
+        let source = match words.next() {
+            None => RuleSource::Policy,
+            Some("protected") => RuleSource::ProtectedMetadata,
+            Some("credential") => RuleSource::CredentialMask,
+            Some(other) => panic!("there is no source `{other}`"),
+        };
+        let target = if path.contains('*') {
+            FileTarget::Glob(path.parse().unwrap())
+        } else {
+            FileTarget::Path(path.parse().unwrap())
+        };
+        FileRule { target, access, source }
+    }))
+    .unwrap()
+}

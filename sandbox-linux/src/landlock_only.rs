@@ -1,0 +1,249 @@
+//! The `landlock` engine: no namespaces at all, for hosts that forbid them.
+//!
+//! Files and signals by Landlock, the network and the rest by the system call filter. There is no
+//! view of the file system, so what a rule takes away from inside a grant can't be held: such a
+//! policy is refused, unless the caller accepts the [`Loss`] by name. There is no pid namespace
+//! either: a domain of Landlock that keeps signals inside takes its place, for the launcher and its
+//! first process each, so that either can end everything the command has started at one stroke. Only
+//! if both are killed at the same moment can the command go on, confined as it was.
+//!
+//! Other processes of the host can be seen (not reached), and the host's own `/dev` and `/proc` are
+//! there as far as the rules grant them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde::Serialize;
+use stockade_protocol::{AbsPath, Access, LayerReport, LayerStatus, NetworkPolicy, Permissions};
+use stockade_sandboxing::{
+    Backend, CommandSpec, HostFiles, Kind, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
+};
+
+use crate::launch::{Launcher, Run, Setup};
+use crate::losses::{Loss, Losses};
+use crate::native::{confine, network_flags, resolve, with_terminal};
+use crate::seccomp::{Families, More};
+use crate::step::Step;
+use crate::{devices, landlock, limits, probe, seccomp, shared_host, sys, view, wire};
+
+/// The first version of Landlock that keeps signals inside.
+const NEEDED_VERSION: u32 = 6;
+const FACTS: u64 = wire::FACT_NO_NEW_PRIVILEGES
+    | wire::FACT_SECCOMP
+    | wire::FACT_NO_CAPABILITIES
+    | wire::FACT_LANDLOCK
+    | wire::FACT_CONTAINED;
+
+/// Landlock and seccomp, without namespaces.
+#[derive(Debug)]
+pub struct LandlockOnly {
+    support: OnceLock<Support>,
+    accepted: BTreeSet<Loss>,
+    landlock_version: u32,
+    user: u32,
+}
+
+impl LandlockOnly {
+    /// For this host and user. Refuses every policy that it can't hold.
+    pub fn new() -> Self {
+        Self {
+            support: OnceLock::new(),
+            accepted: BTreeSet::new(),
+            landlock_version: sys::landlock_version(),
+            user: rustix::process::getuid().as_raw(),
+        }
+    }
+
+    /// Runs commands although this is lost. What was lost stands in the `Enforcement` of the run.
+    #[must_use]
+    pub fn accepting(mut self, loss: Loss) -> Self {
+        self.accepted.insert(loss);
+        self
+    }
+
+    /// For a user and a kernel that are the same on every machine.
+    #[cfg(test)]
+    pub(crate) fn fixed() -> Self {
+        Self { landlock_version: 7, user: 1000, ..Self::new() }
+    }
+
+    /// What has to be done, as plain data.
+    pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<LandlockPlan, Unenforceable> {
+        self.plan_on(command, &resolve(permissions)?, &RealFiles)
+    }
+
+    /// The same for permissions whose links have been resolved, on a host with these files.
+    pub(crate) fn plan_on(
+        &self,
+        command: &CommandSpec,
+        permissions: &Permissions,
+        files: &dyn HostFiles,
+    ) -> Result<LandlockPlan, Unenforceable> {
+        let losses = Losses::of(&permissions.files, files);
+        losses.check(&self.accepted)?;
+        // Says no to what no engine can do.
+        network_flags(permissions)?;
+        let network_is_off = permissions.network == NetworkPolicy::Off;
+        let grants = grants(permissions, files)?;
+        let ruleset = landlock::ruleset(self.landlock_version, &grants);
+        let ruleset = if network_is_off { landlock::without_ports(ruleset) } else { ruleset };
+        let attributes = self.attributes(permissions, &losses)?;
+        let families = if network_is_off { Families::None } else { Families::Internet };
+        let filter = seccomp::filter_with(families, attributes.refused());
+        Ok(LandlockPlan {
+            setup: vec![Step::AdoptOrphans, Step::KeepSignals, Step::Keyring],
+            init: vec![Step::AdoptOrphans, Step::KeepSignals],
+            command: confine(command, limits::steps(&permissions.limits, self.user)?, ruleset, filter),
+            // Only root may give up the bounding set; without new privileges it means nothing.
+            facts: if self.user == 0 { FACTS | wire::FACT_NO_BOUNDING_SET } else { FACTS },
+            losses,
+            attributes,
+            network_is_off,
+        })
+    }
+
+    fn attributes(&self, permissions: &Permissions, losses: &Losses) -> Result<Attributes, Unenforceable> {
+        let root = "/".parse().map_err(invalid)?;
+        Ok(match () {
+            () if permissions.access(&root) == Access::Write && losses.is_empty() => Attributes::Granted,
+            () if self.accepted.contains(&Loss::FileAttributes) => Attributes::Lost,
+            () => Attributes::Refused,
+        })
+    }
+}
+
+impl Default for LandlockOnly {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Backend for LandlockOnly {
+    fn support(&self) -> &Support {
+        self.support.get_or_init(|| probe::landlock_only(self, self.landlock_version))
+    }
+
+    fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
+        landlock::require(self.landlock_version, NEEDED_VERSION)?;
+        Ok(Box::new(self.plan(command, permissions)?))
+    }
+}
+
+/// Whether modes, owners and times of files can be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Attributes {
+    /// Everywhere, since everything may be written.
+    Granted,
+    /// Everywhere, which was accepted.
+    Lost,
+    Refused,
+}
+
+impl Attributes {
+    fn refused(self) -> &'static [More] {
+        match self {
+            Self::Granted | Self::Lost => &[shared_host::OTHERS],
+            Self::Refused => &[shared_host::OTHERS, shared_host::ATTRIBUTES],
+        }
+    }
+}
+
+/// The grants of a policy, and the devices that every program expects.
+fn grants(permissions: &Permissions, files: &dyn HostFiles) -> Result<Vec<(AbsPath, landlock::Grant)>, Unenforceable> {
+    let root: AbsPath = "/".parse().map_err(invalid)?;
+    let mut grants = Vec::new();
+    let access = permissions.access(&root);
+    grants.extend((access >= Access::Read).then(|| (root, landlock::Grant::of(access, Kind::Directory))));
+    for (path, access) in view::keys(&permissions.files, files) {
+        match (files.kind(&path), access) {
+            // Where a link leads has a rule of its own.
+            (Some(Kind::Symlink), _) | (_, Access::None | Access::Scratch) | (None, Access::Read) => {}
+            (Some(kind), Access::Read | Access::Write) => grants.push((path, landlock::Grant::of(access, kind))),
+            (None, Access::Write) => {
+                return Err(Unenforceable {
+                    what: format!("the rule for `{path}`"),
+                    why: String::from("it does not exist"),
+                    remedy: String::from("create it, or take it out of the policy"),
+                });
+            }
+        }
+    }
+    for name in devices::NODES {
+        let node = format!("/dev/{name}").parse().map_err(invalid)?;
+        if files.kind(&node).is_some() {
+            grants.push((node, landlock::Grant::Device));
+        }
+    }
+    Ok(grants)
+}
+
+fn invalid(error: stockade_protocol::Invalid) -> Unenforceable {
+    Unenforceable {
+        what: String::from("the policy"),
+        why: error.to_string(),
+        remedy: String::from("please report this"),
+    }
+}
+
+/// What has to be done to run one command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LandlockPlan {
+    setup: Vec<Step>,
+    init: Vec<Step>,
+    command: Vec<Step>,
+    facts: u64,
+    losses: Losses,
+    attributes: Attributes,
+    network_is_off: bool,
+}
+
+impl Plan for LandlockPlan {
+    fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        let setup = Setup { steps: &self.setup, placeholders: &[], covers: &BTreeSet::new() };
+        let launcher = Launcher::start(&setup)?;
+        let command = with_terminal(&self.command, &stdio);
+        let run = Run { engine: "landlock", flags: 0, init: &self.init, command: &command, facts: self.facts };
+        let mut child = launcher.run_only(&run, stdio)?;
+        let mut report = child.enforcement().clone();
+        report.layers.extend(self.reports());
+        child.set_enforcement(report);
+        Ok(Box::new(child))
+    }
+}
+
+impl LandlockPlan {
+    /// What is worth knowing beyond the facts that were read back.
+    fn reports(&self) -> Vec<LayerReport> {
+        let report = |layer: &str, status, detail: &str| LayerReport {
+            layer: layer.to_owned(),
+            status,
+            detail: Some(detail.to_owned()),
+        };
+        let (full, part, none) = (LayerStatus::FullyEnforced, LayerStatus::PartlyEnforced, LayerStatus::NotEnforced);
+        let mut reports = vec![report("processes", part, "others can be seen, not reached")];
+        if self.network_is_off {
+            reports.push(report("network", full, "off: there are no internet sockets"));
+        }
+        reports.push(match self.attributes {
+            Attributes::Granted => report("file_attributes", full, "everything may be written"),
+            Attributes::Refused => report("file_attributes", full, "can't be changed, even where files may be written"),
+            Attributes::Lost => report("file_attributes", none, "accepted for every file that the user owns"),
+        });
+        reports.extend(self.losses.reports());
+        reports
+    }
+}
+
+/// One step a line.
+impl fmt::Display for LandlockPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (part, steps) in [("setup", &self.setup), ("init", &self.init), ("command", &self.command)] {
+            for step in steps {
+                writeln!(f, "{part} {step:?}")?;
+            }
+        }
+        Ok(())
+    }
+}

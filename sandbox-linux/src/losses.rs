@@ -1,0 +1,165 @@
+//! What Landlock alone can't hold, by name, so that nobody loses it without having said so.
+//!
+//! Landlock adds up grants from the root down and can't take away a part of one. Whatever a rule
+//! takes away from inside a grant is therefore lost, and a policy with such a rule is refused unless
+//! the caller accepts that very loss.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use stockade_protocol::{AbsPath, Access, FileRules, LayerReport, LayerStatus, RuleSource};
+use stockade_sandboxing::{HostFiles, Unenforceable};
+
+use crate::view;
+
+/// A protection that a sandbox without a view of its own can't give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loss {
+    /// Metadata in a writable directory (`.git`, `.codex`, …) can be written and created.
+    ProtectedMetadata,
+    /// What is read-only inside a writable directory can be written.
+    ReadOnlyParts,
+    /// Well-known credentials below a readable directory can be read.
+    Credentials,
+    /// What somebody denied below a readable directory can be read.
+    DeniedReads,
+    /// There are no private directories: the host's own can be seen as the rule around them says,
+    /// and not written unless that does.
+    PrivateDirectories,
+    /// Modes, owners, times and extended attributes can be changed of every file that the user owns.
+    /// Without this loss they can't be changed at all, even where files may be written.
+    FileAttributes,
+}
+
+impl Loss {
+    /// Its name, as in an `Enforcement`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ProtectedMetadata => "protected_metadata",
+            Self::ReadOnlyParts => "read_only_parts",
+            Self::Credentials => "credentials",
+            Self::DeniedReads => "denied_reads",
+            Self::PrivateDirectories => "private_directories",
+            Self::FileAttributes => "file_attributes",
+        }
+    }
+}
+
+/// Everything that is lost under some rules, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Losses(BTreeMap<Loss, Vec<AbsPath>>);
+
+impl Losses {
+    /// What these rules ask for that can't be had.
+    pub(crate) fn of(files: &FileRules, host: &dyn HostFiles) -> Self {
+        let mut losses = Self::default();
+        for (path, access) in view::keys(files, host) {
+            if view::may_be_left_out(files, &path, host) {
+                continue;
+            }
+            let there = host.kind(&path).is_some();
+            if let Some(loss) = loss(files, &path, access, there) {
+                losses.0.entry(loss).or_default().push(path);
+            }
+        }
+        losses
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Refuses the first that was not accepted.
+    pub(crate) fn check(&self, accepted: &BTreeSet<Loss>) -> Result<(), Unenforceable> {
+        let refused = self.0.iter().find(|(loss, _)| !accepted.contains(loss));
+        let Some((loss, path)) = refused.and_then(|(loss, paths)| Some((loss, paths.first()?))) else { return Ok(()) };
+        Err(Unenforceable {
+            what: format!("the rule for `{path}`"),
+            why: String::from("the engine `landlock` can't take away a part of what is granted around it"),
+            remedy: format!("use the engine `native` or `bwrap`, or accept the loss of `{}`", loss.name()),
+        })
+    }
+
+    /// What was accepted, for the report of the run.
+    pub(crate) fn reports(&self) -> impl Iterator<Item = LayerReport> {
+        self.0.iter().map(|(loss, paths)| {
+            let paths: Vec<String> = paths.iter().map(AbsPath::to_string).collect();
+            LayerReport {
+                layer: loss.name().to_owned(),
+                status: LayerStatus::NotEnforced,
+                detail: Some(format!("accepted for {}", paths.join(", "))),
+            }
+        })
+    }
+}
+
+fn loss(files: &FileRules, path: &AbsPath, access: Access, there: bool) -> Option<Loss> {
+    let source = files.deciding(path).map(|rule| rule.source);
+    match (access, around(files, path)) {
+        // A name that is missing can be created where its directory is written.
+        (Access::Read, Access::Write) if source == Some(RuleSource::ProtectedMetadata) => Some(Loss::ProtectedMetadata),
+        (Access::Read, Access::Write) => Some(Loss::ReadOnlyParts),
+        (Access::Scratch, Access::Write | Access::Read) => Some(Loss::PrivateDirectories),
+        // What was asked for is a directory that can be written, and there will be none.
+        (Access::Scratch, Access::None | Access::Scratch) => there.then_some(Loss::PrivateDirectories),
+        (Access::None, Access::Read) if !there => None,
+        (Access::None, Access::Write | Access::Read) if source == Some(RuleSource::CredentialMask) => {
+            Some(Loss::Credentials)
+        }
+        (Access::None, Access::Write | Access::Read) => Some(Loss::DeniedReads),
+        (Access::None, Access::None | Access::Scratch) => None,
+        (Access::Read, Access::None | Access::Scratch | Access::Read) | (Access::Write, _) => None,
+    }
+}
+
+/// What holds around a path once no private directory stands in between.
+fn around(files: &FileRules, path: &AbsPath) -> Access {
+    let mut above = path.ancestors().skip(1).map(|above| files.access(&above));
+    above.find(|access| *access != Access::Scratch).unwrap_or(Access::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_host::{FakeHost, rules};
+
+    #[test]
+    fn every_rule_that_takes_away_is_a_loss_by_its_name() {
+        let host = FakeHost::new(&["/w/.git/", "/w/ro/", "/home/me/.ssh/", "/w/.env", "/tmp/", "/secret"]);
+        let files = rules(&[
+            "/ read",
+            "/w write",
+            "/w/.git read protected",
+            "/w/.codex read protected",
+            "/w/ro read",
+            "/w/.env none",
+            "/secret none",
+            "/missing none",
+            "/home/me/.ssh none credential",
+            "/tmp scratch",
+            "/tmp/shown read",
+        ]);
+        let lost = Losses::of(&files, &host).0;
+        let lost: Vec<(Loss, Vec<String>)> =
+            lost.into_iter().map(|(loss, paths)| (loss, paths.iter().map(AbsPath::to_string).collect())).collect();
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            lost,
+            [
+                (Loss::ProtectedMetadata, texts(&["/w/.codex", "/w/.git"])),
+                (Loss::ReadOnlyParts, texts(&["/w/ro"])),
+                (Loss::Credentials, texts(&["/home/me/.ssh"])),
+                (Loss::DeniedReads, texts(&["/secret", "/w/.env"])),
+                (Loss::PrivateDirectories, texts(&["/tmp"])),
+            ]
+        );
+    }
+
+    #[test]
+    fn grants_inside_what_is_denied_are_no_loss() {
+        let host = FakeHost::new(&["/usr/", "/w/", "/w/a/"]);
+        let files = rules(&["/usr read", "/w none", "/w/a write", "/home none"]);
+        assert_eq!(Losses::of(&files, &host), Losses::default());
+    }
+}

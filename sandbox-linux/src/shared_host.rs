@@ -1,0 +1,82 @@
+//! What a command has to be kept from where it shares the host's namespaces, beyond files and
+//! signals: Landlock has no word for these, so the system call filter refuses them.
+
+use libc::{
+    SYS_chmod, SYS_chown, SYS_fchmod, SYS_fchmodat, SYS_fchmodat2, SYS_fchown, SYS_fchownat, SYS_fremovexattr,
+    SYS_fsetxattr, SYS_futimesat, SYS_ioctl, SYS_ioprio_set, SYS_lchown, SYS_lremovexattr, SYS_lsetxattr,
+    SYS_mq_getsetattr, SYS_mq_notify, SYS_mq_open, SYS_mq_timedreceive, SYS_mq_timedsend, SYS_mq_unlink, SYS_msgctl,
+    SYS_msgget, SYS_msgrcv, SYS_msgsnd, SYS_prlimit64, SYS_removexattr, SYS_semctl, SYS_semget, SYS_semop,
+    SYS_semtimedop, SYS_setpriority, SYS_setxattr, SYS_shmat, SYS_shmctl, SYS_shmget, SYS_utime, SYS_utimensat,
+    SYS_utimes,
+};
+
+use crate::seccomp::More;
+
+// Calls that are newer than the list of names.
+const SYS_SETXATTRAT: i64 = 463;
+const SYS_REMOVEXATTRAT: i64 = 466;
+const SYS_FILE_SETATTR: i64 = 469;
+
+/// Other processes of the user, and what they share.
+pub(crate) const OTHERS: More = More {
+    refused: &[(
+        &[
+            SYS_shmget,
+            SYS_shmat,
+            SYS_shmctl,
+            SYS_semget,
+            SYS_semop,
+            SYS_semtimedop,
+            SYS_semctl,
+            SYS_msgget,
+            SYS_msgsnd,
+            SYS_msgrcv,
+            SYS_msgctl,
+            SYS_mq_open,
+            SYS_mq_unlink,
+            SYS_mq_timedsend,
+            SYS_mq_timedreceive,
+            SYS_mq_notify,
+            SYS_mq_getsetattr,
+        ],
+        "reaches memory and queues of the host's other processes, which have no paths",
+    )],
+    bits: &[
+        (SYS_prlimit64, 0, u32::MAX, "sets the limits of another process, which can end it; 0 is the caller's own"),
+        (SYS_setpriority, 0, u32::MAX, "slows a whole group or user down; 0 means a process"),
+        (SYS_setpriority, 1, u32::MAX, "slows another process down; 0 is the caller's own"),
+        (SYS_ioprio_set, 0, 2, "slows a whole group or user down"),
+    ],
+    values: &[],
+};
+
+/// Modes, owners, times and attributes of files: Landlock lets the owner of a file change them,
+/// wherever it lies.
+pub(crate) const ATTRIBUTES: More = More {
+    refused: &[
+        (&[SYS_chmod, SYS_fchmod, SYS_fchmodat, SYS_fchmodat2], "changes the mode of any file that the user owns"),
+        (&[SYS_chown, SYS_fchown, SYS_lchown, SYS_fchownat], "changes its group"),
+        (&[SYS_utime, SYS_utimes, SYS_futimesat, SYS_utimensat], "changes its times"),
+        (
+            &[
+                SYS_setxattr,
+                SYS_lsetxattr,
+                SYS_fsetxattr,
+                SYS_SETXATTRAT,
+                SYS_removexattr,
+                SYS_lremovexattr,
+                SYS_fremovexattr,
+                SYS_REMOVEXATTRAT,
+            ],
+            "changes its extended attributes",
+        ),
+        (&[SYS_FILE_SETATTR], "changes its flags"),
+    ],
+    bits: &[],
+    values: &[
+        (SYS_ioctl, 1, 0x4008_6602, "FS_IOC_SETFLAGS changes the flags of a file that is only read"),
+        (SYS_ioctl, 1, 0x401c_5820, "FS_IOC_FSSETXATTR does the same"),
+        (SYS_ioctl, 1, 0x4080_6685, "FS_IOC_ENABLE_VERITY makes a file read-only for ever"),
+        (SYS_ioctl, 1, 0x800c_6613, "FS_IOC_SET_ENCRYPTION_POLICY encrypts an empty directory"),
+    ],
+};
