@@ -45,6 +45,8 @@ struct Builder<'a> {
     base: &'static str,
     next_slot: Slot,
     next_piece: usize,
+    /// The host's `/proc`, where the view does not start from the host's root.
+    host_proc: Option<Slot>,
     root: Place,
     places: Vec<Place>,
     made: BTreeSet<RawText>,
@@ -65,6 +67,7 @@ pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, U
         base: if in_place { "" } else { "/proc" },
         next_slot: STAGING + 1,
         next_piece: 0,
+        host_proc: None,
         root: Place { path: path("/")?, access, piece: None },
         places: Vec::new(),
         made: BTreeSet::new(),
@@ -128,6 +131,11 @@ impl Builder<'_> {
         self.root = Place { path: self.root.path.clone(), access: Access::None, piece: Some(String::from("root")) };
         let slot = self.part("root", MOUNT_READ_ONLY)?;
         self.attachments.push(Step::Attach { slot, path: path(self.base)? });
+        // The kernel makes a new `/proc` only where an old one is in sight. The sandbox's own covers it.
+        let slot = self.slot()?;
+        self.host_proc = Some(slot);
+        self.attributes.push(Step::Attributes { slot, set: self.restrictions(Access::None), clear: 0 });
+        self.attachments.push(Step::Attach { slot, path: self.seen(&path("/proc")?)? });
         self.grants.push((path("/proc")?, landlock::Grant::of(Access::Read, Kind::Directory)));
         Ok(())
     }
@@ -195,7 +203,7 @@ impl Builder<'_> {
             (Some(_), _, Access::Scratch) => {
                 Err(refuse(path, "is a file", "a private directory can stand only in the place of a directory"))
             }
-            (None, Access::Write, Access::None | Access::Read) => self.hold_missing(path, access),
+            (None, Access::Write, Access::None | Access::Scratch | Access::Read) => self.hold_missing(path, access),
             (None, _, Access::Write) => Err(refuse(path, "does not exist", "create it, or take it out of the policy")),
             // Nothing is there, and nothing can be put there.
             (None, _, Access::None | Access::Scratch | Access::Read) => Ok(()),
@@ -270,6 +278,9 @@ impl Builder<'_> {
         }
         self.pin_parents(path, &above)?;
         self.placeholders.push(path.clone());
+        if access == Access::Scratch {
+            return self.hide(path, access, 0o1777).map(drop);
+        }
         let slot = self.part(if access == Access::None { "denied" } else { "empty" }, MOUNT_READ_ONLY)?;
         self.note(path, access, None);
         self.attach(slot, path)
@@ -387,6 +398,10 @@ impl Builder<'_> {
             attributes: MOUNT_NO_SETUID | MOUNT_NO_DEVICES,
         }];
         steps.extend(self.staging);
+        // Before the tmpfs covers it.
+        if let Some(slot) = self.host_proc {
+            steps.push(Step::CloneTree { slot, path: path("/proc")? });
+        }
         steps.push(Step::Attach { slot: STAGING, path: path("/proc")? });
         steps.extend(self.copies);
         steps.extend(self.attributes);
