@@ -88,6 +88,7 @@ impl Launcher {
             stream(&stdio.stderr, error.as_fd(), null.as_fd()),
             theirs.as_fd(),
         ];
+        files.iter().try_for_each(|file| refuse_directory(*file)).map_err(lost("passing it the standard streams"))?;
         send(self.control.as_fd(), wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
         drop(theirs);
         let mut child = Child { report, program: run.program.clone(), enforcement: None, status: None, session: None };
@@ -107,6 +108,15 @@ fn stream<'a>(stream: &'a Streams, own: BorrowedFd<'a>, null: BorrowedFd<'a>) ->
         Streams::Null => null,
         Streams::Inherit => own,
         Streams::To(file) => file.as_fd(),
+    }
+}
+
+/// A directory that is open leads to everything below it, past every mount of the view.
+fn refuse_directory(file: BorrowedFd<'_>) -> io::Result<()> {
+    let found = rustix::fs::fstat(file)?;
+    match rustix::fs::FileType::from_raw_mode(found.st_mode) {
+        rustix::fs::FileType::Directory => Err(io::Error::from(io::ErrorKind::IsADirectory)),
+        _ => Ok(()),
     }
 }
 
