@@ -235,3 +235,23 @@ impl fmt::Display for NativePlan {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel without Landlock gets no sandbox that says it has it.
+    #[test]
+    fn without_landlock_there_is_no_plan() {
+        let command = CommandSpec {
+            argv: stockade_protocol::Argv::parse(["/bin/true"]).unwrap(),
+            cwd: "/".parse().unwrap(),
+            environment: std::collections::BTreeMap::new(),
+        };
+        let native = Native { landlock_version: 0, ..Native::new() };
+        let error = native.compile(&command, &Permissions::default()).unwrap_err();
+        assert_eq!(error.what, "the layer `landlock`");
+        assert!(!native.support().works());
+        assert!(Native::new().compile(&command, &Permissions::default()).is_ok());
+    }
+}
