@@ -42,8 +42,14 @@ fn search(directory: &Path, depth: usize, left: &mut usize, found: &mut Vec<std:
     let git = directory.join(".git");
     if let Ok(metadata) = fs::symlink_metadata(&git) {
         found.push(git.clone());
-        if metadata.is_file() {
-            follow_git_file(&git, found);
+        // Git follows a link, and so does whoever writes to where it leads.
+        let real = if metadata.is_symlink() { fs::canonicalize(&git).ok() } else { None };
+        let real = real.map_or(git, |real| {
+            found.push(real.clone());
+            real
+        });
+        if real.is_file() {
+            follow_git_file(&real, found);
         }
     }
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -78,10 +84,11 @@ mod tests {
     fn git_files_and_nested_repositories_are_followed() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
-        for path in ["gd/hooks", "common/hooks", "sub/.git/hooks"] {
+        for path in ["gd/hooks", "common/hooks", "sub/.git/hooks", "linked", "elsewhere/hooks"] {
             fs::create_dir_all(root.join(path)).unwrap();
         }
         fs::write(root.join(".git"), "gitdir: gd\n").unwrap();
+        std::os::unix::fs::symlink("../elsewhere", root.join("linked/.git")).unwrap();
         fs::write(root.join("gd/commondir"), "../common\n").unwrap();
         let root = AbsPath::from_path(&root).unwrap();
         let permissions = Permissions {
@@ -94,6 +101,7 @@ mod tests {
             ("gd/hooks/pre-commit", Access::Read),
             ("common/hooks/pre-commit", Access::Read),
             ("sub/.git/config", Access::Read),
+            ("elsewhere/hooks/pre-commit", Access::Read),
             ("sub/x", Access::Write),
         ] {
             assert_eq!(protected.access(&root.join(path).unwrap()), access, "{path}");
