@@ -227,7 +227,7 @@ fn process_files(pid: &str) -> Vec<Attempt> {
         .map(|name| (name.to_owned(), std::fs::read_link(path(name)).map(|path| path.display().to_string())))
         .into();
     attempts.push((String::from("environ"), std::fs::read(path("environ")).map(|bytes| bytes.len().to_string())));
-    attempts.push((String::from("fd"), std::fs::read_dir(path("fd")).map(|_| String::new())));
+    attempts.push((String::from("fd"), std::fs::read_link(path("fd/0")).map(|path| path.display().to_string())));
     attempts
         .push((String::from("mem"), std::fs::OpenOptions::new().write(true).open(path("mem")).map(|_| String::new())));
     attempts

@@ -99,6 +99,7 @@ impl World {
             processes: Vec::new(),
             base,
         };
+        world.own(&root);
         for directory in [&world.workspace, &world.outside, &world.programs] {
             world.make_directory(directory);
         }

@@ -40,12 +40,12 @@ fn name_survivor(world: &mut World) {
 
 attacks! {
     /// Seeing processes of the host.
-    pr01 => Attack::with("cat /proc/[0-9]*/cmdline").after(|world| drop(world.host_process()))
+    pr01 => Attack::with("cat /proc/[0-9]*/cmdline").after(|world| { world.host_process(); })
         .hits(|world, seen| seen.stdout.contains(&format!("sleep-{}", world.marker)));
     /// Ending one.
-    pr02 => Attack::with("kill -TERM $HOSTPID; sleep 0.1").after(|world| drop(world.host_process())).hits(|world, _| !world.host_process_lives());
+    pr02 => Attack::with("kill -TERM $HOSTPID; sleep 0.1").after(|world| { world.host_process(); }).hits(|world, _| !world.host_process_lives());
     /// Taking one over.
-    pr04 => Attack::with("$PROBE ptrace $HOSTPID").after(|world| drop(world.host_process())).hits(probe_succeeds).bare(Bare::WorksForRoot);
+    pr04 => Attack::with("$PROBE ptrace $HOSTPID").after(|world| { world.host_process(); }).hits(probe_succeeds).bare(Bare::WorksForRoot);
     /// Reading one's memory.
     pr05 => Attack::with("$PROBE vm-read $HOSTPID $ADDRESS").after(|world| {
             let pid = world.host_process();
@@ -56,7 +56,7 @@ attacks! {
         .hits(probe_succeeds)
         .bare(Bare::WorksForRoot);
     /// Reaching into the first process of the sandbox, which is the launcher's.
-    pr06 => Attack::with("$PROBE process-files 1").hits(probe_succeeds).bare(Bare::WorksForRoot);
+    pr06 => Attack::with("$PROBE process-files 1").hits(probe_succeeds).bare(Bare::NotTried);
     /// A process that outlives the command.
     pr07 => Attack::with("(setsid sleep $NAPTIME >/dev/null 2>&1 &); (setsid setsid sh -c 'sleep $NAPTIME & sleep $NAPTIME' >/dev/null 2>&1 &); sleep 0.1")
         .after(name_survivor)
