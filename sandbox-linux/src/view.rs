@@ -176,7 +176,7 @@ impl Builder<'_> {
         let above = self.above(path).clone();
         let kind = self.host.kind(path);
         if kind == Some(Kind::Symlink) {
-            return self.link(path, &above);
+            return self.link(path, access, &above);
         }
         if let Some(kind) = kind {
             self.grants.extend((access > Access::None).then(|| (path.clone(), landlock::Grant::of(access, kind))));
@@ -227,14 +227,16 @@ impl Builder<'_> {
 
     /// A name that is a link stays that link: it can neither be replaced nor removed. Where it leads
     /// has a rule of its own.
-    fn link(&mut self, path: &AbsPath, above: &Place) -> Result<(), Unenforceable> {
+    fn link(&mut self, path: &AbsPath, access: Access, above: &Place) -> Result<(), Unenforceable> {
         match (&above.piece, above.access) {
+            // Out of sight already.
+            (Some(_), _) if access == Access::None => Ok(()),
             (Some(_), _) => {
                 let target = self.host.link_target(path).and_then(|target| target.into_os_string().into_string().ok());
                 let target =
                     target.ok_or_else(|| refuse(path, "is a link that can't be read", "name the path it leads to"))?;
                 let inside = self.inside(path, above)?;
-                self.parents_in_piece(&inside);
+                self.parents_in_piece(&inside, above);
                 self.make(Step::Symlink { slot: STAGING, path: inside, target: target.into() });
                 Ok(())
             }
@@ -322,13 +324,16 @@ impl Builder<'_> {
         Ok(names.fold(piece.clone().into_bytes(), |inside, name| [&inside, &b"/"[..], name].concat()).into())
     }
 
-    fn parents_in_piece(&mut self, inside: &RawText) {
+    /// The directories on the way to something that is in sight. In a denied place they lead there and
+    /// can't be listed.
+    fn parents_in_piece(&mut self, inside: &RawText, above: &Place) {
+        let mode = if above.access == Access::Scratch { 0o755 } else { 0o111 };
         let bytes = inside.as_bytes();
         let ends: Vec<usize> =
             bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| end).skip(1).collect();
         for end in ends {
             let path = bytes.get(..end).unwrap_or_default().to_vec().into();
-            self.make(Step::Directory { slot: STAGING, path, mode: 0o755 });
+            self.make(Step::Directory { slot: STAGING, path, mode });
         }
     }
 
@@ -340,7 +345,7 @@ impl Builder<'_> {
             return Ok(());
         }
         let inside = self.inside(path, &above)?;
-        self.parents_in_piece(&inside);
+        self.parents_in_piece(&inside, &above);
         self.make(match kind {
             Kind::Directory => Step::Directory { slot: STAGING, path: inside, mode: 0o755 },
             Kind::File | Kind::Symlink => Step::File { slot: STAGING, path: inside, mode: 0o644 },

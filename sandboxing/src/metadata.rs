@@ -22,6 +22,8 @@ pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, In
     for rule in roots {
         if let FileTarget::Path(root) = &rule.target
             && let Some(path) = root.to_host_path()
+            // Where a link leads has a rule of its own.
+            && !path.is_symlink()
         {
             let mut left = MOST_DIRECTORIES;
             search(&path, DEEPEST, &mut left, &mut found);
