@@ -33,6 +33,12 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Option<Vec<Attempt>> {
         ("unreviewed-calls", [first, last]) => calls(first, last),
         ("refused-calls", []) => Some(refused_calls()),
         ("type", [text]) => Some(type_into_terminal(text)),
+        ("many-files", [directory, count]) => {
+            one(name, count.parse().map_err(invalid).and_then(|count| many_files(directory, count)))
+        }
+        ("deep-directories", [directory, count]) => {
+            one(name, count.parse().map_err(invalid).and_then(|count| deep_directories(directory, count)))
+        }
         ("swap", [a, b]) => one(name, swap(a, b)),
         ("chmod-descriptor", [number]) => {
             one(name, number.parse().map_err(invalid).and_then(|number| answer(unsafe { libc::fchmod(number, 0o777) })))
@@ -321,4 +327,22 @@ fn swap(a: &str, b: &str) -> io::Result<String> {
     const EXCHANGE: u32 = 2;
     let (a, b) = (c_text(a.as_bytes())?, c_text(b.as_bytes())?);
     answer(unsafe { libc::renameat2(libc::AT_FDCWD, a.as_ptr(), libc::AT_FDCWD, b.as_ptr(), EXCHANGE) })
+}
+
+fn many_files(directory: &str, count: usize) -> io::Result<String> {
+    std::fs::create_dir(directory)?;
+    (0..count).try_for_each(|number| std::fs::write(format!("{directory}/{number}"), ""))?;
+    Ok(count.to_string())
+}
+
+/// One directory inside the other, each entered by its name alone.
+fn deep_directories(directory: &str, count: usize) -> io::Result<String> {
+    let name = "d".repeat(200);
+    std::env::set_current_dir(directory)?;
+    for _ in 0..count {
+        std::fs::create_dir(&name)?;
+        std::env::set_current_dir(&name)?;
+    }
+    std::fs::write("x.env", "")?;
+    Ok(count.to_string())
 }
