@@ -9,10 +9,14 @@ const PR_SET_PDEATHSIG: usize = 1;
 const PR_SET_DUMPABLE: usize = 4;
 
 /// Runs in the new pid namespace as its process 1, and ends it.
-pub(crate) fn main(mut init: Reader, command: Reader, streams: [i32; 3], report: i32) -> ! {
+pub(crate) fn main(mut init: Reader, command: Reader, streams: [i32; 3], report: i32, launcher: i32) -> ! {
     let slots = crate::slots();
     // Without the launcher there is nobody to end the command when the caller goes away.
     let mut done = sys::prctl(PR_SET_PDEATHSIG, [SIGKILL as usize, 0, 0, 0]).map(drop);
+    // One that was gone before this was asked for is not noticed by the kernel.
+    if sys::has_ended(launcher) {
+        sys::exit(1);
+    }
     let mut number = 0;
     while done.is_ok() && !init.is_empty() {
         number += 1;

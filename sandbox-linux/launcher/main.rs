@@ -63,18 +63,23 @@ struct Run {
 struct Session {
     built: Result<()>,
     failed_step: u64,
-    /// Names that stand in the workspace for the time of the session, and what they are held by.
-    placeholders: Option<(Reader, [i32; wire::MOST_FILES])>,
+    /// Names that stand in the workspace for the time of the session, and the directories they are in.
+    names: Option<(Reader, [i32; wire::MOST_FILES])>,
+    /// What stands there.
+    held: [i32; wire::MOST_FILES],
+    /// This process, for its children to ask whether it is still there.
+    process: i32,
     /// The caller's own mask for new files, which commands get back.
     mask: usize,
     runs: [Option<Run>; wire::MOST_RUNS],
 }
 
 extern "C" fn main() -> ! {
-    let mut session = Session { built: Err(EPROTO), failed_step: 0, placeholders: None, mask: sys::umask(0), runs: [None; wire::MOST_RUNS] };
+    let mut session = Session { built: Err(EPROTO), failed_step: 0, names: None, held: [-1; wire::MOST_FILES], process: -1, mask: sys::umask(0), runs: [None; wire::MOST_RUNS] };
     // Nothing of the caller's but the socket comes along, and no signal meant for it ends this.
     let ready = sys::close_range(1, 0).and_then(|_| sys::block_signals(true));
     let mut open = ready.is_ok();
+    session.process = sys::own_process();
     while open || session.runs.iter().any(Option::is_some) {
         open = session.turn(open);
     }
@@ -119,6 +124,10 @@ impl Session {
         let body = sys::allocate((frame >> 32) as usize)?;
         read_whole(CONTROL, body)?;
         match (frame as u32, files) {
+            (wire::FRAME_NAMES, parents) => {
+                self.names = Some((Reader::new(body), parents));
+                Ok(())
+            }
             (wire::FRAME_SETUP, files) => self.set_up(Reader::new(body), files),
             (wire::FRAME_RUN, [input, output, error, report, ..]) if count == 4 => {
                 let run = self.start(Reader::new(body), [input, output, error], report);
@@ -130,7 +139,7 @@ impl Session {
     }
 
     fn set_up(&mut self, mut body: Reader, files: [i32; wire::MOST_FILES]) -> Result<()> {
-        self.placeholders = Some((body.part()?, files));
+        self.held = files;
         let slots = slots();
         self.built = Ok(());
         while self.built.is_ok() && !body.is_empty() {
@@ -152,7 +161,7 @@ impl Session {
         match (forked, free) {
             (Ok(0), _) => {
                 sys::umask(self.mask);
-                init::main(init, command, streams, report)
+                init::main(init, command, streams, report, self.process)
             }
             (Ok(_), Some(free)) => *free = Some(Run { report, process }),
             (Ok(_), None) => {}
@@ -166,15 +175,19 @@ impl Session {
 
     /// Removes the names that were put into the workspace, unless another session needs them.
     fn clean_up(&mut self) {
-        let Some((names, files)) = &mut self.placeholders else { return };
-        for pair in files.chunks_exact(2) {
-            let ([parent, held], false) = (pair, names.is_empty()) else { return };
+        // Without these this session holds nothing any more, unless the caller still does.
+        self.held.into_iter().filter(|held| *held > 0).for_each(sys::close);
+        let Some((names, parents)) = &mut self.names else { return };
+        for parent in parents.iter() {
             let (Ok(path), Ok(name)) = (names.text(), names.text()) else { return };
             // Here the name is covered by a mount, which has to go first; the caller sees it bare.
             drop(sys::detach_mount(path));
-            if sys::lock_exclusively(*held).is_ok() {
+            let Ok(found) = sys::open_directory(*parent, name) else { continue };
+            // Only the last one to hold it may remove it, and only if it is still what is there.
+            if sys::lock_exclusively(found).is_ok() && sys::is_at(found, *parent, name, wire::PLACEHOLDER_MODE) {
                 drop(sys::remove_directory(*parent, name));
             }
+            sys::close(found);
         }
     }
 }

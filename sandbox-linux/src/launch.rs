@@ -14,10 +14,10 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg, socketpair,
 };
 use rustix::process::{Pid, WaitOptions, waitpid};
-use stockade_protocol::{Enforcement, LayerReport, LayerStatus, RawText};
+use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, RawText};
 use stockade_sandboxing::{Running, SpawnError, Stdio, Streams, WaitStatus};
 
-use crate::placeholder::Placeholder;
+use crate::placeholder::{Name, Placeholder};
 use crate::step::{Encoder, Step, encode};
 use crate::{sys, wire};
 
@@ -44,7 +44,7 @@ pub(crate) struct Run<'a> {
 
 impl Launcher {
     /// Starts a launcher and has it build a sandbox.
-    pub(crate) fn start(setup: &[Step], placeholders: Vec<Placeholder>) -> Result<Self, SpawnError> {
+    pub(crate) fn start(setup: &[Step], placeholders: &[AbsPath]) -> Result<Self, SpawnError> {
         reap_earlier_launchers();
         let lost = |doing| move |source: io::Error| SpawnError::Launcher { doing, source };
         let program = launcher_file().map_err(lost("writing its file"))?;
@@ -52,18 +52,30 @@ impl Launcher {
         let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
             .map_err(|error| lost("naming it")(error.into()))?;
         let pid = sys::spawn(&path, c"stockade", theirs.as_fd()).map_err(lost("starting it"))?;
-        let ours: Vec<&Placeholder> = placeholders.iter().filter(|placeholder| placeholder.is_ours()).collect();
-        let mut names = Encoder::default();
-        for placeholder in &ours {
-            names.text(placeholder.path().as_raw().as_bytes()).text(placeholder.name());
-        }
-        let mut body = Encoder::default();
-        body.bytes(&names.0).0.extend(encode(setup));
-        let files: Vec<BorrowedFd<'_>> = ours.iter().flat_map(|placeholder| placeholder.files()).collect();
+        drop(theirs);
         let mut launcher = Self { control, pid, placeholders: Vec::new() };
-        send(launcher.control.as_fd(), wire::FRAME_SETUP, &body.0, &files).map_err(lost("sending it the plan"))?;
-        launcher.placeholders = placeholders;
+        launcher.placeholders = launcher.hold(placeholders)?;
+        let held: Vec<BorrowedFd<'_>> = launcher.placeholders.iter().map(Placeholder::held).collect();
+        send(launcher.control.as_fd(), wire::FRAME_SETUP, &encode(setup), &held)
+            .map_err(lost("sending it the plan"))?;
         Ok(launcher)
+    }
+
+    /// Holds names that must not be made. The launcher is told first: if this program is killed it
+    /// removes what was put there.
+    fn hold(&self, paths: &[AbsPath]) -> Result<Vec<Placeholder>, SpawnError> {
+        let failed = |path: &AbsPath, source| SpawnError::Setup { step: format!("hold the name `{path}`"), source };
+        let name = |path| Name::new(path).map_err(|source| failed(path, source));
+        let names = paths.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+        let mut body = Encoder::default();
+        for name in &names {
+            body.text(name.path().as_raw().as_bytes()).text(name.name());
+        }
+        let parents: Vec<BorrowedFd<'_>> = names.iter().map(Name::parent).collect();
+        send(self.control.as_fd(), wire::FRAME_NAMES, &body.0, &parents)
+            .map_err(|source| SpawnError::Launcher { doing: "telling it the names to hold", source })?;
+        let hold = |(name, path): (Name, &AbsPath)| name.hold().map_err(|source| failed(path, source));
+        names.into_iter().zip(paths).map(hold).collect()
     }
 
     /// Starts one command and lets the sandbox end with it.

@@ -11,7 +11,6 @@ use stockade_sandboxing::{
 };
 
 use crate::launch::{Launcher, Run};
-use crate::placeholder::Placeholder;
 use crate::step::{Exec, Step};
 use crate::{landlock, limits, probe, seccomp, view, wire};
 
@@ -190,11 +189,7 @@ pub struct NativePlan {
 
 impl Plan for NativePlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let placeholders = self.placeholders.iter().map(|path| {
-            Placeholder::hold(path)
-                .map_err(|source| SpawnError::Setup { step: format!("hold the name `{path}`"), source })
-        });
-        let launcher = Launcher::start(&self.setup, placeholders.collect::<Result<_, _>>()?)?;
+        let launcher = Launcher::start(&self.setup, &self.placeholders)?;
         let mut command = self.command.clone();
         if stdio.controlling_terminal {
             command.insert(1, Step::TakeTerminal);

@@ -9,6 +9,8 @@ use std::path::Path;
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invalid, Permissions, RuleSource};
 
+use crate::resolve::is_placeholder;
+
 /// How many directories are looked at for nested repositories, and how deep. Enough for submodules
 /// and vendored checkouts; a larger tree would cost more than the command. What is not found is not
 /// protected, as SECURITY.md says.
@@ -42,7 +44,9 @@ pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, In
 
 fn search(directory: &Path, depth: usize, left: &mut usize, found: &mut Vec<std::path::PathBuf>) {
     let git = directory.join(".git");
-    if let Ok(metadata) = fs::symlink_metadata(&git) {
+    if let Ok(metadata) = fs::symlink_metadata(&git)
+        && !is_placeholder(&git, &metadata)
+    {
         found.push(git.clone());
         // Git follows a link, and so does whoever writes to where it leads.
         let real = if metadata.is_symlink() { fs::canonicalize(&git).ok() } else { None };

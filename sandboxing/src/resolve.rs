@@ -32,13 +32,23 @@ pub trait HostFiles {
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf>;
 }
 
-/// The real file system.
+/// The mode of an empty directory that a run has put under a name which must not be made: sticky, and
+/// readable for its owner alone. No program makes such a directory by itself.
+pub const PLACEHOLDER_MODE: u32 = 0o1500;
+
+/// The real file system. A directory that a run holds a name with counts as nothing: whoever is
+/// there next has to hold the name as well, since the first removes its directory when it ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealFiles;
 
 impl HostFiles for RealFiles {
     fn kind(&self, path: &AbsPath) -> Option<Kind> {
-        let kind = fs::symlink_metadata(path.to_host_path()?).ok()?.file_type();
+        let path = path.to_host_path()?;
+        let found = fs::symlink_metadata(&path).ok()?;
+        if is_placeholder(&path, &found) {
+            return None;
+        }
+        let kind = found.file_type();
         Some(match () {
             () if kind.is_symlink() => Kind::Symlink,
             () if kind.is_dir() => Kind::Directory,
@@ -71,6 +81,18 @@ impl HostFiles for RealFiles {
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf> {
         fs::read_link(path.to_host_path()?).ok()
     }
+}
+
+#[cfg(unix)]
+pub(crate) fn is_placeholder(path: &Path, found: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let is_marked = found.is_dir() && found.permissions().mode() & 0o7777 == PLACEHOLDER_MODE;
+    is_marked && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_placeholder(_: &Path, _: &fs::Metadata) -> bool {
+    false
 }
 
 /// Walks below a directory without following links. A directory that can't be read can't be read by
