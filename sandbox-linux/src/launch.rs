@@ -126,10 +126,8 @@ fn stream<'a>(stream: &'a Streams, own: BorrowedFd<'a>, null: BorrowedFd<'a>) ->
 /// A directory that is open leads to everything below it, past every mount of the view.
 fn refuse_directory(file: BorrowedFd<'_>) -> io::Result<()> {
     let found = rustix::fs::fstat(file)?;
-    match rustix::fs::FileType::from_raw_mode(found.st_mode) {
-        rustix::fs::FileType::Directory => Err(io::Error::from(io::ErrorKind::IsADirectory)),
-        _ => Ok(()),
-    }
+    let is_directory = rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::Directory;
+    if is_directory { Err(io::Error::from(io::ErrorKind::IsADirectory)) } else { Ok(()) }
 }
 
 fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {

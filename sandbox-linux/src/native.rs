@@ -94,6 +94,7 @@ impl Native {
         Ok(NativePlan {
             program: command.argv.program().clone(),
             placeholders: view.placeholders,
+            warnings: view.warnings,
             setup,
             init: vec![Step::Proc { path: proc }],
             command: confine,
@@ -182,6 +183,7 @@ fn candidate(directory: &[u8], program: &[u8]) -> RawText {
 pub struct NativePlan {
     program: RawText,
     placeholders: Vec<AbsPath>,
+    warnings: Vec<String>,
     setup: Vec<Step>,
     init: Vec<Step>,
     command: Vec<Step>,
@@ -197,6 +199,10 @@ impl Plan for NativePlan {
         let run = Run { flags: NEW_PIDS, init: &self.init, command: &command, program: &self.program, facts: FACTS };
         let child = launcher.run_only(&run, stdio).map_err(|error| self.explain(error))?;
         Ok(Box::new(child))
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct View {
     pub(crate) grants: Vec<(AbsPath, landlock::Grant)>,
     /// Names that must not be created by the command and do not exist: the caller holds them.
     pub(crate) placeholders: Vec<AbsPath>,
+    /// What the view can't hide.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// A place where the access changes.
@@ -56,6 +58,7 @@ struct Builder<'a> {
     attachments: Vec<Step>,
     grants: Vec<(AbsPath, landlock::Grant)>,
     placeholders: Vec<AbsPath>,
+    warnings: Vec<String>,
 }
 
 /// Compiles rules whose links have been resolved.
@@ -77,6 +80,7 @@ pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, U
         attachments: Vec::new(),
         grants: Vec::new(),
         placeholders: Vec::new(),
+        warnings: Vec::new(),
     };
     builder.start()?;
     builder.devices()?;
@@ -196,6 +200,10 @@ impl Builder<'_> {
                 self.hide(path, access, if access == Access::Scratch { 0o1777 } else { 0o111 }).map(drop)
             }
             (Some(_), _, Access::None) => {
+                if self.host.has_other_names(path) {
+                    self.warnings
+                        .push(format!("`{path}` is denied, and can be read under another name: it has hard links"));
+                }
                 self.pin_parents(path, &above)?;
                 let slot = self.part("denied-file", MOUNT_READ_ONLY)?;
                 self.attach(slot, path)
@@ -415,7 +423,7 @@ impl Builder<'_> {
         if !self.base.is_empty() {
             steps.push(Step::EnterRoot { path: path(self.base)? });
         }
-        Ok(View { steps, grants: self.grants, placeholders: self.placeholders })
+        Ok(View { steps, grants: self.grants, placeholders: self.placeholders, warnings: self.warnings })
     }
 }
 

@@ -28,6 +28,8 @@ pub trait HostFiles {
     fn canonical(&self, path: &AbsPath) -> AbsPath;
     /// Every path that a glob matches now; of nested ones the outermost is enough.
     fn matches(&self, glob: &Glob) -> Vec<AbsPath>;
+    /// Whether a file has other names, under which it can be reached as well.
+    fn has_other_names(&self, path: &AbsPath) -> bool;
     /// The text behind a symbolic link.
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf>;
 }
@@ -76,6 +78,18 @@ impl HostFiles for RealFiles {
         }
         found.sort();
         found
+    }
+
+    #[cfg(unix)]
+    fn has_other_names(&self, path: &AbsPath) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let found = path.to_host_path().and_then(|path| fs::symlink_metadata(path).ok());
+        found.is_some_and(|found| found.is_file() && found.nlink() > 1)
+    }
+
+    #[cfg(not(unix))]
+    fn has_other_names(&self, _: &AbsPath) -> bool {
+        false
     }
 
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf> {
