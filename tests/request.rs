@@ -26,6 +26,8 @@ pub(crate) enum Ended {
     Exited {
         code: i32,
         layers: Vec<LayerReport>,
+        /// What the plan warned of.
+        warnings: Vec<String>,
     },
     Signaled {
         signal: i32,

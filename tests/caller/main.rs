@@ -73,6 +73,7 @@ mod linux {
             shell(script);
         }
         let stdio = Stdio { controlling_terminal: request.controlling_terminal, ..Stdio::inherit() };
+        let warnings = plan.warnings().to_vec();
         let started = plan.spawn(stdio);
         let waited = started.and_then(|mut running| {
             let layers = running.enforcement().layers.clone();
@@ -84,7 +85,7 @@ mod linux {
             Ok((status, layers))
         });
         match waited {
-            Ok((Some(WaitStatus::Exited(code)), layers)) => Ended::Exited { code, layers },
+            Ok((Some(WaitStatus::Exited(code)), layers)) => Ended::Exited { code, layers, warnings },
             Ok((Some(WaitStatus::Signaled(signal)), layers)) => Ended::Signaled { signal, layers },
             Ok((None, _)) => Ended::NotStarted { why: String::from("waiting without a limit gave no status") },
             Err(error) => {
@@ -109,7 +110,7 @@ mod linux {
         let cwd = std::ffi::OsStr::from_bytes(request.cwd.as_bytes());
         match Command::new(program).args(arguments).current_dir(cwd).status() {
             Ok(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => Ended::Exited { code, layers: Vec::new() },
+                (Some(code), _) => Ended::Exited { code, layers: Vec::new(), warnings: Vec::new() },
                 (None, signal) => Ended::Signaled { signal: signal.unwrap_or_default(), layers: Vec::new() },
             },
             Err(error) => Ended::NotStarted { why: error.to_string() },

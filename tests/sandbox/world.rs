@@ -57,6 +57,7 @@ pub(crate) fn started_as_root() -> bool {
 pub(crate) struct Seen {
     pub(crate) ended: Ended,
     pub(crate) stdout: String,
+    #[expect(dead_code, reason = "shown when a test fails")]
     pub(crate) stderr: String,
 }
 

@@ -82,10 +82,9 @@ impl<'a> Oracle<'a> {
     /// What is in sight at a path. A rule that denies something inside a private directory has
     /// nothing to take away there: what is there is the command's own.
     fn seen(&self, path: &AbsPath) -> Access {
-        match self.access(path) {
-            Access::None if self.enclosing(path) == Access::Scratch => Access::Scratch,
-            access => access,
-        }
+        let access = self.access(path);
+        let is_private = access == Access::None && self.enclosing(path) == Access::Scratch;
+        if is_private { Access::Scratch } else { access }
     }
 
     /// The access of the innermost place around a path that denies nothing.

@@ -30,7 +30,7 @@ attacks! {
     fs07_all => Attack::with("for p in /proc/[0-9]*; do for l in root cwd; do echo x > $p/$l$OUT/t; done; done 2>/dev/null")
         .hits(outside_changed);
     /// Through a directory that the caller has left open.
-    fs09 => Attack::with("echo x > /proc/self/fd/99/t").behind(&["bash", "-c", "exec 99<$OUT; exec \"$@\"", "-"]).hits(outside_changed);
+    fs09 => Attack::with("echo x > /proc/self/fd/99/t; chmod 777 /proc/self/fd/99/t; $PROBE setxattr /proc/self/fd/99/t").behind(&["bash", "-c", "exec 99<$OUT; exec \"$@\"", "-"]).hits(outside_changed);
     /// Cutting a file to nothing.
     fs11 => Attack::with("$PROBE truncate $OUT/t").hits(outside_changed);
     /// Changing a mode.
@@ -48,6 +48,10 @@ attacks! {
     fs18 => Attack::with("echo x > /dev/shm/$MARKER").hits(|world, _| std::fs::remove_file(format!("/dev/shm/{}", world.marker)).is_ok());
     /// A program that runs as the user, left behind in the workspace.
     fs19 => Attack::with("cp /bin/true s; chmod 4755 s; mkdir d; $PROBE setuid-files d").hits(|world, _| any_setuid(world));
+    /// Device files in the workspace.
+    fs20 => Attack::with("mknod zero c 1 5; mknod disk b 8 0; true")
+        .hits(|world, _| world.workspace.join("zero").exists() || world.workspace.join("disk").exists())
+        .bare(Bare::WorksForRoot);
     /// The request's working directory is not what becomes writable.
     fs24 => Attack::with("echo x > t")
         .asked(|world, request| request.cwd = abs(&world.outside).as_raw().clone())
@@ -60,6 +64,22 @@ attacks! {
     fs31 => Attack::with("echo x > /proc/self/fd/0; echo x > /dev/stdin")
         .behind(&["bash", "-c", "exec \"$@\" < $OUT/t", "-"])
         .hits(|world, _| text_of(&world.outside.join("t")) != "original\n");
+    /// A file that the caller itself passes on as a stream is passed on: its mode can be changed.
+    fs34 => Attack::with("$PROBE chmod-descriptor 0")
+        .behind(&["bash", "-c", "exec \"$@\" < $OUT/t", "-"])
+        .hits(outside_changed)
+        .not_promised();
+    /// Nothing else is passed on.
+    fs09_list => Attack::with("for f in /proc/$$/fd/*; do [ $(basename $f) -gt 2 ] && readlink $f; done; true")
+        .behind(&["bash", "-c", "exec 77<$OUT 99<$OUT/t; exec \"$@\"", "-"])
+        .hits(|_, seen| seen.stdout.contains("/out"));
+    /// Mounts of the host below one that is read-only are so too.
+    fs35 => Attack::with("echo x > $OUT/sub/left; touch $OUT/sub/left; true")
+        .behind(&["unshare", "-rm", "sh", "-c", "mkdir $OUT/sub && mount -t tmpfs none $OUT/sub && \"$@\"; ls $OUT/sub > $OUT/listing", "-"])
+        .hits(|world, _| {
+            assert!(world.outside.join("listing").exists(), "the wrapper did not work");
+            text_of(&world.outside.join("listing")).contains("left")
+        });
     /// The workspace's own directory can't be replaced.
     fs32 => Attack::with("mv $WS $WS-old && mkdir $WS && echo x > $WS/planted")
         .hits(|world, _| world.workspace.join("planted").exists());

@@ -66,7 +66,11 @@ for_each_user! {
 }
 
 fn nothing() -> Seen {
-    Seen { ended: Ended::Exited { code: 0, layers: Vec::new() }, stdout: String::new(), stderr: String::new() }
+    Seen {
+        ended: Ended::Exited { code: 0, layers: Vec::new(), warnings: Vec::new() },
+        stdout: String::new(),
+        stderr: String::new(),
+    }
 }
 
 fn git_file(world: &mut World) {

@@ -28,13 +28,18 @@ use crate::engines::{ENGINES, NONE};
 use crate::request::{Ended, Request};
 use crate::world::{Seen, User, World, snapshot};
 
+/// Whether the host shows that an attack worked.
+type Effect = Box<dyn Fn(&mut World, &Seen) -> bool>;
+/// A change to what the caller is asked.
+type Adjustment = Box<dyn Fn(&World, &mut Request)>;
+
 /// One attack. Built like a sentence: `Attack::with("echo x > $OUT/t").hits(outside_changed)`.
 struct Attack {
     script: String,
-    effect: Box<dyn Fn(&mut World, &Seen) -> bool>,
+    effect: Effect,
     setup: Box<dyn Fn(&mut World)>,
     permissions: Box<dyn Fn(&World) -> Permissions>,
-    adjust: Box<dyn Fn(&World, &mut Request)>,
+    adjust: Adjustment,
     during: Option<fn(&World)>,
     wrapper: Vec<&'static str>,
     bare: Bare,

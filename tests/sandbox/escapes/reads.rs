@@ -140,6 +140,20 @@ for_each_user! {
             assert!(stockade_protocol::AbsPath::parse(text).is_err(), "{text}");
         }
     };
+    /// What a hard link gives away is at least said.
+    dr02_warns => |user: User, engine: &str| {
+        let mut world = World::new(user);
+        secret(&mut world);
+        let warnings = |world: &World| {
+            let seen = world.run(&world.request(engine, denied(world), "true"));
+            let crate::request::Ended::Exited { warnings, .. } = seen.ended else { panic!("{seen:?}") };
+            warnings
+        };
+        assert_eq!(warnings(&world), [""; 0]);
+        std::fs::hard_link(world.workspace.join(".env"), world.workspace.join("h")).unwrap();
+        let warned = warnings(&world);
+        assert!(warned.iter().any(|text| text.contains("/.env` is denied") && text.contains("hard links")), "{warned:?}");
+    };
     /// A private directory is really there, and can be used.
     dr18_works => |user: User, engine: &str| {
         let world = World::new(user);
