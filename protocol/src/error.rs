@@ -52,6 +52,16 @@ pub enum Invalid {
         /// The glob as given.
         glob: RawText,
     },
+    /// A grant that a symbolic link leads elsewhere, where a command can change the link.
+    #[error(
+        "path `{path}` leads through the link `{link}`, which a command may have put there: name the path it leads to"
+    )]
+    WritableLink {
+        /// The path as given.
+        path: RawText,
+        /// The link.
+        link: RawText,
+    },
     /// A command line without words.
     #[error("a command needs at least one word: the program")]
     EmptyArgv,

@@ -1,6 +1,7 @@
 //! The first process inside: it prepares what needs its pid namespace, starts the command, passes
 //! signals on, reaps, and makes sure that nothing outlives the command.
 
+use crate::build::Slots;
 use crate::reader::Reader;
 use crate::sys::{self, ECHILD, EPERM, EPROTO, Errno, SIGCHLD, SIGKILL};
 use crate::{Report, build, confine, contain, wire};
@@ -11,12 +12,15 @@ const PR_SET_DUMPABLE: usize = 4;
 const LAUNCHER_GONE: i32 = 64;
 
 /// Runs in the new pid namespace as its process 1, and ends it.
-pub(crate) fn main(mut init: Reader, command: Reader, streams: [i32; 3], report: i32) -> ! {
-    let slots = crate::slots();
+pub(crate) fn main(mut init: Reader, command: Reader, streams: [i32; 3], report: i32, process: i32, slots: &mut Slots) -> ! {
     let launcher = sys::parent_pid();
     contain::forked();
     // Without the launcher there is nobody to end the command when the caller goes away.
     let mut done = sys::prctl(PR_SET_PDEATHSIG, [SIGKILL as usize, 0, 0, 0]).map(drop);
+    // One that was gone before this was asked for is not noticed by the kernel.
+    if sys::has_ended(process) {
+        sys::exit(1);
+    }
     let mut number = 0;
     while done.is_ok() && !init.is_empty() {
         number += 1;

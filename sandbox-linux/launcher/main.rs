@@ -45,14 +45,6 @@ impl Report {
     }
 }
 
-#[allow(unsafe_code, reason = "one thread, one caller at a time: the table is used before and after a fork, never at once")]
-pub(crate) fn slots() -> &'static mut Slots {
-    static mut SLOTS: Slots = Slots::new();
-    // SAFETY: this program has a single thread, and each caller is done with the table before the
-    // next one asks for it.
-    unsafe { &mut *(&raw mut SLOTS) }
-}
-
 /// A running command.
 #[derive(Clone, Copy)]
 struct Run {
@@ -62,10 +54,16 @@ struct Run {
 
 /// A session: how its sandbox was built, and the commands in it.
 struct Session {
+    slots: Slots,
     built: Result<()>,
     failed_step: u64,
-    /// What covers the placeholders, their names, and the descriptors that they are held by.
-    placeholders: Option<(Reader, Reader, [i32; wire::MOST_FILES])>,
+    /// What covers the names that stand in the workspace for the time of the session, the names, and
+    /// the directories they are in.
+    names: Option<(Reader, Reader, [i32; wire::MOST_FILES])>,
+    /// What stands there.
+    held: [i32; wire::MOST_FILES],
+    /// This process, for its children to ask whether it is still there.
+    process: i32,
     /// The caller's own mask for new files, which commands get back.
     mask: usize,
     runs: [Option<Run>; wire::MOST_RUNS],
@@ -73,10 +71,20 @@ struct Session {
 
 extern "C" fn main() -> ! {
     contain::look();
-    let mut session = Session { built: Err(EPROTO), failed_step: 0, placeholders: None, mask: sys::umask(0), runs: [None; wire::MOST_RUNS] };
+    let mut session = Session {
+        slots: Slots::new(),
+        built: Err(EPROTO),
+        failed_step: 0,
+        names: None,
+        held: [-1; wire::MOST_FILES],
+        process: -1,
+        mask: sys::umask(0),
+        runs: [None; wire::MOST_RUNS],
+    };
     // Nothing of the caller's but the socket comes along, and no signal meant for it ends this.
     let ready = sys::close_range(1, 0).and_then(|_| sys::block_signals(true));
     let mut open = ready.is_ok();
+    session.process = sys::own_process();
     while open || session.runs.iter().any(Option::is_some) {
         open = session.turn(open);
     }
@@ -121,6 +129,11 @@ impl Session {
         let body = sys::allocate((frame >> 32) as usize)?;
         read_whole(CONTROL, body)?;
         match (frame as u32, files) {
+            (wire::FRAME_NAMES, parents) => {
+                let mut body = Reader::new(body);
+                self.names = Some((body.part()?, body.part()?, parents));
+                Ok(())
+            }
             (wire::FRAME_SETUP, files) => self.set_up(Reader::new(body), files),
             (wire::FRAME_RUN, [input, output, error, report, ..]) if count == 4 => {
                 let run = self.start(Reader::new(body), [input, output, error], report);
@@ -132,12 +145,11 @@ impl Session {
     }
 
     fn set_up(&mut self, mut body: Reader, files: [i32; wire::MOST_FILES]) -> Result<()> {
-        self.placeholders = Some((body.part()?, body.part()?, files));
-        let slots = slots();
+        self.held = files;
         self.built = Ok(());
         while self.built.is_ok() && !body.is_empty() {
             self.failed_step += 1;
-            self.built = body.byte().and_then(|step| build::step(step, &mut body, slots).unwrap_or(Err(EPROTO)));
+            self.built = body.byte().and_then(|step| build::step(step, &mut body, &mut self.slots).unwrap_or(Err(EPROTO)));
         }
         Ok(())
     }
@@ -154,7 +166,7 @@ impl Session {
         match (forked, free) {
             (Ok(0), _) => {
                 sys::umask(self.mask);
-                init::main(init, command, streams, report)
+                init::main(init, command, streams, report, self.process, &mut self.slots)
             }
             (Ok(_), Some(free)) => *free = Some(Run { report, process }),
             (Ok(_), None) => {}
@@ -168,18 +180,22 @@ impl Session {
 
     /// Removes the names that were put into the workspace, unless another session needs them.
     fn clean_up(&mut self) {
-        let Some((covers, names, files)) = &mut self.placeholders else { return };
+        // Without these this session holds nothing any more, unless the caller still does.
+        self.held.into_iter().filter(|held| *held > 0).for_each(sys::close);
+        let Some((covers, names, parents)) = &mut self.names else { return };
         // Here the names are covered by mounts, which have to go first. One that holds several goes
         // with all of them, since each takes the kernel a while.
         while let Ok(path) = covers.text() {
             drop(sys::detach_mount(path));
         }
-        for pair in files.chunks_exact(2) {
-            let ([parent, held], Ok(name)) = (pair, names.text()) else { return };
-            // Whoever has put another directory there since then still needs it.
-            if sys::lock_exclusively(*held).is_ok() && sys::is_still_there(*parent, name, *held) {
+        for parent in parents.iter() {
+            let Ok(name) = names.text() else { return };
+            let Ok(found) = sys::open_directory(*parent, name) else { continue };
+            // Only the last one to hold it may remove it, and only if it is still what is there.
+            if sys::lock_exclusively(found).is_ok() && sys::is_at(found, *parent, name, wire::PLACEHOLDER_MODE) {
                 drop(sys::remove_directory(*parent, name));
             }
+            sys::close(found);
         }
     }
 }

@@ -77,6 +77,7 @@ mod number {
     pub(super) const SETHOSTNAME: usize = 170;
     pub(super) const OPENAT: usize = 257;
     pub(super) const MKDIRAT: usize = 258;
+    pub(super) const NEWFSTATAT: usize = 262;
     pub(super) const UNLINKAT: usize = 263;
     pub(super) const SYMLINKAT: usize = 266;
     pub(super) const PPOLL: usize = 271;
@@ -95,6 +96,7 @@ const MOVE_MOUNT: usize = 429;
 const FSOPEN: usize = 430;
 const FSCONFIG: usize = 431;
 const FSMOUNT: usize = 432;
+const PIDFD_OPEN: usize = 434;
 const CLONE3: usize = 435;
 const CLOSE_RANGE: usize = 436;
 const OPENAT2: usize = 437;
@@ -207,21 +209,6 @@ fn open_by_steps(directory: i32, path: CText<'_>, flags: u64) -> Result<i32> {
     Ok(at)
 }
 
-/// Whether a name still leads to what a descriptor stands for.
-pub(crate) fn is_still_there(directory: i32, name: CText<'_>, file: i32) -> bool {
-    const EMPTY_PATH: usize = 0x1000;
-    const NO_FOLLOW: usize = 0x100;
-    const INODE: usize = 0x100;
-    // `struct statx`: the inode's number, then far behind it the device's.
-    let identity = |directory: i32, name: CText<'_>, flags: usize| {
-        let mut found = [0_u64; 32];
-        call(nr::STATX, [directory as usize, name.pointer(), flags, INODE, found.as_mut_ptr() as usize, 0]).ok()?;
-        Some((found[4], found[17]))
-    };
-    let there = identity(directory, name, NO_FOLLOW);
-    there.is_some() && there == identity(file, EMPTY, EMPTY_PATH)
-}
-
 /// Whether something is mounted on what a descriptor stands for.
 pub(crate) fn is_mount_point(file: i32) -> Result<bool> {
     const EMPTY_PATH: usize = 0x1000;
@@ -249,6 +236,38 @@ pub(crate) fn symlink(target: CText<'_>, directory: i32, path: CText<'_>) -> Res
 pub(crate) fn remove_directory(directory: i32, path: CText<'_>) -> Result<usize> {
     const REMOVE_DIRECTORY: usize = 0x200;
     call(nr::UNLINKAT, [directory as usize, path.pointer(), REMOVE_DIRECTORY, 0, 0, 0])
+}
+
+/// Opens a directory for reading, if it is one and no link.
+pub(crate) fn open_directory(directory: i32, path: CText<'_>) -> Result<i32> {
+    const DIRECTORY_NO_FOLLOW: u64 = 0o200_000 | 0o400_000;
+    open(directory, path, DIRECTORY_NO_FOLLOW)
+}
+
+/// Whether a directory is what stands under a name, and has this mode.
+pub(crate) fn is_at(file: i32, directory: i32, path: CText<'_>, mode: u32) -> bool {
+    const EMPTY_PATH: usize = 0x1000;
+    const NO_FOLLOW: usize = 0x100;
+    // `struct stat` of x86-64: the device, the file's number, how many links, and in half a word the mode.
+    let look = |directory: i32, path: CText<'_>, flags: usize| {
+        let mut found = [0_u64; 18];
+        let done = call(nr::NEWFSTATAT, [directory as usize, path.pointer(), found.as_mut_ptr() as usize, flags, 0, 0]);
+        done.map(|_| (found[0], found[1], found[3] as u32 & 0o7777)).ok()
+    };
+    let own = look(file, EMPTY, EMPTY_PATH);
+    own.is_some_and(|(_, _, own_mode)| own_mode == mode) && own == look(directory, path, NO_FOLLOW)
+}
+
+/// This process, as a descriptor that a child can ask about it; negative if there is none.
+pub(crate) fn own_process() -> i32 {
+    call(PIDFD_OPEN, [own_pid() as usize, 0, 0, 0, 0, 0]).map_or(-1, fd)
+}
+
+/// Whether a process has ended.
+pub(crate) fn has_ended(process: i32) -> bool {
+    let mut poll = Poll { file: process, events: READABLE, happened: 0 };
+    let now = [0_u64; 2];
+    call(nr::PPOLL, [&raw mut poll as usize, 1, now.as_ptr() as usize, 0, 0, 0]) != Ok(0)
 }
 
 /// Takes the lock only if nobody else has one.

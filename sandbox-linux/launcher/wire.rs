@@ -4,12 +4,16 @@
 //! launcher answers with reports of a fixed size. Numbers are little-endian; texts and lists have
 //! their length in front.
 
-/// A frame that says how to build the sandbox. Comes once. Its descriptors are, for each
-/// placeholder, the directory that holds it and the placeholder itself.
+/// A frame that names the placeholders which are going to stand in the workspace, before they do.
+/// Comes once. Its descriptors are the directories that hold them.
+pub(crate) const FRAME_NAMES: u32 = 3;
+/// A frame that says how to build the sandbox. Comes once. Its descriptors are the placeholders.
 pub(crate) const FRAME_SETUP: u32 = 1;
 /// A frame that starts a command. Its descriptors are standard input, output and error, and the
 /// socket for the reports about this command.
 pub(crate) const FRAME_RUN: u32 = 2;
+/// The mode that tells a placeholder from any other directory.
+pub(crate) const PLACEHOLDER_MODE: u32 = 0o1500;
 /// The bytes of a frame's head.
 pub(crate) const HEAD: usize = 8;
 /// The most descriptors that the kernel passes at once.

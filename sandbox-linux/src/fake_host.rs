@@ -47,6 +47,10 @@ impl HostFiles for FakeHost {
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf> {
         self.0.get(path).and_then(|(_, link)| link.clone())
     }
+
+    fn has_other_names(&self, _: &AbsPath) -> bool {
+        false
+    }
 }
 
 /// Rules as `path access [source]`.

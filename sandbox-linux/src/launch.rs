@@ -18,7 +18,7 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, RawText};
 use stockade_sandboxing::{Running, SpawnError, Stdio, Streams, WaitStatus};
 
-use crate::placeholder::Placeholder;
+use crate::placeholder::{Name, Placeholder};
 use crate::step::{Encoder, Step, encode};
 use crate::{sys, wire};
 
@@ -68,43 +68,50 @@ impl Launcher {
     pub(crate) fn start(setup: &Setup<'_>) -> Result<Self, SpawnError> {
         reap_earlier_launchers();
         let lost = |doing| move |source: io::Error| SpawnError::Launcher { doing, source };
-        let held = Placeholder::hold_all(setup.placeholders)?;
         let program = launcher_file().map_err(lost("writing its file"))?;
         let (control, theirs) = socket_pair().map_err(lost("making its socket"))?;
         let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
             .map_err(|error| lost("naming it")(error.into()))?;
         let pid = sys::spawn(&path, c"stockade", theirs.as_fd()).map_err(lost("starting it"))?;
-        let launcher = Self { control: Some(control), pid, placeholders: held, keeper: None };
-        launcher.build(setup).map_err(lost("sending it the plan"))?;
+        drop(theirs);
+        let mut launcher = Self { control: Some(control), pid, placeholders: Vec::new(), keeper: None };
+        launcher.placeholders = launcher.hold(setup)?;
+        let held: Vec<BorrowedFd<'_>> = launcher.placeholders.iter().map(Placeholder::held).collect();
+        launcher.send(wire::FRAME_SETUP, &encode(setup.steps), &held).map_err(lost("sending it the plan"))?;
         Ok(launcher)
     }
 
     /// Has a launcher that another program has started do what is left to do. A keeper lives as long
     /// as either this program or that launcher, so that nothing is removed under a running command.
     pub(crate) fn inside(control: OwnedFd, pid: Pid, setup: &[Step], keeper: Option<Self>) -> Result<Self, SpawnError> {
-        let mut body = Encoder::default();
-        body.bytes(&[]).bytes(&[]).0.extend(encode(setup));
         let launcher = Self { control: Some(control), pid, placeholders: Vec::new(), keeper: keeper.map(Box::new) };
         let keeper = launcher.keeper.iter().filter_map(|keeper| keeper.control.as_ref());
         let files: Vec<BorrowedFd<'_>> = keeper.map(OwnedFd::as_fd).collect();
         launcher
-            .send(wire::FRAME_SETUP, &body.0, &files)
+            .send(wire::FRAME_SETUP, &encode(setup), &files)
             .map_err(|source| SpawnError::Launcher { doing: "sending it the plan", source })?;
         Ok(launcher)
     }
 
-    fn build(&self, setup: &Setup<'_>) -> io::Result<()> {
-        let ours: Vec<&Placeholder> = self.placeholders.iter().filter(|placeholder| placeholder.is_ours()).collect();
-        let (mut covers, mut names, mut body) = (Encoder::default(), Encoder::default(), Encoder::default());
+    /// Holds names that must not be made. The launcher is told first: if this program is killed it
+    /// removes what was put there.
+    fn hold(&self, setup: &Setup<'_>) -> Result<Vec<Placeholder>, SpawnError> {
+        let failed = |path: &AbsPath, source| SpawnError::Setup { step: format!("hold the name `{path}`"), source };
+        let name = |path| Name::new(path).map_err(|source| failed(path, source));
+        let names = setup.placeholders.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+        let (mut covers, mut texts, mut body) = (Encoder::default(), Encoder::default(), Encoder::default());
         for path in setup.covers {
             covers.text(path.as_raw().as_bytes());
         }
-        for placeholder in &ours {
-            names.text(placeholder.name());
+        for name in &names {
+            texts.text(name.name());
         }
-        body.bytes(&covers.0).bytes(&names.0).0.extend(encode(setup.steps));
-        let files: Vec<BorrowedFd<'_>> = ours.iter().flat_map(|placeholder| placeholder.files()).collect();
-        self.send(wire::FRAME_SETUP, &body.0, &files)
+        body.bytes(&covers.0).bytes(&texts.0);
+        let parents: Vec<BorrowedFd<'_>> = names.iter().map(Name::parent).collect();
+        self.send(wire::FRAME_NAMES, &body.0, &parents)
+            .map_err(|source| SpawnError::Launcher { doing: "telling it the names to hold", source })?;
+        let hold = |(name, path): (Name, &AbsPath)| name.hold().map_err(|source| failed(path, source));
+        names.into_iter().zip(setup.placeholders).map(hold).collect()
     }
 
     fn send(&self, kind: u32, body: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -135,6 +142,7 @@ impl Launcher {
             stream(&stdio.stderr, error.as_fd(), null.as_fd()),
             theirs.as_fd(),
         ];
+        files.iter().try_for_each(|file| refuse_directory(*file)).map_err(lost("passing it the standard streams"))?;
         self.send(wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
         drop(theirs);
         let mut child =
@@ -157,6 +165,13 @@ fn stream<'a>(stream: &'a Streams, own: BorrowedFd<'a>, null: BorrowedFd<'a>) ->
         Streams::Inherit => own,
         Streams::To(file) => file.as_fd(),
     }
+}
+
+/// A directory that is open leads to everything below it, past every mount of the view.
+fn refuse_directory(file: BorrowedFd<'_>) -> io::Result<()> {
+    let found = rustix::fs::fstat(file)?;
+    let is_directory = rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::Directory;
+    if is_directory { Err(io::Error::from(io::ErrorKind::IsADirectory)) } else { Ok(()) }
 }
 
 pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -87,6 +87,7 @@ impl Native {
         Ok(Sandbox {
             placeholders: view.placeholders,
             covers: view.covers,
+            warnings: view.warnings,
             setup,
             init: vec![Step::Proc],
             limits: limits::steps(&permissions.limits, self.user)?,
@@ -199,6 +200,7 @@ pub(crate) fn confine(command: &CommandSpec, limits: Vec<Step>, ruleset: Ruleset
 struct Sandbox {
     placeholders: Vec<AbsPath>,
     covers: BTreeSet<AbsPath>,
+    warnings: Vec<String>,
     setup: Vec<Step>,
     init: Vec<Step>,
     limits: Vec<Step>,
@@ -282,6 +284,10 @@ impl Plan for NativePlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         self.start(stdio).map_err(|error| self.explain(error))
     }
+
+    fn warnings(&self) -> &[String] {
+        &self.sandbox.warnings
+    }
 }
 
 impl NativePlan {
@@ -310,5 +316,25 @@ impl fmt::Display for NativePlan {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel without Landlock gets no sandbox that says it has it.
+    #[test]
+    fn without_landlock_there_is_no_plan() {
+        let command = CommandSpec {
+            argv: stockade_protocol::Argv::parse(["/bin/true"]).unwrap(),
+            cwd: "/".parse().unwrap(),
+            environment: std::collections::BTreeMap::new(),
+        };
+        let native = Native { landlock_version: 0, ..Native::new() };
+        let error = native.compile(&command, &Permissions::default()).unwrap_err();
+        assert_eq!(error.what, "the layer `landlock`");
+        assert!(!native.support().works());
+        assert!(Native::new().compile(&command, &Permissions::default()).is_ok());
     }
 }

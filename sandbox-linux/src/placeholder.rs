@@ -10,57 +10,65 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use stockade_protocol::AbsPath;
-use stockade_sandboxing::SpawnError;
+use stockade_sandboxing::PLACEHOLDER_MODE;
 
-/// Sticky, and readable for its owner alone: no program makes such a directory by itself.
-const MARK: Mode = Mode::SVTX.union(Mode::RUSR).union(Mode::XUSR);
+const MARK: Mode = Mode::from_bits_retain(PLACEHOLDER_MODE);
 /// How often to try again when another run removes the name at the same moment.
 const TRIES: usize = 100;
+
+/// A name that is going to be held. The launcher knows of it before anything is made under it, so
+/// that it can clean up whenever this program is killed.
+#[derive(Debug)]
+pub(crate) struct Name {
+    name: Vec<u8>,
+    parent: OwnedFd,
+}
 
 /// A name that is held.
 #[derive(Debug)]
 pub(crate) struct Placeholder {
-    name: Vec<u8>,
-    parent: OwnedFd,
+    name: Name,
     held: OwnedFd,
 }
 
-impl Placeholder {
-    /// Puts an empty directory at a path, or shares the one that another run has put there.
-    pub(crate) fn hold(path: &AbsPath) -> io::Result<Self> {
+impl Name {
+    pub(crate) fn new(path: &AbsPath) -> io::Result<Self> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
         let name = path.components().last().ok_or_else(invalid)?.to_vec();
         let parent = path.parent().and_then(|parent| parent.to_host_path()).ok_or_else(invalid)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = rustix::fs::openat2(CWD, parent, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-        for _ in 0..TRIES {
-            if let Some(held) = take(parent.as_fd(), &name)? {
-                return Ok(Self { name, parent, held });
-            }
-        }
-        Err(io::Error::other("the name keeps changing"))
-    }
-
-    /// Holds every one of these names, or none.
-    pub(crate) fn hold_all(paths: &[AbsPath]) -> Result<Vec<Self>, SpawnError> {
-        let hold = |path: &AbsPath| {
-            Self::hold(path).map_err(|source| SpawnError::Setup { step: format!("hold the name `{path}`"), source })
-        };
-        paths.iter().map(hold).collect()
+        Ok(Self { name, parent })
     }
 
     pub(crate) fn name(&self) -> &[u8] {
         &self.name
     }
 
+    pub(crate) fn parent(&self) -> BorrowedFd<'_> {
+        self.parent.as_fd()
+    }
+
+    /// Puts an empty directory at the path, or shares the one that another run has put there.
+    pub(crate) fn hold(self) -> io::Result<Placeholder> {
+        for _ in 0..TRIES {
+            if let Some(held) = take(self.parent(), &self.name)? {
+                return Ok(Placeholder { name: self, held });
+            }
+        }
+        Err(io::Error::other("the name keeps changing"))
+    }
+}
+
+impl Placeholder {
     /// Whether it was put there by a run, and not by somebody who wanted such a directory.
-    pub(crate) fn is_ours(&self) -> bool {
+    fn is_ours(&self) -> bool {
         rustix::fs::fstat(&self.held).is_ok_and(|found| Mode::from_raw_mode(found.st_mode) == MARK)
     }
 
-    /// The descriptors that the launcher needs to remove the name if this program can't.
-    pub(crate) fn files(&self) -> [BorrowedFd<'_>; 2] {
-        [self.parent.as_fd(), self.held.as_fd()]
+    /// What keeps others from removing it; the launcher has it too.
+    pub(crate) fn held(&self) -> BorrowedFd<'_> {
+        self.held.as_fd()
     }
 }
 
@@ -93,8 +101,13 @@ impl Drop for Placeholder {
     /// Removes the name, if nobody else holds it and it is what was put there. What can't be removed
     /// is not ours: somebody has put something into it.
     fn drop(&mut self) {
-        if self.is_ours() && rustix::fs::flock(&self.held, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            rustix::fs::unlinkat(&self.parent, &*self.name, AtFlags::REMOVEDIR).ok();
+        let Name { name, parent, .. } = &self.name;
+        let is_last = self.is_ours()
+            && rustix::fs::flock(&self.held, FlockOperation::NonBlockingLockExclusive).is_ok()
+            // Another run may have removed this one, and yet another put its own there.
+            && is_still_there(parent.as_fd(), name, &self.held).is_ok_and(|is_there| is_there);
+        if is_last {
+            rustix::fs::unlinkat(parent, &**name, AtFlags::REMOVEDIR).ok();
         }
     }
 }
@@ -107,12 +120,29 @@ mod tests {
         AbsPath::from_path(&directory.path().canonicalize().unwrap()).unwrap().join(".codex").unwrap()
     }
 
+    fn hold(path: &AbsPath) -> Placeholder {
+        Name::new(path).and_then(Name::hold).unwrap()
+    }
+
+    #[test]
+    fn a_later_runs_directory_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = name_in(&directory);
+        let first = hold(&path);
+        std::fs::remove_dir(directory.path().join(".codex")).unwrap();
+        let second = hold(&path);
+        drop(first);
+        assert!(directory.path().join(".codex").exists(), "it is the second one's");
+        drop(second);
+        assert!(!directory.path().join(".codex").exists());
+    }
+
     #[test]
     fn the_last_holder_removes_the_name() {
         let directory = tempfile::tempdir().unwrap();
         let path = name_in(&directory);
         let exists = || directory.path().join(".codex").exists();
-        let (first, second) = (Placeholder::hold(&path).unwrap(), Placeholder::hold(&path).unwrap());
+        let (first, second) = (hold(&path), hold(&path));
         drop(first);
         assert!(exists(), "another run still needs it");
         drop(second);
@@ -123,7 +153,7 @@ mod tests {
     fn what_somebody_else_made_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join(".codex")).unwrap();
-        drop(Placeholder::hold(&name_in(&directory)).unwrap());
+        drop(hold(&name_in(&directory)));
         assert!(directory.path().join(".codex").exists());
     }
 }

@@ -31,8 +31,14 @@ const NOT_THERE: Action = Action::Fail(38);
 const NO_SUCH_FAMILY: Action = Action::Fail(97);
 /// Set-user-id and set-group-id, in a file's mode.
 const SETUID_BITS: u32 = 0o6000;
+/// Set in `SOCK_DGRAM` and in `SOCK_RAW`, which is the same for unix sockets; not in `SOCK_STREAM` and
+/// `SOCK_SEQPACKET`, whose pairs stay connected to each other.
+const DATAGRAM_BIT: u32 = 2;
 /// Every flag of `clone` and `unshare` that makes a namespace.
 const NAMESPACE_FLAGS: u32 = 0x7e02_0080;
+
+/// `open_tree_attr`, from Linux 6.15 on, which the C library's list does not have yet.
+const SYS_OPEN_TREE_ATTR: i64 = 467;
 
 /// Calls that no sandboxed command may make, whatever their arguments.
 const REFUSED: &[(&[i64], &str)] = &[
@@ -58,6 +64,7 @@ const REFUSED: &[(&[i64], &str)] = &[
             SYS_fsmount,
             SYS_fspick,
             SYS_mount_setattr,
+            SYS_OPEN_TREE_ATTR,
         ],
         "would change the view of the file system",
     ),
@@ -125,6 +132,7 @@ const REFUSED_BITS: &[(i64, u8, u32, &str)] = &[
     (SYS_creat, 1, SETUID_BITS, "the same, on creation"),
     (SYS_mknod, 1, SETUID_BITS, "the same, on creation"),
     (SYS_mknodat, 2, SETUID_BITS, "the same, on creation"),
+    (SYS_socketpair, 1, DATAGRAM_BIT, "takes an address with each message, also that of a service of the host"),
 ];
 
 /// Calls that are refused with certain values: (call, argument, value, why).
@@ -294,7 +302,11 @@ mod tests {
             assert_eq!(answer(SYS_socket, [family, 1, 0, 0, 0, 0]) == ALLOWED, named, "family {family}");
         }
         assert_eq!(answer(SYS_socketpair, [1, 1, 0, 0, 0, 0]), ALLOWED);
+        assert_eq!(answer(SYS_socketpair, [1, 5, 0, 0, 0, 0]), ALLOWED);
         assert_eq!(answer(SYS_socketpair, [2, 1, 0, 0, 0, 0]), 0x0005_0061);
+        for datagrams in [2, 3, 0x80802] {
+            assert_eq!(answer(SYS_socketpair, [1, datagrams, 0, 0, 0, 0]), 0x0005_0001);
+        }
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) struct View {
     pub(crate) placeholders: Vec<AbsPath>,
     /// The mounts that cover them, or hold what does.
     pub(crate) covers: BTreeSet<AbsPath>,
+    /// What the view can't hide.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// A place where the access changes.
@@ -47,6 +49,8 @@ struct Builder<'a> {
     base: &'static str,
     next_slot: Slot,
     next_piece: usize,
+    /// The host's `/proc`, where the view does not start from the host's root.
+    host_proc: Option<Slot>,
     root: Place,
     places: Vec<Place>,
     made: BTreeSet<RawText>,
@@ -57,6 +61,7 @@ struct Builder<'a> {
     grants: Vec<(AbsPath, landlock::Grant)>,
     placeholders: Vec<AbsPath>,
     covers: BTreeSet<AbsPath>,
+    warnings: Vec<String>,
 }
 
 /// Compiles rules whose links have been resolved.
@@ -68,6 +73,7 @@ pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, U
         base: if in_place { "" } else { "/proc" },
         next_slot: STAGING + 1,
         next_piece: 0,
+        host_proc: None,
         root: Place { path: path("/")?, access, piece: None },
         places: Vec::new(),
         made: BTreeSet::new(),
@@ -78,6 +84,7 @@ pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, U
         grants: Vec::new(),
         placeholders: Vec::new(),
         covers: BTreeSet::new(),
+        warnings: Vec::new(),
     };
     builder.start()?;
     builder.devices()?;
@@ -132,6 +139,11 @@ impl Builder<'_> {
         self.root = Place { path: self.root.path.clone(), access: Access::None, piece: Some(String::from("root")) };
         let slot = self.part("root", MOUNT_READ_ONLY)?;
         self.attachments.push(Step::Attach { slot, path: path(self.base)? });
+        // The kernel makes a new `/proc` only where an old one is in sight. The sandbox's own covers it.
+        let slot = self.slot()?;
+        self.host_proc = Some(slot);
+        self.attributes.push(Step::Attributes { slot, set: self.restrictions(Access::None), clear: 0 });
+        self.attachments.push(Step::Attach { slot, path: self.seen(&path("/proc")?)? });
         self.grants.push((path("/proc")?, landlock::Grant::of(Access::Read, Kind::Directory)));
         Ok(())
     }
@@ -172,7 +184,7 @@ impl Builder<'_> {
         let above = self.above(path).clone();
         let kind = self.host.kind(path);
         if kind == Some(Kind::Symlink) {
-            return self.link(path, &above);
+            return self.link(path, access, &above);
         }
         if let Some(kind) = kind {
             self.grants.extend((access > Access::None).then(|| (path.clone(), landlock::Grant::of(access, kind))));
@@ -192,6 +204,10 @@ impl Builder<'_> {
                 self.hide(path, access, if access == Access::Scratch { 0o1777 } else { 0o111 }).map(drop)
             }
             (Some(_), _, Access::None) => {
+                if self.host.has_other_names(path) {
+                    self.warnings
+                        .push(format!("`{path}` is denied, and can be read under another name: it has hard links"));
+                }
                 self.pin_parents(path, &above)?;
                 let slot = self.part("denied-file", MOUNT_READ_ONLY)?;
                 self.attach(slot, path)
@@ -199,7 +215,7 @@ impl Builder<'_> {
             (Some(_), _, Access::Scratch) => {
                 Err(refuse(path, "is a file", "a private directory can stand only in the place of a directory"))
             }
-            (None, Access::Write, Access::None | Access::Read) => self.hold_missing(path, access),
+            (None, Access::Write, Access::None | Access::Scratch | Access::Read) => self.hold_missing(path, access),
             (None, _, Access::Write) => Err(refuse(path, "does not exist", "create it, or take it out of the policy")),
             // Nothing is there, and nothing can be put there.
             (None, _, Access::None | Access::Scratch | Access::Read) => Ok(()),
@@ -223,14 +239,16 @@ impl Builder<'_> {
 
     /// A name that is a link stays that link: it can neither be replaced nor removed. Where it leads
     /// has a rule of its own.
-    fn link(&mut self, path: &AbsPath, above: &Place) -> Result<(), Unenforceable> {
+    fn link(&mut self, path: &AbsPath, access: Access, above: &Place) -> Result<(), Unenforceable> {
         match (&above.piece, above.access) {
+            // Out of sight already.
+            (Some(_), _) if access == Access::None => Ok(()),
             (Some(_), _) => {
                 let target = self.host.link_target(path).and_then(|target| target.into_os_string().into_string().ok());
                 let target =
                     target.ok_or_else(|| refuse(path, "is a link that can't be read", "name the path it leads to"))?;
                 let inside = self.inside(path, above)?;
-                self.parents_in_piece(&inside);
+                self.parents_in_piece(&inside, above);
                 self.make(Step::Symlink { slot: STAGING, path: inside, target: target.into() });
                 Ok(())
             }
@@ -276,6 +294,9 @@ impl Builder<'_> {
         self.placeholders.push(path.clone());
         // The host's own root can't be detached, so what lies directly in it goes one by one.
         self.covers.insert(if above.path.depth() == 0 { path.clone() } else { above.path.clone() });
+        if access == Access::Scratch {
+            return self.hide(path, access, 0o1777).map(drop);
+        }
         let slot = self.part(if access == Access::None { "denied" } else { "empty" }, MOUNT_READ_ONLY)?;
         self.note(path, access, None);
         self.attach(slot, path)
@@ -317,13 +338,16 @@ impl Builder<'_> {
         Ok(names.fold(piece.clone().into_bytes(), |inside, name| [&inside, &b"/"[..], name].concat()).into())
     }
 
-    fn parents_in_piece(&mut self, inside: &RawText) {
+    /// The directories on the way to something that is in sight. In a denied place they lead there and
+    /// can't be listed.
+    fn parents_in_piece(&mut self, inside: &RawText, above: &Place) {
+        let mode = if above.access == Access::Scratch { 0o755 } else { 0o111 };
         let bytes = inside.as_bytes();
         let ends: Vec<usize> =
             bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| end).skip(1).collect();
         for end in ends {
             let path = bytes.get(..end).unwrap_or_default().to_vec().into();
-            self.make(Step::Directory { slot: STAGING, path, mode: 0o755 });
+            self.make(Step::Directory { slot: STAGING, path, mode });
         }
     }
 
@@ -335,7 +359,7 @@ impl Builder<'_> {
             return Ok(());
         }
         let inside = self.inside(path, &above)?;
-        self.parents_in_piece(&inside);
+        self.parents_in_piece(&inside, &above);
         self.make(match kind {
             Kind::Directory => Step::Directory { slot: STAGING, path: inside, mode: 0o755 },
             Kind::File | Kind::Symlink => Step::File { slot: STAGING, path: inside, mode: 0o644 },
@@ -393,12 +417,9 @@ impl Builder<'_> {
             attributes: MOUNT_NO_SETUID | MOUNT_NO_DEVICES,
         }];
         steps.append(&mut self.staging);
-        if !self.base.is_empty() {
-            // The kernel mounts a new `/proc` only where a whole one can be seen already. The new one
-            // covers it.
-            let slot = self.slot()?;
+        // Before the tmpfs covers it.
+        if let Some(slot) = self.host_proc {
             steps.push(Step::CloneTree { slot, path: path("/proc")? });
-            self.attachments.push(Step::Attach { slot, path: self.seen(&path("/proc")?)? });
         }
         steps.push(Step::Attach { slot: STAGING, path: path("/proc")? });
         steps.extend(self.copies);
@@ -408,7 +429,13 @@ impl Builder<'_> {
         if !self.base.is_empty() {
             steps.push(Step::EnterRoot { path: path(self.base)? });
         }
-        Ok(View { steps, grants: self.grants, placeholders: self.placeholders, covers: self.covers })
+        Ok(View {
+            steps,
+            grants: self.grants,
+            placeholders: self.placeholders,
+            covers: self.covers,
+            warnings: self.warnings,
+        })
     }
 }
 

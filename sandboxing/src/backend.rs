@@ -38,6 +38,12 @@ pub trait Backend: Send + Sync {
 pub trait Plan: fmt::Debug + fmt::Display + Send + Sync {
     /// Builds the sandbox and starts the command in it.
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError>;
+
+    /// Ways around the permissions that no kernel can close, for the caller to tell a person: one
+    /// sentence each.
+    fn warnings(&self) -> &[String] {
+        &[]
+    }
 }
 
 /// Where one standard stream leads.

@@ -7,5 +7,5 @@ mod support;
 
 pub use backend::{Backend, CommandSpec, Plan, Running, SpawnError, Stdio, Streams, WaitStatus};
 pub use metadata::protect_repositories;
-pub use resolve::{HostFiles, Kind, RealFiles, resolve_links};
+pub use resolve::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, resolve_links};
 pub use support::{Diagnosis, LayerSupport, Support, SupportLevel, Unenforceable};

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invalid, Permissions, RuleSource};
 
+use crate::resolve::is_placeholder;
+
 /// How many directories are looked at for nested repositories, nearest first. Enough for submodules
 /// and vendored checkouts; more would cost more than starting the command does. What is not found is
 /// not protected, as SECURITY.md says.
@@ -23,6 +25,8 @@ pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, In
     for rule in roots {
         if let FileTarget::Path(root) = &rule.target
             && let Some(path) = root.to_host_path()
+            // Where a link leads has a rule of its own.
+            && !path.is_symlink()
         {
             search(path, &mut found);
         }
@@ -44,17 +48,32 @@ fn search(root: PathBuf, found: &mut Vec<PathBuf>) {
     while let Some((directory, depth)) = waiting.pop_front() {
         seen += 1;
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            let kind = entry.file_type();
             if entry.file_name() == ".git" {
-                if kind.is_ok_and(|kind| kind.is_file()) {
-                    follow_git_file(&entry.path(), found);
-                }
-                found.push(entry.path());
-            } else if kind.is_ok_and(|kind| kind.is_dir()) && depth < DEEPEST && seen + waiting.len() < MOST_DIRECTORIES
+                note_repository(entry.path(), found);
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
+                && depth < DEEPEST
+                && seen + waiting.len() < MOST_DIRECTORIES
             {
                 waiting.push_back((entry.path(), depth + 1));
             }
         }
+    }
+}
+
+fn note_repository(git: PathBuf, found: &mut Vec<PathBuf>) {
+    let Ok(metadata) = fs::symlink_metadata(&git) else { return };
+    if is_placeholder(&git, &metadata) {
+        return;
+    }
+    found.push(git.clone());
+    // Git follows a link, and so does whoever writes to where it leads.
+    let real = if metadata.is_symlink() { fs::canonicalize(&git).ok() } else { None };
+    let real = real.map_or(git, |real| {
+        found.push(real.clone());
+        real
+    });
+    if real.is_file() {
+        follow_git_file(&real, found);
     }
 }
 
@@ -91,10 +110,11 @@ mod tests {
     fn git_files_and_nested_repositories_are_followed() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
-        for path in ["gd/hooks", "common/hooks", "sub/.git/hooks"] {
+        for path in ["gd/hooks", "common/hooks", "sub/.git/hooks", "linked", "elsewhere/hooks"] {
             fs::create_dir_all(root.join(path)).unwrap();
         }
         fs::write(root.join(".git"), "gitdir: gd\n").unwrap();
+        std::os::unix::fs::symlink("../elsewhere", root.join("linked/.git")).unwrap();
         fs::write(root.join("gd/commondir"), "../common\n").unwrap();
         let root = AbsPath::from_path(&root).unwrap();
         let permissions = Permissions {
@@ -107,6 +127,7 @@ mod tests {
             ("gd/hooks/pre-commit", Access::Read),
             ("common/hooks/pre-commit", Access::Read),
             ("sub/.git/config", Access::Read),
+            ("elsewhere/hooks/pre-commit", Access::Read),
             ("sub/x", Access::Write),
         ] {
             assert_eq!(protected.access(&root.join(path).unwrap()), access, "{path}");

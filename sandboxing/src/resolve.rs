@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stockade_protocol::{AbsPath, FileRule, FileRules, FileTarget, Glob, Invalid, Permissions};
+use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Glob, Invalid, Permissions, RuleSource};
 
 /// What stands at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,17 +28,29 @@ pub trait HostFiles {
     fn canonical(&self, path: &AbsPath) -> AbsPath;
     /// Every path that a glob matches now; of nested ones the outermost is enough.
     fn matches(&self, glob: &Glob) -> Vec<AbsPath>;
+    /// Whether a file has other names, under which it can be reached as well.
+    fn has_other_names(&self, path: &AbsPath) -> bool;
     /// The text behind a symbolic link.
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf>;
 }
 
-/// The real file system.
+/// The mode of an empty directory that a run has put under a name which must not be made: sticky, and
+/// readable for its owner alone. No program makes such a directory by itself.
+pub const PLACEHOLDER_MODE: u32 = 0o1500;
+
+/// The real file system. A directory that a run holds a name with counts as nothing: whoever is
+/// there next has to hold the name as well, since the first removes its directory when it ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealFiles;
 
 impl HostFiles for RealFiles {
     fn kind(&self, path: &AbsPath) -> Option<Kind> {
-        let kind = fs::symlink_metadata(path.to_host_path()?).ok()?.file_type();
+        let path = path.to_host_path()?;
+        let found = fs::symlink_metadata(&path).ok()?;
+        if is_placeholder(&path, &found) {
+            return None;
+        }
+        let kind = found.file_type();
         Some(match () {
             () if kind.is_symlink() => Kind::Symlink,
             () if kind.is_dir() => Kind::Directory,
@@ -68,9 +80,33 @@ impl HostFiles for RealFiles {
         found
     }
 
+    #[cfg(unix)]
+    fn has_other_names(&self, path: &AbsPath) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let found = path.to_host_path().and_then(|path| fs::symlink_metadata(path).ok());
+        found.is_some_and(|found| found.is_file() && found.nlink() > 1)
+    }
+
+    #[cfg(not(unix))]
+    fn has_other_names(&self, _: &AbsPath) -> bool {
+        false
+    }
+
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf> {
         fs::read_link(path.to_host_path()?).ok()
     }
+}
+
+#[cfg(unix)]
+pub(crate) fn is_placeholder(path: &Path, found: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let is_marked = found.is_dir() && found.permissions().mode() & 0o7777 == PLACEHOLDER_MODE;
+    is_marked && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_placeholder(_: &Path, _: &fs::Metadata) -> bool {
+    false
 }
 
 /// Walks below a directory without following links. A directory that can't be read can't be read by
@@ -89,28 +125,69 @@ fn search(directory: &Path, glob: &Glob, found: &mut Vec<AbsPath>) {
 
 /// Rules for the paths that links lead to. A rule for a path that is a link, or lies behind one,
 /// speaks of where it leads; the link's own name keeps its rule, so that it can't be replaced.
+///
+/// A link in a place that commands can write is theirs to choose, so it never widens what they may
+/// do: a grant that leads through one is refused, and a mask only takes away where it leads.
 pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result<Permissions, Invalid> {
-    let resolved = permissions.files.iter().flat_map(|rule| {
-        let FileTarget::Path(path) = &rule.target else { return vec![rule.clone()] };
-        let real = files.canonical(path);
-        let at = |path: AbsPath| FileRule { target: FileTarget::Path(path), ..rule.clone() };
-        let own_name = path
-            .parent()
-            .map(|parent| files.canonical(&parent))
-            .and_then(|parent| parent.join(path.components().last()?.to_vec()).ok());
-        match own_name {
-            Some(name) if name != real => vec![at(real), at(name)],
-            Some(_) | None => vec![at(real)],
+    let (masks, meant): (Vec<&FileRule>, Vec<&FileRule>) = permissions
+        .files
+        .iter()
+        .partition(|rule| matches!(rule.source, RuleSource::ProtectedMetadata | RuleSource::CredentialMask));
+    let granted = FileRules::new(meant.iter().flat_map(|rule| with_target(rule, files)))?;
+    for rule in &meant {
+        refuse_writable_links(rule, &granted, files)?;
+    }
+    let narrows = |rule: &FileRule| match &rule.target {
+        FileTarget::Path(path) => granted.access(path) > rule.access || rule.access == Access::None,
+        FileTarget::Glob(_) => true,
+    };
+    let masks = masks.iter().flat_map(|rule| {
+        let mut rules = with_target(rule, files);
+        // Where it leads comes first, if that is another path.
+        if rules.len() > 1 && !rules.first().is_some_and(narrows) {
+            rules.remove(0);
         }
+        rules
     });
+    let resolved = granted.iter().cloned().chain(masks);
     Ok(Permissions { files: FileRules::new(resolved)?, ..permissions.clone() })
+}
+
+/// The rule at the path that it leads to and, if that is another, at its own name as well.
+fn with_target(rule: &FileRule, files: &dyn HostFiles) -> Vec<FileRule> {
+    let FileTarget::Path(path) = &rule.target else { return vec![rule.clone()] };
+    let real = files.canonical(path);
+    let at = |path: AbsPath| FileRule { target: FileTarget::Path(path), ..rule.clone() };
+    match own_name(path, files) {
+        Some(name) if name != real => vec![at(real), at(name)],
+        Some(_) | None => vec![at(real)],
+    }
+}
+
+/// The path itself, with every link but the last component followed.
+fn own_name(path: &AbsPath, files: &dyn HostFiles) -> Option<AbsPath> {
+    let parent = files.canonical(&path.parent()?);
+    parent.join(path.components().last()?.to_vec()).ok()
+}
+
+fn refuse_writable_links(rule: &FileRule, granted: &FileRules, files: &dyn HostFiles) -> Result<(), Invalid> {
+    let FileTarget::Path(path) = &rule.target else { return Ok(()) };
+    if rule.access <= Access::Scratch {
+        return Ok(());
+    }
+    let link = path.ancestors().filter_map(|above| own_name(&above, files)).find(|name| {
+        let is_writable = name.parent().is_some_and(|parent| granted.access(&parent) == Access::Write);
+        is_writable && files.kind(name) == Some(Kind::Symlink)
+    });
+    match link {
+        Some(link) => Err(Invalid::WritableLink { path: path.as_raw().clone(), link: link.as_raw().clone() }),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
-
-    use stockade_protocol::Access;
 
     use super::*;
 
@@ -143,5 +220,29 @@ mod tests {
             found.iter().map(ToString::to_string).collect::<Vec<_>>(),
             [format!("{base}/a/.env"), format!("{base}/a/b/x.env")]
         );
+    }
+
+    #[test]
+    fn a_link_that_a_command_can_make_widens_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = AbsPath::from_path(&directory.path().canonicalize().unwrap()).unwrap();
+        fs::create_dir_all(directory.path().join("ws/a")).unwrap();
+        fs::create_dir_all(directory.path().join("secret")).unwrap();
+        symlink("../secret", directory.path().join("ws/link")).unwrap();
+        symlink("../secret", directory.path().join("ws/.codex")).unwrap();
+        let at = |path: &str, access| FileRule::path(base.join(path).unwrap(), access);
+        let resolve = |rules: Vec<FileRule>| {
+            let files = FileRules::new(rules).unwrap();
+            resolve_links(&Permissions { files, ..Permissions::default() }, &RealFiles)
+        };
+        for access in [Access::Read, Access::Write] {
+            let error = resolve(vec![at("ws", Access::Write), at("ws/link", access)]).unwrap_err();
+            assert!(matches!(error, Invalid::WritableLink { .. }), "{error}");
+        }
+        assert!(resolve(vec![at("ws", Access::Read), at("ws/link", Access::Write)]).is_ok(), "nobody can change it");
+        let mask = at("ws/.codex", Access::Read).from_source(RuleSource::ProtectedMetadata);
+        let masked = resolve(vec![at("ws", Access::Write), mask]).unwrap();
+        assert_eq!(masked.access(&base.join("secret").unwrap()), Access::None);
+        assert_eq!(masked.access(&base.join("ws/.codex").unwrap()), Access::Read);
     }
 }

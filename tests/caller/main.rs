@@ -1,0 +1,119 @@
+//! Starts one command through a backend, as an embedder's program would.
+//!
+//! The suites run it as a process of its own, so that they can start it as any user, leak things
+//! into it, and kill it. Its only argument names a file with a [`Request`]; what became of the
+//! command goes to the file that the request names.
+//!
+//! The engine `none` runs the command bare. An attack that has no effect there proves nothing when
+//! it has none in a sandbox.
+
+#[cfg(target_os = "linux")]
+#[path = "../request.rs"]
+mod request;
+
+#[cfg(target_os = "linux")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let path = std::env::args_os().nth(1).ok_or("usage: caller REQUEST")?;
+    let request: request::Request = serde_json::from_slice(&std::fs::read(path)?)?;
+    let ended = linux::run(&request);
+    std::fs::write(&request.report, serde_json::to_vec(&ended)?)?;
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Command;
+    use std::time::Duration;
+
+    use stockade_protocol::{AbsPath, Argv, EnvironmentPolicy, RawText};
+    use stockade_sandbox_linux::Native;
+    use stockade_sandboxing::{Backend, CommandSpec, Stdio, WaitStatus};
+
+    use crate::request::{Ended, Request};
+
+    /// Every engine that the suites know, by name.
+    fn backend(engine: &str) -> Option<Box<dyn Backend>> {
+        match engine {
+            "native" => Some(Box::new(Native::new())),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn run(request: &Request) -> Ended {
+        if request.engine == "none" {
+            return bare(request);
+        }
+        match (backend(&request.engine), spec(request)) {
+            (Some(backend), Ok(command)) => confined(request, backend.as_ref(), &command),
+            (None, _) => Ended::NotStarted { why: format!("no engine is called `{}`", request.engine) },
+            (_, Err(why)) => Ended::NotStarted { why: why.to_string() },
+        }
+    }
+
+    fn spec(request: &Request) -> Result<CommandSpec, stockade_protocol::Invalid> {
+        let bytes = |text: std::ffi::OsString| RawText::from(text.into_encoded_bytes());
+        let inherited = std::env::vars_os().map(|(name, value)| (bytes(name), bytes(value)));
+        Ok(CommandSpec {
+            argv: Argv::parse(request.argv.iter().cloned())?,
+            cwd: AbsPath::parse(request.cwd.clone())?,
+            environment: EnvironmentPolicy::default().apply(inherited),
+        })
+    }
+
+    fn confined(request: &Request, backend: &dyn Backend, command: &CommandSpec) -> Ended {
+        let plan = match backend.compile(command, &request.permissions) {
+            Ok(plan) => plan,
+            Err(error) => return Ended::Refused { what: error.what, why: error.why },
+        };
+        if let Some(script) = &request.between {
+            shell(script);
+        }
+        let stdio = Stdio { controlling_terminal: request.controlling_terminal, ..Stdio::inherit() };
+        let warnings = plan.warnings().to_vec();
+        let started = plan.spawn(stdio);
+        let waited = started.and_then(|mut running| {
+            let layers = running.enforcement().layers.clone();
+            let mut status = running.wait(request.limit_ms.map(Duration::from_millis))?;
+            if status.is_none() {
+                running.kill()?;
+                status = running.wait(None)?;
+            }
+            Ok((status, layers))
+        });
+        match waited {
+            Ok((Some(WaitStatus::Exited(code)), layers)) => Ended::Exited { code, layers, warnings },
+            Ok((Some(WaitStatus::Signaled(signal)), layers)) => Ended::Signaled { signal, layers },
+            Ok((None, _)) => Ended::NotStarted { why: String::from("waiting without a limit gave no status") },
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                Ended::NotStarted { why: format!("{error}{cause}") }
+            }
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the suites' own program, which starts what they tell it to")]
+    fn shell(script: &str) {
+        drop(Command::new("sh").args(["-c", script]).status());
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the suites' own program, which starts what they tell it to")]
+    fn bare(request: &Request) -> Ended {
+        use std::os::unix::ffi::OsStrExt as _;
+        let words: Vec<_> = request.argv.iter().map(|word| std::ffi::OsStr::from_bytes(word.as_bytes())).collect();
+        let Some((program, arguments)) = words.split_first() else {
+            return Ended::NotStarted { why: String::from("no program") };
+        };
+        let cwd = std::ffi::OsStr::from_bytes(request.cwd.as_bytes());
+        match Command::new(program).args(arguments).current_dir(cwd).status() {
+            Ok(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => Ended::Exited { code, layers: Vec::new(), warnings: Vec::new() },
+                (None, signal) => Ended::Signaled { signal: signal.unwrap_or_default(), layers: Vec::new() },
+            },
+            Err(error) => Ended::NotStarted { why: error.to_string() },
+        }
+    }
+}

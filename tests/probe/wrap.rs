@@ -1,0 +1,61 @@
+//! Starting a program with something that it should not pass on.
+#![expect(clippy::undocumented_unsafe_blocks, reason = "plain calls with pointers to live values, or none")]
+
+use std::os::unix::process::CommandExt as _;
+
+use crate::{answer, c_text};
+
+#[expect(clippy::disallowed_methods, reason = "the suites' own program, which starts what they tell it to")]
+fn become_program(command: &[&str]) {
+    let Some((program, arguments)) = command.split_first() else { return };
+    eprintln!("{}", std::process::Command::new(program).args(arguments).exec());
+}
+
+/// With a key in a session keyring of its own.
+pub(crate) fn with_key(description: &str, command: &[&str]) {
+    const JOIN: i64 = 1;
+    const SESSION: i64 = -3;
+    let joined = answer(unsafe { libc::syscall(libc::SYS_keyctl, JOIN, 0) });
+    let added = c_text(description.as_bytes()).and_then(|description| {
+        let secret = b"secret";
+        answer(unsafe {
+            libc::syscall(
+                libc::SYS_add_key,
+                c"user".as_ptr(),
+                description.as_ptr(),
+                secret.as_ptr(),
+                secret.len(),
+                SESSION,
+            )
+        })
+    });
+    match joined.and(added) {
+        Ok(_) => become_program(command),
+        Err(error) => eprintln!("could not add a key: {error}"),
+    }
+}
+
+/// With standard input as the controlling terminal of a new session.
+pub(crate) fn with_terminal(command: &[&str]) {
+    unsafe { libc::setsid() };
+    match answer(unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) }) {
+        Ok(_) => become_program(command),
+        Err(error) => eprintln!("could not take the terminal: {error}"),
+    }
+}
+
+/// Makes a segment of shared memory with a secret in it, or removes it.
+pub(crate) fn shared_memory(key: &str, make: bool) {
+    let key = key.parse().unwrap_or(0);
+    let flags = if make { libc::IPC_CREAT | libc::IPC_EXCL | 0o600 } else { 0 };
+    let segment = unsafe { libc::shmget(key, 4096, flags) };
+    if make {
+        let address = unsafe { libc::shmat(segment, std::ptr::null(), 0) };
+        if segment >= 0 && address as isize != -1 {
+            unsafe { std::ptr::copy_nonoverlapping(b"secret".as_ptr(), address.cast::<u8>(), 6) };
+            println!("made");
+        }
+    } else {
+        unsafe { libc::shmctl(segment, libc::IPC_RMID, std::ptr::null_mut()) };
+    }
+}

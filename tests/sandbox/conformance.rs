@@ -1,0 +1,151 @@
+//! Random permissions and random paths: inside a real sandbox each answer of the kernel is the one
+//! that the permissions give.
+//!
+//! What is compared: the permissions as the engine enforces them, after links were followed and
+//! repositories protected (`resolve_links`, `protect_repositories`), against each operation's answer
+//! on a canonical path, or on a path through links that are in sight. [`oracle`] says what access a
+//! given operation needs. Nothing is compared loosely: an operation that must work has to work, and
+//! one that must not has to fail, and the tree of the host is as it was.
+
+/// What access an operation needs.
+mod oracle;
+/// Random trees and random rules for them.
+mod policies;
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use stockade_sandboxing::{RealFiles, protect_repositories, resolve_links};
+
+use self::oracle::{Expected, Operation, Oracle};
+use self::policies::Policy;
+use crate::engines::ENGINES;
+use crate::random::Random;
+use crate::request::Ended;
+use crate::world::{User, World, abs, snapshot};
+
+/// Half of them for each user: 600 in a run for each engine, of which 500 have to be enforced.
+const POLICIES: usize = 300;
+/// Fewer than this, in percent, and the policies say little about what is enforced.
+const MUST_COMPILE: usize = 84;
+const PATHS_PER_POLICY: usize = 24;
+
+#[test]
+fn own_user() {
+    ENGINES.iter().for_each(|engine| conforms(User::Own, engine.name, 1));
+}
+
+#[test]
+fn ordinary_user() {
+    ENGINES.iter().for_each(|engine| conforms(User::Ordinary, engine.name, 2));
+}
+
+#[derive(Default)]
+struct Tally {
+    enforced: usize,
+    refused: usize,
+    allowed: usize,
+    denied: usize,
+}
+
+fn conforms(user: User, engine: &str, salt: u64) {
+    let mut seeds = Random::from_environment();
+    let mut tally = Tally::default();
+    for number in 0..POLICIES {
+        let seed = seeds.below(usize::MAX >> 34) as u64 * 4 + salt;
+        let one = std::panic::catch_unwind(|| one_policy(user, engine, &mut Random::new(seed)));
+        let Ok(one) = one else { panic!("policy {number} of {engine} as {user:?}") };
+        tally = Tally {
+            enforced: tally.enforced + one.enforced,
+            refused: tally.refused + one.refused,
+            allowed: tally.allowed + one.allowed,
+            denied: tally.denied + one.denied,
+        };
+    }
+    let Tally { enforced, refused, allowed, denied } = tally;
+    println!(
+        "{engine} as {user:?}: {enforced} policies enforced, {refused} refused; {allowed} operations allowed, {denied} denied"
+    );
+    assert!(enforced * 100 >= POLICIES * MUST_COMPILE, "only {enforced} of {POLICIES} policies were enforced");
+    // A generator that went astray would compare nothing.
+    assert!(allowed > enforced && denied > enforced, "too few operations were allowed or denied");
+}
+
+fn one_policy(user: User, engine: &str, random: &mut Random) -> Tally {
+    let world = World::new(user);
+    let tree = world.root().join("tree");
+    let policy = Policy::random(&world, &tree, random);
+    let before = snapshot(&tree);
+    let resolved = resolve_links(&policy.permissions, &RealFiles);
+    let effective = match resolved.and_then(|resolved| protect_repositories(&resolved)) {
+        Ok(effective) => effective,
+        Err(error) => {
+            let seen = world.run(&world.request(engine, policy.permissions.clone(), "true"));
+            assert!(matches!(&seen.ended, Ended::Refused { why, .. } if *why == error.to_string()), "{seen:?}");
+            return Tally { refused: 1, ..Tally::default() };
+        }
+    };
+    let oracle = Oracle::new(&effective);
+    let mut operations = Vec::new();
+    for _ in 0..PATHS_PER_POLICY {
+        operations.extend(oracle.operations(&policy, random));
+    }
+    operations.extend(oracle.left_behind(&policy, random));
+    let input = world.root().join("operations");
+    world.write(&input, &lines(&operations));
+    let mut request = world.request(engine, policy.permissions.clone(), "");
+    request.argv = vec![abs(&world.programs.join("probe")).as_raw().clone(), "batch".into()];
+    request.cwd = "/".into();
+    let mut caller = world.caller(&request);
+    let seen = world.finish(&request, caller.stdin(Stdio::from(File::open(&input).unwrap())));
+    if let Ended::Refused { what, why } = &seen.ended {
+        assert!(oracle.may_be_refused(what, why), "{policy}\nrefused without a documented reason: {what}: {why}");
+        assert_eq!(snapshot(&tree), before, "{policy}");
+        return Tally { refused: 1, ..Tally::default() };
+    }
+    assert!(!oracle.must_be_refused(), "{policy}\nwas not refused");
+    assert!(matches!(seen.ended, Ended::Exited { code: 0, .. }), "{policy}\n{seen:?}");
+    let answers: Vec<&str> = seen.stdout.lines().collect();
+    assert_eq!(answers.len(), operations.len(), "{policy}\n{seen:?}");
+    let mut tally = Tally { enforced: 1, ..Tally::default() };
+    for (operation, answer) in operations.iter().zip(answers) {
+        match judge(operation, answer) {
+            Ok(true) => tally.allowed += 1,
+            Ok(false) => tally.denied += 1,
+            Err(why) => panic!("{policy}\n{operation:?}: {why}\nwith {:#?}", effective.files),
+        }
+    }
+    oracle.check_host(&policy, &operations, &before, &snapshot(&tree));
+    tally
+}
+
+/// Whether the operation was allowed, if the answer is the right one.
+fn judge(operation: &Operation, answer: &str) -> Result<bool, String> {
+    let across_mounts = answer == libc::EXDEV.to_string();
+    match (operation.expected, answer) {
+        (Expected::Works, "0") => Ok(true),
+        (Expected::WorksInOneMount, "0") => Ok(true),
+        (Expected::WorksInOneMount, _) if across_mounts => Ok(false),
+        (Expected::Fails, number) if number.parse::<i32>().is_ok_and(|number| number > 0) => Ok(false),
+        (expected, answer) => Err(format!("expected {expected:?}, and the kernel answered {answer}")),
+    }
+}
+
+fn lines(operations: &[Operation]) -> String {
+    let mut text = String::new();
+    for operation in operations {
+        text.push_str(operation.name);
+        for path in std::iter::once(&operation.path).chain(&operation.second) {
+            write!(text, " {}", hex(path)).unwrap();
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn hex(path: &Path) -> String {
+    path.as_os_str().as_bytes().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}

@@ -1,0 +1,11 @@
+//! Killed callers, launchers and first processes; commands that use up everything; names that are
+//! hard to handle; many sandboxes at once.
+
+/// Eight sandboxes on one workspace.
+mod crowds;
+/// Somebody kills the caller, the launcher or the first process at any moment.
+mod kills;
+/// Processes, memory, output, files without end.
+mod loads;
+/// Workspaces whose names are hard to handle.
+mod names;
