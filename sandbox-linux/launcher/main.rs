@@ -50,6 +50,8 @@ impl Report {
 struct Run {
     report: i32,
     process: i32,
+    /// Whether the caller may still say something. One that is gone would be heard for ever.
+    has_caller: bool,
 }
 
 /// A session: how its sandbox was built, and the commands in it.
@@ -98,7 +100,7 @@ impl Session {
         let nothing = Poll { file: -1, events: 0, happened: 0 };
         let mut files = [nothing; 1 + 2 * wire::MOST_RUNS];
         let watched = [if open { CONTROL } else { -1 }].into_iter().chain(
-            self.runs.iter().flat_map(|run| run.map_or([-1, -1], |run| [run.process, run.report])),
+            self.runs.iter().flat_map(|run| run.map_or([-1, -1], |run| [run.process, if run.has_caller { run.report } else { -1 }])),
         );
         for (poll, file) in files.iter_mut().zip(watched) {
             *poll = Poll { file, events: READABLE, happened: 0 };
@@ -168,7 +170,7 @@ impl Session {
                 sys::umask(self.mask);
                 init::main(init, command, streams, report, self.process, &mut self.slots)
             }
-            (Ok(_), Some(free)) => *free = Some(Run { report, process }),
+            (Ok(_), Some(free)) => *free = Some(Run { report, process, has_caller: true }),
             (Ok(_), None) => {}
             (Err((errno, b)), _) => {
                 Report { kind: wire::REPORT_FAILED, a: errno.0, b }.send(report);
@@ -219,7 +221,10 @@ impl Run {
             match sys::read(self.report, &mut signal) {
                 Ok(1) => drop(sys::signal_process(self.process, i32::from(signal[0]))),
                 // The caller is gone.
-                _ => drop(sys::signal_process(self.process, SIGKILL)),
+                _ => {
+                    drop(sys::signal_process(self.process, SIGKILL));
+                    return Some(Self { has_caller: false, ..self });
+                }
             }
         }
         Some(self)
