@@ -14,7 +14,7 @@ use stockade_protocol::{AbsPath, Access, FileRule, FileRules, HostPaths, Permiss
 
 use crate::ears::Ears;
 use crate::request::{Ended, Request};
-use crate::support::program;
+use crate::support::{program, run};
 
 /// Who runs the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +106,12 @@ impl World {
         }
         for name in [env!("CARGO_BIN_EXE_caller"), env!("CARGO_BIN_EXE_probe")] {
             let copy = world.programs.join(Path::new(name).file_name().unwrap());
-            // A link is as good as a copy and takes no time, where the file system is the same.
-            fs::hard_link(name, &copy).or_else(|_| fs::copy(name, &copy).map(drop)).unwrap();
+            // A link is as good as a copy and takes no time, where the file system is the same. A copy is
+            // made by another process: what another test starts meanwhile would keep ours open for
+            // writing, and such a file can't be run.
+            if fs::hard_link(name, &copy).is_err() {
+                run(program("cp").arg(name).arg(&copy), 0);
+            }
         }
         world.write(&world.outside.join("t"), "original\n");
         for directory in [".git", ".git/hooks", "src"] {
