@@ -72,6 +72,8 @@ pub(crate) struct World {
     pub(crate) ears: Ears,
     /// Variables that scripts find beside the usual ones.
     pub(crate) variables: Vec<(String, String)>,
+    /// What is run at the end, whatever became of the test.
+    pub(crate) endings: Vec<Command>,
     processes: Vec<Child>,
     base: tempfile::TempDir,
 }
@@ -97,6 +99,7 @@ impl World {
             marker: format!("marker{unique}"),
             ears: Ears::default(),
             variables: Vec::new(),
+            endings: Vec::new(),
             processes: Vec::new(),
             base,
         };
@@ -250,6 +253,9 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        for ending in &mut self.endings {
+            ending.output().ok();
+        }
         for child in &mut self.processes {
             child.kill().ok();
             child.wait().ok();
