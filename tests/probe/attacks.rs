@@ -110,20 +110,24 @@ fn setuid_files(directory: &str) -> Vec<Attempt> {
 }
 
 /// Opens a file past its directory, and past any mask over its name.
-fn by_handle(path: &str) -> io::Result<String> {
+fn by_handle(text: &str) -> io::Result<String> {
     #[repr(C)]
     struct Handle {
         length: u32,
         kind: i32,
         bytes: [u8; 128],
     }
-    let path = c_text(path.as_bytes())?;
+    let path = c_text(text.as_bytes())?;
     let mut handle = Handle { length: 128, kind: 0, bytes: [0; 128] };
     let mut mount = 0;
     answer(unsafe {
         libc::syscall(libc::SYS_name_to_handle_at, libc::AT_FDCWD, path.as_ptr(), &raw mut handle, &raw mut mount, 0)
     })?;
-    let root = unsafe { libc::open(c"/".as_ptr(), libc::O_RDONLY) };
+    // Any file of the same file system will do.
+    let beside =
+        std::path::Path::new(text).parent().map_or(text.as_bytes(), |parent| parent.as_os_str().as_encoded_bytes());
+    let beside = c_text(beside)?;
+    let root = unsafe { libc::open(beside.as_ptr(), libc::O_RDONLY) };
     let file = answer(unsafe { libc::syscall(libc::SYS_open_by_handle_at, root, &raw mut handle, libc::O_RDONLY) })?;
     std::fs::read_to_string(format!("/proc/self/fd/{file}"))
 }

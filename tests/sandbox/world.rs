@@ -14,7 +14,7 @@ use stockade_protocol::{AbsPath, Access, FileRule, FileRules, HostPaths, Permiss
 
 use crate::ears::Ears;
 use crate::request::{Ended, Request};
-use crate::support::program;
+use crate::support::{program, run};
 
 /// Who runs the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub(crate) struct World {
     pub(crate) ears: Ears,
     /// Variables that scripts find beside the usual ones.
     pub(crate) variables: Vec<(String, String)>,
+    /// What is run at the end, whatever became of the test.
+    pub(crate) endings: Vec<Command>,
     processes: Vec<Child>,
     base: tempfile::TempDir,
 }
@@ -97,6 +99,7 @@ impl World {
             marker: format!("marker{unique}"),
             ears: Ears::default(),
             variables: Vec::new(),
+            endings: Vec::new(),
             processes: Vec::new(),
             base,
         };
@@ -106,8 +109,12 @@ impl World {
         }
         for name in [env!("CARGO_BIN_EXE_caller"), env!("CARGO_BIN_EXE_probe")] {
             let copy = world.programs.join(Path::new(name).file_name().unwrap());
-            // A link is as good as a copy and takes no time, where the file system is the same.
-            fs::hard_link(name, &copy).or_else(|_| fs::copy(name, &copy).map(drop)).unwrap();
+            // A link is as good as a copy and takes no time, where the file system is the same. A copy is
+            // made by another process: what another test starts meanwhile would keep ours open for
+            // writing, and such a file can't be run.
+            if fs::hard_link(name, &copy).is_err() {
+                run(program("cp").arg(name).arg(&copy), 0);
+            }
         }
         world.write(&world.outside.join("t"), "original\n");
         for directory in [".git", ".git/hooks", "src"] {
@@ -246,6 +253,9 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        for ending in &mut self.endings {
+            ending.output().ok();
+        }
         for child in &mut self.processes {
             child.kill().ok();
             child.wait().ok();

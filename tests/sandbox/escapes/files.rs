@@ -26,8 +26,8 @@ attacks! {
     fs05 => Attack::with("mv $OUT/t m").hits(outside_changed);
     /// Through the root of the first process.
     fs07 => Attack::with("echo x > /proc/1/root$OUT/t").hits(outside_changed).bare(Bare::NotTried);
-    /// Through the root and working directory of every process in sight.
-    fs07_all => Attack::with("for p in /proc/[0-9]*; do for l in root cwd; do echo x > $p/$l$OUT/t; done; done 2>/dev/null")
+    /// Through the root and working directory of the processes that belong to the run.
+    fs07_all => Attack::with("for p in /proc/self /proc/$$ /proc/$PPID; do for l in root cwd; do echo x > $p/$l$OUT/t; done; done 2>/dev/null")
         .hits(outside_changed);
     /// Through a directory that the caller has left open.
     fs09 => Attack::with("echo x > /proc/self/fd/99/t; chmod 777 /proc/self/fd/99/t; $PROBE setxattr /proc/self/fd/99/t").behind(&["bash", "-c", "exec 99<$OUT; exec \"$@\"", "-"]).hits(outside_changed);

@@ -9,30 +9,25 @@ use crate::request::Ended;
 use crate::support::{program, run, text};
 use crate::world::{User, World, abs};
 
-/// A segment of the host, removed by `RemoveSegment` when the world goes.
+/// A segment of the host, which goes with the world.
 fn shared_memory(world: &mut World) {
-    let key = world.marker.bytes().fold(17_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)))
-        & 0x7fff_ffff
-        | 1;
-    world.variables.push((String::from("SEGMENT"), key.to_string()));
-    let mut probe = program(world.programs.join("probe"));
-    world.user.apply(&mut probe);
-    assert_eq!(text(&run(probe.args(["make-shared-memory", &key.to_string()]), 0).stdout), "made\n");
-}
-
-fn remove_shared_memory(world: &World) {
-    let key = world.variables.iter().find(|(name, _)| name == "SEGMENT").unwrap().1.clone();
-    let mut probe = program(world.programs.join("probe"));
-    world.user.apply(&mut probe);
-    run(probe.args(["remove-shared-memory", &key]), 0);
+    let key = world.marker.bytes().fold(17_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+    let key = (key & 0x7fff_ffff | 1).to_string();
+    let probe = |action: &str| {
+        let mut probe = program(world.programs.join("probe"));
+        world.user.apply(&mut probe);
+        probe.args([action, &key]);
+        probe
+    };
+    assert_eq!(text(&run(&mut probe("make-shared-memory"), 0).stdout), "made\n");
+    let ending = probe("remove-shared-memory");
+    world.endings.push(ending);
+    world.variables.push((String::from("SEGMENT"), key));
 }
 
 attacks! {
     /// Shared memory of the host.
-    ip01 => Attack::with("$PROBE shared-memory $SEGMENT").after(shared_memory).hits(|world, seen| {
-        remove_shared_memory(world);
-        prints("secret")(world, seen)
-    });
+    ip01 => Attack::with("$PROBE shared-memory $SEGMENT").after(shared_memory).hits(prints("secret"));
     /// A key in the keyring that the caller has.
     ip03 => Attack::with("$PROBE key stockade-test")
         .behind(&["/bin/sh", "-c", "exec \"$PROBE\" with-key stockade-test \"$@\"", "-"])

@@ -37,6 +37,17 @@ attacks! {
     gm11 => Attack::with("echo x > gd/hooks/pre-commit; echo x > common/hooks/pre-commit; echo 'gitdir: evil' > .git")
         .after(git_file)
         .hits(|world, _| exists("gd/hooks/pre-commit")(world, &nothing()) || exists("common/hooks/pre-commit")(world, &nothing()) || differs(".git", "gitdir: gd\n")(world, &nothing()));
+    /// `.git` of a nested repository is a link to a directory in the workspace.
+    gm11_link => Attack::with("echo x > gd/hooks/pre-commit; rm sub/.git; ln -s ../evil sub/.git")
+        .after(|world| {
+            world.make_directory(&world.workspace.join("gd/hooks"));
+            world.make_directory(&world.workspace.join("sub"));
+            world.link("../gd", &world.workspace.join("sub/.git"));
+        })
+        .hits(|world, _| {
+            let leads = std::fs::read_link(world.workspace.join("sub/.git")).ok();
+            exists("gd/hooks/pre-commit")(world, &nothing()) || leads != Some("../gd".into())
+        });
     /// The host itself moves `.git` away: the mount goes with it.
     gm12 => Attack::with("touch ready; while [ ! -e done ]; do sleep 0.01; done; echo x > .git/hooks/p")
         .while_host(|world| {

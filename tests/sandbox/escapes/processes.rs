@@ -40,7 +40,7 @@ fn name_survivor(world: &mut World) {
 
 attacks! {
     /// Seeing processes of the host.
-    pr01 => Attack::with("cat /proc/[0-9]*/cmdline").after(|world| { world.host_process(); })
+    pr01 => Attack::with("grep -a -o sleep-$MARKER /proc/[0-9]*/cmdline").after(|world| { world.host_process(); })
         .hits(|world, seen| seen.stdout.contains(&format!("sleep-{}", world.marker)));
     /// Ending one.
     pr02 => Attack::with("kill -TERM $HOSTPID; sleep 0.1").after(|world| { world.host_process(); }).hits(|world, _| !world.host_process_lives());
@@ -61,8 +61,9 @@ attacks! {
     pr07 => Attack::with("(setsid sleep $NAPTIME >/dev/null 2>&1 &); (setsid setsid sh -c 'sleep $NAPTIME & sleep $NAPTIME' >/dev/null 2>&1 &); sleep 0.1")
         .after(name_survivor)
         .hits(|world, _| survives(world));
-    /// A secret that the command was not given, found in the environment of another process.
-    pr08 => Attack::with("cat /proc/1/environ /proc/[0-9]*/environ | tr '\\0' '\\n'").after(secret_variable).hits(prints("hunter2"));
+    /// A secret that the command was not given, found in the environment of the process that started it:
+    /// in a sandbox the first one, else the caller.
+    pr08 => Attack::with("grep -a -o hunter2 /proc/$PPID/environ /proc/self/environ").after(secret_variable).hits(prints("hunter2"));
     /// A secret that is simply inherited.
     pr09 => Attack::with("echo $SECRET_TOKEN; env").after(secret_variable).hits(prints("hunter2"));
     /// Larger files than allowed.

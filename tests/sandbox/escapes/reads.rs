@@ -154,6 +154,20 @@ for_each_user! {
         let warned = warnings(&world);
         assert!(warned.iter().any(|text| text.contains("/.env` is denied") && text.contains("hard links")), "{warned:?}");
     };
+    /// The policy that is used when none is given: a private `/tmp`, with the workspace in its place.
+    default_policy => |user: User, engine: &str| {
+        let world = World::new(user);
+        let host = stockade_protocol::HostPaths::new([abs(&world.workspace)]);
+        let permissions = stockade_protocol::SandboxPolicy::workspace_write().resolve(&host).unwrap();
+        let script = "echo hi > inside; echo x > .git/config; echo x > /tmp/$MARKER && cat /tmp/$MARKER; cat $OUT/t; echo end";
+        let seen = world.run(&world.request(engine, permissions, script));
+        // Where the temporary directory is `/tmp`, what lies outside is out of sight as well.
+        let is_hidden = world.outside.starts_with("/tmp");
+        assert_eq!(seen.stdout, if is_hidden { "x\nend\n" } else { "x\noriginal\nend\n" }, "{seen:?}");
+        assert_eq!(crate::escapes::text_of(&world.workspace.join("inside")), "hi\n");
+        assert_eq!(crate::escapes::text_of(&world.workspace.join(".git/config")), "[core]\n");
+        assert!(!std::path::Path::new("/tmp").join(&world.marker).exists());
+    };
     /// A private directory is really there, and can be used.
     dr18_works => |user: User, engine: &str| {
         let world = World::new(user);

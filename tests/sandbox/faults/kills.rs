@@ -102,8 +102,11 @@ impl Scene {
     }
 
     fn check(&self, what: &str, group: i32) {
-        let gone = wait_for(SOON, || self.survivors(group).is_empty());
-        assert!(gone, "{what}: {:?} are left", self.survivors(group));
+        wait_for(SOON, || self.survivors(group).is_empty());
+        let left = self.survivors(group);
+        // They are this test's own, and it leaves nothing behind either.
+        left.iter().for_each(|pid| kill(pid.cast_signed()));
+        assert!(left.is_empty(), "{what}: {left:?} are left");
         let clean = wait_for(SOON, || snapshot(&self.world.workspace) == self.before);
         assert!(clean, "{what}: the workspace is {:#?}", snapshot(&self.world.workspace));
         assert_eq!(mounts(), self.mounts, "{what}");
