@@ -20,14 +20,13 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 use serde::Serialize;
 use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, Permissions};
-use stockade_sandboxing::{
-    Backend, CommandSpec, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
-};
+use stockade_sandboxing::{Backend, CommandSpec, HostFiles, Plan, Running, SpawnError, Stdio, Support, Unenforceable};
 
 use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
 use crate::bwrap_program::Program;
 use crate::launch::{Launcher, Run, Setup, launcher_file, namespaces, read_back, socket_pair};
 use crate::native::{FACTS, confine, network_flags, resolve, with_terminal};
+use crate::placeholder::WithoutPlaceholders;
 use crate::step::Step;
 use crate::{landlock, limits, probe, seccomp, stdio, sys, view, wire};
 
@@ -66,7 +65,7 @@ impl Bwrap {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<BwrapPlan, Unenforceable> {
-        self.plan_on(command, &resolve(permissions)?, &RealFiles)
+        self.plan_on(command, &resolve(permissions)?, &WithoutPlaceholders)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files.

@@ -17,12 +17,13 @@ use std::sync::OnceLock;
 use serde::Serialize;
 use stockade_protocol::{AbsPath, Access, LayerReport, LayerStatus, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, HostFiles, Kind, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, HostFiles, Kind, Plan, Running, SpawnError, Stdio, Support, Unenforceable,
 };
 
 use crate::launch::{Launcher, Run, Setup};
 use crate::losses::{Loss, Losses};
 use crate::native::{confine, network_flags, resolve, with_terminal};
+use crate::placeholder::WithoutPlaceholders;
 use crate::seccomp::{Families, More};
 use crate::step::Step;
 use crate::{devices, landlock, limits, probe, seccomp, shared_host, sys, view, wire};
@@ -70,7 +71,7 @@ impl LandlockOnly {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<LandlockPlan, Unenforceable> {
-        self.plan_on(command, &resolve(permissions)?, &RealFiles)
+        self.plan_on(command, &resolve(permissions)?, &WithoutPlaceholders)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files.

@@ -12,6 +12,7 @@ use stockade_sandboxing::{
 };
 
 use crate::launch::{Launcher, Run, Setup};
+use crate::placeholder::WithoutPlaceholders;
 use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::{landlock, limits, probe, seccomp, view, wire};
 
@@ -63,7 +64,7 @@ impl Native {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<NativePlan, Unenforceable> {
-        self.plan_on(command, &resolve(permissions)?, &RealFiles)
+        self.plan_on(command, &resolve(permissions)?, &WithoutPlaceholders)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files.
@@ -98,7 +99,7 @@ impl Native {
     /// has processes, `/proc`, Landlock and seccomp of its own; they share the network, the private
     /// directories and the view of the file system as it was when the session started.
     pub fn session(&self, permissions: &Permissions) -> Result<Session, SessionError> {
-        let sandbox = self.sandbox(&resolve(permissions)?, &RealFiles)?;
+        let sandbox = self.sandbox(&resolve(permissions)?, &WithoutPlaceholders)?;
         let launcher = Launcher::start(&sandbox.as_setup()).map_err(|error| sandbox.explain(error))?;
         Ok(Session { sandbox, launcher })
     }
