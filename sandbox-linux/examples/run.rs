@@ -1,5 +1,6 @@
 //! Runs a command in a sandbox that may write the working directory and reach no network:
 //! `cargo run -p stockade-sandbox-linux --example run -- sh -c 'echo hi > inside; echo x > /etc/x'`
+//! `ENGINE=native`, `bwrap` or `landlock` chooses one; otherwise the strongest that works is taken.
 
 use std::process::ExitCode;
 

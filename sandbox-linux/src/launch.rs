@@ -12,7 +12,8 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg, socketpair,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, sendmsg,
+    socketpair,
 };
 use rustix::process::{Pid, WaitOptions, waitpid};
 use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, RawText};
@@ -121,7 +122,13 @@ impl Launcher {
 
     /// Starts one command and lets the sandbox end with it.
     pub(crate) fn run_only(mut self, run: &Run<'_>, stdio: Stdio) -> Result<Child, SpawnError> {
-        let mut child = self.run(run, stdio)?;
+        let mut child = match self.run(run, stdio) {
+            Ok(child) => child,
+            Err(error) => {
+                self.end();
+                return Err(error);
+            }
+        };
         self.control = None;
         child.session = Some(self);
         Ok(child)
@@ -232,9 +239,26 @@ fn reap_earlier_launchers() {
     ending.retain(|pid| matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(None)));
 }
 
+impl Launcher {
+    /// Lets it go, and waits until it has cleaned up.
+    fn end(mut self) {
+        self.control = None;
+        // What can't be waited for has ended.
+        waitpid(Some(self.pid), WaitOptions::empty()).ok();
+    }
+}
+
 impl Drop for Launcher {
     fn drop(&mut self) {
-        ENDING.lock().unwrap_or_else(PoisonError::into_inner).push(self.pid);
+        if let Some(keeper) = self.keeper.take() {
+            // The keeper waits for this one, and whoever looks at the workspace next for the keeper.
+            self.control = None;
+            waitpid(Some(self.pid), WaitOptions::empty()).ok();
+            keeper.end();
+        }
+        if matches!(waitpid(Some(self.pid), WaitOptions::NOHANG), Ok(None)) {
+            ENDING.lock().unwrap_or_else(PoisonError::into_inner).push(self.pid);
+        }
     }
 }
 
@@ -329,13 +353,25 @@ impl Child {
 
     fn finish(&mut self, status: WaitStatus) -> Result<Option<WaitStatus>, SpawnError> {
         self.status = Some(status);
-        if let Some(session) = self.session.take()
-            && !session.placeholders.is_empty()
+        if let Some(mut session) = self.session.take()
+            && !(session.placeholders.is_empty() && session.keeper.is_none())
         {
             // The launcher removes them first, before the caller looks at the workspace again.
             while !matches!(self.next_report(), Ok(Report::Gone) | Err(_)) {}
+            session.keeper.take().into_iter().for_each(|keeper| keeper.end());
         }
         Ok(Some(status))
+    }
+}
+
+impl Drop for Child {
+    /// Kills the command, unless it has ended, and leaves nothing in the workspace.
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            // To the launcher this is the caller's death. One that is gone already can't be told.
+            rustix::net::shutdown(&self.report, Shutdown::Both).ok();
+            session.end();
+        }
     }
 }
 
