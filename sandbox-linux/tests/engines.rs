@@ -14,10 +14,10 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions as Mode};
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{self, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -136,7 +136,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// A number of seconds that no other test sleeps for.
 fn nap(salt: u32) -> String {
-    format!("{}{salt}", 10_000 + std::process::id())
+    format!("{}{salt}", 10_000 + process::id())
 }
 
 #[test]
@@ -186,8 +186,14 @@ fn the_network_is_off_unless_granted() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let script = format!("echo hello > /dev/tcp/127.0.0.1/{}", listener.local_addr().unwrap().port());
+    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+    datagrams.set_nonblocking(true).unwrap();
+    let also = format!("echo hello > /dev/udp/127.0.0.1/{}", datagrams.local_addr().unwrap().port());
     let world = World::new();
     for (engine, permissions) in all(&world) {
+        let (_, enforcement) = world.run(&*engine, &permissions, &also);
+        let heard = datagrams.recv(&mut [0; 8]).map_err(|error| error.kind());
+        assert_eq!(heard, Err(io::ErrorKind::WouldBlock), "{}", enforcement.engine);
         let (status, enforcement) = world.run(&*engine, &permissions, &script);
         assert_eq!(status, WaitStatus::Exited(1), "{}", enforcement.engine);
         assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "{}", enforcement.engine);
@@ -285,7 +291,13 @@ fn landlock_refuses_what_it_cannot_hold_and_names_what_was_accepted() {
 #[test]
 fn landlock_keeps_other_processes_and_attributes_out_of_reach() {
     let world = World::new();
-    let mut other = Command::new("sleep").arg("600").spawn().unwrap();
+    let mut other = Command::new("sleep")
+        .arg("600")
+        .stdin(process::Stdio::null())
+        .stdout(process::Stdio::null())
+        .stderr(process::Stdio::null())
+        .spawn()
+        .unwrap();
     let script = format!(
         "kill -9 {0}; kill -9 -1; prlimit --pid {0} --cpu=1; renice 19 {0}; cat /proc/{0}/environ && touch read-it
         chmod 777 $OUT/t; touch $OUT/t; setfattr -n user.x -v 1 $OUT/t; ipcmk -M 100 && touch got-memory
@@ -293,11 +305,12 @@ fn landlock_keeps_other_processes_and_attributes_out_of_reach() {
         other.id()
     );
     world.run(&LandlockOnly::new(), &world.plain(), &script);
-    assert!(other.try_wait().unwrap().is_none(), "the other process is gone");
-    let stat = fs::read_to_string(format!("/proc/{}/limits", other.id())).unwrap();
+    let is_alive = other.try_wait().unwrap().is_none();
+    let stat = fs::read_to_string(format!("/proc/{}/limits", other.id())).unwrap_or_default();
+    drop(other.kill());
+    drop(other.wait());
+    assert!(is_alive, "the other process is gone");
     assert!(stat.lines().any(|line| line.starts_with("Max cpu time") && line.contains("unlimited")), "{stat}");
-    other.kill().unwrap();
-    other.wait().unwrap();
     assert_eq!(fs::metadata(world.path("out/t")).unwrap().permissions().mode() & 0o777, 0o644);
     let names: Vec<_> =
         ["read-it", "got-memory", "h", "t"].into_iter().filter(|name| world.path("ws").join(name).exists()).collect();
