@@ -91,6 +91,7 @@ impl Bwrap {
             network: if network_flags(permissions)? == 0 { Network::Host } else { Network::Own },
             rendered,
             placeholders: view.placeholders,
+            warnings: view.warnings,
             setup,
             command: confine(command, limits::steps(&permissions.limits, self.user)?, ruleset, filter),
             without_proc: Arc::clone(&self.without_proc),
@@ -130,6 +131,7 @@ pub struct BwrapPlan {
     network: Network,
     rendered: Rendered,
     placeholders: Vec<AbsPath>,
+    warnings: Vec<String>,
     setup: Vec<Step>,
     command: Vec<Step>,
     without_proc: Arc<AtomicBool>,
@@ -164,6 +166,10 @@ impl Plan for BwrapPlan {
             }
             Err(failed) => Err(failed.error),
         }
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 }
 

@@ -30,7 +30,7 @@ mod linux {
     use std::time::Duration;
 
     use stockade_protocol::{AbsPath, Argv, EnvironmentPolicy, RawText};
-    use stockade_sandbox_linux::Native;
+    use stockade_sandbox_linux::{Bwrap, Native};
     use stockade_sandboxing::{Backend, CommandSpec, Stdio, WaitStatus};
 
     use crate::request::{Ended, Request};
@@ -39,6 +39,7 @@ mod linux {
     fn backend(engine: &str) -> Option<Box<dyn Backend>> {
         match engine {
             "native" => Some(Box::new(Native::new())),
+            "bwrap" => Some(Box::new(Bwrap::new())),
             _ => None,
         }
     }

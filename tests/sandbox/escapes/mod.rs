@@ -125,6 +125,16 @@ impl Attack {
         self
     }
 
+    /// The engine must not even start it.
+    fn is_refused(&self, id: &str, user: User, engine: &str) {
+        let mut world = World::new(user);
+        (self.setup)(&mut world);
+        let request = world.request(engine, (self.permissions)(&world), "echo started\n");
+        let running = world.caller(&request).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let seen = world.seen(&request, &running.wait_with_output().unwrap());
+        assert!(matches!(seen.ended, Ended::Refused { .. }), "{id} is not refused by {engine}: {seen:?}");
+    }
+
     /// Runs the attack in a world of its own and says whether it had its effect.
     fn has_effect(&self, id: &str, user: User, engine: &str) -> bool {
         let mut world = World::new(user);
@@ -183,6 +193,10 @@ fn prove(id: &str, user: User, attack: &Attack) {
     }
     for engine in ENGINES {
         let expected = attack.limit == Limit::NotPromised || engine.not_claimed.contains(&id);
+        if engine.refused.contains(&id) {
+            attack.is_refused(id, user, engine.name);
+            continue;
+        }
         let effect = attack.has_effect(id, user, engine.name);
         match (effect, expected) {
             (true, false) => panic!("{id} ESCAPES from {} as {user:?}", engine.name),
