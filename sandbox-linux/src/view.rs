@@ -186,8 +186,14 @@ impl Builder<'_> {
         if kind == Some(Kind::Symlink) {
             return self.link(path, access, &above);
         }
-        if let Some(kind) = kind {
-            self.grants.extend((access > Access::None).then(|| (path.clone(), landlock::Grant::of(access, kind))));
+        // What is granted above already needs no grant of its own, and Landlock would take one for a
+        // reason not to move files in there.
+        let is_granted_above = above.access == access && above.piece.is_none();
+        if let Some(kind) = kind
+            && access > Access::None
+            && !is_granted_above
+        {
+            self.grants.push((path.clone(), landlock::Grant::of(access, kind)));
         }
         match (kind, above.access, access) {
             // Out of sight already.

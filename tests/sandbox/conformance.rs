@@ -27,8 +27,8 @@ use crate::random::Random;
 use crate::request::Ended;
 use crate::world::{User, World, abs, snapshot};
 
-/// Half of them for each user: 600 in a run for each engine, of which 500 have to be enforced.
-const POLICIES: usize = 300;
+/// Half of them for each user: 640 in a run for each engine, of which 500 have to be enforced.
+const POLICIES: usize = 320;
 const PATHS_PER_POLICY: usize = 24;
 
 #[test]

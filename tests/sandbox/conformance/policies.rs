@@ -77,10 +77,11 @@ impl Policy {
 
     fn rules(&self, world: &World, random: &mut Random) -> FileRules {
         let mut rules = vec![rule(&world.programs, Access::Read)];
-        match random.chance(60) {
-            true => rules.push(rule(Path::new("/"), Access::Read)),
+        match random.below(10) {
+            0..5 => rules.push(rule(Path::new("/"), Access::Read)),
+            5 => rules.push(rule(Path::new("/"), Access::Write)),
             // Only what the probe needs to start.
-            false => rules.extend(["/usr", "/lib", "/lib64", "/bin"].map(|path| rule(Path::new(path), Access::Read))),
+            _ => rules.extend(["/usr", "/lib", "/lib64", "/bin"].map(|path| rule(Path::new(path), Access::Read))),
         }
         if random.chance(70) {
             rules.push(rule(&self.tree, *random.pick(&[Access::Write, Access::Write, Access::Read, Access::Scratch])));
