@@ -17,6 +17,8 @@ mod build;
 mod confine;
 mod contain;
 mod init;
+mod memory;
+mod number;
 mod reader;
 mod sys;
 mod wire;

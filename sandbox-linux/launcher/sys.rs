@@ -1,4 +1,4 @@
-//! Every system call that the launcher makes, and all of its `unsafe`.
+//! Every system call that the launcher makes, and all of its `unsafe` but for copying memory.
 //!
 //! There is no C library below this: numbers and layouts are the kernel's own
 //! (<https://man7.org/linux/man-pages/man2/syscalls.2.html>). A call that fails gives the error
@@ -7,6 +7,8 @@
 #![allow(unsafe_code, reason = "the one room for it")]
 
 use core::arch::{asm, global_asm};
+
+use crate::number as nr;
 
 /// An error number of the kernel.
 #[derive(Clone, PartialEq, Eq)]
@@ -44,66 +46,6 @@ fn call(number: usize, args: [usize; 6]) -> Result<usize> {
     }
     if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }
 }
-
-/// The numbers of this architecture. Those from 424 on are the same everywhere.
-#[cfg(target_arch = "x86_64")]
-mod number {
-    pub(super) const READ: usize = 0;
-    pub(super) const WRITE: usize = 1;
-    pub(super) const CLOSE: usize = 3;
-    pub(super) const MMAP: usize = 9;
-    pub(super) const RT_SIGPROCMASK: usize = 14;
-    pub(super) const IOCTL: usize = 16;
-    pub(super) const GETPID: usize = 39;
-    pub(super) const SOCKET: usize = 41;
-    pub(super) const RECVMSG: usize = 47;
-    pub(super) const CLONE: usize = 56;
-    pub(super) const EXECVE: usize = 59;
-    pub(super) const EXIT: usize = 60;
-    pub(super) const WAIT4: usize = 61;
-    pub(super) const KILL: usize = 62;
-    pub(super) const FLOCK: usize = 73;
-    pub(super) const FCHDIR: usize = 81;
-    pub(super) const CHDIR: usize = 80;
-    pub(super) const UMASK: usize = 95;
-    pub(super) const GETPPID: usize = 110;
-    pub(super) const SETSID: usize = 112;
-    pub(super) const CAPGET: usize = 125;
-    pub(super) const CAPSET: usize = 126;
-    pub(super) const RT_SIGTIMEDWAIT: usize = 128;
-    pub(super) const PIVOT_ROOT: usize = 155;
-    pub(super) const PRCTL: usize = 157;
-    pub(super) const UMOUNT2: usize = 166;
-    pub(super) const SETHOSTNAME: usize = 170;
-    pub(super) const OPENAT: usize = 257;
-    pub(super) const MKDIRAT: usize = 258;
-    pub(super) const NEWFSTATAT: usize = 262;
-    pub(super) const UNLINKAT: usize = 263;
-    pub(super) const SYMLINKAT: usize = 266;
-    pub(super) const PPOLL: usize = 271;
-    pub(super) const UNSHARE: usize = 272;
-    pub(super) const DUP3: usize = 292;
-    pub(super) const KEYCTL: usize = 250;
-    pub(super) const PRLIMIT64: usize = 302;
-    pub(super) const SECCOMP: usize = 317;
-    pub(super) const STATX: usize = 332;
-}
-use number as nr;
-
-const PIDFD_SEND_SIGNAL: usize = 424;
-const OPEN_TREE: usize = 428;
-const MOVE_MOUNT: usize = 429;
-const FSOPEN: usize = 430;
-const FSCONFIG: usize = 431;
-const FSMOUNT: usize = 432;
-const PIDFD_OPEN: usize = 434;
-const CLONE3: usize = 435;
-const CLOSE_RANGE: usize = 436;
-const OPENAT2: usize = 437;
-const MOUNT_SETATTR: usize = 442;
-const LANDLOCK_CREATE_RULESET: usize = 444;
-const LANDLOCK_ADD_RULE: usize = 445;
-const LANDLOCK_RESTRICT_SELF: usize = 446;
 
 /// Text for the kernel: ends in NUL, which [`CText::new`] checks.
 #[derive(Clone, Copy)]
@@ -151,7 +93,7 @@ pub(crate) fn close(file: i32) {
 }
 
 pub(crate) fn close_range(first: u32, flags: u32) -> Result<usize> {
-    call(CLOSE_RANGE, [first as usize, u32::MAX as usize, flags as usize, 0, 0, 0])
+    call(nr::CLOSE_RANGE, [first as usize, u32::MAX as usize, flags as usize, 0, 0, 0])
 }
 
 pub(crate) fn dup(from: i32, to: i32) -> Result<usize> {
@@ -181,7 +123,7 @@ pub(crate) fn open_exact(directory: i32, path: CText<'_>, flags: u64) -> Result<
     const PATH: u64 = 0o10_000_000;
     const NO_SYMLINKS_OR_MAGIC: u64 = 0x04 | 0x02;
     let how = [PATH | CLOEXEC | flags, 0, NO_SYMLINKS_OR_MAGIC];
-    match call(OPENAT2, [directory as usize, path.pointer(), how.as_ptr() as usize, size_of_val(&how), 0, 0]) {
+    match call(nr::OPENAT2, [directory as usize, path.pointer(), how.as_ptr() as usize, size_of_val(&how), 0, 0]) {
         // An outer sandbox may hide this call, since its filter can't see the flags.
         Err(ENOSYS) => open_by_steps(directory, path, PATH),
         other => other.map(fd),
@@ -260,7 +202,7 @@ pub(crate) fn is_at(file: i32, directory: i32, path: CText<'_>, mode: u32) -> bo
 
 /// This process, as a descriptor that a child can ask about it; negative if there is none.
 pub(crate) fn own_process() -> i32 {
-    call(PIDFD_OPEN, [own_pid() as usize, 0, 0, 0, 0, 0]).map_or(-1, fd)
+    call(nr::PIDFD_OPEN, [own_pid() as usize, 0, 0, 0, 0, 0]).map_or(-1, fd)
 }
 
 /// Whether a process has ended.
@@ -285,20 +227,20 @@ pub(crate) fn change_directory_to(file: i32) -> Result<usize> {
 }
 
 pub(crate) fn open_tree(directory: i32, path: CText<'_>, flags: u64) -> Result<i32> {
-    call(OPEN_TREE, [directory as usize, path.pointer(), (flags | CLOEXEC) as usize, 0, 0, 0]).map(fd)
+    call(nr::OPEN_TREE, [directory as usize, path.pointer(), (flags | CLOEXEC) as usize, 0, 0, 0]).map(fd)
 }
 
 /// Attaches the tree that `from` stands for on what `onto` stands for.
 pub(crate) fn move_mount(from: i32, onto: i32) -> Result<usize> {
     const BOTH_EMPTY_PATHS: usize = 0x4 | 0x40;
-    call(MOVE_MOUNT, [from as usize, EMPTY.pointer(), onto as usize, EMPTY.pointer(), BOTH_EMPTY_PATHS, 0])
+    call(nr::MOVE_MOUNT, [from as usize, EMPTY.pointer(), onto as usize, EMPTY.pointer(), BOTH_EMPTY_PATHS, 0])
 }
 
 pub(crate) fn mount_setattr(file: i32, set: u64, clear: u64, propagation: u64) -> Result<usize> {
     const EMPTY_PATH_RECURSIVE: usize = 0x1000 | 0x8000;
     let attributes = [set, clear, propagation, 0];
     call(
-        MOUNT_SETATTR,
+        nr::MOUNT_SETATTR,
         [file as usize, EMPTY.pointer(), EMPTY_PATH_RECURSIVE, attributes.as_ptr() as usize, size_of_val(&attributes), 0],
     )
 }
@@ -307,12 +249,12 @@ pub(crate) fn mount_setattr(file: i32, set: u64, clear: u64, propagation: u64) -
 pub(crate) fn new_file_system(kind: CText<'_>, options: &[(CText<'_>, CText<'_>)], attributes: u64) -> Result<i32> {
     const SET_STRING: usize = 1;
     const CREATE: usize = 6;
-    let context = call(FSOPEN, [kind.pointer(), 1, 0, 0, 0, 0]).map(fd)?;
+    let context = call(nr::FSOPEN, [kind.pointer(), 1, 0, 0, 0, 0]).map(fd)?;
     for (key, value) in options {
-        call(FSCONFIG, [context as usize, SET_STRING, key.pointer(), value.pointer(), 0, 0])?;
+        call(nr::FSCONFIG, [context as usize, SET_STRING, key.pointer(), value.pointer(), 0, 0])?;
     }
-    call(FSCONFIG, [context as usize, CREATE, 0, 0, 0, 0])?;
-    let mount = call(FSMOUNT, [context as usize, 1, attributes as usize, 0, 0, 0]).map(fd)?;
+    call(nr::FSCONFIG, [context as usize, CREATE, 0, 0, 0, 0])?;
+    let mount = call(nr::FSMOUNT, [context as usize, 1, attributes as usize, 0, 0, 0]).map(fd)?;
     close(context);
     Ok(mount)
 }
@@ -361,7 +303,7 @@ pub(crate) fn fork(flags: u64, process: &mut i32) -> Result<i32> {
     // `struct clone_args`, as of the kernel that introduced it.
     let arguments: [u64; 8] = [flags | PIDFD, core::ptr::from_mut(process) as u64, 0, 0, SIGCHLD as u64, 0, 0, 0];
     // SAFETY of the fork itself: the memory is copied, and this program has a single thread.
-    match call(CLONE3, [arguments.as_ptr() as usize, size_of_val(&arguments), 0, 0, 0, 0]) {
+    match call(nr::CLONE3, [arguments.as_ptr() as usize, size_of_val(&arguments), 0, 0, 0, 0]) {
         // Containers and outer sandboxes hide the newer call, since their filters can't see its flags.
         Err(ENOSYS) => {
             let flags = (flags | PIDFD | SIGCHLD as u64) as usize;
@@ -401,7 +343,7 @@ pub(crate) fn kill(pid: i32, signal: i32) -> Result<usize> {
 }
 
 pub(crate) fn signal_process(process: i32, signal: i32) -> Result<usize> {
-    call(PIDFD_SEND_SIGNAL, [process as usize, signal as usize, 0, 0, 0, 0])
+    call(nr::PIDFD_SEND_SIGNAL, [process as usize, signal as usize, 0, 0, 0, 0])
 }
 
 /// Blocks every signal, or none.
@@ -473,7 +415,7 @@ pub(crate) fn set_limit(resource: u64, value: u64) -> Result<usize> {
 
 /// `struct landlock_ruleset_attr`; the kernel takes as much of it as it knows.
 pub(crate) fn landlock_ruleset(attributes: &[u64]) -> Result<i32> {
-    call(LANDLOCK_CREATE_RULESET, [attributes.as_ptr() as usize, size_of_val(attributes), 0, 0, 0, 0]).map(fd)
+    call(nr::LANDLOCK_CREATE_RULESET, [attributes.as_ptr() as usize, size_of_val(attributes), 0, 0, 0, 0]).map(fd)
 }
 
 pub(crate) fn landlock_path(ruleset: i32, path: i32, access: u64) -> Result<usize> {
@@ -484,11 +426,11 @@ pub(crate) fn landlock_path(ruleset: i32, path: i32, access: u64) -> Result<usiz
     }
     const PATH_BENEATH: usize = 1;
     let rule = PathBeneath { access, path };
-    call(LANDLOCK_ADD_RULE, [ruleset as usize, PATH_BENEATH, &raw const rule as usize, 0, 0, 0])
+    call(nr::LANDLOCK_ADD_RULE, [ruleset as usize, PATH_BENEATH, &raw const rule as usize, 0, 0, 0])
 }
 
 pub(crate) fn landlock_restrict(ruleset: i32) -> Result<usize> {
-    call(LANDLOCK_RESTRICT_SELF, [ruleset as usize, 0, 0, 0, 0, 0])
+    call(nr::LANDLOCK_RESTRICT_SELF, [ruleset as usize, 0, 0, 0, 0, 0])
 }
 
 /// Installs a filter: `instructions` holds `struct sock_filter`s, eight bytes each.
@@ -556,49 +498,3 @@ pub(crate) fn receive(socket: i32, bytes: &mut [u8], files: &mut [i32]) -> Resul
     }
     if count > files.len() { Err(EPROTO) } else { Ok((length, count)) }
 }
-
-// What the compiler calls for copies and comparisons, which a C library would have.
-
-/// # Safety
-/// As for C's `memcpy`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
-    // SAFETY: the caller promises `count` bytes at both ends, which do not overlap.
-    unsafe { asm!("rep movsb", inout("rcx") count => _, inout("rdi") to => _, inout("rsi") from => _, options(nostack, preserves_flags)) };
-    to
-}
-
-/// # Safety
-/// As for C's `memset`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8 {
-    // SAFETY: the caller promises `count` bytes.
-    unsafe { asm!("rep stosb", inout("rcx") count => _, inout("rdi") to => _, in("al") byte as u8, options(nostack, preserves_flags)) };
-    to
-}
-
-/// # Safety
-/// As for C's `memcmp`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
-    for index in 0..count {
-        // SAFETY: the caller promises `count` bytes at both ends.
-        let (a, b) = unsafe { (a.add(index).read(), b.add(index).read()) };
-        if a != b {
-            return i32::from(a) - i32::from(b);
-        }
-    }
-    0
-}
-
-/// # Safety
-/// As for C's `bcmp`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, count: usize) -> i32 {
-    // SAFETY: the same promise.
-    unsafe { memcmp(a, b, count) }
-}
-
-/// `core` refers to this, for unwinding that a program which aborts never does.
-#[unsafe(no_mangle)]
-extern "C" fn rust_eh_personality() {}

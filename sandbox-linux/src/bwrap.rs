@@ -26,7 +26,8 @@ use stockade_sandboxing::{
 
 use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
 use crate::bwrap_program::Program;
-use crate::launch::{Launcher, Run, Setup, launcher_file, namespaces, read_back, socket_pair};
+use crate::enforcement::{namespaces, read_back};
+use crate::launch::{Launcher, Run, Setup, launcher_file, socket_pair};
 use crate::native::{FACTS, confine, network_flags, resolve, with_terminal};
 use crate::step::Step;
 use crate::{landlock, limits, probe, seccomp, stdio, sys, view, wire};

@@ -1,4 +1,4 @@
-//! Talking to the launcher: starting it, sending it plans, hearing how commands fare.
+//! Starting the launcher, and sending it plans.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -6,19 +6,18 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, sendmsg,
-    socketpair,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg, socketpair,
 };
 use rustix::process::{Pid, WaitOptions, waitpid};
-use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, RawText};
-use stockade_sandboxing::{Running, SpawnError, Stdio, Streams, WaitStatus};
+use stockade_protocol::{AbsPath, RawText};
+use stockade_sandboxing::{Running as _, SpawnError, Stdio, Streams};
 
+use crate::child::Child;
+use crate::enforcement::{enforcement, fact_names};
 use crate::placeholder::{Name, Placeholder};
 use crate::step::{Encoder, Step, encode};
 use crate::{sys, wire};
@@ -240,8 +239,18 @@ fn reap_earlier_launchers() {
 }
 
 impl Launcher {
+    /// Whether it has to clean something up in the workspace.
+    pub(crate) fn leaves_traces(&self) -> bool {
+        !self.placeholders.is_empty() || self.keeper.is_some()
+    }
+
+    /// Has the launcher outside, if there is one, clean up now.
+    pub(crate) fn end_keeper(&mut self) {
+        self.keeper.take().into_iter().for_each(|keeper| keeper.end());
+    }
+
     /// Lets it go, and waits until it has cleaned up.
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.control = None;
         // What can't be waited for has ended.
         waitpid(Some(self.pid), WaitOptions::empty()).ok();
@@ -260,223 +269,4 @@ impl Drop for Launcher {
             ENDING.lock().unwrap_or_else(PoisonError::into_inner).push(self.pid);
         }
     }
-}
-
-/// A command that was started.
-#[derive(Debug)]
-pub(crate) struct Child {
-    report: OwnedFd,
-    program: RawText,
-    enforcement: Option<Enforcement>,
-    facts: u64,
-    status: Option<WaitStatus>,
-    /// The launcher, where it serves this command alone.
-    session: Option<Launcher>,
-}
-
-/// What the launcher says of a command.
-enum Report {
-    Ready(u64),
-    Failed {
-        errno: i32,
-        phase: u64,
-        step: u64,
-    },
-    Ended(i32),
-    /// The sandbox is gone without a word: somebody killed it.
-    Gone,
-}
-
-impl Child {
-    fn next_report(&self) -> Result<Report, SpawnError> {
-        let mut bytes = [0; wire::REPORT];
-        let mut filled = 0;
-        while let Some(rest @ [_, ..]) = bytes.get_mut(filled..) {
-            match rustix::io::read(&self.report, rest) {
-                Ok(0) | Err(Errno::CONNRESET) => return Ok(Report::Gone),
-                Ok(count) => filled += count,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(SpawnError::Launcher { doing: "listening to it", source: errno.into() }),
-            }
-        }
-        let [k0, k1, k2, k3, a0, a1, a2, a3, b @ ..] = bytes;
-        let (a, b) = (i32::from_le_bytes([a0, a1, a2, a3]), u64::from_le_bytes(b));
-        Ok(match u32::from_le_bytes([k0, k1, k2, k3]) {
-            wire::REPORT_READY => Report::Ready(b),
-            wire::REPORT_FAILED => Report::Failed { errno: a, phase: b >> 32, step: b & 0xffff_ffff },
-            wire::REPORT_ENDED => Report::Ended(a),
-            _ => Report::Gone,
-        })
-    }
-
-    /// Waits until the command is about to start, and gives the facts that were read back.
-    fn ready(&mut self) -> Result<u64, SpawnError> {
-        match self.next_report()? {
-            Report::Ready(facts) => Ok(facts),
-            Report::Failed { errno, phase, step } => Err(self.failure(errno, phase, step)),
-            Report::Ended(_) | Report::Gone => Err(SpawnError::Launcher {
-                doing: "building the sandbox",
-                source: io::Error::from(io::ErrorKind::UnexpectedEof),
-            }),
-        }
-    }
-
-    fn failure(&self, errno: i32, phase: u64, step: u64) -> SpawnError {
-        let source = io::Error::from_raw_os_error(errno);
-        let part = match phase {
-            wire::PHASE_SETUP => "setup",
-            wire::PHASE_INIT => "init",
-            _ => "command",
-        };
-        SpawnError::Setup { step: format!("{part} step {step}"), source }
-    }
-
-    /// The command's own start failed, after everything else had worked.
-    fn not_started(&self, errno: i32) -> SpawnError {
-        match errno {
-            libc::ENOENT | libc::ENOTDIR => SpawnError::NotFound { program: self.program.clone() },
-            other => {
-                SpawnError::NotExecutable { program: self.program.clone(), source: io::Error::from_raw_os_error(other) }
-            }
-        }
-    }
-
-    /// Facts that were read back.
-    pub(crate) fn facts(&self) -> u64 {
-        self.facts
-    }
-
-    /// Tells more of the layers than a launcher of one's own does.
-    pub(crate) fn set_enforcement(&mut self, enforcement: Enforcement) {
-        self.enforcement = Some(enforcement);
-    }
-
-    fn finish(&mut self, status: WaitStatus) -> Result<Option<WaitStatus>, SpawnError> {
-        self.status = Some(status);
-        if let Some(mut session) = self.session.take()
-            && !(session.placeholders.is_empty() && session.keeper.is_none())
-        {
-            // The launcher removes them first, before the caller looks at the workspace again.
-            while !matches!(self.next_report(), Ok(Report::Gone) | Err(_)) {}
-            session.keeper.take().into_iter().for_each(|keeper| keeper.end());
-        }
-        Ok(Some(status))
-    }
-}
-
-impl Drop for Child {
-    /// Kills the command, unless it has ended, and leaves nothing in the workspace.
-    fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            // To the launcher this is the caller's death. One that is gone already can't be told.
-            rustix::net::shutdown(&self.report, Shutdown::Both).ok();
-            session.end();
-        }
-    }
-}
-
-impl Running for Child {
-    fn enforcement(&self) -> &Enforcement {
-        static NONE: Enforcement = Enforcement { engine: String::new(), layers: Vec::new() };
-        self.enforcement.as_ref().unwrap_or(&NONE)
-    }
-
-    fn wait(&mut self, limit: Option<Duration>) -> Result<Option<WaitStatus>, SpawnError> {
-        if let Some(status) = self.status {
-            return Ok(Some(status));
-        }
-        if let Some(limit) = limit
-            && !readable_within(self.report.as_fd(), limit)?
-        {
-            return Ok(None);
-        }
-        match self.next_report()? {
-            Report::Ended(status) => self.finish(wait_status(status)),
-            Report::Gone => self.finish(WaitStatus::Signaled(libc::SIGKILL)),
-            Report::Failed { errno, .. } => {
-                let error = self.not_started(errno);
-                self.finish(WaitStatus::Exited(127))?;
-                Err(error)
-            }
-            Report::Ready(_) => self.wait(limit),
-        }
-    }
-
-    fn readable(&self) -> BorrowedFd<'_> {
-        self.report.as_fd()
-    }
-
-    fn signal(&mut self, signal: u8) -> Result<(), SpawnError> {
-        match rustix::net::send(&self.report, &[signal], SendFlags::NOSIGNAL) {
-            // Gone already: there is nothing left to signal.
-            Ok(_) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
-            Err(errno) => Err(SpawnError::Launcher { doing: "passing a signal on", source: errno.into() }),
-        }
-    }
-
-    fn kill(&mut self) -> Result<(), SpawnError> {
-        self.signal(9)
-    }
-}
-
-fn readable_within(file: BorrowedFd<'_>, limit: Duration) -> Result<bool, SpawnError> {
-    let end = Instant::now() + limit;
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        let timeout = left.try_into().ok();
-        let mut files = [PollFd::new(&file, PollFlags::IN)];
-        match rustix::event::poll(&mut files, timeout.as_ref()) {
-            Ok(count) => return Ok(count > 0),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(SpawnError::Launcher { doing: "waiting for it", source: errno.into() }),
-        }
-    }
-}
-
-fn wait_status(status: i32) -> WaitStatus {
-    if libc::WIFSIGNALED(status) {
-        WaitStatus::Signaled(libc::WTERMSIG(status))
-    } else {
-        WaitStatus::Exited(libc::WEXITSTATUS(status))
-    }
-}
-
-const FACTS: &[(u64, &str)] = &[
-    (wire::FACT_OWN_PIDS, "pid_namespace"),
-    (wire::FACT_LANDLOCK, "landlock"),
-    (wire::FACT_SECCOMP, "seccomp"),
-    (wire::FACT_NO_NEW_PRIVILEGES, "no_new_privileges"),
-    (wire::FACT_NO_CAPABILITIES, "no_capabilities"),
-    (wire::FACT_NO_BOUNDING_SET, "no_bounding_set"),
-    (wire::FACT_CONTAINED, "process_tree"),
-];
-
-fn fact_names(facts: u64) -> Vec<&'static str> {
-    FACTS.iter().filter(|(fact, _)| facts & fact != 0).map(|(_, name)| *name).collect()
-}
-
-fn report(layer: &str, holds: bool) -> LayerReport {
-    let status = if holds { LayerStatus::FullyEnforced } else { LayerStatus::NotEnforced };
-    LayerReport { layer: layer.to_owned(), status, detail: None }
-}
-
-/// The namespaces that a process is in and this program is not.
-pub(crate) fn namespaces(names: &[&str], process: Pid) -> Vec<LayerReport> {
-    let of = |process: &str, name: &str| std::fs::read_link(format!("/proc/{process}/ns/{name}"));
-    let process = process.as_raw_pid().to_string();
-    let own =
-        |name: &str| matches!((of(&process, name), of("self", name)), (Ok(inside), Ok(outside)) if inside != outside);
-    let layer = |name: &str| format!("{}_namespace", if name == "mnt" { "mount" } else { name });
-    names.iter().map(|name| report(&layer(name), own(name))).collect()
-}
-
-/// What the command's process read back about itself.
-pub(crate) fn read_back(facts: u64) -> impl Iterator<Item = LayerReport> {
-    FACTS.iter().map(move |(fact, name)| report(name, facts & fact != 0))
-}
-
-fn enforcement(engine: &str, facts: u64, launcher: Pid) -> Enforcement {
-    let mut layers = namespaces(&["user", "mnt", "net", "ipc", "uts", "cgroup"], launcher);
-    layers.extend(read_back(facts));
-    Enforcement { engine: engine.to_owned(), layers }
 }

@@ -6,8 +6,10 @@ mod bpf;
 mod bwrap;
 mod bwrap_arguments;
 mod bwrap_program;
+mod child;
 mod devices;
 mod doctor;
+mod enforcement;
 #[cfg(test)]
 mod fake_host;
 mod landlock;
