@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use stockade_protocol::{AbsPath, Argv, HostPaths, PROTECTED_NAMES, Permissions, SandboxPolicy};
+use stockade_protocol::{AbsPath, Argv, HostPaths, NetworkPolicy, PROTECTED_NAMES, Permissions, SandboxPolicy};
 use stockade_sandbox_linux::Native;
 use stockade_sandboxing::{Backend, CommandSpec, Running, Stdio, WaitStatus};
 
@@ -28,6 +28,11 @@ fn main() {
     let mut bubblewrap = Vec::new();
     let mut cold = Vec::new();
     let mut warm = Vec::new();
+    // The same start without one of its parts each, to see what that part costs.
+    let (mut same_network, mut names_present) = (Vec::new(), Vec::new());
+    let full = tempfile::tempdir().unwrap();
+    PROTECTED_NAMES.iter().for_each(|name| std::fs::create_dir(full.path().join(name)).unwrap());
+    let full_path = AbsPath::from_path(&full.path().canonicalize().unwrap()).unwrap();
     let session = native.session(&permissions(&cwd)).unwrap();
     for _ in 0..ROUNDS {
         bare.push(time(|| run(Command::new("/bin/true").env_clear())));
@@ -35,11 +40,26 @@ fn main() {
         cold.push(time(|| {
             finish(native.compile(&command(&cwd), &permissions(&cwd)).unwrap().spawn(Stdio::default()).unwrap())
         }));
+        let on_host = Permissions { network: NetworkPolicy::Full, ..permissions(&cwd) };
+        same_network
+            .push(time(|| finish(native.compile(&command(&cwd), &on_host).unwrap().spawn(Stdio::default()).unwrap())));
+        names_present.push(time(|| {
+            finish(
+                native
+                    .compile(&command(&full_path), &permissions(&full_path))
+                    .unwrap()
+                    .spawn(Stdio::default())
+                    .unwrap(),
+            )
+        }));
         warm.push(time(|| finish(session.spawn(&command(&cwd), Stdio::default()).unwrap())));
     }
-    let [bare, bubblewrap, cold, warm] = [bare, bubblewrap, cold, warm].map(median);
+    let [bare, bubblewrap, cold, warm, same_network, names_present] =
+        [bare, bubblewrap, cold, warm, same_network, names_present].map(median);
     println!("bare spawn {bare:?}, bubblewrap {bubblewrap:?}, native cold {cold:?}, warm {warm:?}");
     println!("native cold / bubblewrap: {:.2}", cold.as_secs_f64() / bubblewrap.as_secs_f64());
+    println!("native cold / itself on the host's network: {:.2}", cold.as_secs_f64() / same_network.as_secs_f64());
+    println!("native cold / itself with no name missing: {:.2}", cold.as_secs_f64() / names_present.as_secs_f64());
     println!("native warm / bare spawn: {:.2}", warm.as_secs_f64() / bare.as_secs_f64());
 }
 
