@@ -26,7 +26,8 @@ pub trait HostFiles {
     fn kind(&self, path: &AbsPath) -> Option<Kind>;
     /// The path with all symbolic links followed, as far as it exists.
     fn canonical(&self, path: &AbsPath) -> AbsPath;
-    /// Every path that a glob matches now; of nested ones the outermost is enough.
+    /// Every path that a glob matches now, also inside one another: a grant below a match brings what
+    /// lies there back into sight, and the glob still denies the matches in it.
     fn matches(&self, glob: &Glob) -> Vec<AbsPath>;
     /// Whether a file has other names, under which it can be reached as well.
     fn has_other_names(&self, path: &AbsPath) -> bool;
@@ -117,7 +118,8 @@ fn search(directory: &Path, glob: &Glob, found: &mut Vec<AbsPath>) {
         let Ok(name) = AbsPath::from_path(&path) else { continue };
         if glob.matches(&name) {
             found.push(name);
-        } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        }
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             search(&path, glob, found);
         }
     }
@@ -219,6 +221,18 @@ mod tests {
         assert_eq!(
             found.iter().map(ToString::to_string).collect::<Vec<_>>(),
             [format!("{base}/a/.env"), format!("{base}/a/b/x.env")]
+        );
+    }
+
+    #[test]
+    fn a_glob_also_finds_what_is_inside_another_match() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir_all(directory.path().join("x.env/granted/y.env")).unwrap();
+        let base = directory.path().display();
+        let found = RealFiles.matches(&format!("{base}/**/*.env").parse().unwrap());
+        assert_eq!(
+            found.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [format!("{base}/x.env"), format!("{base}/x.env/granted/y.env")]
         );
     }
 

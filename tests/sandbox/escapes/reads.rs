@@ -115,6 +115,19 @@ attacks! {
             Permissions { files: FileRules::new(files).unwrap(), ..permissions }
         })
         .hits(prints("secret"));
+    /// A grant inside a match of a denied glob does not uncover the glob's other matches in it.
+    dr14_nested => Attack::with("cat $WS/x.env/granted/y.env $WS/x.env/granted/../granted/y.env")
+        .after(|world| {
+            let granted = world.workspace.join("x.env/granted");
+            std::fs::create_dir_all(&granted).unwrap();
+            world.write(&granted.join("y.env"), "secret");
+        })
+        .allowed(|world| {
+            let glob = format!("{}/**/*.env", world.workspace.display()).parse().unwrap();
+            let granted = rule(&world.workspace.join("x.env/granted"), Access::Write);
+            world.permissions_with([granted, FileRule::deny_glob(glob)])
+        })
+        .hits(prints("secret"));
     /// What was not granted is not there.
     dr17 => Attack::with("cat $OUT/t; cat /etc/passwd; ls /; ls $OUT").allowed(only_the_workspace).hits(|_, seen| seen.stdout.lines().count() > 1);
     /// A private directory stands in the place of the host's, and takes nothing out of it.
