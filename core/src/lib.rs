@@ -1,0 +1,5 @@
+#![doc = include_str!("../README.md")]
+
+mod approver;
+
+pub use approver::{Answer, Approver, Unanswered};
