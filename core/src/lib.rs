@@ -1,7 +1,29 @@
 #![doc = include_str!("../README.md")]
 
+mod approvals;
 mod approver;
 mod audit;
+mod audit_log;
+mod cancellation;
+mod evidence;
+mod exec;
+mod requirement;
+mod run;
+mod runtime;
+mod session;
+mod shell;
+mod verdict;
 
+pub use approvals::{ANSWER_LIMIT, ApprovalKey, CommandKey, Confinement, Grant, RuleStore};
 pub use approver::{Answer, Approver, Unanswered};
 pub use audit::{AuditError, AuditSink, MemoryAudit, NoAudit};
+pub use audit_log::AuditDemand;
+pub use cancellation::Cancellation;
+pub use exec::{Clock, Input, Output, OutputSink, Pause, StreamName, Streaming};
+pub use run::{Orchestrator, RunError};
+pub use runtime::{
+    Approvable, Attempted, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
+};
+pub use session::{OutputLimit, Sandboxing, Session};
+pub use shell::ShellRuntime;
+pub use verdict::{RuleVerdict, Verdict};

@@ -220,7 +220,12 @@ external dangerous *           ask       ask        ask        ask  no    ask   
 
     fn policies() -> Vec<(&'static str, AskForApproval)> {
         let reject = |sandbox_approval, rules, request_permissions| {
-            AskForApproval::Reject(RejectConfig { sandbox_approval, rules, request_permissions, ..RejectConfig::default() })
+            AskForApproval::Reject(RejectConfig {
+                sandbox_approval,
+                rules,
+                request_permissions,
+                ..RejectConfig::default()
+            })
         };
         vec![
             ("untrusted", AskForApproval::Untrusted),
@@ -276,7 +281,8 @@ external dangerous *           ask       ask        ask        ask  no    ask   
 
     /// The table by sandbox, rules, escalation and policy.
     fn table() -> BTreeMap<[&'static str; 4], &'static str> {
-        let mut lines = TABLE.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).filter(|line| !line.is_empty());
+        let mut lines =
+            TABLE.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).filter(|line| !line.is_empty());
         let header = lines.next().unwrap_or_default();
         let mut cells = BTreeMap::new();
         for line in lines {
@@ -339,11 +345,8 @@ external dangerous *           ask       ask        ask        ask  no    ask   
     #[test]
     fn a_refusal_names_the_policy_and_the_question() {
         let dangerous = RuleVerdict::Dangerous { reason: String::from("it wipes a disk") };
-        let ExecApprovalRequirement::Forbidden { reason } =
-            of_command(AskForApproval::Never, Sandboxing::On, &dangerous, &EscalationExecution::TurnDefault)
-        else {
-            return assert!(false, "not refused");
-        };
-        assert_eq!(reason, "the approval policy is `never`, so nobody is asked: it wipes a disk");
+        let found = of_command(AskForApproval::Never, Sandboxing::On, &dangerous, &EscalationExecution::TurnDefault);
+        let reason = String::from("the approval policy is `never`, so nobody is asked: it wipes a disk");
+        assert_eq!(found, ExecApprovalRequirement::Forbidden { reason });
     }
 }

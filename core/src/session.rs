@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use stockade_protocol::{
-    AskForApproval, Decision, HostPaths, Invalid, NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
+    AbsPath, AskForApproval, Decision, HostPaths, Invalid, NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
 };
 
 /// A session: whose requests these are, when to ask, and what its commands may do. A request changes
@@ -27,6 +27,8 @@ pub struct Session {
     pub environment: BTreeMap<RawText, RawText>,
     /// How much of a command's output is kept.
     pub output: OutputLimit,
+    /// Where this host's file system starts.
+    pub(crate) host_roots: Vec<AbsPath>,
 }
 
 /// How much of each output stream is kept: its beginning and its end.
@@ -74,6 +76,7 @@ impl Session {
             default_timeout: None,
             environment: BTreeMap::new(),
             output: OutputLimit::default(),
+            host_roots: host.file_system_roots.clone(),
         })
     }
 
@@ -99,13 +102,17 @@ impl Session {
         if self.maximum.is_some() {
             return Some(MustConfine::Maximum);
         }
-        self.permissions.hard_denials().next().map(MustConfine::HardDenial).or_else(|| self.forbidden_host())
+        let denial = self.permissions.hard_denials().next().map(MustConfine::HardDenial);
+        let limits = (!self.permissions.limits.is_unlimited()).then_some(MustConfine::Limits);
+        denial.or(self.forbids_hosts().then_some(MustConfine::ForbiddenHost)).or(limits)
     }
 
-    fn forbidden_host(&self) -> Option<MustConfine<'_>> {
-        let NetworkPolicy::Hosts(hosts) = &self.permissions.network else { return None };
-        let forbids = hosts.rules.iter().any(|rule| rule.decision == Decision::Forbidden);
-        forbids.then_some(MustConfine::ForbiddenHost)
+    /// Whether a host is forbidden by name, which an open network could not hold.
+    pub(crate) fn forbids_hosts(&self) -> bool {
+        match &self.permissions.network {
+            NetworkPolicy::Hosts(hosts) => hosts.rules.iter().any(|rule| rule.decision == Decision::Forbidden),
+            NetworkPolicy::Off | NetworkPolicy::Full => false,
+        }
     }
 }
 
@@ -118,4 +125,6 @@ pub(crate) enum MustConfine<'a> {
     HardDenial(&'a stockade_protocol::FileRule),
     /// A person forbade a host.
     ForbiddenHost,
+    /// A person limited how much of the machine may be used.
+    Limits,
 }

@@ -155,9 +155,12 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
         assert!(matches!(verdict(RULES, &["bash", "-c", "make && npm i"]), RuleVerdict::Unknown { .. }));
         assert!(matches!(verdict(RULES, &["bash", "-c", "make; rm -rf /"]), RuleVerdict::Dangerous { .. }));
         assert!(matches!(verdict(RULES, &["sh", "-c", "git status; curl x"]), RuleVerdict::Forbidden { .. }));
-        assert!(matches!(verdict(RULES, &["sh", "-c", "make; $X"]), RuleVerdict::Unknown { .. }));
-        let RuleVerdict::Prompt { reason } = verdict(RULES, &["git", "push"]) else { return assert!(false, "no prompt") };
-        assert!(reason.contains("asks before `git push`: it leaves the machine"), "{reason}");
+        assert!(matches!(verdict(RULES, &["sh", "-c", "make; $X"]), RuleVerdict::Prompt { .. }), "it may become curl");
+        let prompt = format!("{:?}", verdict(RULES, &["git", "push"]));
+        assert!(
+            prompt.starts_with("Prompt") && prompt.contains("asks before `git push`: it leaves the machine"),
+            "{prompt}"
+        );
     }
 
     #[test]
