@@ -2,4 +2,7 @@
 
 mod approver;
 
-pub use approver::{Answer, Approver, Unanswered};
+pub use approver::{
+    AllOf, Answer, Approver, ApproverError, ApproverExt, Channel, ChannelLimits, Consumer, Fallback, FirstOf, Fixed,
+    Hook, LateAnswer, LateAnswers, Priority, RateLimit, Registered, Registry, Unanswered, WithTimeout,
+};
