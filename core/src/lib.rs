@@ -15,7 +15,10 @@ mod shell;
 mod verdict;
 
 pub use approvals::{ANSWER_LIMIT, ApprovalKey, CommandKey, Confinement, Grant, RuleStore};
-pub use approver::{Answer, Approver, Unanswered};
+pub use approver::{
+    AllOf, Answer, Approver, ApproverError, ApproverExt, Channel, ChannelLimits, Consumer, Fallback, FirstOf, Fixed,
+    Hook, LateAnswer, LateAnswers, Priority, RateLimit, Registered, Registry, Unanswered, WithTimeout,
+};
 pub use audit::{AuditError, AuditSink, MemoryAudit, NoAudit};
 pub use audit_log::AuditDemand;
 pub use cancellation::Cancellation;
