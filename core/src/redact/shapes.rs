@@ -51,6 +51,9 @@ const SHAPES: &[Shape] = &[
 pub(super) fn token_at(bytes: &[u8], start: usize) -> Option<Range<usize>> {
     let rest = bytes.get(start..)?;
     let first = *rest.first()?;
+    if !first.is_ascii_alphabetic() {
+        return None;
+    }
     let at_boundary =
         start.checked_sub(1).and_then(|before| bytes.get(before)).is_none_or(|c| !c.is_ascii_alphanumeric());
     let found = SHAPES.iter().find_map(|Shape(prefix, least, more, front)| {

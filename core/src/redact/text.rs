@@ -189,6 +189,7 @@ fn find_in_commands(bytes: &[u8], part: Range<usize>, depth: usize, secrets: &mu
                 at += 1;
             }
             Some(byte) if byte.is_ascii_whitespace() => at += 1,
+            Some(b'\\') if bytes.get(at + 1) == Some(&b'\n') => at += 2,
             Some(_) => {
                 let end = word_end(bytes, at, part.end, &mut quotes);
                 let inner = unquoted(bytes, at..end);
@@ -237,6 +238,8 @@ fn word_end(bytes: &[u8], mut at: usize, limit: usize, quotes: &mut Quotes) -> u
                     None => *open = true,
                 }
             }
+            // A line that goes on in the next one.
+            (b'\\', _) if bytes.get(at + 1) == Some(&b'\n') => return at,
             (b'\\', _) => at += 1,
             (c, _) if c.is_ascii_whitespace() || b";|&()`".contains(c) => return at,
             _ => {}

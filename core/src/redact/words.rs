@@ -23,6 +23,7 @@ pub(super) fn secrets(words: &[&[u8]]) -> Vec<Option<Range<usize>>> {
     let mut program = Program::of(words.first().copied().unwrap_or_default(), words);
     let mut found = Vec::with_capacity(words.len());
     let mut expected = None;
+    let mut lines = false;
     for word in words {
         // `sudo mysql …`, `env A=1 timeout 5 curl …`: any word may be the program that counts.
         if !program.is_known() && !word.starts_with(b"-") {
@@ -37,11 +38,24 @@ pub(super) fn secrets(words: &[&[u8]]) -> Vec<Option<Range<usize>>> {
             None => {
                 let (own, next) = alone(word, &program);
                 expected = next;
-                own
+                // `sh -c "TOKEN=x make"`: a line that starts with an assignment, not a value.
+                let is_line = lines && !word.starts_with(b"-") && word.iter().any(u8::is_ascii_whitespace);
+                own.filter(|_| !is_line)
             }
         });
+        lines |= LINES.iter().any(|line| is_program(word, line));
     }
     found
+}
+
+/// Programs that take a shell line as a word.
+const LINES: &[&str] = &[
+    "sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "su", "sudo", "ssh", "eval", "watch", "script",
+    "parallel", "xargs", "timeout", "nohup", "runuser", "-c",
+];
+
+fn is_program(word: &[u8], name: &str) -> bool {
+    word.rsplit(|c| *c == b'/').next() == Some(name.as_bytes())
 }
 
 /// The secret in a word that stands for itself, and what the next word hides.
