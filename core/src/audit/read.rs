@@ -13,7 +13,7 @@ use super::place::{CURRENT, HEAD, Place, Turn};
 
 /// Every record of a trail, the oldest first. A line that is no record, or not the one that its hash
 /// was made for, is left out: [`verify`](super::verify) names it.
-pub fn records(directory: &Path) -> Result<impl Iterator<Item = Result<AuditRecord, AuditError>>, AuditError> {
+pub fn records(directory: &Path) -> Result<impl Iterator<Item = Result<AuditRecord, AuditError>> + use<>, AuditError> {
     let snapshot = Snapshot::take(directory)?;
     Ok(snapshot.lines().filter_map(|line| match line {
         Ok(line) => line::open(&line.text).ok().map(Ok),
