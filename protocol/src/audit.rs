@@ -99,6 +99,31 @@ pub enum AuditEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         violations: Vec<Violation>,
     },
+    /// The trail itself did not end as it should, and goes on from here. The ids are those of the
+    /// request that found it so.
+    Repaired {
+        /// What was found.
+        damage: TrailDamage,
+    },
+}
+
+/// What a writer found at the end of the trail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TrailDamage {
+    /// The line before this record is the beginning of one that was never finished: its writer was
+    /// killed, or the disk was full. It is kept, and known by its hash.
+    Unfinished {
+        /// How many bytes there are of it.
+        bytes: u64,
+        /// Their hash.
+        hash: RecordHash,
+    },
+    /// Something that no writer leaves behind.
+    Unexplained {
+        /// What.
+        what: String,
+    },
 }
 
 /// Who or what decided.

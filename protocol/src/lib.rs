@@ -35,7 +35,7 @@ pub use approval::{
 };
 pub use argv::Argv;
 pub use ask::{AskForApproval, RejectConfig};
-pub use audit::{AuditEvent, AuditRecord, DecisionSource, RecordHash};
+pub use audit::{AuditEvent, AuditRecord, DecisionSource, RecordHash, TrailDamage};
 pub use command::{CommandRole, ParsedCommand, ParsedLine, Word};
 pub use decision::{Decision, ExecApprovalRequirement};
 pub use environment::{

@@ -463,6 +463,7 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
             Just(DecisionSource::External)
         ]
     };
+    let hash = || any::<[u8; 32]>().prop_map(RecordHash);
     let event = prop_oneof![
         (argv(), wild_path(), escalation()).prop_map(|(command, cwd, escalation)| AuditEvent::Requested {
             command,
@@ -495,8 +496,10 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
                 violations
             }
         ),
+        (any::<u64>(), hash())
+            .prop_map(|(bytes, hash)| AuditEvent::Repaired { damage: TrailDamage::Unfinished { bytes, hash } }),
+        any::<String>().prop_map(|what| AuditEvent::Repaired { damage: TrailDamage::Unexplained { what } }),
     ];
-    let hash = || any::<[u8; 32]>().prop_map(RecordHash);
     (any::<u64>(), any::<u64>(), thread_id(), request_id(), event, hash(), hash()).prop_map(
         |(sequence, time_ms, thread_id, request_id, event, previous, hash)| AuditRecord {
             sequence,
