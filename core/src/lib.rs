@@ -13,6 +13,7 @@ mod run;
 mod runtime;
 mod session;
 mod shell;
+mod tool_call;
 mod verdict;
 
 pub use approvals::{ANSWER_LIMIT, ApprovalKey, CommandKey, Confinement, Grant, RuleStore};
@@ -34,4 +35,5 @@ pub use runtime::{
 };
 pub use session::{OutputLimit, Sandboxing, Session};
 pub use shell::ShellRuntime;
+pub use tool_call::{ToolCallOutcome, ToolCallRuntime, ToolCaller};
 pub use verdict::{RuleVerdict, Verdict};

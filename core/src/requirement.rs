@@ -156,6 +156,24 @@ pub(crate) fn of_tool(ask: AskForApproval, sandboxing: Sandboxing) -> ExecApprov
     }
 }
 
+/// What has to happen before a tool runs that says itself that a person has to be asked.
+pub(crate) fn of_asking_tool(ask: AskForApproval, tool: &str) -> ExecApprovalRequirement {
+    let reason = format!("the tool `{tool}` asks for an approval before each call");
+    match ask {
+        AskForApproval::Never => ExecApprovalRequirement::Forbidden { reason: format!("{NEVER}: {reason}") },
+        AskForApproval::Reject(reject) if reject.rejects_mcp_elicitations() => {
+            let rejected = "approval policy rejected tool approval prompt";
+            ExecApprovalRequirement::Forbidden { reason: format!("{rejected}: {reason}") }
+        }
+        AskForApproval::Untrusted
+        | AskForApproval::OnFailure
+        | AskForApproval::OnRequest
+        | AskForApproval::Reject(_) => {
+            ExecApprovalRequirement::NeedsApproval { reason: Some(reason), proposed_execpolicy_amendment: None }
+        }
+    }
+}
+
 /// Whether a denial by the sandbox leads to a question for a wider run.
 pub(crate) fn asks_after_denial(ask: AskForApproval) -> bool {
     match ask {

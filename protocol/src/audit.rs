@@ -46,6 +46,18 @@ pub enum AuditEvent {
         /// What it wants to run with.
         escalation: EscalationExecution,
     },
+    /// Somebody asked to change files.
+    PatchRequested {
+        /// Every path that would change: both ends of a move.
+        paths: Vec<AbsPath>,
+    },
+    /// Somebody asked to call a tool.
+    ToolRequested {
+        /// The MCP server that has the tool.
+        server: String,
+        /// The tool.
+        tool: String,
+    },
     /// It was decided what has to happen before something runs or connects.
     Decided {
         /// The decision.

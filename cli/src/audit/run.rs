@@ -117,7 +117,9 @@ impl Run {
                 self.duration_ms = Some(duration_ms);
                 self.violations = violations.len();
             }
-            AuditEvent::Decided { .. }
+            AuditEvent::PatchRequested { .. }
+            | AuditEvent::ToolRequested { .. }
+            | AuditEvent::Decided { .. }
             | AuditEvent::Answered { .. }
             | AuditEvent::Connected { .. }
             | AuditEvent::Repaired { .. } => {}

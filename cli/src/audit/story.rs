@@ -28,6 +28,10 @@ fn word(value: &impl Serialize) -> Result<String, serde_json::Error> {
 fn headline(event: &AuditEvent) -> Result<String, serde_json::Error> {
     Ok(match event {
         AuditEvent::Requested { command, .. } => format!("asked to run  {command}"),
+        AuditEvent::PatchRequested { paths } => {
+            format!("asked to change  {}", paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+        }
+        AuditEvent::ToolRequested { server, tool } => format!("asked to call  {} of {}", shown(tool), shown(server)),
         AuditEvent::Decided { decision, source, .. } => format!("{} by {}", decided(*decision), decider(source)),
         AuditEvent::Asked { subject } => format!("a person was asked  {}", question(subject)),
         AuditEvent::Answered { decision, in_time, duration_ms } => format!(
@@ -86,7 +90,9 @@ fn details(event: &AuditEvent) -> Result<Vec<String>, serde_json::Error> {
                 ));
             }
         }
-        AuditEvent::Asked { .. }
+        AuditEvent::PatchRequested { .. }
+        | AuditEvent::ToolRequested { .. }
+        | AuditEvent::Asked { .. }
         | AuditEvent::Answered { .. }
         | AuditEvent::Connected { .. }
         | AuditEvent::Refused(_)

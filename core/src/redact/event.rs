@@ -49,6 +49,10 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
             enforcement,
             violations: scribe.violations(violations),
         },
+        AuditEvent::ToolRequested { server, tool } => {
+            AuditEvent::ToolRequested { server: redact_text(&server), tool: redact_text(&tool) }
+        }
+        patch @ AuditEvent::PatchRequested { .. } => patch,
         repaired @ AuditEvent::Repaired { .. } => repaired,
     }
 }

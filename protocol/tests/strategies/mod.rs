@@ -441,6 +441,7 @@ pub(crate) fn outcome() -> impl Strategy<Value = Outcome> {
                 duration_ms,
                 enforcement,
                 violations,
+                first_attempt: None,
             },
         )
     };
@@ -478,6 +479,8 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
                 sandbox_warnings
             }
         ),
+        vec(wild_path(), 0..3).prop_map(|paths| AuditEvent::PatchRequested { paths }),
+        (any::<String>(), any::<String>()).prop_map(|(server, tool)| AuditEvent::ToolRequested { server, tool }),
         subject().prop_map(|subject| AuditEvent::Asked { subject }),
         (review_decision(), any::<bool>(), any::<u64>())
             .prop_map(|(decision, in_time, duration_ms)| AuditEvent::Answered { decision, in_time, duration_ms }),
