@@ -7,6 +7,7 @@ mod audit_log;
 mod cancellation;
 mod evidence;
 mod exec;
+mod explain;
 mod redact;
 mod requirement;
 mod run;
@@ -28,6 +29,7 @@ pub use audit::{
 pub use audit_log::AuditDemand;
 pub use cancellation::Cancellation;
 pub use exec::{Clock, Input, Output, OutputSink, Pause, StreamName, Streaming};
+pub use explain::{Explanation, PathExplanation};
 pub use redact::{REDACTED, redact_argv, redact_event, redact_text, redact_variable};
 pub use run::{Orchestrator, RunError};
 pub use runtime::{

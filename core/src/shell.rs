@@ -198,7 +198,7 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
     }
 }
 
-fn compile(
+pub(crate) fn compile(
     request: &ExecRequest,
     permissions: &Permissions,
     confinement: Confinement,

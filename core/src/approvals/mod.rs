@@ -15,6 +15,7 @@ use stockade_protocol::{
     NetworkPolicy, PermissionAmendment, Permissions, Refusal, RefusedBy, ReviewDecision, Violation,
 };
 
+pub(crate) use grant::execution;
 pub use grant::{Confinement, Grant};
 pub use memory::{ApprovalKey, CommandKey};
 pub use rules::RuleStore;

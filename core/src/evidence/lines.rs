@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use stockade_protocol::{AbsPath, Destination, Host, NetworkProtocol};
+use stockade_sandboxing::absolute;
 
 use super::Attempt;
 
@@ -64,10 +65,11 @@ pub(crate) fn failures(text: &[u8], cwd: &AbsPath) -> Vec<Failure> {
 
 fn failures_of(line: &str, cwd: &AbsPath) -> Vec<Failure> {
     let lower = line.to_lowercase();
-    if let Some((_, attempt)) = FILE_WORDS.iter().find(|(words, _)| lower.contains(words)) {
+    let said = FILE_WORDS.iter().find_map(|(words, attempt)| Some((lower.find(words)?, *attempt)));
+    if let Some((reason, attempt)) = said {
         let writes = WRITE_WORDS.iter().any(|word| lower.contains(word));
-        let attempt = if writes && *attempt == Attempt::Unclear { Attempt::Write } else { *attempt };
-        return paths(line, cwd).into_iter().map(|path| Failure::File { path, attempt }).collect();
+        let attempt = if writes && attempt == Attempt::Unclear { Attempt::Write } else { attempt };
+        return paths(line, reason, attempt, cwd).into_iter().map(|path| Failure::File { path, attempt }).collect();
     }
     if HOST_WORDS.iter().any(|words| lower.contains(words)) {
         return destination(line).map(|destination| Failure::Host { destination }).into_iter().collect();
@@ -75,13 +77,12 @@ fn failures_of(line: &str, cwd: &AbsPath) -> Vec<Failure> {
     Vec::new()
 }
 
-/// The paths that a message names: what stands in quotes, else what stands between colons and looks
-/// like a path.
-fn paths(line: &str, cwd: &AbsPath) -> Vec<AbsPath> {
+/// The paths that a message names: what stands in quotes, else what stands before the reason.
+fn paths(line: &str, reason: usize, attempt: Attempt, cwd: &AbsPath) -> Vec<AbsPath> {
     let in_quotes = quoted(line);
-    let candidates = if in_quotes.is_empty() { between_colons(line) } else { in_quotes };
+    let candidates = if in_quotes.is_empty() { before(line, reason) } else { in_quotes };
     let mut found: Vec<AbsPath> = Vec::new();
-    for path in candidates.into_iter().filter_map(|text| to_path(text, cwd)) {
+    for path in candidates.into_iter().filter_map(|text| to_path(text, attempt, cwd)) {
         if !found.contains(&path) {
             found.push(path);
         }
@@ -103,27 +104,31 @@ fn quoted(line: &str) -> Vec<&str> {
     found
 }
 
-/// `sh: 1: cannot create /etc/x: Permission denied` has one in the third piece, behind a space.
-fn between_colons(line: &str) -> Vec<&str> {
-    let pieces = line.split(": ").flat_map(|piece| {
-        let piece = piece.trim().trim_end_matches(':');
-        let last_word = piece.rsplit(' ').next().filter(|word| word.contains('/'));
-        // The whole of a piece may be a path with spaces in it.
-        std::iter::once(piece).chain(last_word)
-    });
-    pieces.filter(|piece| piece.contains('/') || piece.starts_with('.')).collect()
+/// `sh: 1: cannot create /etc/x: Permission denied`: the piece before the reason, and its last word.
+fn before(line: &str, reason: usize) -> Vec<&str> {
+    let Some(piece) = line.get(..reason).and_then(|before| before.trim_end().strip_suffix(':')) else {
+        return Vec::new();
+    };
+    let piece = piece.rsplit(": ").next().unwrap_or_default().trim();
+    let last_word = piece.rsplit(' ').next().unwrap_or_default();
+    // The whole of a piece may be a path with spaces in it.
+    if piece == last_word { vec![piece] } else { vec![piece, last_word] }
 }
 
-fn to_path(text: &str, cwd: &AbsPath) -> Option<AbsPath> {
+fn to_path(text: &str, attempt: Attempt, cwd: &AbsPath) -> Option<AbsPath> {
     let text = text.trim();
     let sensible = !text.is_empty() && text.len() < 1024 && !text.contains("://") && !text.contains('\0');
     if !sensible {
         return None;
     }
-    let absolute = if Path::new(text).is_absolute() { AbsPath::parse(text).ok()? } else { cwd.join(text).ok()? };
-    // A sentence with a slash in it is no path: something above it has to exist.
-    let parent = absolute.parent()?.to_host_path()?;
-    parent.exists().then_some(absolute)
+    let absolute = absolute(cwd, Path::new(text)).ok()?;
+    // A sentence is no path: something above it has to exist, and a bare word has to be a file itself,
+    // unless it was to be made.
+    let (path, parent) = (absolute.to_host_path()?, absolute.parent()?.to_host_path()?);
+    let bare = !text.contains('/') && attempt != Attempt::Write;
+    let fits =
+        if bare { path.symlink_metadata().is_ok() } else { parent.exists() && !text.contains(' ') || path.exists() };
+    fits.then_some(absolute)
 }
 
 /// The host that a message names, with its port where that is said.
@@ -193,6 +198,10 @@ mod tests {
             ("open /etc/x: read-only file system", "Write /etc/x"),
             ("error: could not lock config file lib/config: Read-only file system", "Write /usr/lib/config"),
             ("cat: a file: Permission denied", ""),
+            ("cat: lib: Permission denied", "Unclear /usr/lib"),
+            ("sh: 1: cannot create new: Read-only file system", "Write /usr/new"),
+            ("cat: ../etc/hidden: Permission denied", "Unclear /etc/hidden"),
+            ("git@example.com: Permission denied (publickey).", ""),
             ("curl: (6) Could not resolve host: example.com", "example.com:443"),
             (
                 "curl: (7) Failed to connect to 10.0.0.1 port 8080 after 0 ms: Couldn't connect to server",

@@ -28,6 +28,9 @@ pub trait OutputSink: Send + Sync + fmt::Debug {
 
     /// The command has a terminal, and this is our end of it: for what is typed, and for a new size.
     fn opened(&self, _terminal: File) {}
+
+    /// There will be no more output.
+    fn closed(&self) {}
 }
 
 /// Where a command's input comes from.
@@ -160,6 +163,9 @@ fn read_on(
                 // A terminal whose other end is closed says so with an error.
                 Err(_) => break,
             }
+        }
+        if let Some(sink) = &sink {
+            sink.closed();
         }
         shared.end();
     };
