@@ -6,6 +6,8 @@ mod doctor;
 mod execpolicy;
 mod exit;
 mod platform;
+#[cfg_attr(not(test), expect(dead_code, reason = "the program does not run commands yet"))]
+mod prompt;
 mod schema;
 
 use std::process::ExitCode;
