@@ -7,6 +7,7 @@ mod execpolicy;
 mod exit;
 mod platform;
 mod schema;
+mod trust;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
+        Command::Trust(trust) => trust::run(&trust),
     };
     match result {
         Ok(code) => code,
