@@ -18,7 +18,7 @@ mod written;
 pub use error::ConfigError;
 pub use form::{AskWord, AuditDurability, EngineName, NetworkMode, SandboxMode};
 pub use layer::{Changes, Layer};
-pub use load::{ConfigLoader, Loaded, SYSTEM_DIRECTORY};
+pub use load::{ConfigLoader, Loaded, SYSTEM_DIRECTORY, check_config};
 pub use maximum::Maximum;
 pub use schema::{CONFIG_SCHEMA_NAME, config_schema};
 pub use settings::{Hook, Origin, Settings};

@@ -205,6 +205,12 @@ impl ConfigLoader {
     }
 }
 
+/// Whether a text would be read as a user's file; for editors, and for tests of the reader.
+pub fn check_config(file: &Path, text: &str) -> Result<(), ConfigError> {
+    let base = file.parent().unwrap_or(Path::new("/"));
+    ConfigLoader::new().home("/home/nobody").understand(file.to_owned(), text, base, Owner::User).map(drop)
+}
+
 /// Whose file it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Owner {

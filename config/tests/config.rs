@@ -471,3 +471,35 @@ fn the_readers_path_is_not_followed_out_of_the_base() {
     let root = world.load().settings.writable_roots;
     assert_eq!(root.iter().map(ToString::to_string).collect::<Vec<_>>(), [world.path("home/x").to_str().unwrap()]);
 }
+
+/// The examples of the documentation, by the order in which they stand there.
+fn documented() -> Vec<String> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/config.md");
+    let text = fs::read_to_string(path).unwrap();
+    text.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_documented_settings_are_read_and_name_every_key() {
+    let documented = documented();
+    let [settings, bound] = documented.as_slice() else { panic!("{} examples", documented.len()) };
+    let world = World::new();
+    let loaded = world.user(settings).write("etc/maximum.toml", bound).load();
+    assert_eq!(loaded.settings.profile.as_deref(), Some("careful"));
+    assert_eq!(loaded.settings.mode, SandboxMode::ReadOnly);
+    let schema = config_schema().to_value();
+    let keys =
+        |pointer: &str| schema.pointer(pointer).unwrap().as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    for key in keys("/properties").iter().filter(|key| *key != "maximum") {
+        let is_named = settings.contains(&format!("\n{key} =")) || settings.contains(&format!("[{key}"));
+        assert!(is_named, "`{key}` is not documented");
+    }
+    for (definition, text) in
+        [("Sandbox", settings), ("Environment", settings), ("AuditSettings", settings), ("Maximum", bound)]
+    {
+        for key in keys(&format!("/$defs/{definition}/properties")) {
+            let is_named = text.contains(&format!("\n{key} =")) || text.contains(&format!("\n[{key}]"));
+            assert!(is_named, "`{key}` of {definition} is not documented");
+        }
+    }
+}
