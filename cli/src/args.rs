@@ -2,8 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args as Arguments, Parser, Subcommand};
+use stockade_protocol::{AskForApproval, HostRule, ResourceLimits};
+
+use crate::flags;
 
 /// Runs commands nobody fully trusts inside an OS sandbox, with a person in charge.
 #[derive(Debug, Parser)]
@@ -19,6 +23,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run a command: rules, approval, sandbox, retry, audit
+    Run(Run),
+    /// Say what would happen to a command, and why, without running it
+    Explain(Explain),
     /// Look at the trail of what was asked, decided and done
     Audit(Audit),
     /// Say what this host can enforce, and how to get more
@@ -128,6 +136,144 @@ pub(crate) struct AuditVerify {
     /// Print the verdict as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Run a command in the sandbox.
+///
+/// The rules say whether it runs, is asked about or is refused; the sandbox says what it may touch. A
+/// command that the sandbox denied something can be run again with what it needs, if you say so. Its
+/// output and exit code pass through.
+#[derive(Debug, Parser)]
+#[command(after_help = "Exit codes:
+  the command's own, or
+  124  it took too long
+  125  Stockade could not do its job: usage, or the sandbox can't be enforced here
+  126  it was refused, or it can't be executed
+  127  it was not found
+  128+n  signal n ended it
+
+Examples:
+  stockade run -- npm test
+  stockade run --sandbox read-only -- python3 untrusted.py
+  stockade run --writable ../cache --deny-read '**/*.pem' -- make
+  stockade run --limit memory=2G,pids=200 --timeout 10m -- cargo build
+  stockade run --ask never --json -- ./install.sh | jq .")]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+
+    /// Capture the output and print one Outcome as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Say what would happen to a command, and why, without running it.
+///
+/// With `--path`, say what a command could do with a file.
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:
+  stockade explain -- git push
+  stockade explain --path ~/.ssh/id_ed25519
+  stockade explain --json -- npm install | jq .requirement
+
+Exit codes: 0 it would run, or the question was answered; 1 it would be asked; 126 it would be refused;
+125 an argument is wrong")]
+pub(crate) struct Explain {
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+
+    /// Explain what may be done with this file; may be given several times
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Vec<PathBuf>,
+
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The command and its arguments
+    #[arg(
+        value_name = "COMMAND",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "path"
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What a command may do, and when to ask.
+#[derive(Debug, Arguments)]
+pub(crate) struct SessionArgs {
+    /// How much the command is trusted with [default: workspace-write]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub(crate) sandbox: Option<flags::Policy>,
+
+    /// When to ask: untrusted, on-failure, on-request, never or reject=CATEGORY,… [default: on-failure
+    /// with a terminal, never without]
+    #[arg(long, value_name = "WHEN", value_parser = flags::ask)]
+    pub(crate) ask: Option<AskForApproval>,
+
+    /// Where the command starts. This makes nothing writable
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+
+    /// A directory that is the workspace, in place of the one you are in; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Vec<PathBuf>,
+
+    /// A directory that may be written besides the workspace; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) writable: Vec<PathBuf>,
+
+    /// A directory that may be read: nothing else may, but for what programs need to start; may be given
+    /// several times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) readable: Vec<PathBuf>,
+
+    /// A path or glob that is out of reach, whatever anybody approves; may be given several times
+    #[arg(long, value_name = "PATH|GLOB")]
+    pub(crate) deny_read: Vec<String>,
+
+    /// The network of the command [default: off]
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(crate) network: Option<flags::Network>,
+
+    /// A host that may be reached, such as api.example.com:443 or *.example.com; may be given several
+    /// times
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = flags::allowed_host)]
+    pub(crate) allow_host: Vec<HostRule>,
+
+    /// Pass a variable on that is dropped by default, or set it; may be given several times
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<flags::Variable>,
+
+    /// Limits: cpu=SECONDS, memory=SIZE, pids=N, fsize=SIZE, files=N, separated by commas
+    #[arg(long, value_name = "NAME=VALUE,…", value_parser = flags::limits)]
+    pub(crate) limit: Option<ResourceLimits>,
+
+    /// End the command after this time, such as 30s or 5m
+    #[arg(long, value_name = "TIME", value_parser = flags::timeout)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Read this rules file instead of the system's, the user's and the project's; may be given several
+    /// times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Vec<PathBuf>,
+
+    /// What builds the sandbox [default: auto]
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    pub(crate) engine: Option<flags::Engine>,
+
+    /// Use this profile of the configuration
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+
+    /// Ask to run without the sandbox
+    #[arg(long)]
+    pub(crate) unsandboxed: bool,
 }
 
 /// Say what this host can enforce, engine by engine and layer by layer, why not, and what to do.

@@ -5,10 +5,16 @@ mod audit;
 mod doctor;
 mod execpolicy;
 mod exit;
+mod explain;
+mod flags;
 mod platform;
-#[cfg_attr(not(test), expect(dead_code, reason = "the program does not run commands yet"))]
 mod prompt;
+mod relay;
+mod report;
+mod run;
 mod schema;
+mod session;
+mod signals;
 mod trust;
 
 use std::process::ExitCode;
@@ -26,6 +32,8 @@ fn main() -> ExitCode {
         Command::Audit(audit) => audit::run(&audit),
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
+        Command::Explain(explain) => explain::run(&explain),
+        Command::Run(run) => run::run(&run),
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
         Command::Trust(trust) => trust::run(&trust),
     };

@@ -1,5 +1,6 @@
 //! A program that answers: the question as JSON on its standard input, the answer on its output.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -26,8 +27,8 @@ const AT_ONCE: usize = 8;
 /// Asks a program.
 ///
 /// The program gets the [`ApprovalRequest`] as one line of JSON and prints an [`ApprovalReply`] or a
-/// bare [`ReviewDecision`], such as `"approved"` or `{"denied": {"reason": "…"}}`. It runs without
-/// arguments in its own directory and in a process group of its own. Of the environment it sees the
+/// bare [`ReviewDecision`], such as `"approved"` or `{"denied": {"reason": "…"}}`. It runs
+/// in its own directory and in a process group of its own. Of the environment it sees the
 /// few variables that programs need to find their way ([`EnvironmentInherit::Core`]), no secrets.
 ///
 /// An exit code other than 0, a signal, or no answer in time is [`Unanswered::Gone`]; an output that
@@ -53,6 +54,7 @@ const AT_ONCE: usize = 8;
 pub struct Hook {
     given: AbsPath,
     program: PathBuf,
+    arguments: Vec<OsString>,
     resolved: AbsPath,
     limit: Duration,
     at_once: Semaphore,
@@ -69,7 +71,14 @@ impl Hook {
         }
         let resolved = AbsPath::from_path(&path).map_err(|_| not_a_file())?;
         let at_once = Semaphore::new(AT_ONCE);
-        Ok(Self { given: program, program: path, resolved, limit: Duration::from_secs(30), at_once })
+        Ok(Self {
+            given: program,
+            program: path,
+            arguments: Vec::new(),
+            resolved,
+            limit: Duration::from_secs(30),
+            at_once,
+        })
     }
 
     /// Refuses the hook if it lies below one of these directories, by its given or its real path.
@@ -80,6 +89,12 @@ impl Hook {
             Some(root) => Err(ApproverError::HookWritable { program: self.given.clone(), root: root.clone() }),
             None => Ok(self),
         }
+    }
+
+    /// Starts the program with these arguments; with none unless set.
+    #[must_use]
+    pub fn with_arguments(self, arguments: impl IntoIterator<Item = OsString>) -> Self {
+        Self { arguments: arguments.into_iter().collect(), ..self }
     }
 
     /// Waits this long for an answer; 30 seconds unless set.
@@ -120,6 +135,7 @@ impl Hook {
     #[expect(clippy::disallowed_methods, reason = "a hook is the person's own program, given by absolute path")]
     fn start(&self) -> Result<Running, Unanswered> {
         let mut command = std::process::Command::new(&self.program);
+        command.args(&self.arguments);
         let core = EnvironmentPolicy { inherit: EnvironmentInherit::Core, ..EnvironmentPolicy::default() };
         command
             .env_clear()
