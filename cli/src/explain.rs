@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use stockade_core::{Explanation, PathExplanation};
-use stockade_protocol::{AbsPath, Access, DecisionSource, ExecApprovalRequirement, NetworkPolicy, Permissions};
+use stockade_protocol::{
+    AbsPath, Access, DecisionSource, ExecApprovalRequirement, FileRule, NetworkPolicy, Permissions, RuleSource,
+};
 use stockade_sandboxing::absolute;
 
 use crate::args::Explain;
@@ -90,7 +92,13 @@ fn command_text(explanation: &Explanation) -> String {
 }
 
 fn permissions(permissions: &Permissions) -> Vec<String> {
-    let mut lines: Vec<String> = permissions.files.iter().map(report::file_rule).collect();
+    let is_mask = |rule: &&FileRule| rule.source == RuleSource::CredentialMask;
+    let mut lines: Vec<String> =
+        permissions.files.iter().filter(|rule| !is_mask(rule)).map(report::file_rule).collect();
+    let masked = permissions.files.iter().filter(is_mask).count();
+    if masked > 0 {
+        lines.push(format!("{masked} places of credentials are masked, such as ~/.ssh (`--json` lists them)"));
+    }
     lines.push(match &permissions.network {
         NetworkPolicy::Off => String::from("the network is off"),
         NetworkPolicy::Full => String::from("the network is open"),

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use stockade_protocol::{AuditEvent, Decision, DecisionSource, Outcome, Refusal, RefusedBy, RequestId, ThreadId};
 
+use crate::run::RunError;
+use crate::runtime::Attempted;
 use crate::{AuditError, AuditSink};
 
 /// What happens when the trail can't be written.
@@ -66,6 +68,20 @@ impl Trail {
     pub(crate) fn note(&self, event: AuditEvent) {
         if let Err(error) = self.append(event) {
             tracing::error!(%error, "the audit trail could not be written");
+        }
+    }
+
+    /// Records how the request ended, whether it was run, refused or failed.
+    pub(crate) fn finish<T: Attempted>(&self, result: &Result<T, RunError>) {
+        let event = match result {
+            Ok(output) => output.ended(),
+            Err(error) => {
+                let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                Some(AuditEvent::Refused(Refusal { by: RefusedBy::Sandbox, reason: format!("{error}{cause}") }))
+            }
+        };
+        if let Some(event) = event {
+            self.note(event);
         }
     }
 

@@ -60,9 +60,7 @@ impl Orchestrator {
     ) -> Result<T::Output, RunError> {
         let trail = self.audit.begin(&self.session.thread_id, tool.id(request));
         let result = self.decide_and_execute(tool, request, &trail).await;
-        if let Some(event) = result.as_ref().ok().and_then(Attempted::ended) {
-            trail.note(event);
-        }
+        trail.finish(&result);
         result
     }
 
