@@ -408,8 +408,12 @@ pub(crate) fn take_terminal() -> Result<usize> {
     call(nr::IOCTL, [0, SET_CONTROLLING_TERMINAL, 0, 0, 0, 0])
 }
 
+/// A limit that can't be raised again. At the soft limit of processor time comes a signal that names the
+/// cause; only who ignores that is killed, a second later.
 pub(crate) fn set_limit(resource: u64, value: u64) -> Result<usize> {
-    let limit = [value, value];
+    const PROCESSOR_TIME: u64 = 0;
+    let grace = if resource == PROCESSOR_TIME { 1 } else { 0 };
+    let limit = [value, value.saturating_add(grace)];
     call(nr::PRLIMIT64, [0, resource as usize, limit.as_ptr() as usize, 0, 0, 0])
 }
 

@@ -21,6 +21,7 @@ mod native;
 mod placeholder;
 #[cfg(test)]
 mod plan_snapshots;
+mod platform_defaults;
 mod probe;
 mod seccomp;
 mod shared_host;
@@ -39,3 +40,4 @@ pub use doctor::diagnose;
 pub use landlock_only::{LandlockOnly, LandlockPlan};
 pub use losses::Loss;
 pub use native::{Native, NativePlan, Session, SessionError};
+pub use platform_defaults::PLATFORM_DEFAULTS;

@@ -5,7 +5,7 @@
 //! approved is what is opened.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Glob, Invalid, Permissions, RuleSource};
 
@@ -33,6 +33,22 @@ pub trait HostFiles {
     fn has_other_names(&self, path: &AbsPath) -> bool;
     /// The text behind a symbolic link.
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf>;
+}
+
+/// The absolute path that a text names in a directory. `..` is taken as the kernel takes it: as the
+/// directory above the one that the path has led to so far, also through links.
+pub fn absolute(directory: &AbsPath, text: &Path) -> Result<AbsPath, Invalid> {
+    let start = directory.to_host_path().unwrap_or_default();
+    let mut path = PathBuf::new();
+    for part in start.join(text).components() {
+        if part == Component::ParentDir {
+            path = fs::canonicalize(&path).unwrap_or(path);
+            path.pop();
+        } else {
+            path.push(part);
+        }
+    }
+    AbsPath::from_path(&path)
 }
 
 /// The mode of an empty directory that a run has put under a name which must not be made: sticky, and
@@ -192,6 +208,20 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn the_directory_above_is_the_one_behind_a_link() {
+        let here = tempfile::tempdir().unwrap();
+        let real = here.path().canonicalize().unwrap();
+        fs::create_dir_all(real.join("a/b")).unwrap();
+        std::os::unix::fs::symlink(real.join("a/b"), real.join("link")).unwrap();
+        let base = AbsPath::from_path(&real).unwrap();
+        for (text, expected) in [("x/./y//", "x/y"), ("a/../z", "z"), ("link/../z", "a/z"), ("none/../z", "z")] {
+            assert_eq!(absolute(&base, Path::new(text)).unwrap(), base.join(expected).unwrap(), "{text}");
+        }
+        assert_eq!(absolute(&base, Path::new("/etc/x")).unwrap().to_string(), "/etc/x");
+        assert_eq!(absolute(&"/".parse().unwrap(), Path::new("../../x")).unwrap().to_string(), "/x");
+    }
 
     #[test]
     fn a_rule_behind_a_link_speaks_of_where_it_leads() {
