@@ -25,8 +25,10 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Ask the rules what happens to a command
     Execpolicy(Execpolicy),
-    /// Print the JSON Schemas of the protocol
+    /// Print the JSON Schemas of the protocol and of the settings
     Schema(Schema),
+    /// Vouch for the settings and rules that a project brings along
+    Trust(Trust),
 }
 
 /// Look at the trail of what was asked, decided and done.
@@ -200,13 +202,15 @@ pub(crate) struct Check {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Print the JSON Schemas (draft 2020-12) of the protocol, to generate clients from.
+/// Print the JSON Schemas (draft 2020-12) of the protocol, to generate clients from, and of the
+/// settings file (`Config`), for editors.
 ///
 /// Without options, prints one bundle that holds every message and type.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:
   stockade schema > stockade.json           all messages and types in one schema
   stockade schema --message ExecRequest     one message, complete in itself
+  stockade schema --message Config          the settings file
   stockade schema --out schemas             one file for each message, and the bundle
   stockade schema --out schemas --check     fail if those files are not up to date")]
 pub(crate) struct Schema {
@@ -221,4 +225,33 @@ pub(crate) struct Schema {
     /// Print the schema of this message alone
     #[arg(long, value_name = "NAME")]
     pub(crate) message: Option<String>,
+}
+
+/// Vouch for the settings and rules that a project brings along in `.stockade`.
+///
+/// They count as long as no file there changes. Look at them first: trusted rules may let commands run
+/// without asking.
+#[derive(Debug, Parser)]
+#[command(after_help = "Exit codes:
+  0    done
+  1    with --revoke: the project was not trusted
+  125  the project or the list can't be read or written
+
+Examples:
+  stockade trust                 the project in this directory
+  stockade trust ~/src/app
+  stockade trust --revoke ~/src/app
+  stockade trust --list")]
+pub(crate) struct Trust {
+    /// The project's directory; the current one if absent
+    #[arg(value_name = "DIR", conflicts_with = "list")]
+    pub(crate) directory: Option<PathBuf>,
+
+    /// Take the project off the list
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) revoke: bool,
+
+    /// List trusted projects, and whether they still are as they were
+    #[arg(long)]
+    pub(crate) list: bool,
 }

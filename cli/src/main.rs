@@ -9,6 +9,7 @@ mod platform;
 #[cfg_attr(not(test), expect(dead_code, reason = "the program does not run commands yet"))]
 mod prompt;
 mod schema;
+mod trust;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
+        Command::Trust(trust) => trust::run(&trust),
     };
     match result {
         Ok(code) => code,

@@ -31,7 +31,8 @@ impl Source<'_> {
                 Some((what, name, known)) => {
                     let key = if what == "field" { "unknown key" } else { "unknown value" };
                     let place = parent(&path, name).map(|path| format!(" in `{path}`")).unwrap_or_default();
-                    let place = if what == "field" { place } else { format!(" for `{}`", RawText::from(path.as_str())) };
+                    let place =
+                        if what == "field" { place } else { format!(" for `{}`", RawText::from(path.as_str())) };
                     let name = RawText::from(name);
                     self.invalid(span, format!("{key} `{name}`{place}{}", suggest(&name.to_string(), &known)))
                 }

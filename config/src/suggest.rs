@@ -3,7 +3,8 @@
 /// `: did you mean …?`, or the list of names if none is near.
 pub(crate) fn suggest(name: &str, known: &[&str]) -> String {
     let near = known.iter().map(|known| (distance(name, known), known)).min();
-    match near {
+    let begun = known.iter().find(|known| name.len() > 2 && (known.starts_with(name) || name.starts_with(*known)));
+    match begun.map(|known| (0, known)).or(near) {
         Some((distance, known)) if distance <= 2.max(name.chars().count() / 3) => format!(": did you mean `{known}`?"),
         Some(_) => format!(": there are {}", known.join(", ")),
         None => String::new(),
@@ -12,7 +13,8 @@ pub(crate) fn suggest(name: &str, known: &[&str]) -> String {
 
 /// How many letters have to be changed, added, removed or swapped with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
-    let fold = |text: &str| text.chars().take(64).map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect();
+    let fold =
+        |text: &str| text.chars().take(64).map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect();
     let (a, b): (Vec<char>, Vec<char>) = (fold(a), fold(b));
     let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
     let mut before_last: Vec<usize> = Vec::new();
@@ -42,6 +44,7 @@ mod tests {
         let known = ["writable_roots", "deny_read", "network"];
         assert_eq!(suggest("writeable-roots", &known), ": did you mean `writable_roots`?");
         assert_eq!(suggest("netwrok", &known), ": did you mean `network`?");
+        assert_eq!(suggest("deny", &known), ": did you mean `deny_read`?");
         assert_eq!(suggest("colour", &known), ": there are writable_roots, deny_read, network");
         assert_eq!(suggest("x", &[]), "");
         assert_eq!([distance("ab", "ba"), distance("", "abc"), distance("kitten", "sitting")], [1, 3, 3]);

@@ -8,6 +8,7 @@ mod cancellation;
 mod evidence;
 mod exec;
 mod explain;
+mod patch;
 mod redact;
 mod requirement;
 mod run;
@@ -30,6 +31,7 @@ pub use audit_log::AuditDemand;
 pub use cancellation::Cancellation;
 pub use exec::{Clock, Input, Output, OutputSink, Pause, StreamName, Streaming};
 pub use explain::{Explanation, PathExplanation};
+pub use patch::{PatchOutcome, PatchRuntime};
 pub use redact::{REDACTED, redact_argv, redact_event, redact_text, redact_variable};
 pub use run::{Orchestrator, RunError};
 pub use runtime::{

@@ -94,6 +94,11 @@ pub enum AuditEvent {
         /// Who or what decided.
         source: DecisionSource,
     },
+    /// Files were changed.
+    Patched {
+        /// The files that were written or removed, where they really are.
+        paths: Vec<AbsPath>,
+    },
     /// It was not run.
     Refused(Refusal),
     /// It ran and ended.

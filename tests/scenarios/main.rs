@@ -12,6 +12,8 @@ mod escalation;
 mod execution;
 /// Many requests at once.
 mod load;
+/// File changes that the host writes.
+mod patches;
 /// Recorded sequences of tool calls and their answers.
 mod recorded;
 /// A session with a workspace, an approver that is told what to say, and a trail in memory.

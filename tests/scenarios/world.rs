@@ -155,6 +155,7 @@ pub(crate) fn kind(event: &AuditEvent) -> &'static str {
     match event {
         AuditEvent::Requested { .. } => "requested",
         AuditEvent::PatchRequested { .. } => "patch_requested",
+        AuditEvent::Patched { .. } => "patched",
         AuditEvent::ToolRequested { .. } => "tool_requested",
         AuditEvent::Decided { .. } => "decided",
         AuditEvent::Asked { .. } => "asked",

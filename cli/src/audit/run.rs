@@ -117,6 +117,7 @@ impl Run {
                 self.duration_ms = Some(duration_ms);
                 self.violations = violations.len();
             }
+            AuditEvent::Patched { .. } => self.result = Some(String::from("patched")),
             AuditEvent::PatchRequested { .. }
             | AuditEvent::ToolRequested { .. }
             | AuditEvent::Decided { .. }

@@ -25,12 +25,15 @@ fn word(value: &impl Serialize) -> Result<String, serde_json::Error> {
     Ok(value.as_str().map_or_else(|| shown(&value.to_string()).to_string(), |word| word.replace('_', " ")))
 }
 
+fn listed(paths: &[stockade_protocol::AbsPath]) -> String {
+    paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 fn headline(event: &AuditEvent) -> Result<String, serde_json::Error> {
     Ok(match event {
         AuditEvent::Requested { command, .. } => format!("asked to run  {command}"),
-        AuditEvent::PatchRequested { paths } => {
-            format!("asked to change  {}", paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
-        }
+        AuditEvent::PatchRequested { paths } => format!("asked to change  {}", listed(paths)),
+        AuditEvent::Patched { paths } => format!("changed  {}", listed(paths)),
         AuditEvent::ToolRequested { server, tool } => format!("asked to call  {} of {}", shown(tool), shown(server)),
         AuditEvent::Decided { decision, source, .. } => format!("{} by {}", decided(*decision), decider(source)),
         AuditEvent::Asked { subject } => format!("a person was asked  {}", question(subject)),
@@ -91,6 +94,7 @@ fn details(event: &AuditEvent) -> Result<Vec<String>, serde_json::Error> {
             }
         }
         AuditEvent::PatchRequested { .. }
+        | AuditEvent::Patched { .. }
         | AuditEvent::ToolRequested { .. }
         | AuditEvent::Asked { .. }
         | AuditEvent::Answered { .. }

@@ -52,7 +52,7 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
         AuditEvent::ToolRequested { server, tool } => {
             AuditEvent::ToolRequested { server: redact_text(&server), tool: redact_text(&tool) }
         }
-        patch @ AuditEvent::PatchRequested { .. } => patch,
+        patch @ (AuditEvent::PatchRequested { .. } | AuditEvent::Patched { .. }) => patch,
         repaired @ AuditEvent::Repaired { .. } => repaired,
     }
 }

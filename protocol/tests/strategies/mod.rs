@@ -480,6 +480,7 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
             }
         ),
         vec(wild_path(), 0..3).prop_map(|paths| AuditEvent::PatchRequested { paths }),
+        vec(wild_path(), 0..3).prop_map(|paths| AuditEvent::Patched { paths }),
         (any::<String>(), any::<String>()).prop_map(|(server, tool)| AuditEvent::ToolRequested { server, tool }),
         subject().prop_map(|subject| AuditEvent::Asked { subject }),
         (review_decision(), any::<bool>(), any::<u64>())
