@@ -14,6 +14,7 @@ use stockade_protocol::{
 
 use super::choices::Choice;
 use super::page::{Page, Paint, Tone};
+use super::secrets;
 use super::text::{self, Detail};
 
 /// The question, and whether something was left out for brevity.
@@ -30,7 +31,7 @@ pub(super) fn question(request: &ApprovalRequest, paint: Paint, detail: Detail) 
     }
     if let Some(reason) = &request.reason {
         page.section("Why it is asked:");
-        page.plain(2, &text::line(reason.as_bytes(), detail));
+        page.plain(2, &text::line(secrets::text(reason).as_bytes(), detail));
     }
     show_resolved(&mut page, &request.resolved_paths);
     match &request.subject {
@@ -87,7 +88,7 @@ fn show_network(page: &mut Page, network: &NetworkApproval) {
 fn show_justification(page: &mut Page, permissions: &PermissionsApproval) {
     if let Some(justification) = &permissions.justification {
         page.section("In the words of whoever asks:");
-        page.plain(2, &text::line(justification.as_bytes(), page.detail));
+        page.plain(2, &text::line(secrets::text(justification).as_bytes(), page.detail));
     }
 }
 
@@ -103,7 +104,7 @@ fn show_tool_call(page: &mut Page, call: &ToolCallApproval) {
     page.section("Arguments:");
     let arguments: Vec<_> = call.arguments.iter().collect();
     page.list(&arguments, "arguments", |page, (key, value)| {
-        let value = text::line(value.to_string().as_bytes(), detail);
+        let value = text::line(secrets::named(key, &value.to_string()).as_bytes(), detail);
         page.plain(2, &format!("{}: {value}", name(key)));
     });
 }

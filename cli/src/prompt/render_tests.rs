@@ -51,6 +51,14 @@ fn or13_nothing_hostile_reaches_the_terminal_and_nothing_is_hidden() {
 }
 
 #[test]
+fn or19_secrets_are_not_shown() {
+    for request in [samples::secret(), samples::tool_call()] {
+        let whole = screen(&request, Paint::Plain, Detail::Whole);
+        assert!(!whole.contains("hunter2") && whole.contains("redacted"), "{whole}");
+    }
+}
+
+#[test]
 fn colours_add_nothing_but_colour() {
     for request in [samples::line(), samples::patch(), samples::hostile()] {
         let coloured = screen(&request, Paint::Colour, Detail::Short);

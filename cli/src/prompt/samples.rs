@@ -62,6 +62,14 @@ pub(super) fn line() -> ApprovalRequest {
     request(ApprovalSubject::Command(Box::new(asking)), "the command asks to run without the sandbox")
 }
 
+/// A command with secrets in it.
+pub(super) fn secret() -> ApprovalRequest {
+    let words = ["curl", "-H", "Authorization: Bearer hunter2", "--token", "hunter2", "https://me:hunter2@host.test/"];
+    let parsed = ParsedLine { commands: vec![part(&words)], opaque: Some(String::from("odd")) };
+    let asking = asking(argv(&words), parsed, EscalationExecution::TurnDefault);
+    request(ApprovalSubject::Command(Box::new(asking)), "`curl --token hunter2` is not known to be safe")
+}
+
 /// A second run after denials of every evidence.
 pub(super) fn denial() -> ApprovalRequest {
     let command = argv(&["sh", "-c", "echo x > /etc/x; curl https://example.com"]);
@@ -181,6 +189,7 @@ pub(super) fn hostile() -> ApprovalRequest {
 
 pub(super) fn tool_call() -> ApprovalRequest {
     let arguments = BTreeMap::from([
+        (String::from("api_key"), serde_json::json!("hunter2")),
         (String::from("path"), serde_json::json!("/etc/passwd")),
         (String::from("te\u{1b}xt"), serde_json::json!({"a": ["\u{202e}", 1]})),
     ]);

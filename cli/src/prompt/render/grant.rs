@@ -70,7 +70,7 @@ fn rules(permissions: &Permissions, detail: Detail) -> Vec<(Tone, String)> {
         rules.extend(limit.map(|limit| (Tone::Normal, format!("use up to {limit} {what}"))));
     }
     for (name, value) in &permissions.environment.set {
-        let assignment = format!("{name}={}", secrets::variable(name.as_str(), value));
+        let assignment = format!("{name}={}", secrets::named(name.as_str(), value));
         rules.push((Tone::Normal, format!("see the variable {}", text::word(&assignment.into(), detail))));
     }
     for name in &permissions.environment.include_only {
