@@ -28,12 +28,12 @@ enum Victim {
 
 #[test]
 fn own_user() {
-    ENGINES.iter().filter(|engine| engine.plain_tree).for_each(|engine| nothing_is_left(User::Own, engine.name));
+    ENGINES.iter().filter(|engine| engine.name == "native").for_each(|engine| nothing_is_left(User::Own, engine.name));
 }
 
 #[test]
 fn ordinary_user() {
-    ENGINES.iter().filter(|engine| engine.plain_tree).for_each(|engine| nothing_is_left(User::Ordinary, engine.name));
+    ENGINES.iter().filter(|engine| engine.name == "native").for_each(|engine| nothing_is_left(User::Ordinary, engine.name));
 }
 
 /// What `/proc` says of one process.
