@@ -132,7 +132,9 @@ impl Attack {
         let request = world.request(engine.name, (self.permissions)(&world), "echo started\n");
         let running = world.caller(&request).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let seen = world.seen(&request, &running.wait_with_output().unwrap());
-        let Ended::Refused { why, .. } = &seen.ended else { panic!("{id} is not refused by {}: {seen:?}", engine.name) };
+        let Ended::Refused { why, .. } = &seen.ended else {
+            panic!("{id} is not refused by {}: {seen:?}", engine.name)
+        };
         assert!(engine.refuses.iter().any(|words| why.contains(words)), "{id}: {why}");
     }
 
