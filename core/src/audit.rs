@@ -1,0 +1,7 @@
+//! The trail of what was asked, decided and done.
+
+mod error;
+mod sink;
+
+pub use error::AuditError;
+pub use sink::{AuditSink, MemoryAudit, NoAudit};
