@@ -85,12 +85,16 @@ impl Launcher {
     /// as either this program or that launcher, so that nothing is removed under a running command.
     pub(crate) fn inside(control: OwnedFd, pid: Pid, setup: &[Step], keeper: Option<Self>) -> Result<Self, SpawnError> {
         let launcher = Self { control: Some(control), pid, placeholders: Vec::new(), keeper: keeper.map(Box::new) };
-        let keeper = launcher.keeper.iter().filter_map(|keeper| keeper.control.as_ref());
-        let files: Vec<BorrowedFd<'_>> = keeper.map(OwnedFd::as_fd).collect();
+        let files: Vec<BorrowedFd<'_>> = launcher.keeper.iter().filter_map(|keeper| keeper.control()).collect();
         launcher
             .send(wire::FRAME_SETUP, &encode(setup), &files)
             .map_err(|source| SpawnError::Launcher { doing: "sending it the plan", source })?;
         Ok(launcher)
+    }
+
+    /// What keeps it from ending.
+    pub(crate) fn control(&self) -> Option<BorrowedFd<'_>> {
+        self.control.as_ref().map(OwnedFd::as_fd)
     }
 
     /// Holds names that must not be made. The launcher is told first: if this program is killed it
