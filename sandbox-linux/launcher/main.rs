@@ -221,7 +221,8 @@ impl Session {
         Ok(())
     }
 
-    /// Starts the only command of this sandbox.
+    /// Starts the only command of this sandbox. The caller closes its socket when it has looked at this
+    /// process from outside, which stays until then, however soon the command ends.
     fn start(&mut self, mut body: Reader, streams: [i32; 3], report: i32) -> Result<()> {
         let (flags, init, confine, start) = (body.number()?, body.part()?, body.part()?, body.part()?);
         let cleans_up = self.names.as_ref().is_some_and(|(_, names, _)| !names.is_empty());
@@ -231,8 +232,6 @@ impl Session {
             failed.send(report);
             sys::close(report);
         }
-        // Nothing else is going to be said.
-        self.open = false;
         Ok(())
     }
 

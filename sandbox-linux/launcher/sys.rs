@@ -59,6 +59,11 @@ impl<'a> CText<'a> {
         }
     }
 
+    /// The text with the NUL.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
     fn pointer(self) -> usize {
         self.0.as_ptr() as usize
     }
@@ -230,10 +235,11 @@ pub(crate) fn open_tree(directory: i32, path: CText<'_>, flags: u64) -> Result<i
     call(nr::OPEN_TREE, [directory as usize, path.pointer(), (flags | CLOEXEC) as usize, 0, 0, 0]).map(fd)
 }
 
-/// Attaches the tree that `from` stands for on what `onto` stands for.
-pub(crate) fn move_mount(from: i32, onto: i32) -> Result<usize> {
-    const BOTH_EMPTY_PATHS: usize = 0x4 | 0x40;
-    call(nr::MOVE_MOUNT, [from as usize, EMPTY.pointer(), onto as usize, EMPTY.pointer(), BOTH_EMPTY_PATHS, 0])
+/// Attaches the tree that `from` stands for at a path, whose last component is not followed; with an empty
+/// path on what the directory stands for.
+pub(crate) fn move_mount(from: i32, directory: i32, path: CText<'_>) -> Result<usize> {
+    const BOTH_MAY_BE_EMPTY: usize = 0x4 | 0x40;
+    call(nr::MOVE_MOUNT, [from as usize, EMPTY.pointer(), directory as usize, path.pointer(), BOTH_MAY_BE_EMPTY, 0])
 }
 
 pub(crate) fn mount_setattr(file: i32, set: u64, clear: u64, propagation: u64) -> Result<usize> {

@@ -109,15 +109,16 @@ impl Native {
         Ok(Session { sandbox, launcher })
     }
 
-    /// Namespaces, and this user under the same number in them. The network is entered later: it takes
-    /// longest, and is made beside the rest.
+    /// Namespaces, and this user under the same number in them. The network takes longest, so that is
+    /// begun first, and entered when the rest is there.
     fn enter(&self, network: u64) -> Vec<Step> {
-        let flags = NEW_USERS | NEW_MOUNTS | NEW_IPC | NEW_HOST_NAME | NEW_CGROUPS;
+        let flags = NEW_MOUNTS | NEW_IPC | NEW_HOST_NAME | NEW_CGROUPS;
         let map = |name: &str, text: String| {
             format!("/proc/self/{name}").parse().ok().map(|path| Step::WriteFile { path, text })
         };
-        let mut steps = vec![Step::Namespaces { flags }];
+        let mut steps = vec![Step::Namespaces { flags: NEW_USERS }];
         steps.extend((network != 0).then_some(Step::BeginNetwork));
+        steps.push(Step::Namespaces { flags });
         steps.extend(map("setgroups", String::from("deny")));
         steps.extend(map("uid_map", format!("{0} {0} 1", self.user)));
         steps.extend(map("gid_map", format!("{0} {0} 1", self.group)));
