@@ -126,10 +126,6 @@ pub(crate) fn may_be_left_out(files: &FileRules, path: &AbsPath, host: &dyn Host
 
 impl Builder<'_> {
     fn start(&mut self) -> Result<(), Unenforceable> {
-        // Modes matter even though these are mounted read-only: the command may be their owner.
-        self.directory("denied", 0);
-        self.make(Step::File { slot: STAGING, path: "denied-file".into(), mode: 0 });
-        self.directory("empty", 0o555);
         if self.base.is_empty() {
             self.grants.push((self.root.path.clone(), landlock::Grant::of(self.root.access, Kind::Directory)));
             return Ok(());
@@ -215,6 +211,7 @@ impl Builder<'_> {
                         .push(format!("`{path}` is denied, and can be read under another name: it has hard links"));
                 }
                 self.pin_parents(path, &above)?;
+                self.make(Step::File { slot: STAGING, path: "denied-file".into(), mode: 0 });
                 let slot = self.part("denied-file", MOUNT_READ_ONLY)?;
                 self.attach(slot, path)
             }
@@ -297,13 +294,19 @@ impl Builder<'_> {
             return Err(refuse(path, "does not exist, and neither does its directory", "create the directory first"));
         }
         self.pin_parents(path, &above)?;
+        if self.placeholders.is_empty() {
+            self.attachments.push(Step::AwaitNames);
+        }
         self.placeholders.push(path.clone());
         // The host's own root can't be detached, so what lies directly in it goes one by one.
         self.covers.insert(if above.path.depth() == 0 { path.clone() } else { above.path.clone() });
         if access == Access::Scratch {
             return self.hide(path, access, 0o1777).map(drop);
         }
-        let slot = self.part(if access == Access::None { "denied" } else { "empty" }, MOUNT_READ_ONLY)?;
+        // The mode matters even though this is mounted read-only: the command may be its owner.
+        let (piece, mode) = if access == Access::None { ("denied", 0) } else { ("empty", 0o555) };
+        self.directory(piece, mode);
+        let slot = self.part(piece, MOUNT_READ_ONLY)?;
         self.note(path, access, None);
         self.attach(slot, path)
     }
