@@ -133,7 +133,8 @@ impl Compiler<'_> {
                 let where_ = self.place(path, Access::Read)?;
                 self.say(&format!("\n; `{access}` by a rule.\n"));
                 self.say(&format!("(allow file-read* file-map-executable process-exec*\n{where_})\n"));
-                self.say(&format!("(if (defined? 'file-clone)\n  (allow file-clone\n{where_}))\n"));
+                let deeper = where_.replace('\n', "\n  ");
+                self.say(&format!("(if (defined? 'file-clone)\n  (allow file-clone\n  {deeper}))\n"));
             }
             if access == Access::Write {
                 let where_ = self.place(path, Access::Write)?;

@@ -2,17 +2,18 @@
 //! replaced by the command once the profile holds.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use stockade_protocol::{AbsPath, LayerReport, LayerStatus, RawText};
-use stockade_sandboxing::{SpawnError, Stdio, Streams};
+use stockade_sandboxing::{SpawnError, Stdio, Streams, WaitStatus};
 use tempfile::TempDir;
 
 use crate::files::SCRATCH;
@@ -80,7 +81,8 @@ fn leader(child: &Child) -> Result<Pid, SpawnError> {
 
 /// A directory that only this user can enter, gone when the command has ended.
 fn private_directory(temporary: &Path) -> Result<TempDir, SpawnError> {
-    let made = tempfile::Builder::new().prefix("stockade-").tempdir_in(temporary);
+    let own = fs::Permissions::from_mode(0o700);
+    let made = tempfile::Builder::new().prefix("stockade-").permissions(own).tempdir_in(temporary);
     made.map_err(|source| setup("make a private directory", source))
 }
 
@@ -174,8 +176,10 @@ fn holds(leader: Pid, run: &str) -> Result<LayerReport, SpawnError> {
             Membership::Unknown => return Ok(not_read_back()),
             Membership::Outside => {}
         }
-        if let Some(code) = sys::exit_code(leader) {
-            if FAILURES.contains(&code) {
+        if let Some(status) = sys::peek(leader) {
+            if let WaitStatus::Exited(code) = status
+                && FAILURES.contains(&code)
+            {
                 let source = io::Error::other(format!("`sandbox-exec` ended with {code} before the profile held"));
                 return Err(setup("apply the profile", source));
             }
@@ -196,3 +200,8 @@ fn report(status: LayerStatus, detail: &str) -> LayerReport {
 fn not_read_back() -> LayerReport {
     report(LayerStatus::NotEnforced, "there is no Seatbelt to be asked")
 }
+
+// On a Mac as well: the stand-in is a shell script.
+#[cfg(test)]
+#[path = "launch_tests.rs"]
+mod tests;

@@ -15,7 +15,7 @@ pub(crate) const KEY: &str = "maximum-permissions";
 
 /// What the preferences hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(not(target_os = "macos"), expect(dead_code, reason = "preferences are read on macOS alone"))]
+#[cfg_attr(not(any(target_os = "macos", test)), expect(dead_code, reason = "preferences are read on macOS alone"))]
 pub(crate) enum Managed {
     Nothing,
     Text(String),

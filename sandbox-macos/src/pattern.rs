@@ -28,9 +28,10 @@ const FOLDED: &[(&str, &str)] = &[
     ("fl", "\u{fb02}"),
     ("ss", "\u{df}|\u{1e9e}"),
     ("st", "\u{fb05}|\u{fb06}"),
-    ("k", "\u{212a}"),
-    ("s", "\u{17f}"),
 ];
+
+/// Letters with a spelling beyond ASCII: the sign for kelvin, and the long s.
+const BEYOND_ASCII: &[(char, char)] = &[('k', '\u{212a}'), ('s', '\u{17f}')];
 
 /// A path and everything below it, in any case. `None` for a path that is not UTF-8, which no volume of
 /// a Mac holds.
@@ -150,10 +151,12 @@ fn any_case(text: &str) -> String {
 
 fn one_in_any_case(character: char) -> String {
     let spellings: Vec<String> = spellings(character).into_iter().map(escape).collect();
-    match spellings.as_slice() {
-        [one] => one.clone(),
-        several if character.is_ascii() => format!("[{}]", several.concat()),
-        several => format!("({})", several.join("|")),
+    let beyond = BEYOND_ASCII.iter().find(|(letter, _)| *letter == character.to_ascii_lowercase());
+    match (spellings.as_slice(), beyond) {
+        ([one], _) => one.clone(),
+        (several, Some((_, other))) => format!("([{}]|{other})", several.concat()),
+        (several, None) if character.is_ascii() => format!("[{}]", several.concat()),
+        (several, None) => format!("({})", several.join("|")),
     }
 }
 
@@ -189,21 +192,23 @@ fn class(negated: bool, ranges: &[(char, char)]) -> String {
     } else {
         ascii().filter(|c| spellings(*c).into_iter().any(|own| is_in(ranges, own))).collect()
     };
-    let beyond_ascii = negated || ranges.iter().any(|(_, high)| !high.is_ascii());
-    // Inside of `[…]` nothing is escaped: what could be read in another way stands where it can't be.
-    let ordinary = members.iter().filter(|c| !matches!(c, '^' | '-'));
+    let has_more_spellings = || BEYOND_ASCII.iter().any(|(letter, _)| members.contains(letter));
+    let beyond_ascii = negated || ranges.iter().any(|(_, high)| !high.is_ascii()) || has_more_spellings();
+    // Inside of `[…]` nothing is escaped: what could be read in another way stands where it can't be, or
+    // outside. What is not to be matched can't stand outside, so too much is matched then.
+    let is_ambiguous = |c: &char| matches!(c, '[' | ']' | '\\');
+    let outside = members.iter().copied().filter(|c| !negated && is_ambiguous(c)).map(escape);
+    let ordinary = members.iter().filter(|c| !is_ambiguous(c) && !matches!(c, '^' | '-'));
     let last = ['^', '-'].into_iter().filter(|c| members.contains(c));
     let listed: String = ordinary.copied().chain(last).collect();
-    let ascii = match (negated, listed.as_str()) {
+    let listed = match (negated, listed.as_str()) {
         (true, listed) => Some(format!("[^/{listed}]")),
         (false, "") => None,
         (false, "^") => Some(String::from(r"\^")),
-        (false, "^-") => Some(String::from(r"(\^|-)")),
+        (false, "^-") => Some(String::from(r"\^|-")),
         (false, listed) => Some(format!("[{listed}]")),
     };
-    let alternatives: Vec<String> = ascii.into_iter().chain(beyond_ascii.then(|| NOT_ASCII.to_owned())).collect();
-    match alternatives.as_slice() {
-        [one] => one.clone(),
-        several => format!("({})", several.join("|")),
-    }
+    let beyond_ascii = beyond_ascii.then(|| NOT_ASCII.to_owned());
+    let alternatives: Vec<String> = listed.into_iter().chain(outside).chain(beyond_ascii).collect();
+    format!("({})", alternatives.join("|"))
 }

@@ -19,6 +19,9 @@ use tempfile::TempDir;
 
 use crate::sys;
 
+/// How long those that were killed may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// One run of one command.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -66,25 +69,28 @@ impl Leader {
     /// Whoever has left the process group is still in the sandbox. A member may start others while it is
     /// looked for, so nobody is trusted to be the last.
     fn kill_members(&self) {
-        loop {
+        until(|| {
             let members: Vec<Pid> = sys::members(&self.name).into_iter().filter(|pid| *pid != self.pid).collect();
-            if members.is_empty() {
-                return;
+            for member in &members {
+                rustix::process::kill_process(*member, Signal::KILL).ok();
             }
-            for member in members {
-                rustix::process::kill_process(member, Signal::KILL).ok();
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+            members.is_empty()
+        });
     }
 
     /// Waits until the command has ended, and leaves nothing of it behind.
     fn see_off(&self) -> WaitStatus {
-        // The process stays a zombie until the rest is gone, so that its group's number stays its own.
-        while let Err(Errno::INTR) =
-            rustix::process::waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
-        {}
+        // The process stays a zombie until the rest was killed, so that its group's number stays its own.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while let Err(Errno::INTR) = rustix::process::waitid(WaitId::Pid(self.pid), options) {}
         self.kill_all();
+        let status = self.reap();
+        // Who was killed takes a moment to be gone.
+        until(|| rustix::process::test_kill_process_group(self.pid).is_err());
+        status
+    }
+
+    fn reap(&self) -> WaitStatus {
         let mut is_gone = self.is_gone.lock().unwrap_or_else(PoisonError::into_inner);
         *is_gone = true;
         loop {
@@ -95,6 +101,15 @@ impl Leader {
                 Ok(None) | Err(_) => return WaitStatus::Signaled(Signal::KILL.as_raw()),
             }
         }
+    }
+}
+
+/// Asks again and again, and gives up in the end: a process that the kernel can't end yet (a disk that
+/// does not answer) is killed and will end, and nobody gains by waiting for it.
+fn until(is_done: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_done() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -84,10 +84,14 @@ fn set_limit(limit: &Limit) -> io::Result<()> {
     Ok(rustix::process::setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?)
 }
 
-/// How a process ended that nobody has waited for yet; `None` while it runs, or if it ended otherwise.
-pub(crate) fn exit_code(process: Pid) -> Option<i32> {
+/// How a process ended that nobody has waited for yet; `None` while it runs.
+pub(crate) fn peek(process: Pid) -> Option<WaitStatus> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    rustix::process::waitid(WaitId::Pid(process), options).ok()??.exit_status()
+    let status = rustix::process::waitid(WaitId::Pid(process), options).ok()??;
+    Some(match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => WaitStatus::Exited(code),
+        (None, signal) => WaitStatus::Signaled(signal.unwrap_or_default()),
+    })
 }
 
 /// How a process ended.
