@@ -212,8 +212,12 @@ impl<'a> Parser<'a> {
                 Expression::Symbol(name) if rule.filters.is_empty() && is_operation(name) => {
                     rule.operations.push(name.clone());
                 }
-                filter @ Expression::List(_) if !rule.operations.is_empty() => rule.filters.push(self.filter(filter)?),
-                other => return unknown(other),
+                Expression::List(_) if !rule.operations.is_empty() => rule.filters.push(self.filter(item)?),
+                Expression::List(_)
+                | Expression::Symbol(_)
+                | Expression::Text(_)
+                | Expression::Quoted(_)
+                | Expression::Number(_) => return unknown(item),
             }
         }
         if rule.operations.is_empty() {

@@ -28,7 +28,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn next(&mut self) -> Option<char> {
         let character = self.rest.chars().next()?;
-        self.rest = &self.rest[character.len_utf8()..];
+        self.rest = self.rest.get(character.len_utf8()..)?;
         Some(character)
     }
 

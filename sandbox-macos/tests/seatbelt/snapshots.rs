@@ -10,7 +10,7 @@ fn shown(permissions: &Permissions) -> String {
 }
 
 fn shown_by(seatbelt: &Seatbelt, permissions: &Permissions) -> String {
-    let world = World { missing: [path("/w/.codex")].into(), found: vec![path("/w/sub/a.env")] };
+    let world = World { missing: [path("/w/.codex")].into(), found: vec![path("/w/sub/a.env")], link: None };
     let plan = seatbelt.plan_on(&command(), permissions, &world);
     let told = plan.map_or_else(|error| error.to_string(), |plan| plan.to_string());
     // The rules that hold for every command, and those that end every profile, have a snapshot of their own.

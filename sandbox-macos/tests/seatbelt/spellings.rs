@@ -78,6 +78,20 @@ fn a_denial_by_a_glob_holds_inside_and_gives_way_to_a_longer_grant() {
     assert!(!asked.writes("/w/a.env/keep"));
 }
 
+#[test]
+fn a_glob_behind_a_link_denies_where_it_leads() {
+    let world = World {
+        link: Some((path("/tmp"), path("/private/tmp"))),
+        found: vec![path("/tmp/x/y/a.env")],
+        ..World::default()
+    };
+    let permissions = files(&["/private/tmp write", "/tmp/x/**/*.env none"]);
+    let asked = Asked::of(&Seatbelt::new().plan_on(&command(), &permissions, &world).unwrap());
+    assert!(!asked.reads("/private/tmp/x/a.env") && !asked.writes("/private/tmp/x/y/b.env"));
+    assert!(asked.writes("/private/tmp/x/y/b") && asked.writes("/private/tmp/a.env"));
+    assert!(!asked.allows("file-write-unlink", &Object::file("/private/tmp/x/y")), "it holds a file that is denied");
+}
+
 /// Names that mean something to somebody: to the language, to patterns, or to a shell.
 fn hostile_name() -> impl Strategy<Value = String> {
     prop_oneof![

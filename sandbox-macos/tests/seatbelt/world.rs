@@ -16,6 +16,8 @@ use crate::evaluator::{Object, READINGS, Rules};
 pub(crate) struct World {
     pub(crate) missing: BTreeSet<AbsPath>,
     pub(crate) found: Vec<AbsPath>,
+    /// A link, and where it leads.
+    pub(crate) link: Option<(AbsPath, AbsPath)>,
 }
 
 impl HostFiles for World {
@@ -24,7 +26,10 @@ impl HostFiles for World {
     }
 
     fn canonical(&self, path: &AbsPath) -> AbsPath {
-        path.clone()
+        let Some((link, target)) = self.link.as_ref().filter(|(link, _)| path.starts_with(link)) else {
+            return path.clone();
+        };
+        path.components().skip(link.depth()).fold(target.clone(), |real, name| real.join(name.to_vec()).unwrap())
     }
 
     fn matches(&self, glob: &Glob) -> Vec<AbsPath> {
