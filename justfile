@@ -12,6 +12,10 @@ fmt:
 lint:
     scripts/test fmt lint
 
+# The code for other systems, type-checked
+targets:
+    scripts/test targets
+
 # All tests and doctests
 test:
     scripts/test test

@@ -8,7 +8,9 @@ use stockade_sandboxing::{Backend, Diagnosis};
 pub(crate) fn diagnose() -> Diagnosis {
     #[cfg(target_os = "linux")]
     return stockade_sandbox_linux::diagnose();
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(target_os = "macos")]
+    return stockade_sandbox_macos::diagnose();
+    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
     Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
 }
 
@@ -33,7 +35,16 @@ pub(crate) fn backend(engine: EngineName) -> Result<Box<dyn Backend>, NoSuchEngi
 }
 
 /// What builds sandboxes here.
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
+pub(crate) fn backend(name: EngineName) -> Result<Box<dyn Backend>, NoSuchEngine> {
+    match name {
+        EngineName::Auto => Ok(Box::new(stockade_sandbox_macos::Seatbelt::new())),
+        EngineName::Native | EngineName::Bwrap | EngineName::Landlock => Err(NoSuchEngine { name }),
+    }
+}
+
+/// What builds sandboxes here.
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 pub(crate) fn backend(name: EngineName) -> Result<Box<dyn Backend>, NoSuchEngine> {
     Err(NoSuchEngine { name })
 }
@@ -41,9 +52,17 @@ pub(crate) fn backend(name: EngineName) -> Result<Box<dyn Backend>, NoSuchEngine
 /// What ordinary programs need to read to start here.
 pub(crate) fn platform_defaults() -> Vec<AbsPath> {
     #[cfg(target_os = "linux")]
-    let paths = stockade_sandbox_linux::PLATFORM_DEFAULTS;
-    #[cfg(not(target_os = "linux"))]
-    let paths: &[&str] = &[];
-    let existing = paths.iter().filter(|path| std::path::Path::new(path).exists());
-    existing.filter_map(|path| path.parse().ok()).collect()
+    {
+        let existing =
+            stockade_sandbox_linux::PLATFORM_DEFAULTS.iter().filter(|path| std::path::Path::new(path).exists());
+        existing.filter_map(|path| path.parse().ok()).collect()
+    }
+    #[cfg(target_os = "macos")]
+    {
+        stockade_sandbox_macos::platform_defaults()
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
+    {
+        Vec::new()
+    }
 }

@@ -45,7 +45,7 @@ pub use environment::{
 pub use error::Invalid;
 pub use exec_request::{CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, TerminalSize};
 pub use file_rules::{Access, FileRule, FileRules, FileTarget, RuleSource};
-pub use glob::Glob;
+pub use glob::{Glob, GlobSegment, GlobToken};
 pub use host::{Host, HostName};
 pub use host_paths::{CREDENTIAL_PATHS, HostPaths, PROTECTED_NAMES};
 pub use host_pattern::HostPattern;

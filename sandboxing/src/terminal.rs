@@ -19,12 +19,13 @@ pub struct Terminal {
 impl Terminal {
     /// Makes a terminal of this size.
     pub fn open(size: TerminalSize) -> io::Result<Self> {
-        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        use rustix::pty::{grantpt, ptsname, unlockpt};
 
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
+        // What `openpt` does; on macOS that can't keep the terminal from other programs that are being started.
+        let ours = rustix::fs::open("/dev/ptmx", flags, rustix::fs::Mode::empty())?;
         grantpt(&ours)?;
         unlockpt(&ours)?;
-        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
         let theirs = rustix::fs::open(ptsname(&ours, Vec::new())?, flags, rustix::fs::Mode::empty())?;
         let terminal = Self { ours, theirs };
         resize(&terminal.ours, size)?;

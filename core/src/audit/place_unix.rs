@@ -67,7 +67,8 @@ pub(super) fn complaint(file: &File) -> io::Result<Option<&'static str>> {
     } else if found.nlink() > 1 {
         Some("has a second name (a hard link): remove one of them")
     } else {
-        ownership(found.uid(), Mode::from_raw_mode(found.mode()))
+        let found = fstat(file)?;
+        ownership(found.st_uid, Mode::from_raw_mode(found.st_mode))
     })
 }
 
