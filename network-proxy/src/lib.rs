@@ -20,7 +20,7 @@ pub use approvals::{Approvals, Ask, BoxFuture};
 pub use environment::environment;
 pub use error::Denied;
 pub use gate::{Admitted, Gate};
-pub use http_target::{HttpTarget, read_target};
+pub use http_target::{BadRequest, HttpTarget, read_target};
 pub use proxy::Proxy;
 pub use record::Records;
 pub use resolve::{Resolver, SystemResolver};

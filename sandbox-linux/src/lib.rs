@@ -26,6 +26,7 @@ mod seccomp;
 mod shared_host;
 mod stdio;
 mod step;
+mod supervisor;
 mod sys;
 mod view;
 // The numbers that the launcher is compiled with as well; some are for its side alone.
@@ -39,3 +40,5 @@ pub use doctor::diagnose;
 pub use landlock_only::{LandlockOnly, LandlockPlan};
 pub use losses::Loss;
 pub use native::{Native, NativePlan, Session, SessionError};
+#[doc(hidden)]
+pub use supervisor::answer_query;
