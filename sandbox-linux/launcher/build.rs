@@ -6,7 +6,7 @@
 
 use crate::reader::Reader;
 use crate::sys::{self, AT_FDCWD, CText, EINVAL, EMPTY, ENOSYS, EPERM, EPROTO, ESTALE, Result};
-use crate::{contain, wire};
+use crate::{contain, network, wire};
 
 const NO_FOLLOW: u64 = 0o400_000;
 const CLONE: u64 = 1;
@@ -38,7 +38,8 @@ pub(crate) fn step(number: u8, plan: &mut Reader, slots: &mut Slots) -> Option<R
     Some(match number {
         wire::STEP_NAMESPACES => plan.number().and_then(sys::unshare).map(drop),
         wire::STEP_WRITE_FILE => write_file(plan),
-        wire::STEP_LOOPBACK => sys::loopback_up().map(drop),
+        wire::STEP_BEGIN_NETWORK => network::begin(),
+        wire::STEP_JOIN_NETWORK => network::join(),
         wire::STEP_HOST_NAME => plan.bytes().and_then(sys::set_host_name).map(drop),
         wire::STEP_CLONE_TREE => clone_tree(plan, slots),
         wire::STEP_CLONE_PART => clone_part(plan, slots),

@@ -278,8 +278,9 @@ pub(crate) fn set_host_name(name: &[u8]) -> Result<usize> {
     call(nr::SETHOSTNAME, [name.as_ptr() as usize, name.len(), 0, 0, 0, 0])
 }
 
-/// Brings the loopback interface of this network namespace up.
-pub(crate) fn loopback_up() -> Result<usize> {
+/// Brings the loopback interface of this network namespace up, and gives a descriptor of the namespace.
+pub(crate) fn loopback_up() -> Result<i32> {
+    const OWN_NAMESPACE: usize = 0x894c;
     const INET_DATAGRAM: [usize; 6] = [2, 2 | 0o2_000_000, 0, 0, 0, 0];
     const SET_FLAGS: usize = 0x8914;
     const UP: u8 = 1;
@@ -292,9 +293,14 @@ pub(crate) fn loopback_up() -> Result<usize> {
             *low = UP;
         }
     }
-    let result = call(nr::IOCTL, [socket, SET_FLAGS, request.as_mut_ptr() as usize, 0, 0, 0]);
+    let up = call(nr::IOCTL, [socket, SET_FLAGS, request.as_mut_ptr() as usize, 0, 0, 0]);
+    let namespace = up.and_then(|_| call(nr::IOCTL, [socket, OWN_NAMESPACE, 0, 0, 0, 0]));
     close(fd(socket));
-    result
+    namespace.map(fd)
+}
+
+pub(crate) fn join_namespace(namespace: i32, kind: u64) -> Result<usize> {
+    call(nr::SETNS, [namespace as usize, kind as usize, 0, 0, 0, 0])
 }
 
 /// Forks. The child gets 0. With a pid namespace among the flags it is the first process there.
@@ -323,10 +329,55 @@ pub(crate) fn parent_pid() -> i32 {
     call(nr::GETPPID, [0; 6]).map_or(0, fd)
 }
 
-/// Forks; the parent goes on only when the child has called `exec` or ended.
-pub(crate) fn fork_and_wait_for_exec() -> Result<i32> {
-    const VFORK: usize = 0x4000;
-    call(nr::CLONE, [VFORK | SIGCHLD as usize, 0, 0, 0, 0, 0]).map(fd)
+/// Starts a process that shares this one's memory, and nothing else unless the flags say so, on a
+/// stack of its own. Copying the memory would cost more than most of what such a process does.
+#[cfg(target_arch = "x86_64")]
+fn start_beside<T>(flags: u64, entry: extern "C" fn(&T) -> !, argument: &T) -> Result<i32> {
+    const SHARE_MEMORY: u64 = 0x100;
+    const STACK: usize = 64 * 1024;
+    let stack = allocate(STACK)?;
+    let result: isize;
+    // SAFETY: the new process runs on fresh memory that nobody else has, calls a function that never
+    // returns, and so never sees this frame. What it is given is only read, and lives
+    // until it has ended or called `exec`: the first caller below waits for that, the second gives
+    // something that lives for ever. The clobbers are those
+    // of `syscall`; the other registers are as they were in the child, too.
+    unsafe {
+        asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call r13", "ud2", "2:",
+            inlateout("rax") nr::CLONE => result,
+            in("rdi") flags | SHARE_MEMORY | SIGCHLD as u64, in("rsi") stack.as_mut_ptr_range().end,
+            in("rdx") 0, in("r10") 0, in("r8") 0,
+            in("r12") core::ptr::from_ref(argument), in("r13") entry as usize,
+            lateout("rcx") _, lateout("r11") _);
+    }
+    if result < 0 { Err(Errno(-result as i32)) } else { Ok(result as i32) }
+}
+
+/// Starts a process; this one goes on only when that has called `exec` or ended.
+pub(crate) fn start_and_wait_for_exec<T>(entry: extern "C" fn(&T) -> !, argument: &T) -> Result<i32> {
+    const VFORK: u64 = 0x4000;
+    start_beside(VFORK, entry, argument)
+}
+
+/// Starts a process beside this one that has the same descriptors.
+pub(crate) fn start_with_files<T>(entry: extern "C" fn(&T) -> !, argument: &'static T) -> Result<i32> {
+    const SHARE_FILES: u64 = 0x400;
+    start_beside(SHARE_FILES, entry, argument)
+}
+
+/// Waits for one child to end.
+pub(crate) fn wait_for(pid: i32) -> Result<()> {
+    loop {
+        match call(nr::WAIT4, [pid as usize, 0, 0, 0, 0, 0]) {
+            Err(EINTR) => {}
+            other => return other.map(drop),
+        }
+    }
+}
+
+/// A counter that can be waited for.
+pub(crate) fn new_counter() -> Result<i32> {
+    call(nr::EVENTFD2, [0, CLOEXEC as usize, 0, 0, 0, 0]).map(fd)
 }
 
 /// Reaps one child, any of them. `Ok(0, _)` if none has ended and `wait` is false.
@@ -497,4 +548,26 @@ pub(crate) fn receive(socket: i32, bytes: &mut [u8], files: &mut [i32]) -> Resul
         *file = word(HEADER + 4 * index).ok_or(EPROTO)?;
     }
     if count > files.len() { Err(EPROTO) } else { Ok((length, count)) }
+}
+
+/// Two sockets that are connected to each other.
+pub(crate) fn socket_pair() -> Result<[i32; 2]> {
+    const UNIX: usize = 1;
+    const STREAM: usize = 1 | CLOEXEC as usize;
+    let mut pair = [-1; 2];
+    call(nr::SOCKETPAIR, [UNIX, STREAM, 0, pair.as_mut_ptr() as usize, 0, 0]).map(|_| pair)
+}
+
+/// Sends bytes with a descriptor.
+pub(crate) fn send_with(socket: i32, bytes: &[u8], file: i32) -> Result<usize> {
+    const LENGTH: u64 = 20;
+    // Of the level and type for descriptors, which are both 1.
+    const RIGHTS: u64 = 1 | 1 << 32;
+    const NO_SIGNAL: usize = 0x4000;
+    // `struct cmsghdr`, then the descriptor.
+    let control = [LENGTH, RIGHTS, u64::from(file as u32)];
+    let vector = [bytes.as_ptr() as usize, bytes.len()];
+    // `struct msghdr` on a 64-bit machine.
+    let header = [0, 0, vector.as_ptr() as usize, 1, control.as_ptr() as usize, size_of_val(&control), 0];
+    call(nr::SENDMSG, [socket as usize, header.as_ptr() as usize, NO_SIGNAL, 0, 0, 0])
 }

@@ -28,7 +28,7 @@ use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
 use crate::bwrap_program::Program;
 use crate::enforcement::{namespaces, read_back};
 use crate::launch::{Launcher, Run, Setup, launcher_file, socket_pair};
-use crate::native::{FACTS, confine, network_flags, resolve, with_terminal};
+use crate::native::{FACTS, confine, network_flags, resolve, start, with_terminal};
 use crate::step::Step;
 use crate::{landlock, limits, probe, seccomp, stdio, sys, view, wire};
 
@@ -87,6 +87,8 @@ impl Bwrap {
         setup.push(Step::Keyring);
         let ruleset = landlock::ruleset(self.landlock_version, &view.grants);
         let filter = seccomp::filter(seccomp::Families::Internet);
+        let mut steps = confine(limits::steps(&permissions.limits, self.user)?, ruleset, filter);
+        steps.extend(start(command));
         Ok(BwrapPlan {
             program,
             network: if network_flags(permissions)? == 0 { Network::Host } else { Network::Own },
@@ -94,7 +96,7 @@ impl Bwrap {
             placeholders: view.placeholders,
             warnings: view.warnings,
             setup,
-            command: confine(command, limits::steps(&permissions.limits, self.user)?, ruleset, filter),
+            command: steps,
             without_proc: Arc::clone(&self.without_proc),
         })
     }
@@ -180,7 +182,7 @@ impl BwrapPlan {
 
     fn start(&self, stdio: Stdio, proc: Proc) -> Result<Box<dyn Running>, Failed> {
         // Outside, since inside the names are covered and can't be removed.
-        let names = Setup { steps: &[], placeholders: &self.placeholders, covers: &BTreeSet::new() };
+        let names = Setup { steps: &[], parking: None, placeholders: &self.placeholders, covers: &BTreeSet::new() };
         let keeper = (!self.placeholders.is_empty()).then(|| Launcher::start(&names)).transpose()?;
         let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc))?;
         let Bubblewrap { control, pid, words, info } = bubblewrap;
@@ -188,7 +190,7 @@ impl BwrapPlan {
         let run = Run { engine: "bwrap", flags: 0, init: &[Step::AdoptOrphans], command: &command, facts: Self::FACTS };
         let started = Launcher::inside(control, pid, &self.setup, keeper).and_then(|launcher| {
             let layers = self.look(child_pid(&info)?)?;
-            Ok((launcher.run_only(&run, stdio).map_err(|error| self.explain(error))?, layers))
+            Ok((launcher.run_only(&run, &stdio).map_err(|error| self.explain(error))?, layers))
         });
         let (mut child, mut layers) = started.map_err(|error| failure(error, &words))?;
         layers.extend(read_back(child.facts()).filter(|layer| layer.layer != "pid_namespace"));

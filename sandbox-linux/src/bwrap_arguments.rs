@@ -176,10 +176,12 @@ impl<'a> Renderer<'a> {
             | Step::File { .. }
             | Step::Symlink { .. }
             | Step::Terminals { .. }
-            | Step::EnterRoot { .. } => {}
+            | Step::EnterRoot { .. }
+            | Step::AwaitNames => {}
             Step::Namespaces { .. }
             | Step::WriteFile { .. }
-            | Step::Loopback
+            | Step::BeginNetwork
+            | Step::JoinNetwork
             | Step::HostName { .. }
             | Step::Proc
             | Step::Keyring

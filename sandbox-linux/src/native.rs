@@ -11,7 +11,7 @@ use stockade_sandboxing::{
     protect_repositories, resolve_links,
 };
 
-use crate::launch::{Launcher, Run, Setup};
+use crate::launch::{Launcher, Parking, Run, Setup};
 use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::{landlock, limits, probe, seccomp, view, wire};
 
@@ -81,9 +81,11 @@ impl Native {
     /// Everything that does not depend on the command.
     fn sandbox(&self, permissions: &Permissions, files: &dyn HostFiles) -> Result<Sandbox, Unenforceable> {
         let view = view::compile(&permissions.files, files)?;
-        let mut setup = self.enter(network_flags(permissions)?);
+        let network = network_flags(permissions)?;
+        let mut setup = self.enter(network);
         setup.extend(view.steps);
         setup.push(Step::Keyring);
+        setup.extend((network != 0).then_some(Step::JoinNetwork));
         Ok(Sandbox {
             placeholders: view.placeholders,
             covers: view.covers,
@@ -100,21 +102,25 @@ impl Native {
     /// directories and the view of the file system as it was when the session started.
     pub fn session(&self, permissions: &Permissions) -> Result<Session, SessionError> {
         let sandbox = self.sandbox(&resolve(permissions)?, &RealFiles)?;
-        let launcher = Launcher::start(&sandbox.as_setup()).map_err(|error| sandbox.explain(error))?;
+        let confine = sandbox.confine();
+        let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
+        let setup = Setup { parking: Some(parking), ..sandbox.as_setup() };
+        let launcher = Launcher::start(&setup).map_err(|error| sandbox.explain(error))?;
         Ok(Session { sandbox, launcher })
     }
 
-    /// Namespaces, and this user under the same number in them.
+    /// Namespaces, and this user under the same number in them. The network is entered later: it takes
+    /// longest, and is made beside the rest.
     fn enter(&self, network: u64) -> Vec<Step> {
-        let flags = NEW_USERS | NEW_MOUNTS | NEW_IPC | NEW_HOST_NAME | NEW_CGROUPS | network;
+        let flags = NEW_USERS | NEW_MOUNTS | NEW_IPC | NEW_HOST_NAME | NEW_CGROUPS;
         let map = |name: &str, text: String| {
             format!("/proc/self/{name}").parse().ok().map(|path| Step::WriteFile { path, text })
         };
         let mut steps = vec![Step::Namespaces { flags }];
+        steps.extend((network != 0).then_some(Step::BeginNetwork));
         steps.extend(map("setgroups", String::from("deny")));
         steps.extend(map("uid_map", format!("{0} {0} 1", self.user)));
         steps.extend(map("gid_map", format!("{0} {0} 1", self.group)));
-        steps.extend((network != 0).then_some(Step::Loopback));
         steps.push(Step::HostName { name: String::from("stockade") });
         steps
     }
@@ -184,15 +190,18 @@ pub(crate) fn resolve(permissions: &Permissions) -> Result<Permissions, Unenforc
     })
 }
 
-/// What the command's own process does before the command takes its place: the same in every engine.
-pub(crate) fn confine(command: &CommandSpec, limits: Vec<Step>, ruleset: Ruleset, filter: Filter) -> Vec<Step> {
+/// What the command's own process does before it looks at the command: the same in every engine.
+pub(crate) fn confine(limits: Vec<Step>, ruleset: Ruleset, filter: Filter) -> Vec<Step> {
     let mut steps = vec![Step::Session];
     steps.extend(limits);
-    steps.push(Step::WorkingDirectory { path: command.cwd.clone() });
     steps.extend([Step::NoNewPrivileges, Step::DropCapabilities]);
     steps.extend([Step::Landlock { ruleset }, Step::Seccomp { filter }]);
-    steps.push(Step::Exec { command: exec(command) });
     steps
+}
+
+/// What it does then, before the command takes its place.
+pub(crate) fn start(command: &CommandSpec) -> [Step; 2] {
+    [Step::WorkingDirectory { path: command.cwd.clone() }, Step::Exec { command: exec(command) }]
 }
 
 /// A sandbox without a command in it.
@@ -209,12 +218,19 @@ struct Sandbox {
 
 impl Sandbox {
     fn as_setup(&self) -> Setup<'_> {
-        Setup { steps: &self.setup, placeholders: &self.placeholders, covers: &self.covers }
+        Setup { steps: &self.setup, parking: None, placeholders: &self.placeholders, covers: &self.covers }
     }
 
-    /// What the command's process does to itself, and then the command.
+    /// What a command's process does to itself, whatever the command is.
+    fn confine(&self) -> Vec<Step> {
+        confine(self.limits.clone(), self.ruleset.clone(), seccomp::filter(seccomp::Families::Internet))
+    }
+
+    /// The same, and then the command.
     fn command(&self, command: &CommandSpec) -> Vec<Step> {
-        confine(command, self.limits.clone(), self.ruleset.clone(), seccomp::filter(seccomp::Families::Internet))
+        let mut steps = self.confine();
+        steps.extend(start(command));
+        steps
     }
 
     fn run<'a>(&'a self, flags: u64, command: &'a [Step]) -> Run<'a> {
@@ -236,11 +252,12 @@ impl Sandbox {
     }
 }
 
-/// Makes standard input the command's terminal, right after it has left the caller's session.
+/// Makes standard input the command's terminal, which has left the caller's session before.
 pub(crate) fn with_terminal(command: &[Step], stdio: &Stdio) -> Vec<Step> {
     let mut command = command.to_vec();
+    let start = command.iter().position(|step| matches!(step, Step::WorkingDirectory { .. }));
     if stdio.controlling_terminal {
-        command.insert(1, Step::TakeTerminal);
+        command.insert(start.unwrap_or(command.len()), Step::TakeTerminal);
     }
     command
 }
@@ -255,8 +272,8 @@ pub struct Session {
 impl Session {
     /// Starts a command in the session's sandbox.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let steps = with_terminal(&self.sandbox.command(command), &stdio);
-        let child = self.launcher.run(&self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps), stdio);
+        let steps = with_terminal(&start(command), &stdio);
+        let child = self.launcher.run(&self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps), &stdio);
         Ok(Box::new(child.map_err(|error| self.sandbox.explain(error))?))
     }
 }
@@ -295,7 +312,7 @@ impl NativePlan {
     pub(crate) fn start(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let command = with_terminal(&self.command, &stdio);
         let launcher = Launcher::start(&self.sandbox.as_setup())?;
-        Ok(Box::new(launcher.run_only(&self.sandbox.run(NEW_PIDS, &command), stdio)?))
+        Ok(Box::new(launcher.run_only(&self.sandbox.run(NEW_PIDS, &command), &stdio)?))
     }
 
     pub(crate) fn explain(&self, error: SpawnError) -> SpawnError {

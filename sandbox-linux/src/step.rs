@@ -16,7 +16,7 @@ pub(crate) type Slot = usize;
 pub(crate) enum Step {
     Namespaces { flags: u64 },
     WriteFile { path: AbsPath, text: String },
-    Loopback,
+    BeginNetwork,
     HostName { name: String },
     CloneTree { slot: Slot, path: AbsPath },
     ClonePart { slot: Slot, from: Slot, path: String },
@@ -31,6 +31,8 @@ pub(crate) enum Step {
     Terminals { path: AbsPath },
     EnterRoot { path: AbsPath },
     Keyring,
+    AwaitNames,
+    JoinNetwork,
     WorkingDirectory { path: AbsPath },
     Session,
     TakeTerminal,
@@ -138,7 +140,7 @@ impl Encoder {
         match step {
             Step::Namespaces { flags } => self.op(wire::STEP_NAMESPACES).number(*flags),
             Step::WriteFile { path, text } => self.op(wire::STEP_WRITE_FILE).path(path).bytes(text.as_bytes()),
-            Step::Loopback => self.op(wire::STEP_LOOPBACK),
+            Step::BeginNetwork => self.op(wire::STEP_BEGIN_NETWORK),
             Step::HostName { name } => self.op(wire::STEP_HOST_NAME).bytes(name.as_bytes()),
             Step::CloneTree { slot, path } => self.op(wire::STEP_CLONE_TREE).index(*slot).path(path),
             Step::ClonePart { slot, from, path } => {
@@ -172,6 +174,8 @@ impl Encoder {
             }
             Step::EnterRoot { path } => self.op(wire::STEP_ENTER_ROOT).path(path),
             Step::Keyring => self.op(wire::STEP_KEYRING),
+            Step::AwaitNames => self.op(wire::STEP_AWAIT_NAMES),
+            Step::JoinNetwork => self.op(wire::STEP_JOIN_NETWORK),
             Step::WorkingDirectory { path } => self.op(wire::STEP_WORKING_DIRECTORY).path(path),
             Step::Session => self.op(wire::STEP_SESSION),
             Step::TakeTerminal => self.op(wire::STEP_TAKE_TERMINAL),

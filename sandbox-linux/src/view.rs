@@ -297,6 +297,9 @@ impl Builder<'_> {
             return Err(refuse(path, "does not exist, and neither does its directory", "create the directory first"));
         }
         self.pin_parents(path, &above)?;
+        if self.placeholders.is_empty() {
+            self.attachments.push(Step::AwaitNames);
+        }
         self.placeholders.push(path.clone());
         // The host's own root can't be detached, so what lies directly in it goes one by one.
         self.covers.insert(if above.path.depth() == 0 { path.clone() } else { above.path.clone() });
