@@ -1,6 +1,7 @@
 //! The `stockade` program. It reads arguments, calls one crate, and prints; the work is done below.
 
 mod args;
+mod audit;
 mod doctor;
 mod execpolicy;
 mod exit;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::usage(&error),
     };
     let result = match args.command {
+        Command::Audit(audit) => audit::run(&audit),
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),

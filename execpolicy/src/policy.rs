@@ -28,7 +28,7 @@ pub enum HostExecutables {
 }
 
 /// A merged, immutable set of rules.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// Shared with every match, so that naming a rule costs nothing per rule.
     rules: Arc<Vec<PrefixRule>>,

@@ -5,9 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 #[cfg(unix)]
-use std::os::fd::{BorrowedFd as BorrowedStream, OwnedFd as OwnedStream};
+pub(crate) use std::os::fd::{BorrowedFd as BorrowedStream, OwnedFd as OwnedStream};
 #[cfg(windows)]
-use std::os::windows::io::{BorrowedHandle as BorrowedStream, OwnedHandle as OwnedStream};
+pub(crate) use std::os::windows::io::{BorrowedHandle as BorrowedStream, OwnedHandle as OwnedStream};
 
 use stockade_protocol::{AbsPath, Argv, Enforcement, Permissions, RawText};
 
