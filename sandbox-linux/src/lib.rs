@@ -26,6 +26,7 @@ mod seccomp;
 mod shared_host;
 mod stdio;
 mod step;
+mod supervision;
 mod supervisor;
 mod sys;
 mod view;

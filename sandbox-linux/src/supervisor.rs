@@ -69,9 +69,20 @@ struct Mailbox {
 }
 
 enum Message {
-    Watch(OwnedFd),
+    Watch(Watched),
     Verdict(u64, Verdict),
     Stop,
+}
+
+/// What comes from one command.
+#[derive(Debug)]
+struct Watched {
+    /// Where its calls come out.
+    listener: Arc<OwnedFd>,
+    /// The socket that its resolver asks, bound in its network.
+    resolver: OwnedFd,
+    /// That network.
+    network: u64,
 }
 
 impl Mailbox {
@@ -84,24 +95,22 @@ impl Mailbox {
 }
 
 impl Supervisor {
-    /// Starts one for the sandbox in whose network `resolver` was bound, a datagram socket to which the
-    /// command's queries go.
-    pub(crate) fn start(
-        resolver: OwnedFd,
-        gatekeeper: Arc<dyn Gatekeeper>,
-        unix_sockets: BTreeSet<AbsPath>,
-    ) -> io::Result<Self> {
+    /// Starts one, with nothing to watch over yet.
+    pub(crate) fn start(gatekeeper: Arc<dyn Gatekeeper>, unix_sockets: BTreeSet<AbsPath>) -> io::Result<Self> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, messages) = channel();
         let mailbox = Mailbox { sender, bell };
-        let watch = Watch::new(resolver, gatekeeper, unix_sockets, mailbox.clone(), messages)?;
+        let watch = Watch::new(gatekeeper, unix_sockets, mailbox.clone(), messages)?;
         thread::Builder::new().name(String::from("stockade-supervisor")).spawn(move || watch.run())?;
         Ok(Self { mailbox })
     }
 
-    /// Answers the calls of one command, which come through this descriptor.
-    pub(crate) fn watch(&self, listener: OwnedFd) {
-        self.mailbox.send(Message::Watch(listener));
+    /// Answers the calls of one command, which come out of `listener`, and the queries to `resolver`, a
+    /// datagram socket that was bound in the command's network.
+    pub(crate) fn watch(&self, listener: OwnedFd, resolver: OwnedFd) -> io::Result<()> {
+        let network = socket::network_of(resolver.as_fd())?;
+        self.mailbox.send(Message::Watch(Watched { listener: Arc::new(listener), resolver, network }));
+        Ok(())
     }
 }
 
@@ -112,7 +121,6 @@ impl Drop for Supervisor {
 }
 
 const BELL: u64 = 0;
-const RESOLVER: u64 = 1;
 const FIRST_FREE: u64 = 2;
 /// The longest query that is answered; one that is longer comes from no ordinary resolver.
 const LONGEST_QUERY: usize = 1024;
@@ -120,16 +128,14 @@ const LONGEST_QUERY: usize = 1024;
 /// The supervisor's thread.
 struct Watch {
     epoll: OwnedFd,
-    resolver: OwnedFd,
-    /// The sandbox's network namespace.
-    network: u64,
     names: Names,
     gatekeeper: Arc<dyn Gatekeeper>,
     unix_sockets: BTreeSet<AbsPath>,
     mailbox: Mailbox,
     messages: Receiver<Message>,
     table: Table,
-    listeners: HashMap<u64, Arc<OwnedFd>>,
+    /// By the even number that their calls come with; their queries come with the next odd one.
+    commands: HashMap<u64, Watched>,
     /// Calls that wait for a verdict.
     waiting: HashMap<u64, Call>,
     dials: HashMap<u64, Dial>,
@@ -138,7 +144,6 @@ struct Watch {
 
 impl Watch {
     fn new(
-        resolver: OwnedFd,
         gatekeeper: Arc<dyn Gatekeeper>,
         unix_sockets: BTreeSet<AbsPath>,
         mailbox: Mailbox,
@@ -146,18 +151,15 @@ impl Watch {
     ) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &*mailbox.bell, EventData::new_u64(BELL), EventFlags::IN)?;
-        epoll::add(&epoll, &resolver, EventData::new_u64(RESOLVER), EventFlags::IN)?;
         Ok(Self {
             epoll,
-            network: socket::network_of(resolver.as_fd())?,
-            resolver,
             names: Names::default(),
             gatekeeper,
             unix_sockets,
             mailbox,
             messages,
             table: Table::start()?,
-            listeners: HashMap::new(),
+            commands: HashMap::new(),
             waiting: HashMap::new(),
             dials: HashMap::new(),
             next: FIRST_FREE,
@@ -182,9 +184,9 @@ impl Watch {
                             return;
                         }
                     }
-                    RESOLVER => self.answer_queries(),
-                    token if self.listeners.contains_key(&token) => self.on_listener(token, flags),
-                    token => self.on_dial(token, Dial::on_event),
+                    token if self.dials.contains_key(&token) => self.on_dial(token, Dial::on_event),
+                    token if token % 2 == 0 => self.on_listener(token, flags),
+                    token => self.answer_queries(token - 1),
                 }
             }
             let now = Instant::now();
@@ -202,7 +204,7 @@ impl Watch {
     }
 
     fn token(&mut self) -> u64 {
-        self.next += 1;
+        self.next += 2;
         self.next
     }
 
@@ -212,11 +214,14 @@ impl Watch {
         while let Ok(message) = self.messages.try_recv() {
             match message {
                 Message::Stop => return Err(()),
-                Message::Watch(listener) => {
+                Message::Watch(command) => {
                     let token = self.token();
+                    let data = EventData::new_u64;
+                    let added = epoll::add(&self.epoll, &*command.listener, data(token), EventFlags::IN)
+                        .and_then(|()| epoll::add(&self.epoll, &command.resolver, data(token + 1), EventFlags::IN));
                     // One that can't be watched is dropped, and every call behind it fails.
-                    if epoll::add(&self.epoll, &listener, EventData::new_u64(token), EventFlags::IN).is_ok() {
-                        self.listeners.insert(token, Arc::new(listener));
+                    if added.is_ok() {
+                        self.commands.insert(token, command);
                     }
                 }
                 Message::Verdict(token, verdict) => {
@@ -229,28 +234,29 @@ impl Watch {
         Ok(())
     }
 
-    fn answer_queries(&mut self) {
+    fn answer_queries(&mut self, token: u64) {
+        let Some(Watched { resolver, .. }) = self.commands.get(&token) else { return };
         let mut query = [0; LONGEST_QUERY];
-        while let Ok((_, length, Some(from))) = recvfrom(&self.resolver, &mut query, RecvFlags::DONTWAIT) {
+        while let Ok((_, length, Some(from))) = recvfrom(resolver, &mut query, RecvFlags::DONTWAIT) {
             let Some(query) = query.get(..length).and_then(dns::Query::read) else { continue };
             let answer = self.names.answer(&query);
             // Who asked may be gone, and asks again if not.
-            sendto(&self.resolver, &query.answer(&answer), SendFlags::DONTWAIT, &from).ok();
+            sendto(resolver, &query.answer(&answer), SendFlags::DONTWAIT, &from).ok();
         }
     }
 
     fn on_listener(&mut self, token: u64, flags: EventFlags) {
-        let Some(listener) = self.listeners.get(&token).map(Arc::clone) else { return };
+        let Some(Watched { listener, network, .. }) = self.commands.get(&token) else { return };
         if flags.contains(EventFlags::IN) {
-            match call::next(&listener, self.network) {
+            match call::next(listener, *network) {
                 Ok(Some((call, act))) => self.act(call, act),
                 // A call that has been answered, or whose process is gone.
                 Ok(None) | Err(_) => {}
             }
         } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
-            // The last process behind it has ended.
-            epoll::delete(&self.epoll, &*listener).ok();
-            self.listeners.remove(&token);
+            // The last process behind it has ended. A call that is still being dialled may keep it open.
+            epoll::delete(&self.epoll, &**listener).ok();
+            self.commands.remove(&token);
         }
     }
 

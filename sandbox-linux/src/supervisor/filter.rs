@@ -3,7 +3,7 @@
 //!
 //! [`seccomp`]: crate::seccomp
 
-use libc::{SYS_connect, SYS_listen, SYS_sendmmsg, SYS_sendmsg, SYS_sendto};
+use libc::{AF_UNIX, EPERM, SYS_connect, SYS_listen, SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_socket};
 
 use crate::bpf::{Action, Field, Instruction, Test};
 use crate::step::Filter;
@@ -21,6 +21,9 @@ const DECIDED: &[(i64, &str)] = &[
 /// Calls that take flags, and which argument those are.
 const SENDS: &[(i64, u8)] = &[(SYS_sendto, 3), (SYS_sendmsg, 2), (SYS_sendmmsg, 3)];
 
+/// Set in `SOCK_DGRAM` and in `SOCK_RAW`, which is the same for unix sockets.
+const DATAGRAM_BIT: u32 = 2;
+
 /// Compiles the lists above.
 pub(crate) fn filter() -> Filter {
     let number = |call: i64| Test::Equal(u32::try_from(call).unwrap_or(u32::MAX));
@@ -37,7 +40,16 @@ pub(crate) fn filter() -> Filter {
             Instruction::load(Field::Number),
         ]);
     }
-    program.push(Instruction::answer(Action::Allow));
+    // A unix socket for datagrams takes an address with each message, also that of a service of the host.
+    program.extend([
+        Instruction::jump(number(SYS_socket), 0, 5),
+        Instruction::load(Field::Argument(0)),
+        Instruction::jump(Test::Equal(AF_UNIX as u32), 0, 3),
+        Instruction::load(Field::Argument(1)),
+        Instruction::jump(Test::AnyBit(DATAGRAM_BIT), 0, 1),
+        Instruction::answer(Action::Fail(EPERM as u16)),
+        Instruction::answer(Action::Allow),
+    ]);
     Filter(program)
 }
 
@@ -57,7 +69,16 @@ mod tests {
             arguments[usize::from(*argument)] = u64::from(MSG_FASTOPEN) | 0x4000;
             assert_eq!(answer(*call, arguments), 0x0005_005f, "call {call}");
         }
-        for call in [libc::SYS_read, libc::SYS_bind, libc::SYS_accept4, libc::SYS_socket] {
+        for (family, kind, wanted) in [
+            (1, 1, 0x7fff_0000),
+            (1, 2, 0x0005_0001),
+            (1, 0x80802, 0x0005_0001),
+            (2, 2, 0x7fff_0000),
+            (10, 1, 0x7fff_0000),
+        ] {
+            assert_eq!(answer(SYS_socket, [family, kind, 0, 0, 0, 0]), wanted, "{family} {kind}");
+        }
+        for call in [libc::SYS_read, libc::SYS_bind, libc::SYS_accept4] {
             assert_eq!(answer(call, [u64::MAX; 6]), 0x7fff_0000);
         }
     }

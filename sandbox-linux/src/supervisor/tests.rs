@@ -87,8 +87,8 @@ fn run(doorman: &Arc<Doorman>, unix_sockets: BTreeSet<AbsPath>, arguments: &[&st
     drop(starting);
     let resolver = receive(&ours).expect("a resolver's socket");
     let doorman: Arc<dyn Gatekeeper> = Arc::<Doorman>::clone(doorman);
-    let supervisor = Supervisor::start(resolver, doorman, unix_sockets).unwrap();
-    supervisor.watch(receive(&ours).expect("a listener"));
+    let supervisor = Supervisor::start(doorman, unix_sockets).unwrap();
+    supervisor.watch(receive(&ours).expect("a listener"), resolver).unwrap();
     child.wait_with_output().unwrap()
 }
 
