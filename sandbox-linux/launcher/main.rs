@@ -23,6 +23,7 @@ mod memory;
 mod network;
 mod number;
 mod reader;
+mod supervised;
 mod sys;
 mod wire;
 
@@ -47,7 +48,7 @@ impl Report {
         drop(sys::write(socket, &self.bytes()));
     }
 
-    fn bytes(&self) -> [u8; wire::REPORT] {
+    pub(crate) fn bytes(&self) -> [u8; wire::REPORT] {
         let mut bytes = [0; wire::REPORT];
         let parts = self.kind.to_le_bytes().into_iter().chain(self.a.to_le_bytes()).chain(self.b.to_le_bytes());
         bytes.iter_mut().zip(parts).for_each(|(to, from)| *to = from);

@@ -188,7 +188,9 @@ impl BwrapPlan {
         let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc), control)?;
         let Bubblewrap { control, pid, words, info } = bubblewrap;
         let command = with_terminal(&self.command, &stdio);
-        let run = Run { engine: "bwrap", flags: 0, init: &[Step::AdoptOrphans], command: &command, facts: Self::FACTS };
+        let init = [Step::AdoptOrphans];
+        let run =
+            Run { engine: "bwrap", flags: 0, init: &init, command: &command, facts: Self::FACTS, supervisor: None };
         let started = Launcher::inside(control, pid, &self.setup, keeper).and_then(|launcher| {
             let inside = child_pid(&info).inspect_err(|_| end_group(pid))?;
             let layers = self.look(inside)?;

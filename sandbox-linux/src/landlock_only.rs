@@ -206,7 +206,14 @@ impl Plan for LandlockPlan {
         let setup = Setup { steps: &self.setup, parking: None, placeholders: &[], covers: &BTreeSet::new() };
         let launcher = Launcher::start(&setup)?;
         let command = with_terminal(&self.command, &stdio);
-        let run = Run { engine: "landlock", flags: 0, init: &self.init, command: &command, facts: self.facts };
+        let run = Run {
+            engine: "landlock",
+            flags: 0,
+            init: &self.init,
+            command: &command,
+            facts: self.facts,
+            supervisor: None,
+        };
         let mut child = launcher.run_only(&run, &stdio)?;
         let mut report = child.enforcement().clone();
         report.layers.extend(self.reports());

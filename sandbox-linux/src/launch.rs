@@ -21,6 +21,7 @@ use crate::child::{Child, Report, failure};
 use crate::enforcement::{enforcement, fact_names};
 use crate::placeholder::{Name, Placeholder};
 use crate::step::{Encoder, Step, encode};
+use crate::supervisor::Supervisor;
 use crate::{sys, wire};
 
 /// The launcher's own file, compiled by the build script.
@@ -65,6 +66,8 @@ pub(crate) struct Run<'a> {
     pub(crate) command: &'a [Step],
     /// The facts that have to hold, or the command is killed before it starts.
     pub(crate) facts: u64,
+    /// Whoever decides on its connections, where somebody does.
+    pub(crate) supervisor: Option<&'a Supervisor>,
 }
 
 impl Run<'_> {
@@ -218,6 +221,15 @@ impl Launcher {
             child.kill()?;
             return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
         }
+        if let Some(supervisor) = run.supervisor {
+            let (Some(listener), Some(resolver)) = (child.listener.take(), child.resolver.take()) else {
+                child.kill()?;
+                return Err(SpawnError::NotEnforced { missing: String::from("the supervisor of its connections") });
+            };
+            supervisor
+                .watch(listener, resolver)
+                .map_err(|source| SpawnError::Launcher { doing: "watching its connections", source })?;
+        }
         child.facts = facts;
         child.enforcement = Some(enforcement(run.engine, facts, self.pid));
         Ok(child)
@@ -237,16 +249,28 @@ fn null() -> io::Result<OwnedFd> {
 /// A report, and the descriptor that came with it.
 fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> rustix::io::Result<([u8; wire::REPORT], Option<OwnedFd>)> {
     let mut bytes = [0; wire::REPORT];
+    let (_, file) = rustix::io::retry_on_intr(|| receive_with(socket, &mut bytes, flags))?;
+    Ok((bytes, file))
+}
+
+/// Some bytes, and the descriptor that came with them.
+pub(crate) fn receive_part(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
+    receive_with(socket, bytes, RecvFlags::empty())
+}
+
+fn receive_with(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    flags: RecvFlags,
+) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [IoSliceMut::new(&mut bytes)];
-    let flags = flags | RecvFlags::CMSG_CLOEXEC;
-    rustix::io::retry_on_intr(|| recvmsg(socket, &mut parts, &mut ancillary, flags))?;
+    let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC)?;
     let file = ancillary.drain().find_map(|message| {
         let RecvAncillaryMessage::ScmRights(mut files) = message else { return None };
         files.next()
     });
-    Ok((bytes, file))
+    Ok((received.bytes, file))
 }
 
 /// What a launcher is told first: the names to hold and what covers them, and how to build the sandbox.
