@@ -173,11 +173,12 @@ pub(crate) struct Run {
 
 /// Say what would happen to a command, and why, without running it.
 ///
-/// With `--path`, say what a command could do with a file.
+/// With `--path`, say what a command could do with a file; with `--host`, whether it could connect.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:
   stockade explain -- git push
   stockade explain --path ~/.ssh/id_ed25519
+  stockade explain --allow-host '*.example.com' --host api.example.com:443
   stockade explain --json -- npm install | jq .requirement
 
 Exit codes: 0 it would run, or the question was answered; 1 it would be asked; 126 it would be refused;
@@ -190,6 +191,10 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "PATH")]
     pub(crate) path: Vec<PathBuf>,
 
+    /// Explain what happens to a connection to this host; may be given several times
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = flags::destination)]
+    pub(crate) host: Vec<flags::Destination>,
+
     /// Print the answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -199,7 +204,7 @@ pub(crate) struct Explain {
         value_name = "COMMAND",
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        required_unless_present = "path"
+        required_unless_present_any = ["path", "host"]
     )]
     pub(crate) command: Vec<OsString>,
 }

@@ -116,6 +116,9 @@ pub enum NetworkMode {
     /// None at all.
     #[default]
     Off,
+    /// The hosts of `allow_hosts`, others are asked for, and only `GET`, `HEAD` and `OPTIONS` of plain
+    /// HTTP pass: what can't be seen is refused.
+    Limited,
     /// The hosts of `allow_hosts`; others are asked for.
     Hosts,
     /// Whatever the host itself can reach.

@@ -221,6 +221,9 @@ impl Settings {
             (_, NetworkMode::Hosts) => {
                 NetworkPolicy::Hosts(HostRules { rules: self.hosts.clone(), methods: HttpMethods::Any })
             }
+            (_, NetworkMode::Limited) => {
+                NetworkPolicy::Hosts(HostRules { rules: self.hosts.clone(), methods: HttpMethods::ReadOnly })
+            }
         };
         Ok(Permissions {
             files: FileRules::new(resolved.files.iter().cloned().chain(denied))?,
