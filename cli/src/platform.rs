@@ -6,6 +6,8 @@ use stockade_sandboxing::Diagnosis;
 pub(crate) fn diagnose() -> Diagnosis {
     #[cfg(target_os = "linux")]
     return stockade_sandbox_linux::diagnose();
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(windows)]
+    return stockade_sandbox_windows::diagnose();
+    #[cfg(not(any(target_os = "linux", windows)))]
     Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
 }

@@ -1,5 +1,6 @@
 //! What typical policies become. The machine and its files are made up, so the plans are the same
-//! everywhere.
+//! everywhere. Snapshots are compared where the sources are.
+#![cfg(not(windows))]
 
 use std::collections::BTreeMap;
 
