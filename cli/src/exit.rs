@@ -6,7 +6,13 @@ use std::process::ExitCode;
 
 /// Stockade itself could not do its job. The command's own exit codes pass through unchanged, so
 /// this is one that `env`, `timeout` and `docker run` use for the same purpose.
-const FAILED: u8 = 125;
+pub(crate) const FAILED: u8 = 125;
+/// It took too long.
+pub(crate) const TIMED_OUT: u8 = 124;
+/// It was refused, or can't be executed.
+pub(crate) const REFUSED: u8 = 126;
+/// It was not found.
+pub(crate) const NOT_FOUND: u8 = 127;
 
 /// Something that kept the program from doing its job.
 #[derive(Debug)]
@@ -21,15 +27,26 @@ impl<E: Error + 'static> From<E> for Failure {
 impl Failure {
     /// Says what went wrong and why.
     pub(crate) fn report(&self) -> ExitCode {
-        let mut message = self.0.to_string();
-        let mut cause = self.0.source();
-        while let Some(error) = cause {
-            message = format!("{message}: {error}");
-            cause = error.source();
-        }
-        eprintln!("stockade: {message}");
+        note(&with_causes(&*self.0));
         ExitCode::from(FAILED)
     }
+}
+
+/// An error and what led to it, in one line.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        message = format!("{message}: {error}");
+        cause = error.source();
+    }
+    message
+}
+
+/// Tells the person something, apart from the command's output.
+pub(crate) fn note(text: &str) {
+    // With nowhere left to print to, there is nobody to tell.
+    writeln!(io::stderr(), "stockade: {text}").ok();
 }
 
 /// Ends after `--help` and `--version`, or after arguments that make no sense.

@@ -1,11 +1,21 @@
 //! The `stockade` program. It reads arguments, calls one crate, and prints; the work is done below.
 
 mod args;
+mod audit;
 mod doctor;
 mod execpolicy;
 mod exit;
+mod explain;
+mod flags;
 mod platform;
+mod prompt;
+mod relay;
+mod report;
+mod run;
 mod schema;
+mod session;
+mod signals;
+mod trust;
 
 use std::process::ExitCode;
 
@@ -19,9 +29,13 @@ fn main() -> ExitCode {
         Err(error) => return exit::usage(&error),
     };
     let result = match args.command {
+        Command::Audit(audit) => audit::run(&audit),
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
+        Command::Explain(explain) => explain::run(&explain),
+        Command::Run(run) => run::run(&run),
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
+        Command::Trust(trust) => trust::run(&trust),
     };
     match result {
         Ok(code) => code,

@@ -1,10 +1,11 @@
-//! `stockade schema`: the protocol's JSON Schemas, printed or as files.
+//! `stockade schema`: the JSON Schemas of the protocol and of the settings, printed or as files.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::{fs, iter};
 
+use stockade_config::{CONFIG_SCHEMA_NAME, config_schema};
 use stockade_protocol::{BUNDLE_NAME, bundle, messages};
 
 use crate::args::Schema;
@@ -39,8 +40,14 @@ fn render(schema: &impl serde::Serialize) -> Result<String, SchemaError> {
 }
 
 fn one(name: &str) -> Result<String, SchemaError> {
+    if name == CONFIG_SCHEMA_NAME {
+        return render(&config_schema());
+    }
     let messages = messages();
-    let known = || messages.iter().map(|message| message.name).collect::<Vec<_>>().join(", ");
+    let known = || {
+        let names = messages.iter().map(|message| message.name).chain([CONFIG_SCHEMA_NAME]);
+        names.collect::<Vec<_>>().join(", ")
+    };
     let found = messages.iter().find(|message| message.name == name);
     render(&found.ok_or_else(|| SchemaError::UnknownMessage { name: name.to_owned(), known: known() })?.schema())
 }
@@ -49,6 +56,7 @@ fn one(name: &str) -> Result<String, SchemaError> {
 fn files() -> Result<BTreeMap<String, String>, SchemaError> {
     let all = messages().into_iter().map(|message| (message.name, message.schema()));
     all.chain(iter::once((BUNDLE_NAME, bundle())))
+        .chain(iter::once((CONFIG_SCHEMA_NAME, config_schema())))
         .map(|(name, schema)| Ok((format!("{name}.json"), render(&schema)?)))
         .collect()
 }

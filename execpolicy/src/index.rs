@@ -29,7 +29,7 @@ pub(crate) type RuleId = u32;
 /// What "no rule" is in a list of rules.
 const NONE: u32 = u32::MAX;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     edges: Edges,
     /// Where chains begin, as places in `chain_starts`: several may begin at one node with one word.
@@ -41,7 +41,7 @@ pub(crate) struct Index {
 }
 
 /// A place in the tree: the words up to here have matched.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Node {
     /// The first rule that ends here. Nearly always there is no other, so it is kept at hand.
     first: Option<(Decision, RuleId)>,
@@ -57,7 +57,7 @@ pub(crate) struct Node {
     has_children: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct End {
     rule: (Decision, RuleId),
     next: u32,

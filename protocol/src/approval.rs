@@ -205,12 +205,10 @@ impl ApprovalSubject {
         match self {
             Self::Command(command) => {
                 decisions.push(ReviewDecision::ApprovedForSession);
-                // A saved rule allows the command by name. It says nothing of additional permissions
-                // or of the sandbox, so it is offered only where those stay as they are.
-                let saved = command
-                    .proposed_execpolicy_amendment
-                    .clone()
-                    .filter(|_| command.escalation == EscalationExecution::TurnDefault);
+                // A saved rule allows the command by name, with or without the sandbox. It says nothing of
+                // additional permissions, so it is not offered where those are asked for.
+                let with_more = matches!(command.escalation, EscalationExecution::Permissions(_));
+                let saved = command.proposed_execpolicy_amendment.clone().filter(|_| !with_more);
                 decisions.extend(saved.map(|proposed_execpolicy_amendment| {
                     ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment }
                 }));
@@ -249,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_offered_only_where_nothing_else_is_granted() {
+    fn a_rule_is_not_offered_along_with_more_permissions() {
         let offers_rule = |subject: ApprovalSubject| {
             subject
                 .available_decisions()
@@ -257,7 +255,7 @@ mod tests {
                 .any(|decision| matches!(decision, ReviewDecision::ApprovedExecpolicyAmendment { .. }))
         };
         assert!(offers_rule(command(EscalationExecution::TurnDefault)));
-        assert!(!offers_rule(command(EscalationExecution::Unsandboxed)));
+        assert!(offers_rule(command(EscalationExecution::Unsandboxed)));
         assert!(!offers_rule(command(EscalationExecution::Permissions(Box::default()))));
     }
 

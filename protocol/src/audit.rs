@@ -46,6 +46,18 @@ pub enum AuditEvent {
         /// What it wants to run with.
         escalation: EscalationExecution,
     },
+    /// Somebody asked to change files.
+    PatchRequested {
+        /// Every path that would change: both ends of a move.
+        paths: Vec<AbsPath>,
+    },
+    /// Somebody asked to call a tool.
+    ToolRequested {
+        /// The MCP server that has the tool.
+        server: String,
+        /// The tool.
+        tool: String,
+    },
     /// It was decided what has to happen before something runs or connects.
     Decided {
         /// The decision.
@@ -82,6 +94,11 @@ pub enum AuditEvent {
         /// Who or what decided.
         source: DecisionSource,
     },
+    /// Files were changed.
+    Patched {
+        /// The files that were written or removed, where they really are.
+        paths: Vec<AbsPath>,
+    },
     /// It was not run.
     Refused(Refusal),
     /// It ran and ended.
@@ -98,6 +115,31 @@ pub enum AuditEvent {
         /// What it was denied.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         violations: Vec<Violation>,
+    },
+    /// The trail itself did not end as it should, and goes on from here. The ids are those of the
+    /// request that found it so.
+    Repaired {
+        /// What was found.
+        damage: TrailDamage,
+    },
+}
+
+/// What a writer found at the end of the trail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TrailDamage {
+    /// The line before this record is the beginning of one that was never finished: its writer was
+    /// killed, or the disk was full. It is kept, and known by its hash.
+    Unfinished {
+        /// How many bytes there are of it.
+        bytes: u64,
+        /// Their hash.
+        hash: RecordHash,
+    },
+    /// Something that no writer leaves behind.
+    Unexplained {
+        /// What.
+        what: String,
     },
 }
 

@@ -28,29 +28,45 @@ use crate::{AbsPath, Invalid, PathStyle, RawText};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Glob {
     base: AbsPath,
-    segments: Vec<Segment>,
+    segments: Vec<GlobSegment>,
 }
 
+/// One step of a glob below its base.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Segment {
+pub enum GlobSegment {
     /// `**`: any number of names, also none.
     AnyDepth,
     /// One name.
-    Name(Vec<Token>),
+    Name(Vec<GlobToken>),
 }
 
+/// A part of a name in a glob.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Token {
+pub enum GlobToken {
+    /// This character.
     Literal(char),
+    /// `?`: one character.
     AnyChar,
+    /// `*`: any characters, also none.
     AnyText,
-    Class { negated: bool, ranges: Vec<(char, char)> },
+    /// `[a-z]` or `[!a-z]`: one character.
+    Class {
+        /// Whether it is one that lies in no range.
+        negated: bool,
+        /// The ranges, both ends included.
+        ranges: Vec<(char, char)>,
+    },
 }
 
 impl Glob {
     /// The directory that everything the glob can match lies below.
     pub fn base(&self) -> &AbsPath {
         &self.base
+    }
+
+    /// What follows below the base, for a system that has to be told in words of its own.
+    pub fn segments(&self) -> &[GlobSegment] {
+        &self.segments
     }
 
     /// Whether the glob matches this very path.
@@ -72,32 +88,32 @@ impl Glob {
 }
 
 /// Matches names against segments, with the last `**` as the only place to go back to.
-fn match_segments(segments: &[Segment], names: &[&[u8]], style: PathStyle) -> bool {
+fn match_segments(segments: &[GlobSegment], names: &[&[u8]], style: PathStyle) -> bool {
     let (mut s, mut n) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     while let Some(name) = names.get(n) {
         match segments.get(s) {
-            Some(Segment::AnyDepth) => {
+            Some(GlobSegment::AnyDepth) => {
                 retry = Some((s, n));
                 s += 1;
                 continue;
             }
-            Some(Segment::Name(tokens)) if match_name(tokens, name, style) => {
+            Some(GlobSegment::Name(tokens)) if match_name(tokens, name, style) => {
                 s += 1;
                 n += 1;
                 continue;
             }
-            Some(Segment::Name(_)) | None => {}
+            Some(GlobSegment::Name(_)) | None => {}
         }
         let Some((star, swallowed)) = retry else { return false };
         retry = Some((star, swallowed + 1));
         s = star + 1;
         n = swallowed + 1;
     }
-    segments.iter().skip(s).all(|rest| *rest == Segment::AnyDepth)
+    segments.iter().skip(s).all(|rest| *rest == GlobSegment::AnyDepth)
 }
 
-fn match_name(tokens: &[Token], name: &[u8], style: PathStyle) -> bool {
+fn match_name(tokens: &[GlobToken], name: &[u8], style: PathStyle) -> bool {
     let fold = |c: char| match style {
         PathStyle::Unix => c,
         PathStyle::Windows => c.to_lowercase().next().unwrap_or(c),
@@ -107,14 +123,14 @@ fn match_name(tokens: &[Token], name: &[u8], style: PathStyle) -> bool {
     let mut retry: Option<(usize, usize)> = None;
     while let Some(actual) = chars.get(c) {
         let fits = match tokens.get(k) {
-            Some(Token::AnyText) => {
+            Some(GlobToken::AnyText) => {
                 retry = Some((k, c));
                 k += 1;
                 continue;
             }
-            Some(Token::Literal(expected)) => fold(*expected) == fold(*actual),
-            Some(Token::AnyChar) => true,
-            Some(Token::Class { negated, ranges }) => {
+            Some(GlobToken::Literal(expected)) => fold(*expected) == fold(*actual),
+            Some(GlobToken::AnyChar) => true,
+            Some(GlobToken::Class { negated, ranges }) => {
                 ranges.iter().any(|(low, high)| (fold(*low)..=fold(*high)).contains(&fold(*actual))) != *negated
             }
             None => false,
@@ -129,7 +145,7 @@ fn match_name(tokens: &[Token], name: &[u8], style: PathStyle) -> bool {
         k = star + 1;
         c = swallowed + 1;
     }
-    tokens.iter().skip(k).all(|rest| *rest == Token::AnyText)
+    tokens.iter().skip(k).all(|rest| *rest == GlobToken::AnyText)
 }
 
 impl FromStr for Glob {
@@ -165,9 +181,9 @@ impl FromStr for Glob {
     }
 }
 
-fn segment(name: &str) -> Result<Segment, &'static str> {
+fn segment(name: &str) -> Result<GlobSegment, &'static str> {
     match name {
-        "**" => return Ok(Segment::AnyDepth),
+        "**" => return Ok(GlobSegment::AnyDepth),
         ".." => return Err("contains `..`"),
         _ if name.contains("**") => return Err("has `**` inside a name: it stands alone between slashes"),
         _ if name.contains(['{', '}']) => return Err("uses braces: write one rule for each alternative"),
@@ -177,18 +193,18 @@ fn segment(name: &str) -> Result<Segment, &'static str> {
     let mut chars = name.chars();
     while let Some(c) = chars.next() {
         tokens.push(match c {
-            '*' => Token::AnyText,
-            '?' => Token::AnyChar,
+            '*' => GlobToken::AnyText,
+            '?' => GlobToken::AnyChar,
             '[' => class(&mut chars)?,
             ']' => return Err("has `]` without `[`"),
             '\0' => return Err("contains a NUL byte"),
-            literal => Token::Literal(literal),
+            literal => GlobToken::Literal(literal),
         });
     }
-    Ok(Segment::Name(tokens))
+    Ok(GlobSegment::Name(tokens))
 }
 
-fn class(chars: &mut std::str::Chars<'_>) -> Result<Token, &'static str> {
+fn class(chars: &mut std::str::Chars<'_>) -> Result<GlobToken, &'static str> {
     let body: String = chars.by_ref().take_while(|c| *c != ']').collect();
     let negated = body.starts_with(['!', '^']);
     let mut members = body.chars().skip(usize::from(negated)).peekable();
@@ -203,7 +219,7 @@ fn class(chars: &mut std::str::Chars<'_>) -> Result<Token, &'static str> {
         }
         ranges.push((low, high));
     }
-    if ranges.is_empty() { Err("has an empty or unclosed `[`") } else { Ok(Token::Class { negated, ranges }) }
+    if ranges.is_empty() { Err("has an empty or unclosed `[`") } else { Ok(GlobToken::Class { negated, ranges }) }
 }
 
 impl fmt::Display for Glob {
@@ -214,15 +230,15 @@ impl fmt::Display for Glob {
         for segment in &self.segments {
             f.write_str("/")?;
             match segment {
-                Segment::AnyDepth => f.write_str("**")?,
-                Segment::Name(tokens) => tokens.iter().try_for_each(|token| token.fmt(f))?,
+                GlobSegment::AnyDepth => f.write_str("**")?,
+                GlobSegment::Name(tokens) => tokens.iter().try_for_each(|token| token.fmt(f))?,
             }
         }
         Ok(())
     }
 }
 
-impl fmt::Display for Token {
+impl fmt::Display for GlobToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Literal(c) => write!(f, "{c}"),

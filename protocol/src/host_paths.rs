@@ -13,6 +13,8 @@ pub const CREDENTIAL_PATHS: &[&str] = &[
     ".gnupg",
     ".password-store",
     ".local/share/keyrings",
+    // What was run before, and which projects are trusted.
+    ".local/state/stockade",
     // Cloud accounts.
     ".aws",
     ".azure",

@@ -25,6 +25,7 @@ mod raw_text;
 mod review;
 mod sandbox_policy;
 mod schema;
+mod tool_request;
 mod violation;
 mod windows_path;
 
@@ -35,7 +36,7 @@ pub use approval::{
 };
 pub use argv::Argv;
 pub use ask::{AskForApproval, RejectConfig};
-pub use audit::{AuditEvent, AuditRecord, DecisionSource, RecordHash};
+pub use audit::{AuditEvent, AuditRecord, DecisionSource, RecordHash, TrailDamage};
 pub use command::{CommandRole, ParsedCommand, ParsedLine, Word};
 pub use decision::{Decision, ExecApprovalRequirement};
 pub use environment::{
@@ -44,7 +45,7 @@ pub use environment::{
 pub use error::Invalid;
 pub use exec_request::{CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, TerminalSize};
 pub use file_rules::{Access, FileRule, FileRules, FileTarget, RuleSource};
-pub use glob::Glob;
+pub use glob::{Glob, GlobSegment, GlobToken};
 pub use host::{Host, HostName};
 pub use host_paths::{CREDENTIAL_PATHS, HostPaths, PROTECTED_NAMES};
 pub use host_pattern::HostPattern;
@@ -58,4 +59,5 @@ pub use raw_text::RawText;
 pub use review::{ExecPolicyAmendment, NetworkPolicyAmendment, NetworkPolicyRuleAction, ReviewDecision};
 pub use sandbox_policy::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};
 pub use schema::{BUNDLE_NAME, Message, bundle, messages};
+pub use tool_request::{PatchRequest, RememberArguments, ToolCallRequest};
 pub use violation::{DenyingRule, Destination, Evidence, Operation, PermissionAmendment, Violation, ViolationTarget};

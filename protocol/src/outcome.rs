@@ -54,6 +54,9 @@ pub struct Execution {
     /// What it tried and was denied, also where it went on regardless.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
+    /// The run before this one, whose denial led to this wider one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_attempt: Option<Box<Execution>>,
 }
 
 /// Output, whole or with its middle left out.
@@ -136,9 +139,26 @@ pub enum LayerStatus {
     FullyEnforced,
 }
 
+impl From<Refusal> for Outcome {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
 impl Outcome {
     /// The run, if there was one.
     pub fn execution(&self) -> Option<&Execution> {
+        match self {
+            Self::Exited { execution, .. }
+            | Self::Denied { execution, .. }
+            | Self::TimedOut { execution }
+            | Self::Signaled { execution, .. } => Some(execution),
+            Self::Refused(_) => None,
+        }
+    }
+
+    /// The run, if there was one, to be added to.
+    pub fn execution_mut(&mut self) -> Option<&mut Execution> {
         match self {
             Self::Exited { execution, .. }
             | Self::Denied { execution, .. }

@@ -39,6 +39,14 @@ impl RawText {
         std::str::from_utf8(&self.0).ok()
     }
 
+    /// The text for the operating system; `None` if it is no text of this one.
+    pub fn to_os_string(&self) -> Option<std::ffi::OsString> {
+        #[cfg(unix)]
+        return Some(std::os::unix::ffi::OsStringExt::from_vec(self.0.to_vec()));
+        #[cfg(not(unix))]
+        self.as_str().map(Into::into)
+    }
+
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

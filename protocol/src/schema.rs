@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     ApprovalReply, ApprovalRequest, AskForApproval, AuditRecord, CancelRequest, ExecApprovalRequirement, ExecRequest,
-    Outcome, ParsedLine, Permissions, ReviewDecision, SandboxPolicy, Violation,
+    Outcome, ParsedLine, PatchRequest, Permissions, ReviewDecision, SandboxPolicy, ToolCallRequest, Violation,
 };
 
 /// The name of the schema that holds all messages.
@@ -43,9 +43,11 @@ pub fn messages() -> Vec<Message> {
         Message::of::<ExecRequest>("ExecRequest"),
         Message::of::<Outcome>("Outcome"),
         Message::of::<ParsedLine>("ParsedLine"),
+        Message::of::<PatchRequest>("PatchRequest"),
         Message::of::<Permissions>("Permissions"),
         Message::of::<ReviewDecision>("ReviewDecision"),
         Message::of::<SandboxPolicy>("SandboxPolicy"),
+        Message::of::<ToolCallRequest>("ToolCallRequest"),
         Message::of::<Violation>("Violation"),
     ]
 }

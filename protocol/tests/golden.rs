@@ -13,7 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stockade_protocol::{
     ApprovalReply, ApprovalRequest, AskForApproval, AuditRecord, CancelRequest, ExecApprovalRequirement, ExecRequest,
-    Outcome, ParsedLine, Permissions, RejectConfig, ReviewDecision, SandboxPolicy, Violation, bundle, messages, parse,
+    Outcome, ParsedLine, PatchRequest, Permissions, RejectConfig, ReviewDecision, SandboxPolicy, ToolCallRequest,
+    Violation, bundle, messages, parse,
 };
 
 type RoundTrip = fn(&str) -> Result<String, String>;
@@ -33,9 +34,11 @@ const ROUND_TRIPS: &[(&str, RoundTrip)] = &[
     ("ExecRequest", round_trip::<ExecRequest>),
     ("Outcome", round_trip::<Outcome>),
     ("ParsedLine", round_trip::<ParsedLine>),
+    ("PatchRequest", round_trip::<PatchRequest>),
     ("Permissions", round_trip::<Permissions>),
     ("ReviewDecision", round_trip::<ReviewDecision>),
     ("SandboxPolicy", round_trip::<SandboxPolicy>),
+    ("ToolCallRequest", round_trip::<ToolCallRequest>),
     ("Violation", round_trip::<Violation>),
 ];
 

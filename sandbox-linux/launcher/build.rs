@@ -6,7 +6,7 @@
 
 use crate::reader::Reader;
 use crate::sys::{self, AT_FDCWD, CText, EINVAL, EMPTY, ENOSYS, EPERM, EPROTO, ESTALE, Result};
-use crate::{contain, wire};
+use crate::{contain, network, wire};
 
 const NO_FOLLOW: u64 = 0o400_000;
 const CLONE: u64 = 1;
@@ -38,7 +38,8 @@ pub(crate) fn step(number: u8, plan: &mut Reader, slots: &mut Slots) -> Option<R
     Some(match number {
         wire::STEP_NAMESPACES => plan.number().and_then(sys::unshare).map(drop),
         wire::STEP_WRITE_FILE => write_file(plan),
-        wire::STEP_LOOPBACK => sys::loopback_up().map(drop),
+        wire::STEP_BEGIN_NETWORK => network::begin(),
+        wire::STEP_JOIN_NETWORK => network::join(),
         wire::STEP_HOST_NAME => plan.bytes().and_then(sys::set_host_name).map(drop),
         wire::STEP_CLONE_TREE => clone_tree(plan, slots),
         wire::STEP_CLONE_PART => clone_part(plan, slots),
@@ -74,9 +75,31 @@ fn open_last(path: CText<'_>) -> Result<i32> {
     sys::open_exact(AT_FDCWD, path, NO_FOLLOW)
 }
 
+/// Whether nobody but the host's administrator can put a link on the way to a path: it lies directly in
+/// the root or in `/dev`. It is then used by its name; the last component is not followed either way.
+fn is_fixed(path: CText<'_>) -> bool {
+    let names = path.bytes().strip_prefix(b"/dev/").or(path.bytes().strip_prefix(b"/"));
+    names.is_some_and(|names| !names.contains(&b'/'))
+}
+
+/// Attaches a mount at a path.
+fn attach_at(mount: i32, path: CText<'_>) -> Result<()> {
+    if is_fixed(path) {
+        return sys::move_mount(mount, AT_FDCWD, path).map(drop);
+    }
+    let target = open_last(path)?;
+    let done = sys::move_mount(mount, target, EMPTY);
+    sys::close(target);
+    done.map(drop)
+}
+
 /// A copy of a directory's mount, and of all mounts below it, attached nowhere.
 fn clone_tree(plan: &mut Reader, slots: &mut Slots) -> Result<()> {
+    const NO_FOLLOW_LAST: u64 = 0x100;
     let (slot, path) = (plan.index()?, plan.text()?);
+    if is_fixed(path) {
+        return slots.set(slot, sys::open_tree(AT_FDCWD, path, CLONE | RECURSIVE | NO_FOLLOW_LAST)?);
+    }
     let file = open_last(path)?;
     let tree = sys::open_tree(file, EMPTY, CLONE | EMPTY_PATH | RECURSIVE);
     sys::close(file);
@@ -115,10 +138,7 @@ fn root_attributes(plan: &mut Reader) -> Result<()> {
 
 fn attach(plan: &mut Reader, slots: &Slots) -> Result<()> {
     let (slot, path) = (plan.index()?, plan.text()?);
-    let target = open_last(path)?;
-    let done = sys::move_mount(slots.get(slot)?, target);
-    sys::close(target);
-    done.map(drop)
+    attach_at(slots.get(slot)?, path)
 }
 
 fn directory(plan: &mut Reader, slots: &Slots) -> Result<()> {
@@ -138,11 +158,9 @@ fn symlink(plan: &mut Reader, slots: &Slots) -> Result<()> {
 
 fn mount_new(kind: CText<'_>, options: &[(CText<'_>, CText<'_>)], attributes: u64, path: CText<'_>) -> Result<()> {
     let mount = sys::new_file_system(kind, options, attributes)?;
-    let target = open_last(path)?;
-    let done = sys::move_mount(mount, target);
-    sys::close(target);
+    let done = attach_at(mount, path);
     sys::close(mount);
-    done.map(drop)
+    done
 }
 
 /// The processes of this pid namespace and no others.

@@ -75,7 +75,9 @@ pub(crate) fn read_back(mut facts: u64) -> u64 {
     if sys::has_no_capabilities() == Ok(true) {
         facts |= wire::FACT_NO_CAPABILITIES;
     }
-    if (0..CAPABILITIES).all(|capability| sys::prctl(PR_CAPBSET_READ, [capability, 0, 0, 0]) != Ok(1)) {
+    // The first number that the kernel does not know ends the list.
+    let mut bounds = (0..CAPABILITIES).map(|capability| sys::prctl(PR_CAPBSET_READ, [capability, 0, 0, 0]));
+    if bounds.find(|bound| *bound != Ok(0)).is_none_or(|bound| bound == Err(EINVAL)) {
         facts |= wire::FACT_NO_BOUNDING_SET;
     }
     facts

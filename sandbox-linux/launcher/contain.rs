@@ -67,6 +67,11 @@ pub(crate) fn end_all() {
     if !holds() {
         return;
     }
+    // In a pid namespace what nobody else waits for is a child of its first process, so that without any
+    // nobody is left. Asking costs less than a signal, for which the kernel looks at the whole host.
+    if sys::own_pid() == 1 && sys::reap(false) == Err(ECHILD) {
+        return;
+    }
     drop(sys::kill(-1, SIGKILL));
     while sys::reap(true) != Err(ECHILD) {}
 }

@@ -2,17 +2,47 @@
 //! signals on, reaps, and makes sure that nothing outlives the command.
 
 use crate::build::Slots;
+use crate::frame::Frame;
 use crate::reader::Reader;
-use crate::sys::{self, ECHILD, EPERM, EPROTO, Errno, SIGCHLD, SIGKILL};
-use crate::{Report, build, confine, contain, wire};
+use crate::sys::{self, ECHILD, EPERM, EPROTO, Errno, Result, SIGCHLD, SIGKILL};
+use crate::{Report, build, confine, contain, supervised, wire};
 
 const PR_SET_PDEATHSIG: usize = 1;
 const PR_SET_DUMPABLE: usize = 4;
 /// Comes when the launcher is gone, where it must not end this process before it has cleaned up.
 const LAUNCHER_GONE: i32 = 64;
 
+/// What the launcher tells the first process.
+pub(crate) struct Run {
+    pub(crate) init: Reader,
+    /// What the command's process does to itself, whatever the command is.
+    pub(crate) confine: Reader,
+    /// The command, unless it is not known yet.
+    pub(crate) orders: Option<Orders>,
+    pub(crate) report: i32,
+    pub(crate) told: Told,
+}
+
+/// The command and its standard streams.
+pub(crate) struct Orders {
+    pub(crate) start: Reader,
+    pub(crate) streams: [i32; 3],
+}
+
+/// What the launcher wants to know.
+#[derive(Clone, Copy)]
+pub(crate) enum Told {
+    /// Nothing: the caller is told how the command ended.
+    Nothing,
+    /// How it ended, in the place of the caller, since there is something to clean up first.
+    End(i32),
+    /// That the command was started.
+    Start(i32),
+}
+
 /// Runs in the new pid namespace as its process 1, and ends it.
-pub(crate) fn main(mut init: Reader, command: Reader, streams: [i32; 3], report: i32, process: i32, slots: &mut Slots) -> ! {
+pub(crate) fn main(run: Run, process: i32, slots: &mut Slots) -> ! {
+    let Run { mut init, confine, orders, report, told } = run;
     let launcher = sys::parent_pid();
     contain::forked();
     // Without the launcher there is nobody to end the command when the caller goes away.
@@ -32,15 +62,35 @@ pub(crate) fn main(mut init: Reader, command: Reader, streams: [i32; 3], report:
         fail(report, wire::PHASE_INIT, number, errno);
     }
     let facts = if sys::own_pid() == 1 { wire::FACT_OWN_PIDS } else { 0 } | wire::FACT_CONTAINED;
-    match sys::fork_and_wait_for_exec() {
+    let start = Start { confine, facts, orders, report };
+    match sys::start_and_wait_for_exec(become_command, &start) {
         Err(errno) => fail(report, wire::PHASE_COMMAND, 0, errno),
-        Ok(0) => become_command(command, facts, streams, report),
-        Ok(child) => supervise(child, launcher, streams, report),
+        Ok(child) => {
+            // A reader of the command's output sees its end when the command closes it, not when this does.
+            start.orders.iter().flat_map(|orders| orders.streams).for_each(sys::close);
+            if let Told::Start(started) = told {
+                drop(sys::write(started, &1_u64.to_ne_bytes()));
+            }
+            let status = supervise(child, launcher);
+            // Everything else in this namespace goes with the command, before anybody is told that it ended.
+            contain::end_all();
+            tell(status, report, told)
+        }
     }
 }
 
+/// Tells the caller how the command ended, or the launcher, if that has to clean up first.
+fn tell(status: i32, report: i32, told: Told) -> ! {
+    match told {
+        Told::Nothing | Told::Start(_) => Report { kind: wire::REPORT_ENDED, a: status, b: 0 }.send(report),
+        // The counter has to change, whatever the status.
+        Told::End(ended) => drop(sys::write(ended, &(1 + u64::from(status as u32)).to_ne_bytes())),
+    }
+    sys::exit(0)
+}
+
 /// Where no pid namespace ends with this process, it has to end the command itself.
-fn outlive_launcher(launcher: i32) -> crate::sys::Result<()> {
+fn outlive_launcher(launcher: i32) -> Result<()> {
     if !contain::has_domain() {
         return Ok(());
     }
@@ -53,9 +103,8 @@ fn fail(report: i32, phase: u64, step: u64, errno: Errno) -> ! {
     sys::exit(1)
 }
 
-fn supervise(child: i32, launcher: i32, streams: [i32; 3], report: i32) -> ! {
-    // A reader of the command's output sees its end when the command closes it, not when this does.
-    streams.into_iter().for_each(sys::close);
+/// Passes signals on until the command has ended, and gives its status.
+fn supervise(child: i32, launcher: i32) -> i32 {
     // The command has the same user: without this it could look into, or write into, this process.
     let hidden = sys::prctl(PR_SET_DUMPABLE, [0; 4]).and_then(|_| sys::drop_capabilities());
     if hidden.is_err() {
@@ -71,10 +120,7 @@ fn supervise(child: i32, launcher: i32, streams: [i32; 3], report: i32) -> ! {
             Err(_) => {}
         }
     }
-    // Everything else in this namespace goes with the command, before anybody is told that it ended.
-    contain::end_all();
-    Report { kind: wire::REPORT_ENDED, a: status.unwrap_or_default(), b: 0 }.send(report);
-    sys::exit(0)
+    status.unwrap_or_default()
 }
 
 /// Reaps whatever has ended, and gives the command's own status once that is among it.
@@ -88,25 +134,24 @@ fn reap(child: i32) -> Option<i32> {
     found
 }
 
+/// What the command's process is told by the one that started it.
+struct Start {
+    confine: Reader,
+    facts: u64,
+    orders: Option<Orders>,
+    report: i32,
+}
+
 /// Never comes back: the command takes this process's place, or the process ends.
-fn become_command(mut plan: Reader, inherited: u64, streams: [i32; 3], report: i32) -> ! {
-    const CLOSE_ON_EXEC: u32 = 4;
+extern "C" fn become_command(start: &Start) -> ! {
+    let report = start.report;
     let mut number = 0;
-    // Told to the command's process by the one that started it.
-    let mut facts = inherited;
-    let prepared = (0..).zip(streams).try_for_each(|(standard, stream)| sys::dup(stream, standard).map(drop));
-    let prepared = prepared.and_then(|()| sys::close_range(3, CLOSE_ON_EXEC)).and_then(|_| loop {
-        number += 1;
-        let step = plan.byte()?;
-        if step == wire::STEP_EXEC {
-            break confine::Command::read(&mut plan);
-        }
-        confine::step(step, &mut plan, &mut facts).unwrap_or(Err(EPROTO))?;
-    });
+    let mut facts = start.facts;
+    let prepared = prepare(start, &mut number, &mut facts);
     let errno = match prepared {
         Err(errno) => errno,
         Ok(command) => {
-            Report { kind: wire::REPORT_READY, a: 0, b: confine::read_back(facts) }.send(report);
+            Report { kind: wire::REPORT_READY, a: 0, b: facts }.send(report);
             // The mask would be inherited, and a command that can't be interrupted is no use.
             match sys::block_signals(false) {
                 Ok(_) => command.start(),
@@ -115,4 +160,49 @@ fn become_command(mut plan: Reader, inherited: u64, streams: [i32; 3], report: i
         }
     };
     fail(report, wire::PHASE_COMMAND, number, errno)
+}
+
+/// Confines this process, and only then looks at the command.
+fn prepare(start: &Start, number: &mut u64, facts: &mut u64) -> Result<confine::Command> {
+    const CLOSE_ON_EXEC: u32 = 4;
+    if steps(start.confine.again(), number, facts, start.report)?.is_some() {
+        return Err(EPROTO);
+    }
+    *facts = confine::read_back(*facts);
+    let received;
+    let orders = match &start.orders {
+        Some(orders) => orders,
+        None => {
+            received = wait_for_orders(start.report)?;
+            &received
+        }
+    };
+    (0..).zip(orders.streams).try_for_each(|(standard, stream)| sys::dup(stream, standard).map(drop))?;
+    sys::close_range(3, CLOSE_ON_EXEC)?;
+    steps(orders.start.again(), number, facts, start.report)?.ok_or(EPROTO)
+}
+
+/// Waits until the caller has a command for this process. Without a caller there is nothing to do.
+fn wait_for_orders(socket: i32) -> Result<Orders> {
+    match Frame::receive(socket) {
+        Ok(Frame { kind: wire::FRAME_RUN, body: start, files: [input, output, error, ..], count: 3 }) => {
+            Ok(Orders { start, streams: [input, output, error] })
+        }
+        Ok(_) => Err(EPROTO),
+        Err(_) => sys::exit(1),
+    }
+}
+
+/// Does steps up to the command, if there is one among them.
+fn steps(mut plan: Reader, number: &mut u64, facts: &mut u64, report: i32) -> Result<Option<confine::Command>> {
+    while !plan.is_empty() {
+        *number += 1;
+        match plan.byte()? {
+            wire::STEP_EXEC => return confine::Command::read(&mut plan).map(Some),
+            wire::STEP_RESOLVER => supervised::resolver(report)?,
+            wire::STEP_SUPERVISE => supervised::listener(&mut plan, report)?,
+            step => confine::step(step, &mut plan, facts).unwrap_or(Err(EPROTO))?,
+        }
+    }
+    Ok(None)
 }

@@ -6,7 +6,8 @@
 //!
 //! One launcher is one session. It enters its namespaces itself and builds the view of the file
 //! system once; each command then gets a process 1 of its own ([`init`]) in a pid namespace of its
-//! own. When the caller closes a command's socket, or dies, that command is killed; when the session
+//! own. In a session of many commands the next one's process waits, confined already, so that a command
+//! costs little more than its own start. When the caller closes a command's socket, or dies, that command is killed; when the session
 //! is closed and its commands have ended, the launcher cleans up and ends.
 
 #![no_std]
@@ -16,15 +17,19 @@
 mod build;
 mod confine;
 mod contain;
+mod frame;
 mod init;
 mod memory;
+mod network;
 mod number;
 mod reader;
+mod supervised;
 mod sys;
 mod wire;
 
 use crate::build::Slots;
-use crate::reader::{Reader, read_whole};
+use crate::frame::Frame;
+use crate::reader::Reader;
 use crate::sys::{EPROTO, Errno, Poll, READABLE, Result, SIGKILL};
 
 /// The socket that frames come from.
@@ -40,20 +45,33 @@ pub(crate) struct Report {
 impl Report {
     /// A caller that is gone has nothing to be told.
     pub(crate) fn send(&self, socket: i32) {
+        drop(sys::write(socket, &self.bytes()));
+    }
+
+    pub(crate) fn bytes(&self) -> [u8; wire::REPORT] {
         let mut bytes = [0; wire::REPORT];
         let parts = self.kind.to_le_bytes().into_iter().chain(self.a.to_le_bytes()).chain(self.b.to_le_bytes());
         bytes.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
-        drop(sys::write(socket, &bytes));
+        bytes
     }
 }
 
-/// A running command.
+/// A running command, or a process that waits for one.
 #[derive(Clone, Copy)]
 struct Run {
     report: i32,
     process: i32,
+    /// Counts up when a process that was parked has started its command; negative if it has.
+    started: i32,
     /// Whether the caller may still say something. One that is gone would be heard for ever.
     has_caller: bool,
+}
+
+/// How a process is parked: the namespaces it gets, what it does first, and how it is confined.
+struct Parking {
+    flags: u64,
+    init: Reader,
+    confine: Reader,
 }
 
 /// A session: how its sandbox was built, and the commands in it.
@@ -68,8 +86,14 @@ struct Session {
     held: [i32; wire::MOST_FILES],
     /// This process, for its children to ask whether it is still there.
     process: i32,
+    /// Counts up by a command's status and one when it has ended, if it was the only one.
+    ended: i32,
+    /// Whether frames may still come.
+    open: bool,
     /// The caller's own mask for new files, which commands get back.
     mask: usize,
+    /// For a session of many commands.
+    parking: Option<Parking>,
     runs: [Option<Run>; wire::MOST_RUNS],
 }
 
@@ -82,65 +106,85 @@ extern "C" fn main() -> ! {
         names: None,
         held: [-1; wire::MOST_FILES],
         process: -1,
+        ended: -1,
+        open: true,
         mask: sys::umask(0),
+        parking: None,
         runs: [None; wire::MOST_RUNS],
     };
     // Nothing of the caller's but the socket comes along, and no signal meant for it ends this.
-    let ready = sys::close_range(1, 0).and_then(|_| sys::block_signals(true));
-    let mut open = ready.is_ok();
+    let ready = sys::close_range(1, 0).and_then(|_| sys::block_signals(true)).and_then(|_| sys::new_counter());
+    session.open = ready.is_ok();
+    session.ended = ready.unwrap_or(-1);
     session.process = sys::own_process();
-    while open || session.runs.iter().any(Option::is_some) {
-        open = session.turn(open);
+    while session.open || session.runs.iter().any(Option::is_some) {
+        session.turn();
     }
     session.clean_up();
     sys::exit(0)
 }
 
 impl Session {
-    /// Waits for one thing to happen and deals with it. Says whether frames may still come.
-    fn turn(&mut self, open: bool) -> bool {
+    /// Waits for one thing to happen and deals with it.
+    fn turn(&mut self) {
         let nothing = Poll { file: -1, events: 0, happened: 0 };
-        let mut files = [nothing; 1 + 2 * wire::MOST_RUNS];
-        let watched = [if open { CONTROL } else { -1 }].into_iter().chain(
-            self.runs.iter().flat_map(|run| run.map_or([-1, -1], |run| [run.process, if run.has_caller { run.report } else { -1 }])),
-        );
-        for (poll, file) in files.iter_mut().zip(watched) {
-            *poll = Poll { file, events: READABLE, happened: 0 };
-        }
+        let mut files = [nothing; 2 + 3 * wire::MOST_RUNS];
+        let readable = |file| Poll { file, events: READABLE, happened: 0 };
+        let own = [readable(if self.open { CONTROL } else { -1 }), readable(self.ended)];
+        let watched = own.into_iter().chain(self.runs.iter().flat_map(|run| run.map_or([nothing; 3], |run| run.watched())));
+        files.iter_mut().zip(watched).for_each(|(poll, watched)| *poll = watched);
         if sys::poll(&mut files).is_err() {
-            return open;
+            return;
         }
-        let (control, pairs) = files.split_first().map_or((nothing, &files[1..]), |(control, rest)| (*control, rest));
-        for (run, happened) in self.runs.iter_mut().zip(pairs.chunks_exact(2)) {
-            if let (Some(running), [process, report]) = (*run, happened) {
-                *run = running.look(process.happened != 0, report.happened != 0, open);
+        let [control, ended, runs @ ..] = files;
+        if ended.happened != 0 {
+            self.finish_only_one();
+        }
+        let mut has_ended = false;
+        for (run, happened) in self.runs.iter_mut().zip(runs.chunks_exact(3)) {
+            if let (Some(running), [process, started, report]) = (*run, happened) {
+                let running = if started.happened != 0 { running.has_started() } else { running };
+                *run = running.look(process.happened != 0, report.happened != 0, self.open);
+                // One that ended before it had a command would end the same way again.
+                has_ended |= run.is_none() && !running.is_parked();
             }
         }
-        open && (control.happened == 0 || self.next_frame().is_ok())
+        if control.happened != 0 {
+            self.open = self.next_frame().is_ok() && self.open;
+        }
+        // The next command finds a process waiting. Not before this one has ended: it would be in its way.
+        if has_ended && self.open && self.parking.is_some() && !self.runs.iter().flatten().any(Run::is_parked) {
+            self.park();
+        }
+    }
+
+    /// Cleans up behind the only command, and then tells the caller how it ended.
+    fn finish_only_one(&mut self) {
+        let mut status = [0; 8];
+        if sys::read(self.ended, &mut status).is_err() {
+            return;
+        }
+        self.clean_up();
+        let status = u64::from_ne_bytes(status).saturating_sub(1) as u32;
+        for run in self.runs.iter().flatten() {
+            Report { kind: wire::REPORT_ENDED, a: status as i32, b: 0 }.send(run.report);
+        }
     }
 
     /// Takes one frame; fails when there are no more.
     fn next_frame(&mut self) -> Result<()> {
-        let mut head = [0; wire::HEAD];
-        let mut files = [-1; wire::MOST_FILES];
-        let (received, count) = sys::receive(CONTROL, &mut head, &mut files)?;
-        if received == 0 {
-            return Err(EPROTO);
-        }
-        read_whole(CONTROL, head.get_mut(received..).ok_or(EPROTO)?)?;
-        let mut head = Reader::new(keep(&head)?);
-        let frame = head.number()?;
-        let body = sys::allocate((frame >> 32) as usize)?;
-        read_whole(CONTROL, body)?;
-        match (frame as u32, files) {
-            (wire::FRAME_NAMES, parents) => {
-                let mut body = Reader::new(body);
-                self.names = Some((body.part()?, body.part()?, parents));
+        match Frame::receive(CONTROL)? {
+            Frame { kind: wire::FRAME_SETUP, body, files, .. } => self.set_up(body, files),
+            Frame { kind: wire::FRAME_HELD, files, .. } => {
+                self.held = files;
                 Ok(())
             }
-            (wire::FRAME_SETUP, files) => self.set_up(Reader::new(body), files),
-            (wire::FRAME_RUN, [input, output, error, report, ..]) if count == 4 => {
-                let run = self.start(Reader::new(body), [input, output, error], report);
+            Frame { kind: wire::FRAME_PARK, .. } => {
+                self.park();
+                Ok(())
+            }
+            Frame { kind: wire::FRAME_RUN, body, files: [input, output, error, report, ..], count: 4 } => {
+                let run = self.start(body, [input, output, error], report);
                 [input, output, error].into_iter().for_each(sys::close);
                 run
             }
@@ -148,70 +192,159 @@ impl Session {
         }
     }
 
-    fn set_up(&mut self, mut body: Reader, files: [i32; wire::MOST_FILES]) -> Result<()> {
-        self.held = files;
+    fn set_up(&mut self, mut body: Reader, parents: [i32; wire::MOST_FILES]) -> Result<()> {
+        self.names = Some((body.part()?, body.part()?, parents));
+        let mut parking = body.part()?;
+        if !parking.is_empty() {
+            self.parking = Some(Parking { flags: parking.number()?, init: parking.part()?, confine: parking.part()? });
+        }
         self.built = Ok(());
         while self.built.is_ok() && !body.is_empty() {
             self.failed_step += 1;
-            self.built = body.byte().and_then(|step| build::step(step, &mut body, &mut self.slots).unwrap_or(Err(EPROTO)));
+            self.built = body.byte().and_then(|step| match step {
+                wire::STEP_AWAIT_NAMES => self.await_names(),
+                other => build::step(other, &mut body, &mut self.slots).unwrap_or(Err(EPROTO)),
+            });
+        }
+        if self.parking.is_some() {
+            self.park();
         }
         Ok(())
     }
 
+    /// The caller puts the names there while the launcher builds what does not need them.
+    fn await_names(&mut self) -> Result<()> {
+        let frame = Frame::receive(CONTROL)?;
+        if frame.kind != wire::FRAME_HELD {
+            return Err(EPROTO);
+        }
+        self.held = frame.files;
+        Ok(())
+    }
+
+    /// Starts the only command of this sandbox. The caller closes its socket when it has looked at this
+    /// process from outside, which stays until then, however soon the command ends.
     fn start(&mut self, mut body: Reader, streams: [i32; 3], report: i32) -> Result<()> {
-        let (flags, init, command) = (body.number()?, body.part()?, body.part()?);
-        let free = self.runs.iter_mut().find(|run| run.is_none());
-        let mut process = -1;
-        let forked = match (&self.built, &free) {
-            (Err(errno), _) => Err((errno.clone(), wire::PHASE_SETUP << 32 | self.failed_step)),
-            (Ok(()), None) => Err((Errno(11), wire::PHASE_INIT << 32)),
-            (Ok(()), Some(_)) => sys::fork(flags, &mut process).map_err(|errno| (errno, wire::PHASE_INIT << 32)),
+        let (flags, init, confine, start) = (body.number()?, body.part()?, body.part()?, body.part()?);
+        let cleans_up = self.names.as_ref().is_some_and(|(_, names, _)| !names.is_empty());
+        let told = if cleans_up { init::Told::End(self.ended) } else { init::Told::Nothing };
+        let orders = Some(init::Orders { start, streams });
+        if let Err(failed) = self.fork(flags, init::Run { init, confine, orders, report, told }, -1) {
+            failed.send(report);
+            sys::close(report);
+        }
+        Ok(())
+    }
+
+    /// Has a process wait for a command, and gives its socket to the caller.
+    fn park(&mut self) {
+        let parked = self.start_parked();
+        let told = match parked {
+            Ok(theirs) => {
+                let report = Report { kind: wire::REPORT_PARKED, a: 0, b: 0 };
+                let told = sys::send_with(CONTROL, &report.bytes(), theirs).map(drop);
+                sys::close(theirs);
+                told
+            }
+            Err(failed) => sys::write(CONTROL, &failed.bytes()).map(drop),
         };
-        match (forked, free) {
-            (Ok(0), _) => {
+        // Without a caller there is nothing to wait for; what waits hears of it as well.
+        self.open &= told.is_ok();
+    }
+
+    fn start_parked(&mut self) -> core::result::Result<i32, Report> {
+        let failed = |errno: Errno| Report { kind: wire::REPORT_FAILED, a: errno.0, b: wire::PHASE_INIT << 32 };
+        let Some(Parking { flags, init, confine }) = &self.parking else { return Err(failed(EPROTO)) };
+        let (flags, init, confine) = (*flags, init.again(), confine.again());
+        let [report, theirs] = sys::socket_pair().map_err(failed)?;
+        let parked = sys::new_counter().map_err(failed).and_then(|started| {
+            let told = init::Told::Start(started);
+            let forked = self.fork(flags, init::Run { init, confine, orders: None, report, told }, theirs);
+            forked.inspect_err(|_| sys::close(started))
+        });
+        if let Err(failed) = parked {
+            [report, theirs].into_iter().for_each(sys::close);
+            return Err(failed);
+        }
+        Ok(theirs)
+    }
+
+    /// Forks off a first process. It must not have the caller's end of its socket.
+    fn fork(&mut self, flags: u64, run: init::Run, theirs: i32) -> core::result::Result<(), Report> {
+        let failed = |errno: &Errno, b| Report { kind: wire::REPORT_FAILED, a: errno.0, b };
+        self.built.as_ref().map_err(|errno| failed(errno, wire::PHASE_SETUP << 32 | self.failed_step))?;
+        let free = self.runs.iter().position(Option::is_none);
+        let free = free.ok_or_else(|| failed(&Errno(11), wire::PHASE_INIT << 32))?;
+        let (report, started) = (run.report, if let init::Told::Start(started) = run.told { started } else { -1 });
+        let mut process = -1;
+        match sys::fork(flags, &mut process) {
+            Err(errno) => return Err(failed(&errno, wire::PHASE_INIT << 32)),
+            Ok(0) => {
+                // The end of another command's socket must be seen while this one runs.
+                self.runs.iter().flatten().for_each(Run::close);
+                sys::close(theirs);
                 sys::umask(self.mask);
-                init::main(init, command, streams, report, self.process, &mut self.slots)
+                init::main(run, self.process, &mut self.slots)
             }
-            (Ok(_), Some(free)) => *free = Some(Run { report, process, has_caller: true }),
-            (Ok(_), None) => {}
-            (Err((errno, b)), _) => {
-                Report { kind: wire::REPORT_FAILED, a: errno.0, b }.send(report);
-                sys::close(report);
-            }
+            Ok(_) => {}
+        }
+        if let Some(free) = self.runs.get_mut(free) {
+            *free = Some(Run { report, process, started, has_caller: true });
         }
         Ok(())
     }
 
     /// Removes the names that were put into the workspace, unless another session needs them.
     fn clean_up(&mut self) {
-        // Without these this session holds nothing any more, unless the caller still does.
-        self.held.into_iter().filter(|held| *held > 0).for_each(sys::close);
-        let Some((covers, names, parents)) = &mut self.names else { return };
+        let Some((mut covers, mut names, parents)) = self.names.take() else { return };
         // Here the names are covered by mounts, which have to go first. One that holds several goes
         // with all of them, since each takes the kernel a while.
         while let Ok(path) = covers.text() {
             drop(sys::detach_mount(path));
         }
-        for parent in parents.iter() {
+        for (parent, held) in parents.into_iter().zip(self.held) {
             let Ok(name) = names.text() else { return };
-            let Ok(found) = sys::open_directory(*parent, name) else { continue };
-            // Only the last one to hold it may remove it, and only if it is still what is there.
-            if sys::lock_exclusively(found).is_ok() && sys::is_at(found, *parent, name, wire::PLACEHOLDER_MODE) {
-                drop(sys::remove_directory(*parent, name));
+            // If the caller was killed before it could say so, what it has made is found by its name.
+            let found = if held > 0 { Ok(held) } else { sys::open_directory(parent, name) };
+            let Ok(found) = found else { continue };
+            // Only the last one to hold it may remove it, and only if it is still what is there. It stays
+            // open: freeing it takes the kernel a while, and nobody has to wait for that.
+            if sys::lock_exclusively(found).is_ok() && sys::is_at(found, parent, name, wire::PLACEHOLDER_MODE) {
+                drop(sys::remove_directory(parent, name));
             }
-            sys::close(found);
         }
     }
 }
 
 impl Run {
+    fn is_parked(&self) -> bool {
+        self.started >= 0
+    }
+
+    /// What to wait for: the end of its process, the start of its command, and the caller. What the caller
+    /// says to a process that is parked is for that to hear; only its going away is looked for.
+    fn watched(&self) -> [Poll; 3] {
+        let watch = |file, events| Poll { file, events, happened: 0 };
+        let report = watch(if self.has_caller { self.report } else { -1 }, if self.is_parked() { 0 } else { READABLE });
+        [watch(self.process, READABLE), watch(self.started, READABLE), report]
+    }
+
+    fn has_started(self) -> Self {
+        sys::close(self.started);
+        Self { started: -1, ..self }
+    }
+
+    fn close(&self) {
+        [self.process, self.started, self.report].into_iter().filter(|file| *file >= 0).for_each(sys::close);
+    }
+
     /// What is left of the command after something happened to its process or its socket.
     fn look(self, ended: bool, spoken_to: bool, more_to_come: bool) -> Option<Self> {
         if ended {
             drop(sys::reap(true));
             // Without a pid namespace of its own, the first process leaves behind what it could not end.
             contain::end_all();
-            sys::close(self.process);
+            [self.process, self.started].into_iter().filter(|file| *file >= 0).for_each(sys::close);
             // The end of the socket says that all is done: in the last run, that is when this ends.
             if more_to_come {
                 sys::close(self.report);
@@ -220,7 +353,8 @@ impl Run {
         }
         if spoken_to {
             let mut signal = [0];
-            match sys::read(self.report, &mut signal) {
+            let said = if self.is_parked() { Ok(0) } else { sys::read(self.report, &mut signal) };
+            match said {
                 Ok(1) => drop(sys::signal_process(self.process, i32::from(signal[0]))),
                 // The caller is gone.
                 _ => {
@@ -231,13 +365,6 @@ impl Run {
         }
         Some(self)
     }
-}
-
-/// The head as bytes that a reader can hold on to.
-fn keep(bytes: &[u8]) -> Result<&'static [u8]> {
-    let kept = sys::allocate(bytes.len())?;
-    kept.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-    Ok(kept)
 }
 
 /// Nothing here panics on purpose; what does all the same ends the session, and with it its commands.

@@ -10,6 +10,11 @@ impl Reader {
         Self(bytes)
     }
 
+    /// The same from here on, once more.
+    pub(crate) fn again(&self) -> Self {
+        Self(self.0)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -59,6 +59,11 @@ impl<'a> CText<'a> {
         }
     }
 
+    /// The text with the NUL.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
     fn pointer(self) -> usize {
         self.0.as_ptr() as usize
     }
@@ -230,10 +235,11 @@ pub(crate) fn open_tree(directory: i32, path: CText<'_>, flags: u64) -> Result<i
     call(nr::OPEN_TREE, [directory as usize, path.pointer(), (flags | CLOEXEC) as usize, 0, 0, 0]).map(fd)
 }
 
-/// Attaches the tree that `from` stands for on what `onto` stands for.
-pub(crate) fn move_mount(from: i32, onto: i32) -> Result<usize> {
-    const BOTH_EMPTY_PATHS: usize = 0x4 | 0x40;
-    call(nr::MOVE_MOUNT, [from as usize, EMPTY.pointer(), onto as usize, EMPTY.pointer(), BOTH_EMPTY_PATHS, 0])
+/// Attaches the tree that `from` stands for at a path, whose last component is not followed; with an empty
+/// path on what the directory stands for.
+pub(crate) fn move_mount(from: i32, directory: i32, path: CText<'_>) -> Result<usize> {
+    const BOTH_MAY_BE_EMPTY: usize = 0x4 | 0x40;
+    call(nr::MOVE_MOUNT, [from as usize, EMPTY.pointer(), directory as usize, path.pointer(), BOTH_MAY_BE_EMPTY, 0])
 }
 
 pub(crate) fn mount_setattr(file: i32, set: u64, clear: u64, propagation: u64) -> Result<usize> {
@@ -278,8 +284,29 @@ pub(crate) fn set_host_name(name: &[u8]) -> Result<usize> {
     call(nr::SETHOSTNAME, [name.as_ptr() as usize, name.len(), 0, 0, 0, 0])
 }
 
-/// Brings the loopback interface of this network namespace up.
-pub(crate) fn loopback_up() -> Result<usize> {
+/// A datagram socket at 127.0.0.1:53, which others of the same user may be at as well.
+pub(crate) fn bind_resolver() -> Result<i32> {
+    const INET_DATAGRAM: [usize; 6] = [2, 2 | 0o2_000_000, 0, 0, 0, 0];
+    const SOCKET_LEVEL: usize = 1;
+    const REUSE_PORT: usize = 15;
+    // `struct sockaddr_in`: the family, and the port and the address in the network's order.
+    const ADDRESS: [u8; 16] = [2, 0, 0, 53, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+    let socket = call(nr::SOCKET, INET_DATAGRAM)?;
+    let on = 1_i32;
+    let shared = call(nr::SETSOCKOPT, [socket, SOCKET_LEVEL, REUSE_PORT, &raw const on as usize, size_of_val(&on), 0]);
+    let bound = shared.and_then(|_| call(nr::BIND, [socket, ADDRESS.as_ptr() as usize, ADDRESS.len(), 0, 0, 0]));
+    match bound {
+        Ok(_) => Ok(fd(socket)),
+        Err(errno) => {
+            close(fd(socket));
+            Err(errno)
+        }
+    }
+}
+
+/// Brings the loopback interface of this network namespace up, and gives a descriptor of the namespace.
+pub(crate) fn loopback_up() -> Result<i32> {
+    const OWN_NAMESPACE: usize = 0x894c;
     const INET_DATAGRAM: [usize; 6] = [2, 2 | 0o2_000_000, 0, 0, 0, 0];
     const SET_FLAGS: usize = 0x8914;
     const UP: u8 = 1;
@@ -292,9 +319,14 @@ pub(crate) fn loopback_up() -> Result<usize> {
             *low = UP;
         }
     }
-    let result = call(nr::IOCTL, [socket, SET_FLAGS, request.as_mut_ptr() as usize, 0, 0, 0]);
+    let up = call(nr::IOCTL, [socket, SET_FLAGS, request.as_mut_ptr() as usize, 0, 0, 0]);
+    let namespace = up.and_then(|_| call(nr::IOCTL, [socket, OWN_NAMESPACE, 0, 0, 0, 0]));
     close(fd(socket));
-    result
+    namespace.map(fd)
+}
+
+pub(crate) fn join_namespace(namespace: i32, kind: u64) -> Result<usize> {
+    call(nr::SETNS, [namespace as usize, kind as usize, 0, 0, 0, 0])
 }
 
 /// Forks. The child gets 0. With a pid namespace among the flags it is the first process there.
@@ -323,10 +355,55 @@ pub(crate) fn parent_pid() -> i32 {
     call(nr::GETPPID, [0; 6]).map_or(0, fd)
 }
 
-/// Forks; the parent goes on only when the child has called `exec` or ended.
-pub(crate) fn fork_and_wait_for_exec() -> Result<i32> {
-    const VFORK: usize = 0x4000;
-    call(nr::CLONE, [VFORK | SIGCHLD as usize, 0, 0, 0, 0, 0]).map(fd)
+/// Starts a process that shares this one's memory, and nothing else unless the flags say so, on a
+/// stack of its own. Copying the memory would cost more than most of what such a process does.
+#[cfg(target_arch = "x86_64")]
+fn start_beside<T>(flags: u64, entry: extern "C" fn(&T) -> !, argument: &T) -> Result<i32> {
+    const SHARE_MEMORY: u64 = 0x100;
+    const STACK: usize = 64 * 1024;
+    let stack = allocate(STACK)?;
+    let result: isize;
+    // SAFETY: the new process runs on fresh memory that nobody else has, calls a function that never
+    // returns, and so never sees this frame. What it is given is only read, and lives
+    // until it has ended or called `exec`: the first caller below waits for that, the second gives
+    // something that lives for ever. The clobbers are those
+    // of `syscall`; the other registers are as they were in the child, too.
+    unsafe {
+        asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call r13", "ud2", "2:",
+            inlateout("rax") nr::CLONE => result,
+            in("rdi") flags | SHARE_MEMORY | SIGCHLD as u64, in("rsi") stack.as_mut_ptr_range().end,
+            in("rdx") 0, in("r10") 0, in("r8") 0,
+            in("r12") core::ptr::from_ref(argument), in("r13") entry as usize,
+            lateout("rcx") _, lateout("r11") _);
+    }
+    if result < 0 { Err(Errno(-result as i32)) } else { Ok(result as i32) }
+}
+
+/// Starts a process; this one goes on only when that has called `exec` or ended.
+pub(crate) fn start_and_wait_for_exec<T>(entry: extern "C" fn(&T) -> !, argument: &T) -> Result<i32> {
+    const VFORK: u64 = 0x4000;
+    start_beside(VFORK, entry, argument)
+}
+
+/// Starts a process beside this one that has the same descriptors.
+pub(crate) fn start_with_files<T>(entry: extern "C" fn(&T) -> !, argument: &'static T) -> Result<i32> {
+    const SHARE_FILES: u64 = 0x400;
+    start_beside(SHARE_FILES, entry, argument)
+}
+
+/// Waits for one child to end.
+pub(crate) fn wait_for(pid: i32) -> Result<()> {
+    loop {
+        match call(nr::WAIT4, [pid as usize, 0, 0, 0, 0, 0]) {
+            Err(EINTR) => {}
+            other => return other.map(drop),
+        }
+    }
+}
+
+/// A counter that can be waited for.
+pub(crate) fn new_counter() -> Result<i32> {
+    call(nr::EVENTFD2, [0, CLOEXEC as usize, 0, 0, 0, 0]).map(fd)
 }
 
 /// Reaps one child, any of them. `Ok(0, _)` if none has ended and `wait` is false.
@@ -408,8 +485,12 @@ pub(crate) fn take_terminal() -> Result<usize> {
     call(nr::IOCTL, [0, SET_CONTROLLING_TERMINAL, 0, 0, 0, 0])
 }
 
+/// A limit that can't be raised again. At the soft limit of processor time comes a signal that names the
+/// cause; only who ignores that is killed, a second later.
 pub(crate) fn set_limit(resource: u64, value: u64) -> Result<usize> {
-    let limit = [value, value];
+    const PROCESSOR_TIME: u64 = 0;
+    let grace = if resource == PROCESSOR_TIME { 1 } else { 0 };
+    let limit = [value, value.saturating_add(grace)];
     call(nr::PRLIMIT64, [0, resource as usize, limit.as_ptr() as usize, 0, 0, 0])
 }
 
@@ -435,6 +516,22 @@ pub(crate) fn landlock_restrict(ruleset: i32) -> Result<usize> {
 
 /// Installs a filter: `instructions` holds `struct sock_filter`s, eight bytes each.
 pub(crate) fn seccomp(instructions: &[u8]) -> Result<usize> {
+    seccomp_with(instructions, 0)
+}
+
+/// Installs a filter, and gives the descriptor from which the calls are taken that it does not decide.
+/// Once a call has been taken, only death interrupts it.
+pub(crate) fn seccomp_listener(instructions: &[u8]) -> Result<i32> {
+    const NEW_LISTENER: usize = 8;
+    const WAIT_KILLABLE: usize = 32;
+    match seccomp_with(instructions, NEW_LISTENER | WAIT_KILLABLE) {
+        // Kernels before 5.19 do not know the second flag: a signal then makes a program try again.
+        Err(EINVAL) => seccomp_with(instructions, NEW_LISTENER).map(fd),
+        other => other.map(fd),
+    }
+}
+
+fn seccomp_with(instructions: &[u8], flags: usize) -> Result<usize> {
     #[repr(C)]
     struct Program {
         length: u16,
@@ -443,7 +540,7 @@ pub(crate) fn seccomp(instructions: &[u8]) -> Result<usize> {
     const SET_MODE_FILTER: usize = 1;
     let length = u16::try_from(instructions.len() / 8).map_err(|_| EINVAL)?;
     let program = Program { length, instructions: instructions.as_ptr() };
-    call(nr::SECCOMP, [SET_MODE_FILTER, 0, &raw const program as usize, 0, 0, 0])
+    call(nr::SECCOMP, [SET_MODE_FILTER, flags, &raw const program as usize, 0, 0, 0])
 }
 
 /// Runs a program. The lists hold pointers to text that ends in NUL, and end in a null pointer.
@@ -497,4 +594,26 @@ pub(crate) fn receive(socket: i32, bytes: &mut [u8], files: &mut [i32]) -> Resul
         *file = word(HEADER + 4 * index).ok_or(EPROTO)?;
     }
     if count > files.len() { Err(EPROTO) } else { Ok((length, count)) }
+}
+
+/// Two sockets that are connected to each other.
+pub(crate) fn socket_pair() -> Result<[i32; 2]> {
+    const UNIX: usize = 1;
+    const STREAM: usize = 1 | CLOEXEC as usize;
+    let mut pair = [-1; 2];
+    call(nr::SOCKETPAIR, [UNIX, STREAM, 0, pair.as_mut_ptr() as usize, 0, 0]).map(|_| pair)
+}
+
+/// Sends bytes with a descriptor.
+pub(crate) fn send_with(socket: i32, bytes: &[u8], file: i32) -> Result<usize> {
+    const LENGTH: u64 = 20;
+    // Of the level and type for descriptors, which are both 1.
+    const RIGHTS: u64 = 1 | 1 << 32;
+    const NO_SIGNAL: usize = 0x4000;
+    // `struct cmsghdr`, then the descriptor.
+    let control = [LENGTH, RIGHTS, u64::from(file as u32)];
+    let vector = [bytes.as_ptr() as usize, bytes.len()];
+    // `struct msghdr` on a 64-bit machine.
+    let header = [0, 0, vector.as_ptr() as usize, 1, control.as_ptr() as usize, size_of_val(&control), 0];
+    call(nr::SENDMSG, [socket as usize, header.as_ptr() as usize, NO_SIGNAL, 0, 0, 0])
 }

@@ -4,14 +4,16 @@
 //! launcher answers with reports of a fixed size. Numbers are little-endian; texts and lists have
 //! their length in front.
 
-/// A frame that names the placeholders which are going to stand in the workspace, before they do.
-/// Comes once. Its descriptors are the directories that hold them.
-pub(crate) const FRAME_NAMES: u32 = 3;
-/// A frame that says how to build the sandbox. Comes once. Its descriptors are the placeholders.
+/// A frame that says how to build the sandbox, and names the placeholders which are going to stand
+/// in the workspace, before they do. Comes once. Its descriptors are the directories that hold them.
 pub(crate) const FRAME_SETUP: u32 = 1;
-/// A frame that starts a command. Its descriptors are standard input, output and error, and the
-/// socket for the reports about this command.
+/// A frame that starts a command. Its descriptors are standard input, output and error, and, unless
+/// it comes through that itself, the socket for the reports about this command.
 pub(crate) const FRAME_RUN: u32 = 2;
+/// A frame that asks for another process to be parked: see `REPORT_PARKED`.
+pub(crate) const FRAME_PARK: u32 = 4;
+/// A frame that says that the placeholders are there. Comes once. They are its descriptors.
+pub(crate) const FRAME_HELD: u32 = 3;
 /// The mode that tells a placeholder from any other directory.
 pub(crate) const PLACEHOLDER_MODE: u32 = 0o1500;
 /// The bytes of a frame's head.
@@ -29,8 +31,18 @@ pub(crate) const REPORT: usize = 16;
 pub(crate) const REPORT_READY: u32 = 1;
 /// A step failed; `a` is the error number, `b` the phase and the number of the step.
 pub(crate) const REPORT_FAILED: u32 = 2;
-/// The command and everything it started are gone; `a` is its wait status.
+/// The command and everything it started are gone, and so are the placeholders if it was the only
+/// one; `a` is its wait status.
 pub(crate) const REPORT_ENDED: u32 = 3;
+
+/// A process waits for a command, confined as that is going to be. Its socket, which comes along, takes
+/// the frame that starts the command and gives the reports about it.
+pub(crate) const REPORT_PARKED: u32 = 4;
+
+/// The socket that the command's resolver asks, which comes along.
+pub(crate) const REPORT_RESOLVER: u32 = 5;
+/// Where the calls come out that are decided outside; it comes along.
+pub(crate) const REPORT_LISTENER: u32 = 6;
 
 /// Where a step failed: while the sandbox was built, in its first process, or in the command's own.
 pub(crate) const PHASE_SETUP: u64 = 0;
@@ -50,7 +62,7 @@ pub(crate) const FACT_CONTAINED: u64 = 64;
 // Steps, in the order in which a plan usually has them.
 pub(crate) const STEP_NAMESPACES: u8 = 1;
 pub(crate) const STEP_WRITE_FILE: u8 = 2;
-pub(crate) const STEP_LOOPBACK: u8 = 3;
+pub(crate) const STEP_BEGIN_NETWORK: u8 = 3;
 pub(crate) const STEP_HOST_NAME: u8 = 4;
 pub(crate) const STEP_CLONE_TREE: u8 = 5;
 pub(crate) const STEP_CLONE_PART: u8 = 6;
@@ -65,6 +77,8 @@ pub(crate) const STEP_PROC: u8 = 14;
 pub(crate) const STEP_TERMINALS: u8 = 15;
 pub(crate) const STEP_ENTER_ROOT: u8 = 16;
 pub(crate) const STEP_KEYRING: u8 = 17;
+pub(crate) const STEP_AWAIT_NAMES: u8 = 18;
+pub(crate) const STEP_JOIN_NETWORK: u8 = 19;
 pub(crate) const STEP_WORKING_DIRECTORY: u8 = 20;
 pub(crate) const STEP_SESSION: u8 = 21;
 pub(crate) const STEP_TAKE_TERMINAL: u8 = 22;
@@ -73,6 +87,8 @@ pub(crate) const STEP_NO_NEW_PRIVILEGES: u8 = 24;
 pub(crate) const STEP_DROP_CAPABILITIES: u8 = 25;
 pub(crate) const STEP_LANDLOCK: u8 = 26;
 pub(crate) const STEP_SECCOMP: u8 = 27;
+pub(crate) const STEP_RESOLVER: u8 = 28;
+pub(crate) const STEP_SUPERVISE: u8 = 29;
 pub(crate) const STEP_EXEC: u8 = 30;
 // For engines that do without namespaces of the launcher's own.
 pub(crate) const STEP_ADOPT_ORPHANS: u8 = 40;

@@ -16,6 +16,7 @@ const LOAD: u16 = 0x20;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_AT_LEAST: u16 = 0x35;
 const JUMP_ANY_BIT: u16 = 0x45;
+const JUMP: u16 = 0x05;
 const RETURN: u16 = 0x06;
 
 /// What becomes of a call.
@@ -23,6 +24,8 @@ const RETURN: u16 = 0x06;
 pub(crate) enum Action {
     Allow,
     Fail(u16),
+    /// Whoever supervises the command decides.
+    Notify,
     Kill,
 }
 
@@ -52,10 +55,17 @@ impl Instruction {
         Self { code, if_true, if_false, value }
     }
 
+    /// Leaves out that many instructions.
+    pub(crate) fn skip(count: usize) -> Self {
+        // More than the kernel takes is refused by it.
+        Self { code: JUMP, if_true: 0, if_false: 0, value: u32::try_from(count).unwrap_or(u32::MAX) }
+    }
+
     pub(crate) fn answer(action: Action) -> Self {
         let value = match action {
             Action::Allow => 0x7fff_0000,
             Action::Fail(errno) => 0x0005_0000 | u32::from(errno),
+            Action::Notify => 0x7fc0_0000,
             Action::Kill => 0x8000_0000,
         };
         Self { code: RETURN, if_true: 0, if_false: 0, value }
@@ -81,9 +91,20 @@ pub(crate) enum Test {
 /// Runs a filter as the kernel would, so that it can be tested without one.
 #[cfg(test)]
 pub(crate) fn run(filter: &[Instruction], architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
+    trace(filter, architecture, number, arguments).0
+}
+
+/// How many instructions the kernel looks at for a call.
+#[cfg(test)]
+pub(crate) fn steps(filter: &[Instruction], architecture: u32, number: u32) -> usize {
+    trace(filter, architecture, number, [0; 6]).1
+}
+
+#[cfg(test)]
+fn trace(filter: &[Instruction], architecture: u32, number: u32, arguments: [u64; 6]) -> (u32, usize) {
     let mut at = 0;
     let mut loaded = 0;
-    loop {
+    for steps in 1.. {
         let instruction = filter[at];
         at += 1;
         match instruction.code {
@@ -94,7 +115,8 @@ pub(crate) fn run(filter: &[Instruction], architecture: u32, number: u32, argume
                     offset => (arguments[(offset as usize - 16) / 8] >> (8 * (offset % 8))) as u32,
                 };
             }
-            RETURN => return instruction.value,
+            JUMP => at += instruction.value as usize,
+            RETURN => return (instruction.value, steps),
             code => {
                 let holds = match code {
                     JUMP_EQUAL => loaded == instruction.value,
@@ -106,4 +128,5 @@ pub(crate) fn run(filter: &[Instruction], architecture: u32, number: u32, argume
             }
         }
     }
+    unreachable!("a filter without an end");
 }

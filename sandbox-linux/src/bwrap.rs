@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, SeekFrom};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use serde::Serialize;
 use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, Permissions};
 use stockade_sandboxing::{
@@ -28,7 +28,7 @@ use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
 use crate::bwrap_program::Program;
 use crate::enforcement::{namespaces, read_back};
 use crate::launch::{Launcher, Run, Setup, launcher_file, socket_pair};
-use crate::native::{FACTS, confine, network_flags, resolve, with_terminal};
+use crate::native::{FACTS, confine, network_flags, resolve, start, with_terminal};
 use crate::step::Step;
 use crate::{landlock, limits, probe, seccomp, stdio, sys, view, wire};
 
@@ -87,6 +87,8 @@ impl Bwrap {
         setup.push(Step::Keyring);
         let ruleset = landlock::ruleset(self.landlock_version, &view.grants);
         let filter = seccomp::filter(seccomp::Families::Internet);
+        let mut steps = confine(limits::steps(&permissions.limits, self.user)?, ruleset, filter);
+        steps.extend(start(command));
         Ok(BwrapPlan {
             program,
             network: if network_flags(permissions)? == 0 { Network::Host } else { Network::Own },
@@ -94,7 +96,7 @@ impl Bwrap {
             placeholders: view.placeholders,
             warnings: view.warnings,
             setup,
-            command: confine(command, limits::steps(&permissions.limits, self.user)?, ruleset, filter),
+            command: steps,
             without_proc: Arc::clone(&self.without_proc),
         })
     }
@@ -180,15 +182,19 @@ impl BwrapPlan {
 
     fn start(&self, stdio: Stdio, proc: Proc) -> Result<Box<dyn Running>, Failed> {
         // Outside, since inside the names are covered and can't be removed.
-        let names = Setup { steps: &[], placeholders: &self.placeholders, covers: &BTreeSet::new() };
+        let names = Setup { steps: &[], parking: None, placeholders: &self.placeholders, covers: &BTreeSet::new() };
         let keeper = (!self.placeholders.is_empty()).then(|| Launcher::start(&names)).transpose()?;
-        let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc))?;
+        let control = keeper.as_ref().and_then(Launcher::control);
+        let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc), control)?;
         let Bubblewrap { control, pid, words, info } = bubblewrap;
         let command = with_terminal(&self.command, &stdio);
-        let run = Run { engine: "bwrap", flags: 0, init: &[Step::AdoptOrphans], command: &command, facts: Self::FACTS };
+        let init = [Step::AdoptOrphans];
+        let run =
+            Run { engine: "bwrap", flags: 0, init: &init, command: &command, facts: Self::FACTS, supervisor: None };
         let started = Launcher::inside(control, pid, &self.setup, keeper).and_then(|launcher| {
-            let layers = self.look(child_pid(&info)?)?;
-            Ok((launcher.run_only(&run, stdio).map_err(|error| self.explain(error))?, layers))
+            let inside = child_pid(&info).inspect_err(|_| end_group(pid))?;
+            let layers = self.look(inside)?;
+            Ok((launcher.run_only(&run, &stdio).map_err(|error| self.explain(error))?, layers))
         });
         let (mut child, mut layers) = started.map_err(|error| failure(error, &words))?;
         layers.extend(read_back(child.facts()).filter(|layer| layer.layer != "pid_namespace"));
@@ -277,7 +283,9 @@ struct Bubblewrap {
 }
 
 impl Bubblewrap {
-    fn start(program: &Program, arguments: &[Argument]) -> Result<Self, SpawnError> {
+    /// Bubblewrap itself has the keeper stay until it is done: it would make names that are gone anew, and
+    /// leave them there.
+    fn start(program: &Program, arguments: &[Argument], keeper: Option<BorrowedFd<'_>>) -> Result<Self, SpawnError> {
         let failed = |step: &str| {
             let step = step.to_owned();
             move |source: io::Error| SpawnError::Setup { step, source }
@@ -293,8 +301,11 @@ impl Bubblewrap {
         let line = ["bwrap", "--info-fd", &info_number, "--args", &list_number, "--", LAUNCHER].map(CString::new);
         let line = line.into_iter().collect::<Result<Vec<_>, _>>();
         let line = line.map_err(|error| failed("write its arguments")(error.into()))?;
-        opened.extend([list, info_theirs]);
-        let kept: Vec<BorrowedFd<'_>> = opened.iter().map(OwnedFd::as_fd).collect();
+        // Its own copy of the end that is read keeps it from being ended when this program is gone: the
+        // process that it has forked by then would wait for it for ever.
+        let readable = info.try_clone().map_err(failed("copy a pipe"))?;
+        opened.extend([list, info_theirs, readable]);
+        let kept: Vec<BorrowedFd<'_>> = opened.iter().map(OwnedFd::as_fd).chain(keeper).collect();
         let file = program.open().map_err(failed("open `bwrap`"))?;
         let streams = [theirs.as_fd(), null.as_fd(), words.as_fd()];
         let pid = sys::spawn_file(file.as_fd(), &line, streams, &kept).map_err(failed("start `bwrap`"))?;
@@ -390,6 +401,13 @@ fn child_pid(info: &OwnedFd) -> Result<Pid, SpawnError> {
     };
     let pid = parse_child_pid(buffer.get(..length).unwrap_or_default());
     pid.ok_or_else(|| lost(io::ErrorKind::UnexpectedEof.into()))
+}
+
+/// If somebody has killed bubblewrap, the process that it has forked waits for it for ever. It is in the
+/// same process group until it starts the launcher.
+fn end_group(bubblewrap: Pid) {
+    // Gone already, most of the time.
+    rustix::process::kill_process_group(bubblewrap, Signal::KILL).ok();
 }
 
 /// Out of `{ "child-pid": 17, … }`.

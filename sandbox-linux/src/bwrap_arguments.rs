@@ -176,10 +176,12 @@ impl<'a> Renderer<'a> {
             | Step::File { .. }
             | Step::Symlink { .. }
             | Step::Terminals { .. }
-            | Step::EnterRoot { .. } => {}
+            | Step::EnterRoot { .. }
+            | Step::AwaitNames => {}
             Step::Namespaces { .. }
             | Step::WriteFile { .. }
-            | Step::Loopback
+            | Step::BeginNetwork
+            | Step::JoinNetwork
             | Step::HostName { .. }
             | Step::Proc
             | Step::Keyring
@@ -190,6 +192,8 @@ impl<'a> Renderer<'a> {
             | Step::NoNewPrivileges
             | Step::DropCapabilities
             | Step::Landlock { .. }
+            | Step::Resolver
+            | Step::Supervise { .. }
             | Step::Seccomp { .. }
             | Step::Exec { .. }
             | Step::AdoptOrphans

@@ -22,7 +22,7 @@ use stockade_sandboxing::{
 
 use crate::launch::{Launcher, Run, Setup};
 use crate::losses::{Loss, Losses};
-use crate::native::{confine, network_flags, resolve, with_terminal};
+use crate::native::{confine, network_flags, resolve, start, with_terminal};
 use crate::seccomp::{Families, More};
 use crate::step::Step;
 use crate::{devices, landlock, limits, probe, seccomp, shared_host, sys, view, wire};
@@ -91,10 +91,12 @@ impl LandlockOnly {
         let attributes = self.attributes(permissions, &losses)?;
         let families = if network_is_off { Families::None } else { Families::Internet };
         let filter = seccomp::filter_with(families, attributes.refused());
+        let mut steps = confine(limits::steps(&permissions.limits, self.user)?, ruleset, filter);
+        steps.extend(start(command));
         Ok(LandlockPlan {
             setup: vec![Step::AdoptOrphans, Step::KeepSignals, Step::Keyring],
             init: vec![Step::AdoptOrphans, Step::KeepSignals],
-            command: confine(command, limits::steps(&permissions.limits, self.user)?, ruleset, filter),
+            command: steps,
             // Only root may give up the bounding set; without new privileges it means nothing.
             facts: if self.user == 0 { FACTS | wire::FACT_NO_BOUNDING_SET } else { FACTS },
             losses,
@@ -201,11 +203,18 @@ pub struct LandlockPlan {
 
 impl Plan for LandlockPlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let setup = Setup { steps: &self.setup, placeholders: &[], covers: &BTreeSet::new() };
+        let setup = Setup { steps: &self.setup, parking: None, placeholders: &[], covers: &BTreeSet::new() };
         let launcher = Launcher::start(&setup)?;
         let command = with_terminal(&self.command, &stdio);
-        let run = Run { engine: "landlock", flags: 0, init: &self.init, command: &command, facts: self.facts };
-        let mut child = launcher.run_only(&run, stdio)?;
+        let run = Run {
+            engine: "landlock",
+            flags: 0,
+            init: &self.init,
+            command: &command,
+            facts: self.facts,
+            supervisor: None,
+        };
+        let mut child = launcher.run_only(&run, &stdio)?;
         let mut report = child.enforcement().clone();
         report.layers.extend(self.reports());
         child.set_enforcement(report);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -10,16 +10,18 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use rustix::process::{Pid, WaitOptions, waitpid};
 use stockade_protocol::{AbsPath, RawText};
 use stockade_sandboxing::{Running as _, SpawnError, Stdio, Streams};
 
-use crate::child::Child;
+use crate::child::{Child, Report, failure};
 use crate::enforcement::{enforcement, fact_names};
 use crate::placeholder::{Name, Placeholder};
 use crate::step::{Encoder, Step, encode};
+use crate::supervisor::Supervisor;
 use crate::{sys, wire};
 
 /// The launcher's own file, compiled by the build script.
@@ -34,14 +36,26 @@ pub(crate) struct Launcher {
     placeholders: Vec<Placeholder>,
     /// A launcher outside that removes the placeholders, where this one can't from where it is.
     keeper: Option<Box<Launcher>>,
+    /// Held by whoever asks it for a process.
+    asking: Mutex<()>,
 }
 
 /// How to build a sandbox.
 pub(crate) struct Setup<'a> {
     pub(crate) steps: &'a [Step],
+    /// What a process does that waits for a command, in a session of many.
+    pub(crate) parking: Option<Parking<'a>>,
     pub(crate) placeholders: &'a [AbsPath],
     /// The mounts that cover the placeholders.
     pub(crate) covers: &'a BTreeSet<AbsPath>,
+}
+
+/// How a process waits for a command: the namespaces it gets, what its first process does, and how it is
+/// confined.
+pub(crate) struct Parking<'a> {
+    pub(crate) flags: u64,
+    pub(crate) init: &'a [Step],
+    pub(crate) confine: &'a [Step],
 }
 
 /// What one command needs beyond the sandbox.
@@ -52,6 +66,8 @@ pub(crate) struct Run<'a> {
     pub(crate) command: &'a [Step],
     /// The facts that have to hold, or the command is killed before it starts.
     pub(crate) facts: u64,
+    /// Whoever decides on its connections, where somebody does.
+    pub(crate) supervisor: Option<&'a Supervisor>,
 }
 
 impl Run<'_> {
@@ -64,6 +80,10 @@ impl Run<'_> {
 }
 
 impl Launcher {
+    fn new(control: OwnedFd, pid: Pid, keeper: Option<Box<Self>>) -> Self {
+        Self { control: Some(control), pid, placeholders: Vec::new(), keeper, asking: Mutex::new(()) }
+    }
+
     /// Starts a launcher and has it build a sandbox.
     pub(crate) fn start(setup: &Setup<'_>) -> Result<Self, SpawnError> {
         reap_earlier_launchers();
@@ -74,44 +94,45 @@ impl Launcher {
             .map_err(|error| lost("naming it")(error.into()))?;
         let pid = sys::spawn(&path, c"stockade", theirs.as_fd()).map_err(lost("starting it"))?;
         drop(theirs);
-        let mut launcher = Self { control: Some(control), pid, placeholders: Vec::new(), keeper: None };
-        launcher.placeholders = launcher.hold(setup)?;
-        let held: Vec<BorrowedFd<'_>> = launcher.placeholders.iter().map(Placeholder::held).collect();
-        launcher.send(wire::FRAME_SETUP, &encode(setup.steps), &held).map_err(lost("sending it the plan"))?;
+        let mut launcher = Self::new(control, pid, None);
+        launcher.placeholders = launcher.set_up(setup)?;
         Ok(launcher)
     }
 
     /// Has a launcher that another program has started do what is left to do. A keeper lives as long
     /// as either this program or that launcher, so that nothing is removed under a running command.
     pub(crate) fn inside(control: OwnedFd, pid: Pid, setup: &[Step], keeper: Option<Self>) -> Result<Self, SpawnError> {
-        let launcher = Self { control: Some(control), pid, placeholders: Vec::new(), keeper: keeper.map(Box::new) };
-        let keeper = launcher.keeper.iter().filter_map(|keeper| keeper.control.as_ref());
-        let files: Vec<BorrowedFd<'_>> = keeper.map(OwnedFd::as_fd).collect();
+        let launcher = Self::new(control, pid, keeper.map(Box::new));
+        let files: Vec<BorrowedFd<'_>> = launcher.keeper.iter().filter_map(|keeper| keeper.control()).collect();
         launcher
-            .send(wire::FRAME_SETUP, &encode(setup), &files)
+            .send(wire::FRAME_SETUP, &set_up_body(&BTreeSet::new(), &[], None, setup), &files)
             .map_err(|source| SpawnError::Launcher { doing: "sending it the plan", source })?;
         Ok(launcher)
     }
 
-    /// Holds names that must not be made. The launcher is told first: if this program is killed it
-    /// removes what was put there.
-    fn hold(&self, setup: &Setup<'_>) -> Result<Vec<Placeholder>, SpawnError> {
+    /// What keeps it from ending.
+    pub(crate) fn control(&self) -> Option<BorrowedFd<'_>> {
+        self.control.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// Has the sandbox built, and meanwhile holds the names that must not be made. The launcher is told
+    /// of them first: if this program is killed it removes what was put there.
+    fn set_up(&self, setup: &Setup<'_>) -> Result<Vec<Placeholder>, SpawnError> {
+        let lost = |doing| move |source: io::Error| SpawnError::Launcher { doing, source };
         let failed = |path: &AbsPath, source| SpawnError::Setup { step: format!("hold the name `{path}`"), source };
         let name = |path| Name::new(path).map_err(|source| failed(path, source));
         let names = setup.placeholders.iter().map(name).collect::<Result<Vec<_>, _>>()?;
-        let (mut covers, mut texts, mut body) = (Encoder::default(), Encoder::default(), Encoder::default());
-        for path in setup.covers {
-            covers.text(path.as_raw().as_bytes());
-        }
-        for name in &names {
-            texts.text(name.name());
-        }
-        body.bytes(&covers.0).bytes(&texts.0);
         let parents: Vec<BorrowedFd<'_>> = names.iter().map(Name::parent).collect();
-        self.send(wire::FRAME_NAMES, &body.0, &parents)
-            .map_err(|source| SpawnError::Launcher { doing: "telling it the names to hold", source })?;
+        self.send(wire::FRAME_SETUP, &set_up_body(setup.covers, &names, setup.parking.as_ref(), setup.steps), &parents)
+            .map_err(lost("sending it the plan"))?;
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
         let hold = |(name, path): (Name, &AbsPath)| name.hold().map_err(|source| failed(path, source));
-        names.into_iter().zip(setup.placeholders).map(hold).collect()
+        let placeholders = names.into_iter().zip(setup.placeholders).map(hold).collect::<Result<Vec<_>, _>>()?;
+        let held: Vec<BorrowedFd<'_>> = placeholders.iter().filter_map(Placeholder::held).collect();
+        self.send(wire::FRAME_HELD, &[], &held).map_err(lost("telling it of the names that are held"))?;
+        Ok(placeholders)
     }
 
     fn send(&self, kind: u32, body: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -120,8 +141,8 @@ impl Launcher {
     }
 
     /// Starts one command and lets the sandbox end with it.
-    pub(crate) fn run_only(mut self, run: &Run<'_>, stdio: Stdio) -> Result<Child, SpawnError> {
-        let mut child = match self.run(run, stdio) {
+    pub(crate) fn run_only(mut self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, SpawnError> {
+        let mut child = match self.start_only(run, stdio) {
             Ok(child) => child,
             Err(error) => {
                 self.end();
@@ -133,36 +154,156 @@ impl Launcher {
         Ok(child)
     }
 
-    /// Starts one command.
-    pub(crate) fn run(&self, run: &Run<'_>, stdio: Stdio) -> Result<Child, SpawnError> {
+    fn start_only(&self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, SpawnError> {
         let lost = |doing| move |source: io::Error| SpawnError::Launcher { doing, source };
         let (report, theirs) = socket_pair().map_err(lost("making a command's socket"))?;
+        let (confine, start) = run.command.split_at(start_of(run.command));
         let mut body = Encoder::default();
-        body.number(run.flags).bytes(&encode(run.init)).bytes(&encode(run.command));
-        let null = rustix::fs::openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|errno| lost("opening /dev/null")(errno.into()))?;
-        let (input, output, error) = (io::stdin(), io::stdout(), io::stderr());
-        let files = [
-            stream(&stdio.stdin, input.as_fd(), null.as_fd()),
-            stream(&stdio.stdout, output.as_fd(), null.as_fd()),
-            stream(&stdio.stderr, error.as_fd(), null.as_fd()),
-            theirs.as_fd(),
-        ];
-        files.iter().try_for_each(|file| refuse_directory(*file)).map_err(lost("passing it the standard streams"))?;
+        body.number(run.flags).bytes(&encode(run.init)).bytes(&encode(confine)).bytes(&encode(start));
+        let null = null().map_err(lost("opening /dev/null"))?;
+        let own = (io::stdin(), io::stdout(), io::stderr());
+        let [input, output, error] = streams(stdio, &own, &null).map_err(lost("passing it the standard streams"))?;
+        let files = [input, output, error, theirs.as_fd()];
         self.send(wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
         drop(theirs);
-        let mut child =
-            Child { report, program: run.program(), enforcement: None, facts: 0, status: None, session: None };
+        self.follow(run, report)
+    }
+
+    /// Starts one command of many, in a process that waits for it.
+    pub(crate) fn run(&self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, SpawnError> {
+        let lost = |doing| move |source: io::Error| SpawnError::Launcher { doing, source };
+        let null = null().map_err(lost("opening /dev/null"))?;
+        let own = (io::stdin(), io::stdout(), io::stderr());
+        let files = streams(stdio, &own, &null).map_err(lost("passing it the standard streams"))?;
+        let (_, start) = run.command.split_at(start_of(run.command));
+        let start = encode(start);
+        loop {
+            let parked = self.parked()?;
+            match send(parked.as_fd(), wire::FRAME_RUN, &start, &files) {
+                Ok(()) => return self.follow(run, parked),
+                // Somebody has killed it, and it may have left word why.
+                Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                    Child::new(parked, run.program()).failure_left_behind().map_or(Ok(()), Err)?;
+                }
+                Err(error) => return Err(lost("sending it a command")(error)),
+            }
+        }
+    }
+
+    /// The socket of a process that waits for a command.
+    fn parked(&self) -> Result<OwnedFd, SpawnError> {
+        let lost = |doing| move |source: io::Error| SpawnError::Launcher { doing, source };
+        let control = self.control.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
+        let control = control.map_err(lost("asking it for a process"))?;
+        // Each request has one answer, and whoever asks takes one.
+        let _alone = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = match receive(control.as_fd(), RecvFlags::DONTWAIT) {
+            Err(Errno::AGAIN) => {
+                self.send(wire::FRAME_PARK, &[], &[]).map_err(lost("asking it for a process"))?;
+                receive(control.as_fd(), RecvFlags::empty())
+            }
+            other => other,
+        };
+        let (report, socket) = there.map_err(|errno| lost("waiting for a process")(errno.into()))?;
+        match (Report::read(report), socket) {
+            (Report::Parked, Some(socket)) => Ok(socket),
+            (Report::Failed { errno, phase, step }, _) => Err(failure(errno, phase, step)),
+            _ => Err(lost("building the sandbox")(io::Error::from(io::ErrorKind::UnexpectedEof))),
+        }
+    }
+
+    /// Hears from a command's process until the command starts.
+    fn follow(&self, run: &Run<'_>, report: OwnedFd) -> Result<Child, SpawnError> {
+        let mut child = Child::new(report, run.program());
         let facts = child.ready()?;
         let missing = run.facts & !facts;
         if missing != 0 {
             child.kill()?;
             return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
         }
+        if let Some(supervisor) = run.supervisor {
+            let (Some(listener), Some(resolver)) = (child.listener.take(), child.resolver.take()) else {
+                child.kill()?;
+                return Err(SpawnError::NotEnforced { missing: String::from("the supervisor of its connections") });
+            };
+            supervisor
+                .watch(listener, resolver)
+                .map_err(|source| SpawnError::Launcher { doing: "watching its connections", source })?;
+        }
         child.facts = facts;
         child.enforcement = Some(enforcement(run.engine, facts, self.pid));
         Ok(child)
     }
+}
+
+/// Where a command's own steps begin, behind those that confine it.
+fn start_of(command: &[Step]) -> usize {
+    let is_its_own = |step: &Step| matches!(step, Step::TakeTerminal | Step::WorkingDirectory { .. });
+    command.iter().position(is_its_own).unwrap_or(command.len())
+}
+
+fn null() -> io::Result<OwnedFd> {
+    Ok(rustix::fs::openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// A report, and the descriptor that came with it.
+fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> rustix::io::Result<([u8; wire::REPORT], Option<OwnedFd>)> {
+    let mut bytes = [0; wire::REPORT];
+    let (_, file) = rustix::io::retry_on_intr(|| receive_with(socket, &mut bytes, flags))?;
+    Ok((bytes, file))
+}
+
+/// Some bytes, and the descriptor that came with them.
+pub(crate) fn receive_part(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
+    receive_with(socket, bytes, RecvFlags::empty())
+}
+
+fn receive_with(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    flags: RecvFlags,
+) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC)?;
+    let file = ancillary.drain().find_map(|message| {
+        let RecvAncillaryMessage::ScmRights(mut files) = message else { return None };
+        files.next()
+    });
+    Ok((received.bytes, file))
+}
+
+/// What a launcher is told first: the names to hold and what covers them, and how to build the sandbox.
+fn set_up_body(covers: &BTreeSet<AbsPath>, names: &[Name], parking: Option<&Parking<'_>>, steps: &[Step]) -> Vec<u8> {
+    let (mut paths, mut texts, mut body) = (Encoder::default(), Encoder::default(), Encoder::default());
+    for path in covers {
+        paths.text(path.as_raw().as_bytes());
+    }
+    for name in names {
+        texts.text(name.name());
+    }
+    let mut parked = Encoder::default();
+    if let Some(Parking { flags, init, confine }) = parking {
+        parked.number(*flags).bytes(&encode(init)).bytes(&encode(confine));
+    }
+    body.bytes(&paths.0).bytes(&texts.0).bytes(&parked.0);
+    body.0.extend(encode(steps));
+    body.0
+}
+
+/// The command's standard streams, none of which may be a directory.
+fn streams<'a>(
+    stdio: &'a Stdio,
+    (input, output, error): &'a (io::Stdin, io::Stdout, io::Stderr),
+    null: &'a OwnedFd,
+) -> io::Result<[BorrowedFd<'a>; 3]> {
+    let streams = [
+        stream(&stdio.stdin, input.as_fd(), null.as_fd()),
+        stream(&stdio.stdout, output.as_fd(), null.as_fd()),
+        stream(&stdio.stderr, error.as_fd(), null.as_fd()),
+    ];
+    streams.iter().try_for_each(|file| refuse_directory(*file))?;
+    Ok(streams)
 }
 
 fn stream<'a>(stream: &'a Streams, own: BorrowedFd<'a>, null: BorrowedFd<'a>) -> BorrowedFd<'a> {
@@ -239,14 +380,19 @@ fn reap_earlier_launchers() {
 }
 
 impl Launcher {
-    /// Whether it has to clean something up in the workspace.
-    pub(crate) fn leaves_traces(&self) -> bool {
-        !self.placeholders.is_empty() || self.keeper.is_some()
+    /// Whether another launcher, outside, has to clean up when this one has ended.
+    pub(crate) fn has_keeper(&self) -> bool {
+        self.keeper.is_some()
     }
 
-    /// Has the launcher outside, if there is one, clean up now.
+    /// Has the launcher outside clean up now.
     pub(crate) fn end_keeper(&mut self) {
         self.keeper.take().into_iter().for_each(|keeper| keeper.end());
+    }
+
+    /// The launcher has cleaned up itself.
+    pub(crate) fn has_cleaned_up(&mut self) {
+        self.placeholders.iter_mut().for_each(Placeholder::forget);
     }
 
     /// Lets it go, and waits until it has cleaned up.

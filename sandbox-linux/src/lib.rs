@@ -21,11 +21,14 @@ mod native;
 mod placeholder;
 #[cfg(test)]
 mod plan_snapshots;
+mod platform_defaults;
 mod probe;
 mod seccomp;
 mod shared_host;
 mod stdio;
 mod step;
+mod supervision;
+mod supervisor;
 mod sys;
 mod view;
 // The numbers that the launcher is compiled with as well; some are for its side alone.
@@ -39,3 +42,6 @@ pub use doctor::diagnose;
 pub use landlock_only::{LandlockOnly, LandlockPlan};
 pub use losses::Loss;
 pub use native::{Native, NativePlan, Session, SessionError};
+pub use platform_defaults::PLATFORM_DEFAULTS;
+#[doc(hidden)]
+pub use supervisor::answer_query;

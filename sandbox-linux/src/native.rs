@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use stockade_protocol::{AbsPath, NetworkPolicy, Permissions, RawText};
 use stockade_sandboxing::{
-    Backend, CommandSpec, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
     protect_repositories, resolve_links,
 };
 
-use crate::launch::{Launcher, Run, Setup};
+use crate::launch::{Launcher, Parking, Run, Setup};
 use crate::step::{Exec, Filter, Ruleset, Step};
+use crate::supervision::Supervision;
+use crate::supervisor::Supervisor;
 use crate::{landlock, limits, probe, seccomp, view, wire};
 
 const NEW_MOUNTS: u64 = 0x0002_0000;
@@ -80,10 +82,14 @@ impl Native {
 
     /// Everything that does not depend on the command.
     fn sandbox(&self, permissions: &Permissions, files: &dyn HostFiles) -> Result<Sandbox, Unenforceable> {
-        let view = view::compile(&permissions.files, files)?;
-        let mut setup = self.enter(network_flags(permissions)?);
+        let supervision = Supervision::of(permissions)?;
+        let own_files = supervision.as_ref().map(|_| Supervision::files(files)).unwrap_or_default();
+        let view = view::compile_with(&permissions.files, files, &own_files)?;
+        let network = if supervision.is_some() { NEW_NETWORK } else { network_flags(permissions)? };
+        let mut setup = self.enter(network);
         setup.extend(view.steps);
         setup.push(Step::Keyring);
+        setup.extend((network != 0).then_some(Step::JoinNetwork));
         Ok(Sandbox {
             placeholders: view.placeholders,
             covers: view.covers,
@@ -92,6 +98,7 @@ impl Native {
             init: vec![Step::Proc],
             limits: limits::steps(&permissions.limits, self.user)?,
             ruleset: landlock::ruleset(self.landlock_version, &view.grants),
+            supervision,
         })
     }
 
@@ -99,22 +106,46 @@ impl Native {
     /// has processes, `/proc`, Landlock and seccomp of its own; they share the network, the private
     /// directories and the view of the file system as it was when the session started.
     pub fn session(&self, permissions: &Permissions) -> Result<Session, SessionError> {
-        let sandbox = self.sandbox(&resolve(permissions)?, &RealFiles)?;
-        let launcher = Launcher::start(&sandbox.as_setup()).map_err(|error| sandbox.explain(error))?;
-        Ok(Session { sandbox, launcher })
+        self.open(permissions, None)
     }
 
-    /// Namespaces, and this user under the same number in them.
+    /// The same, with somebody who decides on the connections of its commands. What listens on loopback
+    /// in one command is reached by the next.
+    pub fn guarded_session(
+        &self,
+        permissions: &Permissions,
+        gatekeeper: Arc<dyn Gatekeeper>,
+    ) -> Result<Session, SessionError> {
+        self.open(permissions, Some(gatekeeper))
+    }
+
+    fn open(
+        &self,
+        permissions: &Permissions,
+        gatekeeper: Option<Arc<dyn Gatekeeper>>,
+    ) -> Result<Session, SessionError> {
+        let sandbox = self.sandbox(&resolve(permissions)?, &RealFiles)?;
+        let supervisor = sandbox.supervisor(gatekeeper)?;
+        let confine = sandbox.confine();
+        let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
+        let setup = Setup { parking: Some(parking), ..sandbox.as_setup() };
+        let launcher = Launcher::start(&setup).map_err(|error| sandbox.explain(error))?;
+        Ok(Session { sandbox, supervisor, launcher })
+    }
+
+    /// Namespaces, and this user under the same number in them. The network takes longest, so that is
+    /// begun first, and entered when the rest is there.
     fn enter(&self, network: u64) -> Vec<Step> {
-        let flags = NEW_USERS | NEW_MOUNTS | NEW_IPC | NEW_HOST_NAME | NEW_CGROUPS | network;
+        let flags = NEW_MOUNTS | NEW_IPC | NEW_HOST_NAME | NEW_CGROUPS;
         let map = |name: &str, text: String| {
             format!("/proc/self/{name}").parse().ok().map(|path| Step::WriteFile { path, text })
         };
-        let mut steps = vec![Step::Namespaces { flags }];
+        let mut steps = vec![Step::Namespaces { flags: NEW_USERS }];
+        steps.extend((network != 0).then_some(Step::BeginNetwork));
+        steps.push(Step::Namespaces { flags });
         steps.extend(map("setgroups", String::from("deny")));
         steps.extend(map("uid_map", format!("{0} {0} 1", self.user)));
         steps.extend(map("gid_map", format!("{0} {0} 1", self.group)));
-        steps.extend((network != 0).then_some(Step::Loopback));
         steps.push(Step::HostName { name: String::from("stockade") });
         steps
     }
@@ -142,8 +173,8 @@ pub(crate) fn network_flags(permissions: &Permissions) -> Result<u64, Unenforcea
     let refuse = |what: &str| {
         Err(Unenforceable {
             what: what.to_owned(),
-            why: String::from("the sandbox alone can't tell one destination from another"),
-            remedy: String::from("use the network `off` or `full`"),
+            why: String::from("this engine can't tell one destination from another"),
+            remedy: String::from("use the engine `native`, or the network `off` or `full`"),
         })
     };
     match &permissions.network {
@@ -184,15 +215,18 @@ pub(crate) fn resolve(permissions: &Permissions) -> Result<Permissions, Unenforc
     })
 }
 
-/// What the command's own process does before the command takes its place: the same in every engine.
-pub(crate) fn confine(command: &CommandSpec, limits: Vec<Step>, ruleset: Ruleset, filter: Filter) -> Vec<Step> {
+/// What the command's own process does before it looks at the command: the same in every engine.
+pub(crate) fn confine(limits: Vec<Step>, ruleset: Ruleset, filter: Filter) -> Vec<Step> {
     let mut steps = vec![Step::Session];
     steps.extend(limits);
-    steps.push(Step::WorkingDirectory { path: command.cwd.clone() });
     steps.extend([Step::NoNewPrivileges, Step::DropCapabilities]);
     steps.extend([Step::Landlock { ruleset }, Step::Seccomp { filter }]);
-    steps.push(Step::Exec { command: exec(command) });
     steps
+}
+
+/// What it does then, before the command takes its place.
+pub(crate) fn start(command: &CommandSpec) -> [Step; 2] {
+    [Step::WorkingDirectory { path: command.cwd.clone() }, Step::Exec { command: exec(command) }]
 }
 
 /// A sandbox without a command in it.
@@ -205,20 +239,40 @@ struct Sandbox {
     init: Vec<Step>,
     limits: Vec<Step>,
     ruleset: Ruleset,
+    /// Where somebody decides on connections while the command runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    supervision: Option<Supervision>,
 }
 
 impl Sandbox {
     fn as_setup(&self) -> Setup<'_> {
-        Setup { steps: &self.setup, placeholders: &self.placeholders, covers: &self.covers }
+        Setup { steps: &self.setup, parking: None, placeholders: &self.placeholders, covers: &self.covers }
     }
 
-    /// What the command's process does to itself, and then the command.
+    /// What a command's process does to itself, whatever the command is.
+    fn confine(&self) -> Vec<Step> {
+        let families = self.supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
+        let mut steps = confine(self.limits.clone(), self.ruleset.clone(), seccomp::filter(families));
+        if self.supervision.is_some() {
+            Supervision::add_to(&mut steps);
+        }
+        steps
+    }
+
+    /// The same, and then the command.
     fn command(&self, command: &CommandSpec) -> Vec<Step> {
-        confine(command, self.limits.clone(), self.ruleset.clone(), seccomp::filter(seccomp::Families::Internet))
+        let mut steps = self.confine();
+        steps.extend(start(command));
+        steps
     }
 
-    fn run<'a>(&'a self, flags: u64, command: &'a [Step]) -> Run<'a> {
-        Run { engine: "native", flags, init: &self.init, command, facts: FACTS }
+    fn run<'a>(&'a self, flags: u64, command: &'a [Step], supervisor: Option<&'a Supervisor>) -> Run<'a> {
+        Run { engine: "native", flags, init: &self.init, command, facts: FACTS, supervisor }
+    }
+
+    /// Whoever decides on connections, where the permissions need somebody who does.
+    fn supervisor(&self, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Option<Supervisor>, SpawnError> {
+        self.supervision.as_ref().map(|supervision| supervision.start(gatekeeper)).transpose()
     }
 
     /// Puts the step itself in the place of its number.
@@ -236,11 +290,12 @@ impl Sandbox {
     }
 }
 
-/// Makes standard input the command's terminal, right after it has left the caller's session.
+/// Makes standard input the command's terminal, which has left the caller's session before.
 pub(crate) fn with_terminal(command: &[Step], stdio: &Stdio) -> Vec<Step> {
     let mut command = command.to_vec();
+    let start = command.iter().position(|step| matches!(step, Step::WorkingDirectory { .. }));
     if stdio.controlling_terminal {
-        command.insert(1, Step::TakeTerminal);
+        command.insert(start.unwrap_or(command.len()), Step::TakeTerminal);
     }
     command
 }
@@ -249,14 +304,16 @@ pub(crate) fn with_terminal(command: &[Step], stdio: &Stdio) -> Vec<Step> {
 #[derive(Debug)]
 pub struct Session {
     sandbox: Sandbox,
+    supervisor: Option<Supervisor>,
     launcher: Launcher,
 }
 
 impl Session {
     /// Starts a command in the session's sandbox.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let steps = with_terminal(&self.sandbox.command(command), &stdio);
-        let child = self.launcher.run(&self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps), stdio);
+        let steps = with_terminal(&start(command), &stdio);
+        let run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps, self.supervisor.as_ref());
+        let child = self.launcher.run(&run, &stdio);
         Ok(Box::new(child.map_err(|error| self.sandbox.explain(error))?))
     }
 }
@@ -282,7 +339,11 @@ pub struct NativePlan {
 
 impl Plan for NativePlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        self.start(stdio).map_err(|error| self.explain(error))
+        self.start(stdio, None).map_err(|error| self.explain(error))
+    }
+
+    fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
+        self.start(stdio, Some(gatekeeper)).map_err(|error| self.explain(error))
     }
 
     fn warnings(&self) -> &[String] {
@@ -292,10 +353,18 @@ impl Plan for NativePlan {
 
 impl NativePlan {
     /// The same, with the number of a step that fails instead of the step.
-    pub(crate) fn start(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+    pub(crate) fn start(
+        &self,
+        stdio: Stdio,
+        gatekeeper: Option<Arc<dyn Gatekeeper>>,
+    ) -> Result<Box<dyn Running>, SpawnError> {
+        let supervisor = self.sandbox.supervisor(gatekeeper)?;
         let command = with_terminal(&self.command, &stdio);
         let launcher = Launcher::start(&self.sandbox.as_setup())?;
-        Ok(Box::new(launcher.run_only(&self.sandbox.run(NEW_PIDS, &command), stdio)?))
+        let run = self.sandbox.run(NEW_PIDS, &command, supervisor.as_ref());
+        let mut child = launcher.run_only(&run, &stdio)?;
+        child.supervisor = supervisor;
+        Ok(Box::new(child))
     }
 
     pub(crate) fn explain(&self, error: SpawnError) -> SpawnError {

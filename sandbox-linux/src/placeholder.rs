@@ -28,7 +28,8 @@ pub(crate) struct Name {
 #[derive(Debug)]
 pub(crate) struct Placeholder {
     name: Name,
-    held: OwnedFd,
+    /// What keeps others from removing it, until the launcher has.
+    held: Option<OwnedFd>,
 }
 
 impl Name {
@@ -53,7 +54,7 @@ impl Name {
     pub(crate) fn hold(self) -> io::Result<Placeholder> {
         for _ in 0..TRIES {
             if let Some(held) = take(self.parent(), &self.name)? {
-                return Ok(Placeholder { name: self, held });
+                return Ok(Placeholder { name: self, held: Some(held) });
             }
         }
         Err(io::Error::other("the name keeps changing"))
@@ -61,15 +62,20 @@ impl Name {
 }
 
 impl Placeholder {
-    /// Whether it was put there by a run, and not by somebody who wanted such a directory.
-    fn is_ours(&self) -> bool {
-        rustix::fs::fstat(&self.held).is_ok_and(|found| Mode::from_raw_mode(found.st_mode) == MARK)
+    /// What keeps others from removing it; the launcher has it too.
+    pub(crate) fn held(&self) -> Option<BorrowedFd<'_>> {
+        self.held.as_ref().map(AsFd::as_fd)
     }
 
-    /// What keeps others from removing it; the launcher has it too.
-    pub(crate) fn held(&self) -> BorrowedFd<'_> {
-        self.held.as_fd()
+    /// Leaves the rest to the launcher.
+    pub(crate) fn forget(&mut self) {
+        self.held = None;
     }
+}
+
+/// Whether it was put there by a run, and not by somebody who wanted such a directory.
+fn is_ours(held: &OwnedFd) -> bool {
+    rustix::fs::fstat(held).is_ok_and(|found| Mode::from_raw_mode(found.st_mode) == MARK)
 }
 
 /// Opens and locks the directory; `None` if it was gone again by then.
@@ -102,10 +108,11 @@ impl Drop for Placeholder {
     /// is not ours: somebody has put something into it.
     fn drop(&mut self) {
         let Name { name, parent, .. } = &self.name;
-        let is_last = self.is_ours()
-            && rustix::fs::flock(&self.held, FlockOperation::NonBlockingLockExclusive).is_ok()
+        let Some(held) = &self.held else { return };
+        let is_last = is_ours(held)
+            && rustix::fs::flock(held, FlockOperation::NonBlockingLockExclusive).is_ok()
             // Another run may have removed this one, and yet another put its own there.
-            && is_still_there(parent.as_fd(), name, &self.held).is_ok_and(|is_there| is_there);
+            && is_still_there(parent.as_fd(), name, held).is_ok_and(|is_there| is_there);
         if is_last {
             rustix::fs::unlinkat(parent, &**name, AtFlags::REMOVEDIR).ok();
         }

@@ -16,7 +16,7 @@ pub(crate) type Slot = usize;
 pub(crate) enum Step {
     Namespaces { flags: u64 },
     WriteFile { path: AbsPath, text: String },
-    Loopback,
+    BeginNetwork,
     HostName { name: String },
     CloneTree { slot: Slot, path: AbsPath },
     ClonePart { slot: Slot, from: Slot, path: String },
@@ -31,6 +31,8 @@ pub(crate) enum Step {
     Terminals { path: AbsPath },
     EnterRoot { path: AbsPath },
     Keyring,
+    AwaitNames,
+    JoinNetwork,
     WorkingDirectory { path: AbsPath },
     Session,
     TakeTerminal,
@@ -38,6 +40,8 @@ pub(crate) enum Step {
     NoNewPrivileges,
     DropCapabilities,
     Landlock { ruleset: Ruleset },
+    Resolver,
+    Supervise { filter: Filter },
     Seccomp { filter: Filter },
     Exec { command: Exec },
     AdoptOrphans,
@@ -61,6 +65,13 @@ pub(crate) struct Ruleset {
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Filter(pub(crate) Vec<crate::bpf::Instruction>);
+
+impl Filter {
+    /// As the kernel takes it.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.0.iter().flat_map(|instruction| instruction.bytes()).collect()
+    }
+}
 
 impl fmt::Debug for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,7 +149,7 @@ impl Encoder {
         match step {
             Step::Namespaces { flags } => self.op(wire::STEP_NAMESPACES).number(*flags),
             Step::WriteFile { path, text } => self.op(wire::STEP_WRITE_FILE).path(path).bytes(text.as_bytes()),
-            Step::Loopback => self.op(wire::STEP_LOOPBACK),
+            Step::BeginNetwork => self.op(wire::STEP_BEGIN_NETWORK),
             Step::HostName { name } => self.op(wire::STEP_HOST_NAME).bytes(name.as_bytes()),
             Step::CloneTree { slot, path } => self.op(wire::STEP_CLONE_TREE).index(*slot).path(path),
             Step::ClonePart { slot, from, path } => {
@@ -172,6 +183,8 @@ impl Encoder {
             }
             Step::EnterRoot { path } => self.op(wire::STEP_ENTER_ROOT).path(path),
             Step::Keyring => self.op(wire::STEP_KEYRING),
+            Step::AwaitNames => self.op(wire::STEP_AWAIT_NAMES),
+            Step::JoinNetwork => self.op(wire::STEP_JOIN_NETWORK),
             Step::WorkingDirectory { path } => self.op(wire::STEP_WORKING_DIRECTORY).path(path),
             Step::Session => self.op(wire::STEP_SESSION),
             Step::TakeTerminal => self.op(wire::STEP_TAKE_TERMINAL),
@@ -179,10 +192,9 @@ impl Encoder {
             Step::NoNewPrivileges => self.op(wire::STEP_NO_NEW_PRIVILEGES),
             Step::DropCapabilities => self.op(wire::STEP_DROP_CAPABILITIES),
             Step::Landlock { ruleset } => self.landlock(ruleset),
-            Step::Seccomp { filter } => {
-                let bytes: Vec<u8> = filter.0.iter().flat_map(|instruction| instruction.bytes()).collect();
-                self.op(wire::STEP_SECCOMP).bytes(&bytes)
-            }
+            Step::Resolver => self.op(wire::STEP_RESOLVER),
+            Step::Supervise { filter } => self.op(wire::STEP_SUPERVISE).bytes(&filter.bytes()),
+            Step::Seccomp { filter } => self.op(wire::STEP_SECCOMP).bytes(&filter.bytes()),
             Step::Exec { command } => self.exec(command),
             Step::AdoptOrphans => self.op(wire::STEP_ADOPT_ORPHANS),
             Step::KeepSignals => self.op(wire::STEP_KEEP_SIGNALS),

@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "`posix_spawn` has no safe form, and forking a program with threads is worse")]
 
+pub(crate) mod notify;
+
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -34,8 +36,8 @@ pub(crate) fn spawn(program: &CStr, name: &CStr, input: BorrowedFd<'_>) -> io::R
     Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
 }
 
-/// Starts a program from an open file, with these descriptors under their own numbers besides its
-/// standard streams, nothing else of ours, and an empty environment.
+/// Starts a program from an open file, in a process group of its own, with these descriptors under their
+/// own numbers besides its standard streams, nothing else of ours, and an empty environment.
 pub(crate) fn spawn_file(
     program: BorrowedFd<'_>,
     arguments: &[CString],
@@ -52,6 +54,7 @@ pub(crate) fn spawn_file(
         actions.duplicate(*file, file.as_raw_fd())?;
     }
     let mut attributes = Attributes::new()?;
+    attributes.own_group()?;
     attributes.default_signals()?;
     let mut pointers: Vec<*mut libc::c_char> = arguments.iter().map(|text| text.as_ptr().cast_mut()).collect();
     pointers.push(std::ptr::null_mut());
@@ -105,9 +108,23 @@ impl Attributes {
         Ok(attributes)
     }
 
+    /// A process group whose number is the new process's.
+    fn own_group(&mut self) -> io::Result<()> {
+        // SAFETY: the value was initialised.
+        check(unsafe { libc::posix_spawnattr_setpgroup(&mut self.0, 0) })?;
+        self.add_flags(libc::POSIX_SPAWN_SETPGROUP)
+    }
+
+    fn add_flags(&mut self, flags: i32) -> io::Result<()> {
+        let mut set: libc::c_short = 0;
+        // SAFETY: the value was initialised, and `set` is ours.
+        check(unsafe { libc::posix_spawnattr_getflags(&self.0, &mut set) })?;
+        // SAFETY: the value was initialised.
+        check(unsafe { libc::posix_spawnattr_setflags(&mut self.0, set | flags as libc::c_short) })
+    }
+
     /// Signals that this program ignores or handles are not ignored by the command.
     fn default_signals(&mut self) -> io::Result<()> {
-        let flags = libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
         // SAFETY: the sets are filled before they are used, and the value was initialised.
         unsafe {
             let mut set = std::mem::zeroed();
@@ -115,8 +132,8 @@ impl Attributes {
             check(libc::posix_spawnattr_setsigdefault(&mut self.0, &set))?;
             check(libc::sigemptyset(&mut set))?;
             check(libc::posix_spawnattr_setsigmask(&mut self.0, &set))?;
-            check(libc::posix_spawnattr_setflags(&mut self.0, flags as libc::c_short))
         }
+        self.add_flags(libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK)
     }
 }
 

@@ -55,6 +55,7 @@ struct Builder<'a> {
     places: Vec<Place>,
     made: BTreeSet<RawText>,
     staging: Vec<Step>,
+    texts: Vec<Step>,
     copies: Vec<Step>,
     attributes: Vec<Step>,
     attachments: Vec<Step>,
@@ -64,8 +65,20 @@ struct Builder<'a> {
     warnings: Vec<String>,
 }
 
+/// A file of the sandbox's own, in the place of the host's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnFile {
+    pub(crate) path: AbsPath,
+    pub(crate) text: &'static str,
+}
+
 /// Compiles rules whose links have been resolved.
 pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, Unenforceable> {
+    compile_with(files, host, &[])
+}
+
+/// The same, with files of the sandbox's own where the host's could be read.
+pub(crate) fn compile_with(files: &FileRules, host: &dyn HostFiles, own: &[OwnFile]) -> Result<View, Unenforceable> {
     let access = files.access(&path("/")?);
     let in_place = access >= Access::Read;
     let mut builder = Builder {
@@ -78,6 +91,7 @@ pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, U
         places: Vec::new(),
         made: BTreeSet::new(),
         staging: Vec::new(),
+        texts: Vec::new(),
         copies: Vec::new(),
         attributes: Vec::new(),
         attachments: Vec::new(),
@@ -91,6 +105,11 @@ pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, U
     for (path, access) in keys(files, host) {
         if !may_be_left_out(files, &path, host) {
             builder.place(&path, access)?;
+        }
+    }
+    for file in own {
+        if files.access(&file.path) >= Access::Read && host.kind(&file.path) == Some(Kind::File) {
+            builder.own_file(file)?;
         }
     }
     builder.finish()
@@ -126,10 +145,6 @@ pub(crate) fn may_be_left_out(files: &FileRules, path: &AbsPath, host: &dyn Host
 
 impl Builder<'_> {
     fn start(&mut self) -> Result<(), Unenforceable> {
-        // Modes matter even though these are mounted read-only: the command may be their owner.
-        self.directory("denied", 0);
-        self.make(Step::File { slot: STAGING, path: "denied-file".into(), mode: 0 });
-        self.directory("empty", 0o555);
         if self.base.is_empty() {
             self.grants.push((self.root.path.clone(), landlock::Grant::of(self.root.access, Kind::Directory)));
             return Ok(());
@@ -215,6 +230,7 @@ impl Builder<'_> {
                         .push(format!("`{path}` is denied, and can be read under another name: it has hard links"));
                 }
                 self.pin_parents(path, &above)?;
+                self.make(Step::File { slot: STAGING, path: "denied-file".into(), mode: 0 });
                 let slot = self.part("denied-file", MOUNT_READ_ONLY)?;
                 self.attach(slot, path)
             }
@@ -226,6 +242,16 @@ impl Builder<'_> {
             // Nothing is there, and nothing can be put there.
             (None, _, Access::None | Access::Scratch | Access::Read) => Ok(()),
         }
+    }
+
+    fn own_file(&mut self, file: &OwnFile) -> Result<(), Unenforceable> {
+        let piece = format!("piece-{}", self.next_piece);
+        self.next_piece += 1;
+        self.make(Step::File { slot: STAGING, path: piece.as_str().into(), mode: 0o644 });
+        // The tmpfs is attached there while the view is being built.
+        self.texts.push(Step::WriteFile { path: path(&format!("/proc/{piece}"))?, text: file.text.to_owned() });
+        let slot = self.part(&piece, MOUNT_READ_ONLY)?;
+        self.attach(slot, &file.path)
     }
 
     /// The innermost place that holds a path.
@@ -297,13 +323,19 @@ impl Builder<'_> {
             return Err(refuse(path, "does not exist, and neither does its directory", "create the directory first"));
         }
         self.pin_parents(path, &above)?;
+        if self.placeholders.is_empty() {
+            self.attachments.push(Step::AwaitNames);
+        }
         self.placeholders.push(path.clone());
         // The host's own root can't be detached, so what lies directly in it goes one by one.
         self.covers.insert(if above.path.depth() == 0 { path.clone() } else { above.path.clone() });
         if access == Access::Scratch {
             return self.hide(path, access, 0o1777).map(drop);
         }
-        let slot = self.part(if access == Access::None { "denied" } else { "empty" }, MOUNT_READ_ONLY)?;
+        // The mode matters even though this is mounted read-only: the command may be its owner.
+        let (piece, mode) = if access == Access::None { ("denied", 0) } else { ("empty", 0o555) };
+        self.directory(piece, mode);
+        let slot = self.part(piece, MOUNT_READ_ONLY)?;
         self.note(path, access, None);
         self.attach(slot, path)
     }
@@ -428,6 +460,7 @@ impl Builder<'_> {
             steps.push(Step::CloneTree { slot, path: path("/proc")? });
         }
         steps.push(Step::Attach { slot: STAGING, path: path("/proc")? });
+        steps.append(&mut self.texts);
         steps.extend(self.copies);
         steps.extend(self.attributes);
         steps.push(Step::RootAttributes { set: restrictions });

@@ -21,24 +21,43 @@ use crate::{Drive, Host, tree};
 #[derive(Debug)]
 pub struct Windows {
     support: OnceLock<Support>,
-    host: Host,
-    journal: Journal,
+    machine: Result<Machine, String>,
     accepted: Vec<Loss>,
 }
 
+/// What is known of this machine, and where its runs are recorded.
+#[derive(Debug)]
+struct Machine {
+    host: Host,
+    journal: Journal,
+}
+
 impl Windows {
-    /// For this machine and user. What a run that was killed has left on files is taken off.
-    pub fn new() -> io::Result<Self> {
-        let local = std::env::var_os("LOCALAPPDATA").map(PathBuf::from);
-        let local = local.filter(|path| path.is_absolute()).ok_or(io::ErrorKind::NotFound)?;
-        Self::with_records(local.join("Stockade").join("sandbox"))
+    /// For this machine and user. What a run that was killed has left on files is taken off. If that or
+    /// anything else here fails nothing can be run, and every plan says why.
+    pub fn new() -> Self {
+        let local = std::env::var_os("LOCALAPPDATA").map(PathBuf::from).filter(|path| path.is_absolute());
+        match local {
+            Some(local) => Self::with_records(local.join("Stockade").join("sandbox")),
+            None => Self::on(Err(io::Error::other("`LOCALAPPDATA` does not name a directory"))),
+        }
     }
 
     /// The same, with its records in another directory. All runs of a user have to share one.
-    pub fn with_records(directory: PathBuf) -> io::Result<Self> {
-        let journal = Journal::open(directory)?;
-        journal.lock()?.recover(tree::take_off)?;
-        Ok(Self { support: OnceLock::new(), host: this_machine()?, journal, accepted: Vec::new() })
+    pub fn with_records(directory: PathBuf) -> Self {
+        Self::on(Machine::look(directory))
+    }
+
+    fn on(machine: io::Result<Machine>) -> Self {
+        Self { support: OnceLock::new(), machine: machine.map_err(|error| chain(&error)), accepted: Vec::new() }
+    }
+
+    fn machine(&self) -> Result<&Machine, Unenforceable> {
+        self.machine.as_ref().map_err(|why| Unenforceable {
+            what: String::from("a sandbox"),
+            why: why.clone(),
+            remedy: String::from("see what `stockade doctor` says"),
+        })
     }
 
     /// Runs commands although this is lost. What was lost stands in the `Enforcement` of the run.
@@ -50,12 +69,52 @@ impl Windows {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<WindowsPlan, Unenforceable> {
-        let permissions = self.resolve(permissions).map_err(|error| Unenforceable {
+        let machine = self.machine()?;
+        let permissions = machine.resolve(permissions).map_err(|error| Unenforceable {
             what: String::from("the policy"),
             why: error.to_string(),
             remedy: String::from("correct the path"),
         })?;
-        WindowsPlan::compile(command, &permissions, &self.host, &RealFiles, &self.accepted)
+        WindowsPlan::compile(command, &permissions, &machine.host, &RealFiles, &self.accepted)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.machine.as_ref().unwrap().journal
+    }
+
+    /// Starts a harmless command in a sandbox that writes nothing.
+    fn try_out(&self) -> Result<(), String> {
+        let host = &self.machine.as_ref().map_err(Clone::clone)?.host;
+        let roots = host.drives.iter().map(|drive| FileRule::path(drive.root.clone(), Access::Read));
+        let files = FileRules::new(roots).map_err(|error| error.to_string())?;
+        let permissions = Permissions { files, network: NetworkPolicy::Full, ..Permissions::default() };
+        let interpreter = host.command_interpreter.as_raw().as_str().unwrap_or_default();
+        let command = CommandSpec {
+            argv: Argv::parse([interpreter, "/c", "exit 0"]).map_err(|error| error.to_string())?,
+            cwd: host.command_interpreter.parent().ok_or("there is no system directory")?,
+            environment: std::env::var("SystemRoot")
+                .map(|root| ("SystemRoot".into(), root.into()))
+                .into_iter()
+                .collect(),
+        };
+        let plan = self.compile(&command, &permissions).map_err(|error| error.to_string())?;
+        let mut running = plan.spawn(Stdio::default()).map_err(|error| chain(&error))?;
+        running.wait(None).map(drop).map_err(|error| chain(&error))
+    }
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Machine {
+    fn look(directory: PathBuf) -> io::Result<Self> {
+        let journal = Journal::open(directory)?;
+        journal.lock()?.recover(tree::take_off)?;
+        Ok(Self { host: this_machine()?, journal })
     }
 
     /// Links followed, metadata of nested repositories protected, and the records of what is on files.
@@ -68,30 +127,6 @@ impl Windows {
         let own = FileRule::path(records, Access::Read).from_source(RuleSource::ProtectedMetadata);
         let files = FileRules::new(resolved.files.iter().cloned().chain([own]))?;
         Ok(Permissions { files, ..resolved })
-    }
-
-    #[cfg(test)]
-    pub(crate) fn journal(&self) -> &Journal {
-        &self.journal
-    }
-
-    /// Starts a harmless command in a sandbox that writes nothing.
-    fn try_out(&self) -> Result<(), String> {
-        let roots = self.host.drives.iter().map(|drive| FileRule::path(drive.root.clone(), Access::Read));
-        let files = FileRules::new(roots).map_err(|error| error.to_string())?;
-        let permissions = Permissions { files, network: NetworkPolicy::Full, ..Permissions::default() };
-        let interpreter = self.host.command_interpreter.as_raw().as_str().unwrap_or_default();
-        let command = CommandSpec {
-            argv: Argv::parse([interpreter, "/c", "exit 0"]).map_err(|error| error.to_string())?,
-            cwd: self.host.command_interpreter.parent().ok_or("there is no system directory")?,
-            environment: std::env::var("SystemRoot")
-                .map(|root| ("SystemRoot".into(), root.into()))
-                .into_iter()
-                .collect(),
-        };
-        let plan = self.compile(&command, &permissions).map_err(|error| error.to_string())?;
-        let mut running = plan.spawn(Stdio::default()).map_err(|error| chain(&error))?;
-        running.wait(None).map(drop).map_err(|error| chain(&error))
     }
 }
 
@@ -119,7 +154,7 @@ impl Backend for Windows {
     }
 
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
-        Ok(Box::new(Prepared { plan: self.plan(command, permissions)?, journal: self.journal.clone() }))
+        Ok(Box::new(Prepared { plan: self.plan(command, permissions)?, journal: self.machine()?.journal.clone() }))
     }
 }
 
@@ -176,10 +211,7 @@ fn support(tried: Result<(), String>) -> Support {
 
 /// Tries the sandbox out.
 pub fn diagnose() -> Diagnosis {
-    let support = match Windows::new() {
-        Ok(windows) => windows.support().clone(),
-        Err(error) => support(Err(chain(&error))),
-    };
+    let support = Windows::new().support().clone();
     let chosen = support.works().then(|| support.engine.clone());
     // A network that is off can't be enforced.
     Diagnosis { chosen, complete: false, host: Vec::new(), engines: vec![support] }

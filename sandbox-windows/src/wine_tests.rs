@@ -26,7 +26,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let windows = Windows::with_records(directory.path().join("records")).unwrap();
+        let windows = Windows::with_records(directory.path().join("records"));
         fs::create_dir(directory.path().join("w")).unwrap();
         Self { windows, directory }
     }

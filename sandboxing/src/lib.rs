@@ -1,11 +1,21 @@
 #![doc = include_str!("../README.md")]
 
 mod backend;
+mod bare;
+mod gatekeeper;
 mod metadata;
+mod permits;
 mod resolve;
 mod support;
+#[cfg(unix)]
+mod sys;
+mod terminal;
 
 pub use backend::{Backend, CommandSpec, Plan, Running, SpawnError, Stdio, Streams, WaitStatus};
+pub use bare::Bare;
+pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
 pub use metadata::protect_repositories;
-pub use resolve::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, resolve_links};
+pub use permits::permits;
+pub use resolve::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, absolute, resolve_links};
 pub use support::{Diagnosis, LayerSupport, Support, SupportLevel, Unenforceable};
+pub use terminal::{Terminal, resize};

@@ -4,8 +4,10 @@
 //! paths without following any. A link that is swapped in between makes the plan fail, so what was
 //! approved is what is opened.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Glob, Invalid, Permissions, RuleSource};
 
@@ -33,6 +35,22 @@ pub trait HostFiles {
     fn has_other_names(&self, path: &AbsPath) -> bool;
     /// The text behind a symbolic link.
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf>;
+}
+
+/// The absolute path that a text names in a directory. `..` is taken as the kernel takes it: as the
+/// directory above the one that the path has led to so far, also through links.
+pub fn absolute(directory: &AbsPath, text: &Path) -> Result<AbsPath, Invalid> {
+    let start = directory.to_host_path().unwrap_or_default();
+    let mut path = PathBuf::new();
+    for part in start.join(text).components() {
+        if part == Component::ParentDir {
+            path = fs::canonicalize(&path).unwrap_or(path);
+            path.pop();
+        } else {
+            path.push(part);
+        }
+    }
+    AbsPath::from_path(&path)
 }
 
 /// The mode of an empty directory that a run has put under a name which must not be made: sticky, and
@@ -135,16 +153,17 @@ pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result
         .files
         .iter()
         .partition(|rule| matches!(rule.source, RuleSource::ProtectedMetadata | RuleSource::CredentialMask));
-    let granted = FileRules::new(meant.iter().flat_map(|rule| with_target(rule, files)))?;
+    let links = Links { files, followed: RefCell::default() };
+    let granted = FileRules::new(meant.iter().flat_map(|rule| with_target(rule, &links)))?;
     for rule in &meant {
-        refuse_writable_links(rule, &granted, files)?;
+        refuse_writable_links(rule, &granted, &links)?;
     }
     let narrows = |rule: &FileRule| match &rule.target {
         FileTarget::Path(path) => granted.access(path) > rule.access || rule.access == Access::None,
         FileTarget::Glob(_) => true,
     };
     let masks = masks.iter().flat_map(|rule| {
-        let mut rules = with_target(rule, files);
+        let mut rules = with_target(rule, &links);
         // Where it leads comes first, if that is another path.
         if rules.len() > 1 && !rules.first().is_some_and(narrows) {
             rules.remove(0);
@@ -155,31 +174,53 @@ pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result
     Ok(Permissions { files: FileRules::new(resolved)?, ..permissions.clone() })
 }
 
+/// Paths with their links followed. Rules mostly speak of the same few directories, which are looked at
+/// once.
+struct Links<'a> {
+    files: &'a dyn HostFiles,
+    followed: RefCell<BTreeMap<AbsPath, AbsPath>>,
+}
+
+impl Links<'_> {
+    /// The same as [`HostFiles::canonical`], one name at a time.
+    fn follow(&self, path: &AbsPath) -> AbsPath {
+        if let Some(known) = self.followed.borrow().get(path) {
+            return known.clone();
+        }
+        let real = match self.plain(path) {
+            Some(plain) if self.files.kind(&plain) != Some(Kind::Symlink) => plain,
+            Some(_) | None => self.files.canonical(path),
+        };
+        self.followed.borrow_mut().insert(path.clone(), real.clone());
+        real
+    }
+
+    /// The path itself, with every link but the last component followed.
+    fn plain(&self, path: &AbsPath) -> Option<AbsPath> {
+        let parent = self.follow(&path.parent()?);
+        parent.join(path.components().last()?.to_vec()).ok()
+    }
+}
+
 /// The rule at the path that it leads to and, if that is another, at its own name as well.
-fn with_target(rule: &FileRule, files: &dyn HostFiles) -> Vec<FileRule> {
+fn with_target(rule: &FileRule, links: &Links<'_>) -> Vec<FileRule> {
     let FileTarget::Path(path) = &rule.target else { return vec![rule.clone()] };
-    let real = files.canonical(path);
+    let real = links.follow(path);
     let at = |path: AbsPath| FileRule { target: FileTarget::Path(path), ..rule.clone() };
-    match own_name(path, files) {
+    match links.plain(path) {
         Some(name) if name != real => vec![at(real), at(name)],
         Some(_) | None => vec![at(real)],
     }
 }
 
-/// The path itself, with every link but the last component followed.
-fn own_name(path: &AbsPath, files: &dyn HostFiles) -> Option<AbsPath> {
-    let parent = files.canonical(&path.parent()?);
-    parent.join(path.components().last()?.to_vec()).ok()
-}
-
-fn refuse_writable_links(rule: &FileRule, granted: &FileRules, files: &dyn HostFiles) -> Result<(), Invalid> {
+fn refuse_writable_links(rule: &FileRule, granted: &FileRules, links: &Links<'_>) -> Result<(), Invalid> {
     let FileTarget::Path(path) = &rule.target else { return Ok(()) };
     if rule.access <= Access::Scratch {
         return Ok(());
     }
-    let link = path.ancestors().filter_map(|above| own_name(&above, files)).find(|name| {
+    let link = path.ancestors().filter_map(|above| links.plain(&above)).find(|name| {
         let is_writable = name.parent().is_some_and(|parent| granted.access(&parent) == Access::Write);
-        is_writable && files.kind(name) == Some(Kind::Symlink)
+        is_writable && links.files.kind(name) == Some(Kind::Symlink)
     });
     match link {
         Some(link) => Err(Invalid::WritableLink { path: path.as_raw().clone(), link: link.as_raw().clone() }),
@@ -194,6 +235,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_directory_above_is_the_one_behind_a_link() {
+        let here = tempfile::tempdir().unwrap();
+        let real = here.path().canonicalize().unwrap();
+        fs::create_dir_all(real.join("a/b")).unwrap();
+        std::os::unix::fs::symlink(real.join("a/b"), real.join("link")).unwrap();
+        let base = AbsPath::from_path(&real).unwrap();
+        for (text, expected) in [("x/./y//", "x/y"), ("a/../z", "z"), ("link/../z", "a/z"), ("none/../z", "z")] {
+            assert_eq!(absolute(&base, Path::new(text)).unwrap(), base.join(expected).unwrap(), "{text}");
+        }
+        assert_eq!(absolute(&base, Path::new("/etc/x")).unwrap().to_string(), "/etc/x");
+        assert_eq!(absolute(&"/".parse().unwrap(), Path::new("../../x")).unwrap().to_string(), "/x");
+    }
+
+    #[test]
     fn a_rule_behind_a_link_speaks_of_where_it_leads() {
         let directory = tempfile::tempdir().unwrap();
         let base = AbsPath::from_path(&directory.path().canonicalize().unwrap()).unwrap();
@@ -206,6 +261,42 @@ mod tests {
         let resolved = resolve_links(&permissions, &RealFiles).unwrap();
         assert_eq!(resolved.access(&base.join("real/deep/new").unwrap()), Access::Write);
         assert_eq!(resolved.access(&base.join("link/deep/new").unwrap()), Access::None);
+    }
+
+    /// One name at a time leads to the same place as all at once.
+    #[test]
+    fn links_are_followed_as_the_kernel_follows_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("real/deep")).unwrap();
+        fs::write(root.join("real/file"), "").unwrap();
+        for (target, name) in [
+            ("real", "link"),
+            ("link/deep", "second"),
+            ("nowhere/x", "dangling"),
+            ("loop", "loop"),
+            ("../real/file", "real/back"),
+        ] {
+            symlink(target, root.join(name)).unwrap();
+        }
+        let links = Links { files: &RealFiles, followed: RefCell::default() };
+        for name in [
+            "real/deep",
+            "link",
+            "link/deep/new",
+            "link/missing/new",
+            "second/x",
+            "dangling",
+            "dangling/x",
+            "loop/x",
+            "real/back",
+            "link/back",
+            "real/file/x",
+            "missing/x/y",
+        ] {
+            let path = AbsPath::from_path(&root.join(name)).unwrap();
+            assert_eq!(links.follow(&path), RealFiles.canonical(&path), "{name}");
+        }
     }
 
     #[test]

@@ -30,18 +30,28 @@ mod linux {
     use std::time::Duration;
 
     use stockade_protocol::{AbsPath, Argv, EnvironmentPolicy, RawText};
-    use stockade_sandbox_linux::{Bwrap, Native};
+    use stockade_sandbox_linux::{Bwrap, LandlockOnly, Loss, Native};
     use stockade_sandboxing::{Backend, CommandSpec, Stdio, WaitStatus};
 
     use crate::request::{Ended, Request};
 
-    /// Every engine that the suites know, by name.
+    /// Every engine that the suites know, by name. Losses that are accepted follow it: `landlock+credentials`.
     fn backend(engine: &str) -> Option<Box<dyn Backend>> {
-        match engine {
-            "native" => Some(Box::new(Native::new())),
-            "bwrap" => Some(Box::new(Bwrap::new())),
+        let mut words = engine.split('+');
+        match words.next() {
+            Some("native") => Some(Box::new(Native::new())),
+            Some("bwrap") => Some(Box::new(Bwrap::new())),
+            Some("landlock") => {
+                let losses = words.map(loss).collect::<Option<Vec<_>>>()?;
+                Some(Box::new(losses.into_iter().fold(LandlockOnly::new(), LandlockOnly::accepting)))
+            }
             _ => None,
         }
+    }
+
+    fn loss(name: &str) -> Option<Loss> {
+        let all = [Loss::ProtectedMetadata, Loss::PrivateDirectories];
+        all.into_iter().find(|loss| loss.name() == name)
     }
 
     pub(crate) fn run(request: &Request) -> Ended {

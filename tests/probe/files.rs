@@ -9,12 +9,14 @@ use std::ffi::{CString, OsStr};
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use crate::{answer, c_text};
 
 pub(crate) fn batch() {
+    // What is made anew gets its mode at once: not every sandbox lets it be changed later.
+    unsafe { libc::umask(0) };
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         let mut words = line.split(' ');
         let operation = words.next().unwrap_or_default();
@@ -100,7 +102,7 @@ fn remove(path: &Path) -> io::Result<Undone> {
     let found = fs::symlink_metadata(path)?;
     if found.is_dir() {
         fs::remove_dir(path)?;
-        return undo(fs::create_dir(path).and_then(|()| fs::set_permissions(path, found.permissions())));
+        return undo(fs::DirBuilder::new().mode(found.mode() & 0o777).create(path));
     }
     if found.is_symlink() {
         let target = fs::read_link(path)?;
@@ -110,10 +112,8 @@ fn remove(path: &Path) -> io::Result<Undone> {
     // What can be removed though it can't be read is a finding, whatever becomes of its content.
     let content = fs::read(path).unwrap_or_default();
     fs::remove_file(path)?;
-    undo(OpenOptions::new().write(true).create_new(true).open(path).and_then(|mut file| {
-        file.write_all(&content)?;
-        file.set_permissions(found.permissions())
-    }))
+    let made = OpenOptions::new().write(true).create_new(true).mode(found.mode() & 0o777).open(path);
+    undo(made.and_then(|mut file| file.write_all(&content)))
 }
 
 fn on_two(operation: &str, from: &Path, to: &Path) -> io::Result<Undone> {

@@ -24,6 +24,7 @@ fn main() {
         Some((&"batch", [])) => files::batch(),
         Some((&"with-key", [name, command @ ..])) => wrap::with_key(name, command),
         Some((&"with-terminal", command)) => wrap::with_terminal(command),
+        Some((&"adopting", command)) => wrap::adopting(command),
         Some((&"make-shared-memory", [key])) => wrap::shared_memory(key, true),
         Some((&"remove-shared-memory", [key])) => wrap::shared_memory(key, false),
         Some((name, arguments)) => {

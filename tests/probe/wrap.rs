@@ -44,6 +44,18 @@ pub(crate) fn with_terminal(command: &[&str]) {
     }
 }
 
+/// Below a process that adopts every orphan, and ends when all are gone.
+#[expect(clippy::disallowed_methods, reason = "the suites' own program, which starts what they tell it to")]
+pub(crate) fn adopting(command: &[&str]) {
+    let Some((program, arguments)) = command.split_first() else { return };
+    let adopts = answer(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) });
+    let started = adopts.and_then(|_| std::process::Command::new(program).args(arguments).spawn());
+    match started {
+        Ok(_) => while unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0 {},
+        Err(error) => eprintln!("could not start `{program}`: {error}"),
+    }
+}
+
 /// Makes a segment of shared memory with a secret in it, or removes it.
 pub(crate) fn shared_memory(key: &str, make: bool) {
     let key = key.parse().unwrap_or(0);

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, HostPaths, Permissions, SandboxPolicy};
 
 use crate::ears::Ears;
@@ -231,6 +232,19 @@ impl World {
         command.env("MARKER", &self.marker).envs(self.variables.iter().cloned()).stdin(Stdio::null()).current_dir("/");
     }
 
+    /// Ends everything that was started with this world's names in its environment. Launchers end with
+    /// their callers.
+    fn end_callers(&self) {
+        let name = format!("MARKER={}", self.marker);
+        let own = |pid: &u32| {
+            let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            variables.split(|byte| *byte == 0).any(|variable| variable == name.as_bytes())
+        };
+        for pid in pids().filter(own) {
+            rustix::process::kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).ok();
+        }
+    }
+
     /// Runs a request to its end.
     pub(crate) fn run(&self, request: &Request) -> Seen {
         self.finish(request, &mut self.caller(request))
@@ -253,6 +267,10 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
+        // A test that failed midway leaves its caller waiting, or a wrapper around it.
+        if std::thread::panicking() {
+            self.end_callers();
+        }
         for ending in &mut self.endings {
             ending.output().ok();
         }
@@ -305,12 +323,16 @@ pub(crate) fn wait_for(limit: Duration, mut holds: impl FnMut() -> bool) -> bool
     }
 }
 
+fn pids() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
+}
+
 /// The processes whose arguments hold a text.
 pub(crate) fn processes_with(text: &str) -> Vec<u32> {
-    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
-    pids.filter(|pid: &u32| {
-        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        arguments.windows(text.len()).any(|window| window == text.as_bytes())
-    })
-    .collect()
+    pids()
+        .filter(|pid| {
+            let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            arguments.windows(text.len()).any(|window| window == text.as_bytes())
+        })
+        .collect()
 }

@@ -12,7 +12,7 @@ use super::NodeId;
 /// Words up to this length are kept in the slot.
 const INLINE: usize = 20;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Edges {
     /// A power of two of them, at most half in use; empty before the first edge.
     slots: Vec<Slot>,

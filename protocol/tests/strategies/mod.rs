@@ -441,6 +441,7 @@ pub(crate) fn outcome() -> impl Strategy<Value = Outcome> {
                 duration_ms,
                 enforcement,
                 violations,
+                first_attempt: None,
             },
         )
     };
@@ -463,6 +464,7 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
             Just(DecisionSource::External)
         ]
     };
+    let hash = || any::<[u8; 32]>().prop_map(RecordHash);
     let event = prop_oneof![
         (argv(), wild_path(), escalation()).prop_map(|(command, cwd, escalation)| AuditEvent::Requested {
             command,
@@ -477,6 +479,9 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
                 sandbox_warnings
             }
         ),
+        vec(wild_path(), 0..3).prop_map(|paths| AuditEvent::PatchRequested { paths }),
+        vec(wild_path(), 0..3).prop_map(|paths| AuditEvent::Patched { paths }),
+        (any::<String>(), any::<String>()).prop_map(|(server, tool)| AuditEvent::ToolRequested { server, tool }),
         subject().prop_map(|subject| AuditEvent::Asked { subject }),
         (review_decision(), any::<bool>(), any::<u64>())
             .prop_map(|(decision, in_time, duration_ms)| AuditEvent::Answered { decision, in_time, duration_ms }),
@@ -495,8 +500,10 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
                 violations
             }
         ),
+        (any::<u64>(), hash())
+            .prop_map(|(bytes, hash)| AuditEvent::Repaired { damage: TrailDamage::Unfinished { bytes, hash } }),
+        any::<String>().prop_map(|what| AuditEvent::Repaired { damage: TrailDamage::Unexplained { what } }),
     ];
-    let hash = || any::<[u8; 32]>().prop_map(RecordHash);
     (any::<u64>(), any::<u64>(), thread_id(), request_id(), event, hash(), hash()).prop_map(
         |(sequence, time_ms, thread_id, request_id, event, previous, hash)| AuditRecord {
             sequence,

@@ -13,15 +13,19 @@
 //!
 //! A private (`scratch`) directory is empty at first and can be written. A name that a rule gives to
 //! a link stays that link.
+//!
+//! Where a command sees the host's own file system, modes and times can be changed only if everything
+//! may be written, and a link in a writable directory is like any other file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stockade_protocol::{AbsPath, Access, FileTarget, Permissions};
+use stockade_protocol::{AbsPath, Access, FileTarget, PROTECTED_NAMES, Permissions};
 use stockade_sandboxing::{HostFiles as _, RealFiles};
 
 use super::policies::Policy;
+use crate::engines::View;
 use crate::random::Random;
 use crate::world::abs;
 
@@ -43,12 +47,17 @@ pub(crate) struct Operation {
 
 pub(crate) struct Oracle<'a> {
     permissions: &'a Permissions,
+    view: View,
     /// Every path at which the access may change.
     keys: BTreeSet<AbsPath>,
 }
 
 fn works_if(condition: bool) -> Expected {
     if condition { Expected::Works } else { Expected::Fails }
+}
+
+fn root() -> AbsPath {
+    "/".parse().unwrap()
 }
 
 fn host(path: &AbsPath) -> PathBuf {
@@ -64,7 +73,7 @@ fn is_link(path: &AbsPath) -> bool {
 }
 
 impl<'a> Oracle<'a> {
-    pub(crate) fn new(permissions: &'a Permissions) -> Self {
+    pub(crate) fn new(permissions: &'a Permissions, view: View) -> Self {
         let mut keys = BTreeSet::new();
         for rule in &permissions.files {
             match &rule.target {
@@ -72,7 +81,13 @@ impl<'a> Oracle<'a> {
                 FileTarget::Glob(glob) => keys.extend(RealFiles.matches(glob)),
             }
         }
-        Self { permissions, keys }
+        Self { permissions, view, keys }
+    }
+
+    /// Whether the mode and times of a file can be changed.
+    fn can_be_changed(&self, access: Access) -> bool {
+        // With the host's view a policy that takes something away from the root was refused.
+        access == Access::Write && (self.view == View::Own || self.access(&root()) == Access::Write)
     }
 
     fn access(&self, path: &AbsPath) -> Access {
@@ -101,8 +116,8 @@ impl<'a> Oracle<'a> {
     /// Whether a rule below a path, or for a link at it, keeps it where it is.
     fn is_pinned(&self, path: &AbsPath) -> bool {
         self.keys.iter().any(|key| {
-            let differs = self.access(key) != Access::Write || is_link(key);
-            differs && (key != path && key.starts_with(path) || key == path && is_link(key))
+            let differs = self.access(key) != Access::Write || self.view == View::Own && is_link(key);
+            differs && key.starts_with(path) && (key != path || is_link(key))
         })
     }
 
@@ -164,7 +179,7 @@ impl<'a> Oracle<'a> {
                 operations.push(operation("write", works_if(access == Access::Write)));
             }
         }
-        operations.extend(["chmod", "utimes"].map(|way| operation(way, works_if(access == Access::Write))));
+        operations.extend(["chmod", "utimes"].map(|way| operation(way, works_if(self.can_be_changed(access)))));
         operations.extend(self.moves(policy, &real, random));
         operations
     }
@@ -274,6 +289,24 @@ impl<'a> Oracle<'a> {
         let missing_write =
             why == "it does not exist" && self.keys.iter().any(|key| self.access(key) == Access::Write && !exists(key));
         named && (missing_write || reasons.iter().any(|reason| why == format!("it {reason}")))
+    }
+
+    /// Whether the rule that is named takes something away from what is granted around it.
+    pub(crate) fn takes_away(&self, what: &str) -> bool {
+        let Some(key) = self.keys.iter().find(|key| what == format!("the rule for `{key}`")) else {
+            // Where everything may be written, repositories of the host are protected as well, and others
+            // are making and removing them.
+            let is_metadata = PROTECTED_NAMES.iter().any(|name| what.ends_with(&format!("/{name}`")));
+            return is_metadata && self.access(&root()) == Access::Write;
+        };
+        let mut above = key.ancestors().skip(1).map(|above| self.access(&above));
+        let around = above.find(|access| *access != Access::Scratch).unwrap_or(Access::None);
+        match self.access(key) {
+            Access::Scratch => true,
+            Access::Read => around == Access::Write,
+            Access::None => around >= Access::Read,
+            Access::Write => false,
+        }
     }
 
     pub(crate) fn must_be_refused(&self) -> bool {

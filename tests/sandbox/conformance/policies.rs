@@ -5,8 +5,9 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use stockade_protocol::{Access, FileRule, FileRules, Permissions};
+use stockade_protocol::{Access, FileRule, FileRules, FileTarget, PROTECTED_NAMES, Permissions};
 
+use crate::engines::{Engine, View};
 use crate::random::Random;
 use crate::world::{World, rule};
 
@@ -18,6 +19,27 @@ pub(crate) struct Policy {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) links: Vec<PathBuf>,
     pub(crate) permissions: Permissions,
+    taste: Taste,
+}
+
+/// What kind of policies a run is mostly about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taste {
+    Anything,
+    /// No rule takes anything away from what is granted around it, and no name is protected.
+    OnlyMore,
+}
+
+impl Taste {
+    /// An engine that can take nothing away refuses nearly all of the others: most of its policies are
+    /// such as it can enforce.
+    pub(crate) fn of(engine: &Engine, random: &mut Random) -> Self {
+        if engine.view == View::Host && random.chance(75) { Self::OnlyMore } else { Self::Anything }
+    }
+
+    fn takes(self, name: &str) -> bool {
+        self == Self::Anything || !PROTECTED_NAMES.contains(&name)
+    }
 }
 
 const DIRECTORIES: &[&str] = &["a", "b", "ab", "with space", "new\nline", ".git", ".codex"];
@@ -26,8 +48,9 @@ const MISSING: &[&str] = &["missing", "late.env", "m/below", ".codex"];
 const ACCESSES: &[Access] = &[Access::None, Access::Scratch, Access::Read, Access::Write, Access::Write];
 
 impl Policy {
-    pub(crate) fn random(world: &World, tree: &Path, random: &mut Random) -> Self {
+    pub(crate) fn random(world: &World, tree: &Path, taste: Taste, random: &mut Random) -> Self {
         let mut policy = Self {
+            taste,
             tree: tree.to_owned(),
             directories: vec![tree.to_owned()],
             files: Vec::new(),
@@ -48,14 +71,15 @@ impl Policy {
                 false => OsStr::new(random.pick(FILES)),
             };
             let path = directory.join(name);
-            if !path.exists() {
+            if !path.exists() && name.to_str().is_none_or(|name| self.taste.takes(name)) {
                 world.write(&path, "content\n");
                 self.files.push(path);
             }
         }
         for _ in 0..if depth == 0 { 0 } else { 1 + random.below(3) } {
-            let path = directory.join(random.pick(DIRECTORIES));
-            if !path.exists() {
+            let name = *random.pick(DIRECTORIES);
+            let path = directory.join(name);
+            if !path.exists() && self.taste.takes(name) {
                 world.make_directory(&path);
                 self.directories.push(path.clone());
                 self.grow(world, &path, depth - 1, random);
@@ -106,6 +130,9 @@ impl Policy {
                 rules.push(FileRule::deny_glob(format!("{base}/{pattern}").parse().unwrap()));
             }
         }
+        if self.taste == Taste::OnlyMore {
+            rules = only_more(rules);
+        }
         FileRules::new(rules).unwrap()
     }
 
@@ -118,6 +145,23 @@ impl Policy {
             false => random.pick(list).clone(),
         }
     }
+}
+
+/// The rules that give as much as those around them do, or more.
+fn only_more(rules: Vec<FileRule>) -> Vec<FileRule> {
+    let mut kept: Vec<FileRule> = Vec::new();
+    for rule in rules {
+        let FileTarget::Path(path) = &rule.target else { continue };
+        let above = FileRules::new(kept.iter().cloned()).unwrap().access(path);
+        if matches!(rule.access, Access::Read | Access::Write) && rule.access >= above {
+            kept.retain(|below| {
+                let is_below = matches!(&below.target, FileTarget::Path(key) if key.starts_with(path));
+                !is_below || below.access >= rule.access
+            });
+            kept.push(rule);
+        }
+    }
+    kept
 }
 
 impl fmt::Display for Policy {

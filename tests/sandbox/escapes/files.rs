@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use stockade_protocol::{AbsPath, Access, FileRule};
 
-use super::{Attack, Bare, attacks, for_each_user, hears, outside_changed, text_of};
+use super::{Attack, Bare, attacks, for_each_user, for_every_engine, hears, outside_changed, text_of};
 use crate::request::Ended;
 use crate::world::{Seen, User, World, abs, rule};
 
@@ -88,14 +88,17 @@ attacks! {
 for_each_user! {
     /// A root that was a directory when the plan was made and is a link when it starts.
     fs21_between => a_swap_after_the_plan_is_refused;
-    /// A root that an earlier run swapped for a link.
-    fs21 => a_root_that_became_a_link_is_refused;
     /// Every spelling of a denied path.
     fs29 => every_spelling_of_a_denied_path_is_denied;
-    /// The launcher leaves no file behind, and makes none that somebody could foresee.
-    fs30 => nothing_is_made_in_the_temporary_directory;
     /// A directory as a standard stream would be a way around the view.
     fs33 => a_directory_as_a_stream_is_refused;
+}
+
+for_every_engine! {
+    /// A root that an earlier run swapped for a link.
+    fs21 => a_root_that_became_a_link_is_refused;
+    /// The launcher leaves no file behind, and makes none that somebody could foresee.
+    fs30 => nothing_is_made_in_the_temporary_directory;
 }
 
 fn has_attribute(world: &World) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use stockade_protocol::{NetworkPolicy, Permissions};
 
-use super::{Attack, Bare, attacks, for_each_user, hears, prints, probe_succeeds};
+use super::{Attack, Bare, attacks, for_each_user, for_every_engine, hears, prints, probe_succeeds};
 use crate::request::Ended;
 use crate::support::{program, run, text};
 use crate::world::{User, World, abs};
@@ -72,11 +72,14 @@ attacks! {
         .hits(probe_succeeds);
 }
 
-for_each_user! {
+for_every_engine! {
     /// A grant that can't be held is refused, and so there is no socket to pass descriptors over.
     ux07 => single_sockets_are_refused;
     /// What was granted works: the host's loopback with the network on.
     nt_full => the_network_works_when_it_is_granted;
+}
+
+for_each_user! {
     /// Programs that talk to themselves still work without a network.
     nt_own => loopback_and_pairs_work_inside;
 }

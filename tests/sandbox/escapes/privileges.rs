@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::process::Stdio;
 
-use super::{Attack, Bare, attacks, for_each_user, hears, outside_changed, probe_succeeds};
+use super::{Attack, Bare, attacks, for_every_engine, hears, outside_changed, probe_succeeds};
 use crate::request::Ended;
 use crate::support::{program, run};
 use crate::world::{User, World};
@@ -49,7 +49,7 @@ attacks! {
     });
 }
 
-for_each_user! {
+for_every_engine! {
     /// The command's own terminal: it can be used, and not typed into.
     ns10_own => a_terminal_of_its_own_cannot_be_typed_into;
     /// Root inside is nobody special.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use stockade_protocol::{Permissions, ResourceLimits};
 
-use super::{Attack, Bare, attacks, for_each_user, prints, probe_succeeds};
+use super::{Attack, Bare, attacks, for_every_engine, prints, probe_succeeds};
 use crate::request::Ended;
 use crate::world::{User, World, processes_with, wait_for};
 
@@ -89,7 +89,7 @@ attacks! {
     pr13 => Attack::with("$PROBE memfd-exec").hits(probe_succeeds).not_promised();
 }
 
-for_each_user! {
+for_every_engine! {
     /// More processes than allowed.
     pr10 => a_limit_on_processes_holds_or_is_refused;
 }

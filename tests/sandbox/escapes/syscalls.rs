@@ -1,6 +1,6 @@
 //! System calls that the filter refuses.
 
-use super::{Attack, Bare, attacks, for_each_user, probe_succeeds};
+use super::{Attack, Bare, attacks, for_every_engine, probe_succeeds};
 use crate::request::Ended;
 use crate::world::{User, World};
 
@@ -16,7 +16,7 @@ attacks! {
     sy03_i386 => Attack::with("$PROBE i386-getpid").hits(|_, seen| seen.stdout.contains(" ok ")).bare(Bare::NotTried);
 }
 
-for_each_user! {
+for_every_engine! {
     /// Another ABI ends the process: it is no mistake that a program makes.
     sy03_dies => foreign_calls_end_the_process;
     /// Calls that are newer than the list are not there.

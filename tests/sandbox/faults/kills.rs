@@ -1,46 +1,68 @@
-//! Somebody kills the caller, the launcher or the first process at any moment.
+//! Somebody kills the caller, the launcher, the first process or bubblewrap at any moment.
 //!
-//! Afterwards nothing is left: no process, no mount, no file. What is looked for is what the kernel
-//! says of every process: the process group of the caller, which the launcher and the first process
-//! keep, and a text that only the command has in its arguments.
+//! Afterwards nothing is left: no process, no mount, no file. The caller is started by a process that
+//! adopts all orphans below it, so whatever is left of a round is among the descendants of that one,
+//! whichever sessions, process groups and namespaces it has entered.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::engines::ENGINES;
+use crate::engines::{ENGINES, Engine};
 use crate::random::Random;
 use crate::world::{User, World, processes_with, snapshot, wait_for};
 
-/// For each user: 204 in a run for each engine.
-const ROUNDS: usize = 102;
+/// For each user: at least 204 in a run for each engine.
+const ROUNDS: usize = 105;
 const SOON: Duration = Duration::from_secs(2);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
     Caller,
+    /// The launcher that starts the command.
     Launcher,
     First,
+    /// Bubblewrap's own process, outside.
+    Bubblewrap,
+    /// The launcher outside that removes the names which are held in the workspace.
+    Keeper,
 }
 
-#[test]
-fn own_user() {
-    ENGINES.iter().filter(|engine| engine.plain_tree).for_each(|engine| nothing_is_left(User::Own, engine.name));
-}
+impl Victim {
+    fn all(engine: &Engine) -> &'static [Self] {
+        match engine.name {
+            "bwrap" => &[Self::Caller, Self::Launcher, Self::First, Self::Bubblewrap, Self::Keeper],
+            _ => &[Self::Caller, Self::Launcher, Self::First],
+        }
+    }
 
-#[test]
-fn ordinary_user() {
-    ENGINES.iter().filter(|engine| engine.plain_tree).for_each(|engine| nothing_is_left(User::Ordinary, engine.name));
+    /// Whether the command goes on without it, since it is not what watches over the command.
+    fn may_be_missed(self) -> bool {
+        matches!(self, Self::Bubblewrap | Self::Keeper)
+    }
+
+    fn find(self, engine: &Engine, kept: &Kept) -> Option<i32> {
+        let caller = kept.caller;
+        let bubblewrap = || child_of(caller, Some("bwrap"));
+        match (self, engine.name) {
+            (Self::Caller, _) => Some(caller),
+            (Self::Keeper, _) => child_of(caller, Some("stockade")),
+            (Self::Bubblewrap, _) => bubblewrap(),
+            (Self::Launcher, "bwrap") => child_of(bubblewrap()?, None),
+            (Self::First, "bwrap") => child_of(child_of(bubblewrap()?, None)?, None),
+            (Self::Launcher, _) => child_of(caller, None),
+            (Self::First, _) => child_of(child_of(caller, None)?, None),
+        }
+    }
 }
 
 /// What `/proc` says of one process.
 struct Process {
     pid: i32,
     parent: i32,
-    group: i32,
     is_dead: bool,
 }
 
@@ -51,29 +73,76 @@ fn processes() -> Vec<Process> {
         // The name is in parentheses and may hold anything.
         let mut words = stat.rsplit(") ").next()?.split(' ');
         let is_dead = words.next()? == "Z";
-        Some(Process { pid, parent: words.next()?.parse().ok()?, group: words.next()?.parse().ok()?, is_dead })
+        Some(Process { pid, parent: words.next()?.parse().ok()?, is_dead })
     })
     .collect()
 }
 
-fn child_of(pid: i32) -> Option<i32> {
-    processes().into_iter().find(|process| process.parent == pid && !process.is_dead).map(|process| process.pid)
+/// A living child, of this name if one is given.
+fn child_of(pid: i32, name: Option<&str>) -> Option<i32> {
+    let has_name = |pid: i32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        name.is_none_or(|name| line.split(|byte| *byte == 0).next() == Some(name.as_bytes()))
+    };
+    let mut children = processes().into_iter().filter(|process| process.parent == pid && !process.is_dead);
+    children.find(|process| has_name(process.pid)).map(|process| process.pid)
+}
+
+fn lives(pid: i32) -> bool {
+    processes().iter().any(|process| process.pid == pid && !process.is_dead)
 }
 
 fn kill(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).ok();
 }
 
+/// A caller, and the process that adopts whatever it leaves behind. Ends all of them with itself.
+struct Kept {
+    adopter: Child,
+    caller: i32,
+}
+
+impl Kept {
+    /// Everything that is left.
+    fn descendants(&self) -> BTreeSet<i32> {
+        let all = processes();
+        let mut found = BTreeSet::from([self.adopter.id().cast_signed()]);
+        loop {
+            let more: Vec<i32> = all
+                .iter()
+                .filter(|process| !process.is_dead && found.contains(&process.parent) && !found.contains(&process.pid))
+                .map(|process| process.pid)
+                .collect();
+            if more.is_empty() {
+                found.remove(&self.adopter.id().cast_signed());
+                return found;
+            }
+            found.extend(more);
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        wait_for(SOON, || {
+            self.descendants().into_iter().for_each(kill);
+            self.descendants().is_empty()
+        });
+        self.adopter.kill().ok();
+        self.adopter.wait().ok();
+    }
+}
+
 struct Scene {
     world: World,
-    engine: String,
+    engine: &'static Engine,
     nap: String,
     mounts: String,
     before: std::collections::BTreeMap<std::path::PathBuf, String>,
 }
 
 impl Scene {
-    fn new(user: User, engine: &str) -> Self {
+    fn new(user: User, engine: &'static Engine) -> Self {
         let mut world = World::new(user);
         let nap = format!(
             "77777.{}",
@@ -83,29 +152,29 @@ impl Scene {
         // The names that are held must be missing, or nothing could be left behind.
         fs::remove_dir_all(world.workspace.join(".git")).unwrap();
         let before = snapshot(&world.workspace);
-        Self { world, engine: engine.to_owned(), nap, mounts: mounts(), before }
+        Self { world, engine, nap, mounts: mounts(), before }
     }
 
-    fn start(&self) -> Child {
+    fn start(&self) -> Kept {
         let script = "(setsid sleep $NAPTIME &) ; sleep $NAPTIME & sleep $NAPTIME";
-        let mut request = self.world.request(&self.engine, self.world.permissions(), script);
+        let mut request = self.world.request(self.engine.accepting, self.world.permissions(), script);
         request.limit_ms = None;
-        let mut caller = self.world.caller(&request);
-        caller.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
-        caller.spawn().unwrap()
+        let probe = self.world.programs.join("probe");
+        let mut command = self.world.caller_behind(&[probe.to_str().unwrap(), "adopting"], &request);
+        let adopter = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut kept = Kept { adopter, caller: 0 };
+        let adopter = kept.adopter.id().cast_signed();
+        kept.caller = wait_for_some(|| lives(adopter), || child_of(adopter, None)).expect("the caller was started");
+        kept
     }
 
-    /// Processes of a round that are still there.
-    fn survivors(&self, group: i32) -> Vec<u32> {
-        let group = processes().into_iter().filter(|process| process.group == group && !process.is_dead);
-        group.map(|process| process.pid.cast_unsigned()).chain(processes_with(&self.nap)).collect()
+    fn runs(&self) -> bool {
+        !processes_with(&self.nap).is_empty()
     }
 
-    fn check(&self, what: &str, group: i32) {
-        wait_for(SOON, || self.survivors(group).is_empty());
-        let left = self.survivors(group);
-        // They are this test's own, and it leaves nothing behind either.
-        left.iter().for_each(|pid| kill(pid.cast_signed()));
+    fn check(&self, what: &str, kept: &Kept) {
+        wait_for(SOON, || kept.descendants().is_empty());
+        let left: Vec<_> = kept.descendants().into_iter().map(|pid| (pid, command_line(pid))).collect();
         assert!(left.is_empty(), "{what}: {left:?} are left");
         let clean = wait_for(SOON, || snapshot(&self.world.workspace) == self.before);
         assert!(clean, "{what}: the workspace is {:#?}", snapshot(&self.world.workspace));
@@ -113,55 +182,52 @@ impl Scene {
     }
 }
 
+fn command_line(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ")
+}
+
 fn mounts() -> String {
     fs::read_to_string("/proc/self/mountinfo").unwrap()
 }
 
-fn nothing_is_left(user: User, engine: &str) {
+fn nothing_is_left(user: User, engine: &'static Engine) {
     let mut random = Random::from_environment();
     let scene = Scene::new(user, engine);
+    let victims = Victim::all(engine);
     let (mut early, mut late) = (0, 0);
     for round in 0..ROUNDS {
-        let victim = [Victim::Caller, Victim::Launcher, Victim::First][round % 3];
-        let mut caller = scene.start();
-        let group = caller.id().cast_signed();
+        let victim = victims[round % victims.len()];
+        let kept = scene.start();
         // Half of the rounds while the sandbox is being built, half while the command runs.
         if random.chance(50) {
-            std::thread::sleep(Duration::from_micros(random.below(12_000) as u64));
+            std::thread::sleep(Duration::from_micros(random.below(6_000) as u64));
         } else {
-            let running = wait_for(Duration::from_secs(10), || !processes_with(&scene.nap).is_empty());
-            assert!(running, "round {round}: the command never ran");
+            assert!(wait_for(Duration::from_secs(10), || scene.runs()), "round {round}: the command never ran");
             std::thread::sleep(Duration::from_micros(random.below(3_000) as u64));
         }
-        if processes_with(&scene.nap).is_empty() {
-            early += 1
-        } else {
-            late += 1
+        match scene.runs() {
+            true => late += 1,
+            false => early += 1,
         }
-        strike(victim, &mut caller);
-        let what = format!("round {round}, {victim:?} killed as {user:?}");
-        // Whoever else was killed, the caller hears of it and ends.
-        assert!(wait_for(SOON, || caller.try_wait().unwrap().is_some()), "{what}: the caller hangs");
-        scene.check(&what, group);
+        let what = format!("{}, round {round}, {victim:?} killed as {user:?}", engine.name);
+        let target = wait_for_some(|| lives(kept.caller), || victim.find(engine, &kept));
+        kill(target.unwrap_or_else(|| panic!("{what}: there was none")));
+        // Whoever else was killed, the caller hears of it and ends, or the command goes on as it should.
+        let settled = || !lives(kept.caller) || victim.may_be_missed() && scene.runs();
+        assert!(
+            wait_for(SOON, settled),
+            "{what}: the caller hangs with {:?}",
+            kept.descendants().into_iter().map(command_line).collect::<Vec<_>>()
+        );
+        // Then the command ends by itself, and the caller does what was left to the one that is gone.
+        wait_for(SOON, || {
+            processes_with(&scene.nap).into_iter().for_each(|pid| kill(pid.cast_signed()));
+            !lives(kept.caller)
+        });
+        scene.check(&what, &kept);
     }
-    println!("{engine} as {user:?}: {early} kills before the command ran, {late} after");
+    println!("{} as {user:?}: {early} kills before the command ran, {late} after", engine.name);
     assert!(early > 10 && late > 10, "{early} kills before the command ran, {late} after");
-}
-
-/// Kills the victim as soon as there is one.
-fn strike(victim: Victim, caller: &mut Child) {
-    let pid = caller.id().cast_signed();
-    let found = |pid: i32| wait_for_some(caller_lives(pid), || child_of(pid));
-    let target = match victim {
-        Victim::Caller => Some(pid),
-        Victim::Launcher => found(pid),
-        Victim::First => found(pid).and_then(|launcher| wait_for_some(caller_lives(pid), || child_of(launcher))),
-    };
-    kill(target.expect("the caller started a launcher, and that a first process"));
-}
-
-fn caller_lives(pid: i32) -> impl Fn() -> bool {
-    move || processes().iter().any(|process| process.pid == pid && !process.is_dead)
 }
 
 fn wait_for_some(lives: impl Fn() -> bool, mut look: impl FnMut() -> Option<i32>) -> Option<i32> {
@@ -174,22 +240,35 @@ fn wait_for_some(lives: impl Fn() -> bool, mut look: impl FnMut() -> Option<i32>
 }
 
 /// If all are killed at once nobody is left to clean up. The next run does.
-fn the_next_run_cleans_up(user: User, engine: &str) {
+fn the_next_run_cleans_up(user: User, engine: &'static Engine) {
     let scene = Scene::new(user, engine);
     for _ in 0..5 {
-        let mut caller = scene.start();
-        assert!(wait_for(Duration::from_secs(10), || !processes_with(&scene.nap).is_empty()), "the command never ran");
-        let group = caller.id().cast_signed();
-        kill_process_group(Pid::from_raw(group).unwrap(), Signal::KILL).unwrap();
-        caller.wait().unwrap();
-        assert!(wait_for(SOON, || scene.survivors(group).is_empty()), "{:?} are left", scene.survivors(group));
+        let kept = scene.start();
+        assert!(wait_for(Duration::from_secs(10), || scene.runs()), "the command never ran");
+        kept.descendants().into_iter().for_each(kill);
+        assert!(wait_for(SOON, || kept.descendants().is_empty()), "{:?} are left", kept.descendants());
     }
-    let seen = scene.world.run(&scene.world.request(engine, scene.world.permissions(), "ls -A"));
+    let seen = scene.world.run(&scene.world.request(engine.name, scene.world.permissions(), "ls -A"));
     assert!(matches!(seen.ended, crate::request::Ended::Exited { code: 0, .. }), "{seen:?}");
     assert_eq!(snapshot(&scene.world.workspace), scene.before);
 }
 
-crate::escapes::for_each_user! {
-    /// Caller, launcher and first process, all at once.
-    all_at_once => the_next_run_cleans_up;
+#[test]
+fn own_user() {
+    ENGINES.iter().for_each(|engine| nothing_is_left(User::Own, engine));
+}
+
+#[test]
+fn ordinary_user() {
+    ENGINES.iter().for_each(|engine| nothing_is_left(User::Ordinary, engine));
+}
+
+#[test]
+fn all_at_once_own_user() {
+    crate::engines::with_own_view().for_each(|engine| the_next_run_cleans_up(User::Own, engine));
+}
+
+#[test]
+fn all_at_once_ordinary_user() {
+    crate::engines::with_own_view().for_each(|engine| the_next_run_cleans_up(User::Ordinary, engine));
 }

@@ -7,25 +7,28 @@ use std::time::{Duration, Instant};
 
 use stockade_protocol::{Access, FileRule, Permissions, ResourceLimits};
 
-use crate::escapes::for_each_user;
+use crate::escapes::{for_each_user, for_every_engine};
 use crate::request::Ended;
 use crate::world::{User, World, processes_with, rule, wait_for};
 
 for_each_user! {
-    /// A bomb of processes runs into its limit, and ends with the run.
-    fork_bomb => a_fork_bomb_is_held;
-    /// One process that wants all memory gets an error.
-    memory_hog => a_memory_hog_is_told_no;
     /// Ten gigabytes of output flow through, and nothing piles up.
     output => ten_gigabytes_of_output_pass;
-    /// Whoever stops reading ends the command.
-    closed_output => a_reader_that_goes_away_ends_the_command;
     /// A hundred thousand files, made inside, and then searched for a policy.
     many_files => a_hundred_thousand_files_are_no_trouble;
     /// Directories so deep that their paths are longer than the kernel takes.
     deep_directories => deep_directories_are_no_trouble;
     /// More denied files than there can be mounts.
     too_many_mounts => a_policy_that_needs_too_many_mounts_is_refused;
+}
+
+for_every_engine! {
+    /// A bomb of processes runs into its limit, and ends with the run.
+    fork_bomb => a_fork_bomb_is_held;
+    /// One process that wants all memory gets an error.
+    memory_hog => a_memory_hog_is_told_no;
+    /// Whoever stops reading ends the command.
+    closed_output => a_reader_that_goes_away_ends_the_command;
 }
 
 fn limits(limits: ResourceLimits, world: &World) -> Permissions {

@@ -1,0 +1,52 @@
+//! Systems where patches are refused.
+//!
+//! On Windows a path is opened name by name without following reparse points only through the native
+//! interface. Until that is done, nothing can be prepared there, which the types say: no value of them
+//! can exist.
+
+use std::convert::Infallible;
+
+use stockade_protocol::{AbsPath, FileChange, ResolvedPath};
+
+use crate::{Applied, ApplyError, PatchError, PreparedFile};
+
+/// Writable directories; none can be opened on this system.
+#[derive(Clone, Debug)]
+pub struct Roots(Infallible);
+
+/// A patch that can be applied; none can be made on this system.
+#[derive(Debug)]
+pub struct Prepared(Infallible);
+
+impl Roots {
+    /// Always [`PatchError::Unsupported`].
+    pub fn open<'a>(_roots: impl IntoIterator<Item = &'a AbsPath>) -> Result<Self, PatchError> {
+        Err(PatchError::Unsupported)
+    }
+}
+
+/// Never called, since there are no roots.
+pub fn prepare(
+    _changes: &[FileChange],
+    roots: &Roots,
+    _may_write: impl Fn(&AbsPath) -> bool,
+) -> Result<Prepared, PatchError> {
+    match roots.0 {}
+}
+
+impl Prepared {
+    /// The files, in the order in which they are written.
+    pub fn files(&self) -> std::iter::Empty<PreparedFile<'_>> {
+        match self.0 {}
+    }
+
+    /// The paths that lead elsewhere than their names say.
+    pub fn resolved_paths(&self) -> Vec<ResolvedPath> {
+        match self.0 {}
+    }
+
+    /// Writes the files.
+    pub fn apply(self) -> Result<Applied, ApplyError> {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,179 @@
+//! One record as a paragraph that a person reads.
+
+use serde::Serialize;
+use stockade_protocol::{
+    ApprovalSubject, AuditEvent, AuditRecord, Decision, DecisionSource, EscalationExecution, RawText, ReviewDecision,
+    TrailDamage, ViolationTarget,
+};
+
+use super::when;
+
+/// What happened, and all that is known about it, with every deceptive character escaped.
+pub(super) fn tell(record: &AuditRecord) -> Result<String, serde_json::Error> {
+    let mut lines = vec![format!("{}  #{}  {}", when::long(record.time_ms), record.sequence, headline(&record.event)?)];
+    lines.extend(details(&record.event)?.into_iter().map(|line| format!("    {line}")));
+    Ok(lines.join("\n") + "\n")
+}
+
+fn shown(text: &str) -> RawText {
+    RawText::from(text)
+}
+
+/// The word for a value on the wire.
+fn word(value: &impl Serialize) -> Result<String, serde_json::Error> {
+    let value = serde_json::to_value(value)?;
+    Ok(value.as_str().map_or_else(|| shown(&value.to_string()).to_string(), |word| word.replace('_', " ")))
+}
+
+fn listed(paths: &[stockade_protocol::AbsPath]) -> String {
+    paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn headline(event: &AuditEvent) -> Result<String, serde_json::Error> {
+    Ok(match event {
+        AuditEvent::Requested { command, .. } => format!("asked to run  {command}"),
+        AuditEvent::PatchRequested { paths } => format!("asked to change  {}", listed(paths)),
+        AuditEvent::Patched { paths } => format!("changed  {}", listed(paths)),
+        AuditEvent::ToolRequested { server, tool } => format!("asked to call  {} of {}", shown(tool), shown(server)),
+        AuditEvent::Decided { decision, source, .. } => format!("{} by {}", decided(*decision), decider(source)),
+        AuditEvent::Asked { subject } => format!("a person was asked  {}", question(subject)),
+        AuditEvent::Answered { decision, in_time, duration_ms } => format!(
+            "answered: {} after {}{}",
+            answer(decision),
+            when::duration(*duration_ms),
+            if *in_time { "" } else { ", too late to count" }
+        ),
+        AuditEvent::Connected { destination, decision, source } => format!(
+            "connection to {}:{} ({}) {} by {}",
+            destination.host,
+            destination.port,
+            word(&destination.protocol)?,
+            decided(*decision),
+            decider(source)
+        ),
+        AuditEvent::Refused(refusal) => format!("refused by the {}: {}", word(&refusal.by)?, shown(&refusal.reason)),
+        AuditEvent::Ended { result, exit_code, duration_ms, .. } => {
+            let code = exit_code.map(|code| format!(" with {code}")).unwrap_or_default();
+            format!("{}{code} after {}", shown(&result.replace('_', " ")), when::duration(*duration_ms))
+        }
+        AuditEvent::Repaired { damage: TrailDamage::Unfinished { bytes, .. } } => {
+            format!("the trail went on behind {bytes} bytes of a record that was never finished")
+        }
+        AuditEvent::Repaired { damage: TrailDamage::Unexplained { what } } => {
+            format!("the trail was found damaged: {}", shown(what))
+        }
+    })
+}
+
+fn details(event: &AuditEvent) -> Result<Vec<String>, serde_json::Error> {
+    let mut lines = Vec::new();
+    match event {
+        AuditEvent::Requested { cwd, escalation, .. } => {
+            lines.push(format!("in {cwd}"));
+            lines.extend(wish(escalation)?);
+        }
+        AuditEvent::Decided { reason, sandbox_warnings, .. } => {
+            lines.extend(reason.iter().map(|reason| format!("because {}", shown(reason))));
+            lines.extend(sandbox_warnings.iter().map(|warning| format!("warning: {}", shown(warning))));
+        }
+        AuditEvent::Asked { subject: ApprovalSubject::Command(command) } => lines.extend(wish(&command.escalation)?),
+        AuditEvent::Ended { enforcement, violations, .. } => {
+            let layers: Result<Vec<_>, _> = enforcement
+                .layers
+                .iter()
+                .map(|layer| Ok::<_, serde_json::Error>(format!("{} {}", shown(&layer.layer), word(&layer.status)?)))
+                .collect();
+            lines.push(format!("engine {}: {}", shown(&enforcement.engine), layers?.join(", ")));
+            for violation in violations {
+                let target = target(&violation.target);
+                lines.push(format!(
+                    "denied: {} {target} ({})",
+                    word(&violation.operation)?,
+                    word(&violation.evidence)?
+                ));
+            }
+        }
+        AuditEvent::PatchRequested { .. }
+        | AuditEvent::Patched { .. }
+        | AuditEvent::ToolRequested { .. }
+        | AuditEvent::Asked { .. }
+        | AuditEvent::Answered { .. }
+        | AuditEvent::Connected { .. }
+        | AuditEvent::Refused(_)
+        | AuditEvent::Repaired { .. } => {}
+    }
+    Ok(lines)
+}
+
+fn wish(escalation: &EscalationExecution) -> Result<Option<String>, serde_json::Error> {
+    Ok(match escalation {
+        EscalationExecution::TurnDefault => None,
+        EscalationExecution::Unsandboxed => Some(String::from("without a sandbox")),
+        EscalationExecution::Permissions(permissions) => {
+            Some(format!("with more permissions: {}", shown(&serde_json::to_string(permissions)?)))
+        }
+    })
+}
+
+fn decided(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allow => "allowed",
+        Decision::Prompt => "to be asked, decided",
+        Decision::Forbidden => "forbidden",
+    }
+}
+
+fn decider(source: &DecisionSource) -> String {
+    match source {
+        DecisionSource::Rule(rule) => format!("the rule {}", shown(rule)),
+        DecisionSource::Fallback => String::from("the table of known commands"),
+        DecisionSource::ApprovalPolicy => String::from("the approval policy"),
+        DecisionSource::Reviewer => String::from("a person"),
+        DecisionSource::SessionMemory => String::from("an earlier answer in this session"),
+        DecisionSource::External => String::from("a policy outside"),
+    }
+}
+
+fn question(subject: &ApprovalSubject) -> String {
+    match subject {
+        ApprovalSubject::Command(command) => format!("to run {}", command.command),
+        ApprovalSubject::Patch(patch) => {
+            let paths: Vec<_> =
+                patch.changes.iter().flat_map(|change| change.paths()).map(ToString::to_string).collect();
+            format!("to change {}", paths.join(", "))
+        }
+        ApprovalSubject::Network(network) => format!("to reach {}:{}", network.host, network.port),
+        ApprovalSubject::Permissions(_) => String::from("for permissions for the session"),
+        ApprovalSubject::ToolCall(call) => format!("to call {} of {}", shown(&call.tool), shown(&call.server)),
+        ApprovalSubject::Elicitation(question) => {
+            format!("by {}: {}", shown(&question.server), shown(&question.message))
+        }
+    }
+}
+
+fn answer(decision: &ReviewDecision) -> String {
+    match decision {
+        ReviewDecision::Approved => String::from("yes, once"),
+        ReviewDecision::ApprovedForSession => String::from("yes, for the session"),
+        ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
+            format!("yes, always for commands that start with {}", proposed_execpolicy_amendment.0)
+        }
+        ReviewDecision::NetworkPolicyAmendment { network_policy_amendment } => {
+            format!("from now on, for {}", network_policy_amendment.host)
+        }
+        ReviewDecision::Denied { reason: Some(reason) } => format!("no: {}", shown(reason)),
+        ReviewDecision::Denied { reason: None } => String::from("no"),
+        ReviewDecision::TimedOut => String::from("nothing, which counts as no,"),
+        ReviewDecision::Abort => String::from("no, and stop"),
+    }
+}
+
+fn target(target: &ViolationTarget) -> String {
+    match target {
+        ViolationTarget::Path(path) => path.to_string(),
+        ViolationTarget::Destination(destination) => format!("{}:{}", destination.host, destination.port),
+        ViolationTarget::UnixSocket(path) => format!("socket {path}"),
+        ViolationTarget::SystemCall(name) | ViolationTarget::Limit(name) => shown(name).to_string(),
+        ViolationTarget::Process(id) => format!("process {id}"),
+    }
+}

@@ -1,0 +1,134 @@
+//! `stockade explain`: the decision without the deed.
+
+use std::process::ExitCode;
+
+use stockade_core::{Explanation, PathExplanation};
+use stockade_protocol::{
+    AbsPath, Access, DecisionSource, ExecApprovalRequirement, FileRule, NetworkPolicy, Permissions, RuleSource,
+};
+use stockade_sandboxing::absolute;
+
+use crate::args::Explain;
+use crate::exit::{self, Failure, print};
+use crate::report;
+use crate::session::{Prepared, Purpose, prepare};
+
+/// It would be asked.
+const ASKED: u8 = 1;
+
+pub(crate) fn run(args: &Explain) -> Result<ExitCode, Failure> {
+    // A path is explained for the session, whatever the command.
+    let nothing = [std::ffi::OsString::from("true")];
+    let command = if args.command.is_empty() { &nothing[..] } else { &args.command };
+    let Prepared { orchestrator, request, settings } = prepare(&args.session, command, Purpose::Explain)?;
+    let here = AbsPath::from_path(&std::env::current_dir()?)?;
+    let mut paths = Vec::new();
+    for path in &args.path {
+        paths.push(orchestrator.explain_path(&absolute(&here, path)?)?);
+    }
+    let explanation = if args.command.is_empty() { None } else { Some(orchestrator.explain(&request)?) };
+    if args.json {
+        let json = match &explanation {
+            Some(explanation) if paths.is_empty() => serde_json::to_string_pretty(explanation)?,
+            Some(explanation) => serde_json::to_string_pretty(&(explanation, &paths))?,
+            None => serde_json::to_string_pretty(&paths)?,
+        };
+        print(&(json + "\n"))?;
+    } else {
+        let mut text = explanation.as_ref().map(command_text).unwrap_or_default();
+        text.extend(paths.iter().map(path_text));
+        for (key, origin) in settings.origins() {
+            text += &format!("setting  {key} comes from the {origin}\n");
+        }
+        print(&text)?;
+    }
+    Ok(explanation.map_or(ExitCode::SUCCESS, |explanation| exit_code(&explanation)))
+}
+
+fn exit_code(explanation: &Explanation) -> ExitCode {
+    match &explanation.requirement {
+        ExecApprovalRequirement::Forbidden { .. } => ExitCode::from(exit::REFUSED),
+        _ if explanation.unenforceable.is_some() => ExitCode::from(exit::FAILED),
+        ExecApprovalRequirement::NeedsApproval { .. } => ExitCode::from(ASKED),
+        ExecApprovalRequirement::Skip { .. } => ExitCode::SUCCESS,
+    }
+}
+
+fn command_text(explanation: &Explanation) -> String {
+    let mut text = String::new();
+    let mut line = |label: &str, what: &str| text.push_str(&format!("{label:<9}{what}\n"));
+    let what = match &explanation.requirement {
+        ExecApprovalRequirement::Skip { .. } => String::from("runs without asking"),
+        ExecApprovalRequirement::NeedsApproval { reason: Some(reason), .. } => format!("asks first: {reason}"),
+        ExecApprovalRequirement::NeedsApproval { reason: None, .. } => String::from("asks first"),
+        ExecApprovalRequirement::Forbidden { reason } => format!("is refused: {reason}"),
+    };
+    line("command", &what);
+    line("decided", &source(&explanation.source));
+    for part in &explanation.parsed.commands {
+        let words: Vec<String> = part.words.iter().map(ToString::to_string).collect();
+        let via = part.via.as_ref().map(|via| format!("  (in {via})")).unwrap_or_default();
+        line("runs", &format!("{}{via}", words.join(" ")));
+    }
+    if let Some(why) = &explanation.parsed.opaque {
+        line("", &format!("and perhaps more: {why}"));
+    }
+    let sandbox = if explanation.sandboxed { "in the sandbox" } else { "without a sandbox" };
+    line("where", sandbox);
+    for granted in permissions(&explanation.permissions) {
+        line("", &granted);
+    }
+    if let Some(why) = &explanation.unenforceable {
+        line("but", &format!("this host can't enforce that, so it does not run: {why}"));
+    }
+    for warning in &explanation.warnings {
+        line("note", warning);
+    }
+    if explanation.sandboxed {
+        let then = if explanation.asks_after_denial { "you are asked for a wider run" } else { "it is reported" };
+        line("denied", &format!("if the sandbox denies it something, {then}"));
+    }
+    text
+}
+
+fn permissions(permissions: &Permissions) -> Vec<String> {
+    let is_mask = |rule: &&FileRule| rule.source == RuleSource::CredentialMask;
+    let mut lines: Vec<String> =
+        permissions.files.iter().filter(|rule| !is_mask(rule)).map(report::file_rule).collect();
+    let masked = permissions.files.iter().filter(is_mask).count();
+    if masked > 0 {
+        lines.push(format!("{masked} places of credentials are masked, such as ~/.ssh (`--json` lists them)"));
+    }
+    lines.push(match &permissions.network {
+        NetworkPolicy::Off => String::from("the network is off"),
+        NetworkPolicy::Full => String::from("the network is open"),
+        NetworkPolicy::Hosts(hosts) => {
+            let names: Vec<String> = hosts.rules.iter().map(|rule| rule.host.to_string()).collect();
+            format!("the network is open to what the rules name: {}", names.join(", "))
+        }
+    });
+    lines
+}
+
+fn source(source: &DecisionSource) -> String {
+    match source {
+        DecisionSource::Rule(rule) => format!("by a rule: {rule}"),
+        DecisionSource::Fallback => String::from("by the table of known commands"),
+        DecisionSource::ApprovalPolicy => String::from("by the approval policy"),
+        DecisionSource::Reviewer => String::from("by a person"),
+        DecisionSource::SessionMemory => String::from("by an earlier answer"),
+        DecisionSource::External => String::from("by a policy outside"),
+    }
+}
+
+fn path_text(path: &PathExplanation) -> String {
+    let what = match path.access {
+        Access::Write => "may be read and written",
+        Access::Read => "may be read",
+        Access::Scratch => "is an empty private directory",
+        Access::None => "is out of reach",
+    };
+    let leads = if path.path == path.resolved { String::new() } else { format!(" (leads to `{}`)", path.resolved) };
+    let why = path.rule.as_ref().map_or_else(|| String::from("no rule grants it"), report::file_rule);
+    format!("`{}`{leads} {what}: {why}\n", path.path)
+}

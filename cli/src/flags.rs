@@ -1,0 +1,235 @@
+//! Values of options, from text.
+
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use stockade_config::{EngineName, NetworkMode, SandboxMode};
+use stockade_protocol::{
+    AbsPath, AskForApproval, Decision, FileTarget, HostRule, Invalid, RejectConfig, ResourceLimits, VariableName,
+};
+use stockade_sandboxing::absolute;
+
+/// `--sandbox`
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Policy {
+    /// Nothing is written
+    ReadOnly,
+    /// The workspace is written
+    WorkspaceWrite,
+    /// No sandbox
+    DangerFullAccess,
+    /// Somebody else's sandbox is around already
+    ExternalSandbox,
+}
+
+impl From<Policy> for SandboxMode {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::ReadOnly => Self::ReadOnly,
+            Policy::WorkspaceWrite => Self::WorkspaceWrite,
+            Policy::DangerFullAccess => Self::DangerFullAccess,
+            Policy::ExternalSandbox => Self::ExternalSandbox,
+        }
+    }
+}
+
+/// `--network`
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Network {
+    /// None at all
+    Off,
+    /// The hosts that are allowed; others are asked for
+    Hosts,
+    /// Whatever this machine can reach
+    Full,
+}
+
+impl From<Network> for NetworkMode {
+    fn from(network: Network) -> Self {
+        match network {
+            Network::Off => Self::Off,
+            Network::Hosts => Self::Hosts,
+            Network::Full => Self::Full,
+        }
+    }
+}
+
+/// `--engine`
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Engine {
+    /// The strongest that works
+    Auto,
+    /// Stockade's own launcher
+    Native,
+    /// Bubblewrap
+    Bwrap,
+    /// Landlock alone
+    Landlock,
+}
+
+impl From<Engine> for EngineName {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Auto => Self::Auto,
+            Engine::Native => Self::Native,
+            Engine::Bwrap => Self::Bwrap,
+            Engine::Landlock => Self::Landlock,
+        }
+    }
+}
+
+/// `--ask`: `untrusted`, `on-failure`, `on-request`, `never`, `reject=sandbox_approval,rules`.
+pub(crate) fn ask(text: &str) -> Result<AskForApproval, String> {
+    Ok(match text {
+        "untrusted" => AskForApproval::Untrusted,
+        "on-failure" => AskForApproval::OnFailure,
+        "on-request" => AskForApproval::OnRequest,
+        "never" => AskForApproval::Never,
+        other => AskForApproval::Reject(reject(other.strip_prefix("reject=").ok_or_else(|| {
+            String::from("there are `untrusted`, `on-failure`, `on-request`, `never` and `reject=CATEGORY,…`")
+        })?)?),
+    })
+}
+
+fn reject(categories: &str) -> Result<RejectConfig, String> {
+    let mut reject = RejectConfig::default();
+    for category in categories.split(',') {
+        let field = match category {
+            "sandbox_approval" => &mut reject.sandbox_approval,
+            "rules" => &mut reject.rules,
+            "request_permissions" => &mut reject.request_permissions,
+            "skill_approval" => &mut reject.skill_approval,
+            "mcp_elicitations" => &mut reject.mcp_elicitations,
+            other => {
+                return Err(format!(
+                    "no category is called `{other}`: there are sandbox_approval, rules, request_permissions, \
+                     skill_approval and mcp_elicitations"
+                ));
+            }
+        };
+        *field = true;
+    }
+    Ok(reject)
+}
+
+/// `--limit`: `cpu=30,memory=2G,pids=200,fsize=100M,files=1024`.
+pub(crate) fn limits(text: &str) -> Result<ResourceLimits, String> {
+    let mut limits = ResourceLimits::default();
+    for part in text.split(',') {
+        let (name, value) = part.split_once('=').ok_or_else(|| format!("`{part}` is not NAME=VALUE"))?;
+        let slot = match name {
+            "cpu" => &mut limits.cpu_seconds,
+            "memory" => &mut limits.memory_bytes,
+            "pids" => &mut limits.processes,
+            "fsize" => &mut limits.file_size_bytes,
+            "files" => &mut limits.open_files,
+            other => return Err(format!("no limit is called `{other}`: there are cpu, memory, pids, fsize and files")),
+        };
+        *slot = Some(number(name, value)?);
+    }
+    Ok(limits)
+}
+
+/// A number with `K`, `M`, `G` or `T` behind it, or `s` behind a time.
+fn number(name: &str, text: &str) -> Result<NonZeroU64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = text.get(digits.len()..).unwrap_or_default();
+    let factor: u64 = match (name, unit) {
+        (_, "") | ("cpu", "s") => 1,
+        ("cpu", "m") => 60,
+        ("memory" | "fsize", "K") => 1 << 10,
+        ("memory" | "fsize", "M") => 1 << 20,
+        ("memory" | "fsize", "G") => 1 << 30,
+        ("memory" | "fsize", "T") => 1 << 40,
+        _ => return Err(format!("`{text}` has a unit that `{name}` does not have")),
+    };
+    let value = digits.parse::<u64>().ok().and_then(|value| value.checked_mul(factor)).and_then(NonZeroU64::new);
+    value.ok_or_else(|| format!("`{text}` is no number above zero"))
+}
+
+/// `--timeout`: `30s`, `5m`.
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
+    stockade_config::parse_duration(text)
+}
+
+/// `--allow-host`: `example.com`, `*.example.com:443`.
+pub(crate) fn allowed_host(text: &str) -> Result<HostRule, String> {
+    stockade_config::parse_host(text, Decision::Allow)
+}
+
+/// `--env`: `NAME` passes a variable on, `NAME=VALUE` sets it.
+#[derive(Clone, Debug)]
+pub(crate) struct Variable {
+    pub(crate) name: VariableName,
+    value: Option<String>,
+}
+
+impl FromStr for Variable {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (text, None),
+        };
+        Ok(Self { name: name.parse()?, value })
+    }
+}
+
+impl Variable {
+    pub(crate) fn value(&self) -> Option<String> {
+        self.value.clone().or_else(|| std::env::var(self.name.as_str()).ok())
+    }
+}
+
+/// `--deny-read`: a path or a glob, from here or from the home directory.
+pub(crate) fn target(text: &str, here: &AbsPath) -> Result<FileTarget, Invalid> {
+    let path = match (text.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(below), Some(home)) => home.join(below),
+        (Some(_) | None, _) => PathBuf::from(text),
+    };
+    let path = absolute(here, &path)?;
+    if text.contains(['*', '?', '[', '{']) {
+        path.to_string().parse().map(FileTarget::Glob)
+    } else {
+        Ok(FileTarget::Path(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_have_units() {
+        let found = limits("cpu=2m,memory=2G,pids=20,fsize=3K,files=9").unwrap();
+        let numbers = [found.cpu_seconds, found.memory_bytes, found.processes, found.file_size_bytes, found.open_files];
+        assert_eq!(numbers.map(|number| number.map_or(0, NonZeroU64::get)), [120, 2 << 30, 20, 3 << 10, 9]);
+        for wrong in ["", "cpu", "cpu=0", "cpu=x", "disk=1", "pids=1K", "memory=99999999T", "cpu=1,"] {
+            assert!(limits(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ask_takes_words_and_categories() {
+        assert_eq!(ask("never"), Ok(AskForApproval::Never));
+        let some = RejectConfig { rules: true, sandbox_approval: true, ..RejectConfig::default() };
+        assert_eq!(ask("reject=rules,sandbox_approval"), Ok(AskForApproval::Reject(some)));
+        for wrong in ["", "always", "reject", "reject=", "reject=rule"] {
+            assert!(ask(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_denied_path_is_taken_in_any_spelling() {
+        let here = &"/usr".parse().unwrap();
+        for (text, path) in [("a/./b/", "/usr/a/b"), ("/x//y", "/x/y"), ("../z", "/z")] {
+            let found = target(text, here);
+            assert_eq!(found, Ok(FileTarget::Path(path.parse().unwrap())), "{text}");
+        }
+        assert!(matches!(target("**/*.pem", here), Ok(FileTarget::Glob(_))));
+    }
+}

@@ -1,0 +1,89 @@
+//! The answers that a person can give, each with its key and what it means.
+
+use stockade_protocol::{
+    ApprovalRequest, ApprovalSubject, ExecPolicyAmendment, NetworkPolicyAmendment, NetworkPolicyRuleAction,
+    ReviewDecision,
+};
+
+use super::render::destination;
+use super::text;
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Choice {
+    pub(super) key: char,
+    pub(super) decision: ReviewDecision,
+    pub(super) label: String,
+    /// What else has to be known of it.
+    pub(super) notes: Vec<String>,
+}
+
+/// The answers that the question has, in its order. Where two want the same key, the second gets a
+/// digit.
+pub(super) fn choices(request: &ApprovalRequest) -> Vec<Choice> {
+    let mut choices: Vec<Choice> = Vec::new();
+    for decision in &request.available_decisions {
+        if !can_be_given(decision, &request.subject) {
+            continue;
+        }
+        let (key, label, notes) = describe(decision, &request.subject);
+        let free = |key: &char| choices.iter().all(|choice| choice.key != *key);
+        if let Some(key) = std::iter::once(key).chain('2'..='9').find(free) {
+            choices.push(Choice { key, decision: decision.clone(), label, notes });
+        }
+    }
+    choices
+}
+
+fn can_be_given(decision: &ReviewDecision, subject: &ApprovalSubject) -> bool {
+    let wants_a_form =
+        matches!(subject, ApprovalSubject::Elicitation(elicitation) if elicitation.requested_schema.is_some());
+    *decision != ReviewDecision::TimedOut && !(wants_a_form && decision.is_approval())
+}
+
+fn describe(decision: &ReviewDecision, subject: &ApprovalSubject) -> (char, String, Vec<String>) {
+    match decision {
+        ReviewDecision::Approved => ('y', String::from("yes, this once"), Vec::new()),
+        ReviewDecision::ApprovedForSession => ('s', format!("yes, and {}", again(subject)), Vec::new()),
+        ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
+            let (label, notes) = saved_command(proposed_execpolicy_amendment);
+            ('p', label, notes)
+        }
+        ReviewDecision::NetworkPolicyAmendment { network_policy_amendment } => saved_host(network_policy_amendment),
+        ReviewDecision::Denied { .. } => ('n', String::from("no; you may say why"), Vec::new()),
+        ReviewDecision::TimedOut => ('t', String::from("no, as if nobody had answered"), Vec::new()),
+        ReviewDecision::Abort => ('q', String::from("no, and stop everything"), Vec::new()),
+    }
+}
+
+fn again(subject: &ApprovalSubject) -> &'static str {
+    match subject {
+        ApprovalSubject::Command(_) => "the same command, there and with the same permissions, in this session",
+        ApprovalSubject::Patch(_) => "further changes to these files in this session",
+        ApprovalSubject::Network(_) => "this destination for the rest of the session",
+        ApprovalSubject::Permissions(_) => "for the rest of the session",
+        ApprovalSubject::ToolCall(_) => "the same call in this session",
+        ApprovalSubject::Elicitation(_) => "the same in this session",
+    }
+}
+
+fn saved_command(amendment: &ExecPolicyAmendment) -> (String, Vec<String>) {
+    let words = amendment.0.words();
+    let shown = text::words(words, text::Detail::Whole);
+    let pattern = words.iter().map(text::string).collect::<Vec<_>>().join(", ");
+    let label = format!("yes, and always for commands that start with: {shown}");
+    let saved = format!("saves the rule: prefix_rule(pattern=[{pattern}], decision=\"allow\")");
+    (label, vec![saved, String::from("A saved rule also lets such commands run without the sandbox.")])
+}
+
+fn saved_host(amendment: &NetworkPolicyAmendment) -> (char, String, Vec<String>) {
+    let to = destination(&amendment.host.to_string(), amendment.protocol, amendment.port);
+    match amendment.action {
+        NetworkPolicyRuleAction::Allow => {
+            ('p', format!("yes, and always for: {to}"), vec![String::from("Saves a rule that allows it.")])
+        }
+        NetworkPolicyRuleAction::Deny => {
+            ('d', format!("no, and never for: {to}"), vec![String::from("Saves a rule that refuses it.")])
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Asking a person at the terminal.
+//!
+//! What is shown ([`render`]) and what a key means ([`dialog`]) are plain functions of the question;
+//! only [`terminal`] touches the terminal.
+
+mod choices;
+mod dialog;
+mod page;
+mod render;
+mod secrets;
+mod text;
+
+#[cfg(unix)]
+mod raw_mode;
+#[cfg(unix)]
+mod sys;
+#[cfg(unix)]
+mod terminal;
+
+#[cfg(all(test, unix))]
+mod pty_tests;
+#[cfg(test)]
+mod render_tests;
+#[cfg(test)]
+mod samples;
+
+use std::sync::Arc;
+
+use stockade_core::Approver;
+
+/// The person at the terminal of this process, if it has one. Without one, nobody is waited for.
+pub(crate) fn person() -> Option<Arc<dyn Approver>> {
+    #[cfg(unix)]
+    return terminal::Terminal::open().map(|terminal| Arc::new(terminal) as Arc<dyn Approver>);
+    #[cfg(not(unix))]
+    None
+}

@@ -1,0 +1,123 @@
+//! A page of text that is built line by line, in colour or without.
+
+use std::ffi::OsString;
+
+use super::text::{Detail, is_shortened};
+
+/// Whether colours are used. They only ever repeat what the words say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Paint {
+    Plain,
+    Colour,
+}
+
+impl Paint {
+    /// What suits a terminal with these environment variables: <https://no-color.org>.
+    pub(super) fn for_terminal(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
+        let dumb = variable("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        if dumb || set("NO_COLOR") { Self::Plain } else { Self::Colour }
+    }
+}
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    Normal,
+    Title,
+    Warning,
+    Added,
+    Removed,
+}
+
+impl Tone {
+    fn code(self) -> Option<&'static str> {
+        match self {
+            Self::Normal => None,
+            Self::Title => Some("1"),
+            Self::Warning => Some("1;31"),
+            Self::Added => Some("32"),
+            Self::Removed => Some("31"),
+        }
+    }
+}
+
+/// How many entries of a list a short page has.
+const SHORT_LIST: usize = 24;
+
+/// Lines so far, and whether anything was left out.
+pub(super) struct Page {
+    pub(super) detail: Detail,
+    paint: Paint,
+    text: String,
+    shortened: bool,
+}
+
+impl Page {
+    pub(super) fn new(paint: Paint, detail: Detail) -> Self {
+        Self { detail, paint, text: String::new(), shortened: false }
+    }
+
+    /// A line, indented by a number of steps. The text has to be fit for a terminal.
+    pub(super) fn line(&mut self, indent: usize, tone: Tone, text: &str) {
+        self.shortened |= is_shortened(text);
+        self.text.push_str(&"  ".repeat(indent));
+        match tone.code().filter(|_| self.paint == Paint::Colour) {
+            Some(code) => self.text.extend(["\u{1b}[", code, "m", text, "\u{1b}[0m"]),
+            None => self.text.push_str(text),
+        }
+        self.text.push('\n');
+    }
+
+    pub(super) fn plain(&mut self, indent: usize, text: &str) {
+        self.line(indent, Tone::Normal, text);
+    }
+
+    /// An empty line and a heading.
+    pub(super) fn section(&mut self, heading: &str) {
+        self.text.push('\n');
+        self.plain(1, heading);
+    }
+
+    /// Every entry of a list or, on a short page, the first ones and how many more there are.
+    pub(super) fn list<T>(&mut self, entries: &[T], what: &str, mut show: impl FnMut(&mut Self, &T)) {
+        let most = match self.detail {
+            Detail::Short => SHORT_LIST,
+            Detail::Whole => usize::MAX,
+        };
+        for entry in entries.iter().take(most) {
+            show(self, entry);
+        }
+        self.left_out(2, entries.len().saturating_sub(most), what);
+    }
+
+    /// Says what is not shown.
+    pub(super) fn left_out(&mut self, indent: usize, count: usize, what: &str) {
+        if count > 0 {
+            self.shortened = true;
+            self.line(indent, Tone::Warning, &format!("and {count} more {what}, not shown here"));
+        }
+    }
+
+    /// The text, and whether it is not everything.
+    pub(super) fn finish(self) -> (String, bool) {
+        (self.text, self.shortened)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_that_have_them() {
+        let paint = |set: &'static [(&str, &str)]| {
+            Paint::for_terminal(|name| set.iter().find(|(own, _)| *own == name).map(|(_, value)| value.into()))
+        };
+        assert_eq!(paint(&[("TERM", "xterm")]), Paint::Colour);
+        assert_eq!(paint(&[("TERM", "xterm"), ("NO_COLOR", "")]), Paint::Colour);
+        assert_eq!(paint(&[("TERM", "xterm"), ("NO_COLOR", "1")]), Paint::Plain);
+        assert_eq!(paint(&[("TERM", "dumb")]), Paint::Plain);
+        assert_eq!(paint(&[]), Paint::Plain);
+    }
+}

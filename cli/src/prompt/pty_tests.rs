@@ -1,0 +1,322 @@
+//! The prompt in a real pseudo-terminal: keys are typed at one end, and the screen is read there.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
+use stockade_core::{Answer, Approver, Unanswered};
+use stockade_protocol::{ApprovalRequest, ReviewDecision};
+
+use super::page::Paint;
+use super::terminal::Terminal;
+use super::{person, samples};
+
+type Reviewed = Result<Answer, Unanswered>;
+
+/// Longer than the prompt wants it quiet before it listens.
+const QUIET: Duration = Duration::from_millis(600);
+
+/// A pseudo-terminal with somebody in front of it.
+struct Screen {
+    /// The person's side.
+    outside: File,
+    /// The program's side.
+    inside: File,
+    name: PathBuf,
+    seen: String,
+}
+
+impl Screen {
+    fn new() -> Self {
+        let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&outside).unwrap();
+        unlockpt(&outside).unwrap();
+        let name = PathBuf::from(ptsname(&outside, Vec::new()).unwrap().into_string().unwrap());
+        let inside = open(&name);
+        Self { outside: outside.into(), inside, name, seen: String::new() }
+    }
+
+    fn terminal(&self) -> Terminal {
+        Terminal::on(open(&self.name), Paint::Plain)
+    }
+
+    /// Asks in another thread.
+    fn ask(&self, request: ApprovalRequest) -> JoinHandle<Reviewed> {
+        let terminal = self.terminal();
+        std::thread::spawn(move || wait(terminal.review(Arc::new(request))))
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.outside.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Reads what appears within a time.
+    fn look(&mut self, time: Duration) {
+        let time = Timespec::try_from(time).unwrap();
+        if poll(&mut [PollFd::new(&self.outside, PollFlags::IN)], Some(&time)).unwrap() > 0 {
+            let mut bytes = [0; 4096];
+            let count = self.outside.read(&mut bytes).unwrap();
+            self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+    }
+
+    /// Waits until these words have appeared since the last time, and returns everything up to them.
+    fn sees(&mut self, words: &str) -> String {
+        let start = Instant::now();
+        loop {
+            if let Some(place) = self.seen.find(words) {
+                let rest = self.seen.split_off(place + words.len());
+                return std::mem::replace(&mut self.seen, rest);
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "`{words}` never appeared in {:?}", self.seen);
+            self.look(Duration::from_millis(100));
+        }
+    }
+
+    /// Whether the terminal shows what is typed and takes lines, as it did at first.
+    fn is_as_before(&self) -> bool {
+        let modes = tcgetattr(&self.inside).unwrap().local_modes;
+        modes.contains(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG)
+    }
+}
+
+fn open(name: &PathBuf) -> File {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(name).unwrap()
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+}
+
+fn decided(decision: ReviewDecision) -> Reviewed {
+    Ok(decision.into())
+}
+
+#[test]
+fn each_key_gives_its_answer_and_the_terminal_back() {
+    for (keys, decision) in [
+        ("y", ReviewDecision::Approved),
+        ("s", ReviewDecision::ApprovedForSession),
+        ("q", ReviewDecision::Abort),
+        ("\u{3}", ReviewDecision::Abort),
+        ("\u{4}", ReviewDecision::Abort),
+    ] {
+        let mut screen = Screen::new();
+        let asking = screen.ask(samples::command());
+        let shown = screen.sees("[y/s/p/n/q]? ");
+        assert!(shown.contains("may this command run?\r\n\r\n    npm test\r\n    in /repo\r\n"), "{shown}");
+        assert!(shown.contains("prefix_rule(pattern=[\"npm\", \"test\"], decision=\"allow\")"), "{shown}");
+        assert!(!screen.is_as_before());
+        screen.types(keys);
+        assert_eq!(asking.join().unwrap(), decided(decision), "{keys:?}");
+        assert!(screen.is_as_before(), "{keys:?}");
+    }
+}
+
+#[test]
+fn a_no_asks_why_and_shows_what_is_typed() {
+    let mut screen = Screen::new();
+    let asking = screen.ask(samples::line());
+    let shown = screen.sees("[y/s/n/q]? ");
+    assert!(shown.contains("WITHOUT THE SANDBOX"), "{shown}");
+    screen.types("n");
+    screen.sees("Why not? (Enter alone gives no reason) ");
+    screen.types("use maek\u{7f}\u{7f}ke");
+    screen.sees("use maek\u{8} \u{8}\u{8} \u{8}ke");
+    screen.types("\r");
+    let reason = Some(String::from("use make"));
+    assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Denied { reason }));
+}
+
+#[test]
+fn enter_alone_asks_again() {
+    let mut screen = Screen::new();
+    let asking = screen.ask(samples::command());
+    screen.sees("[y/s/p/n/q]? ");
+    screen.types("\r");
+    screen.sees("Please press one of these keys. [y/s/p/n/q]? ");
+    // An arrow, and something pasted.
+    screen.types("\u{1b}[A");
+    screen.sees("Please press one of these keys. ");
+    screen.types("y\ny\n");
+    screen.sees("Please press one of these keys. ");
+    assert!(!asking.is_finished());
+    screen.types("s");
+    assert_eq!(asking.join().unwrap(), decided(ReviewDecision::ApprovedForSession));
+}
+
+#[test]
+fn everything_is_shown_on_request() {
+    let mut screen = Screen::new();
+    let asking = screen.ask(samples::patch());
+    let shown = screen.sees("[y/s/n/q]? ");
+    assert!(shown.contains("and 127 more changed lines, not shown here"), "{shown}");
+    screen.types("v");
+    let shown = screen.sees("[y/s/n/q]? ");
+    assert_eq!(shown.matches("    +line\r\n").count(), 200, "{shown}");
+    screen.types("y");
+    assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Approved));
+}
+
+#[test]
+fn what_was_typed_before_the_prompt_appeared_is_no_answer() {
+    let mut screen = Screen::new();
+    screen.types("y");
+    let asking = screen.ask(samples::command());
+    screen.sees("stockade asks: ");
+    // Somebody is still typing while the prompt appears.
+    for _ in 0..10 {
+        screen.types("y");
+        screen.look(Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(60));
+        assert!(!screen.seen.contains("]? "), "a key is waited for while somebody types: {}", screen.seen);
+    }
+    screen.sees("[y/s/p/n/q]? ");
+    std::thread::sleep(QUIET);
+    assert!(!asking.is_finished(), "type-ahead has approved");
+    screen.types("q");
+    assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Abort));
+}
+
+#[test]
+fn a_hangup_is_no_answer() {
+    let mut screen = Screen::new();
+    let asking = screen.ask(samples::command());
+    screen.sees("[y/s/p/n/q]? ");
+    drop(screen);
+    let result = asking.join().unwrap();
+    assert!(matches!(&result, Err(Unanswered::Gone { why }) if why.contains("hung up")), "{result:?}");
+}
+
+#[test]
+fn a_question_that_is_called_off_goes_away_at_once() {
+    let mut screen = Screen::new();
+    let terminal = screen.terminal();
+    let asking = std::thread::spawn(move || {
+        wait(async {
+            let limit = Duration::from_secs(2);
+            let result = tokio::time::timeout(limit, terminal.review(Arc::new(samples::command()))).await;
+            assert!(result.is_err());
+            Instant::now()
+        })
+    });
+    screen.sees("[y/s/p/n/q]? ");
+    let ended = asking.join().unwrap();
+    assert!(screen.is_as_before());
+    assert!(ended.elapsed() < Duration::from_secs(1));
+    screen.sees("The question was called off.");
+}
+
+#[test]
+fn questions_are_asked_one_after_the_other() {
+    let mut screen = Screen::new();
+    let terminal = screen.terminal();
+    let asking = std::thread::spawn(move || {
+        wait(async {
+            let (first, second) = (Arc::new(samples::command()), Arc::new(samples::network()));
+            tokio::join!(terminal.review(first), terminal.review(second))
+        })
+    });
+    let shown = screen.sees("[y/s/p/n/q]? ");
+    std::thread::sleep(QUIET);
+    screen.look(Duration::ZERO);
+    assert!(!shown.contains("registry.npmjs.org") && screen.seen.is_empty(), "{shown}{}", screen.seen);
+    screen.types("y");
+    screen.sees("[y/s/p/2/d/n/q]? ");
+    screen.types("d");
+    let (first, second) = asking.join().unwrap();
+    assert_eq!(first, decided(ReviewDecision::Approved));
+    assert!(matches!(second.unwrap().decision, ReviewDecision::NetworkPolicyAmendment { .. }));
+}
+
+/// Asks on the terminal of its process and says what came of it. Other tests start it.
+#[test]
+#[ignore = "a role that other tests start in a process of its own"]
+fn role() {
+    let Some(person) = person() else { return println!("no terminal") };
+    println!("answered: {:?}", wait(person.review(Arc::new(samples::command()))));
+}
+
+/// Starts the role in a session of its own which has this terminal, by a shell command in which `"$@"`
+/// stands for it.
+fn start(screen: &Screen, shell: &str) -> Child {
+    start_session(&["--ctty"], Stdio::from(screen.inside.try_clone().unwrap()), shell)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test harness starts processes")]
+fn start_session(options: &[&str], input: Stdio, shell: &str) -> Child {
+    let role = ["--ignored", "--exact", "--nocapture", "prompt::pty_tests::role"];
+    Command::new("setsid")
+        .args(options)
+        .args(["--wait", "bash", "-c", shell, "bash"])
+        .arg(std::env::current_exe().unwrap())
+        .args(role)
+        .stdin(input)
+        .stdout(Stdio::piped())
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .spawn()
+        .unwrap()
+}
+
+fn said(child: Child) -> String {
+    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn the_terminal_of_the_process_is_asked_in_colour() {
+    let mut screen = Screen::new();
+    let child = start(&screen, r#"exec "$@" </dev/null"#);
+    let shown = screen.sees("[y/s/p/n/q]? ");
+    assert!(shown.contains("\u{1b}[1mstockade asks: may this command run?\u{1b}[0m"), "{shown}");
+    screen.types("y");
+    let said = said(child);
+    assert!(said.contains("answered: Ok(Answer { decision: Approved,"), "{said}");
+    assert!(screen.is_as_before());
+}
+
+#[test]
+fn without_a_terminal_nobody_is_waited_for() {
+    let child = start_session(&[], Stdio::null(), r#"exec "$@""#);
+    let said = said(child);
+    assert!(said.contains("no terminal"), "{said}");
+}
+
+#[test]
+fn in_the_background_nobody_is_waited_for() {
+    let screen = Screen::new();
+    let child = start(&screen, r#"set -m; "$@" & wait"#);
+    let said = said(child);
+    assert!(said.contains("bring it to the foreground"), "{said}");
+    assert!(screen.is_as_before());
+}
+
+#[test]
+fn signals_give_the_terminal_back_and_still_end_the_program() {
+    for (signal, number) in [(Signal::TERM, 15), (Signal::INT, 2), (Signal::HUP, 1), (Signal::ABORT, 6)] {
+        let mut screen = Screen::new();
+        let child = start(&screen, r#"echo $$ >/dev/tty; exec "$@""#);
+        let first = screen.sees("\n");
+        let pid = Pid::from_raw(first.trim().parse().unwrap()).unwrap();
+        screen.sees("[y/s/p/n/q]? ");
+        assert!(!screen.is_as_before());
+        kill_process(pid, signal).unwrap();
+        let status = child.wait_with_output().unwrap().status;
+        assert!(screen.is_as_before(), "{signal:?}");
+        assert_eq!(status.signal(), Some(number), "{signal:?}");
+    }
+}

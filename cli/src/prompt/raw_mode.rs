@@ -1,0 +1,49 @@
+//! A terminal that hands over each key as it is pressed, for as long as a prompt is open.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcsetattr,
+};
+
+use super::sys::RestoredBySignals;
+
+/// Keys come one by one and are not shown. Dropping it gives the terminal back as it was.
+pub(super) struct RawMode<'a> {
+    terminal: BorrowedFd<'a>,
+    before: Termios,
+    // Dropped last: until the terminal is restored, signals have to do it.
+    _signals: RestoredBySignals,
+}
+
+impl<'a> RawMode<'a> {
+    pub(super) fn enter(terminal: BorrowedFd<'a>) -> io::Result<Self> {
+        let signals = RestoredBySignals::arm(terminal)?;
+        let before = tcgetattr(terminal)?;
+        let mut raw = before.clone();
+        // Ctrl-C and Ctrl-Z are keys like others, which the prompt answers itself.
+        raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
+        // Ctrl-S must not stop the prompt itself.
+        raw.input_modes.remove(InputModes::IXON);
+        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        let mode = Self { terminal, before, _signals: signals };
+        tcsetattr(mode.terminal, OptionalActions::Now, &raw)?;
+        Ok(mode)
+    }
+
+    /// Forgets what was typed and not read.
+    pub(super) fn discard_input(&self) -> io::Result<()> {
+        Ok(tcflush(self.terminal.as_fd(), QueueSelector::IFlush)?)
+    }
+}
+
+impl Drop for RawMode<'_> {
+    fn drop(&mut self) {
+        // Keys that nobody asked for should not reach the shell. If the terminal is gone, there is
+        // nothing to give back.
+        self.discard_input().ok();
+        tcsetattr(self.terminal, OptionalActions::Now, &self.before).ok();
+    }
+}

@@ -1,0 +1,143 @@
+//! A question as text.
+//!
+//! What is granted stands last, right above the keys: if the page is longer than the screen, that is
+//! what remains to be seen.
+
+mod command;
+mod grant;
+mod patch;
+
+use stockade_protocol::{
+    ApprovalRequest, ApprovalSubject, ElicitationApproval, NetworkApproval, NetworkProtocol, PermissionsApproval,
+    ResolvedPath, ToolCallApproval,
+};
+
+use super::choices::Choice;
+use super::page::{Page, Paint, Tone};
+use super::secrets;
+use super::text::{self, Detail};
+
+/// The question, and whether something was left out for brevity.
+pub(super) fn question(request: &ApprovalRequest, paint: Paint, detail: Detail) -> (String, bool) {
+    let mut page = Page::new(paint, detail);
+    page.line(0, Tone::Title, &format!("stockade asks: {}", title(&request.subject)));
+    match &request.subject {
+        ApprovalSubject::Command(command) => command::show(&mut page, command),
+        ApprovalSubject::Patch(patch) => patch::show(&mut page, patch),
+        ApprovalSubject::Network(network) => show_network(&mut page, network),
+        ApprovalSubject::Permissions(permissions) => show_justification(&mut page, permissions),
+        ApprovalSubject::ToolCall(call) => show_tool_call(&mut page, call),
+        ApprovalSubject::Elicitation(elicitation) => show_elicitation(&mut page, elicitation),
+    }
+    if let Some(reason) = &request.reason {
+        page.section("Why it is asked:");
+        page.plain(2, &text::line(secrets::text(reason).as_bytes(), detail));
+    }
+    show_resolved(&mut page, &request.resolved_paths);
+    match &request.subject {
+        ApprovalSubject::Command(command) => grant::show_escalation(&mut page, &command.escalation),
+        ApprovalSubject::Permissions(permissions) => {
+            page.section("With a yes, the session may from now on:");
+            grant::show_permissions(&mut page, &permissions.permissions);
+        }
+        ApprovalSubject::Patch(patch) => patch::show_grant(&mut page, patch),
+        ApprovalSubject::Network(_) | ApprovalSubject::ToolCall(_) | ApprovalSubject::Elicitation(_) => {}
+    }
+    page.finish()
+}
+
+/// The keys there are.
+pub(super) fn keys(choices: &[Choice], shortened: bool, paint: Paint) -> String {
+    let mut page = Page::new(paint, Detail::Whole);
+    page.plain(0, "");
+    for choice in choices {
+        page.plain(1, &format!("{}  {}", choice.key, choice.label));
+        for note in &choice.notes {
+            page.line(3, Tone::Normal, note);
+        }
+    }
+    if shortened {
+        page.plain(1, "v  show everything first: parts were left out above");
+    }
+    page.finish().0
+}
+
+fn title(subject: &ApprovalSubject) -> &'static str {
+    match subject {
+        ApprovalSubject::Command(command) if command.violations.is_empty() => "may this command run?",
+        ApprovalSubject::Command(_) => "the sandbox stopped this command. May it run again, with more?",
+        ApprovalSubject::Patch(_) => "may these files be changed?",
+        ApprovalSubject::Network(_) => "may this destination be reached?",
+        ApprovalSubject::Permissions(_) => "may the session have more permissions?",
+        ApprovalSubject::ToolCall(_) => "may this tool be called?",
+        ApprovalSubject::Elicitation(_) => "will you answer this server?",
+    }
+}
+
+fn show_network(page: &mut Page, network: &NetworkApproval) {
+    page.plain(0, "");
+    page.line(2, Tone::Title, &destination(&network.host.to_string(), Some(network.protocol), Some(network.port)));
+    if let Some(program) = &network.program {
+        page.plain(2, &format!("wanted by {}", text::word(program, page.detail)));
+    }
+    if network.host.is_special() {
+        page.line(2, Tone::Warning, "This address is on this machine or its local network.");
+    }
+}
+
+fn show_justification(page: &mut Page, permissions: &PermissionsApproval) {
+    if let Some(justification) = &permissions.justification {
+        page.section("In the words of whoever asks:");
+        page.plain(2, &text::line(secrets::text(justification).as_bytes(), page.detail));
+    }
+}
+
+fn show_tool_call(page: &mut Page, call: &ToolCallApproval) {
+    let detail = page.detail;
+    let name = |name: &str| text::word(&name.into(), detail);
+    page.plain(0, "");
+    page.line(2, Tone::Title, &format!("{} of the server {}", name(&call.tool), name(&call.server)));
+    if call.arguments.is_empty() {
+        page.plain(2, "without arguments");
+        return;
+    }
+    page.section("Arguments:");
+    let arguments: Vec<_> = call.arguments.iter().collect();
+    page.list(&arguments, "arguments", |page, (key, value)| {
+        let value = text::line(secrets::named(key, &value.to_string()).as_bytes(), detail);
+        page.plain(2, &format!("{}: {value}", name(key)));
+    });
+}
+
+fn show_elicitation(page: &mut Page, elicitation: &ElicitationApproval) {
+    page.section(&format!("The server {} asks:", text::word(&elicitation.server.as_str().into(), page.detail)));
+    page.plain(2, &text::line(elicitation.message.as_bytes(), page.detail));
+    if elicitation.requested_schema.is_some() {
+        page.section("It wants an answer of a certain form, which can't be given here.");
+    }
+}
+
+fn show_resolved(page: &mut Page, paths: &[ResolvedPath]) {
+    if paths.is_empty() {
+        return;
+    }
+    page.section("Paths that lead elsewhere than their names say:");
+    page.list(paths, "paths", |page, path| {
+        let shown = |path: &stockade_protocol::AbsPath| text::word(path.as_raw(), page.detail);
+        let line = format!("{} -> {}", shown(&path.given), shown(&path.resolved));
+        page.line(2, Tone::Warning, &line);
+    });
+}
+
+/// A destination, or all that a rule speaks of.
+pub(super) fn destination(host: &str, protocol: Option<NetworkProtocol>, port: Option<u16>) -> String {
+    let protocol = match protocol {
+        Some(NetworkProtocol::Http) => "over HTTP",
+        Some(NetworkProtocol::Https) => "over TLS",
+        Some(NetworkProtocol::Tcp) => "over TCP",
+        Some(NetworkProtocol::Udp) => "over UDP",
+        None => "over any protocol",
+    };
+    let port = port.map_or_else(|| String::from("any port"), |port| format!("port {port}"));
+    format!("{host}, {port}, {protocol}")
+}

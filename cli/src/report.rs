@@ -1,0 +1,95 @@
+//! What is said of an outcome on standard error: nothing of a good one, a line for each denial.
+
+use stockade_protocol::{
+    Access, DenyingRule, Evidence, FileRule, Operation, Outcome, PermissionAmendment, RuleSource, Violation,
+    ViolationTarget,
+};
+
+/// The lines for an outcome.
+pub(crate) fn outcome(outcome: &Outcome) -> Vec<String> {
+    match outcome {
+        Outcome::Exited { .. } => Vec::new(),
+        Outcome::Denied { execution, .. } => execution.violations.iter().map(violation).collect(),
+        Outcome::Refused(refusal) => vec![format!("refused: {}", refusal.reason)],
+        Outcome::TimedOut { .. } => vec![String::from("the command took too long, or was cancelled, and was ended")],
+        Outcome::Signaled { signal, .. } => vec![format!("the command was ended by signal {signal}")],
+    }
+}
+
+/// One denial: what, why, how it is known, and what would allow it.
+pub(crate) fn violation(violation: &Violation) -> String {
+    let evidence = match violation.evidence {
+        Evidence::Observed | Evidence::Reported => "was denied",
+        Evidence::Guessed => "was denied, judging by the output",
+    };
+    let why = violation.rule.as_ref().map(|rule| format!(": {}", denying(rule))).unwrap_or_default();
+    let remedy = match &violation.amendment {
+        Some(amendment) => format!("; {} would allow it", allowing(amendment)),
+        None if is_hard(violation) => String::new(),
+        None if matches!(violation.target, ViolationTarget::Path(_)) => {
+            String::from("; without the sandbox this user may not either")
+        }
+        None => String::new(),
+    };
+    format!("{} {evidence}{why}{remedy}", attempt(violation))
+}
+
+fn attempt(violation: &Violation) -> String {
+    let verb = match violation.operation {
+        Operation::Read => "reading",
+        Operation::Write => "writing",
+        Operation::Execute => "running",
+        Operation::Connect => "connecting to",
+        Operation::Listen => "listening on",
+        Operation::Process => "touching the process",
+        Operation::SystemCall => "the system call",
+        Operation::Exceed => "exceeding",
+    };
+    let target = match &violation.target {
+        ViolationTarget::Path(path) | ViolationTarget::UnixSocket(path) => path.to_string(),
+        ViolationTarget::Destination(to) => format!("{}:{}", to.host, to.port),
+        ViolationTarget::SystemCall(name) | ViolationTarget::Limit(name) => name.clone(),
+        ViolationTarget::Process(number) => number.to_string(),
+    };
+    format!("{verb} `{target}`")
+}
+
+fn denying(rule: &DenyingRule) -> String {
+    match rule {
+        DenyingRule::File(rule) => file_rule(rule),
+        DenyingRule::Network(rule) => format!("the policy refuses `{}`", rule.host),
+        DenyingRule::NotGranted => String::from("nothing grants it"),
+        DenyingRule::Layer { reason } => reason.clone(),
+    }
+}
+
+/// A file rule in words.
+pub(crate) fn file_rule(rule: &FileRule) -> String {
+    let target = &rule.target;
+    match (rule.access, rule.source) {
+        (Access::None, RuleSource::CredentialMask) => format!("`{target}` holds credentials, which are masked"),
+        (Access::None, RuleSource::Policy) => format!("`{target}` is denied by the policy, and no approval lifts that"),
+        (Access::None, RuleSource::Administrator) => format!("`{target}` is denied by the administrator"),
+        (Access::None, RuleSource::ProtectedMetadata | RuleSource::Approval) => format!("`{target}` is out of reach"),
+        (Access::Read, RuleSource::ProtectedMetadata) => format!("`{target}` is protected from writing"),
+        (Access::Read, _) => format!("`{target}` may only be read"),
+        (Access::Scratch, _) => format!("`{target}` is an empty private directory"),
+        (Access::Write, _) => format!("`{target}` may be written"),
+    }
+}
+
+fn is_hard(violation: &Violation) -> bool {
+    matches!(&violation.rule, Some(DenyingRule::File(rule)) if rule.is_hard_denial())
+}
+
+fn allowing(amendment: &PermissionAmendment) -> String {
+    match amendment {
+        PermissionAmendment::File(FileRule { target, access: Access::Write, .. }) => format!("`--writable {target}`"),
+        PermissionAmendment::File(FileRule { target, .. }) => format!("a grant to read `{target}`"),
+        PermissionAmendment::Network(rule) => match rule.port {
+            Some(port) => format!("`--allow-host {}:{port}`", rule.host),
+            None => format!("`--allow-host {}`", rule.host),
+        },
+        PermissionAmendment::UnixSocket(path) => format!("a grant of the socket `{path}`"),
+    }
+}

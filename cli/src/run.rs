@@ -1,0 +1,135 @@
+//! `stockade run`: one command from request to exit code.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use stockade_core::{Input, Output, OutputSink, RunError, ShellRuntime, StreamName, Streaming};
+use stockade_protocol::{Outcome, RefusedBy, TerminalSize};
+use stockade_sandboxing::SpawnError;
+
+use crate::args::Run;
+use crate::exit::{self, Failure, note, print};
+use crate::relay::Relay;
+use crate::report;
+use crate::session::{Prepared, Purpose, prepare};
+use crate::signals;
+
+pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
+    let Prepared { orchestrator, request, .. } = prepare(&args.session, &args.command, Purpose::Run)?;
+    let streams = if args.json { Streams::captured() } else { Streams::passed_through() };
+    let tool = ShellRuntime { streaming: streams.streaming.clone(), ..ShellRuntime::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let cancellation = tool.cancellation.clone();
+    let result = runtime.block_on(async {
+        tokio::select! {
+            result = orchestrator.run_with(&tool, &request) => result,
+            never = signals::pass_on(cancellation, streams.relay.clone()) => match never {},
+        }
+    });
+    match result {
+        Ok(outcome) => finish(args, &outcome),
+        Err(RunError::Spawn(error)) => Ok(not_started(&error)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Where the streams of this run lead.
+struct Streams {
+    streaming: Streaming,
+    relay: Option<Arc<Relay>>,
+}
+
+impl Streams {
+    fn captured() -> Self {
+        Self { streaming: Streaming { stdin: Input::Inherit, ..Streaming::default() }, relay: None }
+    }
+
+    /// At a terminal the command gets one of its own, so that it looks and behaves as if it were run
+    /// without Stockade, while its messages can be read. Otherwise it has the same files as this
+    /// program, and only what it says on standard error passes through here.
+    fn passed_through() -> Self {
+        let at_terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
+        match Relay::terminal_size().filter(|_| at_terminal) {
+            Some(size) => Self::in_terminal(size),
+            None => Self {
+                streaming: Streaming {
+                    stdin: Input::Inherit,
+                    stdout: Output::Inherit,
+                    stderr: Output::Tee(Arc::new(Copy)),
+                    terminal: None,
+                },
+                relay: None,
+            },
+        }
+    }
+
+    fn in_terminal(size: TerminalSize) -> Self {
+        let relay = Arc::new(Relay::default());
+        let streaming = Streaming {
+            stdin: Input::Inherit,
+            stdout: Output::Tee(Arc::clone(&relay) as Arc<dyn OutputSink>),
+            stderr: Output::Capture,
+            terminal: Some(size),
+        };
+        Self { streaming, relay: Some(relay) }
+    }
+}
+
+/// Passes output on to this program's own streams.
+#[derive(Debug)]
+struct Copy;
+
+impl OutputSink for Copy {
+    fn write(&self, stream: StreamName, bytes: &[u8]) {
+        // A reader that has gone away is the command's loss, not a reason to stop it.
+        match stream {
+            StreamName::Stdout => io::stdout().write_all(bytes).ok(),
+            StreamName::Stderr => io::stderr().write_all(bytes).ok(),
+        };
+    }
+}
+
+fn finish(args: &Run, outcome: &Outcome) -> Result<ExitCode, Failure> {
+    if args.json {
+        print(&(serde_json::to_string_pretty(outcome)? + "\n"))?;
+    } else {
+        for line in report::outcome(outcome) {
+            note(&line);
+        }
+    }
+    Ok(exit_code(outcome))
+}
+
+/// The exit code of an outcome, by the convention of `env`, `timeout` and the shell.
+fn exit_code(outcome: &Outcome) -> ExitCode {
+    let passed = |code: i32| u8::try_from(code).unwrap_or(1);
+    ExitCode::from(match outcome {
+        Outcome::Exited { exit_code, .. } => passed(*exit_code),
+        Outcome::Denied { exit_code: Some(code), .. } => passed(*code),
+        Outcome::Denied { exit_code: None, .. } => exit::REFUSED,
+        Outcome::Signaled { signal, .. } => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        Outcome::TimedOut { .. } => exit::TIMED_OUT,
+        Outcome::Refused(refusal) => match refusal.by {
+            RefusedBy::Sandbox | RefusedBy::Audit => exit::FAILED,
+            RefusedBy::Rule
+            | RefusedBy::ApprovalPolicy
+            | RefusedBy::Reviewer
+            | RefusedBy::Timeout
+            | RefusedBy::Administrator => exit::REFUSED,
+        },
+    })
+}
+
+fn not_started(error: &SpawnError) -> ExitCode {
+    note(&exit::with_causes(error));
+    let (missing, unusable) =
+        (matches!(error, SpawnError::NotFound { .. }), matches!(error, SpawnError::NotExecutable { .. }));
+    ExitCode::from(if missing {
+        exit::NOT_FOUND
+    } else if unusable {
+        exit::REFUSED
+    } else {
+        exit::FAILED
+    })
+}

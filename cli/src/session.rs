@@ -1,0 +1,248 @@
+//! From the command line and the settings to a session that can run or explain a command.
+
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use stockade_config::{AuditDurability, ConfigLoader, Layer, Loaded, ProjectTrust, Settings};
+use stockade_core::{
+    Approver, AuditDemand, AuditSink, AuditTrail, Durability, Fixed, Hook, Orchestrator, OutputLimit, RuleStore,
+    Session, TrailOptions,
+};
+use stockade_execpolicy::{PolicyLoader, Trust, user_rules};
+use stockade_protocol::{
+    AbsPath, Access, Argv, AskForApproval, EscalationExecution, ExecExpiration, ExecRequest, FileTarget, HostPaths,
+    Permissions, RawText, SandboxPolicy, ThreadId,
+};
+use stockade_sandboxing::{HostFiles as _, RealFiles, absolute};
+
+use crate::args::SessionArgs;
+use crate::exit::{Failure, note};
+use crate::{flags, platform, prompt};
+
+#[derive(Debug, thiserror::Error)]
+enum SessionError {
+    #[error("the working directory can't be found")]
+    NoDirectory(#[source] std::io::Error),
+    #[error("`{}` is no directory", .path.display())]
+    NotADirectory { path: PathBuf },
+    #[error("the hook that answers has no program")]
+    NoHook,
+}
+
+/// Everything that a run or an explanation needs.
+pub(crate) struct Prepared {
+    pub(crate) orchestrator: Orchestrator,
+    pub(crate) request: ExecRequest,
+    pub(crate) settings: Settings,
+}
+
+/// Whether the session is going to run something, or only to say what would happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Run,
+    Explain,
+}
+
+pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose) -> Result<Prepared, Failure> {
+    let here = AbsPath::from_path(&std::env::current_dir().map_err(SessionError::NoDirectory)?)?;
+    let cwd = match &args.cwd {
+        Some(directory) => existing_directory(&here, directory)?,
+        None => here.clone(),
+    };
+    let workspace = workspace(args, &here)?;
+    let project = workspace.first().unwrap_or(&here).to_host_path().unwrap_or_default();
+    let Loaded { settings, notices, trust } = ConfigLoader::standard().project(&project).load(layer(args, &here)?)?;
+    for notice in notices {
+        note(&notice);
+    }
+    let host = host_paths(workspace);
+    let person = if purpose == Purpose::Run { prompt::person() } else { None };
+    let usual = if person.is_some() || (purpose == Purpose::Explain && std::io::stderr().is_terminal()) {
+        AskForApproval::OnFailure
+    } else {
+        AskForApproval::Never
+    };
+    let thread_id = new_id()?;
+    let session = session(&settings, &host, settings.ask_or(usual), thread_id.clone())?;
+    let approver = approver(&settings, &session.permissions, person)?;
+    let mut orchestrator = Orchestrator::new(session, platform::backend(settings.engine)?.into(), approver)
+        .with_rules(rules(args, &project, &trust)?);
+    if purpose == Purpose::Run {
+        let (sink, demand) = audit(&settings)?;
+        orchestrator = orchestrator.with_audit(sink, demand);
+    }
+    let request = ExecRequest {
+        id: thread_id.as_str().parse()?,
+        thread_id,
+        command: Argv::from_os(command.iter().cloned())?,
+        cwd,
+        expiration: ExecExpiration::DefaultTimeout,
+        escalation: if args.unsandboxed { EscalationExecution::Unsandboxed } else { EscalationExecution::TurnDefault },
+        justification: None,
+        terminal: None,
+        approved_by_policy: false,
+        sandbox_warnings: Vec::new(),
+    };
+    Ok(Prepared { orchestrator, request, settings })
+}
+
+fn existing_directory(here: &AbsPath, path: &Path) -> Result<AbsPath, Failure> {
+    let absolute = absolute(here, path)?;
+    if absolute.to_host_path().is_some_and(|path| path.is_dir()) {
+        return Ok(RealFiles.canonical(&absolute));
+    }
+    Err(SessionError::NotADirectory { path: path.to_owned() }.into())
+}
+
+/// The directories that are the workspace: those that are named, else this one. A home directory or
+/// the root is nobody's workspace unless it is named: what is planted there runs at the next login.
+fn workspace(args: &SessionArgs, here: &AbsPath) -> Result<Vec<AbsPath>, Failure> {
+    if !args.workspace.is_empty() {
+        return args.workspace.iter().map(|directory| existing_directory(here, directory)).collect();
+    }
+    let home = std::env::home_dir().and_then(|home| AbsPath::from_path(&home).ok());
+    if here.parent().is_none() || home.is_some_and(|home| RealFiles.canonical(&home) == *here) {
+        note(&format!("`{here}` is not made writable: start in a project's directory, or name it with --workspace"));
+        return Ok(Vec::new());
+    }
+    Ok(vec![here.clone()])
+}
+
+fn host_paths(workspace: Vec<AbsPath>) -> HostPaths {
+    let mut host = HostPaths::new(workspace);
+    host.tmpdir = std::env::var_os("TMPDIR").and_then(|path| AbsPath::from_path(Path::new(&path)).ok());
+    host.platform_defaults = platform::platform_defaults();
+    host
+}
+
+/// What the command line says, as one more layer of settings.
+fn layer(args: &SessionArgs, here: &AbsPath) -> Result<Layer, Failure> {
+    let all = |paths: &[PathBuf]| -> Result<Option<Vec<AbsPath>>, Failure> {
+        let paths: Result<Vec<_>, _> = paths.iter().map(|path| absolute(here, path)).collect();
+        Ok(Some(paths?).filter(|paths| !paths.is_empty()))
+    };
+    let mut layer = Layer {
+        profile: args.profile.clone(),
+        ask: args.ask,
+        engine: args.engine.map(Into::into),
+        timeout: args.timeout,
+        mode: args.sandbox.map(Into::into),
+        writable_roots: all(&args.writable)?,
+        readable_roots: all(&args.readable)?,
+        network: args.network.map(Into::into),
+        allow_hosts: Some(args.allow_host.clone()).filter(|hosts| !hosts.is_empty()),
+        limits: args.limit.unwrap_or_default(),
+        ..Layer::default()
+    };
+    for path in &args.deny_read {
+        layer.deny_read.push(flags::target(path, here)?);
+    }
+    for variable in &args.env {
+        // One that is not set here is not set there either.
+        if let Some(value) = variable.value() {
+            layer.set.insert(variable.name.clone(), value);
+        }
+    }
+    Ok(layer)
+}
+
+fn session(
+    settings: &Settings,
+    host: &HostPaths,
+    ask: AskForApproval,
+    thread_id: ThreadId,
+) -> Result<Session, Failure> {
+    let mut session = Session::new(thread_id, ask, settings.sandbox_policy(), host)?;
+    session.permissions = settings.permissions(host)?;
+    session.maximum = maximum(settings, host)?;
+    session.default_timeout = settings.timeout;
+    let bytes = |text: OsString| RawText::from(text.into_encoded_bytes());
+    session.environment = std::env::vars_os().map(|(name, value)| (bytes(name), bytes(value))).collect();
+    // A quarter of what is kept is the beginning; the end says more of a failure.
+    let kept = usize::try_from(settings.output_cap_bytes.get()).unwrap_or(usize::MAX);
+    session.output = OutputLimit { head: kept / 4, tail: kept - kept / 4 };
+    Ok(session)
+}
+
+/// The administrator's bound, as permissions: what is left of everything.
+fn maximum(settings: &Settings, host: &HostPaths) -> Result<Option<Permissions>, Failure> {
+    let Some(maximum) = settings.maximum.as_ref().filter(|maximum| !maximum.allows_unsandboxed()) else {
+        return Ok(None);
+    };
+    let everything = SandboxPolicy::DangerFullAccess {}.resolve(host)?;
+    Ok(Some(maximum.limit(host, &everything)?))
+}
+
+/// Whoever answers: the program that the settings name, else the person at the terminal. A program
+/// that commands could change does not count.
+fn approver(
+    settings: &Settings,
+    permissions: &Permissions,
+    person: Option<Arc<dyn Approver>>,
+) -> Result<Arc<dyn Approver>, Failure> {
+    let Some(hook) = &settings.hook else {
+        return Ok(person.unwrap_or_else(|| Arc::new(Fixed::deny("there is no terminal to ask at"))));
+    };
+    let (program, arguments) = hook.command.words().split_first().ok_or(SessionError::NoHook)?;
+    let writable: Vec<AbsPath> = permissions
+        .files
+        .iter()
+        .filter(|rule| rule.access == Access::Write)
+        .filter_map(|rule| match &rule.target {
+            FileTarget::Path(path) if path.parent().is_some() => Some(path.clone()),
+            FileTarget::Path(_) | FileTarget::Glob(_) => None,
+        })
+        .collect();
+    let asked = Hook::new(AbsPath::parse(program.clone())?)?
+        .outside(&writable)?
+        .with_arguments(arguments.iter().filter_map(RawText::to_os_string));
+    Ok(Arc::new(match hook.timeout {
+        Some(limit) => asked.within_time(limit),
+        None => asked,
+    }))
+}
+
+fn rules(args: &SessionArgs, project: &Path, trust: &ProjectTrust) -> Result<RuleStore, Failure> {
+    let trust = if matches!(trust, ProjectTrust::Trusted) { Trust::Trusted } else { Trust::Untrusted };
+    let loader = match args.rules.as_slice() {
+        [] => PolicyLoader::new().standard().project(project, trust),
+        files => files.iter().fold(PolicyLoader::new(), PolicyLoader::file),
+    };
+    let store = RuleStore::new(loader.load()?);
+    // New rules are the user's own, whichever files were read.
+    let saved = user_rules(|name| std::env::var_os(name)).map(|directory| directory.join("saved.rules"));
+    Ok(match saved {
+        Some(file) => store.saving_to(file),
+        None => store,
+    })
+}
+
+fn audit(settings: &Settings) -> Result<(Arc<dyn AuditSink>, AuditDemand), Failure> {
+    let demand = if settings.audit_required { AuditDemand::Required } else { AuditDemand::BestEffort };
+    let durability = match settings.audit_durability {
+        AuditDurability::System => Durability::System,
+        AuditDurability::EachRecord => Durability::EachRecord,
+    };
+    let options = TrailOptions { durability, ..TrailOptions::default() };
+    let trail = match &settings.audit_directory {
+        Some(directory) => AuditTrail::open(directory, options),
+        None => AuditTrail::standard(options),
+    };
+    match trail {
+        Ok(trail) => Ok((Arc::new(trail), demand)),
+        Err(error) if demand == AuditDemand::BestEffort => {
+            note(&format!("nothing is recorded: {error}"));
+            Ok((Arc::new(stockade_core::NoAudit), demand))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A name that no other run has.
+fn new_id() -> Result<ThreadId, stockade_protocol::Invalid> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("run-{}-{}", now.as_millis(), std::process::id()).parse()
+}

@@ -1,0 +1,66 @@
+//! `stockade trust`: vouch for what a project brings along.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use stockade_config::{ConfigLoader, ProjectTrust, TrustStore};
+use stockade_protocol::RawText;
+
+use crate::args::Trust;
+use crate::exit::{Failure, print};
+
+/// The project was not on the list.
+const NOT_TRUSTED: u8 = 1;
+
+pub(crate) fn run(args: &Trust) -> Result<ExitCode, Failure> {
+    let store = ConfigLoader::standard().trust_store()?;
+    if args.list {
+        return list(&store);
+    }
+    let directory = args.directory.clone().unwrap_or_else(|| PathBuf::from("."));
+    if args.revoke {
+        return revoke(&store, &directory);
+    }
+    let project = store.trust(&directory)?;
+    let mut text = format!("{} is trusted, as long as these files stay as they are:\n", project.path);
+    for file in project.files.keys() {
+        text.push_str(&format!("  .stockade/{file}\n"));
+    }
+    if project.files.is_empty() {
+        text = format!(
+            "{} is trusted; it brings nothing along yet, and what it adds has to be trusted again\n",
+            project.path
+        );
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn revoke(store: &TrustStore, directory: &Path) -> Result<ExitCode, Failure> {
+    let shown = RawText::from(directory.as_os_str().as_encoded_bytes().to_vec());
+    if store.revoke(directory)? {
+        print(&format!("{shown} is no longer trusted\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("stockade: {shown} was not trusted");
+    Ok(ExitCode::from(NOT_TRUSTED))
+}
+
+fn list(store: &TrustStore) -> Result<ExitCode, Failure> {
+    let mut text = String::new();
+    for project in store.projects()? {
+        let state = match project.path.to_host_path().map(|path| store.check(&path)) {
+            Some(Ok(ProjectTrust::Trusted)) => String::new(),
+            Some(Ok(ProjectTrust::Nothing)) => String::from("  (brings nothing along)"),
+            Some(Ok(ProjectTrust::Changed { changes })) => {
+                let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+                format!("  (no longer: {})", changes.join(", "))
+            }
+            Some(Ok(ProjectTrust::Untrusted)) | None => String::from("  (no longer)"),
+            Some(Err(error)) => format!("  (no longer: {})", RawText::from(error.to_string())),
+        };
+        text.push_str(&format!("{}{state}\n", project.path));
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,83 @@
+//! What may be wrong with a file, and where.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use stockade_protocol::Invalid;
+
+/// Why there are no settings. A file that can't be read in full is never read in part.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The system refused.
+    #[error("could not {act} `{}`", .path.display())]
+    Io {
+        /// What was tried.
+        act: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file says something that it can't.
+    #[error("{}:{line}:{column}: {problem}", .file.display())]
+    Invalid {
+        /// The file.
+        file: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// The place in the line, counted from 1.
+        column: usize,
+        /// What is wrong, with the key's path, and what to write instead.
+        problem: String,
+    },
+    /// A file is larger than any settings are.
+    #[error("`{}` is larger than {limit} bytes", .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit.
+        limit: u64,
+    },
+    /// A file or directory that somebody else may have put there or may change.
+    #[error("`{}` {why}", .path.display())]
+    Unsafe {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong with it and what to do.
+        why: &'static str,
+    },
+    /// No file has a profile of this name.
+    #[error("no profile is called `{name}`{suggestion}")]
+    UnknownProfile {
+        /// The name.
+        name: String,
+        /// Which ones there are.
+        suggestion: String,
+    },
+    /// A flag asks for more than the administrator allows.
+    #[error("{key} `{wanted}` exceeds the administrator's maximum `{maximum}`, set in `{}`", .file.display())]
+    ExceedsMaximum {
+        /// The setting.
+        key: &'static str,
+        /// What was asked for.
+        wanted: String,
+        /// The most there is.
+        maximum: String,
+        /// Where the maximum stands.
+        file: PathBuf,
+    },
+    /// A value that has no meaning on this host.
+    #[error("{0}")]
+    Value(#[from] Invalid),
+    /// There is no directory for state.
+    #[error("there is no place for the list of trusted projects: set `XDG_STATE_HOME` or `HOME` to an absolute path")]
+    NoPlace,
+}
+
+impl ConfigError {
+    pub(crate) fn io(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::Io { act, path, source }
+    }
+}

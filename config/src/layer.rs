@@ -1,0 +1,206 @@
+//! What one source of settings says: a file, a profile, or the flags of the command line. Paths are
+//! absolute here, and every value has its type.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use stockade_protocol::{
+    AbsPath, Argv, AskForApproval, EnvironmentInherit, FileTarget, HostRule, NamePattern, ResourceLimits, VariableName,
+};
+
+use crate::form::{
+    AuditDurability, EngineName, EnvForm, NamesForm, NetworkMode, SandboxForm, SandboxMode, SettingsForm,
+};
+use crate::source::Source;
+use crate::values::{parse_duration, parse_host, resolve_path, resolve_target};
+use crate::written::Written;
+use crate::{ConfigError, Hook};
+
+/// What one source says. What it is silent about is `None` or empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Layer {
+    /// The profile to use.
+    pub profile: Option<String>,
+    /// When a person is asked.
+    pub ask: Option<AskForApproval>,
+    /// What builds the sandbox.
+    pub engine: Option<EngineName>,
+    /// When a command is ended.
+    pub timeout: Option<Duration>,
+    /// How much output is kept.
+    pub output_cap_bytes: Option<NonZeroU64>,
+    /// How much a command is trusted with.
+    pub mode: Option<SandboxMode>,
+    /// Directories that may be written besides the workspace.
+    pub writable_roots: Option<Vec<AbsPath>>,
+    /// The only directories that may be read.
+    pub readable_roots: Option<Vec<AbsPath>>,
+    /// What is never read.
+    pub deny_read: Vec<FileTarget>,
+    /// The network.
+    pub network: Option<NetworkMode>,
+    /// Hosts that may be reached.
+    pub allow_hosts: Option<Vec<HostRule>>,
+    /// Hosts that may never be reached.
+    pub deny_hosts: Vec<HostRule>,
+    /// Give the command no private directory at `$TMPDIR`.
+    pub exclude_tmpdir_env_var: Option<bool>,
+    /// Give the command no private `/tmp`.
+    pub exclude_slash_tmp: Option<bool>,
+    /// Changes of the list of protected names.
+    pub protected_names: Changes<String>,
+    /// Changes of the list of masked credentials.
+    pub credentials: Changes<AbsPath>,
+    /// How much of the machine a command may use.
+    pub limits: ResourceLimits,
+    /// What to start the environment from.
+    pub inherit: Option<EnvironmentInherit>,
+    /// Keep inherited variables whose names usually hold a secret.
+    pub ignore_default_excludes: Option<bool>,
+    /// Inherited variables to drop.
+    pub exclude: BTreeSet<NamePattern>,
+    /// Variables to set.
+    pub set: BTreeMap<VariableName, String>,
+    /// The only variables to keep.
+    pub include_only: Option<BTreeSet<NamePattern>>,
+    /// Refuse what can't be written to the trail.
+    pub audit_required: Option<bool>,
+    /// When a record is safe.
+    pub audit_durability: Option<AuditDurability>,
+    /// The directory of the trail.
+    pub audit_directory: Option<PathBuf>,
+    /// A program that answers in a person's place.
+    pub hook: Option<Hook>,
+}
+
+/// Changes of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changes<T> {
+    /// Put on it.
+    pub add: Vec<T>,
+    /// Taken off it.
+    pub remove: Vec<T>,
+}
+
+impl<T> Default for Changes<T> {
+    fn default() -> Self {
+        Self { add: Vec::new(), remove: Vec::new() }
+    }
+}
+
+impl Layer {
+    /// Gives what a file says its meaning.
+    pub(crate) fn read(form: &SettingsForm, source: &Source<'_>) -> Result<Self, ConfigError> {
+        let mut layer = Self {
+            ask: form.ask,
+            engine: form.engine,
+            timeout: form.timeout.as_ref().map(|text| source.value(text, "timeout", parse_duration)).transpose()?,
+            output_cap_bytes: form.output_cap_bytes,
+            protected_names: names(&form.protected_names, source)?,
+            credentials: Changes {
+                add: source.list(&form.credentials.add, "credentials.add", |text| resolve_path(text, source))?,
+                remove: source
+                    .list(&form.credentials.remove, "credentials.remove", |text| resolve_path(text, source))?,
+            },
+            limits: form.limits,
+            ..Self::default()
+        };
+        layer.read_sandbox(&form.sandbox, source)?;
+        layer.read_env(&form.env);
+        if let Some(audit) = form.audit.as_ref().map(Written::value) {
+            layer.audit_required = audit.required;
+            layer.audit_durability = audit.durability;
+            let path =
+                audit.path.as_ref().map(|text| source.value(text, "audit.path", |text| resolve_path(text, source)));
+            layer.audit_directory = path.transpose()?.and_then(|path| path.to_host_path());
+        }
+        if let Some(approver) = form.approver.as_ref().map(Written::value) {
+            layer.hook = Some(read_hook(approver, source)?);
+        }
+        Ok(layer)
+    }
+
+    pub(crate) fn read_sandbox(&mut self, form: &SandboxForm, source: &Source<'_>) -> Result<(), ConfigError> {
+        let roots = |list: &Option<Vec<Written<String>>>, key: &'static str| {
+            list.as_ref().map(|list| source.list(list, key, |text| resolve_path(text, source))).transpose()
+        };
+        self.mode = form.mode;
+        self.writable_roots = roots(&form.writable_roots, "sandbox.writable_roots")?;
+        self.readable_roots = roots(&form.readable_roots, "sandbox.readable_roots")?;
+        self.deny_read = source.list(&form.deny_read, "sandbox.deny_read", |text| resolve_target(text, source))?;
+        self.network = form.network;
+        let allow = |text: &str| parse_host(text, stockade_protocol::Decision::Allow);
+        let deny = |text: &str| parse_host(text, stockade_protocol::Decision::Forbidden);
+        let allowed = form.allow_hosts.as_ref().map(|list| source.list(list, "sandbox.allow_hosts", allow));
+        self.allow_hosts = allowed.transpose()?;
+        self.deny_hosts = source.list(&form.deny_hosts, "sandbox.deny_hosts", deny)?;
+        self.exclude_tmpdir_env_var = form.exclude_tmpdir_env_var;
+        self.exclude_slash_tmp = form.exclude_slash_tmp;
+        Ok(())
+    }
+
+    pub(crate) fn read_env(&mut self, form: &EnvForm) {
+        self.inherit = form.inherit;
+        self.ignore_default_excludes = form.ignore_default_excludes;
+        self.exclude = form.exclude.clone();
+        self.set = form.set.clone();
+        self.include_only = form.include_only.clone();
+    }
+}
+
+/// A protected name is one name, not a path.
+fn names(form: &NamesForm, source: &Source<'_>) -> Result<Changes<String>, ConfigError> {
+    let name = |text: &str| match text {
+        "" | "." | ".." => Err(String::from("a name is missing")),
+        text if text.contains(['/', '\0']) => {
+            Err(String::from("give one name, without `/`: it counts below every root"))
+        }
+        text => Ok(text.to_owned()),
+    };
+    Ok(Changes {
+        add: source.list(&form.add, "protected_names.add", name)?,
+        remove: source.list(&form.remove, "protected_names.remove", name)?,
+    })
+}
+
+fn read_hook(form: &crate::form::ApproverForm, source: &Source<'_>) -> Result<Hook, ConfigError> {
+    let mut words: Vec<String> = form.hook.iter().map(|word| word.value().clone()).collect();
+    if let (Some(program), Some(first)) = (form.hook.first(), words.first_mut()) {
+        *first = source.value(program, "approver.hook", |text| match resolve_path(text, source) {
+            Ok(path) => path.as_raw().as_str().map(str::to_owned).ok_or_else(|| String::from("the path is not UTF-8")),
+            Err(error) => Err(error),
+        })?;
+    }
+    let place = form.hook.first().map_or(0..0, Written::span);
+    let command = Argv::parse(words.iter().map(String::as_str))
+        .map_err(|error| source.invalid(place, format!("`approver.hook`: {error}")))?;
+    let timeout =
+        form.timeout.as_ref().map(|text| source.value(text, "approver.timeout", parse_duration)).transpose()?;
+    Ok(Hook { command, timeout })
+}
+
+impl Source<'_> {
+    /// One value, read from its text.
+    pub(crate) fn value<T>(
+        &self,
+        written: &Written<String>,
+        key: &str,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<T, ConfigError> {
+        read(written.value()).map_err(|problem| self.invalid(written.span(), format!("`{key}`: {problem}")))
+    }
+
+    /// Each value of a list.
+    pub(crate) fn list<T>(
+        &self,
+        list: &[Written<String>],
+        key: &str,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Vec<T>, ConfigError> {
+        let entry =
+            |(index, written): (usize, &Written<String>)| self.value(written, &format!("{key}[{index}]"), &read);
+        list.iter().enumerate().map(entry).collect()
+    }
+}

@@ -1,0 +1,26 @@
+#![doc = include_str!("../README.md")]
+
+mod error;
+mod form;
+mod layer;
+mod load;
+mod maximum;
+mod project;
+mod schema;
+mod settings;
+mod source;
+mod store;
+mod suggest;
+mod trust;
+mod values;
+mod written;
+
+pub use error::ConfigError;
+pub use form::{AskWord, AuditDurability, EngineName, NetworkMode, SandboxMode};
+pub use layer::{Changes, Layer};
+pub use load::{ConfigLoader, Loaded, SYSTEM_DIRECTORY, check_config};
+pub use maximum::Maximum;
+pub use schema::{CONFIG_SCHEMA_NAME, config_schema};
+pub use settings::{Hook, Origin, Settings};
+pub use trust::{FileDifference, ProjectTrust, TrustStore, TrustedProject};
+pub use values::{parse_duration, parse_host};

@@ -1,0 +1,289 @@
+//! Where settings are, and in which order they count.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use stockade_protocol::{AbsPath, CREDENTIAL_PATHS};
+
+use crate::form::{ConfigForm, MaximumForm};
+use crate::layer::Layer;
+use crate::maximum::Maximum;
+use crate::project::DIRECTORY;
+use crate::settings::{Origin, Settings};
+use crate::source::Source;
+use crate::store::{others_may_write, read_open};
+use crate::suggest::suggest;
+use crate::written::Written;
+use crate::{ConfigError, ProjectTrust, TrustStore};
+
+/// The administrator's directory.
+pub const SYSTEM_DIRECTORY: &str = "/etc/stockade";
+
+const CONFIG: &str = "config.toml";
+const MAXIMUM: &str = "maximum.toml";
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// Finds and reads the files.
+///
+/// ```
+/// use stockade_config::{ConfigLoader, Layer, SandboxMode};
+///
+/// let home = tempfile::tempdir()?;
+/// std::fs::create_dir_all(home.path().join(".config/stockade"))?;
+/// std::fs::write(home.path().join(".config/stockade/config.toml"), "sandbox.mode = \"read-only\"")?;
+///
+/// let loaded = ConfigLoader::new().home(home.path()).load(Layer::default())?;
+/// assert_eq!(loaded.settings.mode, SandboxMode::ReadOnly);
+/// assert!(loaded.settings.origin("sandbox.mode").to_string().ends_with("config.toml"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ConfigLoader {
+    system: Option<PathBuf>,
+    user: Option<PathBuf>,
+    home: Option<PathBuf>,
+    state: Option<PathBuf>,
+    project: Option<PathBuf>,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What holds.
+    pub settings: Settings,
+    /// Lines for the person: what was lowered, what was not read and how to change that.
+    pub notices: Vec<String>,
+    /// Whether the project's own settings and rules count.
+    pub trust: ProjectTrust,
+}
+
+impl ConfigLoader {
+    /// A loader that reads nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The administrator's and the user's own files, as this process finds them.
+    #[must_use]
+    pub fn standard() -> Self {
+        Self::from_variables(|name| std::env::var_os(name)).system(SYSTEM_DIRECTORY)
+    }
+
+    /// The user's directories, by the variables of an environment, as the
+    /// [XDG specification](https://specifications.freedesktop.org/basedir-spec/latest/) has it.
+    #[must_use]
+    pub fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = absolute("HOME");
+        let below = |name: &str, other: &str| absolute(name).or_else(|| home.as_ref().map(|home| home.join(other)));
+        let (config, state) = (below("XDG_CONFIG_HOME", ".config"), below("XDG_STATE_HOME", ".local/state"));
+        let own = |directory: Option<PathBuf>| directory.map(|directory| directory.join("stockade"));
+        Self { system: None, user: own(config), state: own(state), home, project: None }
+    }
+
+    /// The home directory, with the settings and state below it.
+    #[must_use]
+    pub fn home(self, home: impl Into<PathBuf>) -> Self {
+        let home = home.into();
+        let found = Self::from_variables(|name| (name == "HOME").then(|| home.clone().into()));
+        Self { system: self.system, project: self.project, ..found }
+    }
+
+    /// The administrator's directory.
+    #[must_use]
+    pub fn system(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.system = Some(directory.into());
+        self
+    }
+
+    /// The directory of a project, whose settings count if it is trusted.
+    #[must_use]
+    pub fn project(mut self, root: impl Into<PathBuf>) -> Self {
+        self.project = Some(root.into());
+        self
+    }
+
+    /// The list of trusted projects.
+    pub fn trust_store(&self) -> Result<TrustStore, ConfigError> {
+        self.state.as_ref().map(TrustStore::new).ok_or(ConfigError::NoPlace)
+    }
+
+    /// Reads all files and puts them together, with the flags on top. One bad file is an error: there
+    /// are no settings without it.
+    pub fn load(&self, flags: Layer) -> Result<Loaded, ConfigError> {
+        let mut notices = Vec::new();
+        let mut files = Vec::new();
+        let mut maximum = None;
+        if let Some(directory) = &self.system {
+            files.extend(self.read(directory, Owner::System)?);
+            maximum = self.read_maximum(directory, files.first())?;
+        }
+        if let Some(directory) = &self.user {
+            files.extend(self.read(directory, Owner::User)?);
+        }
+        let trust = self.read_project(&mut files, &mut notices)?;
+        let mut settings = Settings::new(self.credentials()?);
+        let profile = chosen_profile(&files, &flags)?;
+        for file in &files {
+            settings.apply(file.layer.clone(), &file.origin());
+        }
+        if let Some(name) = profile {
+            for (file, layer) in files.iter().filter_map(|file| Some((file, file.profiles.get(&name)?))) {
+                settings.apply(layer.clone(), &Origin::Profile { name: name.clone(), file: file.path.clone() });
+            }
+        }
+        settings.apply(flags, &Origin::Flag);
+        notices.extend(settings.keep_denied_hosts());
+        if let Some(maximum) = maximum {
+            notices.extend(maximum.enforce(&mut settings)?);
+        }
+        Ok(Loaded { settings, notices, trust })
+    }
+
+    fn credentials(&self) -> Result<Vec<AbsPath>, ConfigError> {
+        let Some(home) = &self.home else { return Ok(Vec::new()) };
+        let home = AbsPath::from_path(home)?;
+        Ok(CREDENTIAL_PATHS.iter().map(|path| home.join(*path)).collect::<Result<_, _>>()?)
+    }
+
+    fn read(&self, directory: &Path, owner: Owner) -> Result<Option<ReadFile>, ConfigError> {
+        let path = directory.join(CONFIG);
+        let Some(text) = read_text(&path)? else { return Ok(None) };
+        self.understand(path, &text, directory, owner).map(Some)
+    }
+
+    fn read_project(&self, files: &mut Vec<ReadFile>, notices: &mut Vec<String>) -> Result<ProjectTrust, ConfigError> {
+        let Some(root) = &self.project else { return Ok(ProjectTrust::Nothing) };
+        // Without a place for the list, nobody can have vouched for anything.
+        let store = self.state.clone().map_or_else(|| TrustStore::new("/nonexistent"), TrustStore::new);
+        let (trust, content) = match store.check_files(root) {
+            Ok(found) => found,
+            Err(error) => {
+                notices.push(format!("the settings and rules of this project are not used: {error}"));
+                return Ok(ProjectTrust::Untrusted);
+            }
+        };
+        notices.extend(trust.advice(root));
+        if trust == ProjectTrust::Trusted
+            && let Some(bytes) = content.get(CONFIG)
+        {
+            let path = root.join(DIRECTORY).join(CONFIG);
+            let text = String::from_utf8(bytes.to_vec())
+                .map_err(|error| ConfigError::io("read", &path)(io::Error::other(error)))?;
+            files.push(self.understand(path, &text, root, Owner::Project)?);
+        }
+        Ok(trust)
+    }
+
+    fn understand(&self, path: PathBuf, text: &str, base: &Path, owner: Owner) -> Result<ReadFile, ConfigError> {
+        let base = std::path::absolute(base).map_err(ConfigError::io("find", base))?;
+        let source = Source { file: &path, text, base: &base, home: self.home.as_deref() };
+        let form: ConfigForm = source.parse()?;
+        refuse_foreign_keys(&form, &source, owner)?;
+        let mut layer = Layer::read(&form.settings(), &source)?;
+        layer.profile = form.profile.as_ref().map(|name| name.value().clone());
+        let profiles = form.profiles.iter().map(|(name, form)| Ok((name.clone(), Layer::read(form, &source)?)));
+        let profiles = profiles.collect::<Result<_, ConfigError>>()?;
+        let maximum = form.maximum.as_ref().map(|form| Maximum::read(form.value(), &source)).transpose()?;
+        Ok(ReadFile { owner, layer, profiles, maximum, path })
+    }
+
+    /// The maximum stands in a file of its own or in the administrator's settings.
+    fn read_maximum(&self, directory: &Path, system: Option<&ReadFile>) -> Result<Option<Maximum>, ConfigError> {
+        let path = directory.join(MAXIMUM);
+        let inside = system.and_then(|file| file.maximum.clone());
+        let Some(text) = read_text(&path)? else { return Ok(inside) };
+        let source = Source { file: &path, text: &text, base: directory, home: self.home.as_deref() };
+        if inside.is_some() {
+            let problem = format!("`{CONFIG}` has a `maximum` as well: keep one of them");
+            return Err(source.invalid(0..0, problem));
+        }
+        Maximum::read(&source.parse::<MaximumForm>()?, &source).map(Some)
+    }
+}
+
+/// Whether a text would be read as a user's file; for editors, and for tests of the reader.
+pub fn check_config(file: &Path, text: &str) -> Result<(), ConfigError> {
+    let base = file.parent().unwrap_or(Path::new("/"));
+    ConfigLoader::new().home("/home/nobody").understand(file.to_owned(), text, base, Owner::User).map(drop)
+}
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Owner {
+    System,
+    User,
+    Project,
+}
+
+struct ReadFile {
+    owner: Owner,
+    path: PathBuf,
+    layer: Layer,
+    profiles: std::collections::BTreeMap<String, Layer>,
+    maximum: Option<Maximum>,
+}
+
+impl ReadFile {
+    fn origin(&self) -> Origin {
+        let path = self.path.clone();
+        match self.owner {
+            Owner::System => Origin::System(path),
+            Owner::User => Origin::User(path),
+            Owner::Project => Origin::Project(path),
+        }
+    }
+}
+
+/// Some keys have a meaning only in the files of those whom they protect.
+fn refuse_foreign_keys(form: &ConfigForm, source: &Source<'_>, owner: Owner) -> Result<(), ConfigError> {
+    let refuse = |place: Option<std::ops::Range<usize>>, problem: &str| match place {
+        Some(span) => Err(source.invalid(span, problem.to_owned())),
+        None => Ok(()),
+    };
+    if owner != Owner::System {
+        let place = form.maximum.as_ref().map(Written::span);
+        refuse(place, "`maximum` belongs in the administrator's file: it can't be set here")?;
+    }
+    if owner == Owner::Project {
+        let settings = form.settings();
+        for form in std::iter::once(&settings).chain(form.profiles.values()) {
+            let place = form.audit.as_ref().map(Written::span);
+            refuse(place, "`audit` belongs in your own file: a project can't change what is recorded of it")?;
+            let place = form.approver.as_ref().map(Written::span);
+            refuse(place, "`approver` belongs in your own file: a project can't answer in your place")?;
+        }
+    }
+    Ok(())
+}
+
+fn chosen_profile(files: &[ReadFile], flags: &Layer) -> Result<Option<String>, ConfigError> {
+    let chosen = flags.profile.clone().or_else(|| files.iter().rev().find_map(|file| file.layer.profile.clone()));
+    let known: BTreeSet<&str> = files.iter().flat_map(|file| file.profiles.keys().map(String::as_str)).collect();
+    match chosen {
+        Some(name) if !known.contains(name.as_str()) => {
+            let known: Vec<&str> = known.into_iter().collect();
+            Err(ConfigError::UnknownProfile { suggestion: suggest(&name, &known), name })
+        }
+        other => Ok(other),
+    }
+}
+
+/// The text of a file that is the reader's or the administrator's own; `None` if it is missing.
+fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(ConfigError::io("open", path)(error)),
+    };
+    if let Some(why) = others_may_write(&file).map_err(ConfigError::io("look at", path))? {
+        return Err(ConfigError::Unsafe { path: path.to_owned(), why });
+    }
+    let bytes = read_open(&file, path, MAX_FILE_BYTES)?;
+    String::from_utf8(bytes).map(Some).map_err(|error| ConfigError::io("read", path)(io::Error::other(error)))
+}

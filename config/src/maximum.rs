@@ -1,0 +1,161 @@
+//! The administrator's maximum: what no file, flag, rule or approval exceeds.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use stockade_protocol::{AskForApproval, HostPaths, Invalid, Permissions, RejectConfig, RuleSource};
+
+use crate::ConfigError;
+use crate::form::{AskWord, MaximumForm, NetworkMode, SandboxMode};
+use crate::layer::Layer;
+use crate::settings::{Origin, Settings};
+use crate::source::Source;
+use crate::values::parse_duration;
+
+/// What nothing exceeds. What it is silent about is not bounded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Maximum {
+    file: PathBuf,
+    ask: Option<Vec<AskWord>>,
+    timeout: Option<Duration>,
+    mode: Option<SandboxMode>,
+    network: Option<NetworkMode>,
+    audit_required: bool,
+    /// The settings whose permissions are the bound.
+    bound: Box<Settings>,
+}
+
+impl Maximum {
+    pub(crate) fn read(form: &MaximumForm, source: &Source<'_>) -> Result<Self, ConfigError> {
+        let mut layer = Layer { limits: form.limits, ..Layer::default() };
+        layer.read_sandbox(&form.sandbox, source)?;
+        layer.read_env(&form.env);
+        let named = layer.allow_hosts.as_ref().map(|_| NetworkMode::Hosts);
+        let (mode, network) = (layer.mode, layer.network.or(named));
+        let timeout =
+            form.timeout.as_ref().map(|text| source.value(text, "maximum.timeout", parse_duration)).transpose()?;
+        // What is not said is not bounded.
+        let mut bound = Settings::new(Vec::new());
+        bound.mode = SandboxMode::DangerFullAccess;
+        bound.network = NetworkMode::Full;
+        bound.environment.ignore_default_excludes = true;
+        bound.protected_names.clear();
+        bound.apply(layer, &Origin::Maximum(source.file.to_owned()));
+        bound.network = network.unwrap_or(NetworkMode::Full);
+        Ok(Self {
+            file: source.file.to_owned(),
+            ask: form.ask.clone().filter(|words| !words.is_empty()),
+            timeout,
+            mode,
+            network,
+            audit_required: form.audit_required,
+            bound: Box::new(bound),
+        })
+    }
+
+    /// The file that it stands in.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The permissions, less what the maximum does not allow. Escalations go through here, too.
+    pub fn limit(&self, host: &HostPaths, wanted: &Permissions) -> Result<Permissions, Invalid> {
+        let host = HostPaths { credentials: Vec::new(), protected_names: Vec::new(), ..host.clone() };
+        let mut bound = self.bound.unbounded(&host, RuleSource::Administrator)?;
+        if self.bound.mode == SandboxMode::DangerFullAccess {
+            // Full access by the mode would lift a bound on the network alone.
+            bound.network = match self.network {
+                Some(NetworkMode::Off) => stockade_protocol::NetworkPolicy::Off,
+                Some(NetworkMode::Hosts) => stockade_protocol::NetworkPolicy::Hosts(stockade_protocol::HostRules {
+                    rules: self.bound.hosts.clone(),
+                    methods: stockade_protocol::HttpMethods::Any,
+                }),
+                Some(NetworkMode::Full) | None => stockade_protocol::NetworkPolicy::Full,
+            };
+        }
+        bound.unix_sockets.clone_from(&wanted.unix_sockets);
+        Ok(wanted.intersect(&bound))
+    }
+
+    /// Whether commands may run without a sandbox at all.
+    pub fn allows_unsandboxed(&self) -> bool {
+        self.mode.is_none_or(|mode| mode == SandboxMode::DangerFullAccess)
+            && self.network.is_none_or(|network| network == NetworkMode::Full)
+            && self.bound.deny_read.is_empty()
+            && self.bound.limits.is_unlimited()
+    }
+
+    /// The policy if it may be chosen, otherwise the first that may.
+    pub fn ask_within(&self, wanted: AskForApproval) -> AskForApproval {
+        match &self.ask {
+            Some(words) if !words.contains(&AskWord::from(&wanted)) => {
+                words.first().map_or(wanted, |word| match word {
+                    AskWord::Untrusted => AskForApproval::Untrusted,
+                    AskWord::OnFailure => AskForApproval::OnFailure,
+                    AskWord::OnRequest => AskForApproval::OnRequest,
+                    AskWord::Reject => AskForApproval::Reject(RejectConfig::default()),
+                    AskWord::Never => AskForApproval::Never,
+                })
+            }
+            Some(_) | None => wanted,
+        }
+    }
+
+    /// Brings settings within the maximum. A flag that exceeds it is an error, since whoever typed it
+    /// has to know; what a file says is lowered, with a line that says so.
+    pub(crate) fn enforce(&self, settings: &mut Settings) -> Result<Vec<String>, ConfigError> {
+        let mut notices = Vec::new();
+        let origin = Origin::Maximum(self.file.clone());
+        let mut lower = |settings: &mut Settings, key: &'static str, wanted: String, maximum: String| {
+            if *settings.origin(key) == Origin::Flag {
+                return Err(ConfigError::ExceedsMaximum { key, wanted, maximum, file: self.file.clone() });
+            }
+            notices.push(format!(
+                "`{key}` is `{maximum}`, not `{wanted}` ({}): the administrator's maximum in `{}` allows no more",
+                settings.origin(key),
+                self.file.display()
+            ));
+            settings.origins.insert(key.to_owned(), origin.clone());
+            Ok(())
+        };
+        if let Some(mode) = self.mode.filter(|mode| settings.mode > *mode) {
+            lower(settings, "sandbox.mode", word(settings.mode), word(mode))?;
+            settings.mode = mode;
+        }
+        if let Some(network) = self.network.filter(|network| settings.network > *network) {
+            lower(settings, "sandbox.network", word(settings.network), word(network))?;
+            settings.network = network;
+        }
+        if let Some(ask) = settings.ask
+            && self.ask_within(ask) != ask
+        {
+            let within = self.ask_within(ask);
+            lower(settings, "ask", word(AskWord::from(&ask)), word(AskWord::from(&within)))?;
+            settings.ask = Some(within);
+        }
+        match (self.timeout, settings.timeout) {
+            (Some(most), Some(wanted)) if wanted > most => {
+                lower(settings, "timeout", format!("{wanted:?}"), format!("{most:?}"))?;
+                settings.timeout = Some(most);
+            }
+            (Some(most), None) => settings.timeout = Some(most),
+            (Some(_), Some(_)) | (None, _) => {}
+        }
+        settings.limits = settings.limits.intersect(&self.bound.limits);
+        settings.audit_required |= self.audit_required;
+        settings.maximum = Some(self.clone());
+        Ok(notices)
+    }
+}
+
+/// A word as it is written in a file.
+fn word(value: impl std::fmt::Debug) -> String {
+    let name = format!("{value:?}");
+    name.chars().enumerate().fold(String::new(), |mut text, (index, c)| {
+        if c.is_ascii_uppercase() && index > 0 {
+            text.push('-');
+        }
+        text.push(c.to_ascii_lowercase());
+        text
+    })
+}

@@ -1,0 +1,412 @@
+//! The settings of a run: everything that the files, the profile and the flags say, put together,
+//! and for each value where it comes from.
+//!
+//! The nearest source wins: flags, then the profile, then the project, the user, the system. Lists
+//! that grant (`writable_roots`, `readable_roots`, `allow_hosts`, `include_only`) are those of the
+//! nearest file that has them, and flags add to them. Lists that deny (`deny_read`, `deny_hosts`,
+//! `exclude`) add up over all sources. Limits and variables count one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use stockade_protocol::{
+    AbsPath, Access, Argv, AskForApproval, EnvironmentPolicy, FileRule, FileRules, FileTarget, HostPaths, HostRule,
+    HostRules, HttpMethods, Invalid, NetworkAccess, NetworkPolicy, PROTECTED_NAMES, Permissions, ReadOnlyAccess,
+    ResourceLimits, RuleSource, SandboxPolicy,
+};
+
+use crate::form::{AuditDurability, EngineName, NetworkMode, SandboxMode};
+use crate::layer::{Changes, Layer};
+use crate::maximum::Maximum;
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// The administrator's file.
+    System(PathBuf),
+    /// The user's file.
+    User(PathBuf),
+    /// The project's file.
+    Project(PathBuf),
+    /// A profile of a file.
+    Profile {
+        /// Its name.
+        name: String,
+        /// The file that has it.
+        file: PathBuf,
+    },
+    /// The command line.
+    Flag,
+    /// The administrator's maximum, which the value would have exceeded.
+    Maximum(PathBuf),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::System(file) | Self::User(file) | Self::Project(file) => write!(f, "{}", file.display()),
+            Self::Profile { name, file } => write!(f, "profile `{name}` in {}", file.display()),
+            Self::Flag => f.write_str("command line"),
+            Self::Maximum(file) => write!(f, "administrator's maximum in {}", file.display()),
+        }
+    }
+}
+
+/// A program that answers in a person's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// The program and its arguments.
+    pub command: Argv,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+}
+
+/// What holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The profile in use.
+    pub profile: Option<String>,
+    /// When a person is asked; `None` leaves it to whoever knows if there is a terminal
+    /// ([`Settings::ask_or`]).
+    pub ask: Option<AskForApproval>,
+    /// What builds the sandbox.
+    pub engine: EngineName,
+    /// When a command is ended that does not end by itself; never if `None`.
+    pub timeout: Option<Duration>,
+    /// How much of a command's output is kept, for each stream.
+    pub output_cap_bytes: NonZeroU64,
+    /// How much a command is trusted with.
+    pub mode: SandboxMode,
+    /// Directories that may be written besides the workspace.
+    pub writable_roots: Vec<AbsPath>,
+    /// The only directories that may be read; everything if `None`.
+    pub readable_roots: Option<Vec<AbsPath>>,
+    /// What is never read.
+    pub deny_read: Vec<FileTarget>,
+    /// The network.
+    pub network: NetworkMode,
+    /// Rules by host: those to be reached and those never to be reached.
+    pub hosts: Vec<HostRule>,
+    /// Give the command no private directory at `$TMPDIR`.
+    pub exclude_tmpdir_env_var: bool,
+    /// Give the command no private `/tmp`.
+    pub exclude_slash_tmp: bool,
+    /// Names that are protected below every writable root.
+    pub protected_names: Vec<String>,
+    /// Credentials that are masked unless they are named.
+    pub credentials: Vec<AbsPath>,
+    /// How much of the machine a command may use.
+    pub limits: ResourceLimits,
+    /// Which environment variables a command sees.
+    pub environment: EnvironmentPolicy,
+    /// Refuse what can't be written to the trail.
+    pub audit_required: bool,
+    /// When a record of the trail is safe.
+    pub audit_durability: AuditDurability,
+    /// The directory of the trail; the user's own if `None`.
+    pub audit_directory: Option<PathBuf>,
+    /// A program that answers in a person's place.
+    pub hook: Option<Hook>,
+    /// What nothing exceeds.
+    pub maximum: Option<Maximum>,
+    pub(crate) origins: BTreeMap<String, Origin>,
+}
+
+/// One mebibyte of each stream is kept unless somebody says otherwise.
+const OUTPUT_CAP: NonZeroU64 = NonZeroU64::new(1024 * 1024).unwrap();
+
+impl Settings {
+    /// The settings when nobody says anything, with these credentials masked.
+    pub fn new(credentials: Vec<AbsPath>) -> Self {
+        Self {
+            profile: None,
+            ask: None,
+            engine: EngineName::default(),
+            timeout: None,
+            output_cap_bytes: OUTPUT_CAP,
+            mode: SandboxMode::default(),
+            writable_roots: Vec::new(),
+            readable_roots: None,
+            deny_read: Vec::new(),
+            network: NetworkMode::default(),
+            hosts: Vec::new(),
+            exclude_tmpdir_env_var: false,
+            exclude_slash_tmp: false,
+            protected_names: PROTECTED_NAMES.iter().map(|name| String::from(*name)).collect(),
+            credentials,
+            limits: ResourceLimits::default(),
+            environment: EnvironmentPolicy::default(),
+            audit_required: false,
+            audit_durability: AuditDurability::default(),
+            audit_directory: None,
+            hook: None,
+            maximum: None,
+            origins: BTreeMap::new(),
+        }
+    }
+
+    /// Where a value comes from, by its key: `ask`, `sandbox.mode`, `limits.processes`,
+    /// `sandbox.deny_read[0]`.
+    pub fn origin(&self, key: &str) -> &Origin {
+        self.origins.get(key).unwrap_or(&Origin::Default)
+    }
+
+    /// Every value that somebody has set, and where.
+    pub fn origins(&self) -> impl Iterator<Item = (&str, &Origin)> {
+        self.origins.iter().map(|(key, origin)| (key.as_str(), origin))
+    }
+
+    /// When a person is asked, if `default` is what holds without a setting.
+    pub fn ask_or(&self, default: AskForApproval) -> AskForApproval {
+        let wanted = self.ask.unwrap_or(default);
+        self.maximum.as_ref().map_or(wanted, |maximum| maximum.ask_within(wanted))
+    }
+
+    /// The policy in its wire form. It says nothing of denied paths and hosts: [`Settings::permissions`]
+    /// does.
+    pub fn sandbox_policy(&self) -> SandboxPolicy {
+        let reads = match &self.readable_roots {
+            None => ReadOnlyAccess::FullAccess {},
+            Some(roots) => {
+                ReadOnlyAccess::Restricted { include_platform_defaults: true, readable_roots: roots.clone() }
+            }
+        };
+        let network_access = self.network == NetworkMode::Full;
+        match self.mode {
+            SandboxMode::DangerFullAccess => SandboxPolicy::DangerFullAccess {},
+            SandboxMode::ExternalSandbox => SandboxPolicy::ExternalSandbox {
+                network_access: if network_access { NetworkAccess::Enabled } else { NetworkAccess::Restricted },
+            },
+            SandboxMode::ReadOnly => SandboxPolicy::ReadOnly { access: reads, network_access },
+            SandboxMode::WorkspaceWrite => SandboxPolicy::WorkspaceWrite {
+                writable_roots: self.writable_roots.clone(),
+                read_only_access: reads,
+                network_access,
+                exclude_tmpdir_env_var: self.exclude_tmpdir_env_var,
+                exclude_slash_tmp: self.exclude_slash_tmp,
+            },
+        }
+    }
+
+    /// What a command gets on this host: the policy, less what is denied, within the maximum. The
+    /// names and credentials of `host` are replaced by those of the settings.
+    pub fn permissions(&self, host: &HostPaths) -> Result<Permissions, Invalid> {
+        let host = HostPaths {
+            credentials: self.credentials.clone(),
+            protected_names: self.protected_names.clone(),
+            ..host.clone()
+        };
+        let granted = self.unbounded(&host, RuleSource::Policy)?;
+        match &self.maximum {
+            Some(maximum) => maximum.limit(&host, &granted),
+            None => Ok(granted),
+        }
+    }
+
+    pub(crate) fn unbounded(&self, host: &HostPaths, source: RuleSource) -> Result<Permissions, Invalid> {
+        let resolved = self.sandbox_policy().resolve(host)?;
+        let denied = self.deny_read.iter().map(|target| match target {
+            FileTarget::Path(path) => FileRule::path(path.clone(), Access::None).from_source(source),
+            FileTarget::Glob(glob) => FileRule::deny_glob(glob.clone()).from_source(source),
+        });
+        let network = match (self.mode, self.network) {
+            (SandboxMode::DangerFullAccess, _) | (_, NetworkMode::Full) => NetworkPolicy::Full,
+            (_, NetworkMode::Off) => NetworkPolicy::Off,
+            (_, NetworkMode::Hosts) => {
+                NetworkPolicy::Hosts(HostRules { rules: self.hosts.clone(), methods: HttpMethods::Any })
+            }
+        };
+        Ok(Permissions {
+            files: FileRules::new(resolved.files.iter().cloned().chain(denied))?,
+            network,
+            unix_sockets: BTreeSet::new(),
+            limits: self.limits,
+            environment: self.environment.clone(),
+        })
+    }
+
+    /// Puts what a nearer source says over what is there.
+    pub(crate) fn apply(&mut self, layer: Layer, origin: &Origin) {
+        let mut origins = std::mem::take(&mut self.origins);
+        let mut note = |key: &str| drop(origins.insert(key.to_owned(), origin.clone()));
+        macro_rules! take {
+            ($($key:literal => $field:ident = $value:expr;)*) => {$(
+                if let Some(value) = $value {
+                    self.$field = value;
+                    note($key);
+                }
+            )*};
+        }
+        take! {
+            "profile" => profile = layer.profile.map(Some);
+            "ask" => ask = layer.ask.map(Some);
+            "engine" => engine = layer.engine;
+            "timeout" => timeout = layer.timeout.map(Some);
+            "output_cap_bytes" => output_cap_bytes = layer.output_cap_bytes;
+            "sandbox.mode" => mode = layer.mode;
+            "sandbox.exclude_tmpdir_env_var" => exclude_tmpdir_env_var = layer.exclude_tmpdir_env_var;
+            "sandbox.exclude_slash_tmp" => exclude_slash_tmp = layer.exclude_slash_tmp;
+            "audit.required" => audit_required = layer.audit_required;
+            "audit.durability" => audit_durability = layer.audit_durability;
+            "audit.path" => audit_directory = layer.audit_directory.map(Some);
+            "approver.hook" => hook = layer.hook.map(Some);
+        }
+        let network = layer.network.or_else(|| {
+            let named = layer.allow_hosts.as_ref().is_some_and(|hosts| !hosts.is_empty());
+            (named && self.network == NetworkMode::Off).then_some(NetworkMode::Hosts)
+        });
+        take! { "sandbox.network" => network = network; }
+        self.origins = origins;
+        self.apply_lists(
+            Lists {
+                writable: layer.writable_roots,
+                readable: layer.readable_roots,
+                deny_read: layer.deny_read,
+                allow_hosts: layer.allow_hosts,
+                deny_hosts: layer.deny_hosts,
+            },
+            origin,
+        );
+        change("protected_names", &mut self.protected_names, layer.protected_names, &mut self.origins, origin);
+        change("credentials", &mut self.credentials, layer.credentials, &mut self.origins, origin);
+        self.apply_limits(&layer.limits, origin);
+        let mut note = |key: String| drop(self.origins.insert(key, origin.clone()));
+        let environment = &mut self.environment;
+        if let Some(inherit) = layer.inherit {
+            environment.inherit = inherit;
+            note(String::from("env.inherit"));
+        }
+        if let Some(ignore) = layer.ignore_default_excludes {
+            environment.ignore_default_excludes = ignore;
+            note(String::from("env.ignore_default_excludes"));
+        }
+        for pattern in layer.exclude {
+            note(format!("env.exclude.{pattern}"));
+            environment.exclude.insert(pattern);
+        }
+        for (name, value) in layer.set {
+            note(format!("env.set.{name}"));
+            environment.set.insert(name, value);
+        }
+        if let Some(only) = layer.include_only {
+            environment.include_only = only;
+            note(String::from("env.include_only"));
+        }
+    }
+
+    /// A full network knows no hosts. With one that is denied, the others are asked for instead.
+    pub(crate) fn keep_denied_hosts(&mut self) -> Option<String> {
+        let denied = self.hosts.iter().find(|rule| rule.decision == stockade_protocol::Decision::Forbidden)?;
+        let notice = format!(
+            "`sandbox.network` is `hosts`, not `full` ({}): `{}` is among `deny_hosts`, and a full network knows no hosts",
+            self.origin("sandbox.network"),
+            denied.host
+        );
+        (self.network == NetworkMode::Full).then(|| {
+            self.network = NetworkMode::Hosts;
+            notice
+        })
+    }
+
+    fn apply_limits(&mut self, limits: &ResourceLimits, origin: &Origin) {
+        let own = &mut self.limits;
+        for (key, slot, value) in [
+            ("limits.cpu_seconds", &mut own.cpu_seconds, limits.cpu_seconds),
+            ("limits.memory_bytes", &mut own.memory_bytes, limits.memory_bytes),
+            ("limits.processes", &mut own.processes, limits.processes),
+            ("limits.file_size_bytes", &mut own.file_size_bytes, limits.file_size_bytes),
+            ("limits.open_files", &mut own.open_files, limits.open_files),
+        ] {
+            if value.is_some() {
+                *slot = value;
+                self.origins.insert(key.to_owned(), origin.clone());
+            }
+        }
+    }
+
+    fn apply_lists(&mut self, lists: Lists, origin: &Origin) {
+        let origins = &mut self.origins;
+        if let Some(roots) = lists.writable {
+            grant("sandbox.writable_roots", &mut self.writable_roots, roots, origins, origin);
+        }
+        if let Some(roots) = lists.readable {
+            let mut own = self.readable_roots.take().unwrap_or_default();
+            grant("sandbox.readable_roots", &mut own, roots, origins, origin);
+            self.readable_roots = Some(own);
+        }
+        add("sandbox.deny_read", &mut self.deny_read, lists.deny_read, origins, origin);
+        let is_denied = |rule: &HostRule| rule.decision == stockade_protocol::Decision::Forbidden;
+        let (mut denied, mut allowed): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.hosts).into_iter().partition(is_denied);
+        if let Some(hosts) = lists.allow_hosts {
+            grant("sandbox.allow_hosts", &mut allowed, hosts, origins, origin);
+        }
+        add("sandbox.deny_hosts", &mut denied, lists.deny_hosts, origins, origin);
+        self.hosts = allowed.into_iter().chain(denied).collect();
+    }
+}
+
+struct Lists {
+    writable: Option<Vec<AbsPath>>,
+    readable: Option<Vec<AbsPath>>,
+    deny_read: Vec<FileTarget>,
+    allow_hosts: Option<Vec<HostRule>>,
+    deny_hosts: Vec<HostRule>,
+}
+
+/// A list that grants: the nearest file's, and the flags' on top.
+fn grant<T: PartialEq>(
+    key: &str,
+    own: &mut Vec<T>,
+    new: Vec<T>,
+    origins: &mut BTreeMap<String, Origin>,
+    origin: &Origin,
+) {
+    if *origin != Origin::Flag {
+        own.clear();
+        origins.retain(|known, _| !known.starts_with(&format!("{key}[")));
+    }
+    add(key, own, new, origins, origin);
+}
+
+/// A list that denies: everybody's.
+fn add<T: PartialEq>(
+    key: &str,
+    own: &mut Vec<T>,
+    new: Vec<T>,
+    origins: &mut BTreeMap<String, Origin>,
+    origin: &Origin,
+) {
+    for value in new {
+        if !own.contains(&value) {
+            origins.insert(format!("{key}[{}]", own.len()), origin.clone());
+            own.push(value);
+        }
+    }
+}
+
+/// A list that is changed entry by entry.
+fn change<T: PartialEq + fmt::Display>(
+    key: &str,
+    own: &mut Vec<T>,
+    changes: Changes<T>,
+    origins: &mut BTreeMap<String, Origin>,
+    origin: &Origin,
+) {
+    for value in &changes.remove {
+        origins.insert(format!("{key}.remove.{value}"), origin.clone());
+    }
+    own.retain(|value| !changes.remove.contains(value));
+    for value in changes.add {
+        origins.insert(format!("{key}.add.{value}"), origin.clone());
+        if !own.contains(&value) {
+            own.push(value);
+        }
+    }
+}

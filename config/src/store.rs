@@ -1,0 +1,124 @@
+//! Reading files with a bound, and keeping a file of one's own: private, replaced as a whole, by
+//! one writer at a time.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::ConfigError;
+
+/// The bytes of a file that is no link.
+pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, ConfigError> {
+    let file = options().read(true).open(path).map_err(ConfigError::io("open", path))?;
+    read_open(&file, path, limit)
+}
+
+pub(crate) fn read_open(file: &File, path: &Path, limit: u64) -> Result<Vec<u8>, ConfigError> {
+    if !file.metadata().map_err(ConfigError::io("look at", path))?.is_file() {
+        return Err(ConfigError::Unsafe { path: path.to_owned(), why: "is not an ordinary file" });
+    }
+    let mut bytes = Vec::new();
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(ConfigError::io("read", path))?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
+        return Err(ConfigError::TooLarge { path: path.to_owned(), limit });
+    }
+    Ok(bytes)
+}
+
+/// A file of the user's own; `None` if it is missing.
+pub(crate) fn read_private(directory: &Path, name: &str, limit: u64) -> Result<Option<String>, ConfigError> {
+    let path = directory.join(name);
+    let file = match options().read(true).open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(ConfigError::io("open", &path)(error)),
+    };
+    if let Some(why) = others_may_write(&file).map_err(ConfigError::io("look at", &path))? {
+        return Err(ConfigError::Unsafe { path, why });
+    }
+    let bytes = read_open(&file, &path, limit)?;
+    let text = String::from_utf8(bytes).map_err(|error| ConfigError::io("read", &path)(io::Error::other(error)))?;
+    Ok(Some(text))
+}
+
+/// Replaces a file of the user's own. A reader, a crash or a full disk sees the old one or the new.
+pub(crate) fn replace_private(directory: &Path, name: &str, text: &str) -> Result<(), ConfigError> {
+    let (path, scratch) = (directory.join(name), directory.join(format!(".{name}.new")));
+    let write = || -> io::Result<()> {
+        // It is our turn, so a scratch file that exists was left by a writer that died.
+        match fs::remove_file(&scratch) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let mut file = options().write(true).create_new(true).open(&scratch)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&scratch, &path)
+    };
+    write().map_err(|error| {
+        fs::remove_file(&scratch).ok();
+        ConfigError::io("write", &path)(error)
+    })
+}
+
+/// A writer's turn, which ends when this is dropped.
+pub(crate) struct Lock(#[expect(dead_code, reason = "it is held, not read")] File);
+
+impl Lock {
+    pub(crate) fn take(directory: &Path, name: &str) -> Result<Self, ConfigError> {
+        make_directory(directory).map_err(ConfigError::io("make", directory))?;
+        if fs::symlink_metadata(directory).is_ok_and(|found| found.is_symlink()) {
+            return Err(ConfigError::Unsafe { path: directory.to_owned(), why: "is a symbolic link: remove it" });
+        }
+        let path: PathBuf = directory.join(name);
+        let opened = options().write(true).create(true).truncate(false).open(&path);
+        let file = opened.map_err(ConfigError::io("open", &path))?;
+        file.lock().map_err(ConfigError::io("lock", &path))?;
+        Ok(Self(file))
+    }
+}
+
+#[cfg(unix)]
+fn options() -> OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = OpenOptions::new();
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    options.mode(0o600).custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
+    options
+}
+
+#[cfg(unix)]
+fn make_directory(directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+/// Why a file can't be believed: somebody else than its reader and the administrator may write it.
+#[cfg(unix)]
+pub(crate) fn others_may_write(file: &File) -> io::Result<Option<&'static str>> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = file.metadata()?;
+    let own = rustix::process::geteuid().as_raw();
+    Ok(if found.uid() != own && found.uid() != 0 {
+        Some("belongs to another user")
+    } else if found.mode() & 0o022 != 0 {
+        Some("can be written by other users: take that away with `chmod go-w`")
+    } else {
+        None
+    })
+}
+
+#[cfg(not(unix))]
+fn options() -> OpenOptions {
+    OpenOptions::new()
+}
+
+#[cfg(not(unix))]
+fn make_directory(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).create(directory)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn others_may_write(_: &File) -> io::Result<Option<&'static str>> {
+    Ok(None)
+}

@@ -1,0 +1,118 @@
+//! Values as people write them: times, hosts, paths.
+
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use stockade_protocol::{AbsPath, Decision, FileTarget, HostRule};
+
+use crate::source::Source;
+
+/// `500ms`, `30s`, `5m`, `2h`, `1d`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{}` is no time: write a number and ms, s, m, h or d", text.escape_debug());
+    let digits = text.chars().take_while(char::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits).ok_or_else(wrong)?;
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let factor = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    let milliseconds = number.checked_mul(factor).filter(|milliseconds| *milliseconds > 0).ok_or_else(wrong)?;
+    Ok(Duration::from_millis(milliseconds))
+}
+
+/// `host`, `host:port`, `*.host`, `[::1]:443`.
+pub fn parse_host(text: &str, decision: Decision) -> Result<HostRule, String> {
+    let port_behind = text.rsplit_once(':').filter(|(host, _)| host.ends_with(']') || !host.contains(':'));
+    let (host, port) = match port_behind {
+        Some((host, port)) => {
+            let port = port.parse::<u16>().ok().filter(|port| *port > 0);
+            (host, Some(port.ok_or_else(|| format!("`{}` has no port from 1 to 65535", text.escape_debug()))?))
+        }
+        None => (text, None),
+    };
+    let host = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host);
+    let host = host.parse().map_err(|error: stockade_protocol::Invalid| error.to_string())?;
+    Ok(HostRule { host, protocol: None, port, decision })
+}
+
+/// An absolute path from one that may be relative to the file or to the home directory.
+pub(crate) fn resolve_path(text: &str, source: &Source<'_>) -> Result<AbsPath, String> {
+    AbsPath::from_path(&absolute(text, source)?).map_err(|error| error.to_string())
+}
+
+/// The same for what may be a glob.
+pub(crate) fn resolve_target(text: &str, source: &Source<'_>) -> Result<FileTarget, String> {
+    if !text.contains(['*', '?', '[', '{']) {
+        return resolve_path(text, source).map(FileTarget::Path);
+    }
+    let absolute = absolute(text, source)?;
+    let text = absolute.to_str().ok_or_else(|| String::from("a glob below a path that is not UTF-8"))?;
+    text.parse().map(FileTarget::Glob).map_err(|error: stockade_protocol::Invalid| error.to_string())
+}
+
+fn absolute(text: &str, source: &Source<'_>) -> Result<PathBuf, String> {
+    if text.is_empty() {
+        return Err(String::from("the path is empty"));
+    }
+    let joined = match text.strip_prefix('~') {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+            let home = source.home.ok_or_else(|| format!("`{text}`: there is no home directory"))?;
+            home.join(rest.trim_start_matches('/'))
+        }
+        Some(_) => {
+            return Err(format!("`{}`: only your own home directory can be named with `~`", text.escape_debug()));
+        }
+        None => source.base.join(text),
+    };
+    // `../x` is meant relative to a directory that is no link: it was found by its real path.
+    Ok(without_leading_parents(&joined))
+}
+
+/// `/a/b/../../c` as `/c`, as far as the `..` stand before any other name of the written path.
+fn without_leading_parents(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir if std::fs::symlink_metadata(&clean).is_ok_and(|found| found.is_dir()) => {
+                clean.pop();
+            }
+            other @ (Component::Prefix(_)
+            | Component::RootDir
+            | Component::CurDir
+            | Component::ParentDir
+            | Component::Normal(_)) => clean.push(other),
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
+        for text in ["", "5", "s", "0s", "-1s", "1.5s", "99999999999999999999s", "18446744073709551615d", "1é"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts() {
+        let host = |text: &str| parse_host(text, Decision::Allow).map(|rule| (rule.host.to_string(), rule.port));
+        assert_eq!(host("a.test"), Ok((String::from("a.test"), None)));
+        assert_eq!(host("*.a.test:443"), Ok((String::from("*.a.test"), Some(443))));
+        assert_eq!(host("[::1]:80"), Ok((String::from("::1"), Some(80))));
+        assert_eq!(host("::1"), Ok((String::from("::1"), None)));
+        for text in ["", "a.test:0", "a.test:x", "a b", "https://a.test"] {
+            assert!(host(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The proof that somebody decided: without a grant nothing is started.
+
+use stockade_protocol::{
+    Access, DecisionSource, EscalationExecution, FileRule, FileRules, Invalid, NetworkPolicy, Permissions,
+};
+
+use crate::session::{Sandboxing, Session};
+
+/// What a run may do, and who decided so. Only this module's parent makes one, and only for a
+/// decision; so "nothing runs without a decision" is checked by the compiler.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    permissions: Permissions,
+    confinement: Confinement,
+    escalation: EscalationExecution,
+    source: DecisionSource,
+    after_denial: bool,
+}
+
+/// Whether a sandbox is built around a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Confinement {
+    /// It is.
+    Sandbox,
+    /// It is not: a person turned it off, let this run out, or somebody else's is around us.
+    None,
+}
+
+impl Grant {
+    /// What the run may do.
+    pub fn permissions(&self) -> &Permissions {
+        &self.permissions
+    }
+
+    /// Whether a sandbox is built around it.
+    pub fn confinement(&self) -> Confinement {
+        self.confinement
+    }
+
+    /// What it was granted on top of the session's own permissions.
+    pub fn escalation(&self) -> &EscalationExecution {
+        &self.escalation
+    }
+
+    /// Who or what decided.
+    pub fn source(&self) -> &DecisionSource {
+        &self.source
+    }
+
+    /// Whether it was granted after a denial. There is no second time.
+    pub(super) fn is_after_denial(&self) -> bool {
+        self.after_denial
+    }
+
+    pub(super) fn new(
+        session: &Session,
+        escalation: EscalationExecution,
+        source: DecisionSource,
+    ) -> Result<Self, Invalid> {
+        let (permissions, confinement) = execution(session, &escalation)?;
+        Ok(Self { permissions, confinement, escalation, source, after_denial: false })
+    }
+
+    pub(super) fn after_denial(mut self) -> Self {
+        self.after_denial = true;
+        self
+    }
+}
+
+/// The permissions of an execution in this session, and whether they need a sandbox.
+pub(crate) fn execution(
+    session: &Session,
+    escalation: &EscalationExecution,
+) -> Result<(Permissions, Confinement), Invalid> {
+    let permissions = match escalation {
+        EscalationExecution::TurnDefault => session.permissions.clone(),
+        EscalationExecution::Permissions(more) => session.permissions.merge(more),
+        EscalationExecution::Unsandboxed => unsandboxed(session)?,
+    };
+    let wants_none = *escalation == EscalationExecution::Unsandboxed || session.sandboxing() != Sandboxing::On;
+    let confinement =
+        if wants_none && session.must_confine().is_none() { Confinement::None } else { Confinement::Sandbox };
+    Ok((session.bounded(&permissions), confinement))
+}
+
+/// Everything, but for what a person put out of reach. Masks and protected names are lifted.
+fn unsandboxed(session: &Session) -> Result<Permissions, Invalid> {
+    let everything = session.host_roots.iter().map(|root| FileRule::path(root.clone(), Access::Write));
+    let denials = session.permissions.hard_denials().cloned();
+    // A forbidden host is held by the rules for hosts, so those stay.
+    let network = if session.forbids_hosts() { session.permissions.network.clone() } else { NetworkPolicy::Full };
+    Ok(Permissions { files: FileRules::new(everything.chain(denials))?, network, ..session.permissions.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use stockade_protocol::{AskForApproval, HostPaths, ResourceLimits, SandboxPolicy};
+
+    use super::*;
+
+    fn session(sandbox: SandboxPolicy) -> Session {
+        let host = HostPaths::new(["/repo".parse().unwrap()]).with_home(&"/home/me".parse().unwrap()).unwrap();
+        Session::new("t".parse().unwrap(), AskForApproval::OnFailure, sandbox, &host).unwrap()
+    }
+
+    fn denying(path: &str) -> Session {
+        let mut session = session(SandboxPolicy::workspace_write());
+        let rules = session.permissions.files.iter().cloned();
+        let denial = FileRule::path(path.parse().unwrap(), Access::None);
+        session.permissions.files = FileRules::new(rules.chain([denial])).unwrap();
+        session
+    }
+
+    fn access(session: &Session, escalation: EscalationExecution, path: &str) -> (Access, Confinement) {
+        let (permissions, confinement) = execution(session, &escalation).unwrap();
+        (permissions.access(&path.parse().unwrap()), confinement)
+    }
+
+    #[test]
+    fn a_run_without_the_sandbox_has_none_and_no_masks() {
+        let session = session(SandboxPolicy::workspace_write());
+        let key = "/home/me/.ssh/id";
+        assert_eq!(access(&session, EscalationExecution::TurnDefault, key), (Access::None, Confinement::Sandbox));
+        assert_eq!(access(&session, EscalationExecution::Unsandboxed, key), (Access::Write, Confinement::None));
+    }
+
+    #[test]
+    fn what_a_person_denied_survives_every_escalation() {
+        let session = denying("/repo/secret");
+        let more = FileRules::new([FileRule::path("/repo/secret".parse().unwrap(), Access::Read)]).unwrap();
+        let more = Permissions { files: more, ..Permissions::default() };
+        for escalation in [
+            EscalationExecution::TurnDefault,
+            EscalationExecution::Permissions(Box::new(more)),
+            EscalationExecution::Unsandboxed,
+        ] {
+            let found = access(&session, escalation, "/repo/secret/x");
+            assert_eq!(found, (Access::None, Confinement::Sandbox));
+        }
+        assert_eq!(access(&session, EscalationExecution::Unsandboxed, "/etc/x").0, Access::Write);
+    }
+
+    #[test]
+    fn a_limit_or_a_maximum_keeps_the_sandbox() {
+        let mut limited = session(SandboxPolicy::DangerFullAccess {});
+        assert_eq!(access(&limited, EscalationExecution::TurnDefault, "/etc").1, Confinement::None);
+        limited.permissions.limits =
+            ResourceLimits { cpu_seconds: std::num::NonZeroU64::new(1), ..ResourceLimits::default() };
+        assert_eq!(access(&limited, EscalationExecution::TurnDefault, "/etc").1, Confinement::Sandbox);
+
+        let mut bounded = session(SandboxPolicy::DangerFullAccess {});
+        let files = FileRules::new([FileRule::path("/".parse().unwrap(), Access::Read)]).unwrap();
+        bounded.maximum = Some(Permissions { files, ..Permissions::default() });
+        assert_eq!(access(&bounded, EscalationExecution::Unsandboxed, "/etc"), (Access::Read, Confinement::Sandbox));
+    }
+}

@@ -1,0 +1,230 @@
+//! What a session has been allowed, and questions that are being asked right now.
+//!
+//! Only "for the session" is remembered, under exactly what was asked: another argument, directory or
+//! permission is another question. What is remembered is the execution that was approved, so that a
+//! later run gets that and nothing more.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use stockade_protocol::{AbsPath, Argv, Destination, EscalationExecution, Permissions};
+use tokio::sync::watch;
+
+/// What an approval is remembered under.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ApprovalKey {
+    /// A command: every word, the directory, what the session grants and what the request asks for.
+    Command(Box<CommandKey>),
+    /// A file that is to be changed.
+    File(AbsPath),
+    /// A tool of a server, with what its policy says of the arguments.
+    Tool {
+        /// The server.
+        server: String,
+        /// The tool.
+        tool: String,
+        /// The arguments as JSON, or nothing if any will do.
+        arguments: Option<String>,
+    },
+    /// A destination on the network.
+    Destination(Destination),
+    /// What an embedder's own tool is known by.
+    Other(String),
+}
+
+/// What a command's approval is remembered under.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CommandKey {
+    /// Every word.
+    pub command: Argv,
+    /// Where it starts.
+    pub cwd: AbsPath,
+    /// What the session grants, in its written form.
+    pub permissions: String,
+    /// What the request asks for, in its written form.
+    pub escalation: String,
+}
+
+impl CommandKey {
+    /// The key for a command in a session that grants `permissions`.
+    pub fn new(command: &Argv, cwd: &AbsPath, permissions: &Permissions, escalation: &EscalationExecution) -> Self {
+        // Both have one written form for one meaning, and always have one at all.
+        let written = |value: serde_json::Result<String>| value.unwrap_or_default();
+        Self {
+            command: command.clone(),
+            cwd: cwd.clone(),
+            permissions: written(serde_json::to_string(permissions)),
+            escalation: written(serde_json::to_string(escalation)),
+        }
+    }
+}
+
+/// A session's memory.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    approved: Mutex<HashMap<ApprovalKey, EscalationExecution>>,
+}
+
+impl Memory {
+    fn approved(&self) -> MutexGuard<'_, HashMap<ApprovalKey, EscalationExecution>> {
+        self.approved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The execution that was approved for all of these, if each is known with the same one. Nothing
+    /// is known of nothing.
+    pub(crate) fn recall(&self, keys: &[ApprovalKey]) -> Option<EscalationExecution> {
+        let approved = self.approved();
+        let mut executions = keys.iter().map(|key| approved.get(key));
+        let first = executions.next()??;
+        executions.all(|other| other == Some(first)).then(|| first.clone())
+    }
+
+    pub(crate) fn remember(&self, keys: Vec<ApprovalKey>, execution: &EscalationExecution) {
+        self.approved().extend(keys.into_iter().map(|key| (key, execution.clone())));
+    }
+}
+
+/// Questions that wait for an answer, so that equal ones share it.
+#[derive(Debug)]
+pub(crate) struct Shared<Q, A> {
+    waiting: Mutex<HashMap<Q, watch::Receiver<Option<A>>>>,
+}
+
+impl<Q, A> Default for Shared<Q, A> {
+    fn default() -> Self {
+        Self { waiting: Mutex::default() }
+    }
+}
+
+/// Whether somebody asks already.
+enum Turn<'a, Q: Eq + std::hash::Hash, A> {
+    Asks(Asking<'a, Q, A>),
+    Waits(watch::Receiver<Option<A>>),
+}
+
+/// Whoever asks on behalf of all. If it gives up, one of the others takes over.
+struct Asking<'a, Q: Eq + std::hash::Hash, A> {
+    shared: &'a Shared<Q, A>,
+    question: Q,
+    answer: watch::Sender<Option<A>>,
+}
+
+impl<Q: Eq + std::hash::Hash, A> Drop for Asking<'_, Q, A> {
+    fn drop(&mut self) {
+        self.shared.lock().remove(&self.question);
+    }
+}
+
+impl<Q: Clone + Eq + std::hash::Hash, A: Clone> Shared<Q, A> {
+    /// Answers a question: by `ask`, or together with an equal question that is being asked. Says
+    /// whether this call was the one that asked.
+    pub(crate) async fn ask<F: Future<Output = A>>(&self, question: Q, ask: impl Fn() -> F) -> (A, Asked) {
+        loop {
+            match self.turn(&question) {
+                Turn::Asks(asking) => {
+                    let answer = ask().await;
+                    asking.answer.send_replace(Some(answer.clone()));
+                    return (answer, Asked::Here);
+                }
+                Turn::Waits(mut answer) => {
+                    // An error means that whoever asked gave up.
+                    if let Ok(answer) = answer.wait_for(Option::is_some).await
+                        && let Some(answer) = answer.clone()
+                    {
+                        return (answer, Asked::Elsewhere);
+                    }
+                }
+            }
+        }
+    }
+
+    fn turn(&self, question: &Q) -> Turn<'_, Q, A> {
+        let mut waiting = self.lock();
+        if let Some(answer) = waiting.get(question) {
+            return Turn::Waits(answer.clone());
+        }
+        let (answer, receiver) = watch::channel(None);
+        waiting.insert(question.clone(), receiver);
+        Turn::Asks(Asking { shared: self, question: question.clone(), answer })
+    }
+}
+
+impl<Q: Eq + std::hash::Hash, A> Shared<Q, A> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Q, watch::Receiver<Option<A>>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who asked a question that several had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Here,
+    Elsewhere,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    fn key(words: &[&str], cwd: &str, escalation: &EscalationExecution) -> ApprovalKey {
+        let command = Argv::parse(words.iter().copied()).unwrap();
+        ApprovalKey::Command(Box::new(CommandKey::new(
+            &command,
+            &cwd.parse().unwrap(),
+            &Permissions::default(),
+            escalation,
+        )))
+    }
+
+    #[test]
+    fn only_exactly_the_same_is_known() {
+        let memory = Memory::default();
+        let plain = EscalationExecution::TurnDefault;
+        memory.remember(vec![key(&["npm", "test"], "/a", &plain)], &plain);
+        assert_eq!(memory.recall(&[key(&["npm", "test"], "/a", &plain)]), Some(plain.clone()));
+        assert_eq!(memory.recall(&[key(&["npm", "test"], "/b", &plain)]), None, "another directory");
+        assert_eq!(memory.recall(&[key(&["npm", "test", "-w"], "/a", &plain)]), None, "another argument");
+        assert_eq!(memory.recall(&[key(&["npm", "test"], "/a", &EscalationExecution::Unsandboxed)]), None, "more");
+        assert_eq!(memory.recall(&[]), None);
+    }
+
+    #[test]
+    fn every_file_of_a_change_has_to_be_known() {
+        let file = |path: &str| ApprovalKey::File(path.parse().unwrap());
+        let memory = Memory::default();
+        memory.remember(vec![file("/a"), file("/b")], &EscalationExecution::TurnDefault);
+        assert!(memory.recall(&[file("/a")]).is_some());
+        assert!(memory.recall(&[file("/b"), file("/a")]).is_some());
+        assert_eq!(memory.recall(&[file("/a"), file("/c")]), None);
+        assert_eq!(memory.recall(&[file("/a/below")]), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn equal_questions_share_one_answer() {
+        let (shared, asked) = (Shared::<&str, u8>::default(), AtomicUsize::new(0));
+        let ask = || async {
+            asked.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            7
+        };
+        let (a, b, other) = tokio::join!(shared.ask("q", ask), shared.ask("q", ask), shared.ask("r", ask));
+        assert_eq!((a, b), ((7, Asked::Here), (7, Asked::Elsewhere)));
+        assert_eq!(other, (7, Asked::Here));
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        assert_eq!(shared.ask("q", ask).await, (7, Asked::Here), "an answer is not kept");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_the_one_who_asks_gives_up_another_asks() {
+        let shared = Shared::<&str, u8>::default();
+        let never = || std::future::pending::<u8>();
+        let gives_up = tokio::time::timeout(Duration::from_secs(1), shared.ask("q", never));
+        let (first, second) = tokio::join!(gives_up, shared.ask("q", || async { 3 }));
+        assert!(first.is_err());
+        assert_eq!(second, (3, Asked::Here));
+    }
+}

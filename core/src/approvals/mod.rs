@@ -1,0 +1,314 @@
+//! Who may run what: the requirement, the session's memory, the question, and the grant that comes of
+//! it.
+
+mod grant;
+mod memory;
+mod question;
+mod rules;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use stockade_protocol::{
+    Decision, DecisionSource, EscalationExecution, ExecApprovalRequirement, FileTarget, HostRules, Invalid,
+    NetworkPolicy, PermissionAmendment, Permissions, Refusal, RefusedBy, ReviewDecision, Violation,
+};
+
+pub(crate) use grant::execution;
+pub use grant::{Confinement, Grant};
+pub use memory::{ApprovalKey, CommandKey};
+pub use rules::RuleStore;
+
+use crate::Approver;
+use crate::audit_log::Trail;
+use crate::requirement;
+use crate::runtime::{Attempted, Requirement, Surroundings, ToolRuntime};
+use crate::session::Session;
+use memory::{Asked, Memory, Shared};
+use question::Asking;
+
+/// How long an answer is waited for. Nobody there is a no, not a run that hangs.
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(600);
+
+/// The approval side of a session.
+pub(crate) struct Approvals {
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) answer_limit: Duration,
+    memory: Memory,
+    asking: Shared<(Vec<ApprovalKey>, String), Result<ReviewDecision, Refusal>>,
+    /// Somebody said "stop everything".
+    aborted: AtomicBool,
+}
+
+impl Approvals {
+    pub(crate) fn new(approver: Arc<dyn Approver>) -> Self {
+        Self {
+            approver,
+            answer_limit: ANSWER_LIMIT,
+            memory: Memory::default(),
+            asking: Shared::default(),
+            aborted: AtomicBool::new(false),
+        }
+    }
+
+    /// Decides about the first run.
+    pub(crate) async fn settle<Req, T: ToolRuntime<Req>>(
+        &self,
+        tool: &T,
+        request: &Req,
+        around: &Surroundings<'_>,
+        trail: &Trail,
+    ) -> Result<Grant, Refusal> {
+        let session = around.session;
+        let wanted = tool.escalation(request);
+        self.check_session()?;
+        check_hard_denials(session, &wanted)?;
+        let Requirement { requirement, source } = tool.requirement(request, around).unwrap_or_else(|| Requirement {
+            requirement: requirement::of_tool(session.ask, session.sandboxing()),
+            source: DecisionSource::ApprovalPolicy,
+        });
+        let keys = tool.keys(request, session);
+        let known = self.memory.recall(&keys);
+        match requirement {
+            ExecApprovalRequirement::Forbidden { reason } => {
+                trail.decided(Decision::Forbidden, source.clone(), Some(reason.clone()))?;
+                let by =
+                    if matches!(source, DecisionSource::Rule(_)) { RefusedBy::Rule } else { RefusedBy::ApprovalPolicy };
+                Err(Refusal { by, reason })
+            }
+            ExecApprovalRequirement::Skip { bypass_sandbox, .. } => match known {
+                // An earlier answer may have granted more than the session does.
+                Some(execution) => self.by_memory(session, execution, trail),
+                None => {
+                    trail.decided(Decision::Allow, source.clone(), None)?;
+                    let may_bypass = bypass_sandbox && tool.first_attempt(request) == crate::FirstAttempt::AsRulesSay;
+                    let execution = if may_bypass && session.must_confine().is_none() {
+                        EscalationExecution::Unsandboxed
+                    } else {
+                        wanted
+                    };
+                    granted(session, execution, source)
+                }
+            },
+            ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment } => {
+                if let Some(warnings) = tool.preapproved(request) {
+                    trail.decided_outside(warnings)?;
+                    return granted(session, wanted, DecisionSource::External);
+                }
+                if let Some(execution) = known {
+                    return self.by_memory(session, execution, trail);
+                }
+                let asking = Asking {
+                    keys,
+                    execution: wanted,
+                    reason,
+                    violations: &[],
+                    amendment: proposed_execpolicy_amendment,
+                };
+                let (execution, source) = self.ask(tool, request, around, trail, asking).await?;
+                granted(session, execution, source)
+            }
+        }
+    }
+
+    /// Decides, after a denial, about a wider run. At most once for a request.
+    pub(crate) async fn escalate<Req, T: ToolRuntime<Req>>(
+        &self,
+        tool: &T,
+        request: &Req,
+        grant: &Grant,
+        output: &T::Output,
+        around: &Surroundings<'_>,
+        trail: &Trail,
+    ) -> Option<Grant> {
+        let session = around.session;
+        let violations = output.violations();
+        let may_ask = !grant.is_after_denial()
+            && grant.confinement() == Confinement::Sandbox
+            && !violations.is_empty()
+            && tool.escalates_on_failure()
+            && requirement::asks_after_denial(session.ask)
+            && self.check_session().is_ok();
+        if !may_ask {
+            return None;
+        }
+        let execution = widened(tool, request, grant, violations, around)?;
+        let amendment = match tool.requirement(request, around).map(|found| found.requirement) {
+            Some(
+                ExecApprovalRequirement::Skip { proposed_execpolicy_amendment, .. }
+                | ExecApprovalRequirement::NeedsApproval { proposed_execpolicy_amendment, .. },
+            ) => proposed_execpolicy_amendment,
+            Some(ExecApprovalRequirement::Forbidden { .. }) | None => None,
+        };
+        let reason = match execution {
+            EscalationExecution::Unsandboxed => "the sandbox denied it; retry without the sandbox?",
+            EscalationExecution::TurnDefault | EscalationExecution::Permissions(_) => {
+                "the sandbox denied it; retry with these permissions?"
+            }
+        };
+        let keys = tool.keys(request, session);
+        let asking = Asking { keys, execution, reason: Some(reason.to_owned()), violations, amendment };
+        // A no ends the matter: what the first run gave stands.
+        let (execution, source) = self.ask(tool, request, around, trail, asking).await.ok()?;
+        tracing::info!(event = "command.escalated", thread = %trail.thread(), request = %trail.request());
+        Some(granted(session, execution, source).ok()?.after_denial())
+    }
+
+    /// Asks, or shares the answer to an equal question, and keeps what the answer says to keep.
+    async fn ask<Req, T: ToolRuntime<Req>>(
+        &self,
+        tool: &T,
+        request: &Req,
+        around: &Surroundings<'_>,
+        trail: &Trail,
+        asking: Asking<'_>,
+    ) -> Result<(EscalationExecution, DecisionSource), Refusal> {
+        let subject = tool.subject(request, around, &asking.shown());
+        let question = Arc::new(question::approval_request(trail, subject, asking.reason.clone(), asking.paths()));
+        let written = serde_json::to_string(&asking.execution).unwrap_or_default();
+        let ask = || question::put(&self.approver, Arc::clone(&question), self.answer_limit, trail);
+        let (answer, asked) = self.asking.ask((asking.keys.clone(), written), ask).await;
+        let decision = answer?;
+        let Asking { keys, execution, .. } = asking;
+        match decision {
+            ReviewDecision::Approved => {}
+            ReviewDecision::ApprovedForSession => self.memory.remember(keys, &execution),
+            ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
+                if asked == Asked::Here {
+                    around.rules.save(&proposed_execpolicy_amendment);
+                }
+            }
+            // Only the network gate offers such a rule, and answers it itself.
+            ReviewDecision::NetworkPolicyAmendment { .. } => {
+                return Err(no(RefusedBy::Reviewer, "a network rule is no answer to this question"));
+            }
+            ReviewDecision::Denied { reason } => {
+                let reason = reason
+                    .map_or_else(|| String::from("the reviewer said no"), |why| format!("the reviewer said no: {why}"));
+                return Err(Refusal { by: RefusedBy::Reviewer, reason });
+            }
+            ReviewDecision::TimedOut => {
+                return Err(no(RefusedBy::Timeout, "nobody answered in time"));
+            }
+            ReviewDecision::Abort => {
+                self.aborted.store(true, Ordering::Release);
+                return Err(no(RefusedBy::Reviewer, ABORTED));
+            }
+        }
+        Ok((execution, DecisionSource::Reviewer))
+    }
+
+    fn by_memory(&self, session: &Session, execution: EscalationExecution, trail: &Trail) -> Result<Grant, Refusal> {
+        trail.decided(Decision::Allow, DecisionSource::SessionMemory, None)?;
+        granted(session, execution, DecisionSource::SessionMemory)
+    }
+
+    /// After "stop everything", nothing more is run.
+    fn check_session(&self) -> Result<(), Refusal> {
+        if self.aborted.load(Ordering::Acquire) { Err(no(RefusedBy::Reviewer, ABORTED)) } else { Ok(()) }
+    }
+}
+
+const ABORTED: &str = "the reviewer stopped the session";
+
+fn no(by: RefusedBy, reason: &str) -> Refusal {
+    Refusal { by, reason: reason.to_owned() }
+}
+
+fn granted(session: &Session, execution: EscalationExecution, source: DecisionSource) -> Result<Grant, Refusal> {
+    Grant::new(session, execution, source).map_err(|invalid| impossible(&invalid))
+}
+
+fn impossible(invalid: &Invalid) -> Refusal {
+    Refusal { by: RefusedBy::Sandbox, reason: format!("the permissions make no sense: {invalid}") }
+}
+
+/// What a person put out of reach can't be asked for.
+fn check_hard_denials(session: &Session, wanted: &EscalationExecution) -> Result<(), Refusal> {
+    let EscalationExecution::Permissions(wanted) = wanted else { return Ok(()) };
+    for rule in wanted.files.iter().filter(|rule| rule.access > stockade_protocol::Access::None) {
+        let FileTarget::Path(path) = &rule.target else { continue };
+        if let Some(denial) = session.permissions.files.deciding(path).filter(|denial| denial.is_hard_denial()) {
+            let reason = format!(
+                "`{path}` is asked for, but `{}` is denied in the session's policy, and no approval lifts that",
+                denial.target
+            );
+            return Err(Refusal { by: RefusedBy::Rule, reason });
+        }
+    }
+    Ok(())
+}
+
+/// What a denied run would have needed: the least inside the sandbox that can be enforced here, else
+/// no sandbox, where nothing forbids that.
+fn widened<Req, T: ToolRuntime<Req>>(
+    tool: &T,
+    request: &Req,
+    grant: &Grant,
+    violations: &[Violation],
+    around: &Surroundings<'_>,
+) -> Option<EscalationExecution> {
+    let session = around.session;
+    let amendments: Vec<&PermissionAmendment> =
+        violations.iter().filter_map(|violation| violation.amendment.as_ref()).collect();
+    if let Some(more) = permissions_of(&amendments) {
+        let earlier = match grant.escalation() {
+            EscalationExecution::Permissions(earlier) => earlier.merge(&more),
+            EscalationExecution::TurnDefault | EscalationExecution::Unsandboxed => more,
+        };
+        let execution = EscalationExecution::Permissions(Box::new(earlier));
+        let (permissions, _) = grant::execution(session, &execution).ok()?;
+        // A maximum may take away what was added, and a host may be unable to enforce it.
+        if permissions != *grant.permissions() && tool.is_enforceable(request, &permissions, around) {
+            return Some(execution);
+        }
+    }
+    // A denial that names its least permission was explained; one that a person wrote stays.
+    let liftable = violations.iter().any(|violation| !is_lasting(violation));
+    (liftable && session.must_confine().is_none()).then_some(EscalationExecution::Unsandboxed)
+}
+
+/// Whether not even a run without the sandbox would change the outcome: a person denied it, or the
+/// system itself does.
+fn is_lasting(violation: &Violation) -> bool {
+    use stockade_protocol::{DenyingRule, Operation};
+    let about_files = matches!(violation.operation, Operation::Read | Operation::Write | Operation::Execute);
+    let hard = matches!(&violation.rule, Some(DenyingRule::File(rule)) if rule.is_hard_denial());
+    hard || (about_files && violation.amendment.is_none())
+}
+
+/// The permissions that amendments add up to; `None` if there are none.
+fn permissions_of(amendments: &[&PermissionAmendment]) -> Option<Permissions> {
+    let files = amendments.iter().filter_map(|amendment| match amendment {
+        PermissionAmendment::File(rule) => Some(rule.clone()),
+        PermissionAmendment::Network(_) | PermissionAmendment::UnixSocket(_) => None,
+    });
+    let hosts: Vec<_> = amendments
+        .iter()
+        .filter_map(|amendment| match amendment {
+            PermissionAmendment::Network(rule) => Some(rule.clone()),
+            PermissionAmendment::File(_) | PermissionAmendment::UnixSocket(_) => None,
+        })
+        .collect();
+    let sockets = amendments.iter().filter_map(|amendment| match amendment {
+        PermissionAmendment::UnixSocket(path) => Some(path.clone()),
+        PermissionAmendment::File(_) | PermissionAmendment::Network(_) => None,
+    });
+    let network = if hosts.is_empty() {
+        NetworkPolicy::Off
+    } else {
+        NetworkPolicy::Hosts(HostRules { rules: hosts, ..HostRules::default() })
+    };
+    let permissions =
+        Permissions { files: strongest(files)?, network, unix_sockets: sockets.collect(), ..Permissions::default() };
+    (permissions != Permissions::default()).then_some(permissions)
+}
+
+/// The rules, with the widest access for each path: two of one path would else leave the stricter.
+fn strongest(rules: impl Iterator<Item = stockade_protocol::FileRule>) -> Option<stockade_protocol::FileRules> {
+    let mut rules: Vec<_> = rules.collect();
+    rules.sort_by(|a, b| a.target.cmp(&b.target).then(b.access.cmp(&a.access)));
+    rules.dedup_by(|later, kept| later.target == kept.target);
+    stockade_protocol::FileRules::new(rules).ok()
+}

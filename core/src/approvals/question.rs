@@ -1,0 +1,149 @@
+//! Putting one question to the approver, with a limit, and everything on the record.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stockade_protocol::{
+    AbsPath, ApprovalRequest, ApprovalSubject, AuditEvent, EscalationExecution, ExecPolicyAmendment, FileTarget,
+    Refusal, RefusedBy, ResolvedPath, ReviewDecision, Violation,
+};
+use stockade_sandboxing::{HostFiles as _, RealFiles};
+
+use super::memory::ApprovalKey;
+use crate::audit_log::Trail;
+use crate::runtime::Shown;
+use crate::{Answer, Approver, Unanswered};
+
+/// A question that is about to be asked.
+pub(super) struct Asking<'a> {
+    pub(super) keys: Vec<ApprovalKey>,
+    pub(super) execution: EscalationExecution,
+    pub(super) reason: Option<String>,
+    pub(super) violations: &'a [Violation],
+    pub(super) amendment: Option<ExecPolicyAmendment>,
+}
+
+impl Asking<'_> {
+    pub(super) fn shown(&self) -> Shown<'_> {
+        Shown { execution: &self.execution, violations: self.violations, amendment: self.amendment.as_ref() }
+    }
+
+    /// The paths that an approval would open.
+    pub(super) fn paths(&self) -> Vec<AbsPath> {
+        let EscalationExecution::Permissions(permissions) = &self.execution else { return Vec::new() };
+        let targets = permissions.files.iter().filter_map(|rule| match &rule.target {
+            FileTarget::Path(path) => Some(path.clone()),
+            FileTarget::Glob(_) => None,
+        });
+        targets.chain(permissions.unix_sockets.iter().cloned()).collect()
+    }
+}
+
+pub(super) fn approval_request(
+    trail: &Trail,
+    subject: ApprovalSubject,
+    reason: Option<String>,
+    mut paths: Vec<AbsPath>,
+) -> ApprovalRequest {
+    let mut request = ApprovalRequest::new(trail.request().clone(), trail.thread().clone(), subject);
+    paths.extend(subject_paths(&request.subject));
+    paths.sort();
+    paths.dedup();
+    request.reason = reason;
+    // A name that leads elsewhere is shown with where it leads.
+    request.resolved_paths = paths
+        .into_iter()
+        .map(|given| ResolvedPath { resolved: RealFiles.canonical(&given), given })
+        .filter(|path| path.given != path.resolved)
+        .collect();
+    request
+}
+
+/// Every path that a subject names.
+fn subject_paths(subject: &ApprovalSubject) -> Vec<AbsPath> {
+    match subject {
+        ApprovalSubject::Command(command) => {
+            let named = command.parsed.commands.iter().flat_map(|part| part.writes.iter().chain(&part.reads));
+            let files = named.filter_map(|word| {
+                let text = word.known()?.clone();
+                AbsPath::parse(text.clone()).or_else(|_| command.cwd.join(text)).ok()
+            });
+            files.chain([command.cwd.clone()]).collect()
+        }
+        ApprovalSubject::Patch(patch) => {
+            patch.changes.iter().flat_map(|change| change.paths().cloned()).chain(patch.grant_root.clone()).collect()
+        }
+        ApprovalSubject::Network(_)
+        | ApprovalSubject::Permissions(_)
+        | ApprovalSubject::ToolCall(_)
+        | ApprovalSubject::Elicitation(_) => Vec::new(),
+    }
+}
+
+/// Asks, waits at most `limit`, and records the question and the answer. An answer that comes later
+/// is recorded too and changes nothing.
+pub(super) async fn put(
+    approver: &Arc<dyn Approver>,
+    request: Arc<ApprovalRequest>,
+    limit: Duration,
+    trail: &Trail,
+) -> Result<ReviewDecision, Refusal> {
+    let (thread, id) = (trail.thread(), trail.request());
+    trail.record(AuditEvent::Asked { subject: request.subject.clone() })?;
+    tracing::info!(event = "approval.requested", %thread, request = %id);
+    let asked = Instant::now();
+    let mut review = {
+        let (approver, request) = (Arc::clone(approver), Arc::clone(&request));
+        tokio::spawn(async move { approver.review(request).await })
+    };
+    let decision = match tokio::time::timeout(limit, &mut review).await {
+        Ok(answer) => usable(&request, answer.unwrap_or_else(|died| Err(Unanswered::Gone { why: died.to_string() }))),
+        Err(_) => {
+            record_late(review, trail.clone(), asked);
+            Ok(ReviewDecision::TimedOut)
+        }
+    };
+    let (decision, refusal) = match decision {
+        Ok(decision) => (decision, None),
+        Err(unanswered) => {
+            let reason = unanswered.to_string();
+            (ReviewDecision::Denied { reason: Some(reason.clone()) }, Some(Refusal { by: RefusedBy::Reviewer, reason }))
+        }
+    };
+    let event = if decision == ReviewDecision::TimedOut { "approval.timed_out" } else { "approval.answered" };
+    let took = asked.elapsed();
+    tracing::info!(event, %thread, request = %id, approved = decision.is_approval(), duration_ms = millis(took));
+    trail.record(AuditEvent::Answered { decision: decision.clone(), in_time: true, duration_ms: millis(took) })?;
+    refusal.map_or(Ok(decision), Err)
+}
+
+/// Keeps a question's place until it is answered after all, and records that.
+fn record_late(review: tokio::task::JoinHandle<Result<Answer, Unanswered>>, trail: Trail, asked: Instant) {
+    tokio::spawn(async move {
+        if let Ok(Ok(answer)) = review.await {
+            let duration_ms = millis(asked.elapsed());
+            trail.note(AuditEvent::Answered { decision: answer.decision, in_time: false, duration_ms });
+        }
+    });
+}
+
+/// An answer that was never offered is none: it could save a rule that nobody has seen.
+fn usable(request: &ApprovalRequest, answer: Result<Answer, Unanswered>) -> Result<ReviewDecision, Unanswered> {
+    let decision = answer?.decision;
+    let offered = match &decision {
+        ReviewDecision::Denied { .. } | ReviewDecision::TimedOut | ReviewDecision::Abort => true,
+        ReviewDecision::Approved
+        | ReviewDecision::ApprovedForSession
+        | ReviewDecision::ApprovedExecpolicyAmendment { .. }
+        | ReviewDecision::NetworkPolicyAmendment { .. } => request.available_decisions.contains(&decision),
+    };
+    if offered {
+        Ok(decision)
+    } else {
+        Err(Unanswered::Unusable { why: String::from("it was not among the answers offered") })
+    }
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,56 @@
+//! The rules in force, and where new ones are saved.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use stockade_execpolicy::{Policy, PolicyLoader, append_allow_prefix};
+use stockade_protocol::ExecPolicyAmendment;
+
+/// The rules of a session. A rule that a person saves counts from then on.
+#[derive(Debug, Default)]
+pub struct RuleStore {
+    policy: RwLock<Arc<Policy>>,
+    file: Option<PathBuf>,
+}
+
+impl RuleStore {
+    /// These rules, with nowhere to save new ones.
+    pub fn new(policy: Policy) -> Self {
+        Self { policy: RwLock::new(Arc::new(policy)), file: None }
+    }
+
+    /// New rules are saved in this file.
+    #[must_use]
+    pub fn saving_to(self, file: PathBuf) -> Self {
+        Self { file: Some(file), ..self }
+    }
+
+    /// Whether a new rule could be saved.
+    pub fn can_save(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// The rules now.
+    pub fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Saves a rule. The approval that came with it holds even if that fails, for this once.
+    pub(crate) fn save(&self, amendment: &ExecPolicyAmendment) {
+        let Some(file) = &self.file else { return };
+        match append_allow_prefix(file, amendment) {
+            Ok(_) => self.reload(file),
+            Err(error) => tracing::warn!(%error, file = %file.display(), "a rule was approved but could not be saved"),
+        }
+    }
+
+    fn reload(&self, file: &PathBuf) {
+        match PolicyLoader::new().file(file).load() {
+            Ok(saved) => {
+                let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
+                *policy = Arc::new(Policy::clone(&policy).merge(saved));
+            }
+            Err(error) => tracing::warn!(%error, "the saved rule counts from the next start"),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Several are asked at once, and all must agree.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use async_trait::async_trait;
+use stockade_protocol::{ApprovalRequest, ReviewDecision};
+
+use super::{Answer, Approver, Unanswered, ask_each, newly_answered};
+
+/// Asks several at once and says yes only if all of them do.
+///
+/// - A no wins over everything, and the others are no longer asked. Of several at the same moment
+///   the strictest counts: `Abort`, then `Denied`, then a saved refusal, then `TimedOut`.
+/// - Whoever does not answer has not agreed. The others are waited for all the same: a no of theirs
+///   counts, where "nobody answered" could still become a yes by [`Fallback`](super::Fallback).
+/// - Of approvals the most modest counts: `Approved`, then `ApprovedForSession`, then a saved rule.
+///   Two different rules come to `ApprovedForSession`, which is what both include.
+/// - Two different answers to a server's question are no agreement.
+///
+/// Laws: associative, idempotent, commutative but for the words of a reason.
+///
+/// ```
+/// use stockade_core::{AllOf, Approver as _, ApproverExt as _, Fixed};
+/// # use stockade_protocol::ApprovalRequest;
+/// # let request: std::sync::Arc<ApprovalRequest> = std::sync::Arc::new(serde_json::from_str(r#"{
+/// #     "id": "1", "thread_id": "t",
+/// #     "subject": {"network": {"host": "example.com", "protocol": "https", "port": 443}},
+/// #     "available_decisions": ["approved", "denied"]}"#)?);
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let hook_says_yes_policy_says_no: AllOf = Fixed::allow().and(Fixed::deny("the company's policy"));
+/// let answer = hook_says_yes_policy_says_no.review(request).await?;
+/// assert!(!answer.decision.is_approval());
+/// # Ok::<(), stockade_core::Unanswered>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct AllOf(Vec<Arc<dyn Approver>>);
+
+impl AllOf {
+    /// Starts with one approver.
+    pub fn new(first: impl Approver + 'static) -> Self {
+        Self(vec![Arc::new(first)])
+    }
+
+    /// Asks one more.
+    #[must_use]
+    pub fn and(mut self, other: impl Approver + 'static) -> Self {
+        self.0.push(Arc::new(other));
+        self
+    }
+}
+
+#[async_trait]
+impl Approver for AllOf {
+    async fn review(&self, request: Arc<ApprovalRequest>) -> Result<Answer, Unanswered> {
+        let mut asking = ask_each(&self.0, &request);
+        let mut results: Vec<Option<Result<Answer, Unanswered>>> = self.0.iter().map(|_| None).collect();
+        let agreed = poll_fn(|context| {
+            let mut refused = false;
+            for (place, result) in newly_answered(&mut asking, context) {
+                refused |= result.as_ref().is_ok_and(|answer| !answer.decision.is_approval());
+                if let Some(slot) = results.get_mut(place) {
+                    *slot = Some(result);
+                }
+            }
+            if !refused && asking.iter().any(Option::is_some) {
+                return Poll::Pending;
+            }
+            // In the approvers' order, so that a reason does not depend on who was faster.
+            Poll::Ready(results.iter_mut().filter_map(Option::take).reduce(agreement))
+        });
+        let nobody = || Err(Unanswered::Gone { why: String::from("there is no approver") });
+        agreed.await.unwrap_or_else(nobody)?.usable_for(&request)
+    }
+}
+
+/// What two results come to: the stricter; the first where both are as strict.
+fn agreement(one: Result<Answer, Unanswered>, other: Result<Answer, Unanswered>) -> Result<Answer, Unanswered> {
+    let (own, others) = (strictness(&one), strictness(&other));
+    match (one, other) {
+        (Ok(one), Ok(other)) if one.decision.is_approval() && other.decision.is_approval() => {
+            let content = match (one.content, other.content) {
+                (Some(a), Some(b)) if a != b => {
+                    let why = "the approvers answered the server's question differently";
+                    return Err(Unanswered::Unusable { why: why.to_owned() });
+                }
+                (a, b) => a.or(b),
+            };
+            let decision = if own != others {
+                if own > others { one.decision } else { other.decision }
+            } else if one.decision == other.decision {
+                one.decision
+            } else {
+                ReviewDecision::ApprovedForSession
+            };
+            Ok(Answer { decision, content })
+        }
+        (Err(one), Err(other)) => Err(one.or(other)),
+        (one, other) => {
+            if others > own {
+                other
+            } else {
+                one
+            }
+        }
+    }
+}
+
+/// The order in which results win over each other.
+fn strictness(result: &Result<Answer, Unanswered>) -> u8 {
+    let Ok(answer) = result else { return 3 };
+    match &answer.decision {
+        ReviewDecision::ApprovedExecpolicyAmendment { .. } => 0,
+        ReviewDecision::NetworkPolicyAmendment { .. } if answer.decision.is_approval() => 0,
+        ReviewDecision::ApprovedForSession => 1,
+        ReviewDecision::Approved => 2,
+        ReviewDecision::TimedOut => 4,
+        ReviewDecision::NetworkPolicyAmendment { .. } => 5,
+        ReviewDecision::Denied { .. } => 6,
+        ReviewDecision::Abort => 7,
+    }
+}

@@ -1,0 +1,21 @@
+//! The trail of what was asked, decided and done.
+//!
+//! Records are lines of JSON in `audit.jsonl`, each with the hash of the one before it. Beside it,
+//! `audit.head` says where the trail ends, and full files are kept as `audit.NNNNNN.jsonl`.
+
+mod error;
+mod head;
+mod line;
+mod place;
+mod read;
+mod repair;
+mod sink;
+mod trail;
+mod verify;
+
+pub use error::AuditError;
+pub use place::state_directory;
+pub use read::records;
+pub use sink::{AuditSink, MemoryAudit, NoAudit};
+pub use trail::{AuditTrail, Durability, TrailOptions};
+pub use verify::{BadRecord, Flaw, Note, Verification, verify};

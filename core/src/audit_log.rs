@@ -1,0 +1,128 @@
+//! One request's part of the audit trail.
+
+use std::sync::Arc;
+
+use stockade_protocol::{AuditEvent, Decision, DecisionSource, Outcome, Refusal, RefusedBy, RequestId, ThreadId};
+
+use crate::run::RunError;
+use crate::runtime::Attempted;
+use crate::{AuditError, AuditSink};
+
+/// What happens when the trail can't be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AuditDemand {
+    /// The run goes ahead, with a warning.
+    BestEffort,
+    /// The run is refused.
+    #[default]
+    Required,
+}
+
+/// Where records go, and what if they can't.
+#[derive(Clone)]
+pub(crate) struct AuditLog {
+    pub(crate) sink: Arc<dyn AuditSink>,
+    pub(crate) demand: AuditDemand,
+}
+
+/// Records what happens to one request.
+#[derive(Clone)]
+pub(crate) struct Trail {
+    log: AuditLog,
+    thread: ThreadId,
+    request: RequestId,
+}
+
+impl AuditLog {
+    pub(crate) fn begin(&self, thread: &ThreadId, request: &RequestId) -> Trail {
+        Trail { log: self.clone(), thread: thread.clone(), request: request.clone() }
+    }
+}
+
+impl Trail {
+    pub(crate) fn thread(&self) -> &ThreadId {
+        &self.thread
+    }
+
+    pub(crate) fn request(&self) -> &RequestId {
+        &self.request
+    }
+
+    /// Records what has to be on record before the request goes on.
+    pub(crate) fn record(&self, event: AuditEvent) -> Result<(), Refusal> {
+        match (self.append(event), self.log.demand) {
+            (Ok(()), _) => Ok(()),
+            (Err(error), AuditDemand::Required) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                let reason = format!("{error}{cause}; the audit trail is required, so nothing is run");
+                Err(Refusal { by: RefusedBy::Audit, reason })
+            }
+            (Err(error), AuditDemand::BestEffort) => {
+                tracing::warn!(%error, "the audit trail could not be written");
+                Ok(())
+            }
+        }
+    }
+
+    /// Records what has happened and can't be undone.
+    pub(crate) fn note(&self, event: AuditEvent) {
+        if let Err(error) = self.append(event) {
+            tracing::error!(%error, "the audit trail could not be written");
+        }
+    }
+
+    /// Records how the request ended, whether it was run, refused or failed.
+    pub(crate) fn finish<T: Attempted>(&self, result: &Result<T, RunError>) {
+        let event = match result {
+            Ok(output) => output.ended(),
+            Err(error) => {
+                let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                Some(AuditEvent::Refused(Refusal { by: RefusedBy::Sandbox, reason: format!("{error}{cause}") }))
+            }
+        };
+        if let Some(event) = event {
+            self.note(event);
+        }
+    }
+
+    fn append(&self, event: AuditEvent) -> Result<(), AuditError> {
+        self.log.sink.append(&self.thread, &self.request, event)
+    }
+
+    pub(crate) fn decided(
+        &self,
+        decision: Decision,
+        source: DecisionSource,
+        reason: Option<String>,
+    ) -> Result<(), Refusal> {
+        self.record(AuditEvent::Decided { decision, source, reason, sandbox_warnings: Vec::new() })
+    }
+
+    /// A policy outside has approved it already.
+    pub(crate) fn decided_outside(&self, sandbox_warnings: &[String]) -> Result<(), Refusal> {
+        self.record(AuditEvent::Decided {
+            decision: Decision::Allow,
+            source: DecisionSource::External,
+            reason: None,
+            sandbox_warnings: sandbox_warnings.to_vec(),
+        })
+    }
+}
+
+/// How a command ended, for the record.
+pub(crate) fn ended(outcome: &Outcome) -> AuditEvent {
+    let (result, exit_code, execution) = match outcome {
+        Outcome::Refused(refusal) => return AuditEvent::Refused(refusal.clone()),
+        Outcome::Exited { exit_code, execution } => ("exited", Some(*exit_code), execution),
+        Outcome::Denied { exit_code, execution } => ("denied", *exit_code, execution),
+        Outcome::TimedOut { execution } => ("timed_out", None, execution),
+        Outcome::Signaled { signal, execution } => ("signaled", Some(128 + signal), execution),
+    };
+    AuditEvent::Ended {
+        result: result.to_owned(),
+        exit_code,
+        duration_ms: execution.duration_ms,
+        enforcement: execution.enforcement.clone(),
+        violations: execution.violations.clone(),
+    }
+}

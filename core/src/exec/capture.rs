@@ -1,0 +1,122 @@
+//! Keeping the beginning and the end of a stream of any length.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use stockade_protocol::{CapturedOutput, RawText};
+
+use crate::session::OutputLimit;
+
+/// What has been read of a stream, shared between the thread that reads and the one that waits.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    kept: Mutex<Kept>,
+    at_end: Condvar,
+}
+
+#[derive(Debug)]
+struct Kept {
+    limit: OutputLimit,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    omitted: u64,
+    ended: bool,
+}
+
+impl Capture {
+    pub(crate) fn new(limit: OutputLimit) -> Self {
+        let kept = Kept { limit, head: Vec::new(), tail: VecDeque::new(), omitted: 0, ended: false };
+        Self { kept: Mutex::new(kept), at_end: Condvar::new() }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, bytes: &[u8]) {
+        self.kept().add(bytes);
+    }
+
+    pub(crate) fn end(&self) {
+        self.kept().ended = true;
+        self.at_end.notify_all();
+    }
+
+    /// What was kept, once the stream has ended or the time is up.
+    pub(crate) fn finish(&self, deadline: Instant) -> CapturedOutput {
+        let mut kept = self.kept();
+        while !kept.ended {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            kept = self.at_end.wait_timeout(kept, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let tail = Vec::from(std::mem::take(&mut kept.tail));
+        let mut head = std::mem::take(&mut kept.head);
+        if kept.omitted > 0 {
+            return CapturedOutput {
+                head: RawText::from(head),
+                omitted_bytes: kept.omitted,
+                tail: RawText::from(tail),
+            };
+        }
+        head.extend(tail);
+        CapturedOutput { head: RawText::from(head), ..CapturedOutput::default() }
+    }
+}
+
+impl Kept {
+    fn add(&mut self, bytes: &[u8]) {
+        let (head, rest) = bytes.split_at(bytes.len().min(self.limit.head.saturating_sub(self.head.len())));
+        self.head.extend_from_slice(head);
+        // Of a piece that is longer than the tail only its end can stay.
+        let (skipped, kept) = rest.split_at(rest.len().saturating_sub(self.limit.tail));
+        let overflow = (self.tail.len() + kept.len()).saturating_sub(self.limit.tail);
+        self.tail.drain(..overflow.min(self.tail.len()));
+        self.tail.extend(kept);
+        self.omitted += (skipped.len() + overflow) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn captured(limit: OutputLimit, pieces: &[Vec<u8>]) -> CapturedOutput {
+        let capture = Capture::new(limit);
+        for piece in pieces {
+            capture.add(piece);
+        }
+        capture.end();
+        capture.finish(Instant::now())
+    }
+
+    proptest! {
+        #[test]
+        fn head_gap_and_tail_make_up_the_whole(
+            head in 0usize..20, tail in 0usize..20,
+            pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..30), 0..8),
+        ) {
+            let whole = pieces.concat();
+            let found = captured(OutputLimit { head, tail }, &pieces);
+            let (kept_head, kept_tail) = (found.head.as_bytes(), found.tail.as_bytes());
+            prop_assert_eq!(kept_head.len() + kept_tail.len() + found.omitted_bytes as usize, whole.len());
+            prop_assert!(whole.starts_with(kept_head) && whole.ends_with(kept_tail));
+            prop_assert_eq!(found.omitted_bytes > 0, whole.len() > head + tail);
+            if found.omitted_bytes > 0 {
+                prop_assert_eq!((kept_head.len(), kept_tail.len()), (head, tail));
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_that_never_ends_is_not_waited_for() {
+        let capture = Capture::new(OutputLimit { head: 10, tail: 0 });
+        capture.add(b"so far");
+        assert_eq!(capture.finish(Instant::now()).head, RawText::from("so far"));
+    }
+}

@@ -1,0 +1,100 @@
+//! The time a command has run, without the time in which a person was asked.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A clock that stands still while somebody holds a [`Pause`]. Copies are the same clock.
+#[derive(Clone, Debug, Default)]
+pub struct Clock(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// What has been counted up to the last change.
+    counted: Duration,
+    /// Since when it runs; `None` before its start and while it stands still.
+    since: Option<Instant>,
+    started: bool,
+    pauses: usize,
+}
+
+/// The clock stands still until this is dropped. Several may be held at once.
+#[derive(Debug)]
+pub struct Pause(Clock);
+
+impl Clock {
+    /// A clock that has not been started.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts it.
+    pub(crate) fn start(&self) {
+        let mut state = self.state();
+        state.started = true;
+        if state.pauses == 0 && state.since.is_none() {
+            state.since = Some(Instant::now());
+        }
+    }
+
+    /// Stops it until the value is dropped.
+    pub fn pause(&self) -> Pause {
+        let mut state = self.state();
+        state.pauses += 1;
+        if let Some(since) = state.since.take() {
+            state.counted += since.elapsed();
+        }
+        Pause(self.clone())
+    }
+
+    /// What it shows.
+    pub fn elapsed(&self) -> Duration {
+        let state = self.state();
+        state.counted + state.since.map(|since| since.elapsed()).unwrap_or_default()
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.pauses = state.pauses.saturating_sub(1);
+        if state.pauses == 0 && state.started {
+            state.since = Some(Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A_WHILE: Duration = Duration::from_millis(30);
+
+    #[test]
+    fn it_stands_still_while_anybody_holds_a_pause() {
+        let clock = Clock::new();
+        std::thread::sleep(A_WHILE);
+        assert_eq!(clock.elapsed(), Duration::ZERO, "not started");
+        clock.start();
+        let (first, second) = (clock.pause(), clock.pause());
+        let before = clock.elapsed();
+        std::thread::sleep(A_WHILE);
+        drop(first);
+        std::thread::sleep(A_WHILE);
+        assert_eq!(clock.elapsed(), before, "the second still holds it");
+        drop(second);
+        std::thread::sleep(A_WHILE);
+        assert!(clock.elapsed() >= before + A_WHILE);
+    }
+
+    #[test]
+    fn a_pause_before_the_start_does_not_start_it() {
+        let clock = Clock::new();
+        drop(clock.pause());
+        std::thread::sleep(A_WHILE);
+        assert_eq!(clock.elapsed(), Duration::ZERO);
+    }
+}

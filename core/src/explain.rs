@@ -1,0 +1,99 @@
+//! The same decision without the deed: what would happen to a command or a path, and why.
+
+use serde::Serialize;
+use stockade_execpolicy::CheckReport;
+use stockade_protocol::{
+    AbsPath, Access, DecisionSource, EscalationExecution, ExecApprovalRequirement, ExecRequest, FileRule, ParsedLine,
+    Permissions,
+};
+use stockade_sandboxing::{HostFiles as _, RealFiles, protect_repositories};
+
+use crate::approvals::{self, Confinement};
+use crate::requirement;
+use crate::run::Orchestrator;
+use crate::shell::{self, command_requirement};
+
+/// What would happen to a command.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// What happens before it runs.
+    pub requirement: ExecApprovalRequirement,
+    /// Who says so.
+    pub source: DecisionSource,
+    /// What it runs, part by part.
+    pub parsed: ParsedLine,
+    /// The rules that match, as `execpolicy check` prints them.
+    pub rules: CheckReport,
+    /// Whether a sandbox would be built.
+    pub sandboxed: bool,
+    /// What it would be granted.
+    pub permissions: Permissions,
+    /// Why that can't be enforced here, if it can't: then it does not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unenforceable: Option<String>,
+    /// Ways around the permissions that no kernel can close.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Whether a denial by the sandbox would lead to a question.
+    pub asks_after_denial: bool,
+}
+
+/// What may be done with a path, and why.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathExplanation {
+    /// The path as it was given.
+    pub path: AbsPath,
+    /// Where it leads, with all symbolic links followed.
+    pub resolved: AbsPath,
+    /// What may be done with it.
+    pub access: Access,
+    /// The rule that decides; none if none speaks of it, which puts it out of reach.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<FileRule>,
+    /// Whether no approval can lift it.
+    pub hard: bool,
+}
+
+impl Orchestrator {
+    /// What would happen to a command.
+    pub fn explain(&self, request: &ExecRequest) -> Result<Explanation, stockade_protocol::Invalid> {
+        let around = self.surroundings();
+        let session = around.session;
+        let (verdict, required) = command_requirement(session, &around.rules.policy(), request);
+        let bypass = matches!(required.requirement, ExecApprovalRequirement::Skip { bypass_sandbox: true, .. });
+        let execution = if bypass && session.must_confine().is_none() {
+            EscalationExecution::Unsandboxed
+        } else {
+            request.escalation.clone()
+        };
+        let (permissions, confinement) = approvals::execution(session, &execution)?;
+        let plan = shell::compile(request, &permissions, confinement, &around);
+        let (unenforceable, warnings) = match &plan {
+            Ok(plan) => (None, plan.warnings().to_vec()),
+            Err(refused) => (Some(refused.to_string()), Vec::new()),
+        };
+        let sandboxed = confinement == Confinement::Sandbox;
+        Ok(Explanation {
+            rules: verdict.evaluation.report(&verdict.parsed),
+            requirement: required.requirement,
+            source: required.source,
+            parsed: verdict.parsed,
+            sandboxed,
+            permissions,
+            unenforceable,
+            warnings,
+            asks_after_denial: sandboxed && requirement::asks_after_denial(session.ask),
+        })
+    }
+
+    /// What a command of this session may do with a path.
+    pub fn explain_path(&self, path: &AbsPath) -> Result<PathExplanation, stockade_protocol::Invalid> {
+        let permissions = self.session().bounded(&self.session().permissions);
+        // The rules as a backend completes them.
+        let permissions = protect_repositories(&permissions)?;
+        let resolved = RealFiles.canonical(path);
+        let rule = permissions.files.deciding(&resolved).cloned();
+        let hard = rule.as_ref().is_some_and(FileRule::is_hard_denial);
+        Ok(PathExplanation { path: path.clone(), access: permissions.access(&resolved), resolved, rule, hard })
+    }
+}

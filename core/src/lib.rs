@@ -1,0 +1,43 @@
+#![doc = include_str!("../README.md")]
+
+mod approvals;
+mod approver;
+mod audit;
+mod audit_log;
+mod cancellation;
+mod evidence;
+mod exec;
+mod explain;
+mod patch;
+mod redact;
+mod requirement;
+mod run;
+mod runtime;
+mod session;
+mod shell;
+mod tool_call;
+mod verdict;
+
+pub use approvals::{ANSWER_LIMIT, ApprovalKey, CommandKey, Confinement, Grant, RuleStore};
+pub use approver::{
+    AllOf, Answer, Approver, ApproverError, ApproverExt, Channel, ChannelLimits, Consumer, Fallback, FirstOf, Fixed,
+    Hook, LateAnswer, LateAnswers, Priority, RateLimit, Registered, Registry, Unanswered, WithTimeout,
+};
+pub use audit::{
+    AuditError, AuditSink, AuditTrail, BadRecord, Durability, Flaw, MemoryAudit, NoAudit, Note, TrailOptions,
+    Verification, records, state_directory, verify,
+};
+pub use audit_log::AuditDemand;
+pub use cancellation::Cancellation;
+pub use exec::{Clock, Input, Output, OutputSink, Pause, StreamName, Streaming};
+pub use explain::{Explanation, PathExplanation};
+pub use patch::{PatchOutcome, PatchRuntime};
+pub use redact::{REDACTED, redact_argv, redact_event, redact_text, redact_variable};
+pub use run::{Orchestrator, RunError};
+pub use runtime::{
+    Approvable, Attempted, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
+};
+pub use session::{OutputLimit, Sandboxing, Session};
+pub use shell::ShellRuntime;
+pub use tool_call::{ToolCallOutcome, ToolCallRuntime, ToolCaller};
+pub use verdict::{RuleVerdict, Verdict};

@@ -1,0 +1,208 @@
+//! The tool that changes files on the host's side, where no sandbox holds the writer.
+//!
+//! A patch is prepared before anybody is asked: directories are opened, files read, new contents
+//! computed. What was approved is then what is written, whatever was swapped in between.
+
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use stockade_apply_patch::{PatchError, Prepared, Roots, prepare};
+use stockade_protocol::{
+    AbsPath, Access, ApprovalSubject, AskForApproval, AuditEvent, DecisionSource, ExecApprovalRequirement, FileTarget,
+    PatchApproval, PatchRequest, Refusal, RefusedBy, RequestId, Violation,
+};
+
+use crate::approvals::{ApprovalKey, Grant};
+use crate::run::{Orchestrator, RunError};
+use crate::runtime::{
+    Approvable, Attempted, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
+};
+use crate::session::Session;
+
+/// Asks about file changes and writes them.
+#[derive(Debug)]
+pub struct PatchRuntime {
+    prepared: Mutex<Option<Prepared>>,
+    /// Paths that the session does not grant, as they really are.
+    outside: Vec<AbsPath>,
+}
+
+/// What came of a patch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PatchOutcome {
+    /// All of it was written.
+    Applied {
+        /// The files that were written or removed, where they really are.
+        paths: Vec<AbsPath>,
+    },
+    /// Nothing was written.
+    Refused(Refusal),
+}
+
+impl Orchestrator {
+    /// Changes files: approval where one is needed, then all of the changes or none.
+    pub async fn patch(&self, request: &PatchRequest) -> Result<PatchOutcome, RunError> {
+        let runtime = PatchRuntime::prepare(request, self.session()).map_err(|error| failed(&error))?;
+        self.run_with(&runtime, request).await
+    }
+}
+
+fn failed(error: &dyn std::error::Error) -> RunError {
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    RunError::Tool { why: format!("{error}{cause}") }
+}
+
+impl PatchRuntime {
+    /// Reads and checks everything, and writes nothing.
+    pub fn prepare(request: &PatchRequest, session: &Session) -> Result<Self, PatchError> {
+        let permissions = session.bounded(&session.permissions);
+        let granted = |path: &AbsPath| permissions.access(path) == Access::Write;
+        let given: Vec<&AbsPath> = request.changes.iter().flat_map(|change| change.paths()).collect();
+        let writable = permissions.files.iter().filter(|rule| rule.access == Access::Write);
+        let roots = writable.filter_map(|rule| match &rule.target {
+            FileTarget::Path(path) => Some(path.clone()),
+            FileTarget::Glob(_) => None,
+        });
+        // A path outside is approved by itself: the directory above it is opened for it alone.
+        let above = given.iter().filter(|path| !granted(path)).filter_map(|path| nearest_directory(path));
+        let roots: Vec<AbsPath> = roots.filter(is_directory).chain(above).collect();
+        let roots = Roots::open(&roots)?;
+        let outside = Mutex::new(Vec::new());
+        let note = |path: &AbsPath| {
+            if !granted(path) {
+                outside.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+            }
+            true
+        };
+        let prepared = prepare(&request.changes, &roots, note)?;
+        let outside = outside.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Self { prepared: Mutex::new(Some(prepared)), outside })
+    }
+}
+
+fn is_directory(path: &AbsPath) -> bool {
+    path.to_host_path().is_some_and(|path| path.is_dir())
+}
+
+fn nearest_directory(path: &AbsPath) -> Option<AbsPath> {
+    path.ancestors().skip(1).find(is_directory)
+}
+
+impl From<Refusal> for PatchOutcome {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl Attempted for PatchOutcome {
+    fn violations(&self) -> &[Violation] {
+        &[]
+    }
+
+    fn keep_first(&mut self, _: Self) {}
+
+    fn ended(&self) -> Option<AuditEvent> {
+        match self {
+            Self::Applied { paths } => Some(AuditEvent::Patched { paths: paths.clone() }),
+            Self::Refused(refusal) => Some(AuditEvent::Refused(refusal.clone())),
+        }
+    }
+}
+
+impl Approvable<PatchRequest> for PatchRuntime {
+    fn id<'a>(&self, request: &'a PatchRequest) -> &'a RequestId {
+        &request.id
+    }
+
+    fn requested(&self, request: &PatchRequest) -> Option<AuditEvent> {
+        Some(AuditEvent::PatchRequested {
+            paths: request.changes.iter().flat_map(|change| change.paths()).cloned().collect(),
+        })
+    }
+
+    fn keys(&self, request: &PatchRequest, _: &Session) -> Vec<ApprovalKey> {
+        request.changes.iter().flat_map(|change| change.paths()).cloned().map(ApprovalKey::File).collect()
+    }
+
+    fn subject(&self, request: &PatchRequest, _: &Surroundings<'_>, _: &Shown<'_>) -> ApprovalSubject {
+        ApprovalSubject::Patch(PatchApproval { changes: request.changes.clone(), grant_root: None })
+    }
+
+    fn preapproved<'a>(&self, request: &'a PatchRequest) -> Option<&'a [String]> {
+        request.approved_by_policy.then_some(request.sandbox_warnings.as_slice())
+    }
+
+    fn requirement(&self, _: &PatchRequest, around: &Surroundings<'_>) -> Option<Requirement> {
+        let session = around.session;
+        let denial = self.outside.iter().find_map(|path| {
+            session.permissions.files.deciding(path).filter(|rule| rule.is_hard_denial()).map(|rule| (path, rule))
+        });
+        if let Some((path, rule)) = denial {
+            let reason =
+                format!("`{path}` would be written, but `{}` is denied, and no approval lifts that", rule.target);
+            let source = DecisionSource::Rule(rule.target.to_string());
+            return Some(Requirement { requirement: ExecApprovalRequirement::Forbidden { reason }, source });
+        }
+        let requirement = requirement(session.ask, self.outside.first());
+        Some(Requirement { requirement, source: DecisionSource::ApprovalPolicy })
+    }
+}
+
+/// Inside the writable roots a patch is like a command that writes there; outside it is like one that
+/// asks for more.
+fn requirement(ask: AskForApproval, outside: Option<&AbsPath>) -> ExecApprovalRequirement {
+    let ask_first = |reason| ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment: None };
+    let Some(path) = outside else {
+        return match ask {
+            AskForApproval::Untrusted => ask_first(None),
+            AskForApproval::OnFailure
+            | AskForApproval::OnRequest
+            | AskForApproval::Reject(_)
+            | AskForApproval::Never => {
+                ExecApprovalRequirement::Skip { bypass_sandbox: false, proposed_execpolicy_amendment: None }
+            }
+        };
+    };
+    let reason = format!("`{path}` is outside of what may be written");
+    match ask {
+        AskForApproval::Never => ExecApprovalRequirement::Forbidden {
+            reason: format!("the approval policy is `never`, so nobody is asked: {reason}"),
+        },
+        AskForApproval::Reject(reject) if reject.rejects_sandbox_approval() => ExecApprovalRequirement::Forbidden {
+            reason: format!("approval policy rejected sandbox approval prompt: {reason}"),
+        },
+        AskForApproval::Untrusted
+        | AskForApproval::OnFailure
+        | AskForApproval::OnRequest
+        | AskForApproval::Reject(_) => ask_first(Some(reason)),
+    }
+}
+
+impl Sandboxable for PatchRuntime {
+    fn preference(&self) -> SandboxPreference {
+        SandboxPreference::Forbid
+    }
+
+    fn escalates_on_failure(&self) -> bool {
+        false
+    }
+}
+
+#[async_trait]
+impl ToolRuntime<PatchRequest> for PatchRuntime {
+    type Output = PatchOutcome;
+
+    async fn attempt(&self, _: &PatchRequest, _: &Grant, around: &Surroundings<'_>) -> Result<PatchOutcome, RunError> {
+        if around.session.maximum.is_some() && !self.outside.is_empty() {
+            let reason = String::from("the administrator's maximum does not allow to write there");
+            return Ok(PatchOutcome::Refused(Refusal { by: RefusedBy::Administrator, reason }));
+        }
+        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let prepared = prepared.ok_or_else(|| RunError::Tool { why: String::from("the patch was applied already") })?;
+        let applied = prepared.apply().map_err(|error| failed(&error))?;
+        for leftover in applied.leftovers {
+            tracing::warn!(path = %leftover, "an old file could not be removed");
+        }
+        Ok(PatchOutcome::Applied { paths: applied.paths })
+    }
+}

@@ -1,0 +1,59 @@
+//! Secrets are taken out of what is logged, shown and exported.
+//!
+//! What a secret is can only be guessed: by the shape that an issuer gives its tokens, by the name
+//! that it stands behind (`--token`, `API_KEY=`, `Authorization:`), and by where a program takes it.
+//! Guessing goes too far rather than not far enough, in time that grows with the length of the text.
+//! A secret without a known shape in a place without a name stays: see SECURITY.md.
+
+mod event;
+mod names;
+mod programs;
+mod shapes;
+mod text;
+mod words;
+
+use stockade_protocol::{Argv, RawText};
+
+pub use event::redact_event;
+
+/// What stands in a secret's place.
+pub const REDACTED: &str = "‹redacted›";
+
+/// A text without the secrets that can be told.
+///
+/// ```
+/// use stockade_core::redact_text;
+///
+/// assert_eq!(redact_text("curl -H 'Authorization: Bearer abc123' https://me:pw@host/"),
+///     "curl -H 'Authorization: Bearer ‹redacted›' https://me:‹redacted›@host/");
+/// ```
+pub fn redact_text(text: &str) -> String {
+    // The mark is text, and what it replaces starts and ends with whole characters.
+    String::from_utf8(text::redact(text.as_bytes())).unwrap_or_else(|_| REDACTED.to_owned())
+}
+
+/// A command without the secrets that can be told, also those that only its program makes one.
+///
+/// ```
+/// use stockade_core::redact_argv;
+/// use stockade_protocol::Argv;
+///
+/// let argv = Argv::parse(["mysql", "-u", "root", "-phunter2", "--token", "abc"])?;
+/// assert_eq!(redact_argv(&argv).to_string(), "mysql -u root '-p‹redacted›' --token '‹redacted›'");
+/// # Ok::<(), stockade_protocol::Invalid>(())
+/// ```
+pub fn redact_argv(argv: &Argv) -> Argv {
+    let words: Vec<&[u8]> = argv.words().iter().map(RawText::as_bytes).collect();
+    let redacted = words::redact(&words).into_iter().map(RawText::from);
+    // No word is left out and none becomes empty, so this is a command as before.
+    Argv::parse(redacted).unwrap_or_else(|_| argv.clone())
+}
+
+/// The value of an environment variable, or the mark if the variable's name says that it is secret.
+pub fn redact_variable(name: &str, value: &str) -> String {
+    if names::is_secret_variable(name) && !value.is_empty() { REDACTED.to_owned() } else { redact_text(value) }
+}
+
+fn redact_raw(text: &RawText) -> RawText {
+    text::redact(text.as_bytes()).into()
+}

@@ -1,0 +1,285 @@
+//! An event as it may be kept: without secrets, and not larger than a record may be.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use stockade_protocol::{
+    AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, DenyingRule, EscalationExecution,
+    ExecPolicyAmendment, FileChange, ParsedLine, Permissions, RawText, ReviewDecision, Violation, Word,
+};
+
+use super::{REDACTED, names, redact_argv, redact_raw, redact_text, redact_variable, words};
+
+/// How much of one text is kept, and of all texts of an event together.
+const MAX_TEXT: usize = 4096;
+const MAX_TEXTS: usize = 128 * 1024;
+/// How many entries of a list are kept.
+const MAX_ENTRIES: usize = 128;
+
+/// The event without secrets. What is very long is cut, and says so.
+pub fn redact_event(event: AuditEvent) -> AuditEvent {
+    let mut scribe = Scribe { left: MAX_TEXTS };
+    match event {
+        AuditEvent::Requested { command, cwd, escalation } => AuditEvent::Requested {
+            command: scribe.argv(&command),
+            cwd: scribe.path(&cwd),
+            escalation: scribe.escalation(escalation),
+        },
+        AuditEvent::Decided { decision, source, reason, sandbox_warnings } => AuditEvent::Decided {
+            decision,
+            source: scribe.source(source),
+            reason: reason.map(|reason| scribe.text(&reason)),
+            sandbox_warnings: sandbox_warnings.iter().take(MAX_ENTRIES).map(|text| scribe.text(text)).collect(),
+        },
+        AuditEvent::Asked { subject } => AuditEvent::Asked { subject: scribe.subject(subject) },
+        AuditEvent::Answered { decision, in_time, duration_ms } => {
+            AuditEvent::Answered { decision: scribe.review(decision), in_time, duration_ms }
+        }
+        AuditEvent::Connected { destination, decision, source } => {
+            AuditEvent::Connected { destination, decision, source: scribe.source(source) }
+        }
+        AuditEvent::Refused(mut refusal) => {
+            refusal.reason = scribe.text(&refusal.reason);
+            AuditEvent::Refused(refusal)
+        }
+        AuditEvent::Ended { result, exit_code, duration_ms, enforcement, violations } => AuditEvent::Ended {
+            result: scribe.text(&result),
+            exit_code,
+            duration_ms,
+            enforcement,
+            violations: scribe.violations(violations),
+        },
+        AuditEvent::ToolRequested { server, tool } => {
+            AuditEvent::ToolRequested { server: redact_text(&server), tool: redact_text(&tool) }
+        }
+        patch @ (AuditEvent::PatchRequested { .. } | AuditEvent::Patched { .. }) => patch,
+        repaired @ AuditEvent::Repaired { .. } => repaired,
+    }
+}
+
+/// Writes texts down, as long as there is room.
+struct Scribe {
+    left: usize,
+}
+
+impl Scribe {
+    fn text(&mut self, text: &str) -> String {
+        let redacted = redact_text(text);
+        let room = self.take(redacted.len());
+        if redacted.len() <= room {
+            return redacted;
+        }
+        let end = boundary(&redacted, room);
+        format!("{}{}", redacted.get(..end).unwrap_or_default(), left_out(redacted.len() - end))
+    }
+
+    fn raw(&mut self, text: &RawText) -> RawText {
+        self.cut(redact_raw(text))
+    }
+
+    fn cut(&mut self, text: RawText) -> RawText {
+        let bytes = text.as_bytes();
+        let room = self.take(bytes.len());
+        if bytes.len() <= room {
+            return text;
+        }
+        let end = text.as_str().map_or(room, |text| boundary(text, room));
+        RawText::from([bytes.get(..end).unwrap_or_default(), left_out(bytes.len() - end).as_bytes()].concat())
+    }
+
+    fn take(&mut self, wanted: usize) -> usize {
+        let room = wanted.min(MAX_TEXT).min(self.left);
+        self.left -= room;
+        room
+    }
+
+    fn argv(&mut self, argv: &Argv) -> Argv {
+        let redacted = redact_argv(argv);
+        let count = redacted.words().len();
+        let mut words = Vec::new();
+        for word in redacted.words() {
+            if self.left == 0 || words.len() >= 8 * MAX_ENTRIES {
+                words.push(RawText::from(format!("‹{} more words›", count - words.len())));
+                break;
+            }
+            words.push(self.cut(word.clone()));
+        }
+        Argv::parse(words).unwrap_or(redacted)
+    }
+
+    fn path(&mut self, path: &AbsPath) -> AbsPath {
+        let redacted = redact_raw(path.as_raw());
+        if redacted == *path.as_raw() {
+            return path.clone();
+        }
+        AbsPath::parse(redacted).or_else(|_| AbsPath::parse(format!("/{REDACTED}"))).unwrap_or_else(|_| path.clone())
+    }
+
+    fn source(&mut self, source: DecisionSource) -> DecisionSource {
+        match source {
+            DecisionSource::Rule(rule) => DecisionSource::Rule(self.text(&rule)),
+            plain @ (DecisionSource::Fallback
+            | DecisionSource::ApprovalPolicy
+            | DecisionSource::Reviewer
+            | DecisionSource::SessionMemory
+            | DecisionSource::External) => plain,
+        }
+    }
+
+    fn escalation(&mut self, escalation: EscalationExecution) -> EscalationExecution {
+        match escalation {
+            EscalationExecution::Permissions(permissions) => {
+                EscalationExecution::Permissions(Box::new(self.permissions(*permissions)))
+            }
+            plain @ (EscalationExecution::TurnDefault | EscalationExecution::Unsandboxed) => plain,
+        }
+    }
+
+    fn permissions(&mut self, mut permissions: Permissions) -> Permissions {
+        for (name, value) in &mut permissions.environment.set {
+            let redacted = redact_variable(name.as_str(), value);
+            *value = self.text(&redacted);
+        }
+        permissions
+    }
+
+    fn review(&mut self, decision: ReviewDecision) -> ReviewDecision {
+        match decision {
+            ReviewDecision::Denied { reason: Some(reason) } => {
+                ReviewDecision::Denied { reason: Some(self.text(&reason)) }
+            }
+            ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
+                let argv = self.argv(&proposed_execpolicy_amendment.0);
+                ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment: ExecPolicyAmendment(argv) }
+            }
+            plain @ (ReviewDecision::Approved
+            | ReviewDecision::ApprovedForSession
+            | ReviewDecision::NetworkPolicyAmendment { .. }
+            | ReviewDecision::Denied { reason: None }
+            | ReviewDecision::TimedOut
+            | ReviewDecision::Abort) => plain,
+        }
+    }
+
+    fn subject(&mut self, subject: ApprovalSubject) -> ApprovalSubject {
+        match subject {
+            ApprovalSubject::Command(command) => ApprovalSubject::Command(Box::new(self.command(*command))),
+            ApprovalSubject::Patch(mut patch) => {
+                patch.changes = patch.changes.into_iter().map(|change| self.change(change)).collect();
+                ApprovalSubject::Patch(patch)
+            }
+            ApprovalSubject::Network(mut network) => {
+                network.program = network.program.map(|program| self.raw(&program));
+                ApprovalSubject::Network(network)
+            }
+            ApprovalSubject::Permissions(mut asked) => {
+                asked.permissions = self.permissions(asked.permissions);
+                asked.justification = asked.justification.map(|text| self.text(&text));
+                ApprovalSubject::Permissions(asked)
+            }
+            ApprovalSubject::ToolCall(mut call) => {
+                call.arguments = self.members(call.arguments);
+                ApprovalSubject::ToolCall(call)
+            }
+            ApprovalSubject::Elicitation(mut question) => {
+                question.message = self.text(&question.message);
+                question.requested_schema = question.requested_schema.map(|schema| self.members(schema));
+                ApprovalSubject::Elicitation(question)
+            }
+        }
+    }
+
+    fn command(&mut self, command: CommandApproval) -> CommandApproval {
+        CommandApproval {
+            command: self.argv(&command.command),
+            cwd: self.path(&command.cwd),
+            parsed: self.line(command.parsed),
+            escalation: self.escalation(command.escalation),
+            violations: self.violations(command.violations),
+            proposed_execpolicy_amendment: command
+                .proposed_execpolicy_amendment
+                .map(|amendment| ExecPolicyAmendment(self.argv(&amendment.0))),
+        }
+    }
+
+    fn line(&mut self, mut line: ParsedLine) -> ParsedLine {
+        line.commands.truncate(MAX_ENTRIES);
+        for command in &mut line.commands {
+            let known: Vec<&[u8]> =
+                command.words.iter().map(|word| word.known().map_or(&b"\0"[..], RawText::as_bytes)).collect();
+            let redacted = words::redact(&known);
+            for (word, redacted) in command.words.iter_mut().zip(redacted) {
+                if let Word::Known(text) = word {
+                    *text = self.cut(RawText::from(redacted));
+                }
+            }
+            command.words.truncate(8 * MAX_ENTRIES);
+            for word in command.writes.iter_mut().chain(&mut command.reads) {
+                if let Word::Known(text) = word {
+                    *text = self.raw(text);
+                }
+            }
+        }
+        line.opaque = line.opaque.map(|why| self.text(&why));
+        line
+    }
+
+    fn change(&mut self, change: FileChange) -> FileChange {
+        match change {
+            FileChange::Add { path, content } => {
+                FileChange::Add { path: self.path(&path), content: self.raw(&content) }
+            }
+            FileChange::Delete { path, content } => {
+                FileChange::Delete { path: self.path(&path), content: self.raw(&content) }
+            }
+            FileChange::Update { path, unified_diff, move_path } => FileChange::Update {
+                path: self.path(&path),
+                unified_diff: self.raw(&unified_diff),
+                move_path: move_path.map(|path| self.path(&path)),
+            },
+        }
+    }
+
+    fn violations(&mut self, violations: Vec<Violation>) -> Vec<Violation> {
+        use stockade_protocol::ViolationTarget;
+        let mut kept: Vec<Violation> = violations.into_iter().take(MAX_ENTRIES).collect();
+        for violation in &mut kept {
+            if let ViolationTarget::Path(path) | ViolationTarget::UnixSocket(path) = &mut violation.target {
+                *path = self.path(path);
+            }
+            violation.program = violation.program.as_ref().map(|program| self.raw(program));
+            if let Some(DenyingRule::Layer { reason }) = &mut violation.rule {
+                *reason = self.text(reason);
+            }
+        }
+        kept
+    }
+
+    fn members(&mut self, members: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+        members.into_iter().map(|(name, value)| (name.clone(), self.member(&name, value))).collect()
+    }
+
+    /// A value of a JSON document, by the name that it stands behind.
+    fn member(&mut self, name: &str, value: Value) -> Value {
+        match value {
+            Value::String(_) | Value::Number(_) if names::is_secret(name.as_bytes()) => {
+                Value::String(REDACTED.to_owned())
+            }
+            Value::String(text) => Value::String(self.text(&text)),
+            Value::Array(items) => Value::Array(items.into_iter().map(|item| self.member(name, item)).collect()),
+            Value::Object(members) => Value::Object(
+                members.into_iter().map(|(name, value)| (name.clone(), self.member(&name, value))).collect(),
+            ),
+            plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain,
+        }
+    }
+}
+
+/// The last place up to `most` where a character ends.
+fn boundary(text: &str, most: usize) -> usize {
+    (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+fn left_out(bytes: usize) -> String {
+    format!("‹{bytes} more bytes›")
+}

@@ -1,0 +1,258 @@
+//! Secrets anywhere in a text: a shell line, a header, a URL, a document, a message.
+
+use std::ops::Range;
+
+use super::{REDACTED, names, shapes, words};
+
+/// How often a text is gone through. What a pass hides may show the next one where another secret
+/// ends; a text that is still not settled then is hidden as a whole.
+const PASSES: usize = 6;
+
+/// How deep a quoted text inside a quoted text is read as a command.
+const DEPTH: usize = 4;
+
+/// The text without its secrets. Applied to what it returns, it returns the same.
+pub(super) fn redact(bytes: &[u8]) -> Vec<u8> {
+    let mut text = bytes.to_vec();
+    for _ in 0..PASSES {
+        let next = pass(&text);
+        if next == text {
+            return text;
+        }
+        text = next;
+    }
+    REDACTED.as_bytes().to_vec()
+}
+
+fn pass(bytes: &[u8]) -> Vec<u8> {
+    let mut secrets = Vec::new();
+    find_anywhere(bytes, &mut secrets);
+    find_in_commands(bytes, 0..bytes.len(), DEPTH, &mut secrets);
+    hide(bytes, secrets)
+}
+
+fn hide(bytes: &[u8], mut secrets: Vec<Range<usize>>) -> Vec<u8> {
+    secrets.sort_by_key(|secret| (secret.start, secret.end));
+    let mut hidden = Vec::with_capacity(bytes.len());
+    let mut done = 0;
+    for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
+        // One that starts inside the one before, or right behind it, is the same to a reader.
+        if secret.start > done || hidden.is_empty() {
+            hidden.extend_from_slice(bytes.get(done..secret.start).unwrap_or_default());
+            hidden.extend_from_slice(REDACTED.as_bytes());
+        }
+        done = done.max(secret.end);
+    }
+    hidden.extend_from_slice(bytes.get(done..).unwrap_or_default());
+    hidden
+}
+
+/// Finds what is known by its shape, or by the name or the place right before it.
+fn find_anywhere(bytes: &[u8], secrets: &mut Vec<Range<usize>>) {
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let found = match byte {
+            b'-' => shapes::private_key_at(bytes, at),
+            b':' if bytes.get(at..).is_some_and(|rest| rest.starts_with(b"://")) => user_in_url(bytes, at),
+            b':' | b'=' => named_value(bytes, at),
+            b'B' | b'b' => bearer(bytes, at),
+            _ => shapes::token_at(bytes, at),
+        };
+        at = match found {
+            Some(secret) => {
+                let end = secret.end.max(at + 1);
+                secrets.push(secret);
+                end
+            }
+            None => at + 1,
+        };
+    }
+}
+
+/// `https://user:password@host`, `https://token@host`.
+fn user_in_url(bytes: &[u8], colon: usize) -> Option<Range<usize>> {
+    let start = colon + 3;
+    let rest = bytes.get(start..)?;
+    let ends = |c: &u8| c.is_ascii_whitespace() || b"/?#\"'`<>\\".contains(c);
+    let authority = rest.get(..rest.iter().position(ends).unwrap_or(rest.len()))?;
+    let user = authority.get(..authority.iter().rposition(|c| *c == b'@')?)?;
+    match user.iter().position(|c| *c == b':') {
+        Some(at) => Some(start + at + 1..start + user.len()),
+        None => {
+            let scheme_length = bytes.get(..colon)?.iter().rev().take_while(|c| c.is_ascii_alphanumeric()).count();
+            let scheme = bytes.get(colon - scheme_length..colon)?;
+            // Only there a user alone is a token; elsewhere it is a user.
+            let is_token =
+                (scheme.eq_ignore_ascii_case(b"https") || scheme.eq_ignore_ascii_case(b"http")) && user != b"git";
+            is_token.then_some(start..start + user.len())
+        }
+    }
+}
+
+/// The value behind `name=` or `name:`, where the name is that of a secret.
+fn named_value(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    let separator = bytes.get(at)?;
+    let before = bytes.get(..at)?;
+    let spaced = before.iter().rev().take(8).take_while(|c| matches!(c, b' ' | b'\t')).count();
+    let before = before.get(..at - spaced)?;
+    let unquoted =
+        before.strip_suffix(b"\\\"").or_else(|| before.strip_suffix(b"\"")).or_else(|| before.strip_suffix(b"'"));
+    let before = unquoted.unwrap_or(before);
+    let is_name = |c: &&u8| c.is_ascii_alphanumeric() || b"_-.".contains(c);
+    let length = before.iter().rev().take(names::MAX_NAME + 1).take_while(is_name).count();
+    let name = before.get(before.len() - length..)?;
+    if !names::is_secret(name) {
+        return None;
+    }
+    let rest = bytes.get(at + 1..)?;
+    // `KEY= command` sets nothing; `key = value` and `key: value` do.
+    let may_be_spaced = *separator == b':' || spaced > 0;
+    let gap = rest.iter().take_while(|c| may_be_spaced && matches!(c, b' ' | b'\t')).count();
+    let start = at + 1 + gap;
+    let value = bytes.get(start..)?;
+    if *separator == b':' && value.starts_with(b":") {
+        return None;
+    }
+    let secret = if *separator == b':' && names::is_secret_header(name) {
+        header(value)
+    } else {
+        plain_value(value, *separator)
+    };
+    secret.filter(|secret| !secret.is_empty()).map(|secret| start + secret.start..start + secret.end)
+}
+
+/// The secret part of a header: without its scheme, to the end of the line or of the quotes.
+fn header(value: &[u8]) -> Option<Range<usize>> {
+    const SCHEMES: &[&str] = &["bearer", "basic", "digest", "token", "negotiate", "apikey", "aws4-hmac-sha256"];
+    let end = value.iter().position(|c| b"\n\r\"'".contains(c)).unwrap_or(value.len());
+    let value = value.get(..end)?;
+    let word = value.iter().position(|c| *c == b' ').unwrap_or(0);
+    let is_scheme =
+        SCHEMES.iter().any(|scheme| value.get(..word).is_some_and(|own| own.eq_ignore_ascii_case(scheme.as_bytes())));
+    Some(if is_scheme { word + 1..end } else { 0..end })
+}
+
+fn plain_value(value: &[u8], separator: u8) -> Option<Range<usize>> {
+    let quoted = |open: usize, quote: &[u8]| {
+        let inner = value.get(open..)?;
+        let end = inner.windows(quote.len()).position(|part| part == quote);
+        Some(open..open + end.or_else(|| inner.iter().position(|c| *c == b'\n')).unwrap_or(inner.len()))
+    };
+    match value {
+        [b'\\', b'"', ..] => quoted(2, b"\\\""),
+        [b'"', ..] => quoted(1, b"\""),
+        [b'\'', ..] => quoted(1, b"'"),
+        [b'$', b'(', ..] => Some(0..value.iter().position(|c| *c == b')').map_or(value.len(), |end| end + 1)),
+        _ => {
+            let ends = |c: &u8| {
+                c.is_ascii_whitespace() || b"\"'&;|<>(){}[]`\\".contains(c) || (separator == b':' && *c == b',')
+            };
+            let end = value.iter().position(ends).unwrap_or(value.len());
+            let own = value.get(..end)?;
+            (!is_reference(own) && own != b"$").then_some(0..end)
+        }
+    }
+}
+
+/// `$NAME` or `${NAME}` names a secret without saying it.
+pub(super) fn is_reference(value: &[u8]) -> bool {
+    let value = value.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(value);
+    let Some(name) = value.strip_prefix(b"$") else { return false };
+    let name = name.strip_prefix(b"{").and_then(|inner| inner.strip_suffix(b"}")).unwrap_or(name);
+    name.first().is_some_and(|c| c.is_ascii_alphabetic() || *c == b'_')
+        && name.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'_')
+}
+
+/// `Bearer …`, wherever it stands. Prose about bearers has no digits.
+fn bearer(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    const WORD: &[u8] = b"bearer ";
+    if !bytes.get(at..at + WORD.len())?.eq_ignore_ascii_case(WORD) {
+        return None;
+    }
+    let start = at + WORD.len();
+    let is_token = |c: &&u8| c.is_ascii_alphanumeric() || b"._~+/=-".contains(c);
+    let token = bytes.get(start..)?;
+    let length = token.iter().take_while(is_token).count();
+    let token = token.get(..length)?;
+    (length >= 20 || (length >= 6 && token.iter().any(u8::is_ascii_digit))).then_some(start..start + length)
+}
+
+/// Reads a part of the text as shell commands, and finds what their options and programs hide.
+fn find_in_commands(bytes: &[u8], part: Range<usize>, depth: usize, secrets: &mut Vec<Range<usize>>) {
+    let mut command: Vec<Range<usize>> = Vec::new();
+    let mut at = part.start;
+    let mut quotes = Quotes::default();
+    while at < part.end {
+        match bytes.get(at) {
+            Some(b'\n' | b';' | b'|' | b'&' | b'(' | b')' | b'`') => {
+                judge(bytes, &std::mem::take(&mut command), secrets);
+                at += 1;
+            }
+            Some(byte) if byte.is_ascii_whitespace() => at += 1,
+            Some(b'\\') if bytes.get(at + 1) == Some(&b'\n') => at += 2,
+            Some(_) => {
+                let end = word_end(bytes, at, part.end, &mut quotes);
+                let inner = unquoted(bytes, at..end);
+                let has_words = bytes.get(inner.clone()).is_some_and(|word| word.iter().any(u8::is_ascii_whitespace));
+                if has_words && depth > 0 && inner.len() < end - at {
+                    find_in_commands(bytes, inner.clone(), depth - 1, secrets);
+                }
+                command.push(inner);
+                at = end;
+            }
+            None => break,
+        }
+    }
+    judge(bytes, &command, secrets);
+}
+
+fn judge(bytes: &[u8], command: &[Range<usize>], secrets: &mut Vec<Range<usize>>) {
+    let texts: Vec<&[u8]> = command.iter().map(|word| bytes.get(word.clone()).unwrap_or_default()).collect();
+    let found = words::secrets(&texts).into_iter().zip(command);
+    secrets
+        .extend(found.filter_map(|(secret, word)| secret.map(|part| word.start + part.start..word.start + part.end)));
+}
+
+/// Which quotes are known not to be closed any more, so that nobody looks for their end again.
+#[derive(Default)]
+struct Quotes {
+    single_open: bool,
+    double_open: bool,
+}
+
+/// Where a shell word that starts at `at` ends.
+fn word_end(bytes: &[u8], mut at: usize, limit: usize, quotes: &mut Quotes) -> usize {
+    while at < limit {
+        let Some(byte) = bytes.get(at) else { break };
+        let open = match byte {
+            b'\'' => Some(&mut quotes.single_open),
+            b'"' => Some(&mut quotes.double_open),
+            _ => None,
+        };
+        match (byte, open) {
+            (quote, Some(open)) if !*open => {
+                let rest = bytes.get(at + 1..limit).unwrap_or_default();
+                match rest.iter().position(|c| c == quote) {
+                    Some(length) => at += length + 1,
+                    // As in "can't": a letter like any other.
+                    None => *open = true,
+                }
+            }
+            // A line that goes on in the next one.
+            (b'\\', _) if bytes.get(at + 1) == Some(&b'\n') => return at,
+            (b'\\', _) => at += 1,
+            (c, _) if c.is_ascii_whitespace() || b";|&()`".contains(c) => return at,
+            _ => {}
+        }
+        at += 1;
+    }
+    at.min(limit)
+}
+
+/// A word without the quotes around it.
+fn unquoted(bytes: &[u8], word: Range<usize>) -> Range<usize> {
+    match bytes.get(word.clone()) {
+        Some([b'"', .., b'"'] | [b'\'', .., b'\'']) => word.start + 1..word.end - 1,
+        Some(_) | None => word,
+    }
+}

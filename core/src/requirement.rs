@@ -1,0 +1,370 @@
+//! What has to happen before something runs: the table of when a person is asked.
+//!
+//! Two steps. [`questions`] lists what has to be settled, whatever the approval policy: what a rule
+//! wants asked, what the command asks for, what it is. [`answer`] says what the policy does with a
+//! question of that kind; the strictest answer counts. Both are tables; the tests spell out every row.
+
+use stockade_protocol::{AskForApproval, EscalationExecution, ExecApprovalRequirement, RejectConfig};
+
+use crate::session::Sandboxing;
+use crate::verdict::RuleVerdict;
+
+/// A question that has to be settled before a command runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) topic: Topic,
+    pub(crate) reason: String,
+}
+
+/// What a question is about. A question is refused or shown by its topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Topic {
+    /// A rule wants it asked.
+    Rule,
+    /// The command wants to run without the sandbox.
+    LeaveSandbox,
+    /// The command wants more permissions inside the sandbox.
+    MorePermissions,
+    /// The command destroys a system, a disk or a home.
+    Dangerous,
+    /// The command is not known as a harmless read.
+    NotKnownSafe,
+}
+
+/// What the approval policy does with a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Ask,
+    Run,
+    Refuse(&'static str),
+}
+
+/// The questions that a command raises, in the order in which they are put.
+fn questions(rules: &RuleVerdict, escalation: &EscalationExecution) -> Vec<Question> {
+    let question = |topic, reason: &str| Question { topic, reason: reason.to_owned() };
+    // A rule's question stands for all others: whoever answers it sees what the command asks for.
+    if let RuleVerdict::Prompt { reason } = rules {
+        return vec![question(Topic::Rule, reason)];
+    }
+    let wish = match escalation {
+        EscalationExecution::TurnDefault => None,
+        EscalationExecution::Unsandboxed => {
+            Some(question(Topic::LeaveSandbox, "the command asks to run without the sandbox"))
+        }
+        EscalationExecution::Permissions(_) => {
+            Some(question(Topic::MorePermissions, "the command asks for additional permissions"))
+        }
+    };
+    let nature = match rules {
+        RuleVerdict::Dangerous { reason } => Some(question(Topic::Dangerous, reason)),
+        RuleVerdict::Unknown { reason } => Some(question(Topic::NotKnownSafe, reason)),
+        RuleVerdict::Safe | RuleVerdict::Allowed | RuleVerdict::Prompt { .. } | RuleVerdict::Forbidden { .. } => None,
+    };
+    wish.into_iter().chain(nature).collect()
+}
+
+/// The policies, as the rows of the table.
+#[rustfmt::skip]
+fn answer(ask: AskForApproval, topic: Topic, sandboxing: Sandboxing) -> Answer {
+    use AskForApproval::{Never, OnFailure, OnRequest, Reject, Untrusted};
+    use Sandboxing::{External, Off, On};
+    use Topic::{Dangerous, LeaveSandbox, MorePermissions, NotKnownSafe, Rule};
+    match (topic, ask, sandboxing) {
+        // A rule wants it asked.
+        (Rule, Untrusted | OnFailure | OnRequest, _) => Answer::Ask,
+        (Rule, Reject(RejectConfig { rules: false, .. }), _) => Answer::Ask,
+        (Rule, Reject(RejectConfig { rules: true, .. }), _) => Answer::Refuse(REJECTED_RULES),
+        (Rule, Never, _) => Answer::Refuse(NEVER),
+
+        // Where Stockade builds no sandbox there is none to leave or to widen.
+        (LeaveSandbox | MorePermissions, _, Off | External) => Answer::Run,
+        (LeaveSandbox, Untrusted | OnFailure | OnRequest, On) => Answer::Ask,
+        (LeaveSandbox, Reject(RejectConfig { sandbox_approval: false, .. }), On) => Answer::Ask,
+        (LeaveSandbox, Reject(RejectConfig { sandbox_approval: true, .. }), On) => Answer::Refuse(REJECTED_SANDBOX),
+        (LeaveSandbox, Never, On) => Answer::Refuse(NEVER),
+        (MorePermissions, Untrusted | OnFailure | OnRequest, On) => Answer::Ask,
+        (MorePermissions, Reject(RejectConfig { request_permissions: true, .. }), On) => Answer::Refuse(REJECTED_PERMISSIONS),
+        (MorePermissions, Reject(RejectConfig { sandbox_approval: true, .. }), On) => Answer::Refuse(REJECTED_SANDBOX),
+        (MorePermissions, Reject(RejectConfig { .. }), On) => Answer::Ask,
+        (MorePermissions, Never, On) => Answer::Refuse(NEVER),
+
+        // The sandbox holds a dangerous command as it holds any other, so `on-failure` lets it try there.
+        (Dangerous, OnFailure, On) => Answer::Run,
+        (Dangerous, Untrusted | OnFailure | OnRequest, _) => Answer::Ask,
+        (Dangerous, Reject(RejectConfig { sandbox_approval: false, .. }), _) => Answer::Ask,
+        (Dangerous, Reject(RejectConfig { sandbox_approval: true, .. }), _) => Answer::Refuse(REJECTED_SANDBOX),
+        (Dangerous, Never, _) => Answer::Refuse(NEVER),
+
+        (NotKnownSafe, Untrusted, _) => Answer::Ask,
+        (NotKnownSafe, OnFailure | OnRequest | Reject(_) | Never, _) => Answer::Run,
+    }
+}
+
+const NEVER: &str = "the approval policy is `never`, so nobody is asked";
+const REJECTED_RULES: &str = "approval policy rejected rule approval prompt";
+const REJECTED_SANDBOX: &str = "approval policy rejected sandbox approval prompt";
+const REJECTED_PERMISSIONS: &str = "approval policy rejected additional permissions prompt";
+
+/// What has to happen before a shell command runs. The amendment is added by whoever knows one.
+pub(crate) fn of_command(
+    ask: AskForApproval,
+    sandboxing: Sandboxing,
+    rules: &RuleVerdict,
+    escalation: &EscalationExecution,
+) -> ExecApprovalRequirement {
+    if let RuleVerdict::Forbidden { reason } = rules {
+        return ExecApprovalRequirement::Forbidden { reason: reason.clone() };
+    }
+    // Rules that allow every part let it leave the sandbox; whether it may is for the session to say.
+    let bypass_sandbox = *rules == RuleVerdict::Allowed && *escalation == EscalationExecution::TurnDefault;
+    let skip = ExecApprovalRequirement::Skip { bypass_sandbox, proposed_execpolicy_amendment: None };
+    let mut asked = None;
+    for question in questions(rules, escalation) {
+        match answer(ask, question.topic, sandboxing) {
+            Answer::Run => {}
+            Answer::Ask => asked = asked.or(Some(question)),
+            Answer::Refuse(policy) => {
+                return ExecApprovalRequirement::Forbidden { reason: format!("{policy}: {}", question.reason) };
+            }
+        }
+    }
+    match asked {
+        None => skip,
+        Some(question) => ExecApprovalRequirement::NeedsApproval {
+            reason: Some(question.reason),
+            proposed_execpolicy_amendment: None,
+        },
+    }
+}
+
+/// What has to happen before a tool runs that brings no requirement of its own.
+#[rustfmt::skip]
+pub(crate) fn of_tool(ask: AskForApproval, sandboxing: Sandboxing) -> ExecApprovalRequirement {
+    use AskForApproval::{Never, OnFailure, OnRequest, Reject, Untrusted};
+    use Sandboxing::{External, Off, On};
+    let answer = match (ask, sandboxing) {
+        (Never | OnFailure, _) => Answer::Run,
+        (OnRequest | Reject(_), Off | External) => Answer::Run,
+        (Reject(RejectConfig { sandbox_approval: true, .. }), On) => Answer::Refuse(REJECTED_SANDBOX),
+        (OnRequest | Reject(_), On) => Answer::Ask,
+        (Untrusted, _) => Answer::Ask,
+    };
+    match answer {
+        Answer::Run => ExecApprovalRequirement::Skip { bypass_sandbox: false, proposed_execpolicy_amendment: None },
+        Answer::Ask => ExecApprovalRequirement::NeedsApproval { reason: None, proposed_execpolicy_amendment: None },
+        Answer::Refuse(reason) => ExecApprovalRequirement::Forbidden { reason: reason.to_owned() },
+    }
+}
+
+/// What has to happen before a tool runs that says itself that a person has to be asked.
+pub(crate) fn of_asking_tool(ask: AskForApproval, tool: &str) -> ExecApprovalRequirement {
+    let reason = format!("the tool `{tool}` asks for an approval before each call");
+    match ask {
+        AskForApproval::Never => ExecApprovalRequirement::Forbidden { reason: format!("{NEVER}: {reason}") },
+        AskForApproval::Reject(reject) if reject.rejects_mcp_elicitations() => {
+            let rejected = "approval policy rejected tool approval prompt";
+            ExecApprovalRequirement::Forbidden { reason: format!("{rejected}: {reason}") }
+        }
+        AskForApproval::Untrusted
+        | AskForApproval::OnFailure
+        | AskForApproval::OnRequest
+        | AskForApproval::Reject(_) => {
+            ExecApprovalRequirement::NeedsApproval { reason: Some(reason), proposed_execpolicy_amendment: None }
+        }
+    }
+}
+
+/// Whether a denial by the sandbox leads to a question for a wider run.
+pub(crate) fn asks_after_denial(ask: AskForApproval) -> bool {
+    match ask {
+        AskForApproval::Untrusted | AskForApproval::OnFailure => true,
+        AskForApproval::Reject(reject) => !reject.rejects_sandbox_approval(),
+        AskForApproval::OnRequest | AskForApproval::Never => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Every combination once, against a table that is written by hand, cell by cell.
+    //!
+    //! `run` nobody is asked; `ask`; `no` refused by the policy; `forbid` refused by the rule.
+
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Columns: the approval policy. `rej` rejects nothing, `rej-s` sandbox questions, `rej-r` rules'
+    /// questions, `rej-p` additional permissions, `rej-*` all of them.
+    const TABLE: &str = "
+sandbox  rules     escalation  untrusted on-failure on-request rej  rej-s rej-r rej-p rej-*  never
+
+on       forbidden default     forbid    forbid     forbid     forbid forbid forbid forbid forbid forbid
+on       forbidden permissions forbid    forbid     forbid     forbid forbid forbid forbid forbid forbid
+on       forbidden unsandboxed forbid    forbid     forbid     forbid forbid forbid forbid forbid forbid
+on       prompt    default     ask       ask        ask        ask  ask   no    ask   no     no
+on       prompt    permissions ask       ask        ask        ask  ask   no    ask   no     no
+on       prompt    unsandboxed ask       ask        ask        ask  ask   no    ask   no     no
+on       allowed   default     bypass    bypass     bypass     bypass bypass bypass bypass bypass bypass
+on       allowed   permissions ask       ask        ask        ask  no    ask   no    no     no
+on       allowed   unsandboxed ask       ask        ask        ask  no    ask   ask   no     no
+on       safe      default     run       run        run        run  run   run   run   run    run
+on       safe      permissions ask       ask        ask        ask  no    ask   no    no     no
+on       safe      unsandboxed ask       ask        ask        ask  no    ask   ask   no     no
+on       unknown   default     ask       run        run        run  run   run   run   run    run
+on       unknown   permissions ask       ask        ask        ask  no    ask   no    no     no
+on       unknown   unsandboxed ask       ask        ask        ask  no    ask   ask   no     no
+on       dangerous default     ask       run        ask        ask  no    ask   ask   no     no
+on       dangerous permissions ask       ask        ask        ask  no    ask   no    no     no
+on       dangerous unsandboxed ask       ask        ask        ask  no    ask   ask   no     no
+
+off      forbidden *           forbid    forbid     forbid     forbid forbid forbid forbid forbid forbid
+off      prompt    *           ask       ask        ask        ask  ask   no    ask   no     no
+off      allowed   default     bypass    bypass     bypass     bypass bypass bypass bypass bypass bypass
+off      allowed   permissions run       run        run        run  run   run   run   run    run
+off      allowed   unsandboxed run       run        run        run  run   run   run   run    run
+off      safe      *           run       run        run        run  run   run   run   run    run
+off      unknown   *           ask       run        run        run  run   run   run   run    run
+off      dangerous *           ask       ask        ask        ask  no    ask   ask   no     no
+
+external forbidden *           forbid    forbid     forbid     forbid forbid forbid forbid forbid forbid
+external prompt    *           ask       ask        ask        ask  ask   no    ask   no     no
+external allowed   default     bypass    bypass     bypass     bypass bypass bypass bypass bypass bypass
+external allowed   permissions run       run        run        run  run   run   run   run    run
+external allowed   unsandboxed run       run        run        run  run   run   run   run    run
+external safe      *           run       run        run        run  run   run   run   run    run
+external unknown   *           ask       run        run        run  run   run   run   run    run
+external dangerous *           ask       ask        ask        ask  no    ask   ask   no     no
+";
+
+    fn policies() -> Vec<(&'static str, AskForApproval)> {
+        let reject = |sandbox_approval, rules, request_permissions| {
+            AskForApproval::Reject(RejectConfig {
+                sandbox_approval,
+                rules,
+                request_permissions,
+                ..RejectConfig::default()
+            })
+        };
+        vec![
+            ("untrusted", AskForApproval::Untrusted),
+            ("on-failure", AskForApproval::OnFailure),
+            ("on-request", AskForApproval::OnRequest),
+            ("rej", reject(false, false, false)),
+            ("rej-s", reject(true, false, false)),
+            ("rej-r", reject(false, true, false)),
+            ("rej-p", reject(false, false, true)),
+            ("rej-*", reject(true, true, true)),
+            ("never", AskForApproval::Never),
+        ]
+    }
+
+    fn verdicts() -> Vec<(&'static str, RuleVerdict)> {
+        let reason = || String::from("why");
+        vec![
+            ("forbidden", RuleVerdict::Forbidden { reason: reason() }),
+            ("prompt", RuleVerdict::Prompt { reason: reason() }),
+            ("allowed", RuleVerdict::Allowed),
+            ("safe", RuleVerdict::Safe),
+            ("unknown", RuleVerdict::Unknown { reason: reason() }),
+            ("dangerous", RuleVerdict::Dangerous { reason: reason() }),
+        ]
+    }
+
+    const SANDBOXES: [(&str, Sandboxing); 3] =
+        [("on", Sandboxing::On), ("off", Sandboxing::Off), ("external", Sandboxing::External)];
+
+    fn escalations() -> [(&'static str, EscalationExecution); 3] {
+        [
+            ("default", EscalationExecution::TurnDefault),
+            ("permissions", EscalationExecution::Permissions(Box::default())),
+            ("unsandboxed", EscalationExecution::Unsandboxed),
+        ]
+    }
+
+    fn word(requirement: &ExecApprovalRequirement) -> &'static str {
+        match requirement {
+            ExecApprovalRequirement::Skip { bypass_sandbox: true, .. } => "bypass",
+            ExecApprovalRequirement::Skip { bypass_sandbox: false, .. } => "run",
+            ExecApprovalRequirement::NeedsApproval { reason, .. } => {
+                assert!(reason.is_some(), "a question says why");
+                "ask"
+            }
+            ExecApprovalRequirement::Forbidden { reason } if reason == "why" => "forbid",
+            ExecApprovalRequirement::Forbidden { reason } => {
+                assert!(reason.starts_with("approval policy rejected ") || reason.starts_with(NEVER), "{reason}");
+                "no"
+            }
+        }
+    }
+
+    /// The table by sandbox, rules, escalation and policy.
+    fn table() -> BTreeMap<[&'static str; 4], &'static str> {
+        let mut lines =
+            TABLE.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).filter(|line| !line.is_empty());
+        let header = lines.next().unwrap_or_default();
+        let mut cells = BTreeMap::new();
+        for line in lines {
+            let [sandbox, rules, escalation, ..] = line.as_slice() else { continue };
+            for (policy, cell) in header.iter().zip(&line).skip(3) {
+                for (name, _) in escalations().iter().filter(|(name, _)| *escalation == "*" || escalation == name) {
+                    let twice = cells.insert([*sandbox, *rules, *name, *policy], *cell);
+                    assert_eq!(twice, None, "{line:?}");
+                }
+            }
+        }
+        cells
+    }
+
+    #[test]
+    fn every_combination_is_as_the_table_says() {
+        let mut expected = table();
+        for (sandbox, sandboxing) in SANDBOXES {
+            for (rules, verdict) in verdicts() {
+                for (escalation, wanted) in escalations() {
+                    for (policy, ask) in policies() {
+                        let cell = [sandbox, rules, escalation, policy];
+                        let found = of_command(ask, sandboxing, &verdict, &wanted);
+                        assert_eq!(Some(word(&found)), expected.remove(&cell), "{cell:?}");
+                    }
+                }
+            }
+        }
+        assert!(expected.is_empty(), "rows that no combination reaches: {expected:?}");
+    }
+
+    #[test]
+    fn a_tool_without_a_requirement_gets_the_plain_default() {
+        for (sandbox, expected) in [
+            (Sandboxing::On, ["ask", "run", "ask", "ask", "no", "ask", "ask", "no", "run"]),
+            (Sandboxing::Off, ["ask", "run", "run", "run", "run", "run", "run", "run", "run"]),
+            (Sandboxing::External, ["ask", "run", "run", "run", "run", "run", "run", "run", "run"]),
+        ] {
+            for ((policy, ask), expected) in policies().into_iter().zip(expected) {
+                let found = match of_tool(ask, sandbox) {
+                    ExecApprovalRequirement::Skip { .. } => "run",
+                    ExecApprovalRequirement::NeedsApproval { .. } => "ask",
+                    ExecApprovalRequirement::Forbidden { reason } => {
+                        assert_eq!(reason, "approval policy rejected sandbox approval prompt");
+                        "no"
+                    }
+                };
+                assert_eq!(found, expected, "{sandbox:?} {policy}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_denial_asks_where_the_policy_says() {
+        let asking: Vec<_> =
+            policies().into_iter().filter(|(_, ask)| asks_after_denial(*ask)).map(|(name, _)| name).collect();
+        assert_eq!(asking, ["untrusted", "on-failure", "rej", "rej-r", "rej-p"]);
+    }
+
+    #[test]
+    fn a_refusal_names_the_policy_and_the_question() {
+        let dangerous = RuleVerdict::Dangerous { reason: String::from("it wipes a disk") };
+        let found = of_command(AskForApproval::Never, Sandboxing::On, &dangerous, &EscalationExecution::TurnDefault);
+        let reason = String::from("the approval policy is `never`, so nobody is asked: it wipes a disk");
+        assert_eq!(found, ExecApprovalRequirement::Forbidden { reason });
+    }
+}

@@ -1,0 +1,157 @@
+//! The story of one request: decide, run, and after a denial perhaps once more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use stockade_protocol::{ExecRequest, Outcome};
+use stockade_sandboxing::{Backend, SpawnError};
+
+use crate::approvals::{Approvals, RuleStore};
+use crate::approver::Approver;
+use crate::audit_log::{AuditDemand, AuditLog, Trail};
+use crate::runtime::{Attempted, Surroundings, ToolRuntime};
+use crate::session::Session;
+use crate::shell::ShellRuntime;
+use crate::{AuditSink, NoAudit};
+
+/// Runs a session's requests.
+pub struct Orchestrator {
+    session: Session,
+    rules: RuleStore,
+    sandbox: Arc<dyn Backend>,
+    approvals: Approvals,
+    audit: AuditLog,
+}
+
+/// Why a request could not be dealt with. A refusal is no error: it is an [`Outcome`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The command could not be started, or was lost.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The request belongs to another session.
+    #[error("the request belongs to the session `{request}`, not to `{session}`")]
+    OtherSession {
+        /// The session that the request names.
+        request: String,
+        /// This one.
+        session: String,
+    },
+    /// A tool failed in its own way.
+    #[error("the tool failed: {why}")]
+    Tool {
+        /// What it says.
+        why: String,
+    },
+}
+
+impl Orchestrator {
+    /// Runs a command: rules, approval, sandbox, and after a denial perhaps once more.
+    pub async fn run(&self, request: &ExecRequest) -> Result<Outcome, RunError> {
+        self.run_with(&ShellRuntime::default(), request).await
+    }
+
+    /// Runs a request of any tool.
+    pub async fn run_with<Req: Sync, T: ToolRuntime<Req>>(
+        &self,
+        tool: &T,
+        request: &Req,
+    ) -> Result<T::Output, RunError> {
+        let trail = self.audit.begin(&self.session.thread_id, tool.id(request));
+        let result = self.decide_and_execute(tool, request, &trail).await;
+        trail.finish(&result);
+        result
+    }
+
+    async fn decide_and_execute<Req: Sync, T: ToolRuntime<Req>>(
+        &self,
+        tool: &T,
+        request: &Req,
+        trail: &Trail,
+    ) -> Result<T::Output, RunError> {
+        let around = self.surroundings();
+        if let Some(Err(refusal)) = tool.requested(request).map(|event| trail.record(event)) {
+            return Ok(T::Output::from(refusal));
+        }
+        let grant = match self.approvals.settle(tool, request, &around, trail).await {
+            Ok(grant) => grant,
+            Err(refusal) => return Ok(T::Output::from(refusal)),
+        };
+        let first = tool.attempt(request, &grant, &around).await?;
+        // Asked, approved, wider: once.
+        let Some(wider) = self.approvals.escalate(tool, request, &grant, &first, &around, trail).await else {
+            return Ok(first);
+        };
+        let mut second = tool.attempt(request, &wider, &around).await?;
+        second.keep_first(first);
+        Ok(second)
+    }
+}
+
+impl Orchestrator {
+    /// An orchestrator that asks nobody (what would have to be asked is refused), has no rules, and
+    /// keeps no trail.
+    pub fn new(session: Session, sandbox: Arc<dyn Backend>, approver: Arc<dyn Approver>) -> Self {
+        Self {
+            session,
+            rules: RuleStore::default(),
+            sandbox,
+            approvals: Approvals::new(approver),
+            audit: AuditLog { sink: Arc::new(NoAudit), demand: AuditDemand::default() },
+        }
+    }
+
+    /// With these rules.
+    #[must_use]
+    pub fn with_rules(self, rules: RuleStore) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// With a trail.
+    #[must_use]
+    pub fn with_audit(self, sink: Arc<dyn AuditSink>, demand: AuditDemand) -> Self {
+        Self { audit: AuditLog { sink, demand }, ..self }
+    }
+
+    /// Waits this long for an answer, in place of [`ANSWER_LIMIT`](crate::ANSWER_LIMIT).
+    #[must_use]
+    pub fn with_answer_limit(mut self, limit: Duration) -> Self {
+        self.approvals.answer_limit = limit;
+        self
+    }
+
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// What tools are run in.
+    pub fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings { session: &self.session, rules: &self.rules, sandbox: &*self.sandbox }
+    }
+}
+
+impl std::fmt::Debug for Orchestrator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Orchestrator").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl Attempted for Outcome {
+    fn violations(&self) -> &[stockade_protocol::Violation] {
+        match self {
+            Self::Denied { execution, .. } => &execution.violations,
+            Self::Exited { .. } | Self::Refused(_) | Self::TimedOut { .. } | Self::Signaled { .. } => &[],
+        }
+    }
+
+    fn keep_first(&mut self, first: Self) {
+        let (Some(second), Some(first)) = (self.execution_mut(), first.execution()) else { return };
+        second.first_attempt = Some(Box::new(first.clone()));
+    }
+
+    fn ended(&self) -> Option<stockade_protocol::AuditEvent> {
+        Some(crate::audit_log::ended(self))
+    }
+}

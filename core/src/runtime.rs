@@ -1,0 +1,141 @@
+//! What the orchestrator asks of a tool. A shell command is one; embedders bring their own.
+
+use async_trait::async_trait;
+use stockade_protocol::{
+    ApprovalSubject, AuditEvent, DecisionSource, EscalationExecution, ExecApprovalRequirement, ExecPolicyAmendment,
+    Permissions, Refusal, RequestId, Violation,
+};
+use stockade_sandboxing::Backend;
+
+use crate::approvals::{ApprovalKey, Grant, RuleStore};
+use crate::run::RunError;
+use crate::session::Session;
+
+/// What a tool is run in.
+pub struct Surroundings<'a> {
+    /// The session.
+    pub session: &'a Session,
+    /// Its rules.
+    pub rules: &'a RuleStore,
+    /// What builds the sandbox.
+    pub sandbox: &'a dyn Backend,
+}
+
+/// What has to happen before a request runs, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// What has to happen.
+    pub requirement: ExecApprovalRequirement,
+    /// Who says so.
+    pub source: DecisionSource,
+}
+
+/// What a question shows besides the request itself.
+pub struct Shown<'a> {
+    /// What it will run with if approved.
+    pub execution: &'a EscalationExecution,
+    /// What the run before was denied.
+    pub violations: &'a [Violation],
+    /// A rule that would save this question in future.
+    pub amendment: Option<&'a ExecPolicyAmendment>,
+}
+
+/// How the first run of a request is started that rules allow in full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirstAttempt {
+    /// As the rules say: without the sandbox, where the session has nothing that needs one.
+    #[default]
+    AsRulesSay,
+    /// In the sandbox, whatever the rules say.
+    Sandboxed,
+}
+
+/// Whether a tool can do with, or without, a sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SandboxPreference {
+    /// As the session says.
+    #[default]
+    Auto,
+    /// Only inside one.
+    Require,
+    /// Never inside one: it works on the host's side, by its own means.
+    Forbid,
+}
+
+/// A request that somebody may have to approve.
+pub trait Approvable<Req>: Send + Sync {
+    /// The request's name.
+    fn id<'a>(&self, request: &'a Req) -> &'a RequestId;
+
+    /// What goes on record before anything else; `None` where the first question says it all.
+    fn requested(&self, request: &Req) -> Option<AuditEvent>;
+
+    /// What an approval for the session is remembered under. All of them have to be known.
+    fn keys(&self, request: &Req, session: &Session) -> Vec<ApprovalKey>;
+
+    /// The question.
+    fn subject(&self, request: &Req, around: &Surroundings<'_>, shown: &Shown<'_>) -> ApprovalSubject;
+
+    /// Whether a policy outside has approved the request already, and its warnings.
+    fn preapproved<'a>(&self, _request: &'a Req) -> Option<&'a [String]> {
+        None
+    }
+
+    /// What has to happen before it runs; `None` for the plain default.
+    fn requirement(&self, _request: &Req, _around: &Surroundings<'_>) -> Option<Requirement> {
+        None
+    }
+
+    /// What it wants to run with.
+    fn escalation(&self, _request: &Req) -> EscalationExecution {
+        EscalationExecution::TurnDefault
+    }
+
+    /// How the first run is started that rules allow in full.
+    fn first_attempt(&self, _request: &Req) -> FirstAttempt {
+        FirstAttempt::default()
+    }
+}
+
+/// A tool that may run in a sandbox.
+pub trait Sandboxable {
+    /// Whether it can do with, or without, one.
+    fn preference(&self) -> SandboxPreference {
+        SandboxPreference::default()
+    }
+
+    /// Whether a denial may lead to a question for a wider run.
+    fn escalates_on_failure(&self) -> bool {
+        true
+    }
+}
+
+/// What came of a run, as far as the orchestrator cares.
+pub trait Attempted: From<Refusal> + Send {
+    /// What the sandbox denied, where that made the run fail.
+    fn violations(&self) -> &[Violation];
+
+    /// Takes what an earlier run gave, which was denied something.
+    fn keep_first(&mut self, first: Self);
+
+    /// What goes on record.
+    fn ended(&self) -> Option<AuditEvent>;
+}
+
+/// A tool.
+#[async_trait]
+pub trait ToolRuntime<Req>: Approvable<Req> + Sandboxable {
+    /// What it gives.
+    type Output: Attempted;
+
+    /// Runs the request once with what was granted.
+    async fn attempt(&self, request: &Req, grant: &Grant, around: &Surroundings<'_>) -> Result<Self::Output, RunError>
+    where
+        Req: 'async_trait;
+
+    /// Whether permissions could be enforced for this request here. A person is not asked for what
+    /// could not be given.
+    fn is_enforceable(&self, _request: &Req, _permissions: &Permissions, _around: &Surroundings<'_>) -> bool {
+        true
+    }
+}

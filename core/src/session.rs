@@ -1,0 +1,130 @@
+//! What holds for every request of a session.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use stockade_protocol::{
+    AbsPath, AskForApproval, Decision, HostPaths, Invalid, NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
+};
+
+/// A session: whose requests these are, when to ask, and what its commands may do. A request changes
+/// none of it.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Its name.
+    pub thread_id: ThreadId,
+    /// When to ask.
+    pub ask: AskForApproval,
+    /// Which sandbox a person chose.
+    pub sandbox: SandboxPolicy,
+    /// What that sandbox grants, with everything that was written on top of it.
+    pub permissions: Permissions,
+    /// An administrator's upper bound. Nothing exceeds it, approved or not.
+    pub maximum: Option<Permissions>,
+    /// How long a command may run that does not say.
+    pub default_timeout: Option<Duration>,
+    /// The environment that commands start from, before the policy is applied.
+    pub environment: BTreeMap<RawText, RawText>,
+    /// How much of a command's output is kept.
+    pub output: OutputLimit,
+    /// Where this host's file system starts.
+    pub(crate) host_roots: Vec<AbsPath>,
+}
+
+/// How much of each output stream is kept: its beginning and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// Bytes of the beginning.
+    pub head: usize,
+    /// Bytes of the end.
+    pub tail: usize,
+}
+
+impl Default for OutputLimit {
+    /// Enough for a page of errors at either end, little enough for hundreds of runs at once.
+    fn default() -> Self {
+        Self { head: 64 * 1024, tail: 192 * 1024 }
+    }
+}
+
+/// Whether Stockade builds a sandbox around a session's commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sandboxing {
+    /// It does.
+    On,
+    /// A person turned it off.
+    Off,
+    /// Somebody else's is around this process.
+    External,
+}
+
+impl Session {
+    /// A session with a policy that is resolved for this host, and nothing else set.
+    pub fn new(
+        thread_id: ThreadId,
+        ask: AskForApproval,
+        sandbox: SandboxPolicy,
+        host: &HostPaths,
+    ) -> Result<Self, Invalid> {
+        let permissions = sandbox.resolve(host)?;
+        Ok(Self {
+            thread_id,
+            ask,
+            sandbox,
+            permissions,
+            maximum: None,
+            default_timeout: None,
+            environment: BTreeMap::new(),
+            output: OutputLimit::default(),
+            host_roots: host.file_system_roots.clone(),
+        })
+    }
+
+    /// Whether a sandbox is built.
+    pub fn sandboxing(&self) -> Sandboxing {
+        match self.sandbox {
+            SandboxPolicy::ReadOnly { .. } | SandboxPolicy::WorkspaceWrite { .. } => Sandboxing::On,
+            SandboxPolicy::DangerFullAccess {} => Sandboxing::Off,
+            SandboxPolicy::ExternalSandbox { .. } => Sandboxing::External,
+        }
+    }
+
+    /// What is left of permissions under the administrator's bound.
+    pub(crate) fn bounded(&self, permissions: &Permissions) -> Permissions {
+        match &self.maximum {
+            Some(maximum) => permissions.intersect(maximum),
+            None => permissions.clone(),
+        }
+    }
+
+    /// Whether a run without the sandbox would break something that nobody may lift.
+    pub(crate) fn must_confine(&self) -> Option<MustConfine<'_>> {
+        if self.maximum.is_some() {
+            return Some(MustConfine::Maximum);
+        }
+        let denial = self.permissions.hard_denials().next().map(MustConfine::HardDenial);
+        let limits = (!self.permissions.limits.is_unlimited()).then_some(MustConfine::Limits);
+        denial.or(self.forbids_hosts().then_some(MustConfine::ForbiddenHost)).or(limits)
+    }
+
+    /// Whether a host is forbidden by name, which an open network could not hold.
+    pub(crate) fn forbids_hosts(&self) -> bool {
+        match &self.permissions.network {
+            NetworkPolicy::Hosts(hosts) => hosts.rules.iter().any(|rule| rule.decision == Decision::Forbidden),
+            NetworkPolicy::Off | NetworkPolicy::Full => false,
+        }
+    }
+}
+
+/// Why even an approved run stays in a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MustConfine<'a> {
+    /// An administrator's bound has to be enforced.
+    Maximum,
+    /// A person put this out of reach.
+    HardDenial(&'a stockade_protocol::FileRule),
+    /// A person forbade a host.
+    ForbiddenHost,
+    /// A person limited how much of the machine may be used.
+    Limits,
+}

@@ -1,0 +1,226 @@
+//! The tool that runs commands.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use stockade_execpolicy::Policy;
+use stockade_protocol::{
+    ApprovalSubject, AuditEvent, CommandApproval, DecisionSource, EscalationExecution, ExecApprovalRequirement,
+    ExecExpiration, ExecRequest, Execution, Outcome, Permissions, Refusal, RefusedBy, RequestId,
+};
+use stockade_sandboxing::{Backend, Bare, CommandSpec, Plan, SpawnError};
+
+use crate::Cancellation;
+use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant};
+use crate::evidence::{self, Ending};
+use crate::exec::{self, Clock, Ended, Setting, Streaming};
+use crate::requirement;
+use crate::run::RunError;
+use crate::runtime::{
+    Approvable, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
+};
+use crate::session::Session;
+use crate::verdict::{RuleVerdict, Verdict};
+
+/// Runs commands: what an [`ExecRequest`] asks for.
+#[derive(Clone, Debug, Default)]
+pub struct ShellRuntime {
+    /// Where the command's streams lead.
+    pub streaming: Streaming,
+    /// Ends the command from outside.
+    pub cancellation: Cancellation,
+    /// The command's clock, for whoever has to stop it.
+    pub clock: Clock,
+    /// Whether it can do without a sandbox.
+    pub preference: SandboxPreference,
+}
+
+/// The requirement for a command, from the rules, the session and what it asks for.
+pub(crate) fn command_requirement(session: &Session, policy: &Policy, request: &ExecRequest) -> (Verdict, Requirement) {
+    let verdict = Verdict::of(policy, &request.command);
+    let requirement = requirement::of_command(session.ask, session.sandboxing(), &verdict.rules, &request.escalation);
+    let source = match (&verdict.rules, &requirement) {
+        (RuleVerdict::Forbidden { reason } | RuleVerdict::Prompt { reason }, _) => DecisionSource::Rule(reason.clone()),
+        (RuleVerdict::Allowed, ExecApprovalRequirement::Skip { .. }) => DecisionSource::Rule(allowing_rules(&verdict)),
+        (RuleVerdict::Safe, ExecApprovalRequirement::Skip { .. }) => DecisionSource::Fallback,
+        (RuleVerdict::Allowed | RuleVerdict::Safe | RuleVerdict::Unknown { .. } | RuleVerdict::Dangerous { .. }, _) => {
+            DecisionSource::ApprovalPolicy
+        }
+    };
+    let requirement = with_amendment(requirement, &verdict);
+    (verdict, Requirement { requirement, source })
+}
+
+fn with_amendment(requirement: ExecApprovalRequirement, verdict: &Verdict) -> ExecApprovalRequirement {
+    let proposed_execpolicy_amendment = verdict.amendment.clone();
+    match requirement {
+        ExecApprovalRequirement::Skip { bypass_sandbox, .. } => {
+            ExecApprovalRequirement::Skip { bypass_sandbox, proposed_execpolicy_amendment }
+        }
+        ExecApprovalRequirement::NeedsApproval { reason, .. } => {
+            ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment }
+        }
+        ExecApprovalRequirement::Forbidden { reason } => ExecApprovalRequirement::Forbidden { reason },
+    }
+}
+
+/// The rules that allow a command, by their places.
+fn allowing_rules(verdict: &Verdict) -> String {
+    let matches = verdict.evaluation.commands.iter().flat_map(|command| &command.matches);
+    let mut places: Vec<String> =
+        matches.chain(&verdict.evaluation.exact).map(|found| found.rule().origin().to_string()).collect();
+    places.sort();
+    places.dedup();
+    places.join(", ")
+}
+
+impl Approvable<ExecRequest> for ShellRuntime {
+    fn id<'a>(&self, request: &'a ExecRequest) -> &'a RequestId {
+        &request.id
+    }
+
+    fn requested(&self, request: &ExecRequest) -> Option<AuditEvent> {
+        Some(AuditEvent::Requested {
+            command: request.command.clone(),
+            cwd: request.cwd.clone(),
+            escalation: request.escalation.clone(),
+        })
+    }
+
+    fn keys(&self, request: &ExecRequest, session: &Session) -> Vec<ApprovalKey> {
+        let key = CommandKey::new(&request.command, &request.cwd, &session.permissions, &request.escalation);
+        vec![ApprovalKey::Command(Box::new(key))]
+    }
+
+    fn subject(&self, request: &ExecRequest, around: &Surroundings<'_>, shown: &Shown<'_>) -> ApprovalSubject {
+        let amendment = shown.amendment.filter(|_| around.rules.can_save()).cloned();
+        ApprovalSubject::Command(Box::new(CommandApproval {
+            command: request.command.clone(),
+            cwd: request.cwd.clone(),
+            parsed: stockade_shell_command::parse_argv(&request.command),
+            escalation: shown.execution.clone(),
+            violations: shown.violations.to_vec(),
+            proposed_execpolicy_amendment: amendment,
+        }))
+    }
+
+    fn preapproved<'a>(&self, request: &'a ExecRequest) -> Option<&'a [String]> {
+        request.approved_by_policy.then_some(request.sandbox_warnings.as_slice())
+    }
+
+    fn requirement(&self, request: &ExecRequest, around: &Surroundings<'_>) -> Option<Requirement> {
+        Some(command_requirement(around.session, &around.rules.policy(), request).1)
+    }
+
+    fn escalation(&self, request: &ExecRequest) -> EscalationExecution {
+        request.escalation.clone()
+    }
+
+    fn first_attempt(&self, _: &ExecRequest) -> FirstAttempt {
+        match self.preference {
+            SandboxPreference::Auto | SandboxPreference::Forbid => FirstAttempt::AsRulesSay,
+            SandboxPreference::Require => FirstAttempt::Sandboxed,
+        }
+    }
+}
+
+impl Sandboxable for ShellRuntime {
+    fn preference(&self) -> SandboxPreference {
+        self.preference
+    }
+}
+
+#[async_trait]
+impl ToolRuntime<ExecRequest> for ShellRuntime {
+    type Output = Outcome;
+
+    async fn attempt(
+        &self,
+        request: &ExecRequest,
+        grant: &Grant,
+        around: &Surroundings<'_>,
+    ) -> Result<Outcome, RunError> {
+        let session = around.session;
+        let plan = match compile(request, grant.permissions(), grant.confinement(), around) {
+            Ok(plan) => plan,
+            Err(refused) => {
+                return Ok(Outcome::Refused(Refusal { by: RefusedBy::Sandbox, reason: refused.to_string() }));
+            }
+        };
+        for warning in plan.warnings() {
+            tracing::warn!(%warning, request = %request.id);
+        }
+        let streaming = Streaming { terminal: request.terminal.or(self.streaming.terminal), ..self.streaming.clone() };
+        let in_terminal = streaming.terminal.is_some();
+        let setting = Setting {
+            streaming,
+            output: session.output,
+            limit: limit(request, session),
+            clock: self.clock.clone(),
+            cancellation: self.cancellation.clone(),
+        };
+        let finished = match exec::spawn(plan, grant, setting).await {
+            Ok(finished) => finished,
+            Err(SpawnError::Unenforceable(refused)) => {
+                return Ok(Outcome::Refused(Refusal { by: RefusedBy::Sandbox, reason: refused.to_string() }));
+            }
+            Err(other) => return Err(other.into()),
+        };
+        let spoken = if in_terminal { &finished.stdout } else { &finished.stderr };
+        let text = [spoken.head.as_bytes(), spoken.tail.as_bytes()].concat();
+        let violations = match grant.confinement() {
+            Confinement::Sandbox => {
+                let permissions = grant.permissions();
+                evidence::violations(&Ending { ended: finished.ended, text: &text, cwd: &request.cwd, permissions })
+            }
+            Confinement::None => Vec::new(),
+        };
+        let denied = !violations.is_empty();
+        let execution = Execution {
+            stdout: finished.stdout,
+            stderr: finished.stderr,
+            duration_ms: u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
+            enforcement: finished.enforcement,
+            violations,
+            first_attempt: None,
+        };
+        Ok(match finished.ended {
+            Ended::Stopped => Outcome::TimedOut { execution },
+            Ended::Exited(exit_code) if denied => Outcome::Denied { exit_code: Some(exit_code), execution },
+            Ended::Signaled(_) if denied => Outcome::Denied { exit_code: None, execution },
+            Ended::Exited(exit_code) => Outcome::Exited { exit_code, execution },
+            Ended::Signaled(signal) => Outcome::Signaled { signal, execution },
+        })
+    }
+
+    fn is_enforceable(&self, request: &ExecRequest, permissions: &Permissions, around: &Surroundings<'_>) -> bool {
+        compile(request, permissions, Confinement::Sandbox, around).is_ok()
+    }
+}
+
+pub(crate) fn compile(
+    request: &ExecRequest,
+    permissions: &Permissions,
+    confinement: Confinement,
+    around: &Surroundings<'_>,
+) -> Result<Box<dyn Plan>, stockade_sandboxing::Unenforceable> {
+    let inherited = around.session.environment.clone();
+    let command = CommandSpec {
+        argv: request.command.clone(),
+        cwd: request.cwd.clone(),
+        environment: permissions.environment.apply(inherited),
+    };
+    match confinement {
+        Confinement::Sandbox => around.sandbox.compile(&command, permissions),
+        Confinement::None => Bare.compile(&command, permissions),
+    }
+}
+
+/// How long the command may run. One that is ended by name has no other end.
+fn limit(request: &ExecRequest, session: &Session) -> Option<Duration> {
+    match &request.expiration {
+        ExecExpiration::DefaultTimeout => session.default_timeout,
+        ExecExpiration::Timeout { milliseconds } => Some(Duration::from_millis(milliseconds.get())),
+        ExecExpiration::Cancellation { .. } => None,
+    }
+}

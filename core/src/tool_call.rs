@@ -1,0 +1,124 @@
+//! The tool that calls other tools: those of MCP servers, or an embedder's own.
+
+use async_trait::async_trait;
+use stockade_protocol::{
+    ApprovalSubject, AuditEvent, DecisionSource, ExecApprovalRequirement, Refusal, RememberArguments, RequestId,
+    ToolCallRequest, Violation,
+};
+
+use crate::approvals::{ApprovalKey, Grant};
+use crate::run::RunError;
+use crate::runtime::{
+    Approvable, Attempted, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
+};
+use crate::session::Session;
+
+/// Makes the call, once it is approved.
+#[async_trait]
+pub trait ToolCaller: Send + Sync {
+    /// Calls the tool.
+    async fn call(&self, request: &ToolCallRequest) -> Result<serde_json::Value, String>;
+}
+
+/// Asks about calls of tools and makes them.
+#[derive(Clone, Debug)]
+pub struct ToolCallRuntime<C> {
+    caller: C,
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolCallOutcome {
+    /// The tool answered.
+    Called(serde_json::Value),
+    /// It was not called.
+    Refused(Refusal),
+}
+
+impl<C> ToolCallRuntime<C> {
+    /// Calls go through `caller`.
+    pub fn new(caller: C) -> Self {
+        Self { caller }
+    }
+}
+
+impl From<Refusal> for ToolCallOutcome {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl Attempted for ToolCallOutcome {
+    fn violations(&self) -> &[Violation] {
+        &[]
+    }
+
+    fn keep_first(&mut self, _: Self) {}
+
+    fn ended(&self) -> Option<AuditEvent> {
+        match self {
+            Self::Called(_) => None,
+            Self::Refused(refusal) => Some(AuditEvent::Refused(refusal.clone())),
+        }
+    }
+}
+
+impl<C: ToolCaller> Approvable<ToolCallRequest> for ToolCallRuntime<C> {
+    fn id<'a>(&self, request: &'a ToolCallRequest) -> &'a RequestId {
+        &request.id
+    }
+
+    fn requested(&self, request: &ToolCallRequest) -> Option<AuditEvent> {
+        Some(AuditEvent::ToolRequested { server: request.call.server.clone(), tool: request.call.tool.clone() })
+    }
+
+    fn keys(&self, request: &ToolCallRequest, _: &Session) -> Vec<ApprovalKey> {
+        let arguments = match request.remember {
+            RememberArguments::Any => None,
+            // The map is ordered, so equal arguments have one written form.
+            RememberArguments::Exact => Some(serde_json::to_string(&request.call.arguments).unwrap_or_default()),
+        };
+        let (server, tool) = (request.call.server.clone(), request.call.tool.clone());
+        vec![ApprovalKey::Tool { server, tool, arguments }]
+    }
+
+    fn subject(&self, request: &ToolCallRequest, _: &Surroundings<'_>, _: &Shown<'_>) -> ApprovalSubject {
+        ApprovalSubject::ToolCall(request.call.clone())
+    }
+
+    fn preapproved<'a>(&self, request: &'a ToolCallRequest) -> Option<&'a [String]> {
+        request.approved_by_policy.then_some(request.sandbox_warnings.as_slice())
+    }
+
+    fn requirement(&self, request: &ToolCallRequest, around: &Surroundings<'_>) -> Option<Requirement> {
+        let requirement = match request.requires_approval? {
+            false => ExecApprovalRequirement::Skip { bypass_sandbox: false, proposed_execpolicy_amendment: None },
+            true => crate::requirement::of_asking_tool(around.session.ask, &request.call.tool),
+        };
+        Some(Requirement { requirement, source: DecisionSource::ApprovalPolicy })
+    }
+}
+
+impl<C: ToolCaller> Sandboxable for ToolCallRuntime<C> {
+    fn preference(&self) -> SandboxPreference {
+        SandboxPreference::Forbid
+    }
+
+    fn escalates_on_failure(&self) -> bool {
+        false
+    }
+}
+
+#[async_trait]
+impl<C: ToolCaller> ToolRuntime<ToolCallRequest> for ToolCallRuntime<C> {
+    type Output = ToolCallOutcome;
+
+    async fn attempt(
+        &self,
+        request: &ToolCallRequest,
+        _: &Grant,
+        _: &Surroundings<'_>,
+    ) -> Result<ToolCallOutcome, RunError> {
+        self.caller.call(request).await.map(ToolCallOutcome::Called).map_err(|why| RunError::Tool { why })
+    }
+}

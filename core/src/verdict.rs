@@ -1,0 +1,178 @@
+//! What the rules and the table of known commands make of a command.
+
+use stockade_execpolicy::{CommandEvaluation, Evaluation, HostExecutables, Policy, propose_amendment};
+use stockade_protocol::{Argv, CommandRole, Decision, ExecPolicyAmendment, ParsedCommand, ParsedLine};
+use stockade_shell_command::{MOST_SAFE_COMMANDS, Safety, line_safety, parse_argv, safety};
+
+/// What is known of a command before it runs.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// What it runs, part by part.
+    pub parsed: ParsedLine,
+    /// Every rule that matched, for every part.
+    pub evaluation: Evaluation,
+    /// What that amounts to.
+    pub rules: RuleVerdict,
+    /// A rule that would save the question, where one may be saved.
+    pub amendment: Option<ExecPolicyAmendment>,
+}
+
+/// What the rules say, and where they are silent, what the command is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RuleVerdict {
+    /// A rule forbids a part of it.
+    Forbidden {
+        /// Which, and why.
+        reason: String,
+    },
+    /// A rule wants a part of it asked.
+    Prompt {
+        /// Which, and why.
+        reason: String,
+    },
+    /// Rules allow every part of it.
+    Allowed,
+    /// It only reads; rules may have allowed some parts.
+    Safe,
+    /// It may do more, and no rule speaks of that.
+    Unknown {
+        /// Why it is not known as safe.
+        reason: String,
+    },
+    /// It destroys a system, a disk or a home, and no rule speaks of that.
+    Dangerous {
+        /// What it destroys.
+        reason: String,
+    },
+}
+
+impl Verdict {
+    /// Judges a command.
+    pub fn of(policy: &Policy, command: &Argv) -> Self {
+        let mut parsed = parse_argv(command);
+        // Nobody reads that many, so nobody should be spared the question.
+        if parsed.commands.len() > MOST_SAFE_COMMANDS {
+            parsed.opaque.get_or_insert_with(|| format!("it runs more than {MOST_SAFE_COMMANDS} commands"));
+        }
+        let fallback = |part: &ParsedCommand| safety(part).decision();
+        let evaluation = policy.evaluate_argv(command, &parsed, HostExecutables::Resolve, fallback);
+        let rules = RuleVerdict::of(&parsed, &evaluation);
+        let amendment = match rules {
+            RuleVerdict::Unknown { .. } => propose_amendment(command, &parsed, &evaluation),
+            RuleVerdict::Forbidden { .. }
+            | RuleVerdict::Prompt { .. }
+            | RuleVerdict::Allowed
+            | RuleVerdict::Safe
+            | RuleVerdict::Dangerous { .. } => None,
+        };
+        Self { parsed, evaluation, rules, amendment }
+    }
+}
+
+impl RuleVerdict {
+    fn of(line: &ParsedLine, evaluation: &Evaluation) -> Self {
+        for (decision, verdict) in [
+            (Decision::Forbidden, (|reason| Self::Forbidden { reason }) as fn(String) -> Self),
+            (Decision::Prompt, |reason| Self::Prompt { reason }),
+        ] {
+            if let Some(reason) = restricting_rule(line, evaluation, decision) {
+                return verdict(reason);
+            }
+        }
+        if evaluation.exact.is_some() {
+            return Self::Allowed;
+        }
+        let open = unmatched(line, evaluation);
+        if open.commands.is_empty() && open.opaque.is_none() && !line.commands.is_empty() {
+            return Self::Allowed;
+        }
+        match line_safety(&open) {
+            Safety::Safe => Self::Safe,
+            Safety::Unknown { reason } => Self::Unknown { reason },
+            Safety::Dangerous { reason } => Self::Dangerous { reason },
+        }
+    }
+
+    /// In a word, for a log line.
+    pub fn decision(&self) -> Decision {
+        match self {
+            Self::Forbidden { .. } => Decision::Forbidden,
+            Self::Prompt { .. } | Self::Unknown { .. } | Self::Dangerous { .. } => Decision::Prompt,
+            Self::Allowed | Self::Safe => Decision::Allow,
+        }
+    }
+}
+
+/// The first rule with this decision, and the part of the line that it matches, in words.
+fn restricting_rule(line: &ParsedLine, evaluation: &Evaluation, decision: Decision) -> Option<String> {
+    let found = evaluation.commands.iter().zip(&line.commands).find_map(|(judged, part)| {
+        let found = judged.matches.iter().find(|found| found.decision() == decision)?;
+        Some((found, part))
+    });
+    let (found, part) = found?;
+    let verb = if decision == Decision::Forbidden { "forbids" } else { "asks before" };
+    let words: Vec<String> = part.words.iter().map(ToString::to_string).collect();
+    let why = found.rule().justification().map(|why| format!(": {why}")).unwrap_or_default();
+    Some(format!("a rule ({}) {verb} `{}`{why}", found.rule().origin(), words.join(" ")))
+}
+
+/// The line without the parts that rules allow. A `cd` stays: it decides what the others mean.
+fn unmatched(line: &ParsedLine, evaluation: &Evaluation) -> ParsedLine {
+    let is_allowed = |judged: &CommandEvaluation, part: &ParsedCommand| {
+        let by_rule = judged.decision == Decision::Allow && judged.fallback.is_none();
+        // A wrapper is judged by what it starts; rules that restrict it have been looked at.
+        by_rule || (part.role == CommandRole::Wrapper && line.commands.len() > 1)
+    };
+    let parts = evaluation.commands.iter().zip(&line.commands);
+    let commands: Vec<_> =
+        parts.filter(|(judged, part)| !is_allowed(judged, part)).map(|(_, part)| part.clone()).collect();
+    ParsedLine { commands, opaque: line.opaque.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use stockade_execpolicy::Layer;
+
+    use super::*;
+
+    fn verdict(rules: &str, words: &[&str]) -> RuleVerdict {
+        let policy = Policy::parse("t.rules", rules, Layer::User).unwrap();
+        Verdict::of(&policy, &Argv::parse(words.iter().copied()).unwrap()).rules
+    }
+
+    const RULES: &str = r#"
+prefix_rule(pattern = ["make"], decision = "allow")
+prefix_rule(pattern = ["git", "push"], decision = "prompt", justification = "it leaves the machine")
+prefix_rule(pattern = ["curl"], decision = "forbidden")
+"#;
+
+    #[test]
+    fn rules_come_first_and_the_table_fills_the_gaps() {
+        assert_eq!(verdict(RULES, &["make", "all"]), RuleVerdict::Allowed);
+        assert_eq!(verdict(RULES, &["bash", "-c", "make && make test"]), RuleVerdict::Allowed);
+        assert_eq!(verdict(RULES, &["bash", "-c", "make && ls"]), RuleVerdict::Safe);
+        assert_eq!(verdict(RULES, &["timeout", "5", "make"]), RuleVerdict::Allowed);
+        assert!(matches!(verdict(RULES, &["bash", "-c", "make && npm i"]), RuleVerdict::Unknown { .. }));
+        assert!(matches!(verdict(RULES, &["bash", "-c", "make; rm -rf /"]), RuleVerdict::Dangerous { .. }));
+        assert!(matches!(verdict(RULES, &["sh", "-c", "git status; curl x"]), RuleVerdict::Forbidden { .. }));
+        assert!(matches!(verdict(RULES, &["sh", "-c", "make; $X"]), RuleVerdict::Prompt { .. }), "it may become curl");
+        let prompt = format!("{:?}", verdict(RULES, &["git", "push"]));
+        assert!(
+            prompt.starts_with("Prompt") && prompt.contains("asks before `git push`: it leaves the machine"),
+            "{prompt}"
+        );
+    }
+
+    #[test]
+    fn more_parts_than_a_person_reads_are_never_safe() {
+        let line = vec!["ls"; MOST_SAFE_COMMANDS + 1].join(";");
+        assert!(matches!(verdict("", &["sh", "-c", &line]), RuleVerdict::Unknown { .. }));
+        let allowed = vec!["make"; MOST_SAFE_COMMANDS + 1].join(";");
+        assert!(matches!(verdict(RULES, &["sh", "-c", &allowed]), RuleVerdict::Unknown { .. }));
+    }
+
+    #[test]
+    fn a_part_that_writes_a_file_is_not_allowed_by_a_rule_for_its_words() {
+        assert!(matches!(verdict(RULES, &["sh", "-c", "make > /etc/x"]), RuleVerdict::Unknown { .. }));
+    }
+}

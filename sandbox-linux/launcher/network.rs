@@ -1,0 +1,47 @@
+//! A network with nothing but loopback, made beside everything else.
+//!
+//! The kernel takes longer for a network namespace than for all others together, and nothing of the
+//! sandbox depends on it until the command starts. So a process of its own makes it while the launcher
+//! goes on, and leaves it as a descriptor for the launcher to enter.
+
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use crate::sys::{self, EPROTO, Errno, Result};
+
+const NEW_NETWORK: u64 = 0x4000_0000;
+
+/// What the two processes have in common.
+struct Network {
+    /// The process that makes it.
+    maker: AtomicI32,
+    /// The namespace's descriptor, or an error number below zero, once that process has ended.
+    made: AtomicI32,
+}
+
+static NETWORK: Network = Network { maker: AtomicI32::new(0), made: AtomicI32::new(0) };
+
+/// Begins to make it.
+pub(crate) fn begin() -> Result<()> {
+    NETWORK.maker.store(sys::start_with_files(make, &NETWORK)?, Ordering::Relaxed);
+    Ok(())
+}
+
+extern "C" fn make(network: &Network) -> ! {
+    let made = sys::unshare(NEW_NETWORK).and_then(|_| sys::loopback_up());
+    network.made.store(made.unwrap_or_else(|errno| -errno.0), Ordering::Release);
+    sys::exit(0)
+}
+
+/// Enters it, as soon as it is there.
+pub(crate) fn join() -> Result<()> {
+    sys::wait_for(NETWORK.maker.load(Ordering::Relaxed))?;
+    match NETWORK.made.load(Ordering::Acquire) {
+        namespace @ 1.. => {
+            let joined = sys::join_namespace(namespace, NEW_NETWORK);
+            sys::close(namespace);
+            joined.map(drop)
+        }
+        0 => Err(EPROTO),
+        errno => Err(Errno(-errno)),
+    }
+}

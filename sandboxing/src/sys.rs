@@ -1,0 +1,31 @@
+//! The one call that needs `unsafe`: what a child does between its birth and its program.
+#![expect(unsafe_code, reason = "`pre_exec` runs in a process that may do little; this is the only use")]
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use crate::Stdio;
+
+/// Gives the command a process group of its own, or a session where it gets a terminal of its own.
+/// One that shares this program's terminal stays in its group, or the terminal would stop it.
+pub(crate) fn place(command: &mut Command, stdio: &Stdio) {
+    if stdio.controlling_terminal {
+        // SAFETY: the closure makes two system calls and touches no memory that another thread of the
+        // parent could have left half changed.
+        unsafe { command.pre_exec(own_terminal) };
+    } else if !shares_terminal(stdio) {
+        command.process_group(0);
+    }
+}
+
+fn own_terminal() -> io::Result<()> {
+    rustix::process::setsid()?;
+    rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+    Ok(())
+}
+
+fn shares_terminal(stdio: &Stdio) -> bool {
+    use std::io::IsTerminal as _;
+    matches!(stdio.stdin, crate::Streams::Inherit) && io::stdin().is_terminal()
+}

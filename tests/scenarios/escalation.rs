@@ -1,0 +1,146 @@
+//! A denial, and the wider run that may follow.
+
+use stockade_protocol::{
+    Access, ApprovalSubject, AskForApproval, CommandApproval, EscalationExecution, Evidence, Outcome, ReviewDecision,
+    ViolationTarget,
+};
+
+use crate::world::{World, refusal, writing};
+
+fn command(subject: &ApprovalSubject) -> &CommandApproval {
+    let ApprovalSubject::Command(command) = subject else { panic!("{subject:?}") };
+    command
+}
+
+/// or01: without anybody to ask, a denial is an answer and not a reason to run bare.
+#[tokio::test]
+async fn a_denial_is_reported_and_nothing_runs_bare() {
+    for ask in [AskForApproval::Never, AskForApproval::OnRequest] {
+        let world = World::new(ask);
+        let outcome = world.orchestrator().run(&world.shell("echo x > ../outside/f")).await.unwrap();
+        let Outcome::Denied { exit_code: Some(2), execution } = &outcome else { panic!("{outcome:?}") };
+        let [violation] = execution.violations.as_slice() else { panic!("{execution:?}") };
+        assert_eq!(violation.target, ViolationTarget::Path(world.path("outside/f")));
+        assert_eq!(violation.evidence, Evidence::Guessed);
+        assert!(!world.exists("outside/f"));
+        assert!(world.script.questions().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn the_least_that_explains_the_denial_is_asked_for_and_given() {
+    let world = World::new(AskForApproval::OnFailure);
+    world.script.say(ReviewDecision::Approved);
+    let request = world.shell("echo first; echo x > ../outside/f");
+    let outcome = world.orchestrator().run(&request).await.unwrap();
+    assert!(world.exists("outside/f"));
+    let questions = world.script.questions();
+    let [question] = questions.as_slice() else { panic!("{questions:?}") };
+    let asked = command(&question.subject);
+    let EscalationExecution::Permissions(more) = &asked.escalation else { panic!("{asked:?}") };
+    assert_eq!(more.access(&world.path("outside")), Access::Write);
+    assert_eq!(more.files.iter().count(), 1);
+    assert_eq!(asked.violations.len(), 1);
+    let execution = outcome.execution().unwrap();
+    assert_ne!(execution.enforcement.engine, "none", "the wider run is in the sandbox, too");
+    let first = execution.first_attempt.as_ref().unwrap();
+    assert_eq!(first.stdout.head.to_string(), r"first\n", "what the first run said is kept");
+    assert_eq!(world.events(&request), ["requested", "decided", "asked", "answered", "ended"]);
+}
+
+#[tokio::test]
+async fn a_no_leaves_the_first_outcome() {
+    let world = World::new(AskForApproval::OnFailure);
+    let outcome = world.orchestrator().run(&world.shell("echo x > ../outside/f")).await.unwrap();
+    assert!(matches!(outcome, Outcome::Denied { .. }), "{outcome:?}");
+    assert_eq!(world.script.questions().len(), 1);
+    assert!(!world.exists("outside/f"));
+}
+
+#[tokio::test]
+async fn it_asks_once() {
+    let world = World::new(AskForApproval::OnFailure);
+    world.script.say(ReviewDecision::Approved);
+    world.script.say(ReviewDecision::Approved);
+    let script = "echo x > ../outside/f || exit 1; echo x > /etc/stockade-scenario";
+    let outcome = world.orchestrator().run(&world.shell(script)).await.unwrap();
+    assert!(matches!(outcome, Outcome::Denied { .. }), "{outcome:?}");
+    assert_eq!(world.script.questions().len(), 1);
+}
+
+/// What was approved for the session is given again without a question, and nothing more.
+#[tokio::test]
+async fn a_remembered_escalation_is_exactly_what_was_approved() {
+    let world = World::new(AskForApproval::OnFailure);
+    let run = world.orchestrator();
+    world.script.say(ReviewDecision::ApprovedForSession);
+    let script = "echo x >> ../outside/f || exit 3; echo x > ../other";
+    run.run(&world.shell(script)).await.unwrap();
+    assert!(world.exists("outside/f"));
+    std::fs::remove_file(world.path("outside/f").to_host_path().unwrap()).unwrap();
+    let again = run.run(&world.shell(script)).await.unwrap();
+    assert!(world.exists("outside/f"), "given again");
+    assert!(!world.exists("other"), "and no more than that");
+    assert!(again.execution().unwrap().first_attempt.is_none(), "from the start, not after another denial");
+}
+
+#[tokio::test]
+async fn what_a_person_denied_is_not_offered_and_not_given() {
+    let world = World::new(AskForApproval::OnFailure);
+    let secret = world.path("ws/secret");
+    std::fs::write(secret.to_host_path().unwrap(), "hunter2").unwrap();
+    let world = world.deny(&secret);
+    let run = world.orchestrator();
+    let outcome = run.run(&world.shell("cat secret")).await.unwrap();
+    let Outcome::Denied { execution, .. } = &outcome else { panic!("{outcome:?}") };
+    assert!(!execution.stdout.head.to_string().contains("hunter2"));
+    assert!(execution.violations.iter().all(|violation| violation.amendment.is_none()), "{execution:?}");
+    assert!(world.script.questions().is_empty());
+
+    let mut asks = world.shell("cat secret");
+    asks.escalation = writing(&secret);
+    let refused = refusal(&run.run(&asks).await.unwrap());
+    assert!(refused.contains(&format!("but `{secret}` is denied in the session's policy")), "{refused}");
+
+    // Without the sandbox the denial still holds.
+    let mut unsandboxed = world.shell("cat secret; touch ../outside/f");
+    unsandboxed.escalation = EscalationExecution::Unsandboxed;
+    world.script.say(ReviewDecision::Approved);
+    let outcome = run.run(&unsandboxed).await.unwrap();
+    assert!(world.exists("outside/f"));
+    assert!(!outcome.execution().unwrap().stdout.head.to_string().contains("hunter2"));
+}
+
+/// Words in the output prove nothing.
+#[tokio::test]
+async fn a_command_that_only_speaks_of_a_denial_was_not_denied() {
+    let world = World::new(AskForApproval::OnFailure);
+    for script in [
+        "echo 'Permission denied' >&2; exit 1",
+        "echo 'cat: own: Permission denied' >&2; exit 1",
+        "cat no-such-file",
+        "cat ../ws/no-such-file",
+        "exit 126",
+    ] {
+        let outcome = world.orchestrator().run(&world.shell(script)).await.unwrap();
+        assert!(matches!(outcome, Outcome::Exited { .. }), "{script}: {outcome:?}");
+    }
+    assert!(world.script.questions().is_empty());
+}
+
+#[tokio::test]
+async fn a_rule_that_allows_every_part_lets_it_leave_the_sandbox() {
+    let rules = r#"prefix_rule(pattern = ["touch"], decision = "allow")"#;
+    let world = World::new(AskForApproval::Never).rules(rules);
+    let run = world.orchestrator();
+    run.run(&world.command(&["touch", "../outside/a"])).await.unwrap();
+    assert!(world.exists("outside/a"));
+    run.run(&world.shell("touch ../outside/b; true")).await.unwrap();
+    assert!(!world.exists("outside/b"), "one part is not allowed by a rule");
+    // A denial that a person wrote keeps the sandbox around it.
+    let world = World::new(AskForApproval::Never).rules(rules);
+    let denied = world.path("ws/secret");
+    let world = world.deny(&denied);
+    world.orchestrator().run(&world.command(&["touch", "../outside/a"])).await.unwrap();
+    assert!(!world.exists("outside/a"));
+}

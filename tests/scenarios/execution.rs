@@ -1,0 +1,114 @@
+//! Output, time, signals, terminals.
+
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use stockade_core::{OutputLimit, ShellRuntime};
+use stockade_protocol::{AskForApproval, ExecExpiration, Outcome, ReviewDecision, TerminalSize};
+
+use crate::world::{World, stdout};
+
+#[tokio::test]
+async fn output_is_kept_at_both_ends_and_the_gap_is_said() {
+    let mut world = World::new(AskForApproval::Never);
+    world.session.output = OutputLimit { head: 4, tail: 6 };
+    let outcome = world.orchestrator().run(&world.shell("seq 1 100000; echo last; exit 7")).await.unwrap();
+    let Outcome::Exited { exit_code: 7, execution } = &outcome else { panic!("{outcome:?}") };
+    assert_eq!(execution.stdout.head.as_bytes(), b"1\n2\n");
+    assert_eq!(execution.stdout.tail.as_bytes(), b"\nlast\n");
+    assert_eq!(execution.stdout.omitted_bytes, 588_895 + 5 - 10);
+    assert_eq!(execution.stderr.omitted_bytes, 0);
+}
+
+#[tokio::test]
+async fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
+    let world = World::new(AskForApproval::Never);
+    let mut request = world.shell("(sleep 1; touch late) & echo started; sleep 1000");
+    request.expiration = ExecExpiration::Timeout { milliseconds: NonZeroU64::new(300).unwrap() };
+    let outcome = world.orchestrator().run(&request).await.unwrap();
+    assert!(matches!(outcome, Outcome::TimedOut { .. }), "{outcome:?}");
+    assert_eq!(stdout(&outcome), r"started\n");
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert!(!world.exists("ws/late"));
+}
+
+#[tokio::test]
+async fn the_clock_stands_still_while_a_person_is_asked() {
+    let world = World::new(AskForApproval::Untrusted);
+    *world.script.takes.lock().unwrap() = Duration::from_millis(700);
+    world.script.say(ReviewDecision::Approved);
+    let mut request = world.shell("touch made; sleep 0.1");
+    request.expiration = ExecExpiration::Timeout { milliseconds: NonZeroU64::new(600).unwrap() };
+    let outcome = world.orchestrator().run(&request).await.unwrap();
+    let Outcome::Exited { exit_code: 0, execution } = &outcome else { panic!("{outcome:?}") };
+    assert!(execution.duration_ms < 600, "{}", execution.duration_ms);
+}
+
+#[tokio::test]
+async fn it_can_be_cancelled_and_signalled_from_outside() {
+    let world = World::new(AskForApproval::Never);
+    let run = world.orchestrator();
+    let tool = ShellRuntime::default();
+    let cancellation = tool.cancellation.clone();
+    let request = world.shell("trap 'echo got it; exit 5' TERM; echo ready > ready; while :; do sleep 0.05; done");
+    let signalled = async {
+        while !world.exists("ws/ready") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        cancellation.signal(15);
+    };
+    let (outcome, ()) = tokio::join!(run.run_with(&tool, &request), signalled);
+    assert!(matches!(outcome, Ok(Outcome::Exited { exit_code: 5, .. })), "{outcome:?}");
+
+    let tool = ShellRuntime::default();
+    let cancellation = tool.cancellation.clone();
+    let request = world.shell("sleep 1000");
+    let started = Instant::now();
+    let cancelled = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        cancellation.cancel();
+    };
+    let (outcome, ()) = tokio::join!(run.run_with(&tool, &request), cancelled);
+    assert!(matches!(outcome, Ok(Outcome::TimedOut { .. })), "{outcome:?}");
+    assert!(started.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn whoever_drops_the_run_ends_the_command() {
+    let world = World::new(AskForApproval::Never);
+    let run = world.orchestrator();
+    let request = world.shell("touch started; sleep 1; touch late");
+    let limited = tokio::time::timeout(Duration::from_millis(500), run.run(&request)).await;
+    assert!(limited.is_err());
+    assert!(world.exists("ws/started"));
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert!(!world.exists("ws/late"));
+}
+
+#[tokio::test]
+async fn a_terminal_is_a_terminal() {
+    let world = World::new(AskForApproval::Never);
+    let mut request = world.shell("test -t 0 && test -t 1 && test -t 2 && stty size");
+    request.terminal = Some(TerminalSize { rows: 12, columns: 34 });
+    let outcome = world.orchestrator().run(&request).await.unwrap();
+    assert!(matches!(outcome, Outcome::Exited { exit_code: 0, .. }), "{outcome:?}");
+    assert_eq!(stdout(&outcome), r"12 34\r\n");
+}
+
+#[tokio::test]
+async fn secrets_of_the_environment_stay_outside() {
+    let world = World::new(AskForApproval::Never);
+    let outcome = world.orchestrator().run(&world.shell("env")).await.unwrap();
+    let seen = stdout(&outcome);
+    assert!(seen.contains("PATH=/usr/bin:/bin") && !seen.contains("hunter2"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_limit_that_was_reached_is_named() {
+    let mut world = World::new(AskForApproval::Never);
+    world.session.permissions.limits.cpu_seconds = NonZeroU64::new(1);
+    let outcome = world.orchestrator().run(&world.shell("while :; do :; done")).await.unwrap();
+    let Outcome::Denied { execution, .. } = &outcome else { panic!("{outcome:?}") };
+    let shown = format!("{:?}", execution.violations);
+    assert!(shown.contains("cpu_seconds") && shown.contains("Reported"), "{shown}");
+}

@@ -1,0 +1,20 @@
+//! The orchestrator as an embedder uses it, with real sandboxes: who is asked what, what runs with
+//! which permissions, and what the trail says afterwards.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![cfg(target_os = "linux")]
+
+/// Who is asked, when, and once.
+mod approvals;
+/// A denial, and the wider run that may follow.
+mod escalation;
+/// Output, time, signals, terminals.
+mod execution;
+/// Many requests at once.
+mod load;
+/// File changes that the host writes.
+mod patches;
+/// Recorded sequences of tool calls and their answers.
+mod recorded;
+/// A session with a workspace, an approver that is told what to say, and a trail in memory.
+mod world;

@@ -1,0 +1,1 @@
+//! Recorded sequences of tool calls and their answers.
