@@ -16,6 +16,10 @@ lint:
 targets:
     scripts/test targets
 
+# What of the Windows sandbox runs under wine
+wine:
+    scripts/test wine
+
 # All tests and doctests
 test:
     scripts/test test
