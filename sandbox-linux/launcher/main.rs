@@ -101,7 +101,10 @@ impl Session {
     fn turn(&mut self, open: bool) -> bool {
         let nothing = Poll { file: -1, events: 0, happened: 0 };
         let mut files = [nothing; 1 + 2 * wire::MOST_RUNS];
-        let watched = [if open { CONTROL } else { -1 }].into_iter().chain(
+        // The caller hears of a command's end before its namespaces are gone. Until there is room again, the
+        // next command waits.
+        let has_room = self.runs.iter().any(Option::is_none);
+        let watched = [if open && has_room { CONTROL } else { -1 }].into_iter().chain(
             self.runs.iter().flat_map(|run| run.map_or([-1, -1], |run| [run.process, if run.has_caller { run.report } else { -1 }])),
         );
         for (poll, file) in files.iter_mut().zip(watched) {
