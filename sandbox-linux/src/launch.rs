@@ -194,9 +194,6 @@ pub(crate) fn launcher_file() -> io::Result<&'static OwnedFd> {
     if let Some(file) = FILE.get() {
         return Ok(file);
     }
-    if LAUNCHER.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "this processor is not supported yet"));
-    }
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // Kernels before 6.3 do not know the second flag and need none.
     let file = match rustix::fs::memfd_create("stockade-launcher", flags | MemfdFlags::EXEC) {
