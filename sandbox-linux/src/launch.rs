@@ -16,6 +16,7 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use stockade_protocol::{AbsPath, RawText};
 use stockade_sandboxing::{Running as _, SpawnError, Stdio, Streams};
 
+use crate::cgroup::{Group, Made};
 use crate::child::Child;
 use crate::enforcement::{enforcement, fact_names};
 use crate::placeholder::{Name, Placeholder};
@@ -34,6 +35,8 @@ pub(crate) struct Launcher {
     placeholders: Vec<Placeholder>,
     /// A launcher outside that removes the placeholders, where this one can't from where it is.
     keeper: Option<Box<Launcher>>,
+    /// The control group that it is in. Goes with everything in it.
+    group: Option<Made>,
 }
 
 /// How to build a sandbox.
@@ -42,6 +45,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) placeholders: &'a [AbsPath],
     /// The mounts that cover the placeholders.
     pub(crate) covers: &'a BTreeSet<AbsPath>,
+    pub(crate) group: Option<&'a Group>,
 }
 
 /// What one command needs beyond the sandbox.
@@ -74,7 +78,8 @@ impl Launcher {
             .map_err(|error| lost("naming it")(error.into()))?;
         let pid = sys::spawn(&path, c"stockade", theirs.as_fd()).map_err(lost("starting it"))?;
         drop(theirs);
-        let mut launcher = Self { control: Some(control), pid, placeholders: Vec::new(), keeper: None };
+        let mut launcher = Self { control: Some(control), pid, placeholders: Vec::new(), keeper: None, group: None };
+        launcher.join(setup.group, pid)?;
         launcher.placeholders = launcher.hold(setup)?;
         let held: Vec<BorrowedFd<'_>> = launcher.placeholders.iter().map(Placeholder::held).collect();
         launcher.send(wire::FRAME_SETUP, &encode(setup.steps), &held).map_err(lost("sending it the plan"))?;
@@ -84,12 +89,19 @@ impl Launcher {
     /// Has a launcher that another program has started do what is left to do. A keeper lives as long
     /// as either this program or that launcher, so that nothing is removed under a running command.
     pub(crate) fn inside(control: OwnedFd, pid: Pid, setup: &[Step], keeper: Option<Self>) -> Result<Self, SpawnError> {
-        let launcher = Self { control: Some(control), pid, placeholders: Vec::new(), keeper: keeper.map(Box::new) };
+        let keeper = keeper.map(Box::new);
+        let launcher = Self { control: Some(control), pid, placeholders: Vec::new(), keeper, group: None };
         let files: Vec<BorrowedFd<'_>> = launcher.keeper.iter().filter_map(|keeper| keeper.control()).collect();
         launcher
             .send(wire::FRAME_SETUP, &encode(setup), &files)
             .map_err(|source| SpawnError::Launcher { doing: "sending it the plan", source })?;
         Ok(launcher)
+    }
+
+    /// Puts the process that starts the commands into a control group, before it has started any.
+    pub(crate) fn join(&mut self, group: Option<&Group>, process: Pid) -> Result<(), SpawnError> {
+        self.group = group.map(|group| group.make(process)).transpose()?;
+        Ok(())
     }
 
     /// What keeps it from ending.
@@ -164,7 +176,9 @@ impl Launcher {
             return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
         }
         child.facts = facts;
-        child.enforcement = Some(enforcement(run.engine, facts, self.pid));
+        let mut enforcement = enforcement(run.engine, facts, self.pid);
+        enforcement.layers.extend(self.group.as_ref().map(Made::report));
+        child.enforcement = Some(enforcement);
         Ok(child)
     }
 }

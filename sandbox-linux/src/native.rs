@@ -11,9 +11,11 @@ use stockade_sandboxing::{
     protect_repositories, resolve_links,
 };
 
+use crate::cgroup::Group;
 use crate::launch::{Launcher, Run, Setup};
+use crate::limits::Limits;
 use crate::step::{Exec, Filter, Ruleset, Step};
-use crate::{landlock, limits, probe, seccomp, view, wire};
+use crate::{landlock, probe, seccomp, view, wire};
 
 const NEW_MOUNTS: u64 = 0x0002_0000;
 const NEW_CGROUPS: u64 = 0x0200_0000;
@@ -84,20 +86,23 @@ impl Native {
         let mut setup = self.enter(network_flags(permissions)?);
         setup.extend(view.steps);
         setup.push(Step::Keyring);
+        let limits = Limits::of(permissions, self.user)?;
         Ok(Sandbox {
             placeholders: view.placeholders,
             covers: view.covers,
             warnings: view.warnings,
             setup,
             init: vec![Step::Proc],
-            limits: limits::steps(&permissions.limits, self.user)?,
+            limits: limits.steps,
+            group: limits.group,
             ruleset: landlock::ruleset(self.landlock_version, &view.grants),
         })
     }
 
     /// A sandbox that is built once and runs many commands with the same permissions. Each command
     /// has processes, `/proc`, Landlock and seccomp of its own; they share the network, the private
-    /// directories and the view of the file system as it was when the session started.
+    /// directories, the view of the file system as it was when the session started, and, where a control
+    /// group holds them, the limits on memory and processes.
     pub fn session(&self, permissions: &Permissions) -> Result<Session, SessionError> {
         let sandbox = self.sandbox(&resolve(permissions)?, &RealFiles)?;
         let launcher = Launcher::start(&sandbox.as_setup()).map_err(|error| sandbox.explain(error))?;
@@ -204,12 +209,14 @@ struct Sandbox {
     setup: Vec<Step>,
     init: Vec<Step>,
     limits: Vec<Step>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<Group>,
     ruleset: Ruleset,
 }
 
 impl Sandbox {
     fn as_setup(&self) -> Setup<'_> {
-        Setup { steps: &self.setup, placeholders: &self.placeholders, covers: &self.covers }
+        Setup { steps: &self.setup, placeholders: &self.placeholders, covers: &self.covers, group: self.group.as_ref() }
     }
 
     /// What the command's process does to itself, and then the command.
@@ -253,7 +260,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts a command in the session's sandbox.
+    /// Starts a command in the session's sandbox. While 64 are running, the next one waits for one of them
+    /// to end.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let steps = with_terminal(&self.sandbox.command(command), &stdio);
         let child = self.launcher.run(&self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps), stdio);
