@@ -17,6 +17,7 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use stockade_protocol::{AbsPath, RawText};
 use stockade_sandboxing::{Running as _, SpawnError, Stdio, Streams};
 
+use crate::cgroup::{Group, Made};
 use crate::child::{Child, Report, failure};
 use crate::enforcement::{enforcement, fact_names};
 use crate::placeholder::{Name, Placeholder};
@@ -38,6 +39,8 @@ pub(crate) struct Launcher {
     keeper: Option<Box<Launcher>>,
     /// Held by whoever asks it for a process.
     asking: Mutex<()>,
+    /// The control group that it is in. Goes with everything in it.
+    group: Option<Made>,
 }
 
 /// How to build a sandbox.
@@ -48,6 +51,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) placeholders: &'a [AbsPath],
     /// The mounts that cover the placeholders.
     pub(crate) covers: &'a BTreeSet<AbsPath>,
+    pub(crate) group: Option<&'a Group>,
 }
 
 /// How a process waits for a command: the namespaces it gets, what its first process does, and how it is
@@ -81,7 +85,7 @@ impl Run<'_> {
 
 impl Launcher {
     fn new(control: OwnedFd, pid: Pid, keeper: Option<Box<Self>>) -> Self {
-        Self { control: Some(control), pid, placeholders: Vec::new(), keeper, asking: Mutex::new(()) }
+        Self { control: Some(control), pid, placeholders: Vec::new(), keeper, asking: Mutex::new(()), group: None }
     }
 
     /// Starts a launcher and has it build a sandbox.
@@ -95,6 +99,7 @@ impl Launcher {
         let pid = sys::spawn(&path, c"stockade", theirs.as_fd()).map_err(lost("starting it"))?;
         drop(theirs);
         let mut launcher = Self::new(control, pid, None);
+        launcher.join(setup.group, pid)?;
         launcher.placeholders = launcher.set_up(setup)?;
         Ok(launcher)
     }
@@ -108,6 +113,12 @@ impl Launcher {
             .send(wire::FRAME_SETUP, &set_up_body(&BTreeSet::new(), &[], None, setup), &files)
             .map_err(|source| SpawnError::Launcher { doing: "sending it the plan", source })?;
         Ok(launcher)
+    }
+
+    /// Puts the process that starts the commands into a control group, before it has started any.
+    pub(crate) fn join(&mut self, group: Option<&Group>, process: Pid) -> Result<(), SpawnError> {
+        self.group = group.map(|group| group.make(process)).transpose()?;
+        Ok(())
     }
 
     /// What keeps it from ending.
@@ -231,7 +242,9 @@ impl Launcher {
                 .map_err(|source| SpawnError::Launcher { doing: "watching its connections", source })?;
         }
         child.facts = facts;
-        child.enforcement = Some(enforcement(run.engine, facts, self.pid));
+        let mut enforcement = enforcement(run.engine, facts, self.pid);
+        enforcement.layers.extend(self.group.as_ref().map(Made::report));
+        child.enforcement = Some(enforcement);
         Ok(child)
     }
 }
@@ -330,9 +343,6 @@ pub(crate) fn launcher_file() -> io::Result<&'static OwnedFd> {
     static FILE: OnceLock<OwnedFd> = OnceLock::new();
     if let Some(file) = FILE.get() {
         return Ok(file);
-    }
-    if LAUNCHER.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "this processor is not supported yet"));
     }
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // Kernels before 6.3 do not know the second flag and need none.

@@ -133,10 +133,8 @@ mod tests {
     }
 
     fn address(answer: Answer) -> IpAddr {
-        match answer {
-            Answer::Address(address) => address,
-            other => panic!("{other:?}"),
-        }
+        let Answer::Address(address) = answer else { panic!("{answer:?}") };
+        address
     }
 
     #[test]
