@@ -262,10 +262,9 @@ fn receive_with(
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC)?;
-    let file = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-        _ => None,
-    });
+    let file = ancillary
+        .drain()
+        .find_map(|message| if let RecvAncillaryMessage::ScmRights(mut files) = message { files.next() } else { None });
     Ok((received.bytes, file))
 }
 

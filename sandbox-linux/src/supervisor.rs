@@ -248,10 +248,9 @@ impl Watch {
     fn on_listener(&mut self, token: u64, flags: EventFlags) {
         let Some(Watched { listener, network, .. }) = self.commands.get(&token) else { return };
         if flags.contains(EventFlags::IN) {
-            match call::next(listener, *network) {
-                Ok(Some((call, act))) => self.act(call, act),
-                // A call that has been answered, or whose process is gone.
-                Ok(None) | Err(_) => {}
+            // Otherwise it has been answered, or its process is gone.
+            if let Ok(Some((call, act))) = call::next(listener, *network) {
+                self.act(call, act);
             }
         } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
             // The last process behind it has ended. A call that is still being dialled may keep it open.
