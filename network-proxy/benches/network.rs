@@ -1,7 +1,12 @@
 //! A large transfer by curl: straight, through the sandbox's supervisor, and through the proxies. Only the
 //! ratios mean something; the ways are taken in turn.
 
-#![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark that can't go on has nothing to say")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "a benchmark that can't go on has nothing to say"
+)]
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -105,7 +110,7 @@ fn server() -> u16 {
         for mut stream in listener.incoming().flatten() {
             thread::spawn(move || {
                 let block = vec![0; 1 << 18];
-                stream.read(&mut [0; 4096]).ok();
+                let _request = stream.read(&mut [0; 4096]);
                 write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\nConnection: close\r\n\r\n").ok();
                 for _ in 0..SIZE / block.len() {
                     if stream.write_all(&block).is_err() {
