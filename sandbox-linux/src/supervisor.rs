@@ -248,7 +248,7 @@ impl Watch {
     fn on_listener(&mut self, token: u64, flags: EventFlags) {
         let Some(Watched { listener, network, .. }) = self.commands.get(&token) else { return };
         if flags.contains(EventFlags::IN) {
-            // Anything else is a call that has been answered, or whose process is gone.
+            // Otherwise it has been answered, or its process is gone.
             if let Ok(Some((call, act))) = call::next(listener, *network) {
                 self.act(call, act);
             }

@@ -133,8 +133,10 @@ mod tests {
     }
 
     fn address(answer: Answer) -> IpAddr {
-        let Answer::Address(address) = answer else { panic!("{answer:?}") };
-        address
+        match answer {
+            Answer::Address(address) => address,
+            other @ (Answer::Name(_) | Answer::Nothing | Answer::NoSuchName) => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -70,10 +70,9 @@ fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     recvmsg(socket, &mut [IoSliceMut::new(&mut [0])], &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
-    ancillary.drain().find_map(|message| {
-        let RecvAncillaryMessage::ScmRights(mut files) = message else { return None };
-        files.next()
-    })
+    ancillary
+        .drain()
+        .find_map(|message| if let RecvAncillaryMessage::ScmRights(mut files) = message { files.next() } else { None })
 }
 
 /// Runs a program under a supervisor with this doorman.
