@@ -251,6 +251,10 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "HOST[:PORT]", value_parser = flags::allowed_host)]
     pub(crate) allow_host: Vec<HostRule>,
 
+    /// A unix socket that may be connected to, such as an SSH agent's; may be given several times
+    #[arg(long, value_name = "PATH")]
+    pub(crate) allow_socket: Vec<PathBuf>,
+
     /// Pass a variable on that is dropped by default, or set it; may be given several times
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<flags::Variable>,

@@ -159,6 +159,8 @@ pub(crate) struct SandboxForm {
     pub(crate) allow_hosts: Option<Vec<Written<String>>>,
     /// Hosts that may never be reached.
     pub(crate) deny_hosts: Vec<Written<String>>,
+    /// Unix sockets that may be connected to, such as an SSH agent's.
+    pub(crate) unix_sockets: Option<Vec<Written<String>>>,
     /// Give the command no private directory at `$TMPDIR`.
     pub(crate) exclude_tmpdir_env_var: Option<bool>,
     /// Give the command no private `/tmp`.

@@ -66,7 +66,10 @@ pub(crate) fn named_rules(rules: &RuleStore) -> Vec<NamedRule> {
 impl Connections {
     /// What decides for a run with these permissions; `None` where there is nothing to decide.
     pub(crate) fn guard(&self, permissions: &Permissions, clock: &Clock) -> Option<Guard> {
-        let NetworkPolicy::Hosts(_) = &permissions.network else { return None };
+        let decides = matches!(permissions.network, NetworkPolicy::Hosts(_)) || !permissions.unix_sockets.is_empty();
+        if !decides {
+            return None;
+        }
         let rules = Rules::new(permissions.network.clone(), named_rules(&self.rules));
         let approvals = if asks(self.ask) {
             let patience = self.approvals.answer_limit + Duration::from_secs(5);
