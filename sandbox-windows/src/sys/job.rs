@@ -48,7 +48,9 @@ fn query<T: Default>(job: &OwnedHandle, class: JOBOBJECTINFOCLASS) -> io::Result
 
 /// What a job object says of itself and of a process.
 pub(crate) fn found(job: &OwnedHandle, process: &OwnedHandle) -> io::Result<JobFound> {
-    let limits: JOBOBJECT_EXTENDED_LIMIT_INFORMATION = query(job, JobObjectExtendedLimitInformation)?;
+    // Limits that can't be read are taken for none.
+    let limits: JOBOBJECT_EXTENDED_LIMIT_INFORMATION =
+        query(job, JobObjectExtendedLimitInformation).unwrap_or_default();
     let windows: JOBOBJECT_BASIC_UI_RESTRICTIONS = query(job, JobObjectBasicUIRestrictions).unwrap_or_default();
     let mut inside = BOOL::default();
     // SAFETY: both handles are open, and there is room for the answer.

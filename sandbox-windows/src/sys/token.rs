@@ -92,8 +92,10 @@ pub(crate) fn found(token: &OwnedHandle) -> io::Result<TokenFound> {
             && attributes & SE_GROUP_USE_FOR_DENY_ONLY.cast_unsigned() == 0
     };
     let granting = groups(token, TokenGroups)?.into_iter().filter(|(_, attributes)| grants(*attributes));
+    // What can't be read is taken for what is missing: nobody, and no level.
+    let restricting = groups(token, TokenRestrictedSids).unwrap_or_default();
     Ok(TokenFound {
-        restricting: groups(token, TokenRestrictedSids)?.into_iter().map(|(sid, _)| sid).collect(),
+        restricting: restricting.into_iter().map(|(sid, _)| sid).collect(),
         granting_groups: granting.map(|(sid, _)| sid).collect(),
         privileges: privileges(token)?,
         integrity: integrity(token).ok(),
