@@ -6,25 +6,34 @@ mod execpolicy;
 mod exit;
 mod platform;
 mod schema;
+mod telemetry;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
 use crate::args::{Args, Command};
+use crate::exit::Failure;
+use crate::telemetry::Telemetry;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return exit::usage(&error),
     };
+    match run(args) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(args: Args) -> Result<ExitCode, Failure> {
+    let telemetry = Telemetry::start(args.otlp.as_deref())?;
     let result = match args.command {
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
     };
-    match result {
-        Ok(code) => code,
-        Err(failure) => failure.report(),
-    }
+    telemetry.finish();
+    result
 }
