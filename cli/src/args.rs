@@ -17,6 +17,10 @@ use crate::flags;
     after_help = "Run `stockade help COMMAND` for the options and examples of one command."
 )]
 pub(crate) struct Args {
+    /// Export spans and counters to this OpenTelemetry collector, by OTLP over HTTP
+    #[arg(long, value_name = "ENDPOINT", global = true)]
+    pub(crate) otlp: Option<String>,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }

@@ -16,18 +16,29 @@ mod schema;
 mod session;
 mod signals;
 mod trust;
+mod telemetry;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
 use crate::args::{Args, Command};
+use crate::exit::Failure;
+use crate::telemetry::Telemetry;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return exit::usage(&error),
     };
+    match run(args) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(args: Args) -> Result<ExitCode, Failure> {
+    let telemetry = Telemetry::start(args.otlp.as_deref())?;
     let result = match args.command {
         Command::Audit(audit) => audit::run(&audit),
         Command::Doctor(doctor) => doctor::run(&doctor),
@@ -37,8 +48,6 @@ fn main() -> ExitCode {
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
         Command::Trust(trust) => trust::run(&trust),
     };
-    match result {
-        Ok(code) => code,
-        Err(failure) => failure.report(),
-    }
+    telemetry.finish();
+    result
 }
