@@ -15,8 +15,9 @@ mod run;
 mod schema;
 mod session;
 mod signals;
-mod trust;
 mod telemetry;
+mod trust;
+mod warnings;
 
 use std::process::ExitCode;
 

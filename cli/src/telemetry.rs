@@ -12,6 +12,8 @@ mod export;
 #[cfg(feature = "otlp")]
 mod tests;
 
+use crate::warnings::Warnings;
+
 /// How long the end of the program waits for a collector.
 #[cfg(feature = "otlp")]
 const FLUSH_BOUND: std::time::Duration = std::time::Duration::from_secs(2);
@@ -47,7 +49,10 @@ impl Telemetry {
     /// Listens to the whole program from now on, if there is somewhere to export to.
     #[cfg(feature = "otlp")]
     pub(crate) fn start(endpoint: Option<&str>) -> Result<Self, TelemetryError> {
-        let Some(endpoint) = endpoint else { return Ok(Self { export: None }) };
+        let Some(endpoint) = endpoint else {
+            Warnings::listen();
+            return Ok(Self { export: None });
+        };
         let (subscriber, export) = export::to(endpoint)?;
         // Only a second call could fail, and there is none.
         let _ = tracing::subscriber::set_global_default(subscriber);
@@ -59,7 +64,10 @@ impl Telemetry {
     pub(crate) fn start(endpoint: Option<&str>) -> Result<Self, TelemetryError> {
         match endpoint {
             Some(endpoint) => Err(TelemetryError::NotBuilt { endpoint: endpoint.to_owned() }),
-            None => Ok(Self {}),
+            None => {
+                Warnings::listen();
+                Ok(Self {})
+            }
         }
     }
 

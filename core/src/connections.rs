@@ -97,7 +97,7 @@ impl Records for Denied {
     fn decided(&self, event: AuditEvent) {
         if let AuditEvent::Connected { destination, decision, .. } = &event {
             tracing::info!(
-                event = "network.decided",
+                name: "network.decided",
                 thread = %self.trail.thread(),
                 request = %self.trail.request(),
                 host = %destination.host,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use stockade_protocol::{ExecRequest, Outcome};
 use stockade_sandboxing::{Backend, SpawnError};
+use tracing::Instrument as _;
 
 use crate::approvals::{Approvals, RuleStore};
 use crate::approver::Approver;
@@ -60,7 +61,8 @@ impl Orchestrator {
         request: &Req,
     ) -> Result<T::Output, RunError> {
         let trail = self.audit.begin(&self.session.thread_id, tool.id(request));
-        let result = self.decide_and_execute(tool, request, &trail).await;
+        let span = tracing::info_span!("request", thread = %trail.thread(), request = %trail.request());
+        let result = self.decide_and_execute(tool, request, &trail).instrument(span).await;
         trail.finish(&result);
         result
     }

@@ -21,6 +21,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::counters::Counters;
 use super::{FLUSH_BOUND, TelemetryError};
+use crate::warnings::Warnings;
 
 /// How long one request may take: less than the end of the program waits.
 const REQUEST_BOUND: Duration = Duration::from_millis(1500);
@@ -70,7 +71,10 @@ pub(crate) fn to(endpoint: &str) -> Result<(impl Subscriber + Send + Sync + use<
     let spans = SdkTracerProvider::builder().with_batch_exporter(spans).with_resource(resource.clone()).build();
     let metrics = SdkMeterProvider::builder().with_periodic_exporter(metrics).with_resource(resource).build();
 
-    let layers = tracing_opentelemetry::layer().with_tracer(spans.tracer("stockade")).and_then(Counters::new(&metrics));
+    let layers = tracing_opentelemetry::layer()
+        .with_tracer(spans.tracer("stockade"))
+        .and_then(Counters::new(&metrics))
+        .and_then(Warnings);
     // Only Stockade's own: the exporter must not report on itself.
     let own = Targets::new().with_target("stockade", tracing::Level::INFO);
     let subscriber = tracing_subscriber::registry().with(layers.with_filter(own));

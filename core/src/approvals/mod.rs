@@ -158,7 +158,7 @@ impl Approvals {
         let asking = Asking { keys, execution, reason: Some(reason.to_owned()), violations, amendment };
         // A no ends the matter: what the first run gave stands.
         let (execution, source) = self.ask(tool, request, around, trail, asking).await.ok()?;
-        tracing::info!(event = "command.escalated", thread = %trail.thread(), request = %trail.request());
+        tracing::info!(name: "command.escalated", thread = %trail.thread(), request = %trail.request());
         Some(granted(session, execution, source).ok()?.after_denial())
     }
 
