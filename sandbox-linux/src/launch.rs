@@ -28,6 +28,9 @@ use crate::{sys, wire};
 /// The launcher's own file, compiled by the build script.
 const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
 
+/// How many processes that wait for a command may be killed before it is given up.
+const TRIES: usize = 8;
+
 /// A launcher that has been told how to build its sandbox.
 #[derive(Debug)]
 pub(crate) struct Launcher {
@@ -177,7 +180,9 @@ impl Launcher {
         let files = [input, output, error, theirs.as_fd()];
         self.send(wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
         drop(theirs);
-        self.follow(run, report)
+        let mut child = Child::new(report, run.program());
+        self.follow(run, &mut child)?;
+        Ok(child)
     }
 
     /// Starts one command of many, in a process that waits for it.
@@ -188,15 +193,23 @@ impl Launcher {
         let files = streams(stdio, &own, &null).map_err(lost("passing it the standard streams"))?;
         let (_, start) = run.command.split_at(start_of(run.command));
         let start = encode(start);
+        let is_gone = |error: &io::Error| {
+            use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+            matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+        };
+        let mut tries = 0;
         loop {
+            tries += 1;
             let parked = self.parked()?;
-            match send(parked.as_fd(), wire::FRAME_RUN, &start, &files) {
-                Ok(()) => return self.follow(run, parked),
-                // Somebody has killed it, and it may have left word why.
-                Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-                    Child::new(parked, run.program()).failure_left_behind().map_or(Ok(()), Err)?;
+            let mut child = Child::new(parked, run.program());
+            let sent = send(child.readable(), wire::FRAME_RUN, &start, &files).map_err(lost("sending it a command"));
+            match sent.and_then(|()| self.follow(run, &mut child)) {
+                Ok(()) => return Ok(child),
+                // Somebody has killed it while it waited. Nothing has run in it.
+                Err(SpawnError::Launcher { source, .. }) if is_gone(&source) && tries < TRIES => {
+                    child.failure_left_behind().map_or(Ok(()), Err)?;
                 }
-                Err(error) => return Err(lost("sending it a command")(error)),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -224,8 +237,7 @@ impl Launcher {
     }
 
     /// Hears from a command's process until the command starts.
-    fn follow(&self, run: &Run<'_>, report: OwnedFd) -> Result<Child, SpawnError> {
-        let mut child = Child::new(report, run.program());
+    fn follow(&self, run: &Run<'_>, child: &mut Child) -> Result<(), SpawnError> {
         let facts = child.ready()?;
         let missing = run.facts & !facts;
         if missing != 0 {
@@ -245,7 +257,7 @@ impl Launcher {
         let mut enforcement = enforcement(run.engine, facts, self.pid);
         enforcement.layers.extend(self.group.as_ref().map(Made::report));
         child.enforcement = Some(enforcement);
-        Ok(child)
+        Ok(())
     }
 }
 
