@@ -17,7 +17,7 @@ use rustix::net::{
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 
-use super::{Supervisor, filter};
+use super::{Reach, Supervisor, filter};
 
 /// Lets what is listed through, after a while.
 #[derive(Default)]
@@ -86,7 +86,7 @@ fn run(doorman: &Arc<Doorman>, unix_sockets: BTreeSet<AbsPath>, arguments: &[&st
     drop(starting);
     let resolver = receive(&ours).expect("a resolver's socket");
     let doorman: Arc<dyn Gatekeeper> = Arc::<Doorman>::clone(doorman);
-    let supervisor = Supervisor::start(doorman, unix_sockets).unwrap();
+    let supervisor = Supervisor::start(doorman, Reach { unix_sockets, ..Reach::default() }).unwrap();
     supervisor.watch(receive(&ours).expect("a listener"), resolver).unwrap();
     child.wait_with_output().unwrap()
 }
