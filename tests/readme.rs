@@ -90,8 +90,15 @@ fn the_readme_names_exactly_two_commands() {
 
 #[test]
 fn every_link_in_the_documents_leads_somewhere() {
-    for name in ["README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "protocol/README.md", "core/README.md"]
-    {
+    for name in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "SECURITY.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "protocol/README.md",
+        "core/README.md",
+    ] {
         let file = repository().join(name);
         let document = fs::read_to_string(&file).unwrap();
         for target in document.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {

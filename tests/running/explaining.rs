@@ -18,7 +18,7 @@ fn the_exit_code_says_whether_it_would_run() {
     home.write("team.rules", "prefix_rule(pattern=[\"rm\"], decision=\"forbidden\", justification=\"use trash\")\n");
     let told = home.says(&["explain", "--rules", "../team.rules", "--", "sh", "-c", "ls; rm x"], 126).stdout;
     assert!(told.starts_with("command  is refused: a rule (") && told.contains("use trash"), "{told}");
-    assert!(told.contains("runs     ls\n") && told.contains("runs     rm x\n"), "{told}");
+    assert!(told.contains("runs     ls  (in sh -c)\n") && told.contains("runs     rm x  (in sh -c)\n"), "{told}");
     assert!(!told.contains("where"), "{told}");
     let told = home.says(&["explain", "--ask", "untrusted", "--", "npm", "install"], 1).stdout;
     assert!(told.starts_with("command  asks first: "), "{told}");

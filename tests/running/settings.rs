@@ -45,7 +45,7 @@ fn questions_are_refused_by_category() {
     let home = Home::new();
     home.write("ask.rules", "prefix_rule(pattern=[\"touch\"], decision=\"prompt\")\n");
     for (ask, words) in [
-        ("reject=rules", "approval policy rejected rules approval prompt"),
+        ("reject=rules", "approval policy rejected rule approval prompt"),
         ("never", "the approval policy is `never`, so nobody is asked"),
     ] {
         let told = home.runs(&["--rules", "../ask.rules", "--ask", ask], "touch made", 126);

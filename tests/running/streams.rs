@@ -96,8 +96,8 @@ fn limits_hold() {
     let home = Home::of(User::Ordinary);
     let told = home.runs(&["--limit", "fsize=1K"], "head -c 5000 /dev/zero > big; wc -c < big", 0);
     assert_eq!(told.stdout, "1024\n");
-    let told = home.runs(&["--limit", "files=20,pids=50"], "ulimit -n", 0);
-    assert_eq!(told.stdout, "20\n");
+    let told = home.runs(&["--limit", "files=64,pids=50"], "ulimit -n", 0);
+    assert_eq!(told.stdout, "64\n");
     let told = home.runs(&["--limit", "cpu=1"], "while :; do :; done", 126);
     assert!(told.stderr.contains("exceeding `cpu_seconds` was denied: the limit was reached"), "{}", told.stderr);
     let told = home.runs(&["--limit", "memory=64M"], "head -c 200M /dev/zero | tail -c 1", 1);
