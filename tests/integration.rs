@@ -15,6 +15,9 @@ mod execpolicy;
 mod program;
 /// What the documents show is what happens.
 mod readme;
+/// Commands, run and explained by the program in a home of its own.
+#[cfg(target_os = "linux")]
+mod running;
 /// The schemas in the repository are those of the types.
 mod schemas;
 /// Running programs and finding files.

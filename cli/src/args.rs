@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as Arguments, Parser, Subcommand};
+use clap_complete::Shell;
 use stockade_protocol::{AskForApproval, HostRule, ResourceLimits};
 
 use crate::flags;
@@ -14,7 +15,13 @@ use crate::flags;
 #[command(
     name = "stockade",
     version,
-    after_help = "Run `stockade help COMMAND` for the options and examples of one command."
+    after_help = "Run `stockade help COMMAND` for the options and examples of one command.
+
+Examples:
+  stockade run -- npm test              run it in the sandbox
+  stockade explain -- git push          what would happen, and why
+  stockade audit list --last 5          what has happened
+  stockade doctor                       what this machine can enforce"
 )]
 pub(crate) struct Args {
     /// Export spans and counters to this OpenTelemetry collector, by OTLP over HTTP
@@ -41,6 +48,10 @@ pub(crate) enum Command {
     Schema(Schema),
     /// Vouch for the settings and rules that a project brings along
     Trust(Trust),
+    /// Print the script that completes arguments in a shell
+    Completions(Completions),
+    /// Print the manual, or write its pages
+    Man(Man),
 }
 
 /// Look at the trail of what was asked, decided and done.
@@ -161,7 +172,9 @@ Examples:
   stockade run --sandbox read-only -- python3 untrusted.py
   stockade run --writable ../cache --deny-read '**/*.pem' -- make
   stockade run --limit memory=2G,pids=200 --timeout 10m -- cargo build
-  stockade run --ask never --json -- ./install.sh | jq .")]
+  stockade run --ask never --json -- ./install.sh | jq .
+
+What the command was denied is said on standard error, one line each, with what would allow it.")]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
@@ -171,7 +184,7 @@ pub(crate) struct Run {
     pub(crate) json: bool,
 
     /// The command and its arguments
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, required = true)]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -204,12 +217,7 @@ pub(crate) struct Explain {
     pub(crate) json: bool,
 
     /// The command and its arguments
-    #[arg(
-        value_name = "COMMAND",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required_unless_present_any = ["path", "host"]
-    )]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present_any = ["path", "host"])]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -413,4 +421,27 @@ pub(crate) struct Trust {
     /// List trusted projects, and whether they still are as they were
     #[arg(long)]
     pub(crate) list: bool,
+}
+
+/// Print the script that completes arguments in a shell.
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:
+  stockade completions bash > ~/.local/share/bash-completion/completions/stockade
+  stockade completions zsh > ~/.zfunc/_stockade
+  stockade completions fish > ~/.config/fish/completions/stockade.fish")]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
+/// Print the manual of the program, or write a page for it and for each of its commands.
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:
+  stockade man | man -l -
+  stockade man --out ~/.local/share/man/man1")]
+pub(crate) struct Man {
+    /// Write one page for each command into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
 }

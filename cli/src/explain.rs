@@ -75,7 +75,7 @@ fn command_text(explanation: &Explanation) -> String {
         ExecApprovalRequirement::Forbidden { reason } => format!("is refused: {reason}"),
     };
     line("command", &what);
-    line("decided", &source(&explanation.source));
+    line("decided", &source(&explanation.source, &what));
     for part in &explanation.parsed.commands {
         let words: Vec<String> = part.words.iter().map(ToString::to_string).collect();
         let via = part.via.as_ref().map(|via| format!("  (in {via})")).unwrap_or_default();
@@ -83,6 +83,9 @@ fn command_text(explanation: &Explanation) -> String {
     }
     if let Some(why) = &explanation.parsed.opaque {
         line("", &format!("and perhaps more: {why}"));
+    }
+    if matches!(explanation.requirement, ExecApprovalRequirement::Forbidden { .. }) {
+        return text;
     }
     let sandbox = if explanation.sandboxed { "in the sandbox" } else { "without a sandbox" };
     line("where", sandbox);
@@ -121,9 +124,11 @@ fn permissions(permissions: &Permissions) -> Vec<String> {
     lines
 }
 
-fn source(source: &DecisionSource) -> String {
+/// Who decided. A rule that has been quoted already is not quoted again.
+fn source(source: &DecisionSource, said: &str) -> String {
     match source {
-        DecisionSource::Rule(rule) => format!("by a rule: {rule}"),
+        DecisionSource::Rule(rule) if said.contains(rule) => String::from("by that rule"),
+        DecisionSource::Rule(rule) => format!("by the rule at {rule}"),
         DecisionSource::Fallback => String::from("by the table of known commands"),
         DecisionSource::ApprovalPolicy => String::from("by the approval policy"),
         DecisionSource::Reviewer => String::from("by a person"),

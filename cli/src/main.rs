@@ -2,11 +2,13 @@
 
 mod args;
 mod audit;
+mod completions;
 mod doctor;
 mod execpolicy;
 mod exit;
 mod explain;
 mod flags;
+mod man;
 mod platform;
 mod prompt;
 mod relay;
@@ -42,9 +44,11 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     let telemetry = Telemetry::start(args.otlp.as_deref())?;
     let result = match args.command {
         Command::Audit(audit) => audit::run(&audit),
+        Command::Completions(completions) => completions::run(&completions).map(|()| ExitCode::SUCCESS),
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => explain::run(&explain),
+        Command::Man(man) => man::run(&man).map(|()| ExitCode::SUCCESS),
         Command::Run(run) => run::run(&run),
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
         Command::Trust(trust) => trust::run(&trust),

@@ -7,7 +7,7 @@ use stockade_protocol::{
     AbsPath, Access, Decision, DecisionSource, Destination, EscalationExecution, ExecApprovalRequirement, ExecRequest,
     FileRule, Host, ParsedLine, Permissions,
 };
-use stockade_sandboxing::{HostFiles as _, RealFiles, protect_repositories};
+use stockade_sandboxing::{leads_to, protect_repositories};
 
 use crate::approvals::{self, Confinement};
 use crate::connections::named_rules;
@@ -105,7 +105,7 @@ impl Orchestrator {
         let permissions = self.session().bounded(&self.session().permissions);
         // The rules as a backend completes them.
         let permissions = protect_repositories(&permissions)?;
-        let resolved = RealFiles.canonical(path);
+        let resolved = leads_to(path);
         let rule = permissions.files.deciding(&resolved).cloned();
         let hard = rule.as_ref().is_some_and(FileRule::is_hard_denial);
         Ok(PathExplanation { path: path.clone(), access: permissions.access(&resolved), resolved, rule, hard })

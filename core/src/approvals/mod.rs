@@ -88,7 +88,11 @@ impl Approvals {
                 // An earlier answer may have granted more than the session does.
                 Some(execution) => self.by_memory(session, execution, trail),
                 None => {
-                    trail.decided(Decision::Allow, source.clone(), None)?;
+                    match tool.preapproved(request) {
+                        // Nobody had to be asked, but what was said outside goes on record.
+                        Some(warnings) => trail.decided_outside(warnings)?,
+                        None => trail.decided(Decision::Allow, source.clone(), None)?,
+                    }
                     let may_bypass = bypass_sandbox && tool.first_attempt(request) == crate::FirstAttempt::AsRulesSay;
                     let execution = if may_bypass && session.must_confine().is_none() {
                         EscalationExecution::Unsandboxed

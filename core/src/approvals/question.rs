@@ -7,7 +7,7 @@ use stockade_protocol::{
     AbsPath, ApprovalRequest, ApprovalSubject, AuditEvent, EscalationExecution, ExecPolicyAmendment, FileTarget,
     Refusal, RefusedBy, ResolvedPath, ReviewDecision, Violation,
 };
-use stockade_sandboxing::{HostFiles as _, RealFiles};
+use stockade_sandboxing::leads_to;
 
 use super::memory::ApprovalKey;
 use crate::audit_log::Trail;
@@ -53,7 +53,7 @@ pub(super) fn approval_request(
     // A name that leads elsewhere is shown with where it leads.
     request.resolved_paths = paths
         .into_iter()
-        .map(|given| ResolvedPath { resolved: RealFiles.canonical(&given), given })
+        .map(|given| ResolvedPath { resolved: leads_to(&given), given })
         .filter(|path| path.given != path.resolved)
         .collect();
     request
