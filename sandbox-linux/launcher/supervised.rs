@@ -5,7 +5,7 @@ use crate::sys::{self, Result};
 use crate::{Report, wire};
 
 /// Binds the socket that the command's resolver asks, inside the command's own network, and passes it on.
-/// Commands that share a network each have one: they are answered by the same supervisor.
+/// Commands that share a network share it.
 pub(crate) fn resolver(report: i32) -> Result<()> {
     pass_on(wire::REPORT_RESOLVER, sys::bind_resolver()?, report)
 }

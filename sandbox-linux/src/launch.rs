@@ -128,15 +128,23 @@ impl Launcher {
         let path = path.map_err(|error: stockade_protocol::Invalid| lost(io::Error::other(error.to_string())))?;
         let (steps, covers) = ([Step::EnterNetwork { path }, Step::Resolver], BTreeSet::new());
         let setup = Setup { steps: &steps, parking: None, placeholders: &[], covers: &covers, group: None };
-        let mut launcher = Self::start(&setup)?;
+        let launcher = Self::start(&setup)?;
         // It has nothing to park, and so says why if it has not got as far as that.
         launcher.send(wire::FRAME_PARK, &[], &[]).map_err(lost)?;
-        let control = launcher.control.take().ok_or_else(|| lost(io::ErrorKind::NotConnected.into()))?;
-        let told = receive(control.as_fd(), RecvFlags::empty()).map_err(|errno| lost(errno.into()))?;
-        drop(control);
-        match (Report::read(told.0), told.1) {
+        launcher.passed_resolver().map_err(|error| {
+            // Its steps are its own, and not among those that the number would be looked up in.
+            if let SpawnError::Setup { source, .. } = error { lost(source) } else { error }
+        })
+    }
+
+    /// The resolver's socket, which this launcher was told to make. It is the first that it says.
+    pub(crate) fn passed_resolver(&self) -> Result<OwnedFd, SpawnError> {
+        let lost = |source: io::Error| SpawnError::Launcher { doing: "making a socket for the resolver", source };
+        let control = self.control().ok_or_else(|| lost(io::ErrorKind::NotConnected.into()))?;
+        let (report, file) = receive(control, RecvFlags::empty()).map_err(|errno| lost(errno.into()))?;
+        match (Report::read(report), file) {
             (Report::Resolver, Some(resolver)) => Ok(resolver),
-            (Report::Failed { errno, .. }, _) => Err(lost(io::Error::from_raw_os_error(errno))),
+            (Report::Failed { errno, phase, step }, _) => Err(failure(errno, phase, step)),
             _ => Err(lost(io::ErrorKind::UnexpectedEof.into())),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
@@ -133,9 +134,15 @@ impl Native {
         let supervisor = sandbox.supervisor(gatekeeper)?;
         let confine = sandbox.confine();
         let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
-        let setup = Setup { parking: Some(parking), ..sandbox.as_setup() };
+        // One for all commands. With one each, the kernel would bring queries to those of processes that
+        // wait for a command, which nobody listens to yet.
+        let mut steps = sandbox.setup.clone();
+        steps.extend(supervisor.as_ref().map(|_| Step::Resolver));
+        let setup = Setup { steps: &steps, parking: Some(parking), ..sandbox.as_setup() };
         let launcher = Launcher::start(&setup).map_err(|error| sandbox.explain(error))?;
-        Ok(Session { sandbox, supervisor, launcher })
+        let resolver = supervisor.as_ref().map(|_| launcher.passed_resolver()).transpose();
+        let resolver = resolver.map_err(|error| sandbox.explain(error))?;
+        Ok(Session { sandbox, supervisor, resolver, launcher })
     }
 
     /// Namespaces, and this user under the same number in them. The network takes longest, so that is
@@ -262,7 +269,7 @@ impl Sandbox {
         let families = self.supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
         let mut steps = confine(self.limits.clone(), self.ruleset.clone(), seccomp::filter(families));
         if self.supervision.is_some() {
-            Supervision::add_to(&mut steps);
+            Supervision::add_listener_to(&mut steps);
         }
         steps
     }
@@ -270,6 +277,9 @@ impl Sandbox {
     /// The same, and then the command.
     fn command(&self, command: &CommandSpec) -> Vec<Step> {
         let mut steps = self.confine();
+        if self.supervision.is_some() {
+            Supervision::add_resolver_to(&mut steps);
+        }
         steps.extend(start(command));
         steps
     }
@@ -313,6 +323,8 @@ pub(crate) fn with_terminal(command: &[Step], stdio: &Stdio) -> Vec<Step> {
 pub struct Session {
     sandbox: Sandbox,
     supervisor: Option<Supervisor>,
+    /// The socket that its commands' resolvers ask.
+    resolver: Option<OwnedFd>,
     launcher: Launcher,
 }
 
@@ -321,7 +333,13 @@ impl Session {
     /// to end.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let steps = with_terminal(&start(command), &stdio);
-        let run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps, self.supervisor.as_ref());
+        let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps, self.supervisor.as_ref());
+        run.resolver = self
+            .resolver
+            .as_ref()
+            .map(OwnedFd::try_clone)
+            .transpose()
+            .map_err(|source| SpawnError::Launcher { doing: "copying the resolver's socket", source })?;
         let child = self.launcher.run(&run, &stdio);
         Ok(Box::new(child.map_err(|error| self.sandbox.explain(error))?))
     }

@@ -79,15 +79,13 @@ impl Supervision {
         if self.reach.unix_sockets.is_empty() { Families::Internet } else { Families::InternetAndUnix }
     }
 
-    /// The resolver's port takes a privilege, so that comes before those are given up; the filter comes
-    /// before the one that everybody gets.
-    pub(crate) fn add_to(steps: &mut Vec<Step>) {
+    /// The resolver's port takes a privilege, so that comes before those are given up.
+    pub(crate) fn add_resolver_to(steps: &mut Vec<Step>) {
         let drop = position(steps, |step| matches!(step, Step::DropCapabilities));
         steps.insert(drop, Step::Resolver);
-        Self::add_listener_to(steps);
     }
 
-    /// The same where the resolver's socket is made by somebody else.
+    /// The filter that brings connections here comes before the one that everybody gets.
     pub(crate) fn add_listener_to(steps: &mut Vec<Step>) {
         let seccomp = position(steps, |step| matches!(step, Step::Seccomp { .. }));
         steps.insert(seccomp, Step::Supervise { filter: supervisor::filter() });

@@ -257,7 +257,7 @@ impl Watch {
     }
 
     fn on_listener(&mut self, token: u64, flags: EventFlags) {
-        let Some(Watched { listener, network, .. }) = self.commands.get(&token) else { return };
+        let Some(Watched { listener, resolver, network }) = self.commands.get(&token) else { return };
         if flags.contains(EventFlags::IN) {
             // Otherwise it has been answered, or its process is gone.
             if let Ok(Some((call, act))) = call::next(listener, *network, &self.reach) {
@@ -266,6 +266,8 @@ impl Watch {
         } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
             // The last process behind it has ended. A call that is still being dialled may keep it open.
             epoll::delete(&self.epoll, &**listener).ok();
+            // Other commands may have the same, which would be heard of here for ever.
+            epoll::delete(&self.epoll, resolver).ok();
             self.commands.remove(&token);
         }
     }
