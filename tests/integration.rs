@@ -1,7 +1,7 @@
 //! Tests of the whole, from the outside: the program as a user runs it, the documents as a reader
 //! follows them, and clients in other languages as their authors generate them.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 /// The trail, as the program shows and checks it.
 mod audit;
@@ -15,6 +15,9 @@ mod execpolicy;
 mod program;
 /// What the documents show is what happens.
 mod readme;
+/// Commands, run and explained by the program in a home of its own.
+#[cfg(target_os = "linux")]
+mod running;
 /// The schemas in the repository are those of the types.
 mod schemas;
 /// Running programs and finding files.

@@ -5,7 +5,7 @@ use crate::support::{program, run, stockade, text};
 #[test]
 fn help_and_version_are_printed_and_succeed() {
     let help = text(&run(stockade().arg("--help"), 0).stdout);
-    assert!(help.contains("Usage: stockade <COMMAND>"), "{help}");
+    assert!(help.contains("Usage: stockade [OPTIONS] <COMMAND>"), "{help}");
     let help = text(&run(stockade().args(["schema", "--help"]), 0).stdout);
     assert!(help.contains("Examples:") && help.contains("stockade schema --out schemas"), "{help}");
     let version = text(&run(stockade().arg("--version"), 0).stdout);
@@ -18,7 +18,8 @@ fn wrong_arguments_exit_with_125_and_say_what_to_do() {
         (&["shema"][..], "a similar subcommand exists: 'schema'"),
         (&["schema", "--messge", "x"], "a similar argument exists: '--message'"),
         (&["schema", "--check"], "--out <DIR>"),
-        (&[], "Usage: stockade <COMMAND>"),
+        (&[], "Usage: stockade [OPTIONS] <COMMAND>"),
+        (&["--otlp", "http://127.0.0.1:4318", "schema"], "cargo install --path cli --features otlp"),
     ] {
         let output = run(stockade().args(arguments), 125);
         let stderr = text(&output.stderr);
@@ -77,4 +78,80 @@ fn the_doctor_explains_a_host_without_user_namespaces() {
     assert!(told.starts_with("Commands are sandboxed by `landlock`, which refuses policies"), "{told}");
     assert!(told.contains("engine native: does not work here"), "{told}");
     assert!(told.contains("to do: sysctl -w user.max_user_namespaces=65536"), "{told}");
+}
+
+const COMMANDS: [&str; 9] =
+    ["run", "explain", "audit", "doctor", "execpolicy", "schema", "trust", "completions", "man"];
+
+#[test]
+fn completions_and_the_manual_name_every_command() {
+    let help = text(&run(stockade().arg("--help"), 0).stdout);
+    let listed: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert_eq!(listed.len(), COMMANDS.len(), "{listed:?}");
+    let manual = text(&run(stockade().arg("man"), 0).stdout);
+    assert!(manual.contains(".TH stockade 1"), "{manual}");
+    for name in COMMANDS {
+        assert!(listed.contains(&name), "{name} is not in {listed:?}");
+        assert!(manual.contains(&format!("stockade\\-{name}(1)")), "{name}: {manual}");
+    }
+    for (shell, words) in [
+        ("bash", "complete -F _stockade"),
+        ("zsh", "#compdef stockade"),
+        ("fish", "complete -c stockade"),
+        ("elvish", "edit:completion"),
+        ("powershell", "Register-ArgumentCompleter"),
+    ] {
+        let script = text(&run(stockade().args(["completions", shell]), 0).stdout);
+        assert!(script.contains(words), "{shell}: {script}");
+        for name in COMMANDS {
+            assert!(script.contains(name), "{shell}: {name}");
+        }
+        assert!(script.contains("deny-read"), "{shell}");
+    }
+    // A shell that reads the script has nothing to say about it.
+    let mut bash = program("bash");
+    bash.args(["-c", "source <(\"$1\" completions bash) && complete -p stockade", "bash"]);
+    let told = text(&run(bash.arg(stockade().get_program()), 0).stdout);
+    assert!(told.contains("_stockade"), "{told}");
+}
+
+#[test]
+fn the_manual_has_a_page_for_each_command() {
+    let directory = tempfile::tempdir().unwrap();
+    run(stockade().args(["man", "--out"]).arg(directory.path().join("man1")), 0);
+    let page = |name: &str| std::fs::read_to_string(directory.path().join("man1").join(name)).unwrap();
+    for name in COMMANDS {
+        let page = page(&format!("stockade-{name}.1"));
+        assert!(page.contains(&format!("stockade\\-{name}")) && page.contains(".SH OPTIONS"), "{page}");
+    }
+    for name in
+        ["stockade-audit-list.1", "stockade-audit-show.1", "stockade-audit-verify.1", "stockade-execpolicy-check.1"]
+    {
+        assert!(page(name).contains("Examples:"), "{name}");
+    }
+    assert!(page("stockade-run.1").contains("Exit codes:"));
+    assert!(page("stockade.1").contains("stockade\\-run(1)"));
+}
+
+#[test]
+fn every_command_has_examples_in_its_help() {
+    let pages = COMMANDS.iter().map(|name| vec![*name]).chain([
+        vec!["audit", "list"],
+        vec!["audit", "show"],
+        vec!["audit", "verify"],
+        vec!["execpolicy", "check"],
+    ]);
+    for words in pages.filter(|words| *words != ["audit"] && *words != ["execpolicy"]) {
+        let help = text(&run(stockade().args(&words).arg("--help"), 0).stdout);
+        assert!(help.contains("Examples:"), "{words:?}: {help}");
+        let mention = format!("stockade {}", words.join(" "));
+        assert!(help.matches(&mention).count() >= 2, "{words:?}: {help}");
+    }
 }

@@ -42,14 +42,22 @@ fn shows(expected: &[String], printed: &[&str]) -> bool {
 
 fn run_examples(document: &Path) -> usize {
     let document = fs::read_to_string(document).unwrap();
-    let directory = tempfile::tempdir().unwrap();
+    // Not below `/tmp`, which is private in a sandbox.
+    let directory = tempfile::Builder::new().prefix("stockade-readme").tempdir_in("/var/tmp").unwrap();
+    let (here, home) = (directory.path().join("here"), directory.path().join("home"));
+    for path in [&here, &home] {
+        fs::create_dir(path).unwrap();
+    }
     let program_directory = Path::new(stockade().get_program()).parent().unwrap().to_owned();
     let path = format!("{}:{}", program_directory.display(), std::env::var("PATH").unwrap());
     let examples: Vec<Example> = blocks(&document, "console").iter().flat_map(|block| examples(block)).collect();
     for example in &examples {
-        let mut shell = program("bash");
-        shell.args(["-c", &format!("{{ {}; }} 2>&1", example.command)]).env("PATH", &path).current_dir(&directory);
+        // Without a terminal, so that nobody is asked.
+        let mut shell = program("setsid");
+        shell.args(["--wait", "bash", "-c", &format!("{{ {}; }} 2>&1", example.command)]).current_dir(&here);
+        shell.env("PATH", &path).env("HOME", &home).env_remove("XDG_STATE_HOME").env_remove("XDG_CONFIG_HOME");
         let printed = text(&run(&mut shell, 0).stdout);
+        let printed = printed.replace(here.to_str().unwrap(), "HERE").replace(home.to_str().unwrap(), "HOME");
         let lines: Vec<&str> = printed.lines().collect();
         assert!(shows(&example.output, &lines), "`{}` printed\n{printed}", example.command);
     }
@@ -65,18 +73,32 @@ fn the_readmes_examples_do_what_they_show() {
 fn the_readme_names_exactly_two_commands() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     let commands = blocks(&readme, "sh");
-    assert_eq!(commands, ["cargo run -- schema --out schemas\n", "scripts/test\n"]);
+    let line = "echo hi > target/hello; cat target/hello; echo x > /etc/hello || echo denied";
+    let first = format!("cargo run --release -- run -- sh -c '{line}'\n");
+    assert_eq!(commands, [first.as_str(), "scripts/test\n"]);
     assert!(repository().join("scripts/test").exists());
-    // The first is the same as `stockade schema --out schemas`, which is run here instead.
-    let directory = tempfile::tempdir().unwrap();
-    run(stockade().args(["schema", "--out", "schemas"]).current_dir(&directory), 0);
-    assert!(directory.path().join("schemas/StockadeProtocol.json").exists());
+    // The first is the same as `stockade run …` after a build, which is run here in a workspace of its own.
+    let directory = tempfile::Builder::new().prefix("stockade-readme").tempdir_in("/var/tmp").unwrap();
+    fs::create_dir_all(directory.path().join("ws/target")).unwrap();
+    let mut shell = program("setsid");
+    shell.arg("--wait").arg(stockade().get_program()).args(["run", "--", "sh", "-c", line]);
+    shell.current_dir(directory.path().join("ws")).env("HOME", directory.path());
+    let output = run(shell.env_remove("XDG_STATE_HOME").env_remove("XDG_CONFIG_HOME"), 0);
+    assert_eq!(text(&output.stdout), "hi\ndenied\n");
+    assert!(!Path::new("/etc/hello").exists());
 }
 
 #[test]
 fn every_link_in_the_documents_leads_somewhere() {
-    for name in ["README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "protocol/README.md"]
-    {
+    for name in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "SECURITY.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "protocol/README.md",
+        "core/README.md",
+    ] {
         let file = repository().join(name);
         let document = fs::read_to_string(&file).unwrap();
         for target in document.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as Arguments, Parser, Subcommand};
+use clap_complete::Shell;
 use stockade_protocol::{AskForApproval, HostRule, ResourceLimits};
 
 use crate::flags;
@@ -14,9 +15,19 @@ use crate::flags;
 #[command(
     name = "stockade",
     version,
-    after_help = "Run `stockade help COMMAND` for the options and examples of one command."
+    after_help = "Run `stockade help COMMAND` for the options and examples of one command.
+
+Examples:
+  stockade run -- npm test              run it in the sandbox
+  stockade explain -- git push          what would happen, and why
+  stockade audit list --last 5          what has happened
+  stockade doctor                       what this machine can enforce"
 )]
 pub(crate) struct Args {
+    /// Export spans and counters to this OpenTelemetry collector, by OTLP over HTTP
+    #[arg(long, value_name = "ENDPOINT", global = true)]
+    pub(crate) otlp: Option<String>,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -37,6 +48,10 @@ pub(crate) enum Command {
     Schema(Schema),
     /// Vouch for the settings and rules that a project brings along
     Trust(Trust),
+    /// Print the script that completes arguments in a shell
+    Completions(Completions),
+    /// Print the manual, or write its pages
+    Man(Man),
 }
 
 /// Look at the trail of what was asked, decided and done.
@@ -157,7 +172,9 @@ Examples:
   stockade run --sandbox read-only -- python3 untrusted.py
   stockade run --writable ../cache --deny-read '**/*.pem' -- make
   stockade run --limit memory=2G,pids=200 --timeout 10m -- cargo build
-  stockade run --ask never --json -- ./install.sh | jq .")]
+  stockade run --ask never --json -- ./install.sh | jq .
+
+What the command was denied is said on standard error, one line each, with what would allow it.")]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
@@ -167,17 +184,18 @@ pub(crate) struct Run {
     pub(crate) json: bool,
 
     /// The command and its arguments
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, required = true)]
     pub(crate) command: Vec<OsString>,
 }
 
 /// Say what would happen to a command, and why, without running it.
 ///
-/// With `--path`, say what a command could do with a file.
+/// With `--path`, say what a command could do with a file; with `--host`, whether it could connect.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:
   stockade explain -- git push
   stockade explain --path ~/.ssh/id_ed25519
+  stockade explain --allow-host '*.example.com' --host api.example.com:443
   stockade explain --json -- npm install | jq .requirement
 
 Exit codes: 0 it would run, or the question was answered; 1 it would be asked; 126 it would be refused;
@@ -190,17 +208,16 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "PATH")]
     pub(crate) path: Vec<PathBuf>,
 
+    /// Explain what happens to a connection to this host; may be given several times
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = flags::destination)]
+    pub(crate) host: Vec<flags::Destination>,
+
     /// Print the answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
 
     /// The command and its arguments
-    #[arg(
-        value_name = "COMMAND",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required_unless_present = "path"
-    )]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present_any = ["path", "host"])]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -245,6 +262,10 @@ pub(crate) struct SessionArgs {
     /// times
     #[arg(long, value_name = "HOST[:PORT]", value_parser = flags::allowed_host)]
     pub(crate) allow_host: Vec<HostRule>,
+
+    /// A unix socket that may be connected to, such as an SSH agent's; may be given several times
+    #[arg(long, value_name = "PATH")]
+    pub(crate) allow_socket: Vec<PathBuf>,
 
     /// Pass a variable on that is dropped by default, or set it; may be given several times
     #[arg(long, value_name = "NAME[=VALUE]")]
@@ -400,4 +421,27 @@ pub(crate) struct Trust {
     /// List trusted projects, and whether they still are as they were
     #[arg(long)]
     pub(crate) list: bool,
+}
+
+/// Print the script that completes arguments in a shell.
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:
+  stockade completions bash > ~/.local/share/bash-completion/completions/stockade
+  stockade completions zsh > ~/.zfunc/_stockade
+  stockade completions fish > ~/.config/fish/completions/stockade.fish")]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
+/// Print the manual of the program, or write a page for it and for each of its commands.
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:
+  stockade man | man -l -
+  stockade man --out ~/.local/share/man/man1")]
+pub(crate) struct Man {
+    /// Write one page for each command into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
 }

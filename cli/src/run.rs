@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use stockade_core::{Input, Output, OutputSink, RunError, ShellRuntime, StreamName, Streaming};
-use stockade_protocol::{Outcome, RefusedBy, TerminalSize};
+use stockade_protocol::{Outcome, Refusal, RefusedBy, TerminalSize};
 use stockade_sandboxing::SpawnError;
 
 use crate::args::Run;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
     });
     match result {
         Ok(outcome) => finish(args, &outcome),
-        Err(RunError::Spawn(error)) => Ok(not_started(&error)),
+        Err(RunError::Spawn(error)) => not_started(args, &error),
         Err(error) => Err(error.into()),
     }
 }
@@ -121,15 +121,22 @@ fn exit_code(outcome: &Outcome) -> ExitCode {
     })
 }
 
-fn not_started(error: &SpawnError) -> ExitCode {
-    note(&exit::with_causes(error));
+/// A command that could not be started has no outcome of its own; whoever reads JSON gets a refusal.
+fn not_started(args: &Run, error: &SpawnError) -> Result<ExitCode, Failure> {
+    let reason = exit::with_causes(error);
+    if args.json {
+        let outcome = Outcome::Refused(Refusal { by: RefusedBy::Sandbox, reason });
+        print(&(serde_json::to_string_pretty(&outcome)? + "\n"))?;
+    } else {
+        note(&reason);
+    }
     let (missing, unusable) =
         (matches!(error, SpawnError::NotFound { .. }), matches!(error, SpawnError::NotExecutable { .. }));
-    ExitCode::from(if missing {
+    Ok(ExitCode::from(if missing {
         exit::NOT_FOUND
     } else if unusable {
         exit::REFUSED
     } else {
         exit::FAILED
-    })
+    }))
 }

@@ -58,7 +58,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     for notice in notices {
         note(&notice);
     }
-    let host = host_paths(workspace);
+    let host = host_paths(workspace, &settings);
     let person = if purpose == Purpose::Run { prompt::person() } else { None };
     let usual = if person.is_some() || (purpose == Purpose::Explain && std::io::stderr().is_terminal()) {
         AskForApproval::OnFailure
@@ -111,10 +111,13 @@ fn workspace(args: &SessionArgs, here: &AbsPath) -> Result<Vec<AbsPath>, Failure
     Ok(vec![here.clone()])
 }
 
-fn host_paths(workspace: Vec<AbsPath>) -> HostPaths {
+fn host_paths(workspace: Vec<AbsPath>, settings: &Settings) -> HostPaths {
     let mut host = HostPaths::new(workspace);
     host.tmpdir = std::env::var_os("TMPDIR").and_then(|path| AbsPath::from_path(Path::new(&path)).ok());
-    host.platform_defaults = platform::platform_defaults();
+    // Only where reading is restricted does it matter what programs need to start.
+    if settings.readable_roots.is_some() || settings.maximum.is_some() {
+        host.platform_defaults = platform::platform_defaults();
+    }
     host
 }
 
@@ -132,6 +135,7 @@ fn layer(args: &SessionArgs, here: &AbsPath) -> Result<Layer, Failure> {
         mode: args.sandbox.map(Into::into),
         writable_roots: all(&args.writable)?,
         readable_roots: all(&args.readable)?,
+        unix_sockets: all(&args.allow_socket)?,
         network: args.network.map(Into::into),
         allow_hosts: Some(args.allow_host.clone()).filter(|hosts| !hosts.is_empty()),
         limits: args.limit.unwrap_or_default(),

@@ -91,10 +91,8 @@ async fn for_the_session_is_remembered_for_one_destination() {
 }
 
 fn source(event: &AuditEvent) -> DecisionSource {
-    match event {
-        AuditEvent::Connected { source, .. } => source.clone(),
-        other => panic!("{other:?}"),
-    }
+    let AuditEvent::Connected { source, .. } = event else { panic!("{event:?}") };
+    source.clone()
 }
 
 fn always(question: &NetworkApproval) -> ReviewDecision {

@@ -105,18 +105,29 @@ impl AbsPath {
 
     /// How many components there are: the longer of two matching rules is the more specific.
     pub fn depth(&self) -> usize {
-        self.components().count()
+        match self.style() {
+            // A path is normal, so each separator stands before a name, but for that of the root.
+            PathStyle::Unix if self.0.as_bytes() == b"/" => 0,
+            PathStyle::Unix => self.0.as_bytes().iter().filter(|byte| **byte == b'/').count(),
+            PathStyle::Windows => self.components().count(),
+        }
     }
 
     /// Whether this path is `base` or lies below it, compared component by component.
     pub fn starts_with(&self, base: &Self) -> bool {
-        let same: fn(&[u8], &[u8]) -> bool = match self.style() {
-            PathStyle::Unix => |a, b| a == b,
-            PathStyle::Windows => crate::windows_path::same_name,
-        };
-        let mut own = self.components();
-        self.style() == base.style()
-            && base.components().all(|theirs| own.next().is_some_and(|name| same(name, theirs)))
+        match (self.style(), base.style()) {
+            // The same in one go: what is left behind `base` has to be nothing, or to start a new name.
+            (PathStyle::Unix, PathStyle::Unix) => {
+                let base = base.0.as_bytes().strip_suffix(b"/").unwrap_or(base.0.as_bytes());
+                self.0.as_bytes().strip_prefix(base).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+            }
+            (PathStyle::Windows, PathStyle::Windows) => {
+                let mut own = self.components();
+                base.components()
+                    .all(|theirs| own.next().is_some_and(|name| crate::windows_path::same_name(name, theirs)))
+            }
+            (PathStyle::Unix, PathStyle::Windows) | (PathStyle::Windows, PathStyle::Unix) => false,
+        }
     }
 
     /// The directory that holds this path; the root has none.
@@ -238,6 +249,11 @@ mod tests {
         assert!(!path("/w/app-evil").starts_with(&path("/w/app")));
         assert!(!path("/w").starts_with(&path("/w/app")));
         assert!(!path("/W").starts_with(&path("/w")));
+        assert!(path("/").starts_with(&path("/")));
+        assert!(!path("/").starts_with(&path("/w")));
+        for text in ["/", "/w", "/w/app", "/w/a b/.c"] {
+            assert_eq!(path(text).depth(), path(text).components().count(), "{text}");
+        }
     }
 
     #[test]

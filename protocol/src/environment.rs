@@ -217,20 +217,29 @@ macro_rules! name_like {
 name_like!(NamePattern);
 name_like!(VariableName);
 
-/// Matches `*` and `?` without regard to case, in time linear in the text for each star.
+/// Matches `*` and `?` without regard to case.
 fn wildcard(pattern: &str, text: &str) -> bool {
+    // Nearly every name is ASCII, and every run asks about each of its variables.
+    if pattern.is_ascii() && text.is_ascii() {
+        let same = |a: &u8, b: &u8| *a == b'?' || a.eq_ignore_ascii_case(b);
+        return matches(pattern.as_bytes(), text.as_bytes(), |c| *c == b'*', same);
+    }
     let fold = |text: &str| text.chars().flat_map(char::to_uppercase).collect::<Vec<_>>();
-    let (pattern, text) = (fold(pattern), fold(text));
+    matches(&fold(pattern), &fold(text), |c| *c == '*', |a, b| *a == '?' || a == b)
+}
+
+/// Matches a pattern in time linear in the text for each star.
+fn matches<T>(pattern: &[T], text: &[T], is_star: impl Fn(&T) -> bool, same: impl Fn(&T, &T) -> bool) -> bool {
     let (mut p, mut t) = (0, 0);
     // Where the last star stood, and how much text it has swallowed so far.
     let mut star: Option<(usize, usize)> = None;
     while let Some(c) = text.get(t) {
         match pattern.get(p) {
-            Some('*') => {
+            Some(expected) if is_star(expected) => {
                 star = Some((p, t));
                 p += 1;
             }
-            Some(expected) if *expected == '?' || expected == c => {
+            Some(expected) if same(expected, c) => {
                 p += 1;
                 t += 1;
             }
@@ -242,7 +251,7 @@ fn wildcard(pattern: &str, text: &str) -> bool {
             }
         }
     }
-    pattern.iter().skip(p).all(|rest| *rest == '*')
+    pattern.iter().skip(p).all(is_star)
 }
 
 #[cfg(test)]
@@ -294,6 +303,8 @@ mod tests {
             ("", "", true),
             ("*a*b*c", "xxaxxbxxc", true),
             ("*a*b*c", "xxaxxbxx", false),
+            ("*é?", "aÉx", true),
+            ("*é?", "aEx", false),
         ] {
             assert_eq!(wildcard(pattern, text), expected, "{pattern} {text}");
         }

@@ -6,6 +6,7 @@ mod bpf;
 mod bwrap;
 mod bwrap_arguments;
 mod bwrap_program;
+mod cgroup;
 mod child;
 mod devices;
 mod doctor;

@@ -11,11 +11,13 @@ use stockade_sandboxing::{
     protect_repositories, resolve_links,
 };
 
+use crate::cgroup::Group;
 use crate::launch::{Launcher, Parking, Run, Setup};
+use crate::limits::Limits;
 use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::supervision::Supervision;
 use crate::supervisor::Supervisor;
-use crate::{landlock, limits, probe, seccomp, view, wire};
+use crate::{landlock, probe, seccomp, view, wire};
 
 const NEW_MOUNTS: u64 = 0x0002_0000;
 const NEW_CGROUPS: u64 = 0x0200_0000;
@@ -90,13 +92,15 @@ impl Native {
         setup.extend(view.steps);
         setup.push(Step::Keyring);
         setup.extend((network != 0).then_some(Step::JoinNetwork));
+        let limits = Limits::of(permissions, self.user)?;
         Ok(Sandbox {
             placeholders: view.placeholders,
             covers: view.covers,
             warnings: view.warnings,
             setup,
             init: vec![Step::Proc],
-            limits: limits::steps(&permissions.limits, self.user)?,
+            limits: limits.steps,
+            group: limits.group,
             ruleset: landlock::ruleset(self.landlock_version, &view.grants),
             supervision,
         })
@@ -104,7 +108,8 @@ impl Native {
 
     /// A sandbox that is built once and runs many commands with the same permissions. Each command
     /// has processes, `/proc`, Landlock and seccomp of its own; they share the network, the private
-    /// directories and the view of the file system as it was when the session started.
+    /// directories, the view of the file system as it was when the session started, and, where a control
+    /// group holds them, the limits on memory and processes.
     pub fn session(&self, permissions: &Permissions) -> Result<Session, SessionError> {
         self.open(permissions, None)
     }
@@ -238,6 +243,8 @@ struct Sandbox {
     setup: Vec<Step>,
     init: Vec<Step>,
     limits: Vec<Step>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<Group>,
     ruleset: Ruleset,
     /// Where somebody decides on connections while the command runs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -246,7 +253,8 @@ struct Sandbox {
 
 impl Sandbox {
     fn as_setup(&self) -> Setup<'_> {
-        Setup { steps: &self.setup, parking: None, placeholders: &self.placeholders, covers: &self.covers }
+        let group = self.group.as_ref();
+        Setup { steps: &self.setup, parking: None, placeholders: &self.placeholders, covers: &self.covers, group }
     }
 
     /// What a command's process does to itself, whatever the command is.
@@ -309,7 +317,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts a command in the session's sandbox.
+    /// Starts a command in the session's sandbox. While 64 are running, the next one waits for one of them
+    /// to end.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let steps = with_terminal(&start(command), &stdio);
         let run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps, self.supervisor.as_ref());

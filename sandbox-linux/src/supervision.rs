@@ -1,17 +1,17 @@
 //! Whether somebody has to decide on a command's connections while it runs, and what that takes.
 
-use std::collections::BTreeSet;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use serde::Serialize;
-use stockade_protocol::{AbsPath, Decision, NetworkPolicy, NetworkProtocol, Permissions};
+use stockade_protocol::{AbsPath, Decision, Host, HostPattern, HostRule, NetworkPolicy, NetworkProtocol, Permissions};
 use stockade_sandboxing::{Gatekeeper, HostFiles, Kind, SpawnError, Unenforceable};
 
 use crate::seccomp::Families;
 use crate::step::Step;
-use crate::supervisor::{self, Supervisor};
+use crate::supervisor::{self, Reach, Supervisor};
 use crate::view::OwnFile;
 
 /// The command's names are answered by the supervisor, and by nobody else.
@@ -23,7 +23,7 @@ const OWN_FILES: &[(&str, &str)] = &[
 /// What is decided while the command runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Supervision {
-    unix_sockets: BTreeSet<AbsPath>,
+    reach: Reach,
 }
 
 impl Supervision {
@@ -33,9 +33,13 @@ impl Supervision {
             Err(Unenforceable { what: what.to_owned(), why: why.to_owned(), remedy: remedy.to_owned() })
         };
         let unix_sockets = permissions.unix_sockets.clone();
+        let reach = |rules: &[HostRule]| Reach {
+            unix_sockets: unix_sockets.clone(),
+            host_loopback: rules.iter().filter_map(named_loopback).collect(),
+        };
         match &permissions.network {
             NetworkPolicy::Off | NetworkPolicy::Full if unix_sockets.is_empty() => Ok(None),
-            NetworkPolicy::Off => Ok(Some(Self { unix_sockets })),
+            NetworkPolicy::Off => Ok(Some(Self { reach: reach(&[]) })),
             NetworkPolicy::Full => refuse(
                 "a grant for single unix sockets with an open network",
                 "connections are decided only in a network of the sandbox's own",
@@ -52,7 +56,7 @@ impl Supervision {
                         "take `udp` rules out of the policy; names are resolved without them",
                     );
                 }
-                Ok(Some(Self { unix_sockets }))
+                Ok(Some(Self { reach: reach(&rules.rules) }))
             }
         }
     }
@@ -72,7 +76,7 @@ impl Supervision {
 
     /// Unix sockets exist only where one may be connected to.
     pub(crate) fn families(&self) -> Families {
-        if self.unix_sockets.is_empty() { Families::Internet } else { Families::InternetAndUnix }
+        if self.reach.unix_sockets.is_empty() { Families::Internet } else { Families::InternetAndUnix }
     }
 
     /// The resolver's port takes a privilege, so that comes before those are given up; the filter comes
@@ -92,7 +96,14 @@ impl Supervision {
             why: String::from("nobody is there to decide on connections"),
             remedy: String::from("start the plan with a gatekeeper"),
         })?;
-        let started = Supervisor::start(gatekeeper, self.unix_sockets.clone());
+        let started = Supervisor::start(gatekeeper, self.reach.clone());
         started.map_err(|source: io::Error| SpawnError::Launcher { doing: "starting the supervisor", source })
     }
+}
+
+/// The host's own loopback, where a rule allows it by address and port.
+fn named_loopback(rule: &HostRule) -> Option<SocketAddr> {
+    let HostPattern::Exact(Host::Address(address)) = &rule.host else { return None };
+    let is_meant = address.is_loopback() && rule.decision != Decision::Forbidden;
+    is_meant.then_some(SocketAddr::new(*address, rule.port?))
 }

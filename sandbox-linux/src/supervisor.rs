@@ -29,6 +29,7 @@ mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -39,6 +40,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{RecvFlags, SendFlags, recvfrom, sendto};
+use serde::Serialize;
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 
@@ -74,6 +76,15 @@ enum Message {
     Stop,
 }
 
+/// What of the host can be reached besides what is asked for by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Reach {
+    /// Unix sockets, by resolved path.
+    pub(crate) unix_sockets: BTreeSet<AbsPath>,
+    /// Addresses and ports of loopback that are the host's, and so hide the command's own.
+    pub(crate) host_loopback: BTreeSet<SocketAddr>,
+}
+
 /// What comes from one command.
 #[derive(Debug)]
 struct Watched {
@@ -96,11 +107,11 @@ impl Mailbox {
 
 impl Supervisor {
     /// Starts one, with nothing to watch over yet.
-    pub(crate) fn start(gatekeeper: Arc<dyn Gatekeeper>, unix_sockets: BTreeSet<AbsPath>) -> io::Result<Self> {
+    pub(crate) fn start(gatekeeper: Arc<dyn Gatekeeper>, reach: Reach) -> io::Result<Self> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, messages) = channel();
         let mailbox = Mailbox { sender, bell };
-        let watch = Watch::new(gatekeeper, unix_sockets, mailbox.clone(), messages)?;
+        let watch = Watch::new(gatekeeper, reach, mailbox.clone(), messages)?;
         thread::Builder::new().name(String::from("stockade-supervisor")).spawn(move || watch.run())?;
         Ok(Self { mailbox })
     }
@@ -130,7 +141,7 @@ struct Watch {
     epoll: OwnedFd,
     names: Names,
     gatekeeper: Arc<dyn Gatekeeper>,
-    unix_sockets: BTreeSet<AbsPath>,
+    reach: Reach,
     mailbox: Mailbox,
     messages: Receiver<Message>,
     table: Table,
@@ -145,7 +156,7 @@ struct Watch {
 impl Watch {
     fn new(
         gatekeeper: Arc<dyn Gatekeeper>,
-        unix_sockets: BTreeSet<AbsPath>,
+        reach: Reach,
         mailbox: Mailbox,
         messages: Receiver<Message>,
     ) -> io::Result<Self> {
@@ -155,7 +166,7 @@ impl Watch {
             epoll,
             names: Names::default(),
             gatekeeper,
-            unix_sockets,
+            reach,
             mailbox,
             messages,
             table: Table::start()?,
@@ -248,8 +259,8 @@ impl Watch {
     fn on_listener(&mut self, token: u64, flags: EventFlags) {
         let Some(Watched { listener, network, .. }) = self.commands.get(&token) else { return };
         if flags.contains(EventFlags::IN) {
-            // Anything else is a call that has been answered, or whose process is gone.
-            if let Ok(Some((call, act))) = call::next(listener, *network) {
+            // Otherwise it has been answered, or its process is gone.
+            if let Ok(Some((call, act))) = call::next(listener, *network, &self.reach) {
                 self.act(call, act);
             }
         } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
@@ -262,7 +273,7 @@ impl Watch {
     fn act(&mut self, call: Call, act: Act) {
         match act {
             Act::Inside(address) => call.connect_inside(address),
-            Act::Unix(path) => call.connect_unix(&path, &self.unix_sockets),
+            Act::Unix(path) => call.connect_unix(&path, &self.reach.unix_sockets),
             Act::Outside(address) => match self.names.meaning(address.ip()) {
                 Meaning::Unknown => call.answer(libc::EHOSTUNREACH),
                 Meaning::Host(host) => {

@@ -16,6 +16,6 @@ pub use bare::Bare;
 pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
 pub use metadata::protect_repositories;
 pub use permits::permits;
-pub use resolve::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, absolute, resolve_links};
+pub use resolve::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, absolute, leads_to, resolve_links};
 pub use support::{Diagnosis, LayerSupport, Support, SupportLevel, Unenforceable};
 pub use terminal::{Terminal, resize};

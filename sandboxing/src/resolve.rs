@@ -53,6 +53,26 @@ pub fn absolute(directory: &AbsPath, text: &Path) -> Result<AbsPath, Invalid> {
     AbsPath::from_path(&path)
 }
 
+/// As many links as the kernel follows for one path.
+const MOST_LINKS: usize = 40;
+
+/// Where a file would be made under this name: as [`HostFiles::canonical`], and also through links that
+/// lead to something which does not exist yet. That is what a person has to see before it is written.
+pub fn leads_to(path: &AbsPath) -> AbsPath {
+    let mut found = RealFiles.canonical(path);
+    for _ in 0..MOST_LINKS {
+        // The first name that is missing behind the link is where it goes on.
+        let dangling = found.ancestors().find_map(|name| Some((RealFiles.link_target(&name)?, name)));
+        let Some((target, link)) = dangling else { break };
+        let Some(parent) = link.parent() else { break };
+        let Ok(led) = absolute(&parent, &target) else { break };
+        let behind = found.components().skip(link.depth()).try_fold(led, |led, name| led.join(name.to_vec()));
+        let Ok(next) = behind else { break };
+        found = RealFiles.canonical(&next);
+    }
+    found
+}
+
 /// The mode of an empty directory that a run has put under a name which must not be made: sticky, and
 /// readable for its owner alone. No program makes such a directory by itself.
 pub const PLACEHOLDER_MODE: u32 = 0o1500;
@@ -261,6 +281,32 @@ mod tests {
         let resolved = resolve_links(&permissions, &RealFiles).unwrap();
         assert_eq!(resolved.access(&base.join("real/deep/new").unwrap()), Access::Write);
         assert_eq!(resolved.access(&base.join("link/deep/new").unwrap()), Access::None);
+    }
+
+    #[test]
+    fn a_link_to_nothing_shows_where_a_file_would_be_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("ws")).unwrap();
+        fs::create_dir_all(root.join("home")).unwrap();
+        for (target, name) in [
+            ("../home/.ssh/authorized_keys", "ws/config"),
+            ("config", "ws/again"),
+            ("../home/.ssh", "ws/directory"),
+            ("loop", "ws/loop"),
+        ] {
+            symlink(target, root.join(name)).unwrap();
+        }
+        for (name, leads) in [
+            ("ws/config", "home/.ssh/authorized_keys"),
+            ("ws/again", "home/.ssh/authorized_keys"),
+            ("ws/directory/id", "home/.ssh/id"),
+            ("ws/loop", "ws/loop"),
+            ("ws/new/x", "ws/new/x"),
+        ] {
+            let path = |name: &str| AbsPath::from_path(&root.join(name)).unwrap();
+            assert_eq!(leads_to(&path(name)), path(leads), "{name}");
+        }
     }
 
     /// One name at a time leads to the same place as all at once.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::thread;
 use std::time::Duration;
@@ -86,22 +87,36 @@ fn no_query_leaves() {
 #[test]
 fn loopback_is_shared_by_a_session() {
     let (port, _) = server("outside");
+    // A port that the policy does not name: one that it names is the host's.
+    let own = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let world = World::good(port);
     let (session, run) = world.session();
     thread::scope(|scope| {
         scope.spawn(|| {
             run(
                 &session,
-                &format!("cd /tmp && echo inside > page && timeout 20 python3 -m http.server {port} --bind 127.0.0.1"),
+                &format!("cd /tmp && echo inside > page && timeout 20 python3 -m http.server {own} --bind 127.0.0.1"),
             )
         });
         let line = format!(
-            "for n in $(seq 50); do curl -sf http://127.0.0.1:{port}/page && break; sleep 0.1; done; curl -sS http://good.test:{port}/; pkill -f http.server"
+            "for n in $(seq 50); do curl -sf http://127.0.0.1:{own}/page && break; sleep 0.1; done; curl -sS http://good.test:{port}/; pkill -f http.server"
         );
         let client = run(&session, &line);
         assert_eq!(client.stdout, "inside\noutside", "{client:?}");
-        assert!(world.run(&format!("curl -sf http://127.0.0.1:{port}/page")).stdout.is_empty(), "another sandbox");
+        assert!(world.run(&format!("curl -sf http://127.0.0.1:{own}/page")).stdout.is_empty(), "another sandbox");
     });
+}
+
+/// A database or a proxy on this machine is reached by the address and port that the policy names.
+#[test]
+fn the_hosts_loopback_is_reached_where_it_is_named() {
+    let (port, _) = server("the host's");
+    let (other, heard) = server("not named");
+    let mut world = World::good(port);
+    world.rules = vec![allow("127.0.0.1", port)];
+    let ended = world.run(&format!("curl -sS http://127.0.0.1:{port}/; curl -sS http://localhost:{other}/"));
+    assert_eq!(ended.stdout, "the host's", "{ended:?}");
+    assert!(heard.lock().unwrap().is_empty(), "the other is the command's own loopback, where nobody listens");
 }
 
 #[test]

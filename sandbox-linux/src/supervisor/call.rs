@@ -13,6 +13,7 @@ use std::thread;
 use rustix::fs::{Mode, OFlags};
 use stockade_protocol::AbsPath;
 
+use super::Reach;
 use super::caller::Caller;
 use super::socket::{self, Address, Life, Nature};
 use super::table::{self, Table};
@@ -45,10 +46,10 @@ pub(super) enum Act {
 const LONGEST_ADDRESS: usize = 128;
 
 /// Takes the next call, and answers it if that needs nothing else.
-pub(super) fn next(listener: &Arc<OwnedFd>, network: u64) -> io::Result<Option<(Call, Act)>> {
+pub(super) fn next(listener: &Arc<OwnedFd>, network: u64, reach: &Reach) -> io::Result<Option<(Call, Act)>> {
     let notification = notify::receive(listener.as_fd())?;
     let errno = match notification.call {
-        libc::SYS_connect => match read(listener, &notification, network) {
+        libc::SYS_connect => match read(listener, &notification, network, reach) {
             Ok(read) => return Ok(Some(read)),
             Err(errno) => errno,
         },
@@ -80,7 +81,7 @@ fn listen(notification: &Notification, network: u64) -> Result<(), i32> {
 }
 
 /// Reads a `connect` whole, before anything is decided about it.
-fn read(listener: &Arc<OwnedFd>, notification: &Notification, network: u64) -> Result<(Call, Act), i32> {
+fn read(listener: &Arc<OwnedFd>, notification: &Notification, network: u64, reach: &Reach) -> Result<(Call, Act), i32> {
     let failed = |error: io::Error| errno(&error);
     let [number, address, length, ..] = notification.arguments;
     let number = descriptor(number);
@@ -93,11 +94,11 @@ fn read(listener: &Arc<OwnedFd>, notification: &Notification, network: u64) -> R
     if !notify::is_waiting(listener.as_fd(), notification.id) {
         return Err(libc::EINTR);
     }
-    let act = decide(&nature, socket.as_fd(), bytes, network)?;
+    let act = decide(&nature, socket.as_fd(), bytes, network, reach)?;
     Ok((Call { listener: Arc::clone(listener), id: notification.id, caller, number, socket, nature }, act))
 }
 
-fn decide(nature: &Nature, socket: BorrowedFd<'_>, bytes: Vec<u8>, network: u64) -> Result<Act, i32> {
+fn decide(nature: &Nature, socket: BorrowedFd<'_>, bytes: Vec<u8>, network: u64, reach: &Reach) -> Result<Act, i32> {
     let is_outside = nature.network != network;
     match (socket::read_address(&bytes), nature.family) {
         (Address::Internet(address), libc::AF_INET | libc::AF_INET6) if nature.is_stream => {
@@ -119,7 +120,9 @@ fn decide(nature: &Nature, socket: BorrowedFd<'_>, bytes: Vec<u8>, network: u64)
                 }
             }
             let ip = address.ip().to_canonical();
-            let is_inside = ip.is_loopback() || ip.is_unspecified();
+            // Loopback is the command's own, but for what the policy names of the host's.
+            let is_named = reach.host_loopback.contains(&SocketAddr::new(ip, address.port()));
+            let is_inside = (ip.is_loopback() || ip.is_unspecified()) && !is_named;
             match (is_inside, is_outside) {
                 (true, false) => Ok(Act::Inside(bytes)),
                 // It has been replaced for another peer, and that one did not answer.

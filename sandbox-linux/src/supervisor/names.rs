@@ -135,7 +135,7 @@ mod tests {
     fn address(answer: Answer) -> IpAddr {
         match answer {
             Answer::Address(address) => address,
-            other => panic!("{other:?}"),
+            other @ (Answer::Name(_) | Answer::Nothing | Answer::NoSuchName) => panic!("{other:?}"),
         }
     }
 

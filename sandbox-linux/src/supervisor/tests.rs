@@ -17,7 +17,7 @@ use rustix::net::{
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 
-use super::{Supervisor, filter};
+use super::{Reach, Supervisor, filter};
 
 /// Lets what is listed through, after a while.
 #[derive(Default)]
@@ -70,10 +70,9 @@ fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     recvmsg(socket, &mut [IoSliceMut::new(&mut [0])], &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
-    ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-        _ => None,
-    })
+    ancillary
+        .drain()
+        .find_map(|message| if let RecvAncillaryMessage::ScmRights(mut files) = message { files.next() } else { None })
 }
 
 /// Runs a program under a supervisor with this doorman.
@@ -87,7 +86,7 @@ fn run(doorman: &Arc<Doorman>, unix_sockets: BTreeSet<AbsPath>, arguments: &[&st
     drop(starting);
     let resolver = receive(&ours).expect("a resolver's socket");
     let doorman: Arc<dyn Gatekeeper> = Arc::<Doorman>::clone(doorman);
-    let supervisor = Supervisor::start(doorman, unix_sockets).unwrap();
+    let supervisor = Supervisor::start(doorman, Reach { unix_sockets, ..Reach::default() }).unwrap();
     supervisor.watch(receive(&ours).expect("a listener"), resolver).unwrap();
     child.wait_with_output().unwrap()
 }

@@ -1,0 +1,90 @@
+//! What a whole `stockade run` costs: the program's start, settings, rules, approval, sandbox, audit.
+//!
+//! `stockade run --ask never -- /bin/true` with the trail on and a home of its own, beside bubblewrap with
+//! the same policy and a bare spawn. All are started from this program, in turn, so that whatever else the
+//! machine does hits all of them alike. What counts are the ratios of the medians; the times are noise.
+//! `cargo bench -p stockade-cli`, with `bwrap` installed.
+
+#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "a benchmark starts the programs that it measures")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use stockade_protocol::PROTECTED_NAMES;
+
+const ROUNDS: usize = 300;
+const WARM_UP: usize = 20;
+
+fn main() {
+    // Not below `/tmp`, which is private inside.
+    let directory = tempfile::Builder::new().prefix("stockade-bench").tempdir_in("/var/tmp").unwrap();
+    // A workspace each, since what bubblewrap leaves behind would spare the other some work.
+    for name in ["home", "ws/.git", "other/.git"] {
+        std::fs::create_dir_all(directory.path().join(name)).unwrap();
+    }
+    let mut starts =
+        [bare(directory.path()), bwrap(&directory.path().join("other")), stockade(directory.path(), &["run"])];
+    let mut times = [const { Vec::new() }; 4];
+    let mut version = stockade(directory.path(), &["--version"]);
+    for round in 0..ROUNDS + WARM_UP {
+        for (start, times) in starts.iter_mut().chain([&mut version]).zip(&mut times) {
+            let took = time(start);
+            if round >= WARM_UP {
+                times.push(took);
+            }
+        }
+    }
+    let [bare, bubblewrap, run, version] = times.map(median);
+    println!("bare spawn {bare:?}, bubblewrap {bubblewrap:?}, stockade run {run:?}, stockade --version {version:?}");
+    println!("stockade run / bubblewrap: {:.2}", run.as_secs_f64() / bubblewrap.as_secs_f64());
+    println!("stockade run / bare spawn: {:.2}", run.as_secs_f64() / bare.as_secs_f64());
+    println!("stockade --version / bare spawn: {:.2}", version.as_secs_f64() / bare.as_secs_f64());
+}
+
+fn time(command: &mut Command) -> Duration {
+    let start = Instant::now();
+    assert!(command.status().unwrap().success());
+    start.elapsed()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap()
+}
+
+fn bare(directory: &Path) -> Command {
+    surrounded(Command::new("/bin/true"), directory)
+}
+
+/// The program of this build, in a home without settings.
+fn stockade(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stockade"));
+    command.args(arguments);
+    if arguments == ["run"] {
+        command.args(["--ask", "never", "--", "/bin/true"]);
+    }
+    surrounded(command, directory)
+}
+
+fn surrounded(mut command: Command, directory: &Path) -> Command {
+    command.current_dir(directory.join("ws")).env_clear();
+    command.env("HOME", directory.join("home")).env("PATH", "/usr/bin:/bin");
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// The same policy: the root is read, the workspace written, its metadata kept, no network. Names that
+/// are missing are covered by a file, which bubblewrap leaves behind.
+fn bwrap(workspace: &Path) -> Command {
+    let mut command = Command::new("bwrap");
+    command.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind"]);
+    command.arg(workspace).arg(workspace);
+    command.arg("--ro-bind").arg(workspace.join(".git")).arg(workspace.join(".git"));
+    for name in PROTECTED_NAMES.iter().filter(|name| **name != ".git") {
+        command.args(["--ro-bind", "/dev/null"]).arg(workspace.join(name));
+    }
+    command.args(["--unshare-all", "--die-with-parent", "--new-session", "/bin/true"]).env_clear();
+    command.current_dir(workspace).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}

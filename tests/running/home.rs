@@ -1,0 +1,131 @@
+//! A user with a home, a workspace and a directory outside of it.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::support::{program, stockade, text};
+
+/// Who runs the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum User {
+    /// Whoever runs the tests.
+    Own,
+    /// `nobody` if that is root; else the same.
+    Ordinary,
+}
+
+const NOBODY: u32 = 65534;
+
+/// A directory with `home`, `ws`, `outside`, `config` and `state`. Nothing of the host's user is used.
+pub(super) struct Home {
+    directory: tempfile::TempDir,
+    program: PathBuf,
+    user: User,
+}
+
+/// How a run ended.
+pub(super) struct Said {
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+impl Home {
+    pub(super) fn new() -> Self {
+        Self::of(User::Own)
+    }
+
+    pub(super) fn of(user: User) -> Self {
+        // Not below `/tmp`, which is private inside.
+        let directory = tempfile::Builder::new().prefix("stockade-home").tempdir_in("/var/tmp").unwrap();
+        for name in ["", "home", "ws", "outside", "config", "state"] {
+            let path = directory.path().join(name);
+            fs::create_dir_all(&path).unwrap();
+            if user == User::Ordinary && rustix::process::geteuid().is_root() {
+                std::os::unix::fs::lchown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+        }
+        // Where another user can reach it, wherever the repository lies.
+        let built = stockade().get_program().to_owned();
+        let copy = directory.path().join("stockade");
+        if fs::hard_link(&built, &copy).is_err() {
+            fs::copy(&built, &copy).unwrap();
+        }
+        Self { directory, program: copy, user }
+    }
+
+    pub(super) fn path(&self, below: &str) -> PathBuf {
+        self.directory.path().join(below)
+    }
+
+    pub(super) fn exists(&self, below: &str) -> bool {
+        self.path(below).exists()
+    }
+
+    pub(super) fn read(&self, below: &str) -> String {
+        fs::read_to_string(self.path(below)).unwrap()
+    }
+
+    pub(super) fn write(&self, below: &str, text: &str) {
+        let path = self.path(below);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// The program, started in the workspace by a user without a terminal, so that nobody is asked.
+    pub(super) fn stockade(&self, arguments: &[&str]) -> Command {
+        let mut command = program("setsid");
+        command.arg("--wait").args(self.words()).args(arguments);
+        self.surround(&mut command);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// The words that start the program as this user.
+    pub(super) fn words(&self) -> Vec<PathBuf> {
+        let mut words: Vec<PathBuf> = Vec::new();
+        if self.user == User::Ordinary && rustix::process::geteuid().is_root() {
+            let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+            words.extend(nobody.map(PathBuf::from));
+        }
+        words.push(self.program.clone());
+        words
+    }
+
+    /// The directory and the environment.
+    pub(super) fn surround(&self, command: &mut Command) {
+        command.current_dir(self.path("ws")).env_clear();
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("TERM", "xterm").env("LANG", "C.UTF-8");
+        command.env("HOME", self.path("home"));
+        command.env("XDG_CONFIG_HOME", self.path("config")).env("XDG_STATE_HOME", self.path("state"));
+    }
+
+    /// Runs the program with these arguments, which has to end with this exit code.
+    pub(super) fn says(&self, arguments: &[&str], exit_code: i32) -> Said {
+        said(&mut self.stockade(arguments), exit_code)
+    }
+
+    /// `stockade run` with some options and a shell line.
+    pub(super) fn runs(&self, options: &[&str], line: &str, exit_code: i32) -> Said {
+        self.says(&[&["run"], options, &["--", "sh", "-c", line]].concat(), exit_code)
+    }
+
+    /// The same, started in another directory.
+    pub(super) fn runs_in(&self, directory: &Path, options: &[&str], line: &str, exit_code: i32) -> Said {
+        let mut command = self.stockade(&[&["run"], options, &["--", "sh", "-c", line]].concat());
+        said(command.current_dir(directory), exit_code)
+    }
+}
+
+pub(super) fn said(command: &mut Command, exit_code: i32) -> Said {
+    let output = crate::support::run(command, exit_code);
+    Said { stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}
+
+/// Runs a command that is fed with this.
+pub(super) fn fed(command: &mut Command, input: &[u8]) -> Output {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}

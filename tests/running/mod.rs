@@ -1,0 +1,18 @@
+//! `stockade run` and `stockade explain` as a user runs them, in a home of their own.
+
+/// The decision without the deed.
+mod explaining;
+/// What a command may read and write.
+mod files;
+/// A user with a home, a workspace and a directory outside of it.
+mod home;
+/// Who says what holds: flags, files, profiles, rules, trust.
+mod settings;
+/// Signals, and what is left when Stockade is killed.
+mod signals;
+/// Input, output, exit codes, limits, the environment.
+mod streams;
+/// The program in a pseudo-terminal.
+mod terminal;
+/// What is on record afterwards.
+mod trail;

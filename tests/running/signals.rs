@@ -1,0 +1,83 @@
+//! Signals, and what is left when Stockade is killed.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::home::Home;
+
+/// Starts a line that prints `ready` when it is.
+fn start(home: &Home, line: &str) -> (Child, Pid) {
+    let mut child = home.stockade(&["run", "--", "sh", "-c", line]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
+    assert_eq!(first, "ready\n");
+    // `setsid` has become the program.
+    let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+    (child, pid)
+}
+
+/// Whether a process of the host has this word among its arguments.
+fn runs(word: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    processes
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .any(|words| words.split(|byte| *byte == 0).any(|found| found == word.as_bytes()))
+}
+
+#[test]
+fn signals_are_the_commands() {
+    for (signal, name, exit_code) in [(Signal::INT, "INT", 12), (Signal::TERM, "TERM", 15), (Signal::HUP, "HUP", 11)] {
+        let home = Home::new();
+        let line = format!("trap 'touch told; exit {exit_code}' {name}; echo ready; while :; do sleep 0.05; done");
+        let (mut child, pid) = start(&home, &line);
+        kill_process(pid, signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(exit_code), "{name}");
+        assert!(home.exists("ws/told"), "{name}");
+    }
+}
+
+#[test]
+fn a_command_that_does_not_mind_a_signal_is_ended_by_it() {
+    let home = Home::new();
+    let (mut child, pid) = start(&home, "echo ready; sleep 1000");
+    kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+}
+
+#[test]
+fn whoever_interrupts_three_times_means_it() {
+    let home = Home::new();
+    let (mut child, pid) = start(&home, "trap '' INT; echo ready; while :; do sleep 0.05; done");
+    for _ in 0..3 {
+        kill_process(pid, Signal::INT).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(124));
+}
+
+#[test]
+fn nothing_outlives_a_stockade_that_was_killed() {
+    let home = Home::new();
+    // A number that no other process sleeps for.
+    let sleeps = format!("1{}", std::process::id());
+    let line = format!("setsid sleep {sleeps} & (trap '' TERM HUP INT; sleep {sleeps}) & echo ready; sleep {sleeps}");
+    let (mut child, pid) = start(&home, &line);
+    let start = Instant::now();
+    while !runs(&sleeps) {
+        assert!(start.elapsed() < Duration::from_secs(20), "it never ran");
+    }
+    kill_process(pid, Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let start = Instant::now();
+    while runs(&sleeps) {
+        assert!(start.elapsed() < Duration::from_secs(5), "it still runs");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // What it held in the workspace is given back by the next run.
+    home.runs(&[], "true", 0);
+    let left: Vec<_> = std::fs::read_dir(home.path("ws")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}

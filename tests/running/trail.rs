@@ -1,0 +1,81 @@
+//! What is on record afterwards.
+
+use std::fs;
+
+use super::home::{Home, said};
+
+fn trail(home: &Home) -> Vec<std::path::PathBuf> {
+    let files = fs::read_dir(home.path("state/stockade")).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl")).collect()
+}
+
+#[test]
+fn a_run_is_listed_shown_and_verified() {
+    let home = Home::new();
+    home.runs(&[], "exit 3", 3);
+    home.runs(&["--unsandboxed"], "true", 126);
+    let listed = home.says(&["audit", "list"], 0).stdout;
+    let runs: Vec<serde_json::Value> = listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let results: Vec<_> = runs.iter().map(|run| (&run["result"], &run["exit_code"])).collect();
+    assert_eq!(results, [(&"exited".into(), &3.into()), (&"refused".into(), &serde_json::Value::Null)]);
+    let shown = home.says(&["audit", "show", runs[0]["request_id"].as_str().unwrap()], 0).stdout;
+    assert!(shown.contains("asked to run  sh -c 'exit 3'") && shown.contains("exited with 3 after"), "{shown}");
+    assert!(shown.contains("engine native: ") && !shown.contains("not enforced"), "{shown}");
+    let told = home.says(&["audit", "verify"], 0).stdout;
+    assert!(told.starts_with("6 records are whole"), "{told}");
+}
+
+/// or18: one byte of the trail is changed, and the record that it is in is named.
+#[test]
+fn one_changed_byte_is_found() {
+    let home = Home::new();
+    home.runs(&[], "exit 3", 3);
+    let file = trail(&home).pop().unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("\"exit_code\":3"), "{text}");
+    fs::write(&file, text.replace("\"exit_code\":3", "\"exit_code\":0")).unwrap();
+    let told = home.says(&["audit", "verify"], 1);
+    assert!((told.stdout + &told.stderr).contains("record 2"), "the last of three is bad");
+}
+
+/// or19: what looks like a secret is in no record.
+#[test]
+fn secrets_are_not_on_record() {
+    let home = Home::new();
+    let token = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+    let words = ["run", "--env", "DEPLOY_PASSWORD=hunter2", "--", "echo", "--token", "hunter3", token];
+    let mut command = home.stockade(&words);
+    said(command.env("API_KEY", "hunter4"), 0);
+    for file in fs::read_dir(home.path("state/stockade")).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        for secret in ["hunter2", "hunter3", "hunter4", token] {
+            assert!(!text.contains(secret), "{text}");
+        }
+    }
+    let records: String = trail(&home).iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    assert!(records.contains("--token"), "{records}");
+}
+
+/// or17: where the trail is required and can't be written, nothing runs.
+#[test]
+fn without_a_trail_that_is_required_nothing_runs() {
+    let home = Home::new();
+    home.write("config/stockade/config.toml", "[audit]\nrequired = true\npath = \"/proc/stockade\"\n");
+    let told = home.runs(&[], "touch made", 125);
+    assert!(told.stderr.contains("/proc/stockade") && !home.exists("ws/made"), "{}", told.stderr);
+    home.write("config/stockade/config.toml", "[audit]\npath = \"/proc/stockade\"\n");
+    let told = home.runs(&[], "touch made", 0);
+    assert!(told.stderr.contains("nothing is recorded") && home.exists("ws/made"), "{}", told.stderr);
+}
+
+/// The trail is its owner's alone, and out of the command's reach.
+#[test]
+fn a_command_can_not_change_the_trail() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = Home::new();
+    home.runs(&[], "true", 0);
+    let file = trail(&home).pop().unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    home.runs(&[], &format!("echo x >> {}", file.display()), 2);
+    home.says(&["audit", "verify"], 0);
+}
