@@ -199,9 +199,9 @@ async fn an_approval_from_outside_skips_the_question_and_no_rule() {
     approved.sandbox_warnings = vec![String::from("writes a file")];
     run.run(&approved).await.unwrap();
     assert!(world.exists("ws/made"));
-    let decided = world.audit.of(&approved.id).into_iter().find_map(|event| match event {
-        AuditEvent::Decided { source, sandbox_warnings, .. } => Some((source, sandbox_warnings)),
-        _ => None,
+    let decided = world.audit.of(&approved.id).into_iter().find_map(|event| {
+        let AuditEvent::Decided { source, sandbox_warnings, .. } = event else { return None };
+        Some((source, sandbox_warnings))
     });
     let expected = (stockade_protocol::DecisionSource::External, vec![String::from("writes a file")]);
     assert_eq!(decided, Some(expected));
