@@ -16,6 +16,10 @@ lint:
 targets:
     scripts/test targets
 
+# What of the Windows sandbox runs under wine
+wine:
+    scripts/test wine
+
 # All tests and doctests
 test:
     scripts/test test
@@ -28,9 +32,14 @@ doc:
 schema:
     cargo run --quiet -- schema --out schemas
 
-# Benchmarks; NAME selects one
+# Benchmarks; NAME selects those that begin with it
 bench NAME="":
-    cargo bench --workspace {{ if NAME == "" { "" } else { "--bench " + NAME } }}
+    cargo bench --workspace {{ if NAME == "" { "" } else { "--bench '" + NAME + "*'" } }}
+
+# How long other sandboxes take to start, those that are installed
+bench-peers ROUNDS="30":
+    cargo build --release -p stockade-sandbox-linux --example run
+    scripts/bench-peers {{ ROUNDS }}
 
 # Fuzz one parser for SECONDS (needs a nightly toolchain and `cargo install cargo-fuzz`)
 fuzz TARGET="protocol" SECONDS="300":

@@ -1,7 +1,7 @@
 //! Tests of the whole, from the outside: the program as a user runs it, the documents as a reader
 //! follows them, and clients in other languages as their authors generate them.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 /// The trail, as the program shows and checks it.
 mod audit;

@@ -5,7 +5,7 @@ use crate::support::{program, run, stockade, text};
 #[test]
 fn help_and_version_are_printed_and_succeed() {
     let help = text(&run(stockade().arg("--help"), 0).stdout);
-    assert!(help.contains("Usage: stockade <COMMAND>"), "{help}");
+    assert!(help.contains("Usage: stockade [OPTIONS] <COMMAND>"), "{help}");
     let help = text(&run(stockade().args(["schema", "--help"]), 0).stdout);
     assert!(help.contains("Examples:") && help.contains("stockade schema --out schemas"), "{help}");
     let version = text(&run(stockade().arg("--version"), 0).stdout);
@@ -18,7 +18,8 @@ fn wrong_arguments_exit_with_125_and_say_what_to_do() {
         (&["shema"][..], "a similar subcommand exists: 'schema'"),
         (&["schema", "--messge", "x"], "a similar argument exists: '--message'"),
         (&["schema", "--check"], "--out <DIR>"),
-        (&[], "Usage: stockade <COMMAND>"),
+        (&[], "Usage: stockade [OPTIONS] <COMMAND>"),
+        (&["--otlp", "http://127.0.0.1:4318", "schema"], "cargo install --path cli --features otlp"),
     ] {
         let output = run(stockade().args(arguments), 125);
         let stderr = text(&output.stderr);

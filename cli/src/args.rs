@@ -24,6 +24,10 @@ Examples:
   stockade doctor                       what this machine can enforce"
 )]
 pub(crate) struct Args {
+    /// Export spans and counters to this OpenTelemetry collector, by OTLP over HTTP
+    #[arg(long, value_name = "ENDPOINT", global = true)]
+    pub(crate) otlp: Option<String>,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -186,11 +190,12 @@ pub(crate) struct Run {
 
 /// Say what would happen to a command, and why, without running it.
 ///
-/// With `--path`, say what a command could do with a file.
+/// With `--path`, say what a command could do with a file; with `--host`, whether it could connect.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:
   stockade explain -- git push
   stockade explain --path ~/.ssh/id_ed25519
+  stockade explain --allow-host '*.example.com' --host api.example.com:443
   stockade explain --json -- npm install | jq .requirement
 
 Exit codes: 0 it would run, or the question was answered; 1 it would be asked; 126 it would be refused;
@@ -203,12 +208,16 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "PATH")]
     pub(crate) path: Vec<PathBuf>,
 
+    /// Explain what happens to a connection to this host; may be given several times
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = flags::destination)]
+    pub(crate) host: Vec<flags::Destination>,
+
     /// Print the answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
 
     /// The command and its arguments
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present = "path")]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present_any = ["path", "host"])]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -253,6 +262,10 @@ pub(crate) struct SessionArgs {
     /// times
     #[arg(long, value_name = "HOST[:PORT]", value_parser = flags::allowed_host)]
     pub(crate) allow_host: Vec<HostRule>,
+
+    /// A unix socket that may be connected to, such as an SSH agent's; may be given several times
+    #[arg(long, value_name = "PATH")]
+    pub(crate) allow_socket: Vec<PathBuf>,
 
     /// Pass a variable on that is dropped by default, or set it; may be given several times
     #[arg(long, value_name = "NAME[=VALUE]")]

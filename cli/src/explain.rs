@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
-use stockade_core::{Explanation, PathExplanation};
+use serde::Serialize;
+use stockade_core::{Explanation, HostExplanation, PathExplanation};
 use stockade_protocol::{
-    AbsPath, Access, DecisionSource, ExecApprovalRequirement, FileRule, NetworkPolicy, Permissions, RuleSource,
+    AbsPath, Access, Decision, DecisionSource, ExecApprovalRequirement, FileRule, NetworkPolicy, Permissions,
+    RuleSource,
 };
 use stockade_sandboxing::absolute;
 
@@ -26,23 +28,32 @@ pub(crate) fn run(args: &Explain) -> Result<ExitCode, Failure> {
     for path in &args.path {
         paths.push(orchestrator.explain_path(&absolute(&here, path)?)?);
     }
-    let explanation = if args.command.is_empty() { None } else { Some(orchestrator.explain(&request)?) };
+    let hosts: Vec<HostExplanation> = args.host.iter().map(|to| orchestrator.explain_host(&to.host, to.port)).collect();
+    let command = if args.command.is_empty() { None } else { Some(orchestrator.explain(&request)?) };
+    let answers = Answers { command, paths, hosts };
     if args.json {
-        let json = match &explanation {
-            Some(explanation) if paths.is_empty() => serde_json::to_string_pretty(explanation)?,
-            Some(explanation) => serde_json::to_string_pretty(&(explanation, &paths))?,
-            None => serde_json::to_string_pretty(&paths)?,
-        };
-        print(&(json + "\n"))?;
+        print(&(serde_json::to_string_pretty(&answers)? + "\n"))?;
     } else {
-        let mut text = explanation.as_ref().map(command_text).unwrap_or_default();
-        text.extend(paths.iter().map(path_text));
+        let mut text = answers.command.as_ref().map(command_text).unwrap_or_default();
+        text.extend(answers.paths.iter().map(path_text));
+        text.extend(answers.hosts.iter().map(host_text));
         for (key, origin) in settings.origins() {
             text += &format!("setting  {key} comes from the {origin}\n");
         }
         print(&text)?;
     }
-    Ok(explanation.map_or(ExitCode::SUCCESS, |explanation| exit_code(&explanation)))
+    Ok(answers.command.map_or(ExitCode::SUCCESS, |explanation| exit_code(&explanation)))
+}
+
+/// Everything that was asked.
+#[derive(Serialize)]
+struct Answers {
+    #[serde(flatten)]
+    command: Option<Explanation>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    paths: Vec<PathExplanation>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<HostExplanation>,
 }
 
 fn exit_code(explanation: &Explanation) -> ExitCode {
@@ -136,4 +147,14 @@ fn path_text(path: &PathExplanation) -> String {
     let leads = if path.path == path.resolved { String::new() } else { format!(" (leads to `{}`)", path.resolved) };
     let why = path.rule.as_ref().map_or_else(|| String::from("no rule grants it"), report::file_rule);
     format!("`{}`{leads} {what}: {why}\n", path.path)
+}
+
+fn host_text(host: &HostExplanation) -> String {
+    let what = match host.decision {
+        Decision::Allow => "may be reached",
+        Decision::Prompt => "has to be asked for",
+        Decision::Forbidden => "is refused",
+    };
+    let why = host.rule.as_deref().map_or_else(|| String::from("no rule names it"), |rule| format!("by {rule}"));
+    format!("`{}:{}` {what}: {why}\n", host.destination.host, host.destination.port)
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use stockade_config::{EngineName, NetworkMode, SandboxMode};
 use stockade_protocol::{
-    AbsPath, AskForApproval, Decision, FileTarget, HostRule, Invalid, RejectConfig, ResourceLimits, VariableName,
+    AbsPath, AskForApproval, Decision, FileTarget, Host, HostPattern, HostRule, Invalid, RejectConfig, ResourceLimits,
+    VariableName,
 };
 use stockade_sandboxing::absolute;
 
@@ -41,6 +42,8 @@ impl From<Policy> for SandboxMode {
 pub(crate) enum Network {
     /// None at all
     Off,
+    /// As hosts, but only reading requests of plain HTTP pass
+    Limited,
     /// The hosts that are allowed; others are asked for
     Hosts,
     /// Whatever this machine can reach
@@ -51,6 +54,7 @@ impl From<Network> for NetworkMode {
     fn from(network: Network) -> Self {
         match network {
             Network::Off => Self::Off,
+            Network::Limited => Self::Limited,
             Network::Hosts => Self::Hosts,
             Network::Full => Self::Full,
         }
@@ -158,6 +162,22 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
 /// `--allow-host`: `example.com`, `*.example.com:443`.
 pub(crate) fn allowed_host(text: &str) -> Result<HostRule, String> {
     stockade_config::parse_host(text, Decision::Allow)
+}
+
+/// `--host`: `example.com:443`.
+#[derive(Clone, Debug)]
+pub(crate) struct Destination {
+    pub(crate) host: Host,
+    pub(crate) port: u16,
+}
+
+/// A host and its port; 443 if none is given.
+pub(crate) fn destination(text: &str) -> Result<Destination, String> {
+    let rule = stockade_config::parse_host(text, Decision::Prompt)?;
+    match rule.host {
+        HostPattern::Exact(host) => Ok(Destination { host, port: rule.port.unwrap_or(443) }),
+        HostPattern::Below(_) | HostPattern::Within(_) => Err(String::from("one host has to be named, not several")),
+    }
 }
 
 /// `--env`: `NAME` passes a variable on, `NAME=VALUE` sets it.

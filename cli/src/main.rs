@@ -17,19 +17,31 @@ mod run;
 mod schema;
 mod session;
 mod signals;
+mod telemetry;
 mod trust;
+mod warnings;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
 use crate::args::{Args, Command};
+use crate::exit::Failure;
+use crate::telemetry::Telemetry;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return exit::usage(&error),
     };
+    match run(args) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(args: Args) -> Result<ExitCode, Failure> {
+    let telemetry = Telemetry::start(args.otlp.as_deref())?;
     let result = match args.command {
         Command::Audit(audit) => audit::run(&audit),
         Command::Completions(completions) => completions::run(&completions).map(|()| ExitCode::SUCCESS),
@@ -41,8 +53,6 @@ fn main() -> ExitCode {
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
         Command::Trust(trust) => trust::run(&trust),
     };
-    match result {
-        Ok(code) => code,
-        Err(failure) => failure.report(),
-    }
+    telemetry.finish();
+    result
 }

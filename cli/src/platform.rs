@@ -10,7 +10,9 @@ pub(crate) fn diagnose() -> Diagnosis {
     return stockade_sandbox_linux::diagnose();
     #[cfg(target_os = "macos")]
     return stockade_sandbox_macos::diagnose();
-    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
+    #[cfg(windows)]
+    return stockade_sandbox_windows::diagnose();
+    #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
     Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
 }
 
@@ -44,7 +46,16 @@ pub(crate) fn backend(name: EngineName) -> Result<Box<dyn Backend>, NoSuchEngine
 }
 
 /// What builds sandboxes here.
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+#[cfg(windows)]
+pub(crate) fn backend(name: EngineName) -> Result<Box<dyn Backend>, NoSuchEngine> {
+    match name {
+        EngineName::Auto => Ok(Box::new(stockade_sandbox_windows::Windows::new())),
+        EngineName::Native | EngineName::Bwrap | EngineName::Landlock => Err(NoSuchEngine { name }),
+    }
+}
+
+/// What builds sandboxes here.
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 pub(crate) fn backend(name: EngineName) -> Result<Box<dyn Backend>, NoSuchEngine> {
     Err(NoSuchEngine { name })
 }

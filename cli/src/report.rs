@@ -8,8 +8,10 @@ use stockade_protocol::{
 /// The lines for an outcome.
 pub(crate) fn outcome(outcome: &Outcome) -> Vec<String> {
     match outcome {
-        Outcome::Exited { .. } => Vec::new(),
-        Outcome::Denied { execution, .. } => execution.violations.iter().map(violation).collect(),
+        // What was denied is said, also where the command went on regardless.
+        Outcome::Exited { execution, .. } | Outcome::Denied { execution, .. } => {
+            execution.violations.iter().map(violation).collect()
+        }
         Outcome::Refused(refusal) => vec![format!("refused: {}", refusal.reason)],
         Outcome::TimedOut { .. } => vec![String::from("the command took too long, or was cancelled, and was ended")],
         Outcome::Signaled { signal, .. } => vec![format!("the command was ended by signal {signal}")],

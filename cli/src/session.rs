@@ -135,6 +135,7 @@ fn layer(args: &SessionArgs, here: &AbsPath) -> Result<Layer, Failure> {
         mode: args.sandbox.map(Into::into),
         writable_roots: all(&args.writable)?,
         readable_roots: all(&args.readable)?,
+        unix_sockets: all(&args.allow_socket)?,
         network: args.network.map(Into::into),
         allow_hosts: Some(args.allow_host.clone()).filter(|hosts| !hosts.is_empty()),
         limits: args.limit.unwrap_or_default(),

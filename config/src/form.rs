@@ -116,6 +116,9 @@ pub enum NetworkMode {
     /// None at all.
     #[default]
     Off,
+    /// The hosts of `allow_hosts`, others are asked for, and only `GET`, `HEAD` and `OPTIONS` of plain
+    /// HTTP pass: what can't be seen is refused.
+    Limited,
     /// The hosts of `allow_hosts`; others are asked for.
     Hosts,
     /// Whatever the host itself can reach.
@@ -156,6 +159,8 @@ pub(crate) struct SandboxForm {
     pub(crate) allow_hosts: Option<Vec<Written<String>>>,
     /// Hosts that may never be reached.
     pub(crate) deny_hosts: Vec<Written<String>>,
+    /// Unix sockets that may be connected to, such as an SSH agent's.
+    pub(crate) unix_sockets: Option<Vec<Written<String>>>,
     /// Give the command no private directory at `$TMPDIR`.
     pub(crate) exclude_tmpdir_env_var: Option<bool>,
     /// Give the command no private `/tmp`.

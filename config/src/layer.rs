@@ -45,6 +45,8 @@ pub struct Layer {
     pub allow_hosts: Option<Vec<HostRule>>,
     /// Hosts that may never be reached.
     pub deny_hosts: Vec<HostRule>,
+    /// Unix sockets that may be connected to.
+    pub unix_sockets: Option<Vec<AbsPath>>,
     /// Give the command no private directory at `$TMPDIR`.
     pub exclude_tmpdir_env_var: Option<bool>,
     /// Give the command no private `/tmp`.
@@ -136,6 +138,7 @@ impl Layer {
         let allowed = form.allow_hosts.as_ref().map(|list| source.list(list, "sandbox.allow_hosts", allow));
         self.allow_hosts = allowed.transpose()?;
         self.deny_hosts = source.list(&form.deny_hosts, "sandbox.deny_hosts", deny)?;
+        self.unix_sockets = roots(&form.unix_sockets, "sandbox.unix_sockets")?;
         self.exclude_tmpdir_env_var = form.exclude_tmpdir_env_var;
         self.exclude_slash_tmp = form.exclude_slash_tmp;
         Ok(())

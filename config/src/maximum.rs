@@ -66,10 +66,16 @@ impl Maximum {
             // Full access by the mode would lift a bound on the network alone.
             bound.network = match self.network {
                 Some(NetworkMode::Off) => stockade_protocol::NetworkPolicy::Off,
-                Some(NetworkMode::Hosts) => stockade_protocol::NetworkPolicy::Hosts(stockade_protocol::HostRules {
-                    rules: self.bound.hosts.clone(),
-                    methods: stockade_protocol::HttpMethods::Any,
-                }),
+                Some(mode @ (NetworkMode::Hosts | NetworkMode::Limited)) => {
+                    let methods = match mode {
+                        NetworkMode::Limited => stockade_protocol::HttpMethods::ReadOnly,
+                        NetworkMode::Off | NetworkMode::Hosts | NetworkMode::Full => {
+                            stockade_protocol::HttpMethods::Any
+                        }
+                    };
+                    let rules = self.bound.hosts.clone();
+                    stockade_protocol::NetworkPolicy::Hosts(stockade_protocol::HostRules { rules, methods })
+                }
                 Some(NetworkMode::Full) | None => stockade_protocol::NetworkPolicy::Full,
             };
         }

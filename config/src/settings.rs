@@ -2,11 +2,11 @@
 //! and for each value where it comes from.
 //!
 //! The nearest source wins: flags, then the profile, then the project, the user, the system. Lists
-//! that grant (`writable_roots`, `readable_roots`, `allow_hosts`, `include_only`) are those of the
+//! that grant (`writable_roots`, `readable_roots`, `allow_hosts`, `unix_sockets`, `include_only`) are those of the
 //! nearest file that has them, and flags add to them. Lists that deny (`deny_read`, `deny_hosts`,
 //! `exclude`) add up over all sources. Limits and variables count one by one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -93,6 +93,8 @@ pub struct Settings {
     pub network: NetworkMode,
     /// Rules by host: those to be reached and those never to be reached.
     pub hosts: Vec<HostRule>,
+    /// Unix sockets that may be connected to.
+    pub unix_sockets: Vec<AbsPath>,
     /// Give the command no private directory at `$TMPDIR`.
     pub exclude_tmpdir_env_var: bool,
     /// Give the command no private `/tmp`.
@@ -136,6 +138,7 @@ impl Settings {
             deny_read: Vec::new(),
             network: NetworkMode::default(),
             hosts: Vec::new(),
+            unix_sockets: Vec::new(),
             exclude_tmpdir_env_var: false,
             exclude_slash_tmp: false,
             protected_names: PROTECTED_NAMES.iter().map(|name| String::from(*name)).collect(),
@@ -221,11 +224,14 @@ impl Settings {
             (_, NetworkMode::Hosts) => {
                 NetworkPolicy::Hosts(HostRules { rules: self.hosts.clone(), methods: HttpMethods::Any })
             }
+            (_, NetworkMode::Limited) => {
+                NetworkPolicy::Hosts(HostRules { rules: self.hosts.clone(), methods: HttpMethods::ReadOnly })
+            }
         };
         Ok(Permissions {
             files: FileRules::new(resolved.files.iter().cloned().chain(denied))?,
             network,
-            unix_sockets: BTreeSet::new(),
+            unix_sockets: self.unix_sockets.iter().cloned().collect(),
             limits: self.limits,
             environment: self.environment.clone(),
         })
@@ -270,6 +276,7 @@ impl Settings {
                 deny_read: layer.deny_read,
                 allow_hosts: layer.allow_hosts,
                 deny_hosts: layer.deny_hosts,
+                sockets: layer.unix_sockets,
             },
             origin,
         );
@@ -348,6 +355,9 @@ impl Settings {
             grant("sandbox.allow_hosts", &mut allowed, hosts, origins, origin);
         }
         add("sandbox.deny_hosts", &mut denied, lists.deny_hosts, origins, origin);
+        if let Some(sockets) = lists.sockets {
+            grant("sandbox.unix_sockets", &mut self.unix_sockets, sockets, origins, origin);
+        }
         self.hosts = allowed.into_iter().chain(denied).collect();
     }
 }
@@ -358,6 +368,7 @@ struct Lists {
     deny_read: Vec<FileTarget>,
     allow_hosts: Option<Vec<HostRule>>,
     deny_hosts: Vec<HostRule>,
+    sockets: Option<Vec<AbsPath>>,
 }
 
 /// A list that grants: the nearest file's, and the flags' on top.

@@ -81,7 +81,30 @@ impl Trail {
             }
         };
         if let Some(event) = event {
+            self.tell(&event);
             self.note(event);
+        }
+    }
+
+    /// How a request ended, for telemetry.
+    fn tell(&self, event: &AuditEvent) {
+        let (thread, request) = (&self.thread, &self.request);
+        match event {
+            AuditEvent::Ended { result, duration_ms, .. } => {
+                tracing::info!(name: "command.outcome", %thread, %request, decision = %result, duration_ms);
+            }
+            AuditEvent::Refused(refusal) => {
+                tracing::info!(name: "command.outcome", %thread, %request, decision = "refused", source = ?refusal.by);
+            }
+            AuditEvent::Patched { .. }
+            | AuditEvent::Requested { .. }
+            | AuditEvent::PatchRequested { .. }
+            | AuditEvent::ToolRequested { .. }
+            | AuditEvent::Decided { .. }
+            | AuditEvent::Asked { .. }
+            | AuditEvent::Answered { .. }
+            | AuditEvent::Connected { .. }
+            | AuditEvent::Repaired { .. } => {}
         }
     }
 

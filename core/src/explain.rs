@@ -1,14 +1,16 @@
-//! The same decision without the deed: what would happen to a command or a path, and why.
+//! The same decision without the deed: what would happen to a command, a path or a host, and why.
 
 use serde::Serialize;
 use stockade_execpolicy::CheckReport;
+use stockade_network_proxy::Rules;
 use stockade_protocol::{
-    AbsPath, Access, DecisionSource, EscalationExecution, ExecApprovalRequirement, ExecRequest, FileRule, ParsedLine,
-    Permissions,
+    AbsPath, Access, Decision, DecisionSource, Destination, EscalationExecution, ExecApprovalRequirement, ExecRequest,
+    FileRule, Host, ParsedLine, Permissions,
 };
 use stockade_sandboxing::{leads_to, protect_repositories};
 
 use crate::approvals::{self, Confinement};
+use crate::connections::named_rules;
 use crate::requirement;
 use crate::run::Orchestrator;
 use crate::shell::{self, command_requirement};
@@ -54,6 +56,18 @@ pub struct PathExplanation {
     pub hard: bool,
 }
 
+/// What happens to a connection, and why.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostExplanation {
+    /// Where to.
+    pub destination: Destination,
+    /// What happens.
+    pub decision: Decision,
+    /// The rule that decides, and where it stands; none if none names the destination.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+}
+
 impl Orchestrator {
     /// What would happen to a command.
     pub fn explain(&self, request: &ExecRequest) -> Result<Explanation, stockade_protocol::Invalid> {
@@ -95,5 +109,15 @@ impl Orchestrator {
         let rule = permissions.files.deciding(&resolved).cloned();
         let hard = rule.as_ref().is_some_and(FileRule::is_hard_denial);
         Ok(PathExplanation { path: path.clone(), access: permissions.access(&resolved), resolved, rule, hard })
+    }
+
+    /// What happens when a command of this session connects to a host.
+    pub fn explain_host(&self, host: &Host, port: u16) -> HostExplanation {
+        let around = self.surroundings();
+        let permissions = self.session().bounded(&self.session().permissions);
+        let rules = Rules::new(permissions.network, named_rules(around.rules));
+        let destination = Destination { host: host.clone(), protocol: rules.protocol(host, port), port };
+        let ruling = rules.decide(&destination);
+        HostExplanation { destination, decision: ruling.decision, rule: ruling.rule.map(|named| named.origin) }
     }
 }

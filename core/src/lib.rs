@@ -5,6 +5,7 @@ mod approver;
 mod audit;
 mod audit_log;
 mod cancellation;
+mod connections;
 mod evidence;
 mod exec;
 mod explain;
@@ -30,7 +31,7 @@ pub use audit::{
 pub use audit_log::AuditDemand;
 pub use cancellation::Cancellation;
 pub use exec::{Clock, Input, Output, OutputSink, Pause, StreamName, Streaming};
-pub use explain::{Explanation, PathExplanation};
+pub use explain::{Explanation, HostExplanation, PathExplanation};
 pub use patch::{PatchOutcome, PatchRuntime};
 pub use redact::{REDACTED, redact_argv, redact_event, redact_text, redact_variable};
 pub use run::{Orchestrator, RunError};

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use stockade_protocol::{ExecRequest, Outcome};
 use stockade_sandboxing::{Backend, SpawnError};
+use tracing::Instrument as _;
 
 use crate::approvals::{Approvals, RuleStore};
 use crate::approver::Approver;
 use crate::audit_log::{AuditDemand, AuditLog, Trail};
+use crate::connections::Connections;
 use crate::runtime::{Attempted, Surroundings, ToolRuntime};
 use crate::session::Session;
 use crate::shell::ShellRuntime;
@@ -17,9 +19,9 @@ use crate::{AuditSink, NoAudit};
 /// Runs a session's requests.
 pub struct Orchestrator {
     session: Session,
-    rules: RuleStore,
+    rules: Arc<RuleStore>,
     sandbox: Arc<dyn Backend>,
-    approvals: Approvals,
+    approvals: Arc<Approvals>,
     audit: AuditLog,
 }
 
@@ -59,7 +61,8 @@ impl Orchestrator {
         request: &Req,
     ) -> Result<T::Output, RunError> {
         let trail = self.audit.begin(&self.session.thread_id, tool.id(request));
-        let result = self.decide_and_execute(tool, request, &trail).await;
+        let span = tracing::info_span!("request", thread = %trail.thread(), request = %trail.request());
+        let result = self.decide_and_execute(tool, request, &trail).instrument(span).await;
         trail.finish(&result);
         result
     }
@@ -70,7 +73,13 @@ impl Orchestrator {
         request: &Req,
         trail: &Trail,
     ) -> Result<T::Output, RunError> {
-        let around = self.surroundings();
+        let connections = Connections {
+            approvals: Arc::clone(&self.approvals),
+            rules: Arc::clone(&self.rules),
+            trail: trail.clone(),
+            ask: self.session.ask,
+        };
+        let around = Surroundings { connections: Some(connections), ..self.surroundings() };
         if let Some(Err(refusal)) = tool.requested(request).map(|event| trail.record(event)) {
             return Ok(T::Output::from(refusal));
         }
@@ -95,9 +104,9 @@ impl Orchestrator {
     pub fn new(session: Session, sandbox: Arc<dyn Backend>, approver: Arc<dyn Approver>) -> Self {
         Self {
             session,
-            rules: RuleStore::default(),
+            rules: Arc::default(),
             sandbox,
-            approvals: Approvals::new(approver),
+            approvals: Arc::new(Approvals::new(approver)),
             audit: AuditLog { sink: Arc::new(NoAudit), demand: AuditDemand::default() },
         }
     }
@@ -105,7 +114,7 @@ impl Orchestrator {
     /// With these rules.
     #[must_use]
     pub fn with_rules(self, rules: RuleStore) -> Self {
-        Self { rules, ..self }
+        Self { rules: Arc::new(rules), ..self }
     }
 
     /// With a trail.
@@ -116,9 +125,9 @@ impl Orchestrator {
 
     /// Waits this long for an answer, in place of [`ANSWER_LIMIT`](crate::ANSWER_LIMIT).
     #[must_use]
-    pub fn with_answer_limit(mut self, limit: Duration) -> Self {
-        self.approvals.answer_limit = limit;
-        self
+    pub fn with_answer_limit(self, limit: Duration) -> Self {
+        let approvals = Approvals::new(Arc::clone(&self.approvals.approver)).waiting(limit);
+        Self { approvals: Arc::new(approvals), ..self }
     }
 
     /// The session.
@@ -128,7 +137,7 @@ impl Orchestrator {
 
     /// What tools are run in.
     pub fn surroundings(&self) -> Surroundings<'_> {
-        Surroundings { session: &self.session, rules: &self.rules, sandbox: &*self.sandbox }
+        Surroundings { session: &self.session, rules: &self.rules, sandbox: &*self.sandbox, connections: None }
     }
 }
 

@@ -8,6 +8,7 @@ use stockade_protocol::{
 use stockade_sandboxing::Backend;
 
 use crate::approvals::{ApprovalKey, Grant, RuleStore};
+use crate::connections::Connections;
 use crate::run::RunError;
 use crate::session::Session;
 
@@ -19,6 +20,8 @@ pub struct Surroundings<'a> {
     pub rules: &'a RuleStore,
     /// What builds the sandbox.
     pub sandbox: &'a dyn Backend,
+    /// What decides on connections; nothing where nothing is run.
+    pub(crate) connections: Option<Connections>,
 }
 
 /// What has to happen before a request runs, and who says so.

@@ -1,12 +1,13 @@
 //! The tool that runs commands.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use stockade_execpolicy::Policy;
 use stockade_protocol::{
     ApprovalSubject, AuditEvent, CommandApproval, DecisionSource, EscalationExecution, ExecApprovalRequirement,
-    ExecExpiration, ExecRequest, Execution, Outcome, Permissions, Refusal, RefusedBy, RequestId,
+    ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, Refusal, RefusedBy, RequestId, Violation,
 };
 use stockade_sandboxing::{Backend, Bare, CommandSpec, Plan, SpawnError};
 
@@ -152,12 +153,15 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
         }
         let streaming = Streaming { terminal: request.terminal.or(self.streaming.terminal), ..self.streaming.clone() };
         let in_terminal = streaming.terminal.is_some();
+        let guard =
+            around.connections.as_ref().and_then(|connections| connections.guard(grant.permissions(), &self.clock));
         let setting = Setting {
             streaming,
             output: session.output,
             limit: limit(request, session),
             clock: self.clock.clone(),
             cancellation: self.cancellation.clone(),
+            gatekeeper: guard.as_ref().map(|guard| Arc::clone(&guard.gatekeeper)),
         };
         let finished = match exec::spawn(plan, grant, setting).await {
             Ok(finished) => finished,
@@ -168,14 +172,18 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
         };
         let spoken = if in_terminal { &finished.stdout } else { &finished.stderr };
         let text = [spoken.head.as_bytes(), spoken.tail.as_bytes()].concat();
-        let violations = match grant.confinement() {
+        let guessed = match grant.confinement() {
             Confinement::Sandbox => {
                 let permissions = grant.permissions();
                 evidence::violations(&Ending { ended: finished.ended, text: &text, cwd: &request.cwd, permissions })
             }
             Confinement::None => Vec::new(),
         };
-        let denied = !violations.is_empty();
+        // What was seen needs no guess.
+        let seen = guard.as_ref().map(|guard| guard.violations());
+        let guessed = guessed.into_iter().filter(|found| seen.is_none() || found.operation != Operation::Connect);
+        let violations: Vec<Violation> = seen.iter().flatten().cloned().chain(guessed).collect();
+        let denied = !violations.is_empty() && finished.ended != Ended::Exited(0);
         let execution = Execution {
             stdout: finished.stdout,
             stderr: finished.stderr,

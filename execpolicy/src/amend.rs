@@ -65,7 +65,7 @@ pub fn append_allow_prefix(file: &Path, amendment: &ExecPolicyAmendment) -> Resu
     })
 }
 
-/// Saves what happens to connections to a host.
+/// Saves what happens to connections to a port of a host, or to all of its ports.
 ///
 /// The file is treated as by [`append_allow_prefix`]. A decision that is stricter than the one in
 /// the file is added, and wins; one that is laxer is an error.
@@ -73,6 +73,7 @@ pub fn append_network_rule(
     file: &Path,
     host: &Host,
     protocol: NetworkProtocol,
+    port: Option<u16>,
     decision: Decision,
     justification: Option<&str>,
 ) -> Result<Amended, RulesError> {
@@ -83,9 +84,11 @@ pub fn append_network_rule(
     };
     let reason = justification.map(|reason| format!(", justification={}", starlark_string(reason))).unwrap_or_default();
     let name = starlark_string(&host.to_string());
+    let port_argument = port.map(|port| format!(", port={port}")).unwrap_or_default();
+    let protocol_word = protocol_word(protocol);
     let rule =
-        format!("network_rule(host={name}, protocol=\"{}\", decision=\"{word}\"{reason})", protocol_word(protocol));
-    append(file, &rule, |policy| match policy.network_rule(host, protocol) {
+        format!("network_rule(host={name}, protocol=\"{protocol_word}\", decision=\"{word}\"{reason}{port_argument})");
+    append(file, &rule, |policy| match policy.network_rule_covering(host, protocol, port) {
         Some(found) if found.decision() == decision => Ok(Standing::Settled),
         Some(found) if found.decision() > decision => Err(RulesError::Restricted {
             prefix: RawText::from(host.to_string()),

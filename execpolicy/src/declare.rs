@@ -162,7 +162,7 @@ fn below_home(rest: &str, at: Span) -> Result<stockade_protocol::RawText, Proble
 }
 
 fn network_rule(at: Span, arguments: Arguments<'_>, origin: Origin) -> Result<NetworkRule, Problem> {
-    let [host, protocol, decision, justification, _] = arguments;
+    let [host, protocol, decision, justification, port] = arguments;
     let help = "write `network_rule(host=\"example.com\", protocol=\"https\", decision=\"allow\")`";
     let host = required(host, at, "`host`", help)?;
     let host_at = host.at;
@@ -180,7 +180,22 @@ fn network_rule(at: Span, arguments: Arguments<'_>, origin: Origin) -> Result<Ne
         )
     })?;
     let decision = network_decision(required(decision, at, "`decision`", help)?)?;
-    Ok(NetworkRule { host, protocol, decision, justification: justification_text(justification)?, origin })
+    let port = optional(port).map(port_number).transpose()?;
+    Ok(NetworkRule { host, protocol, port, decision, justification: justification_text(justification)?, origin })
+}
+
+fn port_number(value: Located<'_>) -> Result<u16, Problem> {
+    let help = "give a number from 1 to 65535, or leave it out for every port";
+    let wrong = |what: String| Problem::new(value.at, format!("`port` is {what}"), help);
+    match value.value {
+        Value::Int(number) => match u16::try_from(number) {
+            Ok(port @ 1..) => Ok(port),
+            Ok(0) | Err(_) => Err(wrong(number.to_string())),
+        },
+        ref other @ (Value::Text(_) | Value::List(_) | Value::Tuple(_) | Value::Bool(_) | Value::None) => {
+            Err(wrong(other.kind().to_owned()))
+        }
+    }
 }
 
 fn command_decision(value: Located<'_>) -> Result<Decision, Problem> {

@@ -2,7 +2,7 @@
 //!
 //! This crate only reads, keeps and saves them; a proxy or a sandbox enforces them.
 
-use stockade_protocol::{Decision, Host, HostPattern, NetworkProtocol};
+use stockade_protocol::{Decision, Host, HostPattern, HostRule, NetworkProtocol};
 
 use crate::Origin;
 
@@ -32,6 +32,7 @@ pub(crate) fn protocol_word(protocol: NetworkProtocol) -> &'static str {
 pub struct NetworkRule {
     pub(crate) host: HostPattern,
     pub(crate) protocol: NetworkProtocol,
+    pub(crate) port: Option<u16>,
     pub(crate) decision: Decision,
     pub(crate) justification: Option<String>,
     pub(crate) origin: Origin,
@@ -46,6 +47,11 @@ impl NetworkRule {
     /// The protocol.
     pub fn protocol(&self) -> NetworkProtocol {
         self.protocol
+    }
+
+    /// The port; every port if absent, as in codex, whose rules have none.
+    pub fn port(&self) -> Option<u16> {
+        self.port
     }
 
     /// What happens to such a connection.
@@ -63,7 +69,14 @@ impl NetworkRule {
         &self.origin
     }
 
-    pub(crate) fn matches(&self, host: &Host, protocol: NetworkProtocol) -> bool {
-        self.host.matches(host) && self.protocol == protocol
+    /// Whether the rule speaks of this port of a host, or of all its ports.
+    pub(crate) fn covers(&self, host: &Host, protocol: NetworkProtocol, port: Option<u16>) -> bool {
+        self.host.matches(host) && self.protocol == protocol && (self.port.is_none() || self.port == port)
+    }
+}
+
+impl From<&NetworkRule> for HostRule {
+    fn from(rule: &NetworkRule) -> Self {
+        Self { host: rule.host.clone(), protocol: Some(rule.protocol), port: rule.port, decision: rule.decision }
     }
 }

@@ -97,9 +97,19 @@ impl Policy {
     }
 
     /// The strictest network rule for a destination, if any names it.
-    pub fn network_rule(&self, host: &Host, protocol: NetworkProtocol) -> Option<&NetworkRule> {
+    pub fn network_rule(&self, host: &Host, protocol: NetworkProtocol, port: u16) -> Option<&NetworkRule> {
+        self.network_rule_covering(host, protocol, Some(port))
+    }
+
+    /// The same for one port, or for a rule that speaks of every port.
+    pub(crate) fn network_rule_covering(
+        &self,
+        host: &Host,
+        protocol: NetworkProtocol,
+        port: Option<u16>,
+    ) -> Option<&NetworkRule> {
         // `max_by_key` keeps the last of equals; the first is the one of the earliest layer.
-        self.network.iter().rev().filter(|rule| rule.matches(host, protocol)).max_by_key(|rule| rule.decision)
+        self.network.iter().rev().filter(|rule| rule.covers(host, protocol, port)).max_by_key(|rule| rule.decision)
     }
 
     /// What happens to the line, without the reasons: the same as the decision of

@@ -93,13 +93,8 @@ fn network_rules_are_saved_and_only_get_stricter() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("deep/er/a.rules");
     let save = |decision| {
-        append_network_rule(
-            &file,
-            &"Api.Example.com.".parse().unwrap(),
-            NetworkProtocol::Https,
-            decision,
-            Some("a \"b\""),
-        )
+        let host = "Api.Example.com.".parse().unwrap();
+        append_network_rule(&file, &host, NetworkProtocol::Https, None, decision, Some("a \"b\""))
     };
     assert_eq!(save(Decision::Allow).unwrap(), Amended::Written);
     assert_eq!(save(Decision::Allow).unwrap(), Amended::AlreadyThere);
@@ -109,8 +104,29 @@ fn network_rules_are_saved_and_only_get_stricter() {
     let first = "network_rule(host=\"api.example.com\", protocol=\"https\", decision=\"allow\", justification=\"a \\\"b\\\"\")\n";
     assert!(text.starts_with(first), "{text}");
     let policy = Policy::parse("t", &text, Layer::User).unwrap();
-    let rule = policy.network_rule(&"api.example.com".parse().unwrap(), NetworkProtocol::Https).unwrap();
+    let rule = policy.network_rule(&"api.example.com".parse().unwrap(), NetworkProtocol::Https, 443).unwrap();
     assert_eq!((rule.decision(), rule.justification()), (Decision::Forbidden, Some("a \"b\"")));
+}
+
+#[test]
+fn a_network_rule_for_one_port_says_nothing_of_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.rules");
+    let host = "api.example.com".parse().unwrap();
+    let save = |port, decision| append_network_rule(&file, &host, NetworkProtocol::Tcp, port, decision, None).unwrap();
+    assert_eq!(save(Some(22), Decision::Allow), Amended::Written);
+    assert_eq!(save(Some(22), Decision::Allow), Amended::AlreadyThere);
+    assert_eq!(save(Some(23), Decision::Forbidden), Amended::Written);
+    let line = "network_rule(host=\"api.example.com\", protocol=\"socks5_tcp\", decision=\"allow\", port=22)\n";
+    assert!(fs::read_to_string(&file).unwrap().starts_with(line));
+    let decide = |port| {
+        let policy = Policy::parse("t", &fs::read_to_string(&file).unwrap(), Layer::User).unwrap();
+        policy.network_rule(&host, NetworkProtocol::Tcp, port).map(|rule| rule.decision())
+    };
+    assert_eq!((decide(22), decide(23)), (Some(Decision::Allow), Some(Decision::Forbidden)));
+    assert_eq!(decide(80), None);
+    assert_eq!(save(None, Decision::Allow), Amended::Written, "a rule for one port settles nothing for all");
+    assert_eq!((decide(80), decide(23)), (Some(Decision::Allow), Some(Decision::Forbidden)));
 }
 
 #[cfg(unix)]

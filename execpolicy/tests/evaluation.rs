@@ -281,8 +281,9 @@ fn a_network_rule_may_speak_of_the_names_below_a_domain() {
     let rules = r#"network_rule(host="**.example.com", protocol="https", decision="allow")
 network_rule(host="evil.example.com", protocol="https", decision="deny")"#;
     let policy = Policy::parse("r.rules", rules, Layer::User).unwrap();
-    let decision =
-        |host: &str| policy.network_rule(&host.parse().unwrap(), NetworkProtocol::Https).map(NetworkRule::decision);
+    let decision = |host: &str| {
+        policy.network_rule(&host.parse().unwrap(), NetworkProtocol::Https, 443).map(NetworkRule::decision)
+    };
     assert_eq!(decision("api.example.com"), Some(Decision::Allow));
     assert_eq!(decision("evil.example.com"), Some(Decision::Forbidden), "the strictest counts");
     assert_eq!(decision("example.org"), None);

@@ -27,7 +27,7 @@ fuzz_target!(|text: &str| {
 fn shown(policy: &Policy) -> Vec<String> {
     let rules = policy.rules().map(|rule| format!("{rule} {:?} {:?}", rule.decision(), rule.justification()));
     let network = policy.network_rules().iter().map(|rule| {
-        format!("{} {:?} {:?} {:?}", rule.host(), rule.protocol(), rule.decision(), rule.justification())
+        format!("{} {:?} {:?} {:?} {:?}", rule.host(), rule.protocol(), rule.port(), rule.decision(), rule.justification())
     });
     rules.chain(network).collect()
 }

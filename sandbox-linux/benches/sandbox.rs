@@ -33,7 +33,11 @@ fn main() {
     let full = tempfile::tempdir().unwrap();
     PROTECTED_NAMES.iter().for_each(|name| std::fs::create_dir(full.path().join(name)).unwrap());
     let full_path = AbsPath::from_path(&full.path().canonicalize().unwrap()).unwrap();
-    let session = native.session(&permissions(&cwd)).unwrap();
+    // A session holds the missing names of its workspace, which would spare the others that work.
+    let warm_workspace = tempfile::tempdir().unwrap();
+    std::fs::create_dir(warm_workspace.path().join(".git")).unwrap();
+    let warm_path = AbsPath::from_path(&warm_workspace.path().canonicalize().unwrap()).unwrap();
+    let session = native.session(&permissions(&warm_path)).unwrap();
     for _ in 0..ROUNDS {
         bare.push(time(|| run(Command::new("/bin/true").env_clear())));
         bubblewrap.push(time(|| run(&mut bwrap(other.path()))));
@@ -52,7 +56,7 @@ fn main() {
                     .unwrap(),
             )
         }));
-        warm.push(time(|| finish(session.spawn(&command(&cwd), Stdio::default()).unwrap())));
+        warm.push(time(|| finish(session.spawn(&command(&warm_path), Stdio::default()).unwrap())));
     }
     let [bare, bubblewrap, cold, warm, same_network, names_present] =
         [bare, bubblewrap, cold, warm, same_network, names_present].map(median);

@@ -5,7 +5,7 @@ use crate::build::Slots;
 use crate::frame::Frame;
 use crate::reader::Reader;
 use crate::sys::{self, ECHILD, EPERM, EPROTO, Errno, Result, SIGCHLD, SIGKILL};
-use crate::{Report, build, confine, contain, wire};
+use crate::{Report, build, confine, contain, supervised, wire};
 
 const PR_SET_PDEATHSIG: usize = 1;
 const PR_SET_DUMPABLE: usize = 4;
@@ -165,7 +165,7 @@ extern "C" fn become_command(start: &Start) -> ! {
 /// Confines this process, and only then looks at the command.
 fn prepare(start: &Start, number: &mut u64, facts: &mut u64) -> Result<confine::Command> {
     const CLOSE_ON_EXEC: u32 = 4;
-    if steps(start.confine.again(), number, facts)?.is_some() {
+    if steps(start.confine.again(), number, facts, start.report)?.is_some() {
         return Err(EPROTO);
     }
     *facts = confine::read_back(*facts);
@@ -179,7 +179,7 @@ fn prepare(start: &Start, number: &mut u64, facts: &mut u64) -> Result<confine::
     };
     (0..).zip(orders.streams).try_for_each(|(standard, stream)| sys::dup(stream, standard).map(drop))?;
     sys::close_range(3, CLOSE_ON_EXEC)?;
-    steps(orders.start.again(), number, facts)?.ok_or(EPROTO)
+    steps(orders.start.again(), number, facts, start.report)?.ok_or(EPROTO)
 }
 
 /// Waits until the caller has a command for this process. Without a caller there is nothing to do.
@@ -194,14 +194,15 @@ fn wait_for_orders(socket: i32) -> Result<Orders> {
 }
 
 /// Does steps up to the command, if there is one among them.
-fn steps(mut plan: Reader, number: &mut u64, facts: &mut u64) -> Result<Option<confine::Command>> {
+fn steps(mut plan: Reader, number: &mut u64, facts: &mut u64, report: i32) -> Result<Option<confine::Command>> {
     while !plan.is_empty() {
         *number += 1;
-        let step = plan.byte()?;
-        if step == wire::STEP_EXEC {
-            return confine::Command::read(&mut plan).map(Some);
+        match plan.byte()? {
+            wire::STEP_EXEC => return confine::Command::read(&mut plan).map(Some),
+            wire::STEP_RESOLVER => supervised::resolver(report)?,
+            wire::STEP_SUPERVISE => supervised::listener(&mut plan, report)?,
+            step => confine::step(step, &mut plan, facts).unwrap_or(Err(EPROTO))?,
         }
-        confine::step(step, &mut plan, facts).unwrap_or(Err(EPROTO))?;
     }
     Ok(None)
 }

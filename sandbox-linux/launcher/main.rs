@@ -23,6 +23,7 @@ mod memory;
 mod network;
 mod number;
 mod reader;
+mod supervised;
 mod sys;
 mod wire;
 
@@ -47,7 +48,7 @@ impl Report {
         drop(sys::write(socket, &self.bytes()));
     }
 
-    fn bytes(&self) -> [u8; wire::REPORT] {
+    pub(crate) fn bytes(&self) -> [u8; wire::REPORT] {
         let mut bytes = [0; wire::REPORT];
         let parts = self.kind.to_le_bytes().into_iter().chain(self.a.to_le_bytes()).chain(self.b.to_le_bytes());
         bytes.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
@@ -129,7 +130,10 @@ impl Session {
         let nothing = Poll { file: -1, events: 0, happened: 0 };
         let mut files = [nothing; 2 + 3 * wire::MOST_RUNS];
         let readable = |file| Poll { file, events: READABLE, happened: 0 };
-        let own = [readable(if self.open { CONTROL } else { -1 }), readable(self.ended)];
+        // The caller hears of a command's end before its namespaces are gone. Until there is room again, the
+        // next command waits.
+        let has_room = self.runs.iter().any(|run| run.is_none_or(|run| run.is_parked()));
+        let own = [readable(if self.open && has_room { CONTROL } else { -1 }), readable(self.ended)];
         let watched = own.into_iter().chain(self.runs.iter().flat_map(|run| run.map_or([nothing; 3], |run| run.watched())));
         files.iter_mut().zip(watched).for_each(|(poll, watched)| *poll = watched);
         if sys::poll(&mut files).is_err() {

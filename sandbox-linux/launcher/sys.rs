@@ -284,6 +284,26 @@ pub(crate) fn set_host_name(name: &[u8]) -> Result<usize> {
     call(nr::SETHOSTNAME, [name.as_ptr() as usize, name.len(), 0, 0, 0, 0])
 }
 
+/// A datagram socket at 127.0.0.1:53, which others of the same user may be at as well.
+pub(crate) fn bind_resolver() -> Result<i32> {
+    const INET_DATAGRAM: [usize; 6] = [2, 2 | 0o2_000_000, 0, 0, 0, 0];
+    const SOCKET_LEVEL: usize = 1;
+    const REUSE_PORT: usize = 15;
+    // `struct sockaddr_in`: the family, and the port and the address in the network's order.
+    const ADDRESS: [u8; 16] = [2, 0, 0, 53, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+    let socket = call(nr::SOCKET, INET_DATAGRAM)?;
+    let on = 1_i32;
+    let shared = call(nr::SETSOCKOPT, [socket, SOCKET_LEVEL, REUSE_PORT, &raw const on as usize, size_of_val(&on), 0]);
+    let bound = shared.and_then(|_| call(nr::BIND, [socket, ADDRESS.as_ptr() as usize, ADDRESS.len(), 0, 0, 0]));
+    match bound {
+        Ok(_) => Ok(fd(socket)),
+        Err(errno) => {
+            close(fd(socket));
+            Err(errno)
+        }
+    }
+}
+
 /// Brings the loopback interface of this network namespace up, and gives a descriptor of the namespace.
 pub(crate) fn loopback_up() -> Result<i32> {
     const OWN_NAMESPACE: usize = 0x894c;
@@ -496,6 +516,22 @@ pub(crate) fn landlock_restrict(ruleset: i32) -> Result<usize> {
 
 /// Installs a filter: `instructions` holds `struct sock_filter`s, eight bytes each.
 pub(crate) fn seccomp(instructions: &[u8]) -> Result<usize> {
+    seccomp_with(instructions, 0)
+}
+
+/// Installs a filter, and gives the descriptor from which the calls are taken that it does not decide.
+/// Once a call has been taken, only death interrupts it.
+pub(crate) fn seccomp_listener(instructions: &[u8]) -> Result<i32> {
+    const NEW_LISTENER: usize = 8;
+    const WAIT_KILLABLE: usize = 32;
+    match seccomp_with(instructions, NEW_LISTENER | WAIT_KILLABLE) {
+        // Kernels before 5.19 do not know the second flag: a signal then makes a program try again.
+        Err(EINVAL) => seccomp_with(instructions, NEW_LISTENER).map(fd),
+        other => other.map(fd),
+    }
+}
+
+fn seccomp_with(instructions: &[u8], flags: usize) -> Result<usize> {
     #[repr(C)]
     struct Program {
         length: u16,
@@ -504,7 +540,7 @@ pub(crate) fn seccomp(instructions: &[u8]) -> Result<usize> {
     const SET_MODE_FILTER: usize = 1;
     let length = u16::try_from(instructions.len() / 8).map_err(|_| EINVAL)?;
     let program = Program { length, instructions: instructions.as_ptr() };
-    call(nr::SECCOMP, [SET_MODE_FILTER, 0, &raw const program as usize, 0, 0, 0])
+    call(nr::SECCOMP, [SET_MODE_FILTER, flags, &raw const program as usize, 0, 0, 0])
 }
 
 /// Runs a program. The lists hold pointers to text that ends in NUL, and end in a null pointer.

@@ -39,6 +39,11 @@ pub(crate) const REPORT_ENDED: u32 = 3;
 /// the frame that starts the command and gives the reports about it.
 pub(crate) const REPORT_PARKED: u32 = 4;
 
+/// The socket that the command's resolver asks, which comes along.
+pub(crate) const REPORT_RESOLVER: u32 = 5;
+/// Where the calls come out that are decided outside; it comes along.
+pub(crate) const REPORT_LISTENER: u32 = 6;
+
 /// Where a step failed: while the sandbox was built, in its first process, or in the command's own.
 pub(crate) const PHASE_SETUP: u64 = 0;
 pub(crate) const PHASE_INIT: u64 = 1;
@@ -82,6 +87,8 @@ pub(crate) const STEP_NO_NEW_PRIVILEGES: u8 = 24;
 pub(crate) const STEP_DROP_CAPABILITIES: u8 = 25;
 pub(crate) const STEP_LANDLOCK: u8 = 26;
 pub(crate) const STEP_SECCOMP: u8 = 27;
+pub(crate) const STEP_RESOLVER: u8 = 28;
+pub(crate) const STEP_SUPERVISE: u8 = 29;
 pub(crate) const STEP_EXEC: u8 = 30;
 // For engines that do without namespaces of the launcher's own.
 pub(crate) const STEP_ADOPT_ORPHANS: u8 = 40;

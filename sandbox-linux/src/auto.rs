@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use stockade_protocol::Permissions;
-use stockade_sandboxing::{Backend, CommandSpec, Plan, Running, SpawnError, Stdio, Support, Unenforceable};
+use stockade_sandboxing::{Backend, CommandSpec, Gatekeeper, Plan, Running, SpawnError, Stdio, Support, Unenforceable};
 
 use crate::bwrap::Bwrap;
 use crate::landlock_only::LandlockOnly;
@@ -107,11 +107,21 @@ impl fmt::Display for AutoPlan {
 
 impl Plan for AutoPlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        self.start(stdio, None)
+    }
+
+    fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
+        self.start(stdio, Some(gatekeeper))
+    }
+}
+
+impl AutoPlan {
+    fn start(&self, stdio: Stdio, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Box<dyn Running>, SpawnError> {
         if self.engines.chosen.get() == Some(&Choice::Native) {
-            return self.native.spawn(stdio);
+            return self.native.start(stdio, gatekeeper).map_err(|error| self.native.explain(error));
         }
         let again = copy(&stdio)?;
-        match self.native.start(stdio) {
+        match self.native.start(stdio, gatekeeper) {
             Err(error) if is_refused_by_host(&error) => {
                 let why = format!("`native`: {}", told(&self.native.explain(error)));
                 self.spawn_otherwise(again, why)
@@ -123,9 +133,7 @@ impl Plan for AutoPlan {
             }
         }
     }
-}
 
-impl AutoPlan {
     /// By the other engines, in turn.
     fn spawn_otherwise(&self, stdio: Stdio, native: String) -> Result<Box<dyn Running>, SpawnError> {
         let again = copy(&stdio)?;

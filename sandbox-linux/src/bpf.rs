@@ -24,6 +24,8 @@ const RETURN: u16 = 0x06;
 pub(crate) enum Action {
     Allow,
     Fail(u16),
+    /// Whoever supervises the command decides.
+    Notify,
     Kill,
 }
 
@@ -63,6 +65,7 @@ impl Instruction {
         let value = match action {
             Action::Allow => 0x7fff_0000,
             Action::Fail(errno) => 0x0005_0000 | u32::from(errno),
+            Action::Notify => 0x7fc0_0000,
             Action::Kill => 0x8000_0000,
         };
         Self { code: RETURN, if_true: 0, if_false: 0, value }

@@ -26,11 +26,13 @@ use stockade_sandboxing::{
 
 use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
 use crate::bwrap_program::Program;
+use crate::cgroup::Group;
 use crate::enforcement::{namespaces, read_back};
 use crate::launch::{Launcher, Run, Setup, launcher_file, socket_pair};
+use crate::limits::Limits;
 use crate::native::{FACTS, confine, network_flags, resolve, start, with_terminal};
 use crate::step::Step;
-use crate::{landlock, limits, probe, seccomp, stdio, sys, view, wire};
+use crate::{cgroup, landlock, probe, seccomp, stdio, sys, view, wire};
 
 /// Bubblewrap, and inside it the same layers as in the `native` engine.
 #[derive(Debug)]
@@ -87,7 +89,8 @@ impl Bwrap {
         setup.push(Step::Keyring);
         let ruleset = landlock::ruleset(self.landlock_version, &view.grants);
         let filter = seccomp::filter(seccomp::Families::Internet);
-        let mut steps = confine(limits::steps(&permissions.limits, self.user)?, ruleset, filter);
+        let limits = Limits::of(permissions, self.user)?;
+        let mut steps = confine(limits.steps, ruleset, filter);
         steps.extend(start(command));
         Ok(BwrapPlan {
             program,
@@ -97,6 +100,7 @@ impl Bwrap {
             warnings: view.warnings,
             setup,
             command: steps,
+            group: limits.group,
             without_proc: Arc::clone(&self.without_proc),
         })
     }
@@ -137,6 +141,7 @@ pub struct BwrapPlan {
     warnings: Vec<String>,
     setup: Vec<Step>,
     command: Vec<Step>,
+    group: Option<Group>,
     without_proc: Arc<AtomicBool>,
 }
 
@@ -182,20 +187,25 @@ impl BwrapPlan {
 
     fn start(&self, stdio: Stdio, proc: Proc) -> Result<Box<dyn Running>, Failed> {
         // Outside, since inside the names are covered and can't be removed.
-        let names = Setup { steps: &[], parking: None, placeholders: &self.placeholders, covers: &BTreeSet::new() };
+        let covers = BTreeSet::new();
+        let names = Setup { steps: &[], parking: None, placeholders: &self.placeholders, covers: &covers, group: None };
         let keeper = (!self.placeholders.is_empty()).then(|| Launcher::start(&names)).transpose()?;
         let control = keeper.as_ref().and_then(Launcher::control);
         let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc), control)?;
         let Bubblewrap { control, pid, words, info } = bubblewrap;
         let command = with_terminal(&self.command, &stdio);
-        let run = Run { engine: "bwrap", flags: 0, init: &[Step::AdoptOrphans], command: &command, facts: Self::FACTS };
-        let started = Launcher::inside(control, pid, &self.setup, keeper).and_then(|launcher| {
+        let init = [Step::AdoptOrphans];
+        let run =
+            Run { engine: "bwrap", flags: 0, init: &init, command: &command, facts: Self::FACTS, supervisor: None };
+        let started = Launcher::inside(control, pid, &self.setup, keeper).and_then(|mut launcher| {
             let inside = child_pid(&info).inspect_err(|_| end_group(pid))?;
             let layers = self.look(inside)?;
+            launcher.join(self.group.as_ref(), inside)?;
             Ok((launcher.run_only(&run, &stdio).map_err(|error| self.explain(error))?, layers))
         });
         let (mut child, mut layers) = started.map_err(|error| failure(error, &words))?;
         layers.extend(read_back(child.facts()).filter(|layer| layer.layer != "pid_namespace"));
+        layers.extend(child.enforcement().layers.iter().filter(|layer| layer.layer == cgroup::LAYER).cloned());
         layers.push(proc_report(proc));
         child.set_enforcement(Enforcement { engine: String::from("bwrap"), layers });
         Ok(Box::new(child))

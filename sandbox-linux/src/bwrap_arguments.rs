@@ -192,6 +192,8 @@ impl<'a> Renderer<'a> {
             | Step::NoNewPrivileges
             | Step::DropCapabilities
             | Step::Landlock { .. }
+            | Step::Resolver
+            | Step::Supervise { .. }
             | Step::Seccomp { .. }
             | Step::Exec { .. }
             | Step::AdoptOrphans

@@ -10,7 +10,8 @@ use rustix::net::{SendFlags, Shutdown};
 use stockade_protocol::{Enforcement, RawText};
 use stockade_sandboxing::{Running, SpawnError, WaitStatus};
 
-use crate::launch::Launcher;
+use crate::launch::{Launcher, receive_part};
+use crate::supervisor::Supervisor;
 use crate::wire;
 
 /// A command that was started.
@@ -21,6 +22,11 @@ pub(crate) struct Child {
     pub(crate) enforcement: Option<Enforcement>,
     pub(crate) facts: u64,
     pub(crate) status: Option<WaitStatus>,
+    /// What a supervisor needs, before it has it: the resolver's socket, and the listener.
+    pub(crate) resolver: Option<OwnedFd>,
+    pub(crate) listener: Option<OwnedFd>,
+    /// Whoever decides on its connections, where it serves this command alone.
+    pub(crate) supervisor: Option<Supervisor>,
     /// The launcher, where it serves this command alone.
     pub(crate) session: Option<Launcher>,
 }
@@ -29,6 +35,10 @@ pub(crate) struct Child {
 pub(crate) enum Report {
     Ready(u64),
     Parked,
+    /// The socket that the command's resolver asks comes along.
+    Resolver,
+    /// Where the command's calls come out comes along.
+    Listener,
     Failed {
         errno: i32,
         phase: u64,
@@ -46,6 +56,8 @@ impl Report {
         match u32::from_le_bytes([k0, k1, k2, k3]) {
             wire::REPORT_READY => Self::Ready(b),
             wire::REPORT_PARKED => Self::Parked,
+            wire::REPORT_RESOLVER => Self::Resolver,
+            wire::REPORT_LISTENER => Self::Listener,
             wire::REPORT_FAILED => Self::Failed { errno: a, phase: b >> 32, step: b & 0xffff_ffff },
             wire::REPORT_ENDED => Self::Ended(a),
             _ => Self::Gone,
@@ -73,40 +85,67 @@ enum Told {
 
 impl Child {
     pub(crate) fn new(report: OwnedFd, program: RawText) -> Self {
-        Self { report, program, enforcement: None, facts: 0, status: None, session: None }
+        Self {
+            report,
+            program,
+            enforcement: None,
+            facts: 0,
+            status: None,
+            resolver: None,
+            listener: None,
+            supervisor: None,
+            session: None,
+        }
     }
 
     fn next_report(&self) -> Result<Report, SpawnError> {
+        self.next_report_and_file().map(|(report, _)| report)
+    }
+
+    /// A report, and the descriptor that came with it.
+    fn next_report_and_file(&self) -> Result<(Report, Option<OwnedFd>), SpawnError> {
         let mut bytes = [0; wire::REPORT];
-        let mut filled = 0;
+        let (mut filled, mut file) = (0, None);
         while let Some(rest @ [_, ..]) = bytes.get_mut(filled..) {
-            match rustix::io::read(&self.report, rest) {
-                Ok(0) | Err(Errno::CONNRESET) => return Ok(Report::Gone),
-                Ok(count) => filled += count,
+            match receive_part(self.report.as_fd(), rest) {
+                Ok((0, _)) | Err(Errno::CONNRESET) => return Ok((Report::Gone, None)),
+                Ok((count, with_it)) => {
+                    filled += count;
+                    file = with_it.or(file);
+                }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(SpawnError::Launcher { doing: "listening to it", source: errno.into() }),
             }
         }
-        Ok(Report::read(bytes))
+        Ok((Report::read(bytes), file))
     }
 
     /// Waits until the command is about to start, and gives the facts that were read back.
     pub(crate) fn ready(&mut self) -> Result<u64, SpawnError> {
-        match self.next_report()? {
-            Report::Ready(facts) => Ok(facts),
-            Report::Failed { errno, phase, step } => Err(failure(errno, phase, step)),
-            Report::Parked | Report::Ended(_) | Report::Gone => Err(SpawnError::Launcher {
-                doing: "building the sandbox",
-                source: io::Error::from(io::ErrorKind::UnexpectedEof),
-            }),
+        loop {
+            match self.next_report_and_file()? {
+                (Report::Ready(facts), _) => return Ok(facts),
+                (Report::Resolver, file) => self.resolver = file,
+                (Report::Listener, file) => self.listener = file,
+                (Report::Failed { errno, phase, step }, _) => return Err(failure(errno, phase, step)),
+                (Report::Parked | Report::Ended(_) | Report::Gone, _) => {
+                    return Err(SpawnError::Launcher {
+                        doing: "building the sandbox",
+                        source: io::Error::from(io::ErrorKind::UnexpectedEof),
+                    });
+                }
+            }
         }
     }
 
     /// Why its process ended before it was told what to run; nothing if it was killed.
     pub(crate) fn failure_left_behind(&self) -> Option<SpawnError> {
-        match self.next_report() {
-            Ok(Report::Failed { errno, phase, step }) => Some(failure(errno, phase, step)),
-            Ok(Report::Ready(_) | Report::Parked | Report::Ended(_) | Report::Gone) | Err(_) => None,
+        loop {
+            match self.next_report() {
+                Ok(Report::Failed { errno, phase, step }) => return Some(failure(errno, phase, step)),
+                Ok(Report::Resolver | Report::Listener) => {}
+                Ok(Report::Ready(_) | Report::Parked | Report::Ended(_) | Report::Gone) | Err(_) => return None,
+            }
         }
     }
 
@@ -180,7 +219,7 @@ impl Running for Child {
                 self.finish(WaitStatus::Exited(127), Told::Nothing)?;
                 Err(error)
             }
-            Report::Ready(_) | Report::Parked => self.wait(limit),
+            Report::Ready(_) | Report::Parked | Report::Resolver | Report::Listener => self.wait(limit),
         }
     }
 

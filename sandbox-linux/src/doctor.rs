@@ -8,6 +8,7 @@ use std::fs;
 use stockade_sandboxing::{Backend, Diagnosis, LayerSupport, Support, SupportLevel};
 
 use crate::bwrap::Bwrap;
+use crate::cgroup;
 use crate::landlock_only::LandlockOnly;
 use crate::native::Native;
 
@@ -115,20 +116,14 @@ fn memory_files(noexec: &str) -> LayerSupport {
 /// Limits on whole process trees need a control group that is this user's to divide.
 fn cgroups() -> LayerSupport {
     let name = "control_groups";
-    let own = read("/proc/self/cgroup");
-    let path = own.lines().find_map(|line| line.strip_prefix("0::"));
-    let directory = path.map(|path| format!("/sys/fs/cgroup{}", path.trim_end_matches('/')));
-    let delegated = directory.is_some_and(|directory| {
-        rustix::fs::access(format!("{directory}/cgroup.procs"), rustix::fs::Access::WRITE_OK).is_ok()
-            && read(&format!("{directory}/cgroup.controllers")).contains("memory")
-    });
-    if delegated {
-        return fact(name, SupportLevel::Full, "delegated to this user", None);
+    if let Some(group) = cgroup::delegated() {
+        return fact(name, SupportLevel::Full, &format!("can be made in `{}`", group.display()), None);
     }
     fact(
         name,
         SupportLevel::Partial,
-        "none is delegated to this user: limits hold for each process, not for all together",
+        "none can be made by this user: limits on memory hold for each process, not for all together, and limits on \
+         processes not for root",
         Some("systemd-run --user --scope -p Delegate=yes stockade …"),
     )
 }

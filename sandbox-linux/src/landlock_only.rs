@@ -20,12 +20,14 @@ use stockade_sandboxing::{
     Backend, CommandSpec, HostFiles, Kind, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
 };
 
+use crate::cgroup::Group;
 use crate::launch::{Launcher, Run, Setup};
+use crate::limits::Limits;
 use crate::losses::{Loss, Losses};
 use crate::native::{confine, network_flags, resolve, start, with_terminal};
 use crate::seccomp::{Families, More};
 use crate::step::Step;
-use crate::{devices, landlock, limits, probe, seccomp, shared_host, sys, view, wire};
+use crate::{devices, landlock, probe, seccomp, shared_host, sys, view, wire};
 
 /// The first version of Landlock that keeps signals inside.
 const NEEDED_VERSION: u32 = 6;
@@ -91,12 +93,14 @@ impl LandlockOnly {
         let attributes = self.attributes(permissions, &losses)?;
         let families = if network_is_off { Families::None } else { Families::Internet };
         let filter = seccomp::filter_with(families, attributes.refused());
-        let mut steps = confine(limits::steps(&permissions.limits, self.user)?, ruleset, filter);
+        let limits = Limits::of(permissions, self.user)?;
+        let mut steps = confine(limits.steps, ruleset, filter);
         steps.extend(start(command));
         Ok(LandlockPlan {
             setup: vec![Step::AdoptOrphans, Step::KeepSignals, Step::Keyring],
             init: vec![Step::AdoptOrphans, Step::KeepSignals],
             command: steps,
+            group: limits.group,
             // Only root may give up the bounding set; without new privileges it means nothing.
             facts: if self.user == 0 { FACTS | wire::FACT_NO_BOUNDING_SET } else { FACTS },
             losses,
@@ -195,6 +199,8 @@ pub struct LandlockPlan {
     setup: Vec<Step>,
     init: Vec<Step>,
     command: Vec<Step>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<Group>,
     facts: u64,
     losses: Losses,
     attributes: Attributes,
@@ -203,10 +209,18 @@ pub struct LandlockPlan {
 
 impl Plan for LandlockPlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let setup = Setup { steps: &self.setup, parking: None, placeholders: &[], covers: &BTreeSet::new() };
+        let group = self.group.as_ref();
+        let setup = Setup { steps: &self.setup, parking: None, placeholders: &[], covers: &BTreeSet::new(), group };
         let launcher = Launcher::start(&setup)?;
         let command = with_terminal(&self.command, &stdio);
-        let run = Run { engine: "landlock", flags: 0, init: &self.init, command: &command, facts: self.facts };
+        let run = Run {
+            engine: "landlock",
+            flags: 0,
+            init: &self.init,
+            command: &command,
+            facts: self.facts,
+            supervisor: None,
+        };
         let mut child = launcher.run_only(&run, &stdio)?;
         let mut report = child.enforcement().clone();
         report.layers.extend(self.reports());

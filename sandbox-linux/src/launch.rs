@@ -17,14 +17,19 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use stockade_protocol::{AbsPath, RawText};
 use stockade_sandboxing::{Running as _, SpawnError, Stdio, Streams};
 
+use crate::cgroup::{Group, Made};
 use crate::child::{Child, Report, failure};
 use crate::enforcement::{enforcement, fact_names};
 use crate::placeholder::{Name, Placeholder};
 use crate::step::{Encoder, Step, encode};
+use crate::supervisor::Supervisor;
 use crate::{sys, wire};
 
 /// The launcher's own file, compiled by the build script.
 const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
+
+/// How many processes that wait for a command may be killed before it is given up.
+const TRIES: usize = 8;
 
 /// A launcher that has been told how to build its sandbox.
 #[derive(Debug)]
@@ -37,6 +42,8 @@ pub(crate) struct Launcher {
     keeper: Option<Box<Launcher>>,
     /// Held by whoever asks it for a process.
     asking: Mutex<()>,
+    /// The control group that it is in. Goes with everything in it.
+    group: Option<Made>,
 }
 
 /// How to build a sandbox.
@@ -47,6 +54,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) placeholders: &'a [AbsPath],
     /// The mounts that cover the placeholders.
     pub(crate) covers: &'a BTreeSet<AbsPath>,
+    pub(crate) group: Option<&'a Group>,
 }
 
 /// How a process waits for a command: the namespaces it gets, what its first process does, and how it is
@@ -65,6 +73,8 @@ pub(crate) struct Run<'a> {
     pub(crate) command: &'a [Step],
     /// The facts that have to hold, or the command is killed before it starts.
     pub(crate) facts: u64,
+    /// Whoever decides on its connections, where somebody does.
+    pub(crate) supervisor: Option<&'a Supervisor>,
 }
 
 impl Run<'_> {
@@ -78,7 +88,7 @@ impl Run<'_> {
 
 impl Launcher {
     fn new(control: OwnedFd, pid: Pid, keeper: Option<Box<Self>>) -> Self {
-        Self { control: Some(control), pid, placeholders: Vec::new(), keeper, asking: Mutex::new(()) }
+        Self { control: Some(control), pid, placeholders: Vec::new(), keeper, asking: Mutex::new(()), group: None }
     }
 
     /// Starts a launcher and has it build a sandbox.
@@ -92,6 +102,7 @@ impl Launcher {
         let pid = sys::spawn(&path, c"stockade", theirs.as_fd()).map_err(lost("starting it"))?;
         drop(theirs);
         let mut launcher = Self::new(control, pid, None);
+        launcher.join(setup.group, pid)?;
         launcher.placeholders = launcher.set_up(setup)?;
         Ok(launcher)
     }
@@ -105,6 +116,12 @@ impl Launcher {
             .send(wire::FRAME_SETUP, &set_up_body(&BTreeSet::new(), &[], None, setup), &files)
             .map_err(|source| SpawnError::Launcher { doing: "sending it the plan", source })?;
         Ok(launcher)
+    }
+
+    /// Puts the process that starts the commands into a control group, before it has started any.
+    pub(crate) fn join(&mut self, group: Option<&Group>, process: Pid) -> Result<(), SpawnError> {
+        self.group = group.map(|group| group.make(process)).transpose()?;
+        Ok(())
     }
 
     /// What keeps it from ending.
@@ -163,7 +180,9 @@ impl Launcher {
         let files = [input, output, error, theirs.as_fd()];
         self.send(wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
         drop(theirs);
-        self.follow(run, report)
+        let mut child = Child::new(report, run.program());
+        self.follow(run, &mut child)?;
+        Ok(child)
     }
 
     /// Starts one command of many, in a process that waits for it.
@@ -174,15 +193,23 @@ impl Launcher {
         let files = streams(stdio, &own, &null).map_err(lost("passing it the standard streams"))?;
         let (_, start) = run.command.split_at(start_of(run.command));
         let start = encode(start);
+        let is_gone = |error: &io::Error| {
+            use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+            matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+        };
+        let mut tries = 0;
         loop {
+            tries += 1;
             let parked = self.parked()?;
-            match send(parked.as_fd(), wire::FRAME_RUN, &start, &files) {
-                Ok(()) => return self.follow(run, parked),
-                // Somebody has killed it, and it may have left word why.
-                Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-                    Child::new(parked, run.program()).failure_left_behind().map_or(Ok(()), Err)?;
+            let mut child = Child::new(parked, run.program());
+            let sent = send(child.readable(), wire::FRAME_RUN, &start, &files).map_err(lost("sending it a command"));
+            match sent.and_then(|()| self.follow(run, &mut child)) {
+                Ok(()) => return Ok(child),
+                // Somebody has killed it while it waited. Nothing has run in it.
+                Err(SpawnError::Launcher { source, .. }) if is_gone(&source) && tries < TRIES => {
+                    child.failure_left_behind().map_or(Ok(()), Err)?;
                 }
-                Err(error) => return Err(lost("sending it a command")(error)),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -210,17 +237,27 @@ impl Launcher {
     }
 
     /// Hears from a command's process until the command starts.
-    fn follow(&self, run: &Run<'_>, report: OwnedFd) -> Result<Child, SpawnError> {
-        let mut child = Child::new(report, run.program());
+    fn follow(&self, run: &Run<'_>, child: &mut Child) -> Result<(), SpawnError> {
         let facts = child.ready()?;
         let missing = run.facts & !facts;
         if missing != 0 {
             child.kill()?;
             return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
         }
+        if let Some(supervisor) = run.supervisor {
+            let (Some(listener), Some(resolver)) = (child.listener.take(), child.resolver.take()) else {
+                child.kill()?;
+                return Err(SpawnError::NotEnforced { missing: String::from("the supervisor of its connections") });
+            };
+            supervisor
+                .watch(listener, resolver)
+                .map_err(|source| SpawnError::Launcher { doing: "watching its connections", source })?;
+        }
         child.facts = facts;
-        child.enforcement = Some(enforcement(run.engine, facts, self.pid));
-        Ok(child)
+        let mut enforcement = enforcement(run.engine, facts, self.pid);
+        enforcement.layers.extend(self.group.as_ref().map(Made::report));
+        child.enforcement = Some(enforcement);
+        Ok(())
     }
 }
 
@@ -237,16 +274,28 @@ fn null() -> io::Result<OwnedFd> {
 /// A report, and the descriptor that came with it.
 fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> rustix::io::Result<([u8; wire::REPORT], Option<OwnedFd>)> {
     let mut bytes = [0; wire::REPORT];
+    let (_, file) = rustix::io::retry_on_intr(|| receive_with(socket, &mut bytes, flags))?;
+    Ok((bytes, file))
+}
+
+/// Some bytes, and the descriptor that came with them.
+pub(crate) fn receive_part(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
+    receive_with(socket, bytes, RecvFlags::empty())
+}
+
+fn receive_with(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    flags: RecvFlags,
+) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [IoSliceMut::new(&mut bytes)];
-    let flags = flags | RecvFlags::CMSG_CLOEXEC;
-    rustix::io::retry_on_intr(|| recvmsg(socket, &mut parts, &mut ancillary, flags))?;
+    let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC)?;
     let file = ancillary.drain().find_map(|message| {
         let RecvAncillaryMessage::ScmRights(mut files) = message else { return None };
         files.next()
     });
-    Ok((bytes, file))
+    Ok((received.bytes, file))
 }
 
 /// What a launcher is told first: the names to hold and what covers them, and how to build the sandbox.
@@ -306,9 +355,6 @@ pub(crate) fn launcher_file() -> io::Result<&'static OwnedFd> {
     static FILE: OnceLock<OwnedFd> = OnceLock::new();
     if let Some(file) = FILE.get() {
         return Ok(file);
-    }
-    if LAUNCHER.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "this processor is not supported yet"));
     }
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // Kernels before 6.3 do not know the second flag and need none.

@@ -6,6 +6,7 @@ mod bpf;
 mod bwrap;
 mod bwrap_arguments;
 mod bwrap_program;
+mod cgroup;
 mod child;
 mod devices;
 mod doctor;
@@ -27,6 +28,8 @@ mod seccomp;
 mod shared_host;
 mod stdio;
 mod step;
+mod supervision;
+mod supervisor;
 mod sys;
 mod view;
 // The numbers that the launcher is compiled with as well; some are for its side alone.
@@ -41,3 +44,5 @@ pub use landlock_only::{LandlockOnly, LandlockPlan};
 pub use losses::Loss;
 pub use native::{Native, NativePlan, Session, SessionError};
 pub use platform_defaults::PLATFORM_DEFAULTS;
+#[doc(hidden)]
+pub use supervisor::answer_query;

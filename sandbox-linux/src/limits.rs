@@ -1,27 +1,46 @@
 //! How much of the machine a command may use.
 
-use stockade_protocol::ResourceLimits;
+use stockade_protocol::Permissions;
 use stockade_sandboxing::Unenforceable;
 
+use crate::cgroup::Group;
 use crate::step::Step;
 
-/// Resource limits as steps of the command's own process, which it passes on to all it starts.
-pub(crate) fn steps(limits: &ResourceLimits, user: u32) -> Result<Vec<Step>, Unenforceable> {
-    if limits.processes.is_some() && user == 0 {
-        return Err(Unenforceable {
-            what: String::from("a limit on processes"),
-            why: String::from("the kernel does not count the processes of root"),
-            remedy: String::from("run as an ordinary user, or leave the limit out"),
-        });
+/// Resource limits, by those who hold them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Steps of the command's own process, which it passes on to all it starts.
+    pub(crate) steps: Vec<Step>,
+    /// A control group, which counts the whole tree, where the host lets one be made.
+    pub(crate) group: Option<Group>,
+}
+
+impl Limits {
+    /// The limits of a policy, for a user.
+    pub(crate) fn of(permissions: &Permissions, user: u32) -> Result<Self, Unenforceable> {
+        let limits = &permissions.limits;
+        let group = Group::for_limits(permissions);
+        if group.is_none() && limits.processes.is_some() && user == 0 {
+            return Err(Unenforceable {
+                what: String::from("a limit on processes"),
+                why: String::from("the kernel does not count the processes of root, and no control group can be made"),
+                remedy: String::from(
+                    "run as an ordinary user, or in a control group of version 2 that is delegated, or leave the limit out",
+                ),
+            });
+        }
+        let without_group = |limit| if group.is_some() { None } else { limit };
+        let pairs = [
+            (libc::RLIMIT_CPU, limits.cpu_seconds),
+            (libc::RLIMIT_AS, without_group(limits.memory_bytes)),
+            (libc::RLIMIT_NPROC, without_group(limits.processes)),
+            (libc::RLIMIT_FSIZE, limits.file_size_bytes),
+            (libc::RLIMIT_NOFILE, limits.open_files),
+        ];
+        let mut steps = vec![Step::Limit { resource: libc::RLIMIT_CORE, value: 0 }];
+        let given =
+            pairs.into_iter().filter_map(|(resource, value)| Some(Step::Limit { resource, value: value?.get() }));
+        steps.extend(given);
+        Ok(Self { steps, group })
     }
-    let pairs = [
-        (libc::RLIMIT_CPU, limits.cpu_seconds),
-        (libc::RLIMIT_AS, limits.memory_bytes),
-        (libc::RLIMIT_NPROC, limits.processes),
-        (libc::RLIMIT_FSIZE, limits.file_size_bytes),
-        (libc::RLIMIT_NOFILE, limits.open_files),
-    ];
-    let mut steps = vec![Step::Limit { resource: libc::RLIMIT_CORE, value: 0 }];
-    steps.extend(pairs.into_iter().filter_map(|(resource, value)| Some(Step::Limit { resource, value: value?.get() })));
-    Ok(steps)
 }

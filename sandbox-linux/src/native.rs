@@ -2,18 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use stockade_protocol::{AbsPath, NetworkPolicy, Permissions, RawText};
 use stockade_sandboxing::{
-    Backend, CommandSpec, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
     protect_repositories, resolve_links,
 };
 
+use crate::cgroup::Group;
 use crate::launch::{Launcher, Parking, Run, Setup};
+use crate::limits::Limits;
 use crate::step::{Exec, Filter, Ruleset, Step};
-use crate::{landlock, limits, probe, seccomp, view, wire};
+use crate::supervision::Supervision;
+use crate::supervisor::Supervisor;
+use crate::{landlock, probe, seccomp, view, wire};
 
 const NEW_MOUNTS: u64 = 0x0002_0000;
 const NEW_CGROUPS: u64 = 0x0200_0000;
@@ -80,33 +84,58 @@ impl Native {
 
     /// Everything that does not depend on the command.
     fn sandbox(&self, permissions: &Permissions, files: &dyn HostFiles) -> Result<Sandbox, Unenforceable> {
-        let view = view::compile(&permissions.files, files)?;
-        let network = network_flags(permissions)?;
+        let supervision = Supervision::of(permissions)?;
+        let own_files = supervision.as_ref().map(|_| Supervision::files(files)).unwrap_or_default();
+        let view = view::compile_with(&permissions.files, files, &own_files)?;
+        let network = if supervision.is_some() { NEW_NETWORK } else { network_flags(permissions)? };
         let mut setup = self.enter(network);
         setup.extend(view.steps);
         setup.push(Step::Keyring);
         setup.extend((network != 0).then_some(Step::JoinNetwork));
+        let limits = Limits::of(permissions, self.user)?;
         Ok(Sandbox {
             placeholders: view.placeholders,
             covers: view.covers,
             warnings: view.warnings,
             setup,
             init: vec![Step::Proc],
-            limits: limits::steps(&permissions.limits, self.user)?,
+            limits: limits.steps,
+            group: limits.group,
             ruleset: landlock::ruleset(self.landlock_version, &view.grants),
+            supervision,
         })
     }
 
     /// A sandbox that is built once and runs many commands with the same permissions. Each command
     /// has processes, `/proc`, Landlock and seccomp of its own; they share the network, the private
-    /// directories and the view of the file system as it was when the session started.
+    /// directories, the view of the file system as it was when the session started, and, where a control
+    /// group holds them, the limits on memory and processes.
     pub fn session(&self, permissions: &Permissions) -> Result<Session, SessionError> {
+        self.open(permissions, None)
+    }
+
+    /// The same, with somebody who decides on the connections of its commands. What listens on loopback
+    /// in one command is reached by the next.
+    pub fn guarded_session(
+        &self,
+        permissions: &Permissions,
+        gatekeeper: Arc<dyn Gatekeeper>,
+    ) -> Result<Session, SessionError> {
+        self.open(permissions, Some(gatekeeper))
+    }
+
+    fn open(
+        &self,
+        permissions: &Permissions,
+        gatekeeper: Option<Arc<dyn Gatekeeper>>,
+    ) -> Result<Session, SessionError> {
         let sandbox = self.sandbox(&resolve(permissions)?, &RealFiles)?;
+        let supervisor = sandbox.supervisor(gatekeeper)?;
         let confine = sandbox.confine();
         let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
         let setup = Setup { parking: Some(parking), ..sandbox.as_setup() };
         let launcher = Launcher::start(&setup).map_err(|error| sandbox.explain(error))?;
-        Ok(Session { sandbox, launcher })
+        Ok(Session { sandbox, supervisor, launcher })
     }
 
     /// Namespaces, and this user under the same number in them. The network takes longest, so that is
@@ -149,8 +178,8 @@ pub(crate) fn network_flags(permissions: &Permissions) -> Result<u64, Unenforcea
     let refuse = |what: &str| {
         Err(Unenforceable {
             what: what.to_owned(),
-            why: String::from("the sandbox alone can't tell one destination from another"),
-            remedy: String::from("use the network `off` or `full`"),
+            why: String::from("this engine can't tell one destination from another"),
+            remedy: String::from("use the engine `native`, or the network `off` or `full`"),
         })
     };
     match &permissions.network {
@@ -214,17 +243,28 @@ struct Sandbox {
     setup: Vec<Step>,
     init: Vec<Step>,
     limits: Vec<Step>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<Group>,
     ruleset: Ruleset,
+    /// Where somebody decides on connections while the command runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    supervision: Option<Supervision>,
 }
 
 impl Sandbox {
     fn as_setup(&self) -> Setup<'_> {
-        Setup { steps: &self.setup, parking: None, placeholders: &self.placeholders, covers: &self.covers }
+        let group = self.group.as_ref();
+        Setup { steps: &self.setup, parking: None, placeholders: &self.placeholders, covers: &self.covers, group }
     }
 
     /// What a command's process does to itself, whatever the command is.
     fn confine(&self) -> Vec<Step> {
-        confine(self.limits.clone(), self.ruleset.clone(), seccomp::filter(seccomp::Families::Internet))
+        let families = self.supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
+        let mut steps = confine(self.limits.clone(), self.ruleset.clone(), seccomp::filter(families));
+        if self.supervision.is_some() {
+            Supervision::add_to(&mut steps);
+        }
+        steps
     }
 
     /// The same, and then the command.
@@ -234,8 +274,13 @@ impl Sandbox {
         steps
     }
 
-    fn run<'a>(&'a self, flags: u64, command: &'a [Step]) -> Run<'a> {
-        Run { engine: "native", flags, init: &self.init, command, facts: FACTS }
+    fn run<'a>(&'a self, flags: u64, command: &'a [Step], supervisor: Option<&'a Supervisor>) -> Run<'a> {
+        Run { engine: "native", flags, init: &self.init, command, facts: FACTS, supervisor }
+    }
+
+    /// Whoever decides on connections, where the permissions need somebody who does.
+    fn supervisor(&self, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Option<Supervisor>, SpawnError> {
+        self.supervision.as_ref().map(|supervision| supervision.start(gatekeeper)).transpose()
     }
 
     /// Puts the step itself in the place of its number.
@@ -267,14 +312,17 @@ pub(crate) fn with_terminal(command: &[Step], stdio: &Stdio) -> Vec<Step> {
 #[derive(Debug)]
 pub struct Session {
     sandbox: Sandbox,
+    supervisor: Option<Supervisor>,
     launcher: Launcher,
 }
 
 impl Session {
-    /// Starts a command in the session's sandbox.
+    /// Starts a command in the session's sandbox. While 64 are running, the next one waits for one of them
+    /// to end.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let steps = with_terminal(&start(command), &stdio);
-        let child = self.launcher.run(&self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps), &stdio);
+        let run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps, self.supervisor.as_ref());
+        let child = self.launcher.run(&run, &stdio);
         Ok(Box::new(child.map_err(|error| self.sandbox.explain(error))?))
     }
 }
@@ -300,7 +348,11 @@ pub struct NativePlan {
 
 impl Plan for NativePlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        self.start(stdio).map_err(|error| self.explain(error))
+        self.start(stdio, None).map_err(|error| self.explain(error))
+    }
+
+    fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
+        self.start(stdio, Some(gatekeeper)).map_err(|error| self.explain(error))
     }
 
     fn warnings(&self) -> &[String] {
@@ -310,10 +362,18 @@ impl Plan for NativePlan {
 
 impl NativePlan {
     /// The same, with the number of a step that fails instead of the step.
-    pub(crate) fn start(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+    pub(crate) fn start(
+        &self,
+        stdio: Stdio,
+        gatekeeper: Option<Arc<dyn Gatekeeper>>,
+    ) -> Result<Box<dyn Running>, SpawnError> {
+        let supervisor = self.sandbox.supervisor(gatekeeper)?;
         let command = with_terminal(&self.command, &stdio);
         let launcher = Launcher::start(&self.sandbox.as_setup())?;
-        Ok(Box::new(launcher.run_only(&self.sandbox.run(NEW_PIDS, &command), &stdio)?))
+        let run = self.sandbox.run(NEW_PIDS, &command, supervisor.as_ref());
+        let mut child = launcher.run_only(&run, &stdio)?;
+        child.supervisor = supervisor;
+        Ok(Box::new(child))
     }
 
     pub(crate) fn explain(&self, error: SpawnError) -> SpawnError {

@@ -149,6 +149,8 @@ const REFUSED_VALUES: &[(i64, u8, u32, &str)] = &[
 pub(crate) enum Families {
     /// Internet sockets, which lead nowhere but to the sandbox itself or wherever its network does.
     Internet,
+    /// The same, and unix sockets, where somebody decides which of them are connected to.
+    InternetAndUnix,
     /// None at all, where no network namespace keeps the host's network out of reach.
     None,
 }
@@ -157,6 +159,7 @@ impl Families {
     fn allowed(self) -> &'static [i32] {
         match self {
             Self::Internet => &[AF_INET, AF_INET6],
+            Self::InternetAndUnix => &[AF_INET, AF_INET6, AF_UNIX],
             Self::None => &[],
         }
     }
@@ -173,9 +176,11 @@ pub(crate) struct More {
 /// Compiles the lists above to a filter, once.
 pub(crate) fn filter(families: Families) -> Filter {
     static INTERNET: OnceLock<Filter> = OnceLock::new();
+    static BOTH: OnceLock<Filter> = OnceLock::new();
     static NONE: OnceLock<Filter> = OnceLock::new();
     let compiled = match families {
         Families::Internet => &INTERNET,
+        Families::InternetAndUnix => &BOTH,
         Families::None => &NONE,
     };
     compiled.get_or_init(|| filter_with(families, &[])).clone()

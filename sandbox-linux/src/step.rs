@@ -40,6 +40,8 @@ pub(crate) enum Step {
     NoNewPrivileges,
     DropCapabilities,
     Landlock { ruleset: Ruleset },
+    Resolver,
+    Supervise { filter: Filter },
     Seccomp { filter: Filter },
     Exec { command: Exec },
     AdoptOrphans,
@@ -63,6 +65,13 @@ pub(crate) struct Ruleset {
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Filter(pub(crate) Vec<crate::bpf::Instruction>);
+
+impl Filter {
+    /// As the kernel takes it.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.0.iter().flat_map(|instruction| instruction.bytes()).collect()
+    }
+}
 
 impl fmt::Debug for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,10 +192,9 @@ impl Encoder {
             Step::NoNewPrivileges => self.op(wire::STEP_NO_NEW_PRIVILEGES),
             Step::DropCapabilities => self.op(wire::STEP_DROP_CAPABILITIES),
             Step::Landlock { ruleset } => self.landlock(ruleset),
-            Step::Seccomp { filter } => {
-                let bytes: Vec<u8> = filter.0.iter().flat_map(|instruction| instruction.bytes()).collect();
-                self.op(wire::STEP_SECCOMP).bytes(&bytes)
-            }
+            Step::Resolver => self.op(wire::STEP_RESOLVER),
+            Step::Supervise { filter } => self.op(wire::STEP_SUPERVISE).bytes(&filter.bytes()),
+            Step::Seccomp { filter } => self.op(wire::STEP_SECCOMP).bytes(&filter.bytes()),
             Step::Exec { command } => self.exec(command),
             Step::AdoptOrphans => self.op(wire::STEP_ADOPT_ORPHANS),
             Step::KeepSignals => self.op(wire::STEP_KEEP_SIGNALS),

@@ -55,6 +55,7 @@ struct Builder<'a> {
     places: Vec<Place>,
     made: BTreeSet<RawText>,
     staging: Vec<Step>,
+    texts: Vec<Step>,
     copies: Vec<Step>,
     attributes: Vec<Step>,
     attachments: Vec<Step>,
@@ -64,8 +65,20 @@ struct Builder<'a> {
     warnings: Vec<String>,
 }
 
+/// A file of the sandbox's own, in the place of the host's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnFile {
+    pub(crate) path: AbsPath,
+    pub(crate) text: &'static str,
+}
+
 /// Compiles rules whose links have been resolved.
 pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, Unenforceable> {
+    compile_with(files, host, &[])
+}
+
+/// The same, with files of the sandbox's own where the host's could be read.
+pub(crate) fn compile_with(files: &FileRules, host: &dyn HostFiles, own: &[OwnFile]) -> Result<View, Unenforceable> {
     let access = files.access(&path("/")?);
     let in_place = access >= Access::Read;
     let mut builder = Builder {
@@ -78,6 +91,7 @@ pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, U
         places: Vec::new(),
         made: BTreeSet::new(),
         staging: Vec::new(),
+        texts: Vec::new(),
         copies: Vec::new(),
         attributes: Vec::new(),
         attachments: Vec::new(),
@@ -91,6 +105,11 @@ pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, U
     for (path, access) in keys(files, host) {
         if !may_be_left_out(files, &path, host) {
             builder.place(&path, access)?;
+        }
+    }
+    for file in own {
+        if files.access(&file.path) >= Access::Read && host.kind(&file.path) == Some(Kind::File) {
+            builder.own_file(file)?;
         }
     }
     builder.finish()
@@ -223,6 +242,16 @@ impl Builder<'_> {
             // Nothing is there, and nothing can be put there.
             (None, _, Access::None | Access::Scratch | Access::Read) => Ok(()),
         }
+    }
+
+    fn own_file(&mut self, file: &OwnFile) -> Result<(), Unenforceable> {
+        let piece = format!("piece-{}", self.next_piece);
+        self.next_piece += 1;
+        self.make(Step::File { slot: STAGING, path: piece.as_str().into(), mode: 0o644 });
+        // The tmpfs is attached there while the view is being built.
+        self.texts.push(Step::WriteFile { path: path(&format!("/proc/{piece}"))?, text: file.text.to_owned() });
+        let slot = self.part(&piece, MOUNT_READ_ONLY)?;
+        self.attach(slot, &file.path)
     }
 
     /// The innermost place that holds a path.
@@ -431,6 +460,7 @@ impl Builder<'_> {
             steps.push(Step::CloneTree { slot, path: path("/proc")? });
         }
         steps.push(Step::Attach { slot: STAGING, path: path("/proc")? });
+        steps.append(&mut self.texts);
         steps.extend(self.copies);
         steps.extend(self.attributes);
         steps.push(Step::RootAttributes { set: restrictions });

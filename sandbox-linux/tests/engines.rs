@@ -422,6 +422,24 @@ fn parent(process: u32) -> u32 {
     status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap()
 }
 
+/// Commands that end sooner than their namespaces do don't use the session up.
+#[test]
+fn a_session_keeps_up_with_many_threads() {
+    let world = World::new();
+    let session = Native::new().session(&world.workspace()).unwrap();
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..40 {
+                    let command = CommandSpec { argv: Argv::parse(["/bin/true"]).unwrap(), ..world.command("") };
+                    let mut running = session.spawn(&command, Stdio::default()).unwrap();
+                    assert_eq!(running.wait(None).unwrap(), Some(WaitStatus::Exited(0)));
+                }
+            });
+        }
+    });
+}
+
 /// Where user namespaces are switched off, nothing runs with less than was asked for.
 #[test]
 fn auto_fails_closed_without_user_namespaces() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(unix)]
@@ -11,7 +12,7 @@ pub(crate) use std::os::windows::io::{BorrowedHandle as BorrowedStream, OwnedHan
 
 use stockade_protocol::{AbsPath, Argv, Enforcement, Permissions, RawText};
 
-use crate::{Support, Unenforceable};
+use crate::{Gatekeeper, Support, Unenforceable};
 
 /// What is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,13 @@ pub trait Backend: Send + Sync {
 pub trait Plan: fmt::Debug + fmt::Display + Send + Sync {
     /// Builds the sandbox and starts the command in it.
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError>;
+
+    /// The same, with somebody who decides on connections while the command runs. Permissions that name
+    /// single hosts need it; where the network is off or open there is nothing to decide.
+    fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
+        drop(gatekeeper);
+        self.spawn(stdio)
+    }
 
     /// Ways around the permissions that no kernel can close, for the caller to tell a person: one
     /// sentence each.

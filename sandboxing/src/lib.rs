@@ -2,6 +2,7 @@
 
 mod backend;
 mod bare;
+mod gatekeeper;
 mod metadata;
 mod permits;
 mod resolve;
@@ -12,6 +13,7 @@ mod terminal;
 
 pub use backend::{Backend, CommandSpec, Plan, Running, SpawnError, Stdio, Streams, WaitStatus};
 pub use bare::Bare;
+pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
 pub use metadata::protect_repositories;
 pub use permits::permits;
 pub use resolve::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, absolute, leads_to, resolve_links};

@@ -68,7 +68,7 @@ impl Screen {
         }
         let mut bytes = [0; 4096];
         let count = self.outside.read(&mut bytes).unwrap();
-        self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        self.seen.push_str(&String::from_utf8_lossy(bytes.get(..count).unwrap_or_default()));
         true
     }
 

@@ -18,6 +18,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
+use stockade_protocol::{Access, FileRule};
 use stockade_sandboxing::{RealFiles, protect_repositories, resolve_links};
 
 use self::oracle::{Expected, Operation, Oracle};
@@ -25,7 +26,7 @@ use self::policies::{Policy, Taste};
 use crate::engines::{Engine, View};
 use crate::random::Random;
 use crate::request::Ended;
-use crate::world::{User, World, abs, snapshot};
+use crate::world::{User, World, abs, rule, snapshot};
 
 /// Half of them for each user: 640 in a run for each engine, of which 500 have to be enforced.
 const POLICIES: usize = 320;
@@ -54,6 +55,22 @@ macro_rules! engines {
 }
 
 engines! { native bwrap landlock }
+
+/// Found by chance: a private directory in a missing one whose name a glob denies. The glob denies nothing
+/// that is not there, so there is no directory in which the name could be held.
+#[test]
+fn a_name_in_a_missing_directory_that_a_glob_denies_is_refused() {
+    for engine in crate::engines::with_own_view() {
+        let world = World::new(User::Own);
+        let below = world.workspace.join("src/m/below");
+        let glob = format!("{}/src/*", world.workspace.display()).parse().unwrap();
+        let permissions = world.permissions_with([rule(&below, Access::Scratch), FileRule::deny_glob(glob)]);
+        let seen = world.run(&world.request(engine.name, permissions, "echo started"));
+        let Ended::Refused { what, why } = &seen.ended else { panic!("{seen:?}") };
+        assert_eq!(*what, format!("the rule for `{}`", below.display()));
+        assert_eq!(why, "it does not exist, and neither does its directory");
+    }
+}
 
 #[derive(Default)]
 struct Tally {

@@ -49,6 +49,27 @@ impl User {
     }
 }
 
+/// Whether this user can make a control group that counts memory and processes, found out by making one.
+pub(crate) fn has_control_groups(user: User) -> bool {
+    if user == User::Ordinary && started_as_root() {
+        return false;
+    }
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let Some(own) = own.lines().find_map(|line| line.strip_prefix("0::/")) else { return false };
+    let top = Path::new("/sys/fs/cgroup");
+    top.join(own).ancestors().take_while(|group| group.starts_with(top)).any(|group| {
+        fs::write(group.join("cgroup.subtree_control"), "+memory +pids").ok();
+        let tried = tempfile::Builder::new().prefix("tried-").tempdir_in(group);
+        let works = tried.is_ok_and(|tried| {
+            let works = ["memory.max", "pids.max"].iter().all(|file| tried.path().join(file).exists());
+            // Its files can't be removed, and go with it.
+            fs::remove_dir(tried.keep()).unwrap();
+            works
+        });
+        works && fs::File::options().write(true).open(group.join("cgroup.procs")).is_ok()
+    })
+}
+
 pub(crate) fn started_as_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }

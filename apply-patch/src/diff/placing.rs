@@ -79,10 +79,19 @@ fn find_shift(hunks: &[Hunk], lines: &[&[u8]]) -> Result<Shift, DiffError> {
 fn first_mismatch(hunks: &[Hunk], lines: &[&[u8]], shift: Shift, comparisons: &mut usize) -> Option<usize> {
     hunks.iter().position(|hunk| {
         let place = shift.start_of(hunk).and_then(|start| lines.get(start..));
-        let mut place = place.map(|lines| lines.iter());
-        !hunk.old_lines().all(|old| {
-            *comparisons += 1 + old.len() / BYTES_PER_COMPARISON;
-            place.as_mut().and_then(Iterator::next).is_some_and(|line| *line == old)
-        }) || place.is_none()
+        !place.is_some_and(|place| fits(hunk, place, comparisons))
     })
+}
+
+/// Whether a hunk's old lines are the first of `place`, and its new lines may stand before the others.
+fn fits(hunk: &Hunk, place: &[&[u8]], comparisons: &mut usize) -> bool {
+    *comparisons += 1;
+    let mut rest = place.iter();
+    let matches = hunk.old_lines().all(|old| {
+        *comparisons += 1 + old.len() / BYTES_PER_COMPARISON;
+        rest.next().is_some_and(|line| *line == old)
+    });
+    // A line without an end is the last of a file, or it would be joined with the next.
+    let ends_file = hunk.new_lines().last().is_some_and(|line| !line.ends_with(b"\n"));
+    matches && (!ends_file || rest.next().is_none())
 }

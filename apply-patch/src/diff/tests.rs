@@ -106,6 +106,14 @@ fn context_matches_exactly_or_not_at_all() {
 }
 
 #[test]
+fn a_line_without_an_end_goes_to_the_end_only() {
+    let diff = "@@ -1 +1 @@\n-a\n+b\n\\ No newline at end of file\n";
+    assert_eq!(apply(diff, "a\n").unwrap(), "b");
+    assert_eq!(apply(diff, "a\nc\n").unwrap_err(), DiffError::NoMatch { hunk: 1, line: 1 });
+    assert_eq!(apply(diff, "a\nc\na\n").unwrap(), "a\nc\nb");
+}
+
+#[test]
 fn lines_without_any_context_are_added_to_an_empty_file_only() {
     let diff = "@@ -1,0 +2 @@\n+b\n";
     assert_eq!(apply(diff, "a\n").unwrap_err(), DiffError::NoContext { hunk: 1 });

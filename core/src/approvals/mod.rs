@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use stockade_protocol::{
-    Decision, DecisionSource, EscalationExecution, ExecApprovalRequirement, FileTarget, HostRules, Invalid,
-    NetworkPolicy, PermissionAmendment, Permissions, Refusal, RefusedBy, ReviewDecision, Violation,
+    ApprovalSubject, Decision, DecisionSource, DenyingRule, EscalationExecution, Evidence, ExecApprovalRequirement,
+    FileTarget, HostRules, Invalid, NetworkPolicy, Operation, PermissionAmendment, Permissions, Refusal, RefusedBy,
+    ReviewDecision, Violation,
 };
 
 pub(crate) use grant::execution;
@@ -22,6 +23,7 @@ pub use rules::RuleStore;
 
 use crate::Approver;
 use crate::audit_log::Trail;
+use crate::connections::REMEMBERED;
 use crate::requirement;
 use crate::runtime::{Attempted, Requirement, Surroundings, ToolRuntime};
 use crate::session::Session;
@@ -50,6 +52,11 @@ impl Approvals {
             asking: Shared::default(),
             aborted: AtomicBool::new(false),
         }
+    }
+
+    /// Waits this long for an answer.
+    pub(crate) fn waiting(self, answer_limit: Duration) -> Self {
+        Self { answer_limit, ..self }
     }
 
     /// Decides about the first run.
@@ -155,7 +162,7 @@ impl Approvals {
         let asking = Asking { keys, execution, reason: Some(reason.to_owned()), violations, amendment };
         // A no ends the matter: what the first run gave stands.
         let (execution, source) = self.ask(tool, request, around, trail, asking).await.ok()?;
-        tracing::info!(event = "command.escalated", thread = %trail.thread(), request = %trail.request());
+        tracing::info!(name: "command.escalated", thread = %trail.thread(), request = %trail.request());
         Some(granted(session, execution, source).ok()?.after_denial())
     }
 
@@ -201,6 +208,40 @@ impl Approvals {
             }
         }
         Ok((execution, DecisionSource::Reviewer))
+    }
+
+    /// Asks whether a destination may be reached, once for all that wait for it.
+    pub(crate) async fn ask_destination(
+        &self,
+        key: ApprovalKey,
+        subject: ApprovalSubject,
+        trail: &Trail,
+    ) -> ReviewDecision {
+        let keys = vec![key];
+        if self.memory.recall(&keys).is_some() {
+            return ReviewDecision::Approved;
+        }
+        if let Err(refusal) = self.check_session() {
+            return ReviewDecision::Denied { reason: Some(refusal.reason) };
+        }
+        let question = Arc::new(question::approval_request(trail, subject, None, Vec::new()));
+        let ask = || question::put(&self.approver, Arc::clone(&question), self.answer_limit, trail);
+        let (answer, _) = self.asking.ask((keys.clone(), String::new()), ask).await;
+        match answer {
+            Ok(decision) => {
+                match decision {
+                    ReviewDecision::ApprovedForSession => self.memory.remember(keys, &REMEMBERED),
+                    ReviewDecision::Abort => self.aborted.store(true, Ordering::Release),
+                    ReviewDecision::Approved
+                    | ReviewDecision::ApprovedExecpolicyAmendment { .. }
+                    | ReviewDecision::NetworkPolicyAmendment { .. }
+                    | ReviewDecision::Denied { .. }
+                    | ReviewDecision::TimedOut => {}
+                }
+                decision
+            }
+            Err(refusal) => ReviewDecision::Denied { reason: Some(refusal.reason) },
+        }
     }
 
     fn by_memory(&self, session: &Session, execution: EscalationExecution, trail: &Trail) -> Result<Grant, Refusal> {
@@ -254,8 +295,9 @@ fn widened<Req, T: ToolRuntime<Req>>(
     around: &Surroundings<'_>,
 ) -> Option<EscalationExecution> {
     let session = around.session;
-    let amendments: Vec<&PermissionAmendment> =
-        violations.iter().filter_map(|violation| violation.amendment.as_ref()).collect();
+    // About a connection that was seen, somebody has been asked already, or nobody is.
+    let open = || violations.iter().filter(|violation| !is_settled(violation));
+    let amendments: Vec<&PermissionAmendment> = open().filter_map(|violation| violation.amendment.as_ref()).collect();
     if let Some(more) = permissions_of(&amendments) {
         let earlier = match grant.escalation() {
             EscalationExecution::Permissions(earlier) => earlier.merge(&more),
@@ -269,14 +311,17 @@ fn widened<Req, T: ToolRuntime<Req>>(
         }
     }
     // A denial that names its least permission was explained; one that a person wrote stays.
-    let liftable = violations.iter().any(|violation| !is_lasting(violation));
+    let liftable = open().any(|violation| !is_lasting(violation));
     (liftable && session.must_confine().is_none()).then_some(EscalationExecution::Unsandboxed)
+}
+
+fn is_settled(violation: &Violation) -> bool {
+    violation.operation == Operation::Connect && violation.evidence == Evidence::Observed
 }
 
 /// Whether not even a run without the sandbox would change the outcome: a person denied it, or the
 /// system itself does.
 fn is_lasting(violation: &Violation) -> bool {
-    use stockade_protocol::{DenyingRule, Operation};
     let about_files = matches!(violation.operation, Operation::Read | Operation::Write | Operation::Execute);
     let hard = matches!(&violation.rule, Some(DenyingRule::File(rule)) if rule.is_hard_denial());
     hard || (about_files && violation.amendment.is_none())

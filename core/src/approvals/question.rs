@@ -90,7 +90,7 @@ pub(super) async fn put(
 ) -> Result<ReviewDecision, Refusal> {
     let (thread, id) = (trail.thread(), trail.request());
     trail.record(AuditEvent::Asked { subject: request.subject.clone() })?;
-    tracing::info!(event = "approval.requested", %thread, request = %id);
+    tracing::info!(name: "approval.requested", %thread, request = %id);
     let asked = Instant::now();
     let mut review = {
         let (approver, request) = (Arc::clone(approver), Arc::clone(&request));
@@ -110,9 +110,13 @@ pub(super) async fn put(
             (ReviewDecision::Denied { reason: Some(reason.clone()) }, Some(Refusal { by: RefusedBy::Reviewer, reason }))
         }
     };
-    let event = if decision == ReviewDecision::TimedOut { "approval.timed_out" } else { "approval.answered" };
     let took = asked.elapsed();
-    tracing::info!(event, %thread, request = %id, approved = decision.is_approval(), duration_ms = millis(took));
+    let (said, duration_ms) = (if decision.is_approval() { "approved" } else { "denied" }, millis(took));
+    if decision == ReviewDecision::TimedOut {
+        tracing::info!(name: "approval.timed_out", %thread, request = %id, duration_ms);
+    } else {
+        tracing::info!(name: "approval.answered", %thread, request = %id, decision = said, source = "reviewer", duration_ms);
+    }
     trail.record(AuditEvent::Answered { decision: decision.clone(), in_time: true, duration_ms: millis(took) })?;
     refusal.map_or(Ok(decision), Err)
 }

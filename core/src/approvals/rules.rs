@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use stockade_execpolicy::{Policy, PolicyLoader, append_allow_prefix};
-use stockade_protocol::ExecPolicyAmendment;
+use stockade_execpolicy::{Policy, PolicyLoader, append_allow_prefix, append_network_rule};
+use stockade_protocol::{ExecPolicyAmendment, HostPattern, HostRule, NetworkPolicyAmendment};
 
 /// The rules of a session. A rule that a person saves counts from then on.
 #[derive(Debug, Default)]
@@ -39,6 +39,19 @@ impl RuleStore {
     pub(crate) fn save(&self, amendment: &ExecPolicyAmendment) {
         let Some(file) = &self.file else { return };
         match append_allow_prefix(file, amendment) {
+            Ok(_) => self.reload(file),
+            Err(error) => tracing::warn!(%error, file = %file.display(), "a rule was approved but could not be saved"),
+        }
+    }
+
+    /// Saves a rule for a host. A rule for every protocol or for several hosts has no form in a file.
+    pub(crate) fn save_network(&self, amendment: &NetworkPolicyAmendment) {
+        let (Some(file), HostPattern::Exact(host), Some(protocol)) = (&self.file, &amendment.host, amendment.protocol)
+        else {
+            return tracing::warn!("a network rule was approved that can't be saved");
+        };
+        let decision = HostRule::from(amendment).decision;
+        match append_network_rule(file, host, protocol, amendment.port, decision, None) {
             Ok(_) => self.reload(file),
             Err(error) => tracing::warn!(%error, file = %file.display(), "a rule was approved but could not be saved"),
         }

@@ -8,11 +8,11 @@ mod capture;
 mod clock;
 mod streams;
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use stockade_protocol::{CapturedOutput, Enforcement};
-use stockade_sandboxing::{Plan, Running, SpawnError, WaitStatus};
+use stockade_sandboxing::{Gatekeeper, Plan, Running, SpawnError, WaitStatus};
 use tokio::sync::oneshot;
 
 pub use clock::{Clock, Pause};
@@ -48,13 +48,14 @@ pub(crate) enum Ended {
 }
 
 /// What a run needs besides its plan.
-#[derive(Debug)]
 pub(crate) struct Setting {
     pub(crate) streaming: Streaming,
     pub(crate) output: OutputLimit,
     pub(crate) limit: Option<Duration>,
     pub(crate) clock: Clock,
     pub(crate) cancellation: Cancellation,
+    /// Decides on connections while the command runs.
+    pub(crate) gatekeeper: Option<Arc<dyn Gatekeeper>>,
 }
 
 /// Starts the plan and waits for its end. The grant is the proof that somebody decided about it.
@@ -75,9 +76,12 @@ pub(crate) async fn spawn(plan: Box<dyn Plan>, _grant: &Grant, setting: Setting)
 }
 
 fn supervise(plan: &dyn Plan, setting: Setting, dropped: &mpsc::Receiver<()>) -> Result<Finished, SpawnError> {
-    let Setting { streaming, output, limit, clock, cancellation } = setting;
+    let Setting { streaming, output, limit, clock, cancellation, gatekeeper } = setting;
     let Opened { stdio, captures } = streaming.open(output)?;
-    let mut running = plan.spawn(stdio)?;
+    let mut running = match gatekeeper {
+        Some(gatekeeper) => plan.spawn_guarded(stdio, gatekeeper)?,
+        None => plan.spawn(stdio)?,
+    };
     let started = Instant::now();
     clock.start();
     let stop = || {

@@ -38,7 +38,7 @@ impl Function {
         match self {
             Self::PrefixRule => &["pattern", "decision", "match", "not_match", "justification"],
             Self::HostExecutable => &["name", "paths"],
-            Self::NetworkRule => &["host", "protocol", "decision", "justification"],
+            Self::NetworkRule => &["host", "protocol", "decision", "justification", "port"],
         }
     }
 

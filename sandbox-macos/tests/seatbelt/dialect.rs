@@ -1,14 +1,28 @@
 //! Regular expressions as far as every dialect agrees on them. Others are refused, and those that are left
 //! are matched byte by byte, anywhere in a path.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use regex::bytes::{Regex, RegexBuilder};
+
 #[derive(Debug)]
-pub(crate) struct Pattern(regex::bytes::Regex);
+pub(crate) struct Pattern(Regex);
+
+thread_local! {
+    /// Random policies have few names, so most patterns come again.
+    static KNOWN: RefCell<HashMap<String, Regex>> = RefCell::default();
+}
 
 impl Pattern {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         check(text).map_err(|why| format!("{why} in the pattern {text}"))?;
-        let regex = regex::bytes::RegexBuilder::new(text).unicode(false).dot_matches_new_line(true).build();
-        regex.map(Self).map_err(|error| error.to_string())
+        if let Some(known) = KNOWN.with_borrow(|known| known.get(text).cloned()) {
+            return Ok(Self(known));
+        }
+        let regex = RegexBuilder::new(text).unicode(false).build().map_err(|error| error.to_string())?;
+        KNOWN.with_borrow_mut(|known| known.insert(text.to_owned(), regex.clone()));
+        Ok(Self(regex))
     }
 
     pub(crate) fn is_found_in(&self, path: &str) -> bool {

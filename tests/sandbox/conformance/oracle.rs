@@ -288,7 +288,23 @@ impl<'a> Oracle<'a> {
         let named = self.keys.iter().any(|key| what == format!("the rule for `{key}`"));
         let missing_write =
             why == "it does not exist" && self.keys.iter().any(|key| self.access(key) == Access::Write && !exists(key));
-        named && (missing_write || reasons.iter().any(|reason| why == format!("it {reason}")))
+        named
+            && (missing_write
+                || self.lacks_a_directory(what, why)
+                || reasons.iter().any(|reason| why == format!("it {reason}")))
+    }
+
+    /// Whether the name can't be held since there is no directory to hold it in. A glob that matches the
+    /// missing directory takes nothing away from that: it speaks of what is there.
+    fn lacks_a_directory(&self, what: &str, why: &str) -> bool {
+        let named = self.keys.iter().find(|key| what == format!("the rule for `{key}`"));
+        named.is_some_and(|key| {
+            let mut there = key.ancestors().skip(1).filter(exists);
+            let is_missing = !exists(key) && !exists(&key.parent().unwrap());
+            why == "it does not exist, and neither does its directory"
+                && is_missing
+                && there.next().is_some_and(|above| self.seen(&above) == Access::Write)
+        })
     }
 
     /// Whether the rule that is named takes something away from what is granted around it.

@@ -1,0 +1,147 @@
+//! The network of one run, where the policy names hosts: each connection is decided while the command
+//! runs, by rule, from memory, or by asking.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use stockade_network_proxy::{
+    Approvals as NetworkApprovals, Ask, BoxFuture, Gate, NamedRule, Records, Rules, SystemResolver, Transparent,
+};
+use stockade_protocol::{
+    ApprovalSubject, AskForApproval, AuditEvent, Destination, EscalationExecution, HostRule, NetworkApproval,
+    NetworkPolicy, NetworkPolicyAmendment, Permissions, ReviewDecision, Violation,
+};
+use stockade_sandboxing::Gatekeeper;
+use tokio::runtime::Handle;
+
+use crate::approvals::{ApprovalKey, Approvals, RuleStore};
+use crate::audit_log::Trail;
+use crate::exec::Clock;
+
+/// What a run's connections are decided with.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) rules: Arc<RuleStore>,
+    pub(crate) trail: Trail,
+    pub(crate) ask: AskForApproval,
+}
+
+/// Decides, and what it denied so far.
+pub(crate) struct Guard {
+    pub(crate) gatekeeper: Arc<dyn Gatekeeper>,
+    denied: Arc<Denied>,
+}
+
+impl Guard {
+    /// Everything that was denied.
+    pub(crate) fn violations(&self) -> Vec<Violation> {
+        self.denied.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Whether a destination that no rule names may be asked for.
+fn asks(ask: AskForApproval) -> bool {
+    match ask {
+        AskForApproval::Never => false,
+        AskForApproval::Reject(reject) => !reject.rejects_sandbox_approval(),
+        AskForApproval::Untrusted | AskForApproval::OnFailure | AskForApproval::OnRequest => true,
+    }
+}
+
+/// The network rules of the rules files, as the gate takes them.
+pub(crate) fn named_rules(rules: &RuleStore) -> Vec<NamedRule> {
+    let named = |rule: &stockade_execpolicy::NetworkRule| NamedRule {
+        rule: HostRule {
+            host: rule.host().clone(),
+            protocol: Some(rule.protocol()),
+            port: rule.port(),
+            decision: rule.decision(),
+        },
+        origin: rule.origin().to_string(),
+    };
+    rules.policy().network_rules().iter().map(named).collect()
+}
+
+impl Connections {
+    /// What decides for a run with these permissions; `None` where there is nothing to decide.
+    pub(crate) fn guard(&self, permissions: &Permissions, clock: &Clock) -> Option<Guard> {
+        let decides = matches!(permissions.network, NetworkPolicy::Hosts(_)) || !permissions.unix_sockets.is_empty();
+        if !decides {
+            return None;
+        }
+        let rules = Rules::new(permissions.network.clone(), named_rules(&self.rules));
+        let approvals = if asks(self.ask) {
+            let patience = self.approvals.answer_limit + Duration::from_secs(5);
+            NetworkApprovals::asking(Arc::new(Person { connections: self.clone(), clock: clock.clone() }), patience)
+        } else {
+            NetworkApprovals::never()
+        };
+        let denied = Arc::new(Denied { trail: self.trail.clone(), violations: Mutex::default() });
+        let records = Arc::clone(&denied) as Arc<dyn Records>;
+        let gate = Gate::new(rules, approvals, Arc::new(SystemResolver), records);
+        Some(Guard { gatekeeper: Arc::new(Transparent::new(gate, Handle::current())), denied })
+    }
+}
+
+/// Puts every decision on record, and keeps what was denied.
+struct Denied {
+    trail: Trail,
+    violations: Mutex<Vec<Violation>>,
+}
+
+/// A command that tries the same in a loop says no more than one that tries it a few times.
+const MOST_VIOLATIONS: usize = 100;
+
+impl Records for Denied {
+    fn decided(&self, event: AuditEvent) {
+        if let AuditEvent::Connected { destination, decision, .. } = &event {
+            tracing::info!(
+                name: "network.decided",
+                thread = %self.trail.thread(),
+                request = %self.trail.request(),
+                host = %destination.host,
+                port = destination.port,
+                ?decision,
+            );
+        }
+        self.trail.note(event);
+    }
+
+    fn denied(&self, violation: Violation) {
+        let mut violations = self.violations.lock().unwrap_or_else(PoisonError::into_inner);
+        if violations.len() < MOST_VIOLATIONS && !violations.contains(&violation) {
+            violations.push(violation);
+        }
+    }
+}
+
+/// Asks on behalf of a run, whose clock stands still meanwhile.
+struct Person {
+    connections: Connections,
+    clock: Clock,
+}
+
+impl Ask for Person {
+    fn ask(&self, question: NetworkApproval) -> BoxFuture<'_, ReviewDecision> {
+        Box::pin(async move {
+            let _pause = self.clock.pause();
+            let Connections { approvals, rules, trail, .. } = &self.connections;
+            let mut question = question;
+            if !rules.can_save() {
+                question.proposed_network_policy_amendments.clear();
+            }
+            let destination =
+                Destination { host: question.host.clone(), protocol: question.protocol, port: question.port };
+            let key = ApprovalKey::Destination(destination);
+            approvals.ask_destination(key, ApprovalSubject::Network(question), trail).await
+        })
+    }
+
+    fn save(&self, amendment: &NetworkPolicyAmendment) {
+        self.connections.rules.save_network(amendment);
+    }
+}
+
+/// A destination is remembered without anything else being granted.
+pub(crate) const REMEMBERED: EscalationExecution = EscalationExecution::TurnDefault;

@@ -1,0 +1,190 @@
+//! Asking about a destination that no rule names, and remembering the answer.
+//!
+//! However many connections wait for the same destination, one question is asked; another port or
+//! protocol is another question. "Once" is for those who wait, "for the session" is remembered, and
+//! "always" is saved through [`Ask::save`] and remembered too. A question that nobody answers in time
+//! is answered with no.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use stockade_protocol::{
+    Decision, Destination, HostPattern, HostRule, NetworkApproval, NetworkPolicyAmendment, NetworkPolicyRuleAction,
+    RawText, ReviewDecision,
+};
+use tokio::sync::watch;
+
+/// A future that a trait object gives.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Asks a person, or whoever answers in their place.
+pub trait Ask: Send + Sync {
+    /// Asks whether this destination may be reached.
+    fn ask(&self, question: NetworkApproval) -> BoxFuture<'_, ReviewDecision>;
+
+    /// Saves a rule for which "always" was answered. What can't be saved still holds for the session.
+    fn save(&self, amendment: &NetworkPolicyAmendment);
+}
+
+/// The questions of one session, and the answers that hold for it.
+pub struct Approvals {
+    ask: Option<Arc<dyn Ask>>,
+    patience: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    remembered: Vec<HostRule>,
+    pending: HashMap<Destination, watch::Receiver<Option<Answered>>>,
+    /// Somebody said stop: nothing is asked any more.
+    is_aborted: bool,
+}
+
+/// How a question ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// Yes.
+    Approved,
+    /// Yes, as before.
+    Remembered(Decision),
+    /// No, and why.
+    Refused(String),
+    /// It was not asked, because questions are not wanted.
+    NotAsked,
+}
+
+/// A command that asks for more destinations at once than a person could look at is refused.
+const MOST_QUESTIONS: usize = 64;
+
+impl Approvals {
+    /// Questions go to `ask`, which has `patience` to answer each.
+    pub fn asking(ask: Arc<dyn Ask>, patience: Duration) -> Arc<Self> {
+        Arc::new(Self { ask: Some(ask), patience, state: Mutex::default() })
+    }
+
+    /// Nothing is asked: what would have to be is refused.
+    pub fn never() -> Arc<Self> {
+        Arc::new(Self { ask: None, patience: Duration::ZERO, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Settles a destination that has to be asked for.
+    pub(crate) async fn settle(self: &Arc<Self>, destination: &Destination, program: Option<RawText>) -> Answered {
+        let mut answer = match self.question(destination, program) {
+            Ok(waiting) => waiting,
+            Err(settled) => return settled,
+        };
+        // The sender is gone without a word only if the task that asks was killed.
+        match answer.wait_for(Option::is_some).await {
+            Ok(answered) => answered.clone().unwrap_or(Answered::NotAsked),
+            Err(_) => Answered::Refused(String::from("the question was not answered")),
+        }
+    }
+
+    /// The question that is being asked, or how it is settled already.
+    fn question(
+        self: &Arc<Self>,
+        destination: &Destination,
+        program: Option<RawText>,
+    ) -> Result<watch::Receiver<Option<Answered>>, Answered> {
+        let mut state = self.state();
+        if let Some(decision) = state.remembered(destination) {
+            return Err(Answered::Remembered(decision));
+        }
+        if state.is_aborted {
+            return Err(Answered::Refused(String::from("the session was stopped")));
+        }
+        let Some(ask) = self.ask.clone() else { return Err(Answered::NotAsked) };
+        if let Some(waiting) = state.pending.get(destination) {
+            return Ok(waiting.clone());
+        }
+        if state.pending.len() >= MOST_QUESTIONS {
+            return Err(Answered::Refused(format!("{MOST_QUESTIONS} other destinations are being asked for")));
+        }
+        let (sender, receiver) = watch::channel(None);
+        state.pending.insert(destination.clone(), receiver.clone());
+        let question = question(destination, program);
+        let approvals = Arc::clone(self);
+        // A task of its own: the connection that asked first may go away while others wait.
+        tokio::spawn(async move {
+            let asked = question.clone();
+            let destination = Destination { host: asked.host.clone(), protocol: asked.protocol, port: asked.port };
+            let decision = tokio::time::timeout(approvals.patience, ask.ask(question)).await;
+            let answered = approvals.take_in(&asked, &destination, decision.unwrap_or(ReviewDecision::TimedOut), &*ask);
+            sender.send_replace(Some(answered));
+        });
+        Ok(receiver)
+    }
+
+    fn take_in(
+        &self,
+        asked: &NetworkApproval,
+        destination: &Destination,
+        decision: ReviewDecision,
+        ask: &dyn Ask,
+    ) -> Answered {
+        let mut state = self.state();
+        state.pending.remove(destination);
+        match decision {
+            ReviewDecision::Approved => Answered::Approved,
+            ReviewDecision::ApprovedForSession => {
+                state.remembered.push(rule(destination, Decision::Allow));
+                Answered::Approved
+            }
+            ReviewDecision::NetworkPolicyAmendment { network_policy_amendment: amendment } => {
+                // An answer may only be one that was offered: a wider rule was shown to nobody.
+                if !asked.proposed_network_policy_amendments.contains(&amendment) {
+                    return Answered::Refused(String::from("the answer has a rule that was not offered"));
+                }
+                state.remembered.push(HostRule::from(&amendment));
+                drop(state);
+                ask.save(&amendment);
+                match amendment.action {
+                    NetworkPolicyRuleAction::Allow => Answered::Approved,
+                    NetworkPolicyRuleAction::Deny => Answered::Refused(String::from("denied, now and always")),
+                }
+            }
+            ReviewDecision::ApprovedExecpolicyAmendment { .. } => {
+                Answered::Refused(String::from("the answer is not one to this question"))
+            }
+            ReviewDecision::Denied { reason } => Answered::Refused(reason.unwrap_or_else(|| String::from("denied"))),
+            ReviewDecision::TimedOut => Answered::Refused(String::from("nobody answered in time")),
+            ReviewDecision::Abort => {
+                state.is_aborted = true;
+                Answered::Refused(String::from("the session was stopped"))
+            }
+        }
+    }
+}
+
+impl State {
+    fn remembered(&self, destination: &Destination) -> Option<Decision> {
+        let Destination { host, protocol, port } = destination;
+        self.remembered.iter().filter(|rule| rule.matches(host, *protocol, *port)).map(|rule| rule.decision).max()
+    }
+}
+
+fn rule(destination: &Destination, decision: Decision) -> HostRule {
+    let Destination { host, protocol, port } = destination.clone();
+    HostRule { host: HostPattern::Exact(host), protocol: Some(protocol), port: Some(port), decision }
+}
+
+fn question(destination: &Destination, program: Option<RawText>) -> NetworkApproval {
+    let Destination { host, protocol, port } = destination.clone();
+    let amendment = |action| NetworkPolicyAmendment {
+        host: HostPattern::Exact(host.clone()),
+        action,
+        protocol: Some(protocol),
+        port: Some(port),
+    };
+    let proposed_network_policy_amendments =
+        vec![amendment(NetworkPolicyRuleAction::Allow), amendment(NetworkPolicyRuleAction::Deny)];
+    NetworkApproval { host, protocol, port, program, proposed_network_policy_amendments }
+}

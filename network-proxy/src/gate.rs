@@ -1,0 +1,211 @@
+//! The gate: the one way from "a command wants to connect" to addresses that may be dialled.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use stockade_protocol::{
+    Decision, DecisionSource, DenyingRule, Destination, Host, HttpMethods, NetworkProtocol, RawText,
+};
+use stockade_sandboxing::Attempt;
+
+use crate::approvals::Answered;
+use crate::record::{connected, violation};
+use crate::rules::{NamedRule, Ruling};
+use crate::{Approvals, Denied, Records, Resolver, Rules};
+
+/// Decides on the connections of one command.
+pub struct Gate {
+    rules: Rules,
+    approvals: Arc<Approvals>,
+    resolver: Arc<dyn Resolver>,
+    records: Arc<dyn Records>,
+}
+
+/// A connection that may be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// Where to.
+    pub destination: Destination,
+    /// The addresses that were checked. Only these may be dialled, and no name is looked up again.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// More addresses than any client tries.
+const MOST_ADDRESSES: usize = 16;
+
+impl Gate {
+    /// A gate with these rules, which asks, looks names up and records through the others.
+    pub fn new(
+        rules: Rules,
+        approvals: Arc<Approvals>,
+        resolver: Arc<dyn Resolver>,
+        records: Arc<dyn Records>,
+    ) -> Arc<Self> {
+        Arc::new(Self { rules, approvals, resolver, records })
+    }
+
+    /// Which HTTP requests pass.
+    pub fn methods(&self) -> HttpMethods {
+        self.rules.methods()
+    }
+
+    /// Decides, asks if it has to, looks the name up, and checks every address.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use stockade_network_proxy::{Approvals, Gate, Rules, SystemResolver};
+    /// use stockade_protocol::{HostRules, NetworkPolicy};
+    /// use stockade_sandboxing::Attempt;
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// # runtime.block_on(async {
+    /// let rules = Rules::new(NetworkPolicy::Hosts(HostRules::default()), Vec::new());
+    /// let gate = Gate::new(rules, Approvals::never(), Arc::new(SystemResolver), Arc::new(()));
+    /// let attempt = Attempt { host: "evil.test".parse().unwrap(), port: 8080, protocol: None, pid: None, program: None };
+    /// let denied = gate.admit(attempt).await.unwrap_err();
+    /// assert!(denied.to_string().contains("`evil.test:8080`"));
+    /// # });
+    /// ```
+    pub async fn admit(&self, attempt: Attempt) -> Result<Admitted, Denied> {
+        let Attempt { host, port, protocol, pid, program } = attempt;
+        let protocol = protocol.unwrap_or_else(|| self.rules.protocol(&host, port));
+        let destination = Destination { host, protocol, port };
+        let who = (pid, program);
+        let source = self.settle(&destination, &who).await?;
+        let addresses = self.addresses(&destination, &who).await?;
+        self.records.decided(connected(&destination, Decision::Allow, source));
+        Ok(Admitted { destination, addresses })
+    }
+
+    /// Refuses what a rule has allowed, because what is to be sent can't be seen or may not be.
+    pub(crate) fn refuse(&self, destination: Destination, reason: &str) -> Denied {
+        let rule = DenyingRule::Layer { reason: reason.to_owned() };
+        let source = DecisionSource::Rule(reason.to_owned());
+        self.records.decided(connected(&destination, Decision::Forbidden, source));
+        let mut found = violation(&destination, rule.clone(), None, (None, None));
+        // Another host rule would not help: it is the kind of request that is refused.
+        found.amendment = None;
+        self.records.denied(found);
+        Denied::Refused { destination, rule, why: reason.to_owned() }
+    }
+
+    /// By rule, from memory, or by asking.
+    async fn settle(
+        &self,
+        destination: &Destination,
+        who: &(Option<u32>, Option<RawText>),
+    ) -> Result<DecisionSource, Denied> {
+        let Ruling { decision, rule } = self.rules.decide(destination);
+        let named = rule.as_ref().map(|named| DecisionSource::Rule(named.origin.clone()));
+        let denying = rule.as_ref().map_or(DenyingRule::NotGranted, |named| DenyingRule::Network(named.rule.clone()));
+        match decision {
+            Decision::Allow => Ok(named.unwrap_or_else(|| DecisionSource::Rule(String::from("the network is open")))),
+            Decision::Forbidden => {
+                let why = forbidden(destination, rule.as_ref());
+                let source = named.unwrap_or_else(|| DecisionSource::Rule(why.clone()));
+                Err(self.deny(destination, denying, None, source, why, who))
+            }
+            Decision::Prompt => {
+                let (why, source) = match self.approvals.settle(destination, who.1.clone()).await {
+                    Answered::Approved => return Ok(DecisionSource::Reviewer),
+                    Answered::Remembered(Decision::Allow) => return Ok(DecisionSource::SessionMemory),
+                    Answered::Remembered(Decision::Prompt | Decision::Forbidden) => {
+                        (String::from("it was denied for good"), DecisionSource::SessionMemory)
+                    }
+                    Answered::Refused(why) => (why, DecisionSource::Reviewer),
+                    Answered::NotAsked => {
+                        (String::from("no rule allows it, and nobody may be asked"), DecisionSource::ApprovalPolicy)
+                    }
+                };
+                Err(self.deny(destination, denying, None, source, why, who))
+            }
+        }
+    }
+
+    /// The addresses that may be dialled; those that may not are left out.
+    async fn addresses(
+        &self,
+        destination: &Destination,
+        who: &(Option<u32>, Option<RawText>),
+    ) -> Result<Vec<SocketAddr>, Denied> {
+        let found = match &destination.host {
+            Host::Address(address) => vec![*address],
+            Host::Name(name) => match self.resolver.resolve(name.clone()).await {
+                Ok(found) if !found.is_empty() => found,
+                Ok(_) => return Err(self.unreachable(destination, "it has no address", who)),
+                Err(error) => return Err(self.unreachable(destination, &format!("its look-up failed: {error}"), who)),
+            },
+        };
+        let mut refused = None;
+        let may_dial = |address: &IpAddr| match self.rules.may_dial(destination, *address) {
+            Ok(()) => true,
+            Err(rule) => {
+                refused.get_or_insert((rule, *address));
+                false
+            }
+        };
+        let addresses: Vec<IpAddr> = found.into_iter().filter(may_dial).take(MOST_ADDRESSES).collect();
+        match refused {
+            Some((rule, address)) if addresses.is_empty() => {
+                let why = match &rule {
+                    DenyingRule::Layer { reason } => reason.clone(),
+                    DenyingRule::Network(_) | DenyingRule::File(_) | DenyingRule::NotGranted => {
+                        format!("it leads to {address}, which a rule does not allow")
+                    }
+                };
+                let source = DecisionSource::Rule(why.clone());
+                Err(self.deny(destination, rule, Some(address), source, why, who))
+            }
+            Some(_) | None => {
+                Ok(addresses.into_iter().map(|address| SocketAddr::new(address, destination.port)).collect())
+            }
+        }
+    }
+
+    fn deny(
+        &self,
+        destination: &Destination,
+        rule: DenyingRule,
+        address: Option<IpAddr>,
+        source: DecisionSource,
+        why: String,
+        who: &(Option<u32>, Option<RawText>),
+    ) -> Denied {
+        self.records.decided(connected(destination, Decision::Forbidden, source));
+        self.records.denied(violation(destination, rule.clone(), address, who.clone()));
+        Denied::Refused { destination: destination.clone(), rule, why }
+    }
+
+    /// A name that can't be looked up is denied, never passed on to somebody who might find it.
+    fn unreachable(&self, destination: &Destination, why: &str, who: &(Option<u32>, Option<RawText>)) -> Denied {
+        let rule = DenyingRule::Layer { reason: why.to_owned() };
+        let source = DecisionSource::Rule(why.to_owned());
+        self.records.decided(connected(destination, Decision::Forbidden, source));
+        let mut found = violation(destination, rule, None, who.clone());
+        found.amendment = None;
+        self.records.denied(found);
+        Denied::Unreachable { destination: destination.clone(), why: why.to_owned() }
+    }
+}
+
+fn forbidden(destination: &Destination, rule: Option<&NamedRule>) -> String {
+    match rule {
+        Some(named) => format!("{} forbids it", named.origin),
+        None if destination.host.is_special() => format!(
+            "{} is on this machine, a local network or a metadata service, which is refused unless it is named",
+            destination.host
+        ),
+        None => String::from("the network is off"),
+    }
+}
+
+/// A plain stream's protocol is not known: the rules say what it counts as.
+pub(crate) fn attempt(host: Host, port: u16, protocol: Option<NetworkProtocol>) -> Attempt {
+    Attempt { host, port, protocol, pid: None, program: None }
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,193 @@
+//! Where an HTTP request wants to go, or why that can't be told for sure.
+//!
+//! A request names its destination up to three times: in its first line, in `Host`, and in what its
+//! framing makes a server read as the next request. All of them have to agree.
+
+use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use hyper::http::request::Parts;
+use hyper::http::uri::{Authority, PathAndQuery};
+use hyper::{Method, StatusCode};
+use stockade_protocol::{Destination, Host};
+
+/// What a request wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HttpTarget {
+    /// A stream to this host and port (`CONNECT`).
+    Tunnel {
+        /// The host.
+        host: Host,
+        /// The port.
+        port: u16,
+    },
+    /// An answer from this server (`GET http://…`).
+    Forward {
+        /// The host.
+        host: Host,
+        /// The port.
+        port: u16,
+    },
+}
+
+/// A request that is not passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRequest {
+    pub(crate) status: StatusCode,
+    pub(crate) why: &'static str,
+}
+
+const fn bad(why: &'static str) -> BadRequest {
+    BadRequest { status: StatusCode::BAD_REQUEST, why }
+}
+
+const fn forbidden(why: &'static str) -> BadRequest {
+    BadRequest { status: StatusCode::FORBIDDEN, why }
+}
+
+/// Reads where a request to the proxy wants to go.
+pub fn read_target(request: &Parts) -> Result<HttpTarget, BadRequest> {
+    check_headers(&request.headers)?;
+    let authority = request.uri.authority();
+    if request.method == Method::CONNECT {
+        let authority = authority.ok_or(bad("CONNECT needs a host and a port"))?;
+        if request.uri.scheme().is_some() || request.uri.path_and_query().is_some_and(|path| path != "/" && path != "")
+        {
+            return Err(bad("CONNECT takes a host and a port alone"));
+        }
+        let (host, port) = read_authority(authority, None)?;
+        check_host(&request.headers, &host, port, None)?;
+        return Ok(HttpTarget::Tunnel { host, port });
+    }
+    match request.uri.scheme_str() {
+        Some("http") => {
+            let (host, port) = read_authority(authority.ok_or(bad("the request has no host"))?, Some(80))?;
+            check_host(&request.headers, &host, port, Some(80))?;
+            Ok(HttpTarget::Forward { host, port })
+        }
+        // What is inside could not be left to the client to check: it would be this proxy's TLS.
+        Some("https") => Err(forbidden("https goes through CONNECT; this proxy does not open TLS (mitm_required)")),
+        Some(_) => Err(bad("only http is forwarded")),
+        None => Err(bad("this is a proxy: the first line needs a whole URL")),
+    }
+}
+
+/// Checks a request that reached a server by itself, without knowing of a proxy.
+pub(crate) fn check_direct(request: &Parts, to: &Destination) -> Result<(), BadRequest> {
+    check_headers(&request.headers)?;
+    if request.method == Method::CONNECT || request.uri.scheme().is_some() || request.uri.authority().is_some() {
+        return Err(bad("a request for another server"));
+    }
+    check_host(&request.headers, &to.host, to.port, Some(80))
+}
+
+/// Whatever could make the next reader see another request than this one.
+fn check_headers(headers: &HeaderMap) -> Result<(), BadRequest> {
+    if headers.contains_key("x-unix-socket") {
+        return Err(forbidden("unix sockets are not reached through this proxy"));
+    }
+    if headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH) {
+        return Err(bad("a body has one length"));
+    }
+    if headers.get_all(CONTENT_LENGTH).iter().count() > 1 || headers.get_all(TRANSFER_ENCODING).iter().count() > 1 {
+        return Err(bad("a body has one length"));
+    }
+    Ok(())
+}
+
+/// `Host` has to name the same server: it is what a server that holds many goes by.
+fn check_host(headers: &HeaderMap, host: &Host, port: u16, usual: Option<u16>) -> Result<(), BadRequest> {
+    let mut named = headers.get_all(HOST).iter();
+    let Some(value) = named.next() else { return Ok(()) };
+    if named.next().is_some() {
+        return Err(bad("there is more than one Host"));
+    }
+    let parse = |value: &HeaderValue| Authority::try_from(value.as_bytes()).ok();
+    let (named_host, named_port) =
+        read_authority(&parse(value).ok_or(bad("Host is not a host"))?, usual.or(Some(port)))?;
+    if (&named_host, named_port) == (host, port) {
+        Ok(())
+    } else {
+        Err(forbidden("Host names another server than the URL"))
+    }
+}
+
+fn read_authority(authority: &Authority, usual: Option<u16>) -> Result<(Host, u16), BadRequest> {
+    if authority.as_str().contains('@') {
+        return Err(bad("a host has no user in it"));
+    }
+    let host = authority.host().parse().map_err(|_| bad("the host is not valid"))?;
+    let rest = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+    let port = match rest.strip_prefix(':') {
+        None => usual.ok_or(bad("the port is missing"))?,
+        Some(digits) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+            digits.parse().map_err(|_| bad("the port is not valid"))?
+        }
+        Some(_) => return Err(bad("the port is not valid")),
+    };
+    if port == 0 { Err(bad("the port is not valid")) } else { Ok((host, port)) }
+}
+
+/// The path as a server takes it.
+pub(crate) fn origin_form(path: Option<&PathAndQuery>) -> PathAndQuery {
+    path.filter(|path| !path.as_str().is_empty()).cloned().unwrap_or_else(|| PathAndQuery::from_static("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn target(method: &str, uri: &str, headers: &[(&str, &str)]) -> Result<String, u16> {
+        let mut request = Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let Ok(request) = request.body(()) else { return Err(0) };
+        match read_target(&request.into_parts().0) {
+            Ok(HttpTarget::Tunnel { host, port }) => Ok(format!("tunnel {host} {port}")),
+            Ok(HttpTarget::Forward { host, port }) => Ok(format!("forward {host} {port}")),
+            Err(refused) => Err(refused.status.as_u16()),
+        }
+    }
+
+    #[test]
+    fn a_request_goes_where_all_its_names_agree() {
+        for (method, uri, headers, wanted) in [
+            ("GET", "http://A.test/x", &[][..], Ok("forward a.test 80")),
+            ("GET", "http://a.test:8080", &[("host", "A.TEST.:8080")], Ok("forward a.test 8080")),
+            ("GET", "http://0x7f.1/", &[], Ok("forward 127.0.0.1 80")),
+            ("GET", "http://[::1]:81/", &[("host", "[::1]:81")], Ok("forward ::1 81")),
+            ("CONNECT", "a.test:443", &[], Ok("tunnel a.test 443")),
+            ("CONNECT", "a.test:443", &[("host", "a.test")], Ok("tunnel a.test 443")),
+            ("CONNECT", "a.test:443", &[("host", "b.test:443")], Err(403)),
+            ("CONNECT", "a.test", &[], Err(400)),
+            ("CONNECT", "a.test:0", &[], Err(400)),
+            ("GET", "http://a.test/", &[("host", "b.test")], Err(403)),
+            ("GET", "http://a.test/", &[("host", "a.test:81")], Err(403)),
+            ("GET", "http://a.test/", &[("host", "a.test"), ("host", "b.test")], Err(400)),
+            ("GET", "http://a.test/", &[("host", "a.test@b.test")], Err(400)),
+            ("GET", "http://u:p@a.test/", &[], Err(400)),
+            ("GET", "http://a.test:99999/", &[], Err(400)),
+            ("GET", "https://a.test/x", &[], Err(403)),
+            ("GET", "ftp://a.test/x", &[], Err(400)),
+            ("GET", "/x", &[("host", "a.test")], Err(400)),
+            ("GET", "http://a.test/", &[("x-unix-socket", "/var/run/docker.sock")], Err(403)),
+            ("POST", "http://a.test/", &[("content-length", "1"), ("transfer-encoding", "chunked")], Err(400)),
+            ("POST", "http://a.test/", &[("content-length", "1"), ("content-length", "1")], Err(400)),
+        ] {
+            assert_eq!(target(method, uri, headers), wanted.map(str::to_owned), "{method} {uri} {headers:?}");
+        }
+    }
+
+    proptest! {
+        /// What is accepted has one host, and says so whatever else is in the text.
+        #[test]
+        fn no_text_is_read_as_two_hosts(text in "[a-z0-9.:@/\\[\\]%?#-]{0,40}", host in "[a-z]{1,8}\\.test(:[0-9]{1,5})?") {
+            if let Ok(found) = target("GET", &format!("http://{text}"), &[("host", &host)]) {
+                let (own, port) = host.split_once(':').unwrap_or((&host, "80"));
+                prop_assert_eq!(found, format!("forward {own} {}", port.parse::<u32>().unwrap()));
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+
+mod approvals;
+mod environment;
+mod error;
+mod gate;
+mod http;
+mod http_target;
+mod proxy;
+mod record;
+mod relay;
+mod resolve;
+mod rules;
+mod secret;
+mod socks;
+mod socks_message;
+mod transparent;
+
+pub use approvals::{Approvals, Ask, BoxFuture};
+pub use environment::environment;
+pub use error::Denied;
+pub use gate::{Admitted, Gate};
+pub use http_target::{BadRequest, HttpTarget, read_target};
+pub use proxy::Proxy;
+pub use record::Records;
+pub use resolve::{Resolver, SystemResolver};
+pub use rules::{NamedRule, Rules, Ruling};
+pub use secret::Secret;
+pub use socks_message::{Command, Credentials, Malformed, Parsed, Request, credentials, greeting, request};
+pub use transparent::Transparent;

@@ -1,0 +1,99 @@
+//! The proxy for one command: HTTP and SOCKS5 on one port of the loopback interface.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+use crate::http::{Client, HttpFront};
+use crate::relay::{Stop, stopped};
+use crate::{Gate, Secret, environment, socks};
+
+/// A proxy that serves whoever has its secret. Dropping it ends it and every connection through it.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    secret: Secret,
+    _stop: watch::Sender<()>,
+}
+
+/// More connections at once wait for their turn.
+const MOST_CONNECTIONS: usize = 4096;
+const SOCKS_VERSION: u8 = 5;
+const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+
+impl Proxy {
+    /// Starts one, on a free port, with a new secret. Needs to be called on a Tokio runtime.
+    pub async fn start(gate: Arc<Gate>) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let (address, secret) = (listener.local_addr()?, Secret::random()?);
+        let (sender, stop) = watch::channel(());
+        tokio::spawn(accept(listener, gate, secret.clone(), stop));
+        Ok(Self { address, secret, _stop: sender })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What a client has to know.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// The variables that make a command use it.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        environment(self.address, &self.secret)
+    }
+}
+
+async fn accept(listener: TcpListener, gate: Arc<Gate>, secret: Secret, stop: Stop) {
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let serve_all = async {
+        loop {
+            // Neither is ever closed, and a connection that was lost before it was taken is nobody's.
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let Ok((stream, _)) = listener.accept().await else {
+                // Out of descriptors, for a moment.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            };
+            let (gate, secret, stop) = (Arc::clone(&gate), secret.clone(), stop.clone());
+            tokio::spawn(async move {
+                serve(stream, gate, secret, stop).await;
+                drop(place);
+            });
+        }
+    };
+    tokio::select! {
+        () = serve_all => {}
+        () = stopped(stop.clone()) => {}
+    }
+}
+
+/// The first byte tells the protocols apart: no HTTP method begins with it.
+async fn serve(stream: TcpStream, gate: Arc<Gate>, secret: Secret, stop: Stop) {
+    let mut first = [0];
+    let peeked = tokio::select! {
+        peeked = tokio::time::timeout(LONGEST_SILENCE, stream.peek(&mut first)) => peeked,
+        () = stopped(stop.clone()) => return,
+    };
+    let is_speaking = matches!(peeked, Ok(Ok(1)));
+    // Without it, small messages wait for each other.
+    if !is_speaking || stream.set_nodelay(true).is_err() {
+        return;
+    }
+    if first == [SOCKS_VERSION] {
+        tokio::select! {
+            () = socks::serve(stream, gate, secret, stop.clone()) => {}
+            () = stopped(stop) => {}
+        }
+    } else {
+        HttpFront { gate, client: Client::OfProxy(secret), stop }.serve(stream).await;
+    }
+}

@@ -1,0 +1,54 @@
+//! Telling what was decided.
+
+use stockade_protocol::{
+    AuditEvent, Decision, DecisionSource, DenyingRule, Destination, Evidence, Host, HostPattern, HostRule, Operation,
+    PermissionAmendment, RawText, Violation, ViolationTarget,
+};
+
+/// Hears of every decision. A record has the host, the port, the protocol, the decision and its
+/// source; never a URL, a path, a header or a body, which this crate does not keep anywhere.
+pub trait Records: Send + Sync {
+    /// A connection was decided, as [`AuditEvent::Connected`].
+    fn decided(&self, event: AuditEvent);
+
+    /// A connection was denied, with the least rule that would allow it.
+    fn denied(&self, violation: Violation);
+}
+
+/// Nobody listens.
+impl Records for () {
+    fn decided(&self, _: AuditEvent) {}
+
+    fn denied(&self, _: Violation) {}
+}
+
+pub(crate) fn connected(destination: &Destination, decision: Decision, source: DecisionSource) -> AuditEvent {
+    AuditEvent::Connected { destination: destination.clone(), decision, source }
+}
+
+/// The violation of a denied connection. `address` is what has to be allowed besides the name.
+pub(crate) fn violation(
+    destination: &Destination,
+    rule: DenyingRule,
+    address: Option<std::net::IpAddr>,
+    who: (Option<u32>, Option<RawText>),
+) -> Violation {
+    let host = address.map_or_else(|| destination.host.clone(), Host::from);
+    let least = HostRule {
+        host: HostPattern::Exact(host),
+        protocol: Some(destination.protocol),
+        port: Some(destination.port),
+        decision: Decision::Allow,
+    };
+    // A rule that forbids wins over one that allows: adding one changes nothing.
+    let helps = !matches!(&rule, DenyingRule::Network(rule) if rule.decision == Decision::Forbidden);
+    Violation {
+        operation: Operation::Connect,
+        target: ViolationTarget::Destination(destination.clone()),
+        evidence: Evidence::Observed,
+        pid: who.0,
+        program: who.1,
+        rule: Some(rule),
+        amendment: helps.then_some(PermissionAmendment::Network(least)),
+    }
+}

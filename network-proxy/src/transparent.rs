@@ -1,0 +1,80 @@
+//! The gate for connections that are seen as they are made, whatever the program knows of proxies.
+
+use std::io;
+use std::sync::Arc;
+
+use stockade_protocol::{HttpMethods, NetworkProtocol};
+use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::http::{Client, HttpFront, UNSEEN};
+use crate::relay::Stop;
+use crate::{Admitted, Denied, Gate};
+
+/// Answers a backend's questions from a gate.
+#[derive(Debug)]
+pub struct Transparent {
+    gate: Arc<Gate>,
+    runtime: Handle,
+    stop: Stop,
+    /// Streams that are looked into end with this.
+    _sender: watch::Sender<()>,
+}
+
+impl Transparent {
+    /// Decides by `gate`, on `runtime`, which has to have I/O and time enabled.
+    pub fn new(gate: Arc<Gate>, runtime: Handle) -> Self {
+        let (sender, stop) = watch::channel(());
+        Self { gate, runtime, stop, _sender: sender }
+    }
+}
+
+impl Gatekeeper for Transparent {
+    fn decide(&self, attempt: Attempt, answer: Answer) {
+        let (gate, stop) = (Arc::clone(&self.gate), self.stop.clone());
+        self.runtime.spawn(async move {
+            let verdict = match gate.methods() {
+                HttpMethods::Any => gate.admit(attempt).await.map(|admitted| Verdict::Connect(admitted.addresses)),
+                HttpMethods::ReadOnly => look_into(gate, attempt, stop).await,
+            };
+            answer.give(verdict.unwrap_or_else(|denied| match denied {
+                Denied::Refused { .. } => Verdict::Refuse,
+                Denied::Unreachable { .. } => Verdict::Unreachable,
+            }));
+        });
+    }
+}
+
+/// Where only reading is allowed, the program gets a stream that is read along, and what is not a
+/// plain HTTP request ends it. A stream that is encrypted can't be read along.
+async fn look_into(gate: Arc<Gate>, mut attempt: Attempt, stop: Stop) -> Result<Verdict, Denied> {
+    if attempt.port == 443 {
+        let destination =
+            stockade_protocol::Destination { host: attempt.host, protocol: NetworkProtocol::Https, port: attempt.port };
+        return Err(gate.refuse(destination, UNSEEN));
+    }
+    attempt.protocol = Some(NetworkProtocol::Http);
+    let admitted = gate.admit(attempt).await?;
+    let destination = admitted.destination.clone();
+    match read_along(Arc::clone(&gate), admitted, stop).await {
+        Ok(verdict) => Ok(verdict),
+        Err(error) => Err(Denied::Unreachable { destination, why: error.to_string() }),
+    }
+}
+
+async fn read_along(gate: Arc<Gate>, admitted: Admitted, stop: Stop) -> io::Result<Verdict> {
+    let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
+    let theirs = TcpStream::connect(listener.local_addr()?).await?;
+    let own_address = theirs.local_addr()?;
+    let ours = loop {
+        // Somebody else on this machine may have been quicker: they get nothing.
+        let (stream, peer) = listener.accept().await?;
+        if peer == own_address {
+            break stream;
+        }
+    };
+    tokio::spawn(HttpFront { gate, client: Client::Direct(admitted), stop }.serve(ours));
+    Ok(Verdict::Use(theirs.into_std()?.into()))
+}

@@ -1,0 +1,92 @@
+//! What the benchmarks have in common: a workspace, the policy for it, the same for bubblewrap, and
+//! medians.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use stockade_protocol::{AbsPath, Argv, HostPaths, PROTECTED_NAMES, Permissions, SandboxPolicy};
+use stockade_sandboxing::{Backend, CommandSpec, Running, Stdio, WaitStatus};
+
+/// Workspaces with a repository in each.
+pub(crate) struct Setting {
+    workspace: tempfile::TempDir,
+    /// One of its own for bubblewrap, since what it leaves behind would spare the others some work.
+    other: tempfile::TempDir,
+}
+
+impl Setting {
+    pub(crate) fn new() -> Self {
+        let setting = Self { workspace: tempfile::tempdir().unwrap(), other: tempfile::tempdir().unwrap() };
+        for directory in [&setting.workspace, &setting.other] {
+            std::fs::create_dir(directory.path().join(".git")).unwrap();
+        }
+        setting
+    }
+
+    pub(crate) fn path(&self) -> AbsPath {
+        AbsPath::from_path(&self.workspace.path().canonicalize().unwrap()).unwrap()
+    }
+
+    /// The root is read, the workspace written, its metadata kept; no network.
+    pub(crate) fn permissions(&self) -> Permissions {
+        SandboxPolicy::workspace_write().resolve(&HostPaths::new([self.path()])).unwrap()
+    }
+
+    pub(crate) fn command(&self, argv: &[&str]) -> CommandSpec {
+        let path = ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into());
+        CommandSpec {
+            argv: Argv::parse(argv.iter().copied()).unwrap(),
+            cwd: self.path(),
+            environment: BTreeMap::from([path]),
+        }
+    }
+
+    /// Compiles a plan, starts `/bin/true` with it, and waits for its end.
+    pub(crate) fn start(&self, engine: &dyn Backend) {
+        let plan = engine.compile(&self.command(&["/bin/true"]), &self.permissions()).unwrap();
+        finish(plan.spawn(Stdio::default()).unwrap());
+    }
+
+    /// The same policy. Names that are missing are covered by a file, which bubblewrap leaves behind.
+    pub(crate) fn bwrap(&self) -> Command {
+        let workspace = self.other.path();
+        // By its path: with a name to be looked up in a changed environment, the standard library forks, and
+        // copies the tables of all our memory.
+        let mut command = Command::new(program("bwrap"));
+        command.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind"]);
+        command.arg(workspace).arg(workspace);
+        command.arg("--ro-bind").arg(workspace.join(".git")).arg(workspace.join(".git"));
+        for name in PROTECTED_NAMES.iter().filter(|name| **name != ".git") {
+            command.args(["--ro-bind", "/dev/null"]).arg(workspace.join(name));
+        }
+        command.args(["--unshare-all", "--die-with-parent", "--new-session", "/bin/true"]).env_clear();
+        command
+    }
+}
+
+fn program(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file());
+    found.expect("it is installed")
+}
+
+pub(crate) fn finish(mut running: Box<dyn Running>) {
+    assert_eq!(running.wait(None).unwrap(), Some(WaitStatus::Exited(0)));
+}
+
+pub(crate) fn run(command: &mut Command) {
+    assert!(command.status().unwrap().success());
+}
+
+pub(crate) fn time(act: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    act();
+    start.elapsed()
+}
+
+pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap()
+}

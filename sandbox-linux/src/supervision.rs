@@ -1,0 +1,109 @@
+//! Whether somebody has to decide on a command's connections while it runs, and what that takes.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+
+use serde::Serialize;
+use stockade_protocol::{AbsPath, Decision, Host, HostPattern, HostRule, NetworkPolicy, NetworkProtocol, Permissions};
+use stockade_sandboxing::{Gatekeeper, HostFiles, Kind, SpawnError, Unenforceable};
+
+use crate::seccomp::Families;
+use crate::step::Step;
+use crate::supervisor::{self, Reach, Supervisor};
+use crate::view::OwnFile;
+
+/// The command's names are answered by the supervisor, and by nobody else.
+const OWN_FILES: &[(&str, &str)] = &[
+    ("/etc/resolv.conf", "nameserver 127.0.0.1\n"),
+    ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"),
+];
+
+/// What is decided while the command runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Supervision {
+    reach: Reach,
+}
+
+impl Supervision {
+    /// What these permissions need; nothing where the network is off or open.
+    pub(crate) fn of(permissions: &Permissions) -> Result<Option<Self>, Unenforceable> {
+        let refuse = |what: &str, why: &str, remedy: &str| {
+            Err(Unenforceable { what: what.to_owned(), why: why.to_owned(), remedy: remedy.to_owned() })
+        };
+        let unix_sockets = permissions.unix_sockets.clone();
+        let reach = |rules: &[HostRule]| Reach {
+            unix_sockets: unix_sockets.clone(),
+            host_loopback: rules.iter().filter_map(named_loopback).collect(),
+        };
+        match &permissions.network {
+            NetworkPolicy::Off | NetworkPolicy::Full if unix_sockets.is_empty() => Ok(None),
+            NetworkPolicy::Off => Ok(Some(Self { reach: reach(&[]) })),
+            NetworkPolicy::Full => refuse(
+                "a grant for single unix sockets with an open network",
+                "connections are decided only in a network of the sandbox's own",
+                "name the hosts instead of opening the network",
+            ),
+            NetworkPolicy::Hosts(rules) => {
+                let names_datagrams = |rule: &&stockade_protocol::HostRule| {
+                    rule.protocol == Some(NetworkProtocol::Udp) && rule.decision != Decision::Forbidden
+                };
+                if rules.rules.iter().any(|rule| names_datagrams(&rule)) {
+                    return refuse(
+                        "a rule that lets datagrams through",
+                        "a datagram socket takes another address with each message, which nobody sees",
+                        "take `udp` rules out of the policy; names are resolved without them",
+                    );
+                }
+                Ok(Some(Self { reach: reach(&rules.rules) }))
+            }
+        }
+    }
+
+    /// Files of the sandbox's own, where the host has them.
+    pub(crate) fn files(host: &dyn HostFiles) -> Vec<OwnFile> {
+        let resolve = |path: AbsPath| {
+            if host.kind(&path) != Some(Kind::Symlink) {
+                return Some(path);
+            }
+            let target = std::fs::canonicalize(std::ffi::OsStr::from_bytes(path.as_raw().as_bytes())).ok()?;
+            AbsPath::parse(target.as_os_str().as_bytes().to_vec()).ok()
+        };
+        let file = |(path, text): &(&str, &'static str)| Some(OwnFile { path: resolve(path.parse().ok()?)?, text });
+        OWN_FILES.iter().filter_map(file).collect()
+    }
+
+    /// Unix sockets exist only where one may be connected to.
+    pub(crate) fn families(&self) -> Families {
+        if self.reach.unix_sockets.is_empty() { Families::Internet } else { Families::InternetAndUnix }
+    }
+
+    /// The resolver's port takes a privilege, so that comes before those are given up; the filter comes
+    /// before the one that everybody gets.
+    pub(crate) fn add_to(steps: &mut Vec<Step>) {
+        let position = |steps: &[Step], wanted: fn(&Step) -> bool| steps.iter().position(wanted).unwrap_or(steps.len());
+        let drop = position(steps, |step| matches!(step, Step::DropCapabilities));
+        steps.insert(drop, Step::Resolver);
+        let seccomp = position(steps, |step| matches!(step, Step::Seccomp { .. }));
+        steps.insert(seccomp, Step::Supervise { filter: supervisor::filter() });
+    }
+
+    /// Starts whoever decides.
+    pub(crate) fn start(&self, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Supervisor, SpawnError> {
+        let gatekeeper = gatekeeper.ok_or_else(|| Unenforceable {
+            what: String::from("a network policy by host"),
+            why: String::from("nobody is there to decide on connections"),
+            remedy: String::from("start the plan with a gatekeeper"),
+        })?;
+        let started = Supervisor::start(gatekeeper, self.reach.clone());
+        started.map_err(|source: io::Error| SpawnError::Launcher { doing: "starting the supervisor", source })
+    }
+}
+
+/// The host's own loopback, where a rule allows it by address and port.
+fn named_loopback(rule: &HostRule) -> Option<SocketAddr> {
+    let HostPattern::Exact(Host::Address(address)) = &rule.host else { return None };
+    let is_meant = address.is_loopback() && rule.decision != Decision::Forbidden;
+    is_meant.then_some(SocketAddr::new(*address, rule.port?))
+}

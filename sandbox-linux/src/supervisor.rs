@@ -1,0 +1,332 @@
+//! The supervisor: network by host for every program, whether or not it knows of proxies.
+//!
+//! The command runs in a network namespace that leads nowhere. Its `connect` raises a notification
+//! here; the gatekeeper decides, this program opens a socket of its own outside, and that socket takes
+//! the place of the command's. From then on nothing is in the way: the data goes straight through the
+//! kernel.
+//!
+//! What makes it hold:
+//!
+//! - The command's memory is read once, and what was read is what is decided and dialled.
+//! - No call is ever let through to be made by the command itself (its arguments could have changed by
+//!   then): a connection inside the sandbox is made from here, too, on the very same socket.
+//! - A socket outside is only handed out connected, or connecting, to what was allowed. It can't be
+//!   turned to another peer: that takes `connect`, which comes here; `listen`, which comes here; or a
+//!   message with `MSG_FASTOPEN`, which the filter refuses. Only streams are handed out, since a
+//!   datagram socket takes another address with each message.
+//! - If this program dies, the calls that wait fail, and so does every later one.
+
+mod call;
+mod caller;
+mod dial;
+mod dns;
+mod filter;
+mod names;
+mod socket;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::{RecvFlags, SendFlags, recvfrom, sendto};
+use serde::Serialize;
+use stockade_protocol::AbsPath;
+use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
+
+use self::call::{Act, Call};
+use self::dial::{Dial, Progress};
+use self::names::{Meaning, Names};
+use self::table::Table;
+
+pub(crate) use self::filter::filter;
+
+/// The answer of a resolver that knows no name yet; for the fuzzer, which can't see inside.
+pub fn answer_query(message: &[u8]) -> Option<Vec<u8>> {
+    let query = dns::Query::read(message)?;
+    Some(query.answer(&Names::default().answer(&query)))
+}
+
+/// Watches over the connections of one sandbox. Dropped, it refuses all that follow.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    mailbox: Mailbox,
+}
+
+/// Where the supervisor's thread hears of things.
+#[derive(Clone, Debug)]
+struct Mailbox {
+    sender: Sender<Message>,
+    bell: Arc<OwnedFd>,
+}
+
+enum Message {
+    Watch(Watched),
+    Verdict(u64, Verdict),
+    Stop,
+}
+
+/// What of the host can be reached besides what is asked for by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Reach {
+    /// Unix sockets, by resolved path.
+    pub(crate) unix_sockets: BTreeSet<AbsPath>,
+    /// Addresses and ports of loopback that are the host's, and so hide the command's own.
+    pub(crate) host_loopback: BTreeSet<SocketAddr>,
+}
+
+/// What comes from one command.
+#[derive(Debug)]
+struct Watched {
+    /// Where its calls come out.
+    listener: Arc<OwnedFd>,
+    /// The socket that its resolver asks, bound in its network.
+    resolver: OwnedFd,
+    /// That network.
+    network: u64,
+}
+
+impl Mailbox {
+    fn send(&self, message: Message) {
+        // A supervisor that is gone has answered everything with its end.
+        if self.sender.send(message).is_ok() {
+            rustix::io::write(&self.bell, &1_u64.to_ne_bytes()).ok();
+        }
+    }
+}
+
+impl Supervisor {
+    /// Starts one, with nothing to watch over yet.
+    pub(crate) fn start(gatekeeper: Arc<dyn Gatekeeper>, reach: Reach) -> io::Result<Self> {
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (sender, messages) = channel();
+        let mailbox = Mailbox { sender, bell };
+        let watch = Watch::new(gatekeeper, reach, mailbox.clone(), messages)?;
+        thread::Builder::new().name(String::from("stockade-supervisor")).spawn(move || watch.run())?;
+        Ok(Self { mailbox })
+    }
+
+    /// Answers the calls of one command, which come out of `listener`, and the queries to `resolver`, a
+    /// datagram socket that was bound in the command's network.
+    pub(crate) fn watch(&self, listener: OwnedFd, resolver: OwnedFd) -> io::Result<()> {
+        let network = socket::network_of(resolver.as_fd())?;
+        self.mailbox.send(Message::Watch(Watched { listener: Arc::new(listener), resolver, network }));
+        Ok(())
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.mailbox.send(Message::Stop);
+    }
+}
+
+const BELL: u64 = 0;
+const FIRST_FREE: u64 = 2;
+/// The longest query that is answered; one that is longer comes from no ordinary resolver.
+const LONGEST_QUERY: usize = 1024;
+
+/// The supervisor's thread.
+struct Watch {
+    epoll: OwnedFd,
+    names: Names,
+    gatekeeper: Arc<dyn Gatekeeper>,
+    reach: Reach,
+    mailbox: Mailbox,
+    messages: Receiver<Message>,
+    table: Table,
+    /// By the even number that their calls come with; their queries come with the next odd one.
+    commands: HashMap<u64, Watched>,
+    /// Calls that wait for a verdict.
+    waiting: HashMap<u64, Call>,
+    dials: HashMap<u64, Dial>,
+    next: u64,
+}
+
+impl Watch {
+    fn new(
+        gatekeeper: Arc<dyn Gatekeeper>,
+        reach: Reach,
+        mailbox: Mailbox,
+        messages: Receiver<Message>,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &*mailbox.bell, EventData::new_u64(BELL), EventFlags::IN)?;
+        Ok(Self {
+            epoll,
+            names: Names::default(),
+            gatekeeper,
+            reach,
+            mailbox,
+            messages,
+            table: Table::start()?,
+            commands: HashMap::new(),
+            waiting: HashMap::new(),
+            dials: HashMap::new(),
+            next: FIRST_FREE,
+        })
+    }
+
+    fn run(mut self) {
+        let mut events = Vec::with_capacity(64);
+        loop {
+            events.clear();
+            let timeout = self.next_deadline().map(|left| left.try_into().unwrap_or_default());
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                // Without it nothing can be watched: ending refuses everything.
+                Err(_) => return,
+            }
+            for event in &events {
+                let (data, flags) = (event.data.u64(), event.flags);
+                match data {
+                    BELL => {
+                        if self.read_messages().is_err() {
+                            return;
+                        }
+                    }
+                    token if self.dials.contains_key(&token) => self.on_dial(token, Dial::on_event),
+                    token if token % 2 == 0 => self.on_listener(token, flags),
+                    token => self.answer_queries(token - 1),
+                }
+            }
+            let now = Instant::now();
+            let late: Vec<u64> =
+                self.dials.iter().filter(|(_, dial)| dial.is_late(now)).map(|(token, _)| *token).collect();
+            for token in late {
+                self.on_dial(token, Dial::on_deadline);
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<std::time::Duration> {
+        let first = self.dials.values().filter_map(Dial::deadline).min()?;
+        Some(first.saturating_duration_since(Instant::now()))
+    }
+
+    fn token(&mut self) -> u64 {
+        self.next += 2;
+        self.next
+    }
+
+    /// Fails when the supervisor is to end.
+    fn read_messages(&mut self) -> Result<(), ()> {
+        rustix::io::read(&self.mailbox.bell, &mut [0; 8]).ok();
+        while let Ok(message) = self.messages.try_recv() {
+            match message {
+                Message::Stop => return Err(()),
+                Message::Watch(command) => {
+                    let token = self.token();
+                    let data = EventData::new_u64;
+                    let added = epoll::add(&self.epoll, &*command.listener, data(token), EventFlags::IN)
+                        .and_then(|()| epoll::add(&self.epoll, &command.resolver, data(token + 1), EventFlags::IN));
+                    // One that can't be watched is dropped, and every call behind it fails.
+                    if added.is_ok() {
+                        self.commands.insert(token, command);
+                    }
+                }
+                Message::Verdict(token, verdict) => {
+                    if let Some(call) = self.waiting.remove(&token) {
+                        self.on_verdict(call, verdict);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_queries(&mut self, token: u64) {
+        let Some(Watched { resolver, .. }) = self.commands.get(&token) else { return };
+        let mut query = [0; LONGEST_QUERY];
+        while let Ok((_, length, Some(from))) = recvfrom(resolver, &mut query, RecvFlags::DONTWAIT) {
+            let Some(query) = query.get(..length).and_then(dns::Query::read) else { continue };
+            let answer = self.names.answer(&query);
+            // Who asked may be gone, and asks again if not.
+            sendto(resolver, &query.answer(&answer), SendFlags::DONTWAIT, &from).ok();
+        }
+    }
+
+    fn on_listener(&mut self, token: u64, flags: EventFlags) {
+        let Some(Watched { listener, network, .. }) = self.commands.get(&token) else { return };
+        if flags.contains(EventFlags::IN) {
+            // Otherwise it has been answered, or its process is gone.
+            if let Ok(Some((call, act))) = call::next(listener, *network, &self.reach) {
+                self.act(call, act);
+            }
+        } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+            // The last process behind it has ended. A call that is still being dialled may keep it open.
+            epoll::delete(&self.epoll, &**listener).ok();
+            self.commands.remove(&token);
+        }
+    }
+
+    fn act(&mut self, call: Call, act: Act) {
+        match act {
+            Act::Inside(address) => call.connect_inside(address),
+            Act::Unix(path) => call.connect_unix(&path, &self.reach.unix_sockets),
+            Act::Outside(address) => match self.names.meaning(address.ip()) {
+                Meaning::Unknown => call.answer(libc::EHOSTUNREACH),
+                Meaning::Host(host) => {
+                    let token = self.token();
+                    let attempt = Attempt {
+                        host,
+                        port: address.port(),
+                        protocol: None,
+                        pid: u32::try_from(call.caller.thread()).ok(),
+                        program: call.caller.program(),
+                    };
+                    self.waiting.insert(token, call);
+                    let mailbox = self.mailbox.clone();
+                    let answer = Answer::new(move |verdict| mailbox.send(Message::Verdict(token, verdict)));
+                    self.gatekeeper.decide(attempt, answer);
+                }
+            },
+        }
+    }
+
+    fn on_verdict(&mut self, call: Call, verdict: Verdict) {
+        match verdict {
+            Verdict::Refuse => call.answer(libc::EACCES),
+            Verdict::Unreachable => call.answer(libc::EHOSTUNREACH),
+            Verdict::Use(stream) => call.place(&stream, 0, &self.table),
+            Verdict::Connect(addresses) => {
+                let token = self.token();
+                self.dials.insert(token, Dial::new(call, addresses));
+                self.on_dial(token, Dial::advance);
+            }
+        }
+    }
+
+    /// Lets a dial go on, and ends it if it is done.
+    fn on_dial(&mut self, token: u64, go_on: impl Fn(&mut Dial) -> Progress) {
+        let Some(mut dial) = self.dials.remove(&token) else { return };
+        if let Some(watched) = dial.current() {
+            // It is added again where it is still waited for.
+            epoll::delete(&self.epoll, watched).ok();
+        }
+        match go_on(&mut dial) {
+            Progress::Done(stream, errno) => dial.call.place(&stream, errno, &self.table),
+            Progress::Failed(errno) => dial.call.answer(errno),
+            Progress::Waits => {
+                let flags = EventFlags::OUT | EventFlags::ONESHOT;
+                let watched =
+                    dial.current().map(|socket| epoll::add(&self.epoll, socket, EventData::new_u64(token), flags));
+                match watched {
+                    Some(Ok(())) => drop(self.dials.insert(token, dial)),
+                    Some(Err(errno)) => dial.call.answer(errno.raw_os_error()),
+                    None => dial.call.answer(libc::EIO),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! A call that waits for an answer: read once, decided on what was read, answered once.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+use std::thread;
+
+use rustix::fs::{Mode, OFlags};
+use stockade_protocol::AbsPath;
+
+use super::Reach;
+use super::caller::Caller;
+use super::socket::{self, Address, Life, Nature};
+use super::table::{self, Table};
+use crate::sys::notify::{self, Notification};
+
+/// A `connect` that waits.
+#[derive(Debug)]
+pub(super) struct Call {
+    listener: Arc<OwnedFd>,
+    id: u64,
+    pub(super) caller: Caller,
+    number: i32,
+    /// The very socket that the command has.
+    pub(super) socket: OwnedFd,
+    pub(super) nature: Nature,
+}
+
+/// What has to be done for a call.
+#[derive(Debug)]
+pub(super) enum Act {
+    /// Connect inside the sandbox, to an address in the kernel's form.
+    Inside(Vec<u8>),
+    /// Connect to a unix socket, by its path.
+    Unix(Vec<u8>),
+    /// Ask, and connect outside.
+    Outside(SocketAddr),
+}
+
+/// The longest address that the kernel takes.
+const LONGEST_ADDRESS: usize = 128;
+
+/// Takes the next call, and answers it if that needs nothing else.
+pub(super) fn next(listener: &Arc<OwnedFd>, network: u64, reach: &Reach) -> io::Result<Option<(Call, Act)>> {
+    let notification = notify::receive(listener.as_fd())?;
+    let errno = match notification.call {
+        libc::SYS_connect => match read(listener, &notification, network, reach) {
+            Ok(read) => return Ok(Some(read)),
+            Err(errno) => errno,
+        },
+        libc::SYS_listen => listen(&notification, network).err().unwrap_or(0),
+        _ => libc::ENOSYS,
+    };
+    notify::answer(listener.as_fd(), notification.id, errno)?;
+    Ok(None)
+}
+
+fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+fn descriptor(argument: u64) -> i32 {
+    // The kernel takes the lower half.
+    argument as i32
+}
+
+/// A socket outside never listens: it would wait for connections from the host's network.
+fn listen(notification: &Notification, network: u64) -> Result<(), i32> {
+    let [number, backlog, ..] = notification.arguments;
+    let caller = Caller::new(notification.thread).map_err(|error| errno(&error))?;
+    let socket = caller.file(descriptor(number)).map_err(|error| errno(&error))?;
+    if socket::network_of(socket.as_fd()).map_err(|error| errno(&error))? != network {
+        return Err(libc::EACCES);
+    }
+    rustix::net::listen(&socket, backlog as i32).map_err(rustix::io::Errno::raw_os_error)
+}
+
+/// Reads a `connect` whole, before anything is decided about it.
+fn read(listener: &Arc<OwnedFd>, notification: &Notification, network: u64, reach: &Reach) -> Result<(Call, Act), i32> {
+    let failed = |error: io::Error| errno(&error);
+    let [number, address, length, ..] = notification.arguments;
+    let number = descriptor(number);
+    let length = usize::try_from(length as i32).ok().filter(|length| *length <= LONGEST_ADDRESS).ok_or(libc::EINVAL)?;
+    let caller = Caller::new(notification.thread).map_err(failed)?;
+    let socket = caller.file(number).map_err(failed)?;
+    let nature = socket::nature(socket.as_fd()).map_err(failed)?;
+    let bytes = caller.memory(address, length).map_err(failed)?;
+    // Only now is it sure that all of this was the calling process's, and not one's with its number.
+    if !notify::is_waiting(listener.as_fd(), notification.id) {
+        return Err(libc::EINTR);
+    }
+    let act = decide(&nature, socket.as_fd(), bytes, network, reach)?;
+    Ok((Call { listener: Arc::clone(listener), id: notification.id, caller, number, socket, nature }, act))
+}
+
+fn decide(nature: &Nature, socket: BorrowedFd<'_>, bytes: Vec<u8>, network: u64, reach: &Reach) -> Result<Act, i32> {
+    let is_outside = nature.network != network;
+    match (socket::read_address(&bytes), nature.family) {
+        (Address::Internet(address), libc::AF_INET | libc::AF_INET6) if nature.is_stream => {
+            // An IPv4 socket does not take an IPv6 address, nor the other way round without a mapping.
+            let is_v6 = nature.family == libc::AF_INET6;
+            if address.is_ipv6() && !is_v6 {
+                return Err(libc::EAFNOSUPPORT);
+            }
+            match socket::life(socket) {
+                Life::Connected => return Err(libc::EISCONN),
+                Life::Connecting => return Err(libc::EALREADY),
+                Life::Fresh => {}
+            }
+            if is_outside {
+                // A program that asks again how its connection went.
+                match socket::pending_error(socket) {
+                    0 => {}
+                    errno => return Err(errno),
+                }
+            }
+            let ip = address.ip().to_canonical();
+            // Loopback is the command's own, but for what the policy names of the host's.
+            let is_named = reach.host_loopback.contains(&SocketAddr::new(ip, address.port()));
+            let is_inside = (ip.is_loopback() || ip.is_unspecified()) && !is_named;
+            match (is_inside, is_outside) {
+                (true, false) => Ok(Act::Inside(bytes)),
+                // It has been replaced for another peer, and that one did not answer.
+                (true, true) => Err(libc::ENETUNREACH),
+                (false, _) if address.port() == 0 => Err(libc::ECONNREFUSED),
+                (false, _) => Ok(Act::Outside(address)),
+            }
+        }
+        (Address::Unix(path), libc::AF_UNIX) => Ok(Act::Unix(path)),
+        (_, libc::AF_UNIX) => Err(libc::EACCES),
+        // Whatever else it is, a socket of the host's network is connected to nothing else.
+        _ if is_outside => Err(libc::EACCES),
+        _ => Ok(Act::Inside(bytes)),
+    }
+}
+
+impl Call {
+    /// The call returns: with success, or this error number.
+    pub(super) fn answer(self, errno: i32) {
+        // A process that is gone has no call that waits.
+        notify::answer(self.listener.as_fd(), self.id, errno).ok();
+    }
+
+    /// Connects the command's own socket, inside its own network.
+    pub(super) fn connect_inside(self, address: Vec<u8>) {
+        let connect = move |call: Self| {
+            let errno = notify::connect(call.socket.as_fd(), &address);
+            call.answer(errno);
+        };
+        if !self.nature.is_blocking {
+            return connect(self);
+        }
+        // It may have to wait for whoever listens; nobody else has to wait for it. Without a thread,
+        // the call is dropped, and fails when the supervisor ends.
+        let (listener, id) = (Arc::clone(&self.listener), self.id);
+        let started = thread::Builder::new().name(String::from("stockade-connect")).spawn(move || connect(self));
+        if started.is_err() {
+            notify::answer(listener.as_fd(), id, libc::EAGAIN).ok();
+        }
+    }
+
+    /// Connects to a unix socket that was granted, whatever the way that leads to it.
+    pub(super) fn connect_unix(self, path: &[u8], granted: &BTreeSet<AbsPath>) {
+        match self.granted(path, granted) {
+            Err(errno) => self.answer(errno),
+            Ok(file) => {
+                // By the file that was looked at: the path may lead elsewhere by now.
+                let mut address = libc::AF_UNIX.to_ne_bytes().get(..2).unwrap_or_default().to_vec();
+                address.extend(format!("/proc/self/fd/{}\0", file.as_raw_fd()).bytes());
+                let connect = move || {
+                    let errno = notify::connect(self.socket.as_fd(), &address);
+                    drop(file);
+                    self.answer(errno);
+                };
+                // The server may be busy.
+                thread::Builder::new().name(String::from("stockade-connect")).spawn(connect).ok();
+            }
+        }
+    }
+
+    fn granted(&self, path: &[u8], granted: &BTreeSet<AbsPath>) -> Result<OwnedFd, i32> {
+        let path = self.caller.directory().map_err(|error| errno(&error))?.join(OsStr::from_bytes(path));
+        let resolved = fs::canonicalize(&path).map_err(|_| libc::EACCES)?;
+        let known = AbsPath::parse(resolved.as_os_str().as_bytes().to_vec()).map_err(|_| libc::EACCES)?;
+        if !granted.contains(&known) {
+            return Err(libc::EACCES);
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::open(&resolved, flags, Mode::empty()).map_err(rustix::io::Errno::raw_os_error)
+    }
+
+    /// Puts a socket in the place of the command's, wherever the process has it, and returns.
+    pub(super) fn place(self, stream: &OwnedFd, errno: i32, table: &Table) {
+        let answer =
+            self.try_place(stream, table).map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| errno);
+        self.answer(answer);
+    }
+
+    fn try_place(&self, stream: &OwnedFd, table: &Table) -> io::Result<()> {
+        let mut flags = rustix::fs::fcntl_getfl(stream)?;
+        flags.set(OFlags::NONBLOCK, !self.nature.is_blocking);
+        rustix::fs::fcntl_setfl(stream, flags)?;
+        let places = self.caller.places(self.socket.as_fd(), self.number);
+        let watched = places.iter().filter(|place| !place.registrations.is_empty());
+        for place in watched.clone() {
+            table.change(self.caller.thread(), place, table::Act::Remove)?;
+        }
+        for place in &places {
+            notify::put_descriptor(self.listener.as_fd(), self.id, stream.as_fd(), place.number, place.close_on_exec)?;
+        }
+        for place in watched {
+            table.change(self.caller.thread(), place, table::Act::Add)?;
+        }
+        Ok(())
+    }
+}

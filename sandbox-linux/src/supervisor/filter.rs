@@ -1,0 +1,85 @@
+//! The filter that brings a command's connections here. It stands beside the filter of [`seccomp`],
+//! and the stricter answer of both counts.
+//!
+//! [`seccomp`]: crate::seccomp
+
+use libc::{AF_UNIX, EPERM, SYS_connect, SYS_listen, SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_socket};
+
+use crate::bpf::{Action, Field, Instruction, Test};
+use crate::step::Filter;
+
+/// Connects and sends in one call, past everybody who only looks at `connect`.
+const MSG_FASTOPEN: u32 = 0x2000_0000;
+/// What the call says where this is switched off, and programs then connect as usual.
+const NOT_SUPPORTED: Action = Action::Fail(95);
+
+/// Calls that are decided here.
+const DECIDED: &[(i64, &str)] = &[
+    (SYS_connect, "the connection is made from outside, if at all"),
+    (SYS_listen, "a socket that was opened outside must not wait for connections there"),
+];
+/// Calls that take flags, and which argument those are.
+const SENDS: &[(i64, u8)] = &[(SYS_sendto, 3), (SYS_sendmsg, 2), (SYS_sendmmsg, 3)];
+
+/// Set in `SOCK_DGRAM` and in `SOCK_RAW`, which is the same for unix sockets.
+const DATAGRAM_BIT: u32 = 2;
+
+/// Compiles the lists above.
+pub(crate) fn filter() -> Filter {
+    let number = |call: i64| Test::Equal(u32::try_from(call).unwrap_or(u32::MAX));
+    let mut program = vec![Instruction::load(Field::Number)];
+    for (call, _) in DECIDED {
+        program.extend([Instruction::jump(number(*call), 0, 1), Instruction::answer(Action::Notify)]);
+    }
+    for (call, argument) in SENDS {
+        program.extend([
+            Instruction::jump(number(*call), 0, 4),
+            Instruction::load(Field::Argument(*argument)),
+            Instruction::jump(Test::AnyBit(MSG_FASTOPEN), 0, 1),
+            Instruction::answer(NOT_SUPPORTED),
+            Instruction::load(Field::Number),
+        ]);
+    }
+    // A unix socket for datagrams takes an address with each message, also that of a service of the host.
+    program.extend([
+        Instruction::jump(number(SYS_socket), 0, 5),
+        Instruction::load(Field::Argument(0)),
+        Instruction::jump(Test::Equal(AF_UNIX as u32), 0, 3),
+        Instruction::load(Field::Argument(1)),
+        Instruction::jump(Test::AnyBit(DATAGRAM_BIT), 0, 1),
+        Instruction::answer(Action::Fail(EPERM as u16)),
+        Instruction::answer(Action::Allow),
+    ]);
+    Filter(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::run;
+
+    #[test]
+    fn connections_are_decided_and_fast_open_is_not_there() {
+        let answer = |call: i64, arguments| run(&filter().0, 0xc000_003e, u32::try_from(call).unwrap(), arguments);
+        assert_eq!(answer(SYS_connect, [0; 6]), 0x7fc0_0000);
+        assert_eq!(answer(SYS_listen, [0; 6]), 0x7fc0_0000);
+        for (call, argument) in SENDS {
+            let mut arguments = [0; 6];
+            assert_eq!(answer(*call, arguments), 0x7fff_0000);
+            arguments[usize::from(*argument)] = u64::from(MSG_FASTOPEN) | 0x4000;
+            assert_eq!(answer(*call, arguments), 0x0005_005f, "call {call}");
+        }
+        for (family, kind, wanted) in [
+            (1, 1, 0x7fff_0000),
+            (1, 2, 0x0005_0001),
+            (1, 0x80802, 0x0005_0001),
+            (2, 2, 0x7fff_0000),
+            (10, 1, 0x7fff_0000),
+        ] {
+            assert_eq!(answer(SYS_socket, [family, kind, 0, 0, 0, 0]), wanted, "{family} {kind}");
+        }
+        for call in [libc::SYS_read, libc::SYS_bind, libc::SYS_accept4] {
+            assert_eq!(answer(call, [u64::MAX; 6]), 0x7fff_0000);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Whether the sandbox holds, told from what was read back after it was set up.
+//!
+//! A call that Windows, or something that stands in for it, accepts without doing it must not pass for
+//! a sandbox. So the command's own token, the job object and the marks are read back, and its token is
+//! used to try what must not work, before the command runs its first instruction.
+
+use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus};
+
+use crate::job_plan::{ALL_UI_LIMITS, limit};
+use crate::plan::WindowsPlan;
+use crate::token_plan::{Integrity, is_powerful};
+use crate::{Sid, job_plan::JobPlan};
+
+/// What was read back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The token of the command's process.
+    pub(crate) token: TokenFound,
+    /// The job object that it is in.
+    pub(crate) job: JobFound,
+    /// Marks that are not on their object, or not on everything below it.
+    pub(crate) missing_marks: Vec<AbsPath>,
+    /// What the token could open and must not.
+    pub(crate) opened: Vec<Opened>,
+}
+
+/// What a token says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TokenFound {
+    pub(crate) restricting: Vec<Sid>,
+    /// Groups that still grant something.
+    pub(crate) granting_groups: Vec<Sid>,
+    pub(crate) privileges: Vec<String>,
+    pub(crate) integrity: Option<Sid>,
+}
+
+/// What a job object says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JobFound {
+    pub(crate) holds_the_process: bool,
+    pub(crate) flags: u32,
+    pub(crate) processes: u32,
+    pub(crate) memory_bytes: u64,
+    pub(crate) ui: u32,
+}
+
+/// Something that was opened with the command's token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    ForReading(AbsPath),
+    ForWriting(AbsPath),
+}
+
+/// The only privilege that is left: to pass through directories that can't be listed.
+const LEFT_PRIVILEGE: &str = "SeChangeNotifyPrivilege";
+
+/// The layers, each with what is wrong with it.
+pub(crate) fn layers(plan: &WindowsPlan, restricting: &[Sid], found: &Found) -> Vec<(&'static str, Option<String>)> {
+    let token = &found.token;
+    vec![
+        ("restricted_token", differs(restricting, &token.restricting)),
+        ("privileges", left_over(token.privileges.iter().filter(|name| *name != LEFT_PRIVILEGE))),
+        ("groups", left_over(token.granting_groups.iter().filter(|group| is_powerful(group)))),
+        ("integrity", integrity(plan.token.integrity, token.integrity.as_ref())),
+        ("process_tree", process_tree(found.job)),
+        ("job_limits", job_limits(plan.job, found.job)),
+        ("windows", (found.job.ui & ALL_UI_LIMITS != ALL_UI_LIMITS).then(|| String::from("not all limits are set"))),
+        ("marks", left_over(found.missing_marks.iter())),
+        ("files", left_over(found.opened.iter())),
+    ]
+}
+
+/// What is missing, for a refusal. Nothing if everything holds.
+pub(crate) fn missing(layers: &[(&'static str, Option<String>)]) -> Option<String> {
+    let missing: Vec<String> =
+        layers.iter().filter_map(|(name, wrong)| Some(format!("{name} ({})", wrong.as_ref()?))).collect();
+    (!missing.is_empty()).then(|| missing.join(", "))
+}
+
+/// The report of a run.
+pub(crate) fn enforcement(plan: &WindowsPlan, layers: Vec<(&'static str, Option<String>)>) -> Enforcement {
+    let report = |(layer, wrong): (&str, Option<String>)| LayerReport {
+        layer: layer.to_owned(),
+        status: if wrong.is_some() { LayerStatus::NotEnforced } else { LayerStatus::FullyEnforced },
+        detail: wrong,
+    };
+    let layers = layers.into_iter().map(report).chain([plan.network_report()]).collect();
+    Enforcement { engine: String::from("windows"), layers }
+}
+
+fn differs(wanted: &[Sid], found: &[Sid]) -> Option<String> {
+    let sorted = |sids: &[Sid]| {
+        let mut sids = sids.to_vec();
+        sids.sort();
+        sids
+    };
+    let text = |sids: &[Sid]| match sids {
+        [] => String::from("nobody"),
+        _ => sids.iter().map(Sid::to_string).collect::<Vec<_>>().join(" "),
+    };
+    (sorted(wanted) != sorted(found)).then(|| format!("writes are restricted to {}", text(found)))
+}
+
+fn left_over<T: std::fmt::Display>(found: impl Iterator<Item = T>) -> Option<String> {
+    let found: Vec<String> = found.map(|item| item.to_string()).collect();
+    (!found.is_empty()).then(|| found.join(" "))
+}
+
+fn integrity(wanted: Integrity, found: Option<&Sid>) -> Option<String> {
+    let level = |sid: &Sid| sid.last().filter(|_| sid.is_label());
+    match found.and_then(level).zip(level(&wanted.sid())) {
+        // Whoever runs at a lower level already keeps it.
+        Some((found, wanted)) if found <= wanted => None,
+        _ => Some(found.map_or_else(|| String::from("no level"), |sid| format!("the level is {sid}"))),
+    }
+}
+
+fn process_tree(job: JobFound) -> Option<String> {
+    let breakaway = limit::BREAKAWAY_OK | limit::SILENT_BREAKAWAY_OK;
+    match () {
+        () if !job.holds_the_process => Some(String::from("the process is not in the job")),
+        () if job.flags & limit::KILL_ON_CLOSE == 0 => Some(String::from("the job does not end with its handle")),
+        () if job.flags & breakaway != 0 => Some(String::from("processes can leave the job")),
+        () => None,
+    }
+}
+
+fn job_limits(plan: JobPlan, job: JobFound) -> Option<String> {
+    let unset = plan.flags() & !job.flags;
+    let processes = plan.processes.is_none_or(|count| count == job.processes);
+    let memory = plan.memory_bytes.is_none_or(|bytes| bytes.get() == job.memory_bytes);
+    match () {
+        () if unset != 0 => Some(format!("flags {unset:#x} are not set")),
+        () if !processes => Some(format!("{} processes are allowed", job.processes)),
+        () if !memory => Some(format!("{} bytes of memory are allowed", job.memory_bytes)),
+        () => None,
+    }
+}
+
+impl std::fmt::Display for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ForReading(path) => write!(f, "`{path}` can be read"),
+            Self::ForWriting(path) => write!(f, "`{path}` can be written"),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(any(windows, test)), allow(dead_code, reason = "plans are made on every system, and done on Windows"))]
+
+#[cfg(test)]
+mod access_check;
+mod acl;
+#[cfg(windows)]
+mod apply;
+#[cfg(windows)]
+mod backend;
+mod batch;
+mod check;
+mod command_line;
+mod environment;
+#[cfg(test)]
+mod fake_host;
+mod file_plan;
+mod host;
+mod job_plan;
+mod journal;
+mod mark;
+mod network;
+mod plan;
+#[cfg(test)]
+mod plan_snapshots;
+mod program;
+#[cfg(windows)]
+mod running;
+mod sid;
+#[cfg(windows)]
+mod sys;
+mod token_plan;
+#[cfg(windows)]
+mod tree;
+#[cfg(test)]
+mod wine_tests;
+
+#[cfg(windows)]
+pub use backend::{Windows, diagnose};
+pub use host::{Drive, DriveKind, Host};
+pub use mark::{Grant, Label, Mark};
+pub use network::Loss;
+pub use plan::WindowsPlan;
+pub use sid::Sid;
+
+/// Bytes or text of Windows that are not what they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is malformed")]
+pub struct Malformed(pub(crate) &'static str);

@@ -1,0 +1,263 @@
+//! What the sandbox puts on a file or directory for the time of a run, and takes off again.
+//!
+//! The command's token is restricted for writing: besides what the user may do, a write needs an entry
+//! for one of the token's restricting identifiers. So an entry that allows the capability makes a tree
+//! writable, and one that denies it takes a part of that back. The command also runs at the low integrity
+//! level, from where nothing can be changed that has no low label, so a writable tree gets one. Reading
+//! is not checked by restricting identifiers. It is taken away by a label that forbids reading from
+//! below, which does not concern any other program of the user.
+//!
+//! Entries and labels are put on each object of a tree by hand, as Windows would pass them on, since
+//! only the object's own ones count when it is opened. Taking them off needs no memory of what was
+//! there: whatever names the capability goes.
+
+use serde::{Deserialize, Serialize};
+use stockade_protocol::AbsPath;
+use stockade_sandboxing::Kind;
+
+use crate::Sid;
+use crate::acl::{Acl, Entry, Says, flag};
+
+/// Rights on files and directories.
+pub(crate) mod right {
+    pub(crate) const READ_DATA: u32 = 0x1;
+    pub(crate) const WRITE_DATA: u32 = 0x2;
+    pub(crate) const APPEND: u32 = 0x4;
+    pub(crate) const WRITE_NAMED_ATTRIBUTES: u32 = 0x10;
+    pub(crate) const DELETE_CHILD: u32 = 0x40;
+    pub(crate) const WRITE_ATTRIBUTES: u32 = 0x100;
+    pub(crate) const DELETE: u32 = 0x1_0000;
+    pub(crate) const WRITE_LIST: u32 = 0x4_0000;
+    pub(crate) const WRITE_OWNER: u32 = 0x8_0000;
+    pub(crate) const ALL: u32 = 0x1f_01ff;
+    /// All that changes something.
+    pub(crate) const WRITES: u32 = WRITE_DATA
+        | APPEND
+        | WRITE_NAMED_ATTRIBUTES
+        | DELETE_CHILD
+        | WRITE_ATTRIBUTES
+        | DELETE
+        | WRITE_LIST
+        | WRITE_OWNER;
+    /// What a writable tree grants. Without `DELETE_CHILD`, so that what is protected inside can't be
+    /// removed by way of its directory; without the lists and owners, so that nothing here can be
+    /// opened to others.
+    pub(crate) const WRITABLE: u32 = ALL & !(DELETE_CHILD | WRITE_LIST | WRITE_OWNER);
+}
+
+/// What the entries for the capability say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grant {
+    /// The tree can be written. Its top can't be removed or renamed.
+    Write,
+    /// The tree can't be written, although it lies in one that can.
+    Protect,
+    /// Nothing.
+    Deny,
+    /// This directory can't be removed or renamed: something below it has to stay where it is.
+    Pin,
+}
+
+/// An integrity level to be put on a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Label {
+    /// As low as the command: it may write.
+    Low,
+    /// Above the command, which may neither read, write nor execute.
+    Sealed,
+    /// Above the command, which may read: what everything has that bears no label.
+    Plain,
+}
+
+/// What is put at one path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Mark {
+    /// Where.
+    pub path: AbsPath,
+    /// The entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<Grant>,
+    /// The label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<Label>,
+    /// Nothing stands there: an empty directory is put there first, and removed with the mark.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub placeholder: bool,
+}
+
+impl Mark {
+    /// Whether it speaks of everything below as well.
+    pub(crate) fn is_tree(&self) -> bool {
+        self.grant != Some(Grant::Pin)
+    }
+}
+
+/// Whether a mark's name must not be taken by anything else while the command runs: it lies in a tree
+/// that can be written, or is the top of one. Such an object is kept open for the time of the run, in a
+/// way that lets nobody remove or rename it or what lies above it, whatever the lists say.
+pub(crate) fn is_kept_open(mark: &Mark, marks: &[Mark]) -> bool {
+    let writable = |other: &&Mark| other.is_tree() && other.path != mark.path && mark.path.starts_with(&other.path);
+    let around = marks.iter().filter(writable).max_by_key(|other| other.path.depth());
+    mark.grant == Some(Grant::Write) || around.is_some_and(|around| around.grant == Some(Grant::Write))
+}
+
+/// Where in a marked tree an object stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Top,
+    Below,
+}
+
+impl Place {
+    /// The flags of an entry that is passed on all the way down.
+    fn passed_on(self, kind: Kind) -> u8 {
+        let down = if kind == Kind::Directory { flag::FILES | flag::DIRECTORIES } else { 0 };
+        match self {
+            Self::Top => down,
+            Self::Below => down | flag::INHERITED,
+        }
+    }
+}
+
+impl Grant {
+    /// The entries at an object.
+    pub(crate) fn entries(self, capability: &Sid, place: Place, kind: Kind) -> Vec<Entry> {
+        let entry = |says, flags, mask| Entry::Known { says, flags, mask, sid: capability.clone() };
+        let down = place.passed_on(kind);
+        match (self, place) {
+            (Self::Write, Place::Top) => {
+                let own = entry(Says::Allow, 0, right::WRITABLE & !right::DELETE);
+                let below = entry(Says::Allow, down | flag::ONLY_BELOW, right::WRITABLE);
+                if kind == Kind::Directory { vec![own, below] } else { vec![own] }
+            }
+            (Self::Write, Place::Below) => vec![entry(Says::Allow, down, right::WRITABLE)],
+            (Self::Protect, _) => vec![entry(Says::Deny, down, right::WRITES)],
+            (Self::Deny, _) => vec![entry(Says::Deny, down, right::ALL)],
+            (Self::Pin, _) => vec![entry(Says::Deny, 0, right::DELETE)],
+        }
+    }
+}
+
+impl Label {
+    /// The label as an entry.
+    pub(crate) fn entry(self, place: Place, kind: Kind) -> Entry {
+        let (no_write, no_read, no_execute) = (1, 2, 4);
+        let (level, mask) = match self {
+            Self::Low => (LOW, no_write),
+            Self::Sealed => (MEDIUM, no_write | no_read | no_execute),
+            Self::Plain => (MEDIUM, no_write),
+        };
+        Entry::Known { says: Says::Label, flags: place.passed_on(kind), mask, sid: Sid::label(level) }
+    }
+
+    /// The name in a plan.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Sealed => "sealed",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+/// The level of a command in the sandbox.
+pub(crate) const LOW: u32 = 4096;
+/// The level of everything that a user runs and owns.
+pub(crate) const MEDIUM: u32 = 8192;
+
+impl Acl {
+    /// With entries added in the order that Windows keeps: denials first, what was passed on last.
+    pub(crate) fn with(&self, added: Vec<Entry>) -> Self {
+        let mut entries = self.0.clone();
+        for entry in added.into_iter().rev() {
+            let denies = |entry: &Entry| matches!(entry, Entry::Known { says: Says::Deny, .. });
+            let place = match () {
+                () if entry.is_inherited() => entries.iter().take_while(|other| !other.is_inherited()).count(),
+                () if denies(&entry) => 0,
+                () => entries.iter().take_while(|other| denies(other) && !other.is_inherited()).count(),
+            };
+            entries.insert(place, entry);
+        }
+        Self(entries)
+    }
+
+    /// Without anything that names the capability.
+    pub(crate) fn without(&self, capability: &Sid) -> Self {
+        Self(self.0.iter().filter(|entry| !entry.speaks_of(capability)).cloned().collect())
+    }
+
+    /// What names the capability.
+    #[cfg(test)]
+    pub(crate) fn of(&self, capability: &Sid) -> Vec<Entry> {
+        self.0.iter().filter(|entry| entry.speaks_of(capability)).cloned().collect()
+    }
+
+    /// The label among the entries, if there is one.
+    pub(crate) fn label(&self) -> Option<&Entry> {
+        self.0.iter().find(|entry| matches!(entry, Entry::Known { says: Says::Label, .. }))
+    }
+}
+
+/// The label that an object has afterwards. One of its own inside a writable tree is left alone: it can
+/// only keep the command out.
+pub(crate) fn labelled(found: Option<&Entry>, label: Label, place: Place, kind: Kind) -> Option<Entry> {
+    match (label, place, found) {
+        (Label::Low, Place::Below, Some(found)) => Some(found.clone()),
+        _ => Some(label.entry(place, kind)),
+    }
+}
+
+/// The label that is left when a mark goes: none where it was the mark's own.
+pub(crate) fn unlabelled(found: Option<&Entry>, label: Label, place: Place, kind: Kind) -> Option<Entry> {
+    found.filter(|found| **found != label.entry(place, kind)).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::acl::tests::lists;
+
+    fn grants() -> impl Strategy<Value = Grant> {
+        prop::sample::select(&[Grant::Write, Grant::Protect, Grant::Deny, Grant::Pin][..])
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_put_on_comes_off_again(list in lists(), grant in grants(), top: bool, directory: bool) {
+            let capability = Sid::capability("test");
+            let place = if top { Place::Top } else { Place::Below };
+            let kind = if directory { Kind::Directory } else { Kind::File };
+            let entries = grant.entries(&capability, place, kind);
+            let marked = list.with(entries.clone());
+            prop_assert_eq!(marked.of(&capability), entries);
+            prop_assert_eq!(marked.without(&capability), list);
+        }
+    }
+
+    #[test]
+    fn entries_stand_in_the_order_that_windows_keeps() {
+        let capability = Sid::capability("test");
+        let known = |says, flags| Entry::Known { says, flags, mask: 1, sid: "S-1-5-18".parse().unwrap() };
+        let found = Acl(vec![known(Says::Deny, 0), known(Says::Allow, 0), known(Says::Allow, flag::INHERITED)]);
+        let whose = |list: &Acl| list.0.iter().map(|entry| entry.speaks_of(&capability)).collect::<Vec<_>>();
+        let put = |grant: Grant, place| found.with(grant.entries(&capability, place, Kind::File));
+        assert_eq!(whose(&put(Grant::Deny, Place::Top)), [true, false, false, false]);
+        assert_eq!(whose(&put(Grant::Write, Place::Top)), [false, true, false, false]);
+        assert_eq!(whose(&put(Grant::Write, Place::Below)), [false, false, true, false]);
+    }
+
+    #[test]
+    fn labels_come_off_and_those_of_others_stay() {
+        let (top, below, file) = (Place::Top, Place::Below, Kind::File);
+        let low = labelled(None, Label::Low, below, file);
+        assert_eq!(unlabelled(low.as_ref(), Label::Low, below, file), None);
+        let own = Label::Plain.entry(top, file);
+        assert_eq!(labelled(Some(&own), Label::Low, below, file), Some(own.clone()));
+        assert_eq!(unlabelled(Some(&own), Label::Low, below, file), Some(own.clone()));
+        assert_ne!(labelled(Some(&own), Label::Sealed, below, file), Some(own), "what is denied is sealed in any case");
+    }
+}

@@ -1,0 +1,139 @@
+//! Files: opened for what they are, and their security descriptors.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::windows::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use windows::Win32::Security::{
+    DACL_SECURITY_INFORMATION, GetKernelObjectSecurity, LABEL_SECURITY_INFORMATION, OBJECT_SECURITY_INFORMATION,
+    PSECURITY_DESCRIPTOR, SetKernelObjectSecurity,
+};
+use windows::Win32::Storage::FileSystem::{
+    FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT, GETFINALPATHNAMEBYHANDLE_FLAGS, GetDriveTypeW,
+    GetFinalPathNameByHandleW, GetLogicalDrives, GetVolumeInformationW,
+};
+use windows::Win32::System::SystemInformation::GetSystemDirectoryW;
+use windows::core::PCWSTR;
+
+use super::{failed, raw, wide};
+use crate::DriveKind;
+
+/// Which part of a descriptor is meant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    /// Who may do what.
+    List,
+    /// The integrity level.
+    Label,
+}
+
+impl Part {
+    fn information(self) -> OBJECT_SECURITY_INFORMATION {
+        match self {
+            Self::List => DACL_SECURITY_INFORMATION,
+            Self::Label => LABEL_SECURITY_INFORMATION,
+        }
+    }
+}
+
+/// What others may do with an object while it is open here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Others {
+    Everything,
+    /// Everything but to remove or rename it.
+    ButMove,
+}
+
+/// Opens an object itself, file or directory, and where it is a link the link.
+pub(crate) fn open(path: &Path, rights: u32, others: Others) -> io::Result<File> {
+    let share = match others {
+        Others::Everything => 7,
+        Others::ButMove => 3,
+    };
+    let flags = FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT;
+    OpenOptions::new().access_mode(rights).share_mode(share).custom_flags(flags.0).open(path)
+}
+
+/// Where an open object really is.
+pub(crate) fn final_path(file: &File) -> io::Result<String> {
+    let mut text = vec![0_u16; 1024];
+    loop {
+        // SAFETY: the file is open, and the memory is as long as it says.
+        let length = unsafe { GetFinalPathNameByHandleW(raw(file), &mut text, GETFINALPATHNAMEBYHANDLE_FLAGS(0)) };
+        match usize::try_from(length).unwrap_or_default() {
+            0 => return Err(io::Error::last_os_error()),
+            length if length > text.len() => text.resize(length, 0),
+            length => return Ok(String::from_utf16_lossy(text.get(..length).unwrap_or_default())),
+        }
+    }
+}
+
+/// An object's descriptor, self-relative.
+pub(crate) fn descriptor(file: &File, part: Part) -> io::Result<Vec<u8>> {
+    let information = part.information().0;
+    let mut length = 0;
+    // SAFETY: no memory is given, only the length is written. That fails, and is told below.
+    let _ = unsafe { GetKernelObjectSecurity(raw(file), information, None, 0, &raw mut length) };
+    let mut memory = vec![0_u64; usize::try_from(length).unwrap_or_default().div_ceil(8).max(8)];
+    let start = PSECURITY_DESCRIPTOR(memory.as_mut_ptr().cast());
+    let size = u32::try_from(memory.len() * 8).unwrap_or(u32::MAX);
+    // SAFETY: the memory is as long as is said.
+    unsafe { GetKernelObjectSecurity(raw(file), information, Some(start), size, &raw mut length) }.map_err(failed)?;
+    let mut bytes: Vec<u8> = memory.into_iter().flat_map(u64::to_ne_bytes).collect();
+    bytes.truncate(usize::try_from(length.min(size)).unwrap_or_default());
+    Ok(bytes)
+}
+
+/// Puts a self-relative descriptor on an object. Nothing is passed on to what lies in it.
+pub(crate) fn set_descriptor(file: &File, part: Part, descriptor: &[u8]) -> io::Result<()> {
+    let mut memory = vec![0_u64; descriptor.len().div_ceil(8)];
+    let words = descriptor.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+        u64::from_ne_bytes(word)
+    });
+    memory.iter_mut().zip(words).for_each(|(to, from)| *to = from);
+    let start = PSECURITY_DESCRIPTOR(memory.as_mut_ptr().cast());
+    // SAFETY: the descriptor is self-relative, so that it holds all it points to, and outlives the call.
+    unsafe { SetKernelObjectSecurity(raw(file), part.information(), start) }.map_err(failed)
+}
+
+/// Where the system's own programs are.
+pub(crate) fn system_directory() -> io::Result<String> {
+    let mut text = vec![0_u16; 1024];
+    // SAFETY: the memory is as long as it says.
+    let length = unsafe { GetSystemDirectoryW(Some(&mut text)) };
+    match text.get(..usize::try_from(length).unwrap_or_default()) {
+        None | Some([]) => Err(io::Error::last_os_error()),
+        Some(text) => Ok(String::from_utf16_lossy(text)),
+    }
+}
+
+/// The letters of this machine's drives, and what they can hold.
+pub(crate) fn drives() -> Vec<(char, DriveKind)> {
+    // SAFETY: the call has no preconditions.
+    let letters = unsafe { GetLogicalDrives() };
+    let present = ('A'..='Z').enumerate().filter(|(number, _)| letters & (1 << number) != 0);
+    present.filter_map(|(_, letter)| Some((letter, drive_kind(letter)?))).collect()
+}
+
+/// None for a drive without anything in it.
+fn drive_kind(letter: char) -> Option<DriveKind> {
+    const REMOTE: u32 = 4;
+    const KEEPS_LISTS: u32 = 0x8;
+    const IS_READ_ONLY: u32 = 0x8_0000;
+    let root = wide(&format!(r"{letter}:\"));
+    // SAFETY: the text ends in a zero and outlives the call.
+    if unsafe { GetDriveTypeW(PCWSTR(root.as_ptr())) } == REMOTE {
+        return Some(DriveKind::Remote);
+    }
+    let mut flags = 0;
+    // SAFETY: as above, and there is room for the flags.
+    unsafe { GetVolumeInformationW(PCWSTR(root.as_ptr()), None, None, None, Some(&raw mut flags), None) }.ok()?;
+    Some(match () {
+        () if flags & IS_READ_ONLY != 0 => DriveKind::ReadOnly,
+        () if flags & KEEPS_LISTS != 0 => DriveKind::WithLists,
+        () => DriveKind::WithoutLists,
+    })
+}

@@ -1,0 +1,294 @@
+//! Plumbing, tried on whatever runs Windows programs here. Under wine nothing confines a token, so the
+//! layers are only reported in these tests, but for the one that says that such a sandbox is refused.
+#![cfg(windows)]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::windows::io::{AsRawHandle as _, OwnedHandle};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use stockade_protocol::{AbsPath, Access, Argv, FileRule, FileRules, LayerStatus, NetworkPolicy, Permissions, RawText};
+use stockade_sandboxing::{Backend as _, CommandSpec, Running, SpawnError, Stdio, Streams, WaitStatus};
+
+use crate::apply::{self, Checks};
+use crate::running::Child;
+use crate::sys::process::inheritable;
+use crate::{Windows, diagnose};
+
+struct World {
+    windows: Windows,
+    directory: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let windows = Windows::with_records(directory.path().join("records"));
+        fs::create_dir(directory.path().join("w")).unwrap();
+        Self { windows, directory }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().canonicalize().unwrap().join(name)
+    }
+
+    fn read_only(&self) -> Permissions {
+        let drives = crate::sys::file::drives();
+        let rules = drives.iter().map(|(letter, kind)| {
+            // A drive without lists has to be granted, or nothing can be planned at all.
+            let access = if *kind == crate::DriveKind::WithoutLists { Access::Write } else { Access::Read };
+            FileRule::path(format!(r"{letter}:\").parse().unwrap(), access)
+        });
+        Permissions { files: FileRules::new(rules).unwrap(), network: NetworkPolicy::Full, ..Permissions::default() }
+    }
+
+    fn command(&self, words: &[&str]) -> CommandSpec {
+        let probe = probe();
+        let words = [probe.to_str().unwrap()].into_iter().chain(words.iter().copied());
+        CommandSpec {
+            argv: Argv::parse(words).unwrap(),
+            cwd: AbsPath::from_path(&self.path("w")).unwrap(),
+            environment: system_environment(),
+        }
+    }
+
+    /// Starts a command, whatever holds.
+    fn start(&self, command: &CommandSpec, stdio: Stdio) -> Child {
+        let plan = self.windows.plan(command, &self.read_only()).unwrap();
+        apply::start(&plan, self.windows.journal(), stdio, Checks::Reported).unwrap()
+    }
+
+    /// Runs a command to its end, and gives its output.
+    fn output(&self, command: &CommandSpec) -> (WaitStatus, String) {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let stdio = Stdio { stdout: Streams::To(OwnedHandle::from(writer)), ..Stdio::default() };
+        let mut child = self.start(command, stdio);
+        let status = child.wait(Some(Duration::from_secs(60))).unwrap().unwrap();
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        (status, text)
+    }
+}
+
+/// The program that runs inside, which cargo has built beside the tests.
+fn probe() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let directory = own.parent().and_then(Path::parent).unwrap();
+    let probe = directory.join("examples").join("probe.exe");
+    assert!(probe.exists(), "{} is missing", probe.display());
+    probe
+}
+
+/// What a program needs to find the system's libraries.
+fn system_environment() -> BTreeMap<RawText, RawText> {
+    let kept = |name: &&str| std::env::var(name).ok().map(|value| (RawText::from(*name), RawText::from(value)));
+    ["SystemRoot", "SystemDrive"].iter().filter_map(kept).collect()
+}
+
+#[test]
+fn a_command_runs_with_pipes_and_an_exit_code() {
+    let world = World::new();
+    let (input, mut to_input) = io::pipe().unwrap();
+    let (mut from_output, output) = io::pipe().unwrap();
+    let (mut from_error, error) = io::pipe().unwrap();
+    let to = |end| Streams::To(OwnedHandle::from(end));
+    let stdio = Stdio {
+        stdin: Streams::To(OwnedHandle::from(input)),
+        stdout: to(output),
+        stderr: to(error),
+        controlling_terminal: false,
+    };
+    let mut child = world.start(&world.command(&["streams"]), stdio);
+    to_input.write_all("grüße".as_bytes()).unwrap();
+    drop(to_input);
+    assert_eq!(child.wait(Some(Duration::from_secs(60))).unwrap(), Some(WaitStatus::Exited(7)));
+    let (mut output, mut error) = (String::new(), String::new());
+    from_output.read_to_string(&mut output).unwrap();
+    from_error.read_to_string(&mut error).unwrap();
+    assert_eq!((output.trim(), error.trim()), ("Ok(7) grüße", "and an error"));
+}
+
+#[test]
+fn the_environment_is_exactly_the_one_that_was_given() {
+    let world = World::new();
+    let mut command = world.command(&["environment"]);
+    command.environment.insert("ONE".into(), "1 und ä=".into());
+    let (_, text) = world.output(&command);
+    // Wine's own loader adds to every environment what it needs itself.
+    let mut found: Vec<&str> = text.lines().filter(|line| !line.starts_with("WINE")).collect();
+    found.sort_unstable();
+    let mut wanted: Vec<String> = command
+        .environment
+        .iter()
+        .map(|(name, value)| format!("{}={}", name.as_str().unwrap(), value.as_str().unwrap()))
+        .collect();
+    wanted.sort_unstable();
+    assert!(std::env::vars().count() > wanted.len(), "there is something to be kept away");
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn handles_that_are_not_listed_are_not_passed_on() {
+    let world = World::new();
+    let file = world.path("open");
+    fs::write(&file, "12345").unwrap();
+    // Meant to be passed on by everybody who does not say which.
+    let open = inheritable(&File::open(file).unwrap()).unwrap();
+    let number = (open.as_raw_handle() as usize).to_string();
+    let (_, text) = world.output(&world.command(&["handles", &number]));
+    assert_eq!(text.trim(), "closed");
+    // Without the list it is passed on, so that the test above means something.
+    #[expect(clippy::disallowed_methods, reason = "the standard library passes every such handle on")]
+    let bare = std::process::Command::new(probe()).args(["handles", &number]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&bare.stdout).trim(), "open 5");
+}
+
+#[test]
+fn arguments_arrive_as_they_were_given() {
+    let world = World::new();
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(24));
+    let result = runner.run(&crate::command_line::tests::words(), |words| {
+        let given: Vec<&str> = ["arguments"].into_iter().chain(words.iter().map(String::as_str)).collect();
+        let (status, text) = world.output(&world.command(&given));
+        let wanted: String = words.iter().map(|word| format!("{}:{word}\n", word.len())).collect();
+        prop_assert_eq!((status, text), (WaitStatus::Exited(0), wanted));
+        Ok(())
+    });
+    result.unwrap();
+}
+
+/// Whether anything still writes.
+fn grows(directory: &Path) -> bool {
+    let size = || -> u64 {
+        let files = fs::read_dir(directory).unwrap().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum()
+    };
+    let before = size();
+    std::thread::sleep(Duration::from_millis(400));
+    size() != before
+}
+
+#[test]
+fn the_whole_tree_ends_with_the_command() {
+    let world = World::new();
+    let marks = world.path("w").join("mark");
+    let command = world.command(&["tree", "3", marks.to_str().unwrap()]);
+    for end in [Ending::Kill, Ending::Drop, Ending::Signal] {
+        let mut child = world.start(&command, Stdio::default());
+        let last = world.path("w").join("mark-0");
+        for _ in 0..300 {
+            if last.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(last.exists(), "four processes have started");
+        assert!(grows(&world.path("w")), "and are at work");
+        assert_eq!(child.wait(Some(Duration::from_millis(1))).unwrap(), None);
+        match end {
+            Ending::Kill => {
+                child.kill().unwrap();
+                assert_eq!(child.wait(None).unwrap(), Some(WaitStatus::Signaled(9)));
+            }
+            Ending::Signal => {
+                child.signal(15).unwrap();
+                assert_eq!(child.wait(None).unwrap(), Some(WaitStatus::Signaled(15)));
+            }
+            Ending::Drop => drop(child),
+        }
+        assert!(!grows(&world.path("w")), "nothing is left");
+        fs::remove_dir_all(world.path("w")).unwrap();
+        fs::create_dir(world.path("w")).unwrap();
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Ending {
+    Kill,
+    Drop,
+    Signal,
+}
+
+#[test]
+fn what_is_not_there_is_not_found() {
+    let world = World::new();
+    let mut command = world.command(&[]);
+    command.argv = Argv::parse([r"C:\nothing\here.exe"]).unwrap();
+    let plan = world.windows.compile(&command, &world.read_only()).unwrap();
+    let error = plan.spawn(Stdio::default()).unwrap_err();
+    assert!(matches!(error, SpawnError::NotFound { .. }), "{error}");
+}
+
+#[test]
+fn a_terminal_stands_between_the_pipes() {
+    let world = World::new();
+    let (input, to_input) = io::pipe().unwrap();
+    let (mut from_output, output) = io::pipe().unwrap();
+    let stdio = Stdio {
+        stdin: Streams::To(OwnedHandle::from(input)),
+        stdout: Streams::To(OwnedHandle::from(output)),
+        stderr: Streams::Null,
+        controlling_terminal: true,
+    };
+    let (said, hears) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut text, mut piece) = (Vec::new(), [0; 256]);
+        while let Ok(count @ 1..) = from_output.read(&mut piece) {
+            text.extend_from_slice(&piece[..count]);
+            said.send(String::from_utf8_lossy(&text).into_owned()).ok();
+        }
+    });
+    let mut child = world.start(&world.command(&["arguments", "seen"]), stdio);
+    assert_eq!(child.wait(Some(Duration::from_secs(60))).unwrap(), Some(WaitStatus::Exited(0)));
+    let mut heard = String::new();
+    while let Ok(text) = hears.recv_timeout(Duration::from_secs(10)) {
+        heard = text;
+        if heard.contains("4:seen") {
+            break;
+        }
+    }
+    assert!(heard.contains("4:seen") && heard.contains('\u{1b}'), "{heard:?}");
+    drop((child, to_input));
+}
+
+/// Wine accepts every call and confines nothing. Who believed the calls would run a command bare.
+#[test]
+fn a_sandbox_that_does_not_hold_is_refused() {
+    let world = World::new();
+    let marker = world.path("w").join("ran");
+    let command = world.command(&["tree", "0", marker.to_str().unwrap()]);
+    let plan = world.windows.compile(&command, &world.read_only()).unwrap();
+    let error = plan.spawn(Stdio::default()).unwrap_err();
+    eprintln!("{error}: {:?}", std::error::Error::source(&error));
+    let told = error.to_string();
+    match is_wine() {
+        true => {
+            assert!(matches!(error, SpawnError::NotEnforced { .. } | SpawnError::Setup { .. }), "{told}");
+            let child = world.start(&world.command(&["arguments"]), Stdio::default());
+            let missing: Vec<&str> = child
+                .enforcement()
+                .layers
+                .iter()
+                .filter(|layer| layer.status == LayerStatus::NotEnforced)
+                .map(|layer| layer.layer.as_str())
+                .collect();
+            for layer in ["restricted_token", "privileges", "integrity", "files"] {
+                assert!(missing.contains(&layer), "{layer} among {missing:?}");
+            }
+            assert!(!diagnose().engines.iter().any(stockade_sandboxing::Support::works));
+        }
+        false => panic!("write down what holds on this system: {told}"),
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(fs::read_dir(world.path("w")).unwrap().next().is_none(), "not one instruction has run");
+    let left: Vec<_> = fs::read_dir(world.path("records")).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["all.lock"], "nothing is left of it");
+}
+
+/// Wine has a key of its own in the registry's place of functions.
+fn is_wine() -> bool {
+    std::env::var_os("WINEPREFIX").is_some() || std::env::var_os("WINEHOMEDIR").is_some()
+}

