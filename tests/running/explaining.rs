@@ -55,5 +55,5 @@ fn the_same_is_said_as_json() {
     assert_eq!((&found["sandboxed"], &found["asks_after_denial"]), (&true.into(), &false.into()));
     assert!(found["requirement"]["skip"].is_object(), "{found}");
     let found = json(&["--deny-read", "f", "--path", "f"]);
-    assert_eq!((&found[0]["access"], &found[0]["hard"]), (&"none".into(), &true.into()));
+    assert_eq!((&found["paths"][0]["access"], &found["paths"][0]["hard"]), (&"none".into(), &true.into()));
 }
