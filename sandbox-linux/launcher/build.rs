@@ -40,6 +40,7 @@ pub(crate) fn step(number: u8, plan: &mut Reader, slots: &mut Slots) -> Option<R
         wire::STEP_WRITE_FILE => write_file(plan),
         wire::STEP_BEGIN_NETWORK => network::begin(),
         wire::STEP_JOIN_NETWORK => network::join(),
+        wire::STEP_ENTER_NETWORK => plan.text().and_then(network::enter),
         wire::STEP_HOST_NAME => plan.bytes().and_then(sys::set_host_name).map(drop),
         wire::STEP_CLONE_TREE => clone_tree(plan, slots),
         wire::STEP_CLONE_PART => clone_part(plan, slots),

@@ -206,6 +206,8 @@ impl Session {
             self.failed_step += 1;
             self.built = body.byte().and_then(|step| match step {
                 wire::STEP_AWAIT_NAMES => self.await_names(),
+                // For another sandbox, whose commands can't bind it themselves.
+                wire::STEP_RESOLVER => supervised::resolver(CONTROL),
                 other => build::step(other, &mut body, &mut self.slots).unwrap_or(Err(EPROTO)),
             });
         }
@@ -257,7 +259,11 @@ impl Session {
 
     fn start_parked(&mut self) -> core::result::Result<i32, Report> {
         let failed = |errno: Errno| Report { kind: wire::REPORT_FAILED, a: errno.0, b: wire::PHASE_INIT << 32 };
-        let Some(Parking { flags, init, confine }) = &self.parking else { return Err(failed(EPROTO)) };
+        let Some(Parking { flags, init, confine }) = &self.parking else {
+            let step = wire::PHASE_SETUP << 32 | self.failed_step;
+            let errno = self.built.as_ref().err().map_or(EPROTO.0, |errno| errno.0);
+            return Err(Report { kind: wire::REPORT_FAILED, a: errno, b: step });
+        };
         let (flags, init, confine) = (*flags, init.again(), confine.again());
         let [report, theirs] = sys::socket_pair().map_err(failed)?;
         let parked = sys::new_counter().map_err(failed).and_then(|started| {

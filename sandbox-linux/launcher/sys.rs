@@ -289,12 +289,17 @@ pub(crate) fn bind_resolver() -> Result<i32> {
     const INET_DATAGRAM: [usize; 6] = [2, 2 | 0o2_000_000, 0, 0, 0, 0];
     const SOCKET_LEVEL: usize = 1;
     const REUSE_PORT: usize = 15;
+    const ADDRESS_LEVEL: usize = 0;
+    const FREE_BIND: usize = 15;
     // `struct sockaddr_in`: the family, and the port and the address in the network's order.
     const ADDRESS: [u8; 16] = [2, 0, 0, 53, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
     let socket = call(nr::SOCKET, INET_DATAGRAM)?;
     let on = 1_i32;
     let shared = call(nr::SETSOCKOPT, [socket, SOCKET_LEVEL, REUSE_PORT, &raw const on as usize, size_of_val(&on), 0]);
-    let bound = shared.and_then(|_| call(nr::BIND, [socket, ADDRESS.as_ptr() as usize, ADDRESS.len(), 0, 0, 0]));
+    // Where somebody else makes the network, its loopback may not be up yet.
+    let free = shared
+        .and_then(|_| call(nr::SETSOCKOPT, [socket, ADDRESS_LEVEL, FREE_BIND, &raw const on as usize, size_of_val(&on), 0]));
+    let bound = free.and_then(|_| call(nr::BIND, [socket, ADDRESS.as_ptr() as usize, ADDRESS.len(), 0, 0, 0]));
     match bound {
         Ok(_) => Ok(fd(socket)),
         Err(errno) => {
@@ -323,6 +328,12 @@ pub(crate) fn loopback_up() -> Result<i32> {
     let namespace = up.and_then(|_| call(nr::IOCTL, [socket, OWN_NAMESPACE, 0, 0, 0, 0]));
     close(fd(socket));
     namespace.map(fd)
+}
+
+/// The users' namespace that another namespace belongs to.
+pub(crate) fn owner_of_namespace(namespace: i32) -> Result<i32> {
+    const OWNER: usize = 0xb701;
+    call(nr::IOCTL, [namespace as usize, OWNER, 0, 0, 0, 0]).map(fd)
 }
 
 pub(crate) fn join_namespace(namespace: i32, kind: u64) -> Result<usize> {

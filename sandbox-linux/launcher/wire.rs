@@ -94,3 +94,4 @@ pub(crate) const STEP_EXEC: u8 = 30;
 pub(crate) const STEP_ADOPT_ORPHANS: u8 = 40;
 pub(crate) const STEP_KEEP_SIGNALS: u8 = 41;
 pub(crate) const STEP_MOUNT_POINT: u8 = 42;
+pub(crate) const STEP_ENTER_NETWORK: u8 = 43;

@@ -121,10 +121,10 @@ impl AutoPlan {
             return self.native.start(stdio, gatekeeper).map_err(|error| self.native.explain(error));
         }
         let again = copy(&stdio)?;
-        match self.native.start(stdio, gatekeeper) {
+        match self.native.start(stdio, gatekeeper.clone()) {
             Err(error) if is_refused_by_host(&error) => {
                 let why = format!("`native`: {}", told(&self.native.explain(error)));
-                self.spawn_otherwise(again, why)
+                self.spawn_otherwise(again, gatekeeper, why)
             }
             Err(error) => Err(self.native.explain(error)),
             Ok(running) => {
@@ -135,10 +135,19 @@ impl AutoPlan {
     }
 
     /// By the other engines, in turn.
-    fn spawn_otherwise(&self, stdio: Stdio, native: String) -> Result<Box<dyn Running>, SpawnError> {
+    fn spawn_otherwise(
+        &self,
+        stdio: Stdio,
+        gatekeeper: Option<Arc<dyn Gatekeeper>>,
+        native: String,
+    ) -> Result<Box<dyn Running>, SpawnError> {
         let again = copy(&stdio)?;
         let by_bwrap = self.engines.bwrap().compile(&self.command, &self.permissions);
-        let bwrap = match by_bwrap.map_err(SpawnError::from).and_then(|plan| plan.spawn(stdio)) {
+        let by_bwrap = by_bwrap.map_err(SpawnError::from).and_then(|plan| match gatekeeper {
+            Some(gatekeeper) => plan.spawn_guarded(stdio, gatekeeper),
+            None => plan.spawn(stdio),
+        });
+        let bwrap = match by_bwrap {
             Ok(running) => {
                 self.engines.chosen.get_or_init(|| Choice::Bwrap);
                 return Ok(running);

@@ -19,9 +19,9 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal};
 use serde::Serialize;
-use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, Permissions};
+use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
 };
 
 use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
@@ -30,8 +30,9 @@ use crate::cgroup::Group;
 use crate::enforcement::{namespaces, read_back};
 use crate::launch::{Launcher, Run, Setup, launcher_file, socket_pair};
 use crate::limits::Limits;
-use crate::native::{FACTS, confine, network_flags, resolve, start, with_terminal};
+use crate::native::{FACTS, confine, resolve, start, with_terminal};
 use crate::step::Step;
+use crate::supervision::Supervision;
 use crate::{cgroup, landlock, probe, seccomp, stdio, sys, view, wire};
 
 /// Bubblewrap, and inside it the same layers as in the `native` engine.
@@ -81,20 +82,26 @@ impl Bwrap {
     ) -> Result<BwrapPlan, Unenforceable> {
         let program = self.program.clone()?;
         program.stays_out_of(permissions)?;
-        let view = view::compile(&permissions.files, files)?;
+        let supervision = Supervision::of(permissions)?;
+        let own_files = supervision.as_ref().map(|_| Supervision::files(files)).unwrap_or_default();
+        let view = view::compile(&permissions.files, files, &own_files)?;
         let rendered = render(&view.steps)?;
         rendered.check(files)?;
         let mut setup: Vec<Step> =
             rendered.mount_points.iter().map(|path| Step::MountPoint { path: path.clone() }).collect();
         setup.push(Step::Keyring);
         let ruleset = landlock::ruleset(self.landlock_version, &view.grants);
-        let filter = seccomp::filter(seccomp::Families::Internet);
+        let families = supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
         let limits = Limits::of(permissions, self.user)?;
-        let mut steps = confine(limits.steps, ruleset, filter);
+        let mut steps = confine(limits.steps, ruleset, seccomp::filter(families));
+        if supervision.is_some() {
+            Supervision::add_listener_to(&mut steps);
+        }
         steps.extend(start(command));
         Ok(BwrapPlan {
             program,
-            network: if network_flags(permissions)? == 0 { Network::Host } else { Network::Own },
+            network: if permissions.network == NetworkPolicy::Full { Network::Host } else { Network::Own },
+            supervision,
             rendered,
             placeholders: view.placeholders,
             warnings: view.warnings,
@@ -136,6 +143,8 @@ enum Network {
 pub struct BwrapPlan {
     program: Program,
     network: Network,
+    /// Where somebody decides on connections while the command runs.
+    supervision: Option<Supervision>,
     rendered: Rendered,
     placeholders: Vec<AbsPath>,
     warnings: Vec<String>,
@@ -160,20 +169,11 @@ impl From<SpawnError> for Failed {
 
 impl Plan for BwrapPlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        if self.without_proc.load(Ordering::Relaxed) {
-            return self.start(stdio, Proc::Empty).map_err(|failed| failed.error);
-        }
-        let again = stdio::duplicate(&stdio)
-            .map_err(|source| SpawnError::Launcher { doing: "copying the standard streams", source })?;
-        match self.start(stdio, Proc::Own) {
-            Ok(running) => Ok(running),
-            Err(failed) if failed.words.contains("mount proc") => {
-                let running = self.start(again, Proc::Empty).map_err(|failed| failed.error)?;
-                self.without_proc.store(true, Ordering::Relaxed);
-                Ok(running)
-            }
-            Err(failed) => Err(failed.error),
-        }
+        self.start(stdio, None)
+    }
+
+    fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
+        self.start(stdio, Some(gatekeeper))
     }
 
     fn warnings(&self) -> &[String] {
@@ -185,7 +185,31 @@ impl BwrapPlan {
     /// Everything that has to hold beyond what the namespaces show from outside.
     const FACTS: u64 = FACTS & !wire::FACT_OWN_PIDS | wire::FACT_CONTAINED;
 
-    fn start(&self, stdio: Stdio, proc: Proc) -> Result<Box<dyn Running>, Failed> {
+    /// Starts the command, and finds out whether this host lets a `/proc` be mounted.
+    fn start(&self, stdio: Stdio, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Box<dyn Running>, SpawnError> {
+        if self.without_proc.load(Ordering::Relaxed) {
+            return self.start_with(stdio, gatekeeper, Proc::Empty).map_err(|failed| failed.error);
+        }
+        let again = stdio::duplicate(&stdio)
+            .map_err(|source| SpawnError::Launcher { doing: "copying the standard streams", source })?;
+        match self.start_with(stdio, gatekeeper.clone(), Proc::Own) {
+            Ok(running) => Ok(running),
+            Err(failed) if failed.words.contains("mount proc") => {
+                let running = self.start_with(again, gatekeeper, Proc::Empty).map_err(|failed| failed.error)?;
+                self.without_proc.store(true, Ordering::Relaxed);
+                Ok(running)
+            }
+            Err(failed) => Err(failed.error),
+        }
+    }
+
+    fn start_with(
+        &self,
+        stdio: Stdio,
+        gatekeeper: Option<Arc<dyn Gatekeeper>>,
+        proc: Proc,
+    ) -> Result<Box<dyn Running>, Failed> {
+        let supervisor = self.supervision.as_ref().map(|supervision| supervision.start(gatekeeper)).transpose()?;
         // Outside, since inside the names are covered and can't be removed.
         let covers = BTreeSet::new();
         let names = Setup { steps: &[], parking: None, placeholders: &self.placeholders, covers: &covers, group: None };
@@ -194,16 +218,17 @@ impl BwrapPlan {
         let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc), control)?;
         let Bubblewrap { control, pid, words, info } = bubblewrap;
         let command = with_terminal(&self.command, &stdio);
-        let init = [Step::AdoptOrphans];
-        let run =
-            Run { engine: "bwrap", flags: 0, init: &init, command: &command, facts: Self::FACTS, supervisor: None };
         let started = Launcher::inside(control, pid, &self.setup, keeper).and_then(|mut launcher| {
             let inside = child_pid(&info).inspect_err(|_| end_group(pid))?;
             let layers = self.look(inside)?;
             launcher.join(self.group.as_ref(), inside)?;
+            let resolver = supervisor.as_ref().map(|_| Launcher::resolver_of(inside)).transpose()?;
+            let (init, facts, supervisor) = ([Step::AdoptOrphans], Self::FACTS, supervisor.as_ref());
+            let run = Run { engine: "bwrap", flags: 0, init: &init, command: &command, facts, supervisor, resolver };
             Ok((launcher.run_only(&run, &stdio).map_err(|error| self.explain(error))?, layers))
         });
         let (mut child, mut layers) = started.map_err(|error| failure(error, &words))?;
+        child.supervisor = supervisor;
         layers.extend(read_back(child.facts()).filter(|layer| layer.layer != "pid_namespace"));
         layers.extend(child.enforcement().layers.iter().filter(|layer| layer.layer == cgroup::LAYER).cloned());
         layers.push(proc_report(proc));
@@ -268,7 +293,7 @@ impl fmt::Display for BwrapPlan {
             match argument {
                 Argument::Text(text) if text.as_bytes().starts_with(b"--") => write!(f, "\nbwrap {text}")?,
                 Argument::Text(text) => write!(f, " {text}")?,
-                Argument::Open(_) | Argument::Launcher => write!(f, " {argument:?}")?,
+                Argument::Open(_) | Argument::Launcher | Argument::Data(_) => write!(f, " {argument:?}")?,
             }
         }
         writeln!(f)?;
@@ -337,6 +362,13 @@ fn open_all(arguments: &[Argument]) -> Result<(Vec<u8>, Vec<OwnedFd>), SpawnErro
             Argument::Launcher => {
                 let file =
                     launcher_copy().map_err(|source| SpawnError::Launcher { doing: "opening its file", source })?;
+                text.extend(file.as_raw_fd().to_string().into_bytes());
+                files.push(file);
+            }
+            Argument::Data(data) => {
+                let step = || String::from("write a file of the sandbox's own");
+                let file = memory_file("bwrap-data", data.as_bytes());
+                let file = file.map_err(|source| SpawnError::Setup { step: step(), source })?;
                 text.extend(file.as_raw_fd().to_string().into_bytes());
                 files.push(file);
             }

@@ -28,6 +28,8 @@ pub(crate) enum Argument {
     Open(AbsPath),
     /// The number of a descriptor that the launcher's file is read from.
     Launcher,
+    /// The number of a descriptor that this text is read from.
+    Data(String),
 }
 
 impl fmt::Debug for Argument {
@@ -36,6 +38,7 @@ impl fmt::Debug for Argument {
             Self::Text(text) => text.fmt(f),
             Self::Open(path) => write!(f, "<{path}>"),
             Self::Launcher => f.write_str("<launcher>"),
+            Self::Data(text) => text.fmt(f),
         }
     }
 }
@@ -80,7 +83,7 @@ impl Rendered {
     pub(crate) fn check(&self, files: &dyn HostFiles) -> Result<(), Unenforceable> {
         let opened = self.arguments.iter().filter_map(|argument| match argument {
             Argument::Open(path) => Some(path),
-            Argument::Text(_) | Argument::Launcher => None,
+            Argument::Text(_) | Argument::Launcher | Argument::Data(_) => None,
         });
         match opened.into_iter().find(|path| files.kind(path) == Some(Kind::Symlink)) {
             None => Ok(()),
@@ -174,12 +177,12 @@ impl<'a> Renderer<'a> {
             | Step::Tmpfs { .. }
             | Step::Directory { .. }
             | Step::File { .. }
+            | Step::WriteFile { .. }
             | Step::Symlink { .. }
             | Step::Terminals { .. }
             | Step::EnterRoot { .. }
             | Step::AwaitNames => {}
             Step::Namespaces { .. }
-            | Step::WriteFile { .. }
             | Step::BeginNetwork
             | Step::JoinNetwork
             | Step::HostName { .. }
@@ -198,6 +201,7 @@ impl<'a> Renderer<'a> {
             | Step::Exec { .. }
             | Step::AdoptOrphans
             | Step::KeepSignals
+            | Step::EnterNetwork { .. }
             | Step::MountPoint { .. } => return Err(internal("a step does not belong to a view")),
         }
         Ok(())
@@ -221,6 +225,11 @@ impl<'a> Renderer<'a> {
                 // A device on a mount that allows none: it can't be opened, and needs no file of ours.
                 let null = "/dev/null".parse().map_err(invalid)?;
                 self.list.text("--ro-bind-fd").open(&null).path(&path);
+            }
+            Some(Source::Piece(piece)) if let Some(written) = self.text_of(piece) => {
+                self.list.mode(0o644).text("--ro-bind-data");
+                self.list.0.push(Argument::Data(written.to_owned()));
+                self.list.path(&path);
             }
             Some(Source::Piece(piece)) => {
                 let (piece, seal) = (*piece, if read_only { Seal::Yes } else { Seal::No });
@@ -254,6 +263,15 @@ impl<'a> Renderer<'a> {
         self.sealed.push(dev.clone());
         self.mount_points.push(dev.clone());
         Ok(())
+    }
+
+    /// What is written into a piece that is a file.
+    fn text_of(&self, piece: &str) -> Option<&'a str> {
+        self.steps.iter().find_map(|step| {
+            let Step::WriteFile { path, text } = step else { return None };
+            let name = path.as_raw().as_bytes().strip_prefix(b"/proc/")?;
+            (name == piece.as_bytes()).then_some(text.as_str())
+        })
     }
 
     fn mode_of(&self, piece: &str) -> u32 {

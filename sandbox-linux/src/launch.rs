@@ -75,6 +75,8 @@ pub(crate) struct Run<'a> {
     pub(crate) facts: u64,
     /// Whoever decides on its connections, where somebody does.
     pub(crate) supervisor: Option<&'a Supervisor>,
+    /// The socket that its resolver asks, where its own process does not make it.
+    pub(crate) resolver: Option<OwnedFd>,
 }
 
 impl Run<'_> {
@@ -116,6 +118,27 @@ impl Launcher {
             .send(wire::FRAME_SETUP, &set_up_body(&BTreeSet::new(), &[], None, setup), &files)
             .map_err(|source| SpawnError::Launcher { doing: "sending it the plan", source })?;
         Ok(launcher)
+    }
+
+    /// The socket that a command's resolver asks, made in the network of a process from outside: the
+    /// port takes a privilege there that nobody inside has. It takes no new namespace.
+    pub(crate) fn resolver_of(process: Pid) -> Result<OwnedFd, SpawnError> {
+        let lost = |source: io::Error| SpawnError::Launcher { doing: "making a socket for the resolver", source };
+        let path = format!("/proc/{}/ns/net", process.as_raw_nonzero()).parse();
+        let path = path.map_err(|error: stockade_protocol::Invalid| lost(io::Error::other(error.to_string())))?;
+        let (steps, covers) = ([Step::EnterNetwork { path }, Step::Resolver], BTreeSet::new());
+        let setup = Setup { steps: &steps, parking: None, placeholders: &[], covers: &covers, group: None };
+        let mut launcher = Self::start(&setup)?;
+        // It has nothing to park, and so says why if it has not got as far as that.
+        launcher.send(wire::FRAME_PARK, &[], &[]).map_err(lost)?;
+        let control = launcher.control.take().ok_or_else(|| lost(io::ErrorKind::NotConnected.into()))?;
+        let told = receive(control.as_fd(), RecvFlags::empty()).map_err(|errno| lost(errno.into()))?;
+        drop(control);
+        match (Report::read(told.0), told.1) {
+            (Report::Resolver, Some(resolver)) => Ok(resolver),
+            (Report::Failed { errno, .. }, _) => Err(lost(io::Error::from_raw_os_error(errno))),
+            _ => Err(lost(io::ErrorKind::UnexpectedEof.into())),
+        }
     }
 
     /// Puts the process that starts the commands into a control group, before it has started any.
@@ -245,7 +268,11 @@ impl Launcher {
             return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
         }
         if let Some(supervisor) = run.supervisor {
-            let (Some(listener), Some(resolver)) = (child.listener.take(), child.resolver.take()) else {
+            let made_outside = run.resolver.as_ref().map(OwnedFd::try_clone).transpose();
+            let made_outside = made_outside
+                .map_err(|source| SpawnError::Launcher { doing: "copying the resolver's socket", source })?;
+            let resolver = made_outside.or_else(|| child.resolver.take());
+            let (Some(listener), Some(resolver)) = (child.listener.take(), resolver) else {
                 child.kill()?;
                 return Err(SpawnError::NotEnforced { missing: String::from("the supervisor of its connections") });
             };

@@ -86,7 +86,7 @@ impl Native {
     fn sandbox(&self, permissions: &Permissions, files: &dyn HostFiles) -> Result<Sandbox, Unenforceable> {
         let supervision = Supervision::of(permissions)?;
         let own_files = supervision.as_ref().map(|_| Supervision::files(files)).unwrap_or_default();
-        let view = view::compile_with(&permissions.files, files, &own_files)?;
+        let view = view::compile(&permissions.files, files, &own_files)?;
         let network = if supervision.is_some() { NEW_NETWORK } else { network_flags(permissions)? };
         let mut setup = self.enter(network);
         setup.extend(view.steps);
@@ -179,7 +179,7 @@ pub(crate) fn network_flags(permissions: &Permissions) -> Result<u64, Unenforcea
         Err(Unenforceable {
             what: what.to_owned(),
             why: String::from("this engine can't tell one destination from another"),
-            remedy: String::from("use the engine `native`, or the network `off` or `full`"),
+            remedy: String::from("use the engine `native` or `bwrap`, or the network `off` or `full`"),
         })
     };
     match &permissions.network {
@@ -275,7 +275,7 @@ impl Sandbox {
     }
 
     fn run<'a>(&'a self, flags: u64, command: &'a [Step], supervisor: Option<&'a Supervisor>) -> Run<'a> {
-        Run { engine: "native", flags, init: &self.init, command, facts: FACTS, supervisor }
+        Run { engine: "native", flags, init: &self.init, command, facts: FACTS, supervisor, resolver: None }
     }
 
     /// Whoever decides on connections, where the permissions need somebody who does.

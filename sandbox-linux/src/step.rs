@@ -47,6 +47,7 @@ pub(crate) enum Step {
     AdoptOrphans,
     KeepSignals,
     MountPoint { path: AbsPath },
+    EnterNetwork { path: AbsPath },
 }
 
 /// What Landlock handles, and what it grants.
@@ -199,6 +200,7 @@ impl Encoder {
             Step::AdoptOrphans => self.op(wire::STEP_ADOPT_ORPHANS),
             Step::KeepSignals => self.op(wire::STEP_KEEP_SIGNALS),
             Step::MountPoint { path } => self.op(wire::STEP_MOUNT_POINT).path(path),
+            Step::EnterNetwork { path } => self.op(wire::STEP_ENTER_NETWORK).path(path),
         };
     }
 

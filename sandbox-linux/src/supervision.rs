@@ -82,9 +82,13 @@ impl Supervision {
     /// The resolver's port takes a privilege, so that comes before those are given up; the filter comes
     /// before the one that everybody gets.
     pub(crate) fn add_to(steps: &mut Vec<Step>) {
-        let position = |steps: &[Step], wanted: fn(&Step) -> bool| steps.iter().position(wanted).unwrap_or(steps.len());
         let drop = position(steps, |step| matches!(step, Step::DropCapabilities));
         steps.insert(drop, Step::Resolver);
+        Self::add_listener_to(steps);
+    }
+
+    /// The same where the resolver's socket is made by somebody else.
+    pub(crate) fn add_listener_to(steps: &mut Vec<Step>) {
         let seccomp = position(steps, |step| matches!(step, Step::Seccomp { .. }));
         steps.insert(seccomp, Step::Supervise { filter: supervisor::filter() });
     }
@@ -99,6 +103,10 @@ impl Supervision {
         let started = Supervisor::start(gatekeeper, self.reach.clone());
         started.map_err(|source: io::Error| SpawnError::Launcher { doing: "starting the supervisor", source })
     }
+}
+
+fn position(steps: &[Step], wanted: fn(&Step) -> bool) -> usize {
+    steps.iter().position(wanted).unwrap_or(steps.len())
 }
 
 /// The host's own loopback, where a rule allows it by address and port.

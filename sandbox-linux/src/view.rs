@@ -72,13 +72,9 @@ pub(crate) struct OwnFile {
     pub(crate) text: &'static str,
 }
 
-/// Compiles rules whose links have been resolved.
-pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles) -> Result<View, Unenforceable> {
-    compile_with(files, host, &[])
-}
-
-/// The same, with files of the sandbox's own where the host's could be read.
-pub(crate) fn compile_with(files: &FileRules, host: &dyn HostFiles, own: &[OwnFile]) -> Result<View, Unenforceable> {
+/// Compiles rules whose links have been resolved, with files of the sandbox's own where the host's could
+/// be read.
+pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles, own: &[OwnFile]) -> Result<View, Unenforceable> {
     let access = files.access(&path("/")?);
     let in_place = access >= Access::Read;
     let mut builder = Builder {

@@ -1,9 +1,10 @@
-//! Network by host, with real programs that know nothing of proxies, in the `native` sandbox. What each
-//! program prints is compared with what the server heard and what the trail says.
+//! Network by host, with real programs that know nothing of proxies, in a sandbox. What each program
+//! prints is compared with what the server heard and what the trail says.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that can't go on has failed")]
 #![cfg(target_os = "linux")]
 
+mod bubblewrap;
 mod limits;
 mod programs;
 mod world;

@@ -4,12 +4,16 @@ use std::process::{Command, Stdio};
 
 use stockade_sandboxing::WaitStatus;
 
-use crate::world::{World, server};
+use crate::world::{Engine, World, server};
+
+fn tried(line: &str) {
+    tried_in(Engine::Native, line);
+}
 
 /// Runs a line for the allowed host, for another host and for another port, with `HOST` and `PORT` set.
-fn tried(line: &str) {
+pub(crate) fn tried_in(engine: Engine, line: &str) {
     let (port, heard) = server("a page");
-    let world = World::good(port);
+    let world = World { engine, ..World::good(port) };
     let with = |host: &str, port: u16| world.run(&format!("HOST={host} PORT={port}; {line}"));
     let good = with("good.test", port);
     assert!(good.stdout.contains("a page"), "{line}: {good:?}");
@@ -55,6 +59,27 @@ async def main():
     print((await r.read()).decode())
 asyncio.run(main())""#,
     );
+}
+
+/// Whose connections are pooled and kept.
+#[test]
+fn python_requests() {
+    let tools = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(".tools/venv/lib");
+    // The repository may lie where the sandbox has a directory of its own.
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    #[expect(clippy::disallowed_methods, reason = "a test copies the library that it uses in the sandbox")]
+    let mut copy = Command::new("bash");
+    copy.args(["-c", "cp -r python3*/site-packages/{requests,urllib3,idna,certifi,charset_normalizer} \"$0\""]);
+    let copied = copy.arg(directory.path()).current_dir(&tools).status();
+    assert!(
+        copied.is_ok_and(|copied| copied.success()),
+        "no requests in {}: run `scripts/test tools`",
+        tools.display()
+    );
+    tried(&format!(
+        r#"PYTHONPATH={} python3 -c "import requests; print(requests.get('http://$HOST:$PORT/', timeout=10).text)""#,
+        directory.path().display()
+    ));
 }
 
 #[test]
@@ -128,6 +153,50 @@ fn git_over_http() {
     assert_eq!(good.stdout.trim(), "a page", "{good:?}");
     assert!(denied.stderr.contains("evil.test"), "{denied:?}");
     assert!(world.trail.lines().contains(&format!("evil.test:{port} Forbidden")));
+}
+
+/// Git over ssh, to a real server with keys that are made for it.
+#[test]
+fn git_over_ssh() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let place = directory.path().display();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let shell = |line: &str| {
+        #[expect(clippy::disallowed_methods, reason = "a test prepares what it serves, and serves it")]
+        let mut shell = Command::new("bash");
+        shell.args(["-c", line]).current_dir(directory.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        shell
+    };
+    let prepare = "git init -q -b main a && git -C a -c user.name=a -c user.email=a@b commit -q --allow-empty \
+        -m 'a page' && git clone -q --bare a a.git && for key in host key; do ssh-keygen -q -t ed25519 -N '' -f $key; \
+        done && if [ $(id -u) = 0 ]; then mkdir -p /run/sshd; fi";
+    assert!(shell(prepare).status().unwrap().success());
+    let serve = format!(
+        "exec /usr/sbin/sshd -f /dev/null -D -p {port} -h {place}/host -o ListenAddress=127.0.0.1 -o UsePAM=no \
+         -o AuthorizedKeysFile={place}/key.pub -o StrictModes=no -o PidFile=none"
+    );
+    let mut server = shell(&serve).spawn().unwrap();
+    let up = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    let world = World::good(port);
+    let clone = |host: &str| {
+        world.run(&format!(
+            "export GIT_SSH_COMMAND='ssh -F none -i {place}/key -o StrictHostKeyChecking=no -o BatchMode=yes \
+             -o UserKnownHostsFile=/dev/null'; \
+             git clone -q ssh://$(id -un)@{host}:{port}{place}/a.git /tmp/c && git -C /tmp/c log --format=%s"
+        ))
+    };
+    let (good, denied) = (clone("good.test"), clone("evil.test"));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(up);
+    assert_eq!(good.stdout.trim(), "a page", "{good:?}");
+    assert!(denied.stdout.is_empty() && denied.stderr.contains("evil.test"), "{denied:?}");
+    let lines = world.trail.lines();
+    assert!(lines.contains(&format!("good.test:{port} Allow")), "{lines:?}");
+    assert!(lines.contains(&format!("evil.test:{port} Forbidden")), "{lines:?}");
 }
 
 /// A server that speaks something else than HTTP.

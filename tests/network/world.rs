@@ -13,8 +13,8 @@ use stockade_protocol::{
     AbsPath, Access, Argv, AuditEvent, Decision, FileRule, FileRules, HostName, HostRule, HostRules, HttpMethods,
     NetworkApproval, NetworkPolicy, NetworkPolicyAmendment, Permissions, RawText, ReviewDecision, Violation,
 };
-use stockade_sandbox_linux::Native;
-use stockade_sandboxing::{CommandSpec, Plan as _, Stdio, Streams, WaitStatus};
+use stockade_sandbox_linux::{Bwrap, Native};
+use stockade_sandboxing::{Backend as _, CommandSpec, Stdio, Streams, WaitStatus};
 use tokio::runtime::Runtime;
 
 /// What a command printed, and how it ended.
@@ -25,8 +25,16 @@ pub(crate) struct Ended {
     pub(crate) status: Option<WaitStatus>,
 }
 
+/// What builds the sandbox.
+#[derive(Clone, Copy)]
+pub(crate) enum Engine {
+    Native,
+    Bwrap,
+}
+
 /// Who may be reached, and who answers questions.
 pub(crate) struct World {
+    pub(crate) engine: Engine,
     pub(crate) rules: Vec<HostRule>,
     pub(crate) methods: HttpMethods,
     pub(crate) unix_sockets: BTreeSet<AbsPath>,
@@ -94,6 +102,7 @@ impl World {
     pub(crate) fn good(port: u16) -> Self {
         let local = IpAddr::from(Ipv4Addr::LOCALHOST);
         Self {
+            engine: Engine::Native,
             rules: vec![allow("good.test", port), allow("127.0.0.1", port)],
             methods: HttpMethods::Any,
             unix_sockets: BTreeSet::new(),
@@ -131,7 +140,12 @@ impl World {
 
     /// Runs a line of bash in the sandbox.
     pub(crate) fn run(&self, line: &str) -> Ended {
-        let plan = Native::new().plan(&command(line), &self.permissions()).unwrap();
+        let (command, permissions) = (command(line), self.permissions());
+        let plan = match self.engine {
+            Engine::Native => Native::new().compile(&command, &permissions),
+            Engine::Bwrap => Bwrap::new().compile(&command, &permissions),
+        };
+        let plan = plan.unwrap();
         let (stdio, outputs) = pipes();
         let mut running = plan.spawn_guarded(stdio, self.gatekeeper()).unwrap();
         let [stdout, stderr] = outputs.map(|output| output.join().unwrap());

@@ -6,6 +6,8 @@ mod explaining;
 mod files;
 /// A user with a home, a workspace and a directory outside of it.
 mod home;
+/// Network by host.
+mod hosts;
 /// Who says what holds: flags, files, profiles, rules, trust.
 mod settings;
 /// Signals, and what is left when Stockade is killed.

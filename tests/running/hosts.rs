@@ -1,0 +1,51 @@
+//! Network by host: real programs, real names and a real server, in an internet of the test's own.
+
+use std::process::Stdio;
+
+use super::home::{Home, Said, User, said};
+use crate::support::{program, repository};
+
+/// What is printed by `stockade run` with these options and line.
+fn runs(home: &Home, options: &[&str], line: &str, exit_code: i32) -> Said {
+    let is_root = rustix::process::geteuid().is_root();
+    let mut command = program("unshare");
+    command.args(if is_root { ["--net", "--mount"].as_slice() } else { &["--map-root-user", "--net", "--mount"] });
+    command.arg("python3").arg(repository().join("tests/running/internet.py")).arg("a page\n");
+    command.args([home.path("hosts"), home.path("heard")]).args(["setsid", "--wait"]);
+    command.args(home.words()).arg("run").args(options).args(["--", "sh", "-c", line]);
+    home.surround(&mut command);
+    // Where `ip` is.
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin").stdin(Stdio::null());
+    said(&mut command, exit_code)
+}
+
+/// What the trail says of the connections of the only run, each once.
+fn connections(home: &Home) -> Vec<String> {
+    let listed = home.says(&["audit", "list"], 0).stdout;
+    let run: serde_json::Value = serde_json::from_str(listed.trim()).unwrap();
+    let shown = home.says(&["audit", "show", run["request_id"].as_str().unwrap()], 0).stdout;
+    shown.lines().filter_map(|line| Some(line.split_once("connection to ")?.1.to_owned())).collect()
+}
+
+#[test]
+fn an_allowed_host_is_reached_and_another_is_named() {
+    for (user, engine) in [(User::Own, "native"), (User::Ordinary, "native"), (User::Ordinary, "bwrap")] {
+        let home = Home::of(user);
+        let line = "curl -s http://good.test:8080/; \
+            node -e \"fetch(\\\"http://good.test:8080/\\\").then(r=>r.text()).then(console.log)\"; \
+            curl -s http://evil.test:8080/";
+        let options = ["--engine", engine, "--allow-host", "good.test:8080"];
+        let told = runs(&home, &options, line, 7);
+        assert_eq!(told.stdout, "a page\na page\n\n", "{engine}: {}", told.stderr);
+        let named: Vec<&str> = told.stderr.lines().filter(|line| line.contains("evil.test:8080")).collect();
+        let [message] = named.as_slice() else { panic!("{engine}: {}", told.stderr) };
+        assert!(message.contains("denied") && message.contains("--allow-host evil.test:8080"), "{message}");
+        assert_eq!(home.read("heard"), "good.test:8080\ngood.test:8080\n", "{engine}");
+        let connections = connections(&home);
+        let count = |start: &str| connections.iter().filter(|line| line.starts_with(start)).count();
+        assert_eq!(count("good.test:8080 (tcp) allowed"), 2, "{connections:?}");
+        // Each of the name's two addresses was tried.
+        assert!((1..=2).contains(&count("evil.test:8080 (tcp) forbidden")), "{connections:?}");
+        assert_eq!(count("good.test") + count("evil.test"), connections.len(), "{connections:?}");
+    }
+}

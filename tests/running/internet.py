@@ -1,0 +1,37 @@
+"""An internet of one machine, for one run of a program: `internet.py PAGE HOSTS HEARD PROGRAM…`.
+
+Runs in a network and mount namespace that were made for it. The loopback interface there has an address
+as the internet has them, names lead to it through the host's own file of names, and a web server
+listens on it. The names that it was asked for are written to HEARD, one a line.
+"""
+
+import http.server
+import subprocess
+import sys
+import threading
+
+ADDRESS, PORT = "11.22.33.44", 8080
+page, hosts, heard, *program = sys.argv[1:]
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        with open(heard, "a") as names:
+            print(self.headers["Host"], file=names)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+for line in ["ip link set lo up", f"ip address add {ADDRESS}/32 dev lo"]:
+    subprocess.run(line.split(), check=True)
+with open(hosts, "w") as names:
+    print("127.0.0.1 localhost", f"{ADDRESS} good.test evil.test", sep="\n", file=names)
+subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
+server = http.server.ThreadingHTTPServer((ADDRESS, PORT), Page)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.exit(subprocess.run(program).returncode)
