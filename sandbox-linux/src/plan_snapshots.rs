@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use stockade_protocol::{Argv, NetworkPolicy, Permissions};
+use stockade_protocol::{Argv, HostRules, HttpMethods, NetworkPolicy, Permissions};
 use stockade_sandboxing::CommandSpec;
 
 use crate::bwrap::Bwrap;
@@ -16,6 +16,8 @@ const HOST: &[&str] = &[
     "/lib/",
     "/bin -> usr/bin",
     "/etc/passwd",
+    "/etc/hosts",
+    "/etc/resolv.conf",
     "/tmp/",
     "/home/me/.ssh/id",
     "/home/me/.netrc",
@@ -58,6 +60,11 @@ const POLICIES: &[(&str, &[&str], NetworkPolicy)] = &[
         NetworkPolicy::Off,
     ),
     ("write_inside_denied", &["/ read", "/w none", "/w/sub write"], NetworkPolicy::Off),
+    (
+        "by_host",
+        &["/ read", "/w write"],
+        NetworkPolicy::Hosts(HostRules { rules: Vec::new(), methods: HttpMethods::Any }),
+    ),
     ("protected_link", &["/ read", "/w write", "/w/vendor read"], NetworkPolicy::Off),
 ];
 

@@ -23,7 +23,8 @@ fn runs(home: &Home, options: &[&str], line: &str, exit_code: i32) -> Said {
 fn connections(home: &Home) -> Vec<String> {
     let listed = home.says(&["audit", "list"], 0).stdout;
     let run: serde_json::Value = serde_json::from_str(listed.trim()).unwrap();
-    let shown = home.says(&["audit", "show", run["request_id"].as_str().unwrap()], 0).stdout;
+    let request = run.get("request_id").and_then(serde_json::Value::as_str).unwrap();
+    let shown = home.says(&["audit", "show", request], 0).stdout;
     shown.lines().filter_map(|line| Some(line.split_once("connection to ")?.1.to_owned())).collect()
 }
 
@@ -48,4 +49,15 @@ fn an_allowed_host_is_reached_and_another_is_named() {
         assert!((1..=2).contains(&count("evil.test:8080 (tcp) forbidden")), "{connections:?}");
         assert_eq!(count("good.test") + count("evil.test"), connections.len(), "{connections:?}");
     }
+}
+
+/// Two processes and both families of addresses make one message; another port is another.
+#[test]
+fn a_destination_that_is_tried_again_is_named_once() {
+    let home = Home::new();
+    let line = "for port in 8080 8080 8081; do curl -s http://evil.test:$port/; done";
+    let told = runs(&home, &["--allow-host", "good.test:8080"], line, 7);
+    let count = |port: &str| told.stderr.lines().filter(|line| line.contains(&format!("`evil.test:{port}`"))).count();
+    assert_eq!((count("8080"), count("8081")), (1, 1), "{}", told.stderr);
+    assert!(connections(&home).len() >= 3, "each attempt is on record");
 }
