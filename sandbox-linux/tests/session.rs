@@ -157,10 +157,13 @@ fn a_waiting_process_that_is_killed_is_replaced() {
     assert_eq!(world.run("exit 0").0, WaitStatus::Exited(0));
     for code in 0..5 {
         eventually("one waits", || !children(world.launcher).is_empty());
-        for child in children(world.launcher) {
-            let pid = rustix::process::Pid::from_raw(child.try_into().unwrap()).unwrap();
+        let waiting = children(world.launcher);
+        for child in &waiting {
+            let pid = rustix::process::Pid::from_raw((*child).try_into().unwrap()).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         }
+        // One that takes the command while it dies takes the command along.
+        eventually("it dies", || children(world.launcher).iter().all(|child| !waiting.contains(child)));
         assert_eq!(world.run(&format!("exit {code}")).0, WaitStatus::Exited(code));
     }
 }
