@@ -165,11 +165,13 @@ mod extended {
 
     use rustix::io::Errno;
 
-    pub(super) fn of(_: &File) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+    type Extended = Vec<(Vec<u8>, Vec<u8>)>;
+
+    pub(super) fn of(_: &File) -> Result<Extended, Errno> {
         Ok(Vec::new())
     }
 
-    pub(super) fn give_to(_: &[(Vec<u8>, Vec<u8>)], _: &File) -> Result<(), Errno> {
+    pub(super) fn give_to(_: &Extended, _: &File) -> Result<(), Errno> {
         Ok(())
     }
 }

@@ -28,6 +28,7 @@ pub(crate) fn violation(violation: &Violation) -> String {
     let remedy = match &violation.amendment {
         Some(amendment) => format!("; {} would allow it", allowing(amendment)),
         None if is_hard(violation) => String::new(),
+        None if is_in_root(violation) => String::from("; nothing less than the whole file system would allow it"),
         None if matches!(violation.target, ViolationTarget::Path(_)) => {
             String::from("; without the sandbox this user may not either")
         }
@@ -78,6 +79,11 @@ pub(crate) fn file_rule(rule: &FileRule) -> String {
         (Access::Scratch, _) => format!("`{target}` is an empty private directory"),
         (Access::Write, _) => format!("`{target}` may be written"),
     }
+}
+
+fn is_in_root(violation: &Violation) -> bool {
+    let ViolationTarget::Path(path) = &violation.target else { return false };
+    path.parent().is_some_and(|parent| parent.parent().is_none())
 }
 
 fn is_hard(violation: &Violation) -> bool {

@@ -103,8 +103,9 @@ fn workspace(args: &SessionArgs, here: &AbsPath) -> Result<Vec<AbsPath>, Failure
     if !args.workspace.is_empty() {
         return args.workspace.iter().map(|directory| existing_directory(here, directory)).collect();
     }
-    let home = std::env::home_dir().and_then(|home| AbsPath::from_path(&home).ok());
-    if here.parent().is_none() || home.is_some_and(|home| RealFiles.canonical(&home) == *here) {
+    let homes = stockade_config::home_directories();
+    let mut homes = homes.iter().filter_map(|home| AbsPath::from_path(home).ok());
+    if here.parent().is_none() || homes.any(|home| RealFiles.canonical(&home) == *here) {
         note(&format!("`{here}` is not made writable: start in a project's directory, or name it with --workspace"));
         return Ok(Vec::new());
     }

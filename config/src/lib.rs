@@ -2,6 +2,7 @@
 
 mod error;
 mod form;
+mod homes;
 mod layer;
 mod load;
 mod maximum;
@@ -17,6 +18,7 @@ mod written;
 
 pub use error::ConfigError;
 pub use form::{AskWord, AuditDurability, EngineName, NetworkMode, SandboxMode};
+pub use homes::home_directories;
 pub use layer::{Changes, Layer};
 pub use load::{ConfigLoader, Loaded, SYSTEM_DIRECTORY, check_config};
 pub use maximum::Maximum;

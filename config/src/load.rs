@@ -45,6 +45,8 @@ pub struct ConfigLoader {
     system: Option<PathBuf>,
     user: Option<PathBuf>,
     home: Option<PathBuf>,
+    /// Whose credentials are masked as well.
+    other_homes: Vec<PathBuf>,
     state: Option<PathBuf>,
     project: Option<PathBuf>,
 }
@@ -69,7 +71,8 @@ impl ConfigLoader {
     /// The administrator's and the user's own files, as this process finds them.
     #[must_use]
     pub fn standard() -> Self {
-        Self::from_variables(|name| std::env::var_os(name)).system(SYSTEM_DIRECTORY)
+        let loader = Self::from_variables(|name| std::env::var_os(name)).system(SYSTEM_DIRECTORY);
+        Self { other_homes: crate::home_directories(), ..loader }
     }
 
     /// The user's directories, by the variables of an environment, as the
@@ -81,7 +84,7 @@ impl ConfigLoader {
         let below = |name: &str, other: &str| absolute(name).or_else(|| home.as_ref().map(|home| home.join(other)));
         let (config, state) = (below("XDG_CONFIG_HOME", ".config"), below("XDG_STATE_HOME", ".local/state"));
         let own = |directory: Option<PathBuf>| directory.map(|directory| directory.join("stockade"));
-        Self { system: None, user: own(config), state: own(state), home, project: None }
+        Self { user: own(config), state: own(state), home, ..Self::default() }
     }
 
     /// The home directory, with the settings and state below it.
@@ -144,9 +147,17 @@ impl ConfigLoader {
     }
 
     fn credentials(&self) -> Result<Vec<AbsPath>, ConfigError> {
-        let Some(home) = &self.home else { return Ok(Vec::new()) };
-        let home = AbsPath::from_path(home)?;
-        Ok(CREDENTIAL_PATHS.iter().map(|path| home.join(*path)).collect::<Result<_, _>>()?)
+        let mut homes: Vec<&PathBuf> = self.home.iter().chain(&self.other_homes).collect();
+        homes.sort();
+        homes.dedup();
+        let mut credentials = Vec::new();
+        for home in homes {
+            let home = AbsPath::from_path(home)?;
+            for path in CREDENTIAL_PATHS {
+                credentials.push(home.join(*path)?);
+            }
+        }
+        Ok(credentials)
     }
 
     fn read(&self, directory: &Path, owner: Owner) -> Result<Option<ReadFile>, ConfigError> {

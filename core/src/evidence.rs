@@ -125,10 +125,10 @@ fn file_violation(permissions: &Permissions, path: &AbsPath, attempt: Attempt) -
 }
 
 /// The least that can be granted: the path, or where it does not exist yet the directory it is to be
-/// made in.
+/// made in. A whole file system is more than anybody means to grant for one file.
 fn grantable(path: &AbsPath, access: Access) -> Option<FileRule> {
     let exists = |path: &AbsPath| path.to_host_path().is_some_and(|path| path.exists());
-    let target = path.ancestors().find(exists)?;
+    let target = path.ancestors().find(exists).filter(|target| target.parent().is_some())?;
     Some(FileRule { target: FileTarget::Path(target), access, source: RuleSource::Approval })
 }
 

@@ -42,6 +42,7 @@ pub enum PatchOutcome {
 impl Orchestrator {
     /// Changes files: approval where one is needed, then all of the changes or none.
     pub async fn patch(&self, request: &PatchRequest) -> Result<PatchOutcome, RunError> {
+        self.check_session(&request.thread_id)?;
         let runtime = PatchRuntime::prepare(request, self.session()).map_err(|error| failed(&error))?;
         self.run_with(&runtime, request).await
     }

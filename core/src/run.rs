@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stockade_protocol::{ExecRequest, Outcome};
+use stockade_protocol::{CancelRequest, ExecExpiration, ExecRequest, Outcome, ThreadId};
 use stockade_sandboxing::{Backend, SpawnError};
 use tracing::Instrument as _;
 
 use crate::approvals::{Approvals, RuleStore};
 use crate::approver::Approver;
 use crate::audit_log::{AuditDemand, AuditLog, Trail};
+use crate::cancellation::Cancellable;
 use crate::connections::Connections;
 use crate::runtime::{Attempted, Surroundings, ToolRuntime};
 use crate::session::Session;
@@ -23,6 +24,7 @@ pub struct Orchestrator {
     sandbox: Arc<dyn Backend>,
     approvals: Arc<Approvals>,
     audit: AuditLog,
+    running: Cancellable,
 }
 
 /// Why a request could not be dealt with. A refusal is no error: it is an [`Outcome`].
@@ -51,7 +53,26 @@ pub enum RunError {
 impl Orchestrator {
     /// Runs a command: rules, approval, sandbox, and after a denial perhaps once more.
     pub async fn run(&self, request: &ExecRequest) -> Result<Outcome, RunError> {
-        self.run_with(&ShellRuntime::default(), request).await
+        self.check_session(&request.thread_id)?;
+        let tool = ShellRuntime::default();
+        let _named = match &request.expiration {
+            ExecExpiration::Cancellation { token } => Some(self.running.name(token.clone(), tool.cancellation.clone())),
+            ExecExpiration::DefaultTimeout | ExecExpiration::Timeout { .. } => None,
+        };
+        self.run_with(&tool, request).await
+    }
+
+    /// Ends every running command that was started with this name, and says how many there were.
+    pub fn cancel(&self, request: &CancelRequest) -> usize {
+        self.running.cancel(&request.token)
+    }
+
+    /// A request names the session whose permissions and memory it is judged by.
+    pub(crate) fn check_session(&self, thread_id: &ThreadId) -> Result<(), RunError> {
+        if *thread_id == self.session.thread_id {
+            return Ok(());
+        }
+        Err(RunError::OtherSession { request: thread_id.to_string(), session: self.session.thread_id.to_string() })
     }
 
     /// Runs a request of any tool.
@@ -108,6 +129,7 @@ impl Orchestrator {
             sandbox,
             approvals: Arc::new(Approvals::new(approver)),
             audit: AuditLog { sink: Arc::new(NoAudit), demand: AuditDemand::default() },
+            running: Cancellable::default(),
         }
     }
 

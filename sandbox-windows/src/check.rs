@@ -145,3 +145,98 @@ impl std::fmt::Display for Opened {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use stockade_protocol::{Argv, NetworkPolicy, Permissions, ResourceLimits};
+    use stockade_sandboxing::CommandSpec;
+
+    use super::*;
+    use crate::fake_host::{FakeHost, machine, rules};
+
+    fn plan() -> WindowsPlan {
+        let command = CommandSpec {
+            argv: Argv::parse([r"C:\x.exe"]).unwrap(),
+            cwd: r"C:\".parse().unwrap(),
+            environment: std::collections::BTreeMap::new(),
+        };
+        let limit = |count: u64| count.try_into().ok();
+        let permissions = Permissions {
+            files: rules(&[r"C:\ read"]),
+            network: NetworkPolicy::Full,
+            limits: ResourceLimits { processes: limit(8), memory_bytes: limit(1 << 20), ..ResourceLimits::default() },
+            ..Permissions::default()
+        };
+        WindowsPlan::compile(&command, &permissions, &machine(), &FakeHost::new(&[r"C:\x.exe"]), &[]).unwrap()
+    }
+
+    fn restricting(plan: &WindowsPlan) -> Vec<Sid> {
+        plan.token.restricting_sids(&plan.capability, &"S-1-5-5-0-7".parse().unwrap())
+    }
+
+    /// What is read back where everything holds.
+    fn holds(plan: &WindowsPlan) -> Found {
+        Found {
+            token: TokenFound {
+                restricting: restricting(plan),
+                granting_groups: vec!["S-1-1-0".parse().unwrap(), "S-1-5-32-545".parse().unwrap()],
+                privileges: vec![LEFT_PRIVILEGE.to_owned()],
+                integrity: Some(Integrity::Low.sid()),
+            },
+            job: JobFound {
+                holds_the_process: true,
+                flags: plan.job.flags(),
+                processes: 8,
+                memory_bytes: 1 << 20,
+                ui: ALL_UI_LIMITS,
+            },
+            ..Found::default()
+        }
+    }
+
+    #[test]
+    fn what_holds_is_reported_layer_by_layer() {
+        let plan = plan();
+        let layers = layers(&plan, &restricting(&plan), &holds(&plan));
+        assert_eq!(missing(&layers), None);
+        let report = enforcement(&plan, layers);
+        assert!(report.layers.iter().all(|layer| layer.status == LayerStatus::FullyEnforced), "{report:?}");
+        assert_eq!(report.layers.len(), 10);
+    }
+
+    /// A change to what was read back, and what is then told.
+    type Case<'a> = (&'a dyn Fn(&mut Found), &'static str);
+
+    #[test]
+    fn each_thing_that_does_not_hold_is_named() {
+        let plan = plan();
+        let path: AbsPath = r"C:\w".parse().unwrap();
+        let with = |change: &dyn Fn(&mut Found)| {
+            let mut found = holds(&plan);
+            change(&mut found);
+            missing(&layers(&plan, &restricting(&plan), &found)).unwrap_or_default()
+        };
+        let cases: [Case<'_>; 15] = [
+            (&|found| found.token.restricting.clear(), "restricted_token (writes are restricted to nobody)"),
+            (&|found| found.token.restricting.push(Sid::nt([11])), "restricted_token ("),
+            (&|found| found.token.privileges.push("SeDebugPrivilege".into()), "privileges (SeDebugPrivilege)"),
+            (&|found| found.token.granting_groups.push(Sid::nt([32, 544])), "groups (S-1-5-32-544)"),
+            (&|found| found.token.integrity = None, "integrity (no level)"),
+            (&|found| found.token.integrity = Some(Integrity::Medium.sid()), "integrity (the level is S-1-16-8192)"),
+            (&|found| found.job.holds_the_process = false, "process_tree ("),
+            (&|found| found.job.flags |= limit::BREAKAWAY_OK, "process_tree (processes can leave the job)"),
+            (&|found| found.job.flags &= !limit::ACTIVE_PROCESSES, "job_limits (flags 0x8 are not set)"),
+            (&|found| found.job.processes = 9, "job_limits (9 processes are allowed)"),
+            (&|found| found.job.memory_bytes = 0, "job_limits (0 bytes"),
+            (&|found| found.job.ui = 0x7f, "windows ("),
+            (&|found| found.missing_marks.push(path.clone()), r"marks (C:\w)"),
+            (&|found| found.opened.push(Opened::ForReading(path.clone())), r"files (`C:\w` can be read)"),
+            (&|found| found.opened.push(Opened::ForWriting(path.clone())), r"files (`C:\w` can be written)"),
+        ];
+        for (change, told) in cases {
+            let missing = with(change);
+            assert!(missing.starts_with(told), "{missing} instead of {told}");
+        }
+        assert_eq!(missing(&layers(&plan, &restricting(&plan), &Found::default())).unwrap().split("), ").count(), 5);
+    }
+}

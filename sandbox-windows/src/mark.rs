@@ -254,6 +254,7 @@ mod tests {
     fn labels_come_off_and_those_of_others_stay() {
         let (top, below, file) = (Place::Top, Place::Below, Kind::File);
         let low = labelled(None, Label::Low, below, file);
+        assert_eq!(Acl(low.iter().cloned().collect()).label(), low.as_ref());
         assert_eq!(unlabelled(low.as_ref(), Label::Low, below, file), None);
         let own = Label::Plain.entry(top, file);
         assert_eq!(labelled(Some(&own), Label::Low, below, file), Some(own.clone()));

@@ -100,7 +100,7 @@ fn limits_hold() {
     assert_eq!(told.stdout, "64\n");
     let told = home.runs(&["--limit", "cpu=1"], "while :; do :; done", 126);
     assert!(told.stderr.contains("exceeding `cpu_seconds` was denied: the limit was reached"), "{}", told.stderr);
-    let told = home.runs(&["--limit", "memory=64M"], "head -c 200M /dev/zero | tail -c 1", 1);
+    let told = home.runs(&["--limit", "memory=64M"], "dd if=/dev/zero of=/dev/null bs=200M count=1", 1);
     assert!(told.stderr.contains("memory exhausted"), "{}", told.stderr);
 }
 

@@ -205,10 +205,15 @@ async fn an_approval_from_outside_skips_the_question_and_no_rule() {
     });
     let expected = (stockade_protocol::DecisionSource::External, vec![String::from("writes a file")]);
     assert_eq!(decided, Some(expected));
+    // It speaks of the command as it runs by default, not of leaving the sandbox.
+    let mut wider = approved.clone();
+    wider.escalation = EscalationExecution::Unsandboxed;
+    refusal(&run.run(&wider).await.unwrap());
+    assert_eq!(world.script.questions().len(), 1);
     let mut forbidden = world.command(&["curl", "example.com"]);
     forbidden.approved_by_policy = true;
     assert!(refusal(&run.run(&forbidden).await.unwrap()).starts_with("Rule: a rule (test.rules:1:1) forbids"));
-    assert!(world.script.questions().is_empty());
+    assert_eq!(world.script.questions().len(), 1);
 }
 
 /// or17: what can't be put on record is not run, where the record is required.

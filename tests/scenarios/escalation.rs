@@ -111,6 +111,15 @@ async fn what_a_person_denied_is_not_offered_and_not_given() {
     assert!(!outcome.execution().unwrap().stdout.head.to_string().contains("hunter2"));
 }
 
+/// To make one file in the root, the whole file system would have to be granted.
+#[tokio::test]
+async fn the_root_is_not_offered() {
+    let world = World::new(AskForApproval::OnFailure);
+    let outcome = world.orchestrator().run(&world.shell("echo x > /stockade-scenario")).await.unwrap();
+    assert!(matches!(outcome, Outcome::Denied { .. }), "{outcome:?}");
+    assert!(world.script.questions().is_empty(), "{:?}", world.script.questions());
+}
+
 /// Words in the output prove nothing.
 #[tokio::test]
 async fn a_command_that_only_speaks_of_a_denial_was_not_denied() {

@@ -74,6 +74,39 @@ async fn it_can_be_cancelled_and_signalled_from_outside() {
 }
 
 #[tokio::test]
+async fn commands_are_cancelled_by_name() {
+    let world = World::new(AskForApproval::Never);
+    let run = world.orchestrator();
+    let token: stockade_protocol::CancelToken = "build".parse().unwrap();
+    let named = |script: &str| {
+        let mut request = world.shell(script);
+        request.expiration = ExecExpiration::Cancellation { token: token.clone() };
+        request
+    };
+    let (a, b) = (named("touch a; sleep 1000"), named("touch b; sleep 1000"));
+    let cancel = async {
+        while !(world.exists("ws/a") && world.exists("ws/b")) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        run.cancel(&stockade_protocol::CancelRequest { token: token.clone() })
+    };
+    let (first, second, count) = tokio::join!(run.run(&a), run.run(&b), cancel);
+    assert!(matches!(first, Ok(Outcome::TimedOut { .. })), "{first:?}");
+    assert!(matches!(second, Ok(Outcome::TimedOut { .. })), "{second:?}");
+    assert_eq!(count, 2);
+    assert_eq!(run.cancel(&stockade_protocol::CancelRequest { token }), 0, "they are gone");
+}
+
+#[tokio::test]
+async fn a_request_of_another_session_is_an_error() {
+    let world = World::new(AskForApproval::Never);
+    let mut request = world.shell("touch made");
+    request.thread_id = "another".parse().unwrap();
+    assert!(world.orchestrator().run(&request).await.is_err());
+    assert!(!world.exists("ws/made"));
+}
+
+#[tokio::test]
 async fn whoever_drops_the_run_ends_the_command() {
     let world = World::new(AskForApproval::Never);
     let run = world.orchestrator();

@@ -103,7 +103,9 @@ impl Approvals {
                 }
             },
             ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment } => {
-                if let Some(warnings) = tool.preapproved(request) {
+                // A policy outside approved the request as it would run by default. More is for a person here.
+                let preapproved = tool.preapproved(request).filter(|_| wanted == EscalationExecution::TurnDefault);
+                if let Some(warnings) = preapproved {
                     trail.decided_outside(warnings)?;
                     return granted(session, wanted, DecisionSource::External);
                 }

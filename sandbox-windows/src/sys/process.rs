@@ -5,7 +5,9 @@ use std::io;
 use std::os::windows::io::{AsRawHandle, OwnedHandle};
 use std::time::Duration;
 
-use windows::Win32::Foundation::{DUPLICATE_SAME_ACCESS, DuplicateHandle, HANDLE, WAIT_OBJECT_0, WAIT_TIMEOUT};
+use windows::Win32::Foundation::{
+    DUPLICATE_SAME_ACCESS, DuplicateHandle, HANDLE, INVALID_HANDLE_VALUE, WAIT_OBJECT_0, WAIT_TIMEOUT,
+};
 use windows::Win32::Security::SECURITY_ATTRIBUTES;
 use windows::Win32::System::Console::{COORD, ClosePseudoConsole, CreatePseudoConsole, HPCON};
 use windows::Win32::System::StationsAndDesktops::{
@@ -196,20 +198,21 @@ pub(crate) fn start(start: &Start<'_>) -> io::Result<Suspended> {
     attributes.add(PROC_THREAD_ATTRIBUTE_JOB_LIST, jobs.as_ptr().cast(), size_of_val(&jobs))?;
     let handles = match start.streams {
         Streams::Handles(handles) => handles.each_ref().map(raw),
-        Streams::Console(_) => [HANDLE::default(); 3],
+        // Neither this program's own streams nor any other: the terminal's.
+        Streams::Console(_) => [INVALID_HANDLE_VALUE; 3],
     };
     let mut desktop = wide(&start.desktop.name);
     let mut startup = STARTUPINFOEXW::default();
     startup.StartupInfo.cb = size_of::<STARTUPINFOEXW>();
     startup.StartupInfo.lpDesktop = PWSTR(desktop.as_mut_ptr());
     startup.StartupInfo.dwFlags = STARTF_USESTDHANDLES;
+    let [input, output, error] = handles;
+    startup.StartupInfo.hStdInput = input;
+    startup.StartupInfo.hStdOutput = output;
+    startup.StartupInfo.hStdError = error;
     let mut flags = CREATE_SUSPENDED | CREATE_UNICODE_ENVIRONMENT | EXTENDED_STARTUPINFO_PRESENT;
     match start.streams {
         Streams::Handles(_) => {
-            let [input, output, error] = handles;
-            startup.StartupInfo.hStdInput = input;
-            startup.StartupInfo.hStdOutput = output;
-            startup.StartupInfo.hStdError = error;
             attributes.add(PROC_THREAD_ATTRIBUTE_HANDLE_LIST, handles.as_ptr().cast(), size_of_val(&handles))?;
             flags |= CREATE_NO_WINDOW;
         }
