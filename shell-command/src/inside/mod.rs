@@ -277,6 +277,14 @@ mod tests {
     }
 
     #[test]
+    fn what_a_wrapper_starts_may_be_unknown() {
+        for text in ["command $x", "command x=* $y", "timeout $x $y", "env $x", "nice -n 5 $x"] {
+            assert!(parse_bash(text).opaque.is_some(), "{text}: {:?}", parse_bash(text));
+        }
+        assert_eq!(parse_bash("nice").opaque, None);
+    }
+
+    #[test]
     fn what_is_started_inherits_assignments_and_redirections() {
         for text in ["A=1 nice ls", "env A=1 ls", "nice ls > f", "bash -c ls > f", "timeout 5 env A=1 bash -c ls"] {
             let line = parse_bash(text);

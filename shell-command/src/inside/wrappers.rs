@@ -131,7 +131,9 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
     let stripped = wrapper.strip(words);
     let mut inner: Vec<Word> = words.get(stripped.at..).unwrap_or_default().to_vec();
     if inner.is_empty() {
-        return Some(Inside::nothing());
+        // Words that are not known may be a command after all.
+        let inside = Inside::nothing();
+        return Some(if stripped.understood { inside } else { inside.opaque("what a wrapper starts is not known") });
     }
     if wrapper.kind == Kind::Appends {
         for word in &mut inner {
