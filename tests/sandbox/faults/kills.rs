@@ -238,7 +238,9 @@ fn nothing_is_left(user: User, engine: &'static Engine) {
         scene.check(&what, &kept);
     }
     println!("{} as {user:?}: {early} kills before the command ran, {late} after", engine.name);
-    assert!(early > 0 && late > 0, "{early} kills before the command ran, {late} after");
+    // Without a view to build, a command may run before anybody could have been struck.
+    let hit_early = early > 0 || engine.view != View::Own;
+    assert!(hit_early && late > 0, "{early} kills before the command ran, {late} after");
 }
 
 fn wait_for_some(lives: impl Fn() -> bool, mut look: impl FnMut() -> Option<i32>) -> Option<i32> {
