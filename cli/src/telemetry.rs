@@ -2,7 +2,7 @@
 //!
 //! `core` says what it does in `tracing` spans and events; here they are exported by OTLP over HTTP.
 //! That takes dependencies which few need, so it is a feature of the build. Telling is never allowed to
-//! get in the way: a collector that is down or hangs costs one warning and at most [`FLUSH_BOUND`].
+//! get in the way: a collector that is down or hangs costs one warning and at most `FLUSH_BOUND`.
 
 #[cfg(feature = "otlp")]
 mod counters;
