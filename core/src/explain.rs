@@ -73,7 +73,8 @@ impl Orchestrator {
     pub fn explain(&self, request: &ExecRequest) -> Result<Explanation, stockade_protocol::Invalid> {
         let around = self.surroundings();
         let session = around.session;
-        let (verdict, required) = command_requirement(session, &around.rules.policy(), request);
+        let (verdict, required) =
+            command_requirement(session, &around.rules.policy(), &request.command, &request.escalation);
         let bypass = matches!(required.requirement, ExecApprovalRequirement::Skip { bypass_sandbox: true, .. });
         let execution = if bypass && session.must_confine().is_none() {
             EscalationExecution::Unsandboxed

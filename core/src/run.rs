@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stockade_protocol::{CancelRequest, ExecExpiration, ExecRequest, Outcome, ThreadId};
+use stockade_protocol::{CancelRequest, ExecExpiration, ExecRequest, Outcome, Refusal, RefusedBy, ThreadId};
 use stockade_sandboxing::{Backend, SpawnError};
 use tracing::Instrument as _;
 
-use crate::approvals::{Approvals, RuleStore};
+use crate::approvals::{Approvals, Confinement, RuleStore};
 use crate::approver::Approver;
 use crate::audit_log::{AuditDemand, AuditLog, Trail};
 use crate::cancellation::Cancellable;
 use crate::connections::Connections;
-use crate::runtime::{Attempted, Surroundings, ToolRuntime};
+use crate::runtime::{Attempted, SandboxPreference, Surroundings, ToolRuntime};
 use crate::session::Session;
 use crate::shell::ShellRuntime;
 use crate::{AuditSink, NoAudit};
@@ -108,6 +108,10 @@ impl Orchestrator {
             Ok(grant) => grant,
             Err(refusal) => return Ok(T::Output::from(refusal)),
         };
+        if tool.preference() == SandboxPreference::Require && grant.confinement() == Confinement::None {
+            let reason = String::from("the tool runs only in a sandbox, and this run would have none");
+            return Ok(T::Output::from(Refusal { by: RefusedBy::Sandbox, reason }));
+        }
         let first = tool.attempt(request, &grant, &around).await?;
         // Asked, approved, wider: once.
         let Some(wider) = self.approvals.escalate(tool, request, &grant, &first, &around, trail).await else {
@@ -120,8 +124,7 @@ impl Orchestrator {
 }
 
 impl Orchestrator {
-    /// An orchestrator that asks nobody (what would have to be asked is refused), has no rules, and
-    /// keeps no trail.
+    /// An orchestrator that asks `approver`, has no rules, and keeps no trail.
     pub fn new(session: Session, sandbox: Arc<dyn Backend>, approver: Arc<dyn Approver>) -> Self {
         Self {
             session,

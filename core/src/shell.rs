@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stockade_execpolicy::Policy;
 use stockade_protocol::{
-    ApprovalSubject, AuditEvent, CommandApproval, DecisionSource, EscalationExecution, ExecApprovalRequirement,
+    ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EscalationExecution, ExecApprovalRequirement,
     ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, Refusal, RefusedBy, RequestId, Violation,
 };
 use stockade_sandboxing::{Backend, Bare, CommandSpec, Plan, SpawnError};
@@ -37,9 +37,14 @@ pub struct ShellRuntime {
 }
 
 /// The requirement for a command, from the rules, the session and what it asks for.
-pub(crate) fn command_requirement(session: &Session, policy: &Policy, request: &ExecRequest) -> (Verdict, Requirement) {
-    let verdict = Verdict::of(policy, &request.command);
-    let requirement = requirement::of_command(session.ask, session.sandboxing(), &verdict.rules, &request.escalation);
+pub(crate) fn command_requirement(
+    session: &Session,
+    policy: &Policy,
+    command: &Argv,
+    wanted: &EscalationExecution,
+) -> (Verdict, Requirement) {
+    let verdict = Verdict::of(policy, command);
+    let requirement = requirement::of_command(session.ask, session.sandboxing(), &verdict.rules, wanted);
     let source = match (&verdict.rules, &requirement) {
         (RuleVerdict::Forbidden { reason } | RuleVerdict::Prompt { reason }, _) => DecisionSource::Rule(reason.clone()),
         (RuleVerdict::Allowed, ExecApprovalRequirement::Skip { .. }) => DecisionSource::Rule(allowing_rules(&verdict)),
@@ -110,11 +115,16 @@ impl Approvable<ExecRequest> for ShellRuntime {
     }
 
     fn requirement(&self, request: &ExecRequest, around: &Surroundings<'_>) -> Option<Requirement> {
-        Some(command_requirement(around.session, &around.rules.policy(), request).1)
+        let wanted = self.escalation(request);
+        Some(command_requirement(around.session, &around.rules.policy(), &request.command, &wanted).1)
     }
 
     fn escalation(&self, request: &ExecRequest) -> EscalationExecution {
-        request.escalation.clone()
+        // A command that can't do with a sandbox asks to leave it, whatever the request says.
+        match self.preference {
+            SandboxPreference::Forbid => EscalationExecution::Unsandboxed,
+            SandboxPreference::Auto | SandboxPreference::Require => request.escalation.clone(),
+        }
     }
 
     fn first_attempt(&self, _: &ExecRequest) -> FirstAttempt {

@@ -1,5 +1,6 @@
 //! A denial, and the wider run that may follow.
 
+use stockade_core::{SandboxPreference, ShellRuntime};
 use stockade_protocol::{
     Access, ApprovalSubject, AskForApproval, CommandApproval, EscalationExecution, Evidence, Outcome, ReviewDecision,
     ViolationTarget,
@@ -109,6 +110,25 @@ async fn what_a_person_denied_is_not_offered_and_not_given() {
     let outcome = run.run(&unsandboxed).await.unwrap();
     assert!(world.exists("outside/f"));
     assert!(!outcome.execution().unwrap().stdout.head.to_string().contains("hunter2"));
+}
+
+/// A tool that runs only in a sandbox is refused where it would have none, approved or not.
+#[tokio::test]
+async fn a_tool_that_needs_the_sandbox_never_leaves_it() {
+    let world = World::new(AskForApproval::OnFailure);
+    let tool = ShellRuntime { preference: SandboxPreference::Require, ..ShellRuntime::default() };
+    let mut request = world.command(&["touch", "../outside/f"]);
+    request.escalation = EscalationExecution::Unsandboxed;
+    world.script.say(ReviewDecision::Approved);
+    let refused = refusal(&world.orchestrator().run_with(&tool, &request).await.unwrap());
+    assert!(refused.starts_with("Sandbox: the tool runs only in a sandbox"), "{refused}");
+    assert!(!world.exists("outside/f"));
+
+    // One that can't do with a sandbox asks to leave it, and nobody may be asked here.
+    let world = World::new(AskForApproval::Never);
+    let tool = ShellRuntime { preference: SandboxPreference::Forbid, ..ShellRuntime::default() };
+    let refused = refusal(&world.orchestrator().run_with(&tool, &world.command(&["ls"])).await.unwrap());
+    assert!(refused.contains("asks to run without the sandbox"), "{refused}");
 }
 
 /// To make one file in the root, the whole file system would have to be granted.

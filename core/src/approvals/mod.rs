@@ -25,7 +25,7 @@ use crate::Approver;
 use crate::audit_log::Trail;
 use crate::connections::REMEMBERED;
 use crate::requirement;
-use crate::runtime::{Attempted, Requirement, Surroundings, ToolRuntime};
+use crate::runtime::{Attempted, Requirement, SandboxPreference, Surroundings, ToolRuntime};
 use crate::session::Session;
 use memory::{Asked, Memory, Shared};
 use question::Asking;
@@ -313,7 +313,7 @@ fn widened<Req, T: ToolRuntime<Req>>(
         }
     }
     // A denial that names its least permission was explained; one that a person wrote stays.
-    let liftable = open().any(|violation| !is_lasting(violation));
+    let liftable = open().any(|violation| !is_lasting(violation)) && tool.preference() != SandboxPreference::Require;
     (liftable && session.must_confine().is_none()).then_some(EscalationExecution::Unsandboxed)
 }
 
