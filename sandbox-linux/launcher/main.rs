@@ -206,8 +206,9 @@ impl Session {
             self.failed_step += 1;
             self.built = body.byte().and_then(|step| match step {
                 wire::STEP_AWAIT_NAMES => self.await_names(),
-                // For another sandbox, whose commands can't bind it themselves.
+                // For another sandbox, whose commands can't make them themselves, or for all commands of a session.
                 wire::STEP_RESOLVER => supervised::resolver(CONTROL),
+                wire::STEP_DATAGRAMS => supervised::datagrams(&mut body, CONTROL),
                 other => build::step(other, &mut body, &mut self.slots).unwrap_or(Err(EPROTO)),
             });
         }

@@ -222,9 +222,10 @@ impl BwrapPlan {
             let inside = child_pid(&info).inspect_err(|_| end_group(pid))?;
             let layers = self.look(inside)?;
             launcher.join(self.group.as_ref(), inside)?;
-            let resolver = supervisor.as_ref().map(|_| Launcher::resolver_of(inside)).transpose()?;
+            let sockets = self.supervision.as_ref().map(Supervision::sockets);
+            let sockets = sockets.map(|steps| Launcher::sockets_of(inside, steps)).transpose()?;
             let (init, facts, supervisor) = ([Step::AdoptOrphans], Self::FACTS, supervisor.as_ref());
-            let run = Run { engine: "bwrap", flags: 0, init: &init, command: &command, facts, supervisor, resolver };
+            let run = Run { engine: "bwrap", flags: 0, init: &init, command: &command, facts, supervisor, sockets };
             Ok((launcher.run_only(&run, &stdio).map_err(|error| self.explain(error))?, layers))
         });
         let (mut child, mut layers) = started.map_err(|error| failure(error, &words))?;

@@ -11,7 +11,7 @@ use stockade_protocol::{Enforcement, RawText};
 use stockade_sandboxing::{Running, SpawnError, WaitStatus};
 
 use crate::launch::{Launcher, receive_part};
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Sockets, Supervisor};
 use crate::wire;
 
 /// A command that was started.
@@ -22,8 +22,8 @@ pub(crate) struct Child {
     pub(crate) enforcement: Option<Enforcement>,
     pub(crate) facts: u64,
     pub(crate) status: Option<WaitStatus>,
-    /// What a supervisor needs, before it has it: the resolver's socket, and the listener.
-    pub(crate) resolver: Option<OwnedFd>,
+    /// What a supervisor needs, before it has it: sockets of its network, and the listener.
+    pub(crate) sockets: Sockets,
     pub(crate) listener: Option<OwnedFd>,
     /// Whoever decides on its connections, where it serves this command alone.
     pub(crate) supervisor: Option<Supervisor>,
@@ -37,6 +37,8 @@ pub(crate) enum Report {
     Parked,
     /// The socket that the command's resolver asks comes along.
     Resolver,
+    /// Where the command's datagrams come out comes along.
+    Datagrams,
     /// Where the command's calls come out comes along.
     Listener,
     Failed {
@@ -57,6 +59,7 @@ impl Report {
             wire::REPORT_READY => Self::Ready(b),
             wire::REPORT_PARKED => Self::Parked,
             wire::REPORT_RESOLVER => Self::Resolver,
+            wire::REPORT_DATAGRAMS => Self::Datagrams,
             wire::REPORT_LISTENER => Self::Listener,
             wire::REPORT_FAILED => Self::Failed { errno: a, phase: b >> 32, step: b & 0xffff_ffff },
             wire::REPORT_ENDED => Self::Ended(a),
@@ -91,7 +94,7 @@ impl Child {
             enforcement: None,
             facts: 0,
             status: None,
-            resolver: None,
+            sockets: Sockets::default(),
             listener: None,
             supervisor: None,
             session: None,
@@ -125,7 +128,8 @@ impl Child {
         loop {
             match self.next_report_and_file()? {
                 (Report::Ready(facts), _) => return Ok(facts),
-                (Report::Resolver, file) => self.resolver = file,
+                (Report::Resolver, file) => self.sockets.resolver = file,
+                (Report::Datagrams, file) => self.sockets.datagrams = file,
                 (Report::Listener, file) => self.listener = file,
                 (Report::Failed { errno, phase, step }, _) => return Err(failure(errno, phase, step)),
                 (Report::Parked | Report::Ended(_) | Report::Gone, _) => {
@@ -143,7 +147,7 @@ impl Child {
         loop {
             match self.next_report() {
                 Ok(Report::Failed { errno, phase, step }) => return Some(failure(errno, phase, step)),
-                Ok(Report::Resolver | Report::Listener) => {}
+                Ok(Report::Resolver | Report::Datagrams | Report::Listener) => {}
                 Ok(Report::Ready(_) | Report::Parked | Report::Ended(_) | Report::Gone) | Err(_) => return None,
             }
         }
@@ -219,7 +223,9 @@ impl Running for Child {
                 self.finish(WaitStatus::Exited(127), Told::Nothing)?;
                 Err(error)
             }
-            Report::Ready(_) | Report::Parked | Report::Resolver | Report::Listener => self.wait(limit),
+            Report::Ready(_) | Report::Parked | Report::Resolver | Report::Datagrams | Report::Listener => {
+                self.wait(limit)
+            }
         }
     }
 

@@ -220,7 +220,7 @@ impl Plan for LandlockPlan {
             command: &command,
             facts: self.facts,
             supervisor: None,
-            resolver: None,
+            sockets: None,
         };
         let mut child = launcher.run_only(&run, &stdio)?;
         let mut report = child.enforcement().clone();

@@ -22,7 +22,7 @@ use crate::child::{Child, Report, failure};
 use crate::enforcement::{enforcement, fact_names};
 use crate::placeholder::{Name, Placeholder};
 use crate::step::{Encoder, Step, encode};
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Sockets, Supervisor};
 use crate::{sys, wire};
 
 /// The launcher's own file, compiled by the build script.
@@ -75,8 +75,8 @@ pub(crate) struct Run<'a> {
     pub(crate) facts: u64,
     /// Whoever decides on its connections, where somebody does.
     pub(crate) supervisor: Option<&'a Supervisor>,
-    /// The socket that its resolver asks, where its own process does not make it.
-    pub(crate) resolver: Option<OwnedFd>,
+    /// The sockets of its network that the supervisor needs, where its own process does not make them.
+    pub(crate) sockets: Option<Sockets>,
 }
 
 impl Run<'_> {
@@ -120,33 +120,37 @@ impl Launcher {
         Ok(launcher)
     }
 
-    /// The socket that a command's resolver asks, made in the network of a process from outside: the
-    /// port takes a privilege there that nobody inside has. It takes no new namespace.
-    pub(crate) fn resolver_of(process: Pid) -> Result<OwnedFd, SpawnError> {
-        let lost = |source: io::Error| SpawnError::Launcher { doing: "making a socket for the resolver", source };
+    /// Sockets of the network of a process, made from outside: they take privileges there that nobody
+    /// inside has. It takes no new namespace.
+    pub(crate) fn sockets_of(process: Pid, sockets: Vec<Step>) -> Result<Sockets, SpawnError> {
         let path = format!("/proc/{}/ns/net", process.as_raw_nonzero()).parse();
-        let path = path.map_err(|error: stockade_protocol::Invalid| lost(io::Error::other(error.to_string())))?;
-        let (steps, covers) = ([Step::EnterNetwork { path }, Step::Resolver], BTreeSet::new());
+        let path = path.map_err(|error: stockade_protocol::Invalid| no_sockets(io::Error::other(error.to_string())))?;
+        let (mut steps, covers) = (vec![Step::EnterNetwork { path }], BTreeSet::new());
+        steps.extend(sockets);
         let setup = Setup { steps: &steps, parking: None, placeholders: &[], covers: &covers, group: None };
         let launcher = Self::start(&setup)?;
         // It has nothing to park, and so says why if it has not got as far as that.
-        launcher.send(wire::FRAME_PARK, &[], &[]).map_err(lost)?;
-        launcher.passed_resolver().map_err(|error| {
+        launcher.send(wire::FRAME_PARK, &[], &[]).map_err(no_sockets)?;
+        launcher.passed_sockets(&steps).map_err(|error| {
             // Its steps are its own, and not among those that the number would be looked up in.
-            if let SpawnError::Setup { source, .. } = error { lost(source) } else { error }
+            if let SpawnError::Setup { source, .. } = error { no_sockets(source) } else { error }
         })
     }
 
-    /// The resolver's socket, which this launcher was told to make. It is the first that it says.
-    pub(crate) fn passed_resolver(&self) -> Result<OwnedFd, SpawnError> {
-        let lost = |source: io::Error| SpawnError::Launcher { doing: "making a socket for the resolver", source };
-        let control = self.control().ok_or_else(|| lost(io::ErrorKind::NotConnected.into()))?;
-        let (report, file) = receive(control, RecvFlags::empty()).map_err(|errno| lost(errno.into()))?;
-        match (Report::read(report), file) {
-            (Report::Resolver, Some(resolver)) => Ok(resolver),
-            (Report::Failed { errno, phase, step }, _) => Err(failure(errno, phase, step)),
-            _ => Err(lost(io::ErrorKind::UnexpectedEof.into())),
+    /// The sockets that this launcher was told to make. They are the first that it says.
+    pub(crate) fn passed_sockets(&self, steps: &[Step]) -> Result<Sockets, SpawnError> {
+        let control = self.control().ok_or_else(|| no_sockets(io::ErrorKind::NotConnected.into()))?;
+        let mut sockets = Sockets::default();
+        for _ in steps.iter().filter(|step| matches!(step, Step::Resolver | Step::Datagrams { .. })) {
+            let (report, file) = receive(control, RecvFlags::empty()).map_err(|errno| no_sockets(errno.into()))?;
+            match (Report::read(report), file) {
+                (Report::Resolver, Some(resolver)) => sockets.resolver = Some(resolver),
+                (Report::Datagrams, Some(datagrams)) => sockets.datagrams = Some(datagrams),
+                (Report::Failed { errno, phase, step }, _) => return Err(failure(errno, phase, step)),
+                _ => return Err(no_sockets(io::ErrorKind::UnexpectedEof.into())),
+            }
         }
+        Ok(sockets)
     }
 
     /// Puts the process that starts the commands into a control group, before it has started any.
@@ -276,16 +280,16 @@ impl Launcher {
             return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
         }
         if let Some(supervisor) = run.supervisor {
-            let made_outside = run.resolver.as_ref().map(OwnedFd::try_clone).transpose();
-            let made_outside = made_outside
-                .map_err(|source| SpawnError::Launcher { doing: "copying the resolver's socket", source })?;
-            let resolver = made_outside.or_else(|| child.resolver.take());
-            let (Some(listener), Some(resolver)) = (child.listener.take(), resolver) else {
+            let made_outside = run.sockets.as_ref().map(Sockets::try_clone).transpose();
+            let made_outside =
+                made_outside.map_err(|source| SpawnError::Launcher { doing: "copying its sockets", source })?;
+            let sockets = made_outside.unwrap_or_else(|| std::mem::take(&mut child.sockets));
+            let Some(listener) = child.listener.take().filter(|_| sockets.resolver.is_some()) else {
                 child.kill()?;
                 return Err(SpawnError::NotEnforced { missing: String::from("the supervisor of its connections") });
             };
             supervisor
-                .watch(listener, resolver)
+                .watch(listener, sockets)
                 .map_err(|source| SpawnError::Launcher { doing: "watching its connections", source })?;
         }
         child.facts = facts;
@@ -294,6 +298,10 @@ impl Launcher {
         child.enforcement = Some(enforcement);
         Ok(())
     }
+}
+
+fn no_sockets(source: io::Error) -> SpawnError {
+    SpawnError::Launcher { doing: "making the sockets of its network", source }
 }
 
 /// Where a command's own steps begin, behind those that confine it.
