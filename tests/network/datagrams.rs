@@ -82,7 +82,7 @@ heads = b"".join(struct.pack("QI4xQQQQI4xI4x", ctypes.addressof(address), 16, ct
 print(libc.sendmmsg(s.fileno(), ctypes.create_string_buffer(heads), 3, 0), [s.recv(100).decode() for _ in range(3)])
 # connected: send, write, and an end to it
 c = own(); c.connect(where); c.send(b"connected"); print(c.recv(100).decode(), c.getpeername() == where)
-os.write(c.fileno(), b"written"); print(os.read(c.fileno(), 100).decode())
+os.write(c.fileno(), b"written"); select.select([c], [], [], 10); print(os.read(c.fileno(), 100).decode())
 libc.connect(c.fileno(), struct.pack("=H14x", socket.AF_UNSPEC), 16); c.sendto(b"freed", where); print(c.recv(100).decode())
 # bound to a port of its own
 b = own(); b.bind(("127.0.0.1", 0)); b.sendto(b"bound", where); print(b.recvfrom(100)[0].decode())
@@ -103,8 +103,10 @@ print(ep.poll(10) == [(n.fileno(), select.EPOLLIN)], n.recv(100).decode())
 # many at once, each in order
 def talk(results):
     s = own(); s.connect(where)
-    for n in range(30): s.send(b"%d" % n)
-    results.append([s.recv(100) for _ in range(30)] == [b"%d" % n for n in range(30)])
+    for start in range(0, 50, 5):
+        numbers = [b"%d" % n for n in range(start, start + 5)]
+        for number in numbers: s.send(number)
+        results.append([s.recv(100) for _ in numbers] == numbers)
 results = []; threads = [threading.Thread(target=talk, args=(results,)) for _ in range(10)]
 [t.start() for t in threads]; [t.join() for t in threads]; print(results.count(True))
 # a child has its parent's sockets
@@ -113,7 +115,7 @@ if os.fork() == 0: s.sendto(b"child", where); os._exit(0 if s.recv(100) == b"chi
 print(os.wait()[1])
 "#;
 const EVERY_CALL_WORKS: &str = "True\nsendmsg\n3 ['mmsg0', 'mmsg1', 'mmsg2']\nconnected True\nwritten\nfreed\nbound\nTrue\n\
-    six connected\nmapped\nTrue\nTrue\nTrue\nTrue\nTrue\nTrue\nTrue\n[1000, 1000, 500]\nTrue epoll\n10\n0\n";
+    six connected\nmapped\nTrue\nTrue\nTrue\nTrue\nTrue\nTrue\nTrue\n[1000, 1000, 500]\nTrue epoll\n100\n0\n";
 
 #[test]
 fn every_call_is_relayed() {
@@ -264,9 +266,8 @@ print(sent > 10, network(s) == before == network(c))
 # a sender of its choice, which nobody answers
 for source in (where[0], "192.0.2.9", evil):
     f = own(); f.settimeout(0.3); f.setsockopt(socket.IPPROTO_IP, 15, 1); f.bind((source, PORT))
-    f.sendto(b"spoofed", where)
-    try: print(f.recv(9))
-    except OSError as e: print(name(e))
+    try: f.sendto(b"spoofed", where); print(f.recv(9))
+    except OSError: print("no answer")
 # another socket in its place while it is connected
 stop = False; spot = os.dup(c.fileno())
 def swap():
@@ -289,7 +290,7 @@ print(open("/proc/net/packet").read().count("\n") < 3)
         |engine| World { engine, ..world(port) },
         &python(port, &script),
         |kind, _, ended| {
-            let start = "hello\nTrue True\ntimed out\ntimed out\ntimed out\n";
+            let start = "hello\nTrue True\nno answer\nno answer\nno answer\n";
             assert!(ended.stdout.starts_with(start), "{kind}: {ended:?}");
             assert!(!ended.stdout.contains("made"), "{kind}: {ended:?}");
         },
