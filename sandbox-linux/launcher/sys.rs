@@ -529,6 +529,12 @@ pub(crate) fn poll(files: &mut [Poll]) -> Result<usize> {
     call(nr::PPOLL, [files.as_mut_ptr() as usize, files.len(), 0, 0, 0, 0])
 }
 
+/// The same, for at most this many seconds.
+pub(crate) fn poll_for(files: &mut [Poll], seconds: u64) -> Result<usize> {
+    let time = [seconds, 0];
+    call(nr::PPOLL, [files.as_mut_ptr() as usize, files.len(), time.as_ptr() as usize, 0, 0, 0])
+}
+
 pub(crate) fn prctl(option: usize, arguments: [usize; 4]) -> Result<usize> {
     call(nr::PRCTL, [option, arguments[0], arguments[1], arguments[2], arguments[3], 0])
 }

@@ -28,7 +28,7 @@ use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
 use crate::bwrap_program::Program;
 use crate::cgroup::Group;
 use crate::enforcement::{namespaces, read_back};
-use crate::launch::{Launcher, Run, Setup, launcher_file, socket_pair};
+use crate::launch::{Launcher, Run, Setup, SocketsFrom, launcher_file, socket_pair};
 use crate::limits::Limits;
 use crate::native::{FACTS, confine, resolve, start, with_terminal};
 use crate::step::Step;
@@ -224,6 +224,7 @@ impl BwrapPlan {
             launcher.join(self.group.as_ref(), inside)?;
             let sockets = self.supervision.as_ref().map(Supervision::sockets);
             let sockets = sockets.map(|steps| Launcher::sockets_of(inside, steps)).transpose()?;
+            let sockets = sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
             let (init, facts, supervisor) = ([Step::AdoptOrphans], Self::FACTS, supervisor.as_ref());
             let run = Run { engine: "bwrap", flags: 0, init: &init, command: &command, facts, supervisor, sockets };
             Ok((launcher.run_only(&run, &stdio).map_err(|error| self.explain(error))?, layers))

@@ -11,7 +11,7 @@ use stockade_protocol::{Enforcement, RawText};
 use stockade_sandboxing::{Running, SpawnError, WaitStatus};
 
 use crate::launch::{Launcher, receive_part};
-use crate::supervisor::{Sockets, Supervisor};
+use crate::supervisor::Supervisor;
 use crate::wire;
 
 /// A command that was started.
@@ -22,8 +22,7 @@ pub(crate) struct Child {
     pub(crate) enforcement: Option<Enforcement>,
     pub(crate) facts: u64,
     pub(crate) status: Option<WaitStatus>,
-    /// What a supervisor needs, before it has it: sockets of its network, and the listener.
-    pub(crate) sockets: Sockets,
+    /// Where its calls come out, before a supervisor has it.
     pub(crate) listener: Option<OwnedFd>,
     /// Whoever decides on its connections, where it serves this command alone.
     pub(crate) supervisor: Option<Supervisor>,
@@ -35,10 +34,12 @@ pub(crate) struct Child {
 pub(crate) enum Report {
     Ready(u64),
     Parked,
-    /// The socket that the command's resolver asks comes along.
+    /// The socket that the commands' resolver asks comes along.
     Resolver,
-    /// Where the command's datagrams come out comes along.
+    /// Where the commands' datagrams come out comes along.
     Datagrams,
+    /// What is to be closed after that comes along.
+    Lease,
     /// Where the command's calls come out comes along.
     Listener,
     Failed {
@@ -60,6 +61,7 @@ impl Report {
             wire::REPORT_PARKED => Self::Parked,
             wire::REPORT_RESOLVER => Self::Resolver,
             wire::REPORT_DATAGRAMS => Self::Datagrams,
+            wire::REPORT_LEASE => Self::Lease,
             wire::REPORT_LISTENER => Self::Listener,
             wire::REPORT_FAILED => Self::Failed { errno: a, phase: b >> 32, step: b & 0xffff_ffff },
             wire::REPORT_ENDED => Self::Ended(a),
@@ -94,7 +96,6 @@ impl Child {
             enforcement: None,
             facts: 0,
             status: None,
-            sockets: Sockets::default(),
             listener: None,
             supervisor: None,
             session: None,
@@ -128,11 +129,17 @@ impl Child {
         loop {
             match self.next_report_and_file()? {
                 (Report::Ready(facts), _) => return Ok(facts),
-                (Report::Resolver, file) => self.sockets.resolver = file,
-                (Report::Datagrams, file) => self.sockets.datagrams = file,
                 (Report::Listener, file) => self.listener = file,
                 (Report::Failed { errno, phase, step }, _) => return Err(failure(errno, phase, step)),
-                (Report::Parked | Report::Ended(_) | Report::Gone, _) => {
+                (
+                    Report::Parked
+                    | Report::Resolver
+                    | Report::Datagrams
+                    | Report::Lease
+                    | Report::Ended(_)
+                    | Report::Gone,
+                    _,
+                ) => {
                     return Err(SpawnError::Launcher {
                         doing: "building the sandbox",
                         source: io::Error::from(io::ErrorKind::UnexpectedEof),
@@ -147,8 +154,17 @@ impl Child {
         loop {
             match self.next_report() {
                 Ok(Report::Failed { errno, phase, step }) => return Some(failure(errno, phase, step)),
-                Ok(Report::Resolver | Report::Datagrams | Report::Listener) => {}
-                Ok(Report::Ready(_) | Report::Parked | Report::Ended(_) | Report::Gone) | Err(_) => return None,
+                Ok(Report::Listener) => {}
+                Ok(
+                    Report::Ready(_)
+                    | Report::Parked
+                    | Report::Resolver
+                    | Report::Datagrams
+                    | Report::Lease
+                    | Report::Ended(_)
+                    | Report::Gone,
+                )
+                | Err(_) => return None,
             }
         }
     }
@@ -192,6 +208,8 @@ impl Child {
 impl Drop for Child {
     /// Kills the command, unless it has ended, and leaves nothing in the workspace.
     fn drop(&mut self) {
+        // The launcher waits for what the supervisor has of its network.
+        self.supervisor = None;
         if let Some(session) = self.session.take() {
             // To the launcher this is the caller's death. One that is gone already can't be told.
             rustix::net::shutdown(&self.report, Shutdown::Both).ok();
@@ -223,9 +241,12 @@ impl Running for Child {
                 self.finish(WaitStatus::Exited(127), Told::Nothing)?;
                 Err(error)
             }
-            Report::Ready(_) | Report::Parked | Report::Resolver | Report::Datagrams | Report::Listener => {
-                self.wait(limit)
-            }
+            Report::Ready(_)
+            | Report::Parked
+            | Report::Resolver
+            | Report::Datagrams
+            | Report::Lease
+            | Report::Listener => self.wait(limit),
         }
     }
 

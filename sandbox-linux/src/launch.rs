@@ -22,7 +22,7 @@ use crate::child::{Child, Report, failure};
 use crate::enforcement::{enforcement, fact_names};
 use crate::placeholder::{Name, Placeholder};
 use crate::step::{Encoder, Step, encode};
-use crate::supervisor::{Sockets, Supervisor};
+use crate::supervisor::{Sockets, Supervisor, Tap};
 use crate::{sys, wire};
 
 /// The launcher's own file, compiled by the build script.
@@ -75,8 +75,18 @@ pub(crate) struct Run<'a> {
     pub(crate) facts: u64,
     /// Whoever decides on its connections, where somebody does.
     pub(crate) supervisor: Option<&'a Supervisor>,
-    /// The sockets of its network that the supervisor needs, where its own process does not make them.
-    pub(crate) sockets: Option<Sockets>,
+    /// Where the supervisor has the sockets of its network from.
+    pub(crate) sockets: SocketsFrom<'a>,
+}
+
+/// Who has made the sockets of a command's network.
+pub(crate) enum SocketsFrom<'a> {
+    /// Nobody: nobody decides on its connections.
+    Nobody,
+    /// They are there.
+    Given(&'a Sockets),
+    /// The launcher, in one of the steps by which it has built the sandbox.
+    Setup(&'a [Step]),
 }
 
 impl Run<'_> {
@@ -140,14 +150,21 @@ impl Launcher {
     /// The sockets that this launcher was told to make. They are the first that it says.
     pub(crate) fn passed_sockets(&self, steps: &[Step]) -> Result<Sockets, SpawnError> {
         let control = self.control().ok_or_else(|| no_sockets(io::ErrorKind::NotConnected.into()))?;
-        let mut sockets = Sockets::default();
-        for _ in steps.iter().filter(|step| matches!(step, Step::Resolver | Step::Datagrams { .. })) {
+        let next = |wanted: fn(&Report) -> bool| {
             let (report, file) = receive(control, RecvFlags::empty()).map_err(|errno| no_sockets(errno.into()))?;
             match (Report::read(report), file) {
-                (Report::Resolver, Some(resolver)) => sockets.resolver = Some(resolver),
-                (Report::Datagrams, Some(datagrams)) => sockets.datagrams = Some(datagrams),
-                (Report::Failed { errno, phase, step }, _) => return Err(failure(errno, phase, step)),
-                _ => return Err(no_sockets(io::ErrorKind::UnexpectedEof.into())),
+                (report, Some(file)) if wanted(&report) => Ok(file),
+                (Report::Failed { errno, phase, step }, _) => Err(failure(errno, phase, step)),
+                _ => Err(no_sockets(io::ErrorKind::UnexpectedEof.into())),
+            }
+        };
+        let mut sockets = Sockets::default();
+        for step in steps {
+            if matches!(step, Step::Resolver) {
+                sockets.resolver = Some(next(|report| matches!(report, Report::Resolver))?);
+            } else if matches!(step, Step::Datagrams { .. }) {
+                let lease = next(|report| matches!(report, Report::Lease))?;
+                sockets.datagrams = Some(Tap { socket: next(|report| matches!(report, Report::Datagrams))?, lease });
             }
         }
         Ok(sockets)
@@ -280,10 +297,13 @@ impl Launcher {
             return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
         }
         if let Some(supervisor) = run.supervisor {
-            let made_outside = run.sockets.as_ref().map(Sockets::try_clone).transpose();
-            let made_outside =
-                made_outside.map_err(|source| SpawnError::Launcher { doing: "copying its sockets", source })?;
-            let sockets = made_outside.unwrap_or_else(|| std::mem::take(&mut child.sockets));
+            let sockets = match &run.sockets {
+                SocketsFrom::Nobody => Sockets::default(),
+                SocketsFrom::Given(sockets) => sockets
+                    .try_clone()
+                    .map_err(|source| SpawnError::Launcher { doing: "copying its sockets", source })?,
+                SocketsFrom::Setup(steps) => self.passed_sockets(steps)?,
+            };
             let Some(listener) = child.listener.take().filter(|_| sockets.resolver.is_some()) else {
                 child.kill()?;
                 return Err(SpawnError::NotEnforced { missing: String::from("the supervisor of its connections") });

@@ -12,7 +12,7 @@ use stockade_sandboxing::{
 };
 
 use crate::cgroup::Group;
-use crate::launch::{Launcher, Parking, Run, Setup};
+use crate::launch::{Launcher, Parking, Run, Setup, SocketsFrom};
 use crate::limits::Limits;
 use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::supervision::Supervision;
@@ -92,6 +92,9 @@ impl Native {
         setup.extend(view.steps);
         setup.push(Step::Keyring);
         setup.extend((network != 0).then_some(Step::JoinNetwork));
+        // Once for all commands. With a resolver each, the kernel would bring queries to those of processes
+        // that wait for a command, which nobody listens to yet.
+        setup.extend(supervision.iter().flat_map(Supervision::sockets));
         let limits = Limits::of(permissions, self.user)?;
         Ok(Sandbox {
             placeholders: view.placeholders,
@@ -133,13 +136,9 @@ impl Native {
         let supervisor = sandbox.supervisor(gatekeeper)?;
         let confine = sandbox.confine();
         let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
-        // One resolver for all commands. With one each, the kernel would bring queries to those of processes
-        // that wait for a command, which nobody listens to yet.
-        let mut steps = sandbox.setup.clone();
-        steps.extend(sandbox.supervision.iter().flat_map(Supervision::sockets));
-        let setup = Setup { steps: &steps, parking: Some(parking), ..sandbox.as_setup() };
+        let setup = Setup { parking: Some(parking), ..sandbox.as_setup() };
         let launcher = Launcher::start(&setup).map_err(|error| sandbox.explain(error))?;
-        let sockets = supervisor.as_ref().map(|_| launcher.passed_sockets(&steps)).transpose();
+        let sockets = supervisor.as_ref().map(|_| launcher.passed_sockets(&sandbox.setup)).transpose();
         let sockets = sockets.map_err(|error| sandbox.explain(error))?;
         Ok(Session { sandbox, supervisor, sockets, launcher })
     }
@@ -276,15 +275,13 @@ impl Sandbox {
     /// The same, and then the command.
     fn command(&self, command: &CommandSpec) -> Vec<Step> {
         let mut steps = self.confine();
-        if let Some(supervision) = &self.supervision {
-            supervision.add_sockets_to(&mut steps);
-        }
         steps.extend(start(command));
         steps
     }
 
     fn run<'a>(&'a self, flags: u64, command: &'a [Step], supervisor: Option<&'a Supervisor>) -> Run<'a> {
-        Run { engine: "native", flags, init: &self.init, command, facts: FACTS, supervisor, sockets: None }
+        let sockets = SocketsFrom::Setup(&self.setup);
+        Run { engine: "native", flags, init: &self.init, command, facts: FACTS, supervisor, sockets }
     }
 
     /// Whoever decides on connections, where the permissions need somebody who does.
@@ -333,12 +330,7 @@ impl Session {
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let steps = with_terminal(&start(command), &stdio);
         let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps, self.supervisor.as_ref());
-        run.sockets = self
-            .sockets
-            .as_ref()
-            .map(Sockets::try_clone)
-            .transpose()
-            .map_err(|source| SpawnError::Launcher { doing: "copying its sockets", source })?;
+        run.sockets = self.sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
         let child = self.launcher.run(&run, &stdio);
         Ok(Box::new(child.map_err(|error| self.sandbox.explain(error))?))
     }

@@ -78,7 +78,7 @@ impl Supervision {
         if self.reach.unix_sockets.is_empty() { Families::Internet } else { Families::InternetAndUnix }
     }
 
-    /// Sockets of the command's own network, for whoever decides.
+    /// Sockets of the command's own network, for whoever decides. They take privileges, which commands give up.
     pub(crate) fn sockets(&self) -> Vec<Step> {
         let mut steps = vec![Step::Resolver];
         if self.datagrams == Datagrams::Relayed {
@@ -86,12 +86,6 @@ impl Supervision {
             steps.push(Step::Datagrams { routes, routes_v6, filter: supervisor::datagram_filter() });
         }
         steps
-    }
-
-    /// They take privileges, so they come before those are given up.
-    pub(crate) fn add_sockets_to(&self, steps: &mut Vec<Step>) {
-        let drop = position(steps, |step| matches!(step, Step::DropCapabilities));
-        steps.splice(drop..drop, self.sockets());
     }
 
     /// The filter that brings connections here comes before the one that everybody gets.

@@ -108,13 +108,24 @@ pub(crate) struct Sockets {
     /// The one that its resolver asks.
     pub(crate) resolver: Option<OwnedFd>,
     /// The one that its datagrams pass, where they may go anywhere.
-    pub(crate) datagrams: Option<OwnedFd>,
+    pub(crate) datagrams: Option<Tap>,
+}
+
+/// Where datagrams come out, and answers go in. The order in which these are closed matters: the launcher
+/// keeps a copy until the lease is closed, so that it is the one who waits for the kernel to be done.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    pub(crate) socket: OwnedFd,
+    pub(crate) lease: OwnedFd,
 }
 
 impl Sockets {
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        let copy = |socket: &Option<OwnedFd>| socket.as_ref().map(OwnedFd::try_clone).transpose();
-        Ok(Self { resolver: copy(&self.resolver)?, datagrams: copy(&self.datagrams)? })
+        let copy = |tap: &Tap| io::Result::Ok(Tap { socket: tap.socket.try_clone()?, lease: tap.lease.try_clone()? });
+        Ok(Self {
+            resolver: self.resolver.as_ref().map(OwnedFd::try_clone).transpose()?,
+            datagrams: self.datagrams.as_ref().map(copy).transpose()?,
+        })
     }
 }
 
@@ -125,7 +136,7 @@ struct Watched {
     listener: Arc<OwnedFd>,
     /// The socket that its resolver asks, bound in its network.
     resolver: OwnedFd,
-    datagrams: Option<OwnedFd>,
+    datagrams: Option<Tap>,
     /// That network.
     network: u64,
 }
@@ -299,7 +310,7 @@ impl Watch {
         }
     }
 
-    fn begin_relay(&mut self, network: u64, tap: OwnedFd) -> io::Result<()> {
+    fn begin_relay(&mut self, network: u64, tap: Tap) -> io::Result<()> {
         let (relay, token) = (Relay::new(network, tap, Instant::now())?, self.token());
         epoll::add(&self.epoll, &relay, EventData::new_u64(token), EventFlags::IN)?;
         self.relays.insert(token, relay);

@@ -26,6 +26,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use stockade_protocol::Host;
 use stockade_sandboxing::Verdict;
 
+use super::Tap;
 use super::names::{Meaning, Names};
 use super::packet::{self, Failure, Packet, Way};
 use super::socket;
@@ -48,7 +49,7 @@ const MOST_AT_ONCE: usize = 64;
 /// How much may wait to be read. The kernel gives less to those who may not have so much.
 const ROOM: i32 = 4 * 1024 * 1024;
 /// The number under which what the command sends is waited for; answers have the others.
-const TAP: u64 = 0;
+const SENT: u64 = 0;
 
 /// The way out of one network.
 #[derive(Debug)]
@@ -56,8 +57,7 @@ pub(super) struct Relay {
     /// Tells one network from another.
     pub(super) network: u64,
     epoll: OwnedFd,
-    /// Where the command's datagrams come out, and answers go in.
-    tap: OwnedFd,
+    tap: Tap,
     buffer: Vec<u8>,
     standings: HashMap<Destination, Standing>,
     bytes_waiting: usize,
@@ -102,10 +102,10 @@ struct Flow {
 
 impl Relay {
     /// For a network whose datagrams come out of `tap`.
-    pub(super) fn new(network: u64, tap: OwnedFd, now: Instant) -> io::Result<Self> {
+    pub(super) fn new(network: u64, tap: Tap, now: Instant) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &tap, EventData::new_u64(TAP), EventFlags::IN)?;
-        socket::make_room(tap.as_fd(), ROOM);
+        epoll::add(&epoll, &tap.socket, EventData::new_u64(SENT), EventFlags::IN)?;
+        socket::make_room(tap.socket.as_fd(), ROOM);
         Ok(Self {
             network,
             epoll,
@@ -115,7 +115,7 @@ impl Relay {
             bytes_waiting: 0,
             flows: HashMap::new(),
             ways: HashMap::new(),
-            next: TAP,
+            next: SENT,
             swept: now,
         })
     }
@@ -131,7 +131,7 @@ impl Relay {
         let mut buffer = mem::take(&mut self.buffer);
         for event in &events {
             match event.data.u64() {
-                TAP => self.take_in(names, &mut buffer, &mut asked, now),
+                SENT => self.take_in(names, &mut buffer, &mut asked, now),
                 token => self.give_back(token, &mut buffer, now),
             }
         }
@@ -142,7 +142,7 @@ impl Relay {
     /// Takes what the command has sent.
     fn take_in(&mut self, names: &Names, buffer: &mut [u8], asked: &mut Vec<Destination>, now: Instant) {
         for _ in 0..MOST_AT_ONCE {
-            let Ok((length, _)) = recv(&self.tap, &mut *buffer, RecvFlags::DONTWAIT) else { return };
+            let Ok((length, _)) = recv(&self.tap.socket, &mut *buffer, RecvFlags::DONTWAIT) else { return };
             let Some(packet) = buffer.get(..length).and_then(Packet::read) else { continue };
             let host = match names.meaning(packet.way.to.ip()) {
                 Meaning::Host(host) => host,
@@ -299,7 +299,7 @@ impl Relay {
     /// What the command has no room for is lost.
     fn put(&self, frame: Option<Vec<u8>>) {
         if let Some(frame) = frame {
-            send(&self.tap, &frame, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).ok();
+            send(&self.tap.socket, &frame, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).ok();
         }
     }
 

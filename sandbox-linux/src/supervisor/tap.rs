@@ -196,7 +196,7 @@ mod tests {
             let (mut rest, mut count) = (requests.bytes(), 0);
             while !rest.is_empty() {
                 let length = u32::from_ne_bytes(rest[..4].try_into().unwrap()) as usize;
-                assert!(length >= 24 && length % 4 == 0 && length <= rest.len(), "{length}");
+                assert!(length >= 24 && length.is_multiple_of(4) && length <= rest.len(), "{length}");
                 rest = &rest[length..];
                 count += 1;
             }

@@ -26,7 +26,9 @@ impl Sandbox {
             names.answer(&Query::read(&message).unwrap());
         }
         let now = Instant::now();
-        Self { relay: Relay::new(1, tap.into(), now).unwrap(), inside, names, now }
+        let (_, lease) = UnixDatagram::pair().unwrap();
+        let tap = Tap { socket: tap.into(), lease: lease.into() };
+        Self { relay: Relay::new(1, tap, now).unwrap(), inside, names, now }
     }
 
     /// Sends to `good.test` (1) or `evil.test` (2), and gives who has to be asked for.
