@@ -223,11 +223,13 @@ impl BwrapPlan {
             let layers = self.look(inside)?;
             launcher.join(self.group.as_ref(), inside)?;
             let sockets = self.supervision.as_ref().map(Supervision::sockets);
-            let sockets = sockets.map(|steps| Launcher::sockets_of(inside, steps)).transpose()?;
-            let sockets = sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
+            let network = sockets.map(|steps| Launcher::sockets_of(inside, steps)).transpose()?;
+            let sockets = network.as_ref().map_or(SocketsFrom::Nobody, |(sockets, _)| SocketsFrom::Given(sockets));
             let (init, facts, supervisor) = ([Step::AdoptOrphans], Self::FACTS, supervisor.as_ref());
             let run = Run { engine: "bwrap", flags: 0, init: &init, command: &command, facts, supervisor, sockets };
-            Ok((launcher.run_only(&run, &stdio).map_err(|error| self.explain(error))?, layers))
+            let mut child = launcher.run_only(&run, &stdio).map_err(|error| self.explain(error))?;
+            child.network = network.map(|(_, launcher)| launcher);
+            Ok((child, layers))
         });
         let (mut child, mut layers) = started.map_err(|error| failure(error, &words))?;
         child.supervisor = supervisor;

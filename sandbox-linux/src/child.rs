@@ -28,6 +28,8 @@ pub(crate) struct Child {
     pub(crate) supervisor: Option<Supervisor>,
     /// The launcher, where it serves this command alone.
     pub(crate) session: Option<Launcher>,
+    /// The launcher outside that has made the sockets of its network, where another did so.
+    pub(crate) network: Option<Launcher>,
 }
 
 /// What the launcher says.
@@ -99,6 +101,7 @@ impl Child {
             listener: None,
             supervisor: None,
             session: None,
+            network: None,
         }
     }
 

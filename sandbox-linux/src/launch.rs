@@ -131,8 +131,8 @@ impl Launcher {
     }
 
     /// Sockets of the network of a process, made from outside: they take privileges there that nobody
-    /// inside has. It takes no new namespace.
-    pub(crate) fn sockets_of(process: Pid, sockets: Vec<Step>) -> Result<Sockets, SpawnError> {
+    /// inside has. It takes no new namespace. The launcher that has made them is to be kept as long as they are.
+    pub(crate) fn sockets_of(process: Pid, sockets: Vec<Step>) -> Result<(Sockets, Self), SpawnError> {
         let path = format!("/proc/{}/ns/net", process.as_raw_nonzero()).parse();
         let path = path.map_err(|error: stockade_protocol::Invalid| no_sockets(io::Error::other(error.to_string())))?;
         let (mut steps, covers) = (vec![Step::EnterNetwork { path }], BTreeSet::new());
@@ -141,10 +141,11 @@ impl Launcher {
         let launcher = Self::start(&setup)?;
         // It has nothing to park, and so says why if it has not got as far as that.
         launcher.send(wire::FRAME_PARK, &[], &[]).map_err(no_sockets)?;
-        launcher.passed_sockets(&steps).map_err(|error| {
+        let sockets = launcher.passed_sockets(&steps).map_err(|error| {
             // Its steps are its own, and not among those that the number would be looked up in.
             if let SpawnError::Setup { source, .. } = error { no_sockets(source) } else { error }
-        })
+        })?;
+        Ok((sockets, launcher))
     }
 
     /// The sockets that this launcher was told to make. They are the first that it says.

@@ -74,7 +74,9 @@ fn datagrams_are_named_by_their_protocol() {
         assert!(told.stderr.contains("--allow-host evil.test:8080/udp"), "{engine}: {}", told.stderr);
         assert!(told.stderr.contains("`--allow-host good.test:8080`"), "{engine}: {}", told.stderr);
         let connections = connections(&home);
-        for wanted in ["good.test:8080 (udp) allowed", "evil.test:8080 (udp) forbidden", "good.test:8080 (tcp) forbidden"] {
+        for wanted in
+            ["good.test:8080 (udp) allowed", "evil.test:8080 (udp) forbidden", "good.test:8080 (tcp) forbidden"]
+        {
             assert!(connections.iter().any(|line| line.starts_with(wanted)), "{engine}: {wanted}: {connections:?}");
         }
     }
