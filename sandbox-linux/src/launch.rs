@@ -21,6 +21,7 @@ use crate::cgroup::{Group, Made};
 use crate::child::{Child, Report, failure};
 use crate::enforcement::{enforcement, fact_names};
 use crate::placeholder::{Name, Placeholder};
+use crate::starter::Starter;
 use crate::step::{Encoder, Step, encode};
 use crate::supervisor::Supervisor;
 use crate::{sys, wire};
@@ -40,6 +41,8 @@ pub(crate) struct Launcher {
     placeholders: Vec<Placeholder>,
     /// A launcher outside that removes the placeholders, where this one can't from where it is.
     keeper: Option<Box<Launcher>>,
+    /// Whoever starts it, where that is another program.
+    pub(crate) starter: Option<Starter>,
     /// Held by whoever asks it for a process.
     asking: Mutex<()>,
     /// The control group that it is in. Goes with everything in it.
@@ -90,7 +93,8 @@ impl Run<'_> {
 
 impl Launcher {
     fn new(control: OwnedFd, pid: Pid, keeper: Option<Box<Self>>) -> Self {
-        Self { control: Some(control), pid, placeholders: Vec::new(), keeper, asking: Mutex::new(()), group: None }
+        let (placeholders, asking) = (Vec::new(), Mutex::new(()));
+        Self { control: Some(control), pid, placeholders, keeper, starter: None, asking, group: None }
     }
 
     /// Starts a launcher and has it build a sandbox.
@@ -269,6 +273,7 @@ impl Launcher {
 
     /// Hears from a command's process until the command starts.
     fn follow(&self, run: &Run<'_>, child: &mut Child) -> Result<(), SpawnError> {
+        self.starter.iter().try_for_each(|starter| starter.await_word(child.readable()))?;
         let facts = child.ready()?;
         let missing = run.facts & !facts;
         if missing != 0 {
@@ -454,9 +459,14 @@ impl Launcher {
 
     /// Lets it go, and waits until it has cleaned up.
     pub(crate) fn end(mut self) {
+        self.close();
+    }
+
+    fn close(&mut self) {
         self.control = None;
         // What can't be waited for has ended.
         waitpid(Some(self.pid), WaitOptions::empty()).ok();
+        self.starter.iter().for_each(Starter::end);
     }
 }
 
@@ -464,8 +474,7 @@ impl Drop for Launcher {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.take() {
             // The keeper waits for this one, and whoever looks at the workspace next for the keeper.
-            self.control = None;
-            waitpid(Some(self.pid), WaitOptions::empty()).ok();
+            self.close();
             keeper.end();
         }
         if matches!(waitpid(Some(self.pid), WaitOptions::NOHANG), Ok(None)) {

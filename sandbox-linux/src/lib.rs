@@ -26,6 +26,7 @@ mod platform_defaults;
 mod probe;
 mod seccomp;
 mod shared_host;
+mod starter;
 mod stdio;
 mod step;
 mod supervision;
