@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal};
 use serde::Serialize;
 use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, Running, SeenOnce, SpawnError, Stdio, Support, Unenforceable,
 };
 
 use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
@@ -71,7 +71,8 @@ impl Bwrap {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<BwrapPlan, Unenforceable> {
-        self.plan_on(command, &resolve(permissions)?, &RealFiles)
+        let files = SeenOnce::default();
+        self.plan_on(command, &resolve(permissions, &files)?, &files)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files.
