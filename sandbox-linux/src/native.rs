@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 use serde::Serialize;
 use stockade_protocol::{AbsPath, NetworkPolicy, Permissions, RawText};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, Running, SeenOnce, SpawnError, Stdio, Support, Unenforceable,
-    protect_repositories, resolve_links,
+    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, RealFiles, Running, SeenOnce, SpawnError, Stdio, Support,
+    Unenforceable, protect_repositories, resolve_links,
 };
 
 use crate::cgroup::Group;
@@ -78,8 +78,10 @@ impl Native {
     /// // Read settings, ask somebody, make a plan …
     /// ```
     pub fn get_ready(&self) {
-        // Whoever starts the command hears of it.
-        ahead::begin(self.enter(NEW_NETWORK)).ok();
+        let mut steps = self.enter(NEW_NETWORK);
+        // What can't be done now fails with its reason when the command starts.
+        steps.extend(view::beginning(&RealFiles).unwrap_or_default());
+        ahead::begin(steps).ok();
     }
 
     /// What has to be done, as plain data.
