@@ -16,6 +16,12 @@ pub(crate) fn diagnose() -> Diagnosis {
     Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
 }
 
+/// Has what every sandbox needs made beside everything else, until it is known what this one needs.
+pub(crate) fn get_ready() {
+    #[cfg(target_os = "linux")]
+    stockade_sandbox_linux::Native::new().get_ready();
+}
+
 /// This system has no such engine.
 #[derive(Debug, thiserror::Error)]
 #[error("the engine `{name:?}` does not exist on this system: use `auto`")]
