@@ -29,6 +29,8 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
             never = signals::pass_on(cancellation, streams.relay.clone()) => match never {},
         }
     });
+    // This program is about to end, and the system takes all of it back at once.
+    std::mem::forget((orchestrator, request, runtime));
     match result {
         Ok(outcome) => finish(args, &outcome),
         Err(RunError::Spawn(error)) => not_started(args, &error),

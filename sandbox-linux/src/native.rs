@@ -109,7 +109,6 @@ impl Native {
         let network = if supervision.is_some() { NEW_NETWORK } else { network_flags(permissions)? };
         let mut setup = self.enter(network);
         setup.extend(view.steps);
-        setup.push(Step::Keyring);
         setup.extend((network != 0).then_some(Step::JoinNetwork));
         // Once for all commands. With a resolver each, the kernel would bring queries to those of processes
         // that wait for a command, which nobody listens to yet.
@@ -176,7 +175,7 @@ impl Native {
         steps.extend(map("setgroups", String::from("deny")));
         steps.extend(map("uid_map", format!("{0} {0} 1", self.user)));
         steps.extend(map("gid_map", format!("{0} {0} 1", self.group)));
-        steps.push(Step::HostName { name: String::from("stockade") });
+        steps.extend([Step::HostName { name: String::from("stockade") }, Step::Keyring]);
         steps
     }
 }
