@@ -272,7 +272,8 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<flags::Variable>,
 
-    /// Limits: cpu=SECONDS, memory=SIZE, pids=N, fsize=SIZE, files=N, separated by commas
+    /// Limits: cpu=SECONDS, memory=SIZE (at least 4M), pids=N, fsize=SIZE, files=N (at least 4), separated by
+    /// commas
     #[arg(long, value_name = "NAME=VALUE,…", value_parser = flags::limits)]
     pub(crate) limit: Option<ResourceLimits>,
 

@@ -95,11 +95,11 @@ impl Bwrap {
         let ruleset = landlock::ruleset(self.landlock_version, &view.grants);
         let families = supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
         let limits = Limits::of(permissions, self.user)?;
-        let mut steps = confine(limits.steps, ruleset, seccomp::filter(families));
+        let mut steps = confine(ruleset, seccomp::filter(families));
         if supervision.is_some() {
             Supervision::add_listener_to(&mut steps);
         }
-        steps.extend(start(command));
+        steps.extend(start(command, &limits.steps));
         Ok(BwrapPlan {
             program,
             network: if permissions.network == NetworkPolicy::Full { Network::Host } else { Network::Own },
