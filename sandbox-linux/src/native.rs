@@ -12,6 +12,7 @@ use stockade_sandboxing::{
 };
 
 use crate::cgroup::Group;
+use crate::console::Console;
 use crate::launch::{Launcher, Parking, Run, Setup, SocketsFrom};
 use crate::limits::Limits;
 use crate::step::{Exec, Filter, Ruleset, Step};
@@ -398,10 +399,16 @@ impl NativePlan {
         gatekeeper: Option<Arc<dyn Gatekeeper>>,
     ) -> Result<Box<dyn Running>, SpawnError> {
         let supervisor = self.sandbox.supervisor(gatekeeper)?;
-        let command = with_terminal(&self.command, &stdio);
-        let launcher = Launcher::start(&self.sandbox.as_setup())?;
+        let mut command = with_terminal(&self.command, &stdio);
+        let with_console = Console::of(&stdio).and_then(|console| console.shown_by(&self.sandbox.setup));
+        if with_console.is_some() {
+            Console::grant(&mut command);
+        }
+        let steps = with_console.as_deref().unwrap_or(&self.sandbox.setup);
         let run = self.sandbox.run(NEW_PIDS, &command, supervisor.as_ref());
-        let mut child = launcher.run_only(&run, &stdio)?;
+        let launcher = Launcher::start(&Setup { steps, ..self.sandbox.as_setup() });
+        let started = launcher.and_then(|launcher| launcher.run_only(&run, &stdio));
+        let mut child = started.map_err(|error| Console::renumber(error, steps, &self.sandbox.setup))?;
         child.supervisor = supervisor;
         Ok(Box::new(child))
     }

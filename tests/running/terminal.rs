@@ -135,6 +135,26 @@ fn a_denial_offers_the_wider_run() {
     assert!(told.contains("\"asked\":1") && told.contains("\"result\":\"exited\""), "{told}");
 }
 
+/// `tty` finds the command's terminal, and by that name it can be opened.
+#[test]
+fn the_commands_terminal_has_a_name() {
+    let home = Home::new();
+    let mut screen = Screen::start(&home, &["run", "--", "sh", "-c", "tty && echo by name > $(tty)"]);
+    let (exit_code, shown) = screen.ends();
+    assert_eq!((exit_code, shown.as_str()), (0, "/dev/console\r\nby name\r\n"));
+}
+
+/// Whoever is asked knows what the sandbox may leave out.
+#[test]
+fn accepted_losses_are_part_of_the_question() {
+    let home = Home::new();
+    let mut screen = Screen::start(&home, &["run", "--accept-loss", "credentials", "--", "sh", "-c", LINE]);
+    let asked = screen.sees("]? ");
+    assert!(asked.contains("- credentials: well-known credentials can be read\r\n"), "{asked}");
+    screen.types("q");
+    screen.ends();
+}
+
 #[test]
 fn each_other_answer_does_what_it_says() {
     for (keys, exit_code, made) in [("s", 0, true), ("n\r", 2, false), ("nnot there\r", 2, false), ("q", 2, false)] {
