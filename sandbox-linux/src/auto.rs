@@ -122,6 +122,10 @@ impl AutoPlan {
         }
         let again = copy(&stdio)?;
         match self.native.start(stdio, gatekeeper.clone()) {
+
+    fn warnings(&self) -> &[String] {
+        self.native.warnings()
+    }
             Err(error) if is_refused_by_host(&error) => {
                 let why = format!("`native`: {}", told(&self.native.explain(error)));
                 self.spawn_otherwise(again, gatekeeper, why)
@@ -198,4 +202,31 @@ fn explain(refused: Unenforceable, others: &[String]) -> Unenforceable {
         format!("{}; `stockade doctor` says what this host lacks", refused.remedy)
     };
     Unenforceable { what: refused.what, why, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use stockade_protocol::{AbsPath, Access, Argv, FileRule, FileRules};
+
+    use super::*;
+
+    /// What no kernel can close is said whichever engine is going to run the command.
+    #[test]
+    fn warnings_are_passed_on() {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let secret = directory.path().join("secret");
+        std::fs::write(&secret, "").unwrap();
+        std::fs::hard_link(&secret, directory.path().join("other name")).unwrap();
+        let command = CommandSpec {
+            argv: Argv::parse(["/bin/true"]).unwrap(),
+            cwd: "/".parse().unwrap(),
+            environment: BTreeMap::new(),
+        };
+        let denied = FileRule::path(AbsPath::from_path(&secret).unwrap(), Access::None);
+        let files = FileRules::new([FileRule::path("/".parse().unwrap(), Access::Read), denied]).unwrap();
+        let plan = Auto::new().compile(&command, &Permissions { files, ..Permissions::default() }).unwrap();
+        assert!(plan.warnings().iter().any(|warning| warning.contains("hard links")), "{:?}", plan.warnings());
+    }
 }
