@@ -103,7 +103,8 @@ pub(crate) struct AuditList {
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
 
-    /// Only runs that ended so: exited, denied, refused, timed_out, signaled, unfinished
+    /// Only runs that ended so: exited, denied, refused, timed_out, signaled, patched, called,
+    /// failed, unfinished
     #[arg(long, value_name = "RESULT")]
     pub(crate) result: Option<String>,
 
@@ -160,12 +161,12 @@ pub(crate) struct AuditVerify {
 /// output and exit code pass through.
 #[derive(Debug, Parser)]
 #[command(after_help = "Exit codes:
-  the command's own, or
+  the command's own, also where it was denied something, or
   124  it took too long
   125  Stockade could not do its job: usage, or the sandbox can't be enforced here
   126  it was refused, or it can't be executed
   127  it was not found
-  128+n  signal n ended it
+  128+n  signal n ended it, also one that the sandbox or a limit sent
 
 Examples:
   stockade run -- npm test

@@ -18,6 +18,7 @@ use stockade_protocol::{
 
 pub(crate) use grant::execution;
 pub use grant::{Confinement, Grant};
+pub(crate) use memory::written;
 pub use memory::{ApprovalKey, CommandKey};
 pub use rules::RuleStore;
 
@@ -179,7 +180,7 @@ impl Approvals {
     ) -> Result<(EscalationExecution, DecisionSource), Refusal> {
         let subject = tool.subject(request, around, &asking.shown());
         let question = Arc::new(question::approval_request(trail, subject, asking.reason.clone(), asking.paths()));
-        let written = serde_json::to_string(&asking.execution).unwrap_or_default();
+        let written = memory::written(&asking.execution);
         let ask = || question::put(&self.approver, Arc::clone(&question), self.answer_limit, trail);
         let (answer, asked) = self.asking.ask((asking.keys.clone(), written), ask).await;
         let decision = answer?;
