@@ -25,8 +25,10 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
     let cancellation = tool.cancellation.clone();
     let result = runtime.block_on(async {
         tokio::select! {
-            result = orchestrator.run_with(&tool, &request) => result,
+            // In this order: whoever is told that the command runs may send it a signal at once.
+            biased;
             never = signals::pass_on(cancellation, streams.relay.clone()) => match never {},
+            result = orchestrator.run_with(&tool, &request) => result,
         }
     });
     match result {
