@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args as Arguments, Parser, Subcommand};
 use clap_complete::Shell;
+use stockade_config::LossName;
 use stockade_protocol::{AskForApproval, HostRule, ResourceLimits};
 
 use crate::flags;
@@ -290,6 +291,11 @@ pub(crate) struct SessionArgs {
     /// What builds the sandbox [default: auto]
     #[arg(long, value_enum, value_name = "ENGINE")]
     pub(crate) engine: Option<flags::Engine>,
+
+    /// Run the command without something that the engine can't hold, instead of refusing it; may be given
+    /// several times
+    #[arg(long, value_name = "NAME", value_parser = flags::losses())]
+    pub(crate) accept_loss: Vec<LossName>,
 
     /// Use this profile of the configuration
     #[arg(long, value_name = "NAME")]

@@ -16,6 +16,7 @@ use stockade_sandboxing::{Backend, CommandSpec, Gatekeeper, Plan, Running, Spawn
 
 use crate::bwrap::Bwrap;
 use crate::landlock_only::LandlockOnly;
+use crate::losses::Loss;
 use crate::native::{Native, NativePlan};
 use crate::{doctor, stdio};
 
@@ -30,6 +31,8 @@ struct Engines {
     native: Native,
     bwrap: OnceLock<Bwrap>,
     landlock: OnceLock<LandlockOnly>,
+    /// What is accepted to be lost, should only `landlock` be left.
+    accepted: Vec<Loss>,
     /// The one that has started a command.
     chosen: OnceLock<Choice>,
     support: OnceLock<Support>,
@@ -47,6 +50,11 @@ impl Auto {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// Runs commands although this is lost, where no engine works that could hold it.
+    pub fn accepting(losses: impl IntoIterator<Item = Loss>) -> Self {
+        Self { engines: Arc::new(Engines { accepted: losses.into_iter().collect(), ..Engines::default() }) }
+    }
 }
 
 impl Engines {
@@ -55,7 +63,8 @@ impl Engines {
     }
 
     fn landlock(&self) -> &LandlockOnly {
-        self.landlock.get_or_init(LandlockOnly::new)
+        self.landlock
+            .get_or_init(|| self.accepted.iter().fold(LandlockOnly::new(), |engine, loss| engine.accepting(*loss)))
     }
 
     /// The first engine that works, as far as trying it out can tell.
@@ -113,6 +122,10 @@ impl Plan for AutoPlan {
     fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
         self.start(stdio, Some(gatekeeper))
     }
+
+    fn warnings(&self) -> &[String] {
+        self.native.warnings()
+    }
 }
 
 impl AutoPlan {
@@ -122,10 +135,6 @@ impl AutoPlan {
         }
         let again = copy(&stdio)?;
         match self.native.start(stdio, gatekeeper.clone()) {
-
-    fn warnings(&self) -> &[String] {
-        self.native.warnings()
-    }
             Err(error) if is_refused_by_host(&error) => {
                 let why = format!("`native`: {}", told(&self.native.explain(error)));
                 self.spawn_otherwise(again, gatekeeper, why)

@@ -50,7 +50,7 @@ impl Screen {
     }
 
     fn terminal(&self) -> Terminal {
-        Terminal::on(open(&self.name), Paint::Plain)
+        Terminal::on(open(&self.name), Paint::Plain.into())
     }
 
     /// Asks in another thread.
@@ -247,7 +247,7 @@ fn questions_are_asked_one_after_the_other() {
 #[test]
 #[ignore = "a role that other tests start in a process of its own"]
 fn role() {
-    let Some(person) = person() else { return println!("no terminal") };
+    let Some(person) = person(Vec::new()) else { return println!("no terminal") };
     println!("answered: {:?}", wait(person.review(Arc::new(samples::command()))));
 }
 
