@@ -5,6 +5,8 @@
 
 mod choices;
 mod dialog;
+mod filling;
+mod line;
 mod page;
 mod render;
 mod secrets;

@@ -91,5 +91,6 @@ fn only_the_answers_of_the_question_are_offered() {
     request.available_decisions = vec![ReviewDecision::Denied { reason: None }, ReviewDecision::TimedOut];
     assert_eq!(keys(&request), "n");
     assert_eq!(keys(&samples::network()), "ysp2dnq");
-    assert_eq!(keys(&samples::elicitation()), "nq");
+    assert_eq!(keys(&samples::elicitation()), "nq", "the form can't be read");
+    assert_eq!(keys(&samples::form()), "ynq");
 }

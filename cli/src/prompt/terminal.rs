@@ -19,7 +19,7 @@ use stockade_core::{Answer, Approver, Unanswered};
 use stockade_protocol::{ApprovalRequest, ReviewDecision};
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
-use super::choices::choices;
+use super::choices::{choices, form};
 use super::dialog::{Dialog, Step};
 use super::page::{Look, Paint};
 use super::raw_mode::RawMode;
@@ -155,7 +155,7 @@ struct Prompt<'a> {
 }
 
 impl Prompt<'_> {
-    fn ask(&self, request: &ApprovalRequest) -> Result<ReviewDecision, Ending> {
+    fn ask(&self, request: &ApprovalRequest) -> Result<Answer, Ending> {
         self.stand_in_foreground()?;
         let mode = RawMode::enter(self.terminal.as_fd())?;
         let choices = choices(request);
@@ -163,9 +163,9 @@ impl Prompt<'_> {
         let keys = render::keys(&choices, shortened, self.look.paint);
         self.write(&format!("\n{question}{keys}\n"))?;
         if let Some(stopped) = self.wait_for_quiet(&mode)? {
-            return Ok(stopped);
+            return Ok(stopped.into());
         }
-        let mut dialog = Dialog::new(choices);
+        let mut dialog = Dialog::new(choices, form(&request.subject).and_then(Result::ok));
         self.write(&dialog.invitation())?;
         let result = self.converse(&mut dialog, request, &keys);
         if matches!(result, Err(Ending::CalledOff)) {
@@ -195,7 +195,7 @@ impl Prompt<'_> {
         Ok(None)
     }
 
-    fn converse(&self, dialog: &mut Dialog, request: &ApprovalRequest, keys: &str) -> Result<ReviewDecision, Ending> {
+    fn converse(&self, dialog: &mut Dialog, request: &ApprovalRequest, keys: &str) -> Result<Answer, Ending> {
         loop {
             let Some(typed) = self.read(None)?.filter(|typed| !typed.is_empty()) else { continue };
             match dialog.press(&typed) {
