@@ -1,6 +1,6 @@
 //! The one place that knows which operating system this is.
 
-use stockade_config::EngineName;
+use stockade_config::{EngineName, LossName};
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::{Backend, Diagnosis};
 
@@ -15,6 +15,33 @@ pub(crate) fn diagnose() -> Diagnosis {
     #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
     Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
 }
+
+/// What somebody can accept to go without here.
+pub(crate) const LOSSES: &[LossName] = {
+    #[cfg(target_os = "linux")]
+    {
+        &[
+            LossName::ProtectedMetadata,
+            LossName::ReadOnlyParts,
+            LossName::Credentials,
+            LossName::DeniedReads,
+            LossName::PrivateDirectories,
+            LossName::FileAttributes,
+        ]
+    }
+    #[cfg(target_os = "macos")]
+    {
+        &[LossName::CertificateFetches]
+    }
+    #[cfg(windows)]
+    {
+        &[LossName::DirectConnections]
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
+    {
+        &[]
+    }
+};
 
 /// Has what every sandbox needs made beside everything else, until it is known what this one needs.
 pub(crate) fn get_ready() {
@@ -31,38 +58,50 @@ pub(crate) struct NoSuchEngine {
 
 /// What builds sandboxes here.
 #[cfg(target_os = "linux")]
-pub(crate) fn backend(engine: EngineName) -> Result<Box<dyn Backend>, NoSuchEngine> {
-    use stockade_sandbox_linux::{Auto, Bwrap, LandlockOnly, Native};
+pub(crate) fn backend(engine: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
+    use stockade_sandbox_linux::{Auto, Bwrap, LandlockOnly, Loss, Native};
 
+    // Names of other systems mean nothing here.
+    let accepted = Loss::ALL.into_iter().filter(|loss| accepted.iter().any(|accepted| accepted.name() == loss.name()));
     Ok(match engine {
-        EngineName::Auto => Box::new(Auto::new()),
+        EngineName::Auto => Box::new(Auto::accepting(accepted)),
         EngineName::Native => Box::new(Native::new()),
         EngineName::Bwrap => Box::new(Bwrap::new()),
-        EngineName::Landlock => Box::new(LandlockOnly::new()),
+        EngineName::Landlock => Box::new(accepted.fold(LandlockOnly::new(), LandlockOnly::accepting)),
     })
 }
 
 /// What builds sandboxes here.
 #[cfg(target_os = "macos")]
-pub(crate) fn backend(name: EngineName) -> Result<Box<dyn Backend>, NoSuchEngine> {
+pub(crate) fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
+    use stockade_sandbox_macos::{Loss, Seatbelt};
+
     match name {
-        EngineName::Auto => Ok(Box::new(stockade_sandbox_macos::Seatbelt::new())),
+        EngineName::Auto if accepted.contains(&LossName::CertificateFetches) => {
+            Ok(Box::new(Seatbelt::new().accepting(Loss::CertificateFetches)))
+        }
+        EngineName::Auto => Ok(Box::new(Seatbelt::new())),
         EngineName::Native | EngineName::Bwrap | EngineName::Landlock => Err(NoSuchEngine { name }),
     }
 }
 
 /// What builds sandboxes here.
 #[cfg(windows)]
-pub(crate) fn backend(name: EngineName) -> Result<Box<dyn Backend>, NoSuchEngine> {
+pub(crate) fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
+    use stockade_sandbox_windows::{Loss, Windows};
+
     match name {
-        EngineName::Auto => Ok(Box::new(stockade_sandbox_windows::Windows::new())),
+        EngineName::Auto if accepted.contains(&LossName::DirectConnections) => {
+            Ok(Box::new(Windows::new().accepting(Loss::DirectConnections)))
+        }
+        EngineName::Auto => Ok(Box::new(Windows::new())),
         EngineName::Native | EngineName::Bwrap | EngineName::Landlock => Err(NoSuchEngine { name }),
     }
 }
 
 /// What builds sandboxes here.
 #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
-pub(crate) fn backend(name: EngineName) -> Result<Box<dyn Backend>, NoSuchEngine> {
+pub(crate) fn backend(name: EngineName, _: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
     Err(NoSuchEngine { name })
 }
 
@@ -81,5 +120,18 @@ pub(crate) fn platform_defaults() -> Vec<AbsPath> {
     #[cfg(not(any(target_os = "linux", target_os = "macos")))]
     {
         Vec::new()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Whatever the engine names can be accepted, by the name that it gives.
+    #[test]
+    fn every_loss_of_the_engine_can_be_named() {
+        let engine: Vec<&str> = stockade_sandbox_linux::Loss::ALL.iter().map(|loss| loss.name()).collect();
+        let flags: Vec<&str> = LOSSES.iter().map(|loss| loss.name()).collect();
+        assert_eq!(engine, flags);
     }
 }

@@ -574,12 +574,15 @@ pub(crate) fn take_terminal() -> Result<usize> {
     call(nr::IOCTL, [0, SET_CONTROLLING_TERMINAL, 0, 0, 0, 0])
 }
 
-/// A limit that can't be raised again. At the soft limit of processor time comes a signal that names the
-/// cause; only who ignores that is killed, a second later.
+/// A limit that can't be raised again, and is not above the one that holds already. At the soft limit of
+/// processor time comes a signal that names the cause; only who ignores that is killed, a second later.
 pub(crate) fn set_limit(resource: u64, value: u64) -> Result<usize> {
     const PROCESSOR_TIME: u64 = 0;
     let grace = if resource == PROCESSOR_TIME { 1 } else { 0 };
-    let limit = [value, value.saturating_add(grace)];
+    let mut now = [0_u64; 2];
+    call(nr::PRLIMIT64, [0, resource as usize, 0, now.as_mut_ptr() as usize, 0, 0])?;
+    let [_, most] = now;
+    let limit = [value.min(most), value.saturating_add(grace).min(most)];
     call(nr::PRLIMIT64, [0, resource as usize, limit.as_ptr() as usize, 0, 0, 0])
 }
 

@@ -69,6 +69,7 @@ pub(crate) fn rules(lines: &[&str]) -> FileRules {
             None => RuleSource::Policy,
             Some("protected") => RuleSource::ProtectedMetadata,
             Some("credential") => RuleSource::CredentialMask,
+            Some("administrator") => RuleSource::Administrator,
             Some(other) => panic!("there is no source `{other}`"),
         };
         let target = if path.contains('*') {

@@ -30,6 +30,15 @@ pub enum Loss {
     CertificateFetches,
 }
 
+impl Loss {
+    /// Its name, as in an [`Enforcement`].
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CertificateFetches => "certificate_fetches",
+        }
+    }
+}
+
 /// Seatbelt, by `/usr/bin/sandbox-exec`.
 ///
 /// ```

@@ -62,7 +62,7 @@ impl NetworkPlan {
             what: what.to_owned(),
             why: String::from("without an administrator Windows does not keep a program from connecting"),
             remedy: format!(
-                "grant the whole network, or route programs through the proxy and accept the loss of `{}`",
+                "grant the whole network, or route programs through the proxy and accept the loss of `{0}` (`--accept-loss {0}`)",
                 Loss::DirectConnections.name()
             ),
         };

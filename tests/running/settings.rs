@@ -82,3 +82,41 @@ fn a_projects_own_rules_and_settings_need_trust() {
     assert!(told.stderr.contains("b.rules"), "{}", told.stderr);
     assert!(!home.exists("outside/other"));
 }
+
+/// What an engine can't hold is refused by its name, and run without by that name only.
+#[test]
+fn losses_are_accepted_by_name_and_on_record() {
+    let home = Home::new();
+    let landlock = ["--engine", "landlock"];
+    let told = home.runs(&landlock, "true", 125);
+    assert!(told.stderr.contains("(`--accept-loss protected_metadata`)"), "{}", told.stderr);
+    let told = home.runs(&["--accept-loss", "credential"], "true", 125);
+    assert!(told.stderr.contains("a similar value exists: 'credentials'"), "{}", told.stderr);
+    let help = home.says(&["run", "--help"], 0).stdout;
+    assert!(help.contains("- denied_reads:") && help.contains("what was denied below a readable directory"), "{help}");
+
+    let lost = ["--accept-loss", "protected_metadata", "--accept-loss", "private_directories"];
+    let options = [&landlock[..], &lost].concat();
+    // The workspace has a `.git` that could be written now, and the home's credentials are not lost.
+    home.write("home/.ssh/id", "secret");
+    let told = home.runs(&options, "true", 125);
+    assert!(told.stderr.contains("(`--accept-loss credentials`)"), "{}", told.stderr);
+    home.write("config/stockade/config.toml", "[sandbox]\naccept_losses = [\"credentials\"]\n");
+    let told = home.runs(&options, "mkdir .git && cat $HOME/.ssh/id", 0);
+    assert!(told.stdout == "secret" && home.exists("ws/.git"), "{}", told.stderr);
+    // Where the engine holds everything, nothing is lost.
+    home.runs(&lost, "cat $HOME/.ssh/id", 1);
+
+    let listed = home.says(&["audit", "list", "--program", "sh"], 0).stdout;
+    let ran = listed.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let ran = ran.into_iter().find(|run| run["exit_code"] == 0).unwrap();
+    let shown = home.says(&["audit", "show", ran["request_id"].as_str().unwrap()], 0).stdout;
+    for loss in ["protected_metadata", "private_directories", "credentials"] {
+        assert!(shown.contains(&format!("{loss} not enforced")), "{loss}: {shown}");
+    }
+    let explained = home.says(&[&["explain"], &options[..], &["--", "true"]].concat(), 0).stdout;
+    assert!(explained.contains("lost     credentials: well-known credentials can be read"), "{explained}");
+    assert!(explained.contains("setting  sandbox.accept_losses[1] comes from the command line"), "{explained}");
+    let explained = home.says(&["explain", "--engine", "native", "--", "true"], 0).stdout;
+    assert!(!explained.contains("lost     "), "{explained}");
+}
