@@ -10,6 +10,7 @@ mod evidence;
 mod exec;
 mod explain;
 mod patch;
+mod proxied;
 mod redact;
 mod requirement;
 mod run;
@@ -31,7 +32,7 @@ pub use audit::{
 pub use audit_log::AuditDemand;
 pub use cancellation::Cancellation;
 pub use exec::{Clock, Input, Output, OutputSink, Pause, StreamName, Streaming};
-pub use explain::{Explanation, HostExplanation, PathExplanation};
+pub use explain::{Explanation, HostExplanation, HostsThrough, PathExplanation};
 pub use patch::{PatchOutcome, PatchRuntime};
 pub use redact::{REDACTED, redact_argv, redact_event, redact_text, redact_variable};
 pub use run::{Orchestrator, RunError};

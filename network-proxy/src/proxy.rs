@@ -18,7 +18,7 @@ use crate::{Gate, Secret, environment, socks};
 pub struct Proxy {
     address: SocketAddr,
     secret: Secret,
-    _stop: watch::Sender<()>,
+    stop: watch::Sender<()>,
 }
 
 /// More connections at once wait for their turn.
@@ -33,7 +33,7 @@ impl Proxy {
         let (address, secret) = (listener.local_addr()?, Secret::random()?);
         let (sender, stop) = watch::channel(());
         tokio::spawn(accept(listener, gate, secret.clone(), stop));
-        Ok(Self { address, secret, _stop: sender })
+        Ok(Self { address, secret, stop: sender })
     }
 
     /// Where it listens.
@@ -49,6 +49,13 @@ impl Proxy {
     /// The variables that make a command use it.
     pub fn environment(&self) -> BTreeMap<String, String> {
         environment(self.address, &self.secret)
+    }
+
+    /// Ends it, and returns when nothing listens any more and every connection is cut. Dropping it does the
+    /// same, some time later.
+    pub async fn end(self) {
+        self.stop.send_replace(());
+        self.stop.closed().await;
     }
 }
 

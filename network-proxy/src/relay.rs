@@ -12,13 +12,13 @@ use tokio::sync::watch;
 const LONGEST_DIAL: Duration = Duration::from_secs(20);
 const BUFFER: usize = 64 * 1024;
 
-/// Ends whatever waits for it when the proxy is dropped.
+/// Ends whatever waits for it when the proxy ends or is dropped. Whoever still holds one is not done yet.
 pub(crate) type Stop = watch::Receiver<()>;
 
-/// Waits until the proxy is gone.
+/// Waits until the proxy ends.
 pub(crate) async fn stopped(mut stop: Stop) {
-    // Nothing is ever sent: the channel ends with its sender.
-    while stop.changed().await.is_ok() {}
+    // Told so, or its sender is gone: the same.
+    stop.changed().await.ok();
 }
 
 /// Connects to the first of these addresses that answers.

@@ -33,6 +33,16 @@ pub enum Loss {
 }
 
 impl Loss {
+    /// All that can be accepted.
+    pub const ALL: &[Self] = &[
+        Self::ProtectedMetadata,
+        Self::ReadOnlyParts,
+        Self::Credentials,
+        Self::DeniedReads,
+        Self::PrivateDirectories,
+        Self::FileAttributes,
+    ];
+
     /// Its name, as in an `Enforcement`.
     pub fn name(self) -> &'static str {
         match self {

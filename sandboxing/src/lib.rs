@@ -11,7 +11,7 @@ mod support;
 mod sys;
 mod terminal;
 
-pub use backend::{Backend, CommandSpec, Plan, Running, SpawnError, Stdio, Streams, WaitStatus};
+pub use backend::{Backend, CommandSpec, Plan, Proxied, Running, SpawnError, Stdio, Streams, WaitStatus};
 pub use bare::Bare;
 pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
 pub use metadata::protect_repositories;

@@ -113,7 +113,7 @@ impl Asked {
 
     /// A profile for permissions on the simplest host.
     pub(crate) fn new(permissions: &Permissions) -> Self {
-        Self::of(&Seatbelt::new().plan_on(&command(), permissions, &World::default()).unwrap())
+        Self::of(&Seatbelt::new().plan_on(&command(), permissions, None, &World::default()).unwrap())
     }
 
     /// The rules themselves.
