@@ -288,6 +288,11 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_enum, value_name = "ENGINE")]
     pub(crate) engine: Option<flags::Engine>,
 
+    /// Run although the engine can't hold this: what it is called stands in its refusal; may be given several
+    /// times
+    #[arg(long, value_name = "LOSS")]
+    pub(crate) accept: Vec<String>,
+
     /// Use this profile of the configuration
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,

@@ -30,6 +30,8 @@ enum SessionError {
     NotADirectory { path: PathBuf },
     #[error("the hook that answers has no program")]
     NoHook,
+    #[error("`--accept {loss}` would exceed the administrator's maximum, which has to hold")]
+    Maximum { loss: String },
 }
 
 /// Everything that a run or an explanation needs.
@@ -68,7 +70,11 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     let thread_id = new_id()?;
     let session = session(&settings, &host, settings.ask_or(usual), thread_id.clone())?;
     let approver = approver(&settings, &session.permissions, person)?;
-    let mut orchestrator = Orchestrator::new(session, platform::backend(settings.engine)?.into(), approver)
+    if let (Some(_), [loss, ..]) = (&session.maximum, args.accept.as_slice()) {
+        return Err(SessionError::Maximum { loss: loss.clone() }.into());
+    }
+    let sandbox = platform::backend(settings.engine, &args.accept)?;
+    let mut orchestrator = Orchestrator::new(session, sandbox.into(), approver)
         .with_rules(rules(args, &project, &trust)?);
     if purpose == Purpose::Run {
         let (sink, demand) = audit(&settings)?;
