@@ -32,7 +32,12 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let (address, secret) = (listener.local_addr()?, Secret::random()?);
         let (sender, stop) = watch::channel(());
-        tokio::spawn(accept(listener, gate, secret.clone(), stop));
+        let own = secret.clone();
+        tokio::spawn(async move {
+            accept(listener, gate, own, stop.clone()).await;
+            // Not before the listener is closed.
+            drop(stop);
+        });
         Ok(Self { address, secret, stop: sender })
     }
 
@@ -72,8 +77,9 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>, secret: Secret, stop: St
             };
             let (gate, secret, stop) = (Arc::clone(&gate), secret.clone(), stop.clone());
             tokio::spawn(async move {
-                serve(stream, gate, secret, stop).await;
-                drop(place);
+                serve(stream, gate, secret, stop.clone()).await;
+                // Not before the stream is closed.
+                drop((place, stop));
             });
         }
     };
