@@ -6,5 +6,6 @@
 
 mod bubblewrap;
 mod limits;
+mod load;
 mod programs;
 mod world;
