@@ -22,7 +22,7 @@ pub(crate) enum NotHere {
     #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has all engines"))]
     #[error("the engine `{name:?}` does not exist on this system: use `auto`")]
     Engine { name: EngineName },
-    #[error("`{name}` is nothing that the engine `{engine}` can do without: it knows {known}")]
+    #[error("the engine `{engine}` can't do without `{name}`: what can be accepted is {known}")]
     Loss { name: String, engine: &'static str, known: String },
 }
 
@@ -91,7 +91,7 @@ fn losses<L: Copy>(
     let find = |name: &String| known.iter().copied().find(|loss| name_of(*loss) == name);
     let unknown = |name: &String| {
         let known: Vec<String> = known.iter().map(|loss| format!("`{}`", name_of(*loss))).collect();
-        let known = if known.is_empty() { String::from("nothing of the kind") } else { known.join(", ") };
+        let known = if known.is_empty() { String::from("nothing") } else { known.join(", ") };
         NotHere::Loss { name: name.clone(), engine, known }
     };
     names.iter().map(|name| find(name).ok_or_else(|| unknown(name))).collect()

@@ -74,8 +74,8 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
         return Err(SessionError::Maximum { loss: loss.clone() }.into());
     }
     let sandbox = platform::backend(settings.engine, &args.accept)?;
-    let mut orchestrator = Orchestrator::new(session, sandbox.into(), approver)
-        .with_rules(rules(args, &project, &trust)?);
+    let mut orchestrator =
+        Orchestrator::new(session, sandbox.into(), approver).with_rules(rules(args, &project, &trust)?);
     if purpose == Purpose::Run {
         let (sink, demand) = audit(&settings)?;
         orchestrator = orchestrator.with_audit(sink, demand);

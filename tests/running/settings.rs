@@ -1,6 +1,7 @@
 //! Who says what holds: flags, files, profiles, rules, trust.
 
-use super::home::Home;
+use super::home::{Home, said};
+use crate::support::program;
 
 #[test]
 fn flags_are_over_profiles_and_profiles_over_the_rest() {
@@ -81,4 +82,45 @@ fn a_projects_own_rules_and_settings_need_trust() {
     let told = home.says(&["run", "--", "touch", "../outside/other"], 1);
     assert!(told.stderr.contains("b.rules"), "{}", told.stderr);
     assert!(!home.exists("outside/other"));
+}
+
+/// What an engine can't hold is refused, unless it is accepted by name; then the report says so.
+#[test]
+fn a_loss_is_accepted_by_name_or_not_at_all() {
+    let home = Home::new();
+    let refused = home.runs(&["--engine", "landlock"], "touch made", 125).stderr;
+    assert!(refused.contains("accept the loss of `protected_metadata`"), "{refused}");
+    let losses = ["protected_metadata", "private_directories", "credentials"];
+    let accepted: Vec<&str> = losses.iter().flat_map(|loss| ["--accept", loss]).collect();
+    let told =
+        home.runs(&[&["--engine", "landlock", "--json"], accepted.as_slice()].concat(), "echo x > made", 0).stdout;
+    assert!(told.contains("protected_metadata") && told.contains("not_enforced"), "{told}");
+    assert!(home.exists("ws/made"));
+    for (options, words) in [
+        (&["--accept", "protected_metadata"][..], "the engine `auto` can't do without `protected_metadata`"),
+        (&["--engine", "landlock", "--accept", "credential"], "`protected_metadata`, `read_only_parts`, `credentials`"),
+        // What a person denied is hard.
+        (&["--engine", "landlock", "--accept", "denied_reads"], "can't do without `denied_reads`"),
+    ] {
+        let told = home.runs(options, "touch other", 125).stderr;
+        assert!(told.contains(words), "{told}");
+    }
+    assert!(!home.exists("ws/other"));
+}
+
+/// Whoever may not exceed a maximum may not do without what holds it.
+#[test]
+fn nothing_is_accepted_under_a_maximum() {
+    let home = Home::new();
+    let is_root = rustix::process::geteuid().is_root();
+    let mut command = program("unshare");
+    command.args(if is_root { ["--mount"].as_slice() } else { &["--map-root-user", "--mount"] });
+    // What can't be read of it is not needed.
+    let system = "cp -r /etc \"$1\" 2>/dev/null; mkdir -p \"$1/stockade\" && echo 'sandbox.mode = \"workspace-write\"' > \"$1/stockade/maximum.toml\" && \
+                  mount --bind \"$1\" /etc && shift && exec setsid --wait \"$@\"";
+    command.args(["sh", "-c", system, "sh"]).arg(home.path("etc")).args(home.words());
+    command.args(["run", "--ask", "never", "--engine", "landlock", "--accept", "protected_metadata", "--", "true"]);
+    home.surround(&mut command);
+    let told = said(command.stdin(std::process::Stdio::null()), 125).stderr;
+    assert!(told.contains("`--accept protected_metadata` would exceed the administrator's maximum"), "{told}");
 }
