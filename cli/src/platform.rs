@@ -16,6 +16,12 @@ pub(crate) fn diagnose() -> Diagnosis {
     Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
 }
 
+/// Has what every sandbox needs made beside everything else, until it is known what this one needs.
+pub(crate) fn get_ready() {
+    #[cfg(target_os = "linux")]
+    stockade_sandbox_linux::Native::new().get_ready();
+}
+
 /// What is wanted of the sandbox is not there on this system.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotHere {

@@ -10,12 +10,14 @@ use stockade_sandboxing::SpawnError;
 
 use crate::args::Run;
 use crate::exit::{self, Failure, note, print};
+use crate::platform;
 use crate::relay::Relay;
 use crate::report;
 use crate::session::{Prepared, Purpose, prepare};
 use crate::signals;
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
+    platform::get_ready();
     let Prepared { orchestrator, request, .. } = prepare(&args.session, &args.command, Purpose::Run)?;
     let streams = if args.json { Streams::captured() } else { Streams::passed_through() };
     let tool = ShellRuntime { streaming: streams.streaming.clone(), ..ShellRuntime::default() };

@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stockade_protocol::CancelToken;
+use tokio::sync::Notify;
+#[cfg(unix)]
+use tokio::sync::futures::Notified;
 
 /// Cancels whatever it was given to. Copies are the same.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +17,7 @@ pub struct Cancellation(Arc<State>);
 struct State {
     cancelled: AtomicBool,
     signals: Mutex<Vec<u8>>,
+    told: Notify,
 }
 
 impl Cancellation {
@@ -25,6 +29,7 @@ impl Cancellation {
     /// Ends the command.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Release);
+        self.0.told.notify_waiters();
     }
 
     /// Whether it was cancelled.
@@ -35,6 +40,13 @@ impl Cancellation {
     /// Passes a signal on to the command.
     pub fn signal(&self, signal: u8) {
         self.0.signals.lock().unwrap_or_else(PoisonError::into_inner).push(signal);
+        self.0.told.notify_waiters();
+    }
+
+    /// Ends when something is said that has not been looked at before it was made.
+    #[cfg(unix)]
+    pub(crate) fn told(&self) -> Notified<'_> {
+        self.0.told.notified()
     }
 
     pub(crate) fn take_signals(&self) -> Vec<u8> {

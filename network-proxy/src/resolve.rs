@@ -1,4 +1,8 @@
 //! Looking names up, outside the sandbox and only after the name was allowed.
+//!
+//! On Linux the host's `getent` does it: in a process of its own, so that what a name server answers is
+//! read by the C library there and not in the process that watches over the command, and with whatever
+//! services the host is configured for, which a program that is linked statically does not have.
 
 use std::io;
 use std::net::IpAddr;
@@ -24,10 +28,88 @@ const LONGEST_LOOK_UP: Duration = Duration::from_secs(15);
 impl Resolver for SystemResolver {
     fn resolve(&self, name: HostName) -> BoxFuture<'_, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
-            // The port is not used; the function wants one.
-            let found = tokio::time::timeout(LONGEST_LOOK_UP, tokio::net::lookup_host((name.as_str(), 0_u16)));
-            let found = found.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            Ok(found.map(|address| address.ip()).collect())
+            let found = tokio::time::timeout(LONGEST_LOOK_UP, look_up(&name));
+            found.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
         })
+    }
+}
+
+async fn look_up(name: &HostName) -> io::Result<Vec<IpAddr>> {
+    #[cfg(target_os = "linux")]
+    if let Some(program) = getent::find() {
+        return getent::look_up(program, name).await;
+    }
+    // The port is not used; the function wants one.
+    let found = tokio::net::lookup_host((name.as_str(), 0_u16)).await?;
+    Ok(found.map(|address| address.ip()).collect())
+}
+
+#[cfg(target_os = "linux")]
+mod getent {
+    use std::path::Path;
+    use std::process::Stdio;
+
+    use super::{HostName, IpAddr, io};
+
+    /// Where it is, for the usual systems and for NixOS. Never along `PATH`.
+    const PLACES: [&str; 3] = ["/usr/bin/getent", "/bin/getent", "/run/current-system/sw/bin/getent"];
+
+    pub(super) fn find() -> Option<&'static Path> {
+        PLACES.iter().map(Path::new).find(|path| path.is_file())
+    }
+
+    pub(super) async fn look_up(program: &Path, name: &HostName) -> io::Result<Vec<IpAddr>> {
+        let mut command = tokio::process::Command::new(program);
+        command.args(["ahosts", "--", name.as_str()]).env_clear().current_dir("/").kill_on_drop(true);
+        let answer = command.stdin(Stdio::null()).stderr(Stdio::null()).output().await?;
+        if !answer.status.success() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the host's resolver does not know the name"));
+        }
+        Ok(addresses(&String::from_utf8_lossy(&answer.stdout)))
+    }
+
+    /// The first word of each line, without those that come again for another kind of socket.
+    pub(super) fn addresses(text: &str) -> Vec<IpAddr> {
+        let mut found = Vec::new();
+        for address in text.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()) {
+            if !found.contains(&address) {
+                found.push(address);
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use stockade_protocol::Host;
+
+    use super::*;
+
+    fn name(text: &str) -> HostName {
+        let Host::Name(name) = text.parse().unwrap() else { panic!("`{text}` is an address") };
+        name
+    }
+
+    #[tokio::test]
+    async fn the_hosts_own_names_are_found() {
+        assert!(getent::find().is_some(), "this host has no `getent`");
+        let found = SystemResolver.resolve(name("localhost")).await.unwrap();
+        assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback), "{found:?}");
+    }
+
+    #[tokio::test]
+    async fn what_nobody_knows_is_an_error() {
+        // Stands for a `getent` that has found nothing: no name server is asked in a test.
+        let error = getent::look_up(std::path::Path::new("/bin/false"), &name("evil.test")).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");
+    }
+
+    #[test]
+    fn addresses_are_listed_once_and_in_order() {
+        let text = "2001:db8::1     STREAM good.test\n2001:db8::1     DGRAM\n192.0.2.7       STREAM\nnonsense here\n\n";
+        let expected: [IpAddr; 2] = ["2001:db8::1".parse().unwrap(), "192.0.2.7".parse().unwrap()];
+        assert_eq!(getent::addresses(text), expected);
     }
 }

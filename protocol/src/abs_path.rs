@@ -132,14 +132,31 @@ impl AbsPath {
 
     /// The directory that holds this path; the root has none.
     pub fn parent(&self) -> Option<Self> {
-        let names = self.components().skip(usize::from(self.style() == PathStyle::Windows));
-        let kept = self.0.as_bytes().strip_suffix(names.last()?)?;
-        Self::parse(kept.to_vec()).ok()
+        match self.style() {
+            PathStyle::Unix => self.names_upward().nth(1).map(|parent| Self(RawText::from(parent.to_vec()))),
+            PathStyle::Windows => {
+                let kept = self.0.as_bytes().strip_suffix(self.components().skip(1).last()?)?;
+                Self::parse(kept.to_vec()).ok()
+            }
+        }
     }
 
     /// This path and every directory above it, the longest first.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self.clone()), Self::parent)
+    }
+
+    /// The texts of a Unix path and of every directory above it, the longest first.
+    pub(crate) fn names_upward(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::successors(Some(self.as_bytes()), |name| match name.iter().rposition(|byte| *byte == b'/')? {
+            0 if *name == b"/" => None,
+            0 => Some(b"/"),
+            end => name.get(..end),
+        })
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
     }
 
     /// The path of something below this one.
@@ -148,8 +165,19 @@ impl AbsPath {
         if relative.as_bytes().first().is_some_and(|first| matches!(first, b'/' | b'\\')) {
             return Err(Invalid::AbsoluteTail { path: relative });
         }
-        let separator = [self.style().separator()];
-        Self::parse([self.0.as_bytes(), &separator, relative.as_bytes()].concat())
+        match self.style() {
+            PathStyle::Unix if relative.as_bytes().contains(&0) => Err(Invalid::NulInPath { path: relative }),
+            PathStyle::Unix => {
+                // This one is in its normal form already.
+                let own = self.0.as_bytes().strip_suffix(b"/").unwrap_or(self.0.as_bytes());
+                let joined = normalise(&relative, relative.as_bytes(), own, PathStyle::Unix)?;
+                let adds_nothing = joined.as_bytes().len() == own.len() + 1;
+                Ok(Self(if adds_nothing { self.0.clone() } else { joined }))
+            }
+            PathStyle::Windows => {
+                Self::parse([self.0.as_bytes(), &[PathStyle::Windows.separator()], relative.as_bytes()].concat())
+            }
+        }
     }
 }
 
@@ -270,6 +298,10 @@ mod tests {
     fn joins_below_only() {
         assert_eq!(path("/a").join("b/c").unwrap(), path("/a/b/c"));
         assert_eq!(path("/").join("b").unwrap(), path("/b"));
+        assert_eq!(path("/a").join("./b//.").unwrap(), path("/a/b"));
+        assert_eq!(path("/a").join(".").unwrap(), path("/a"));
+        assert_eq!(path("/").join("").unwrap(), path("/"));
+        assert!(path("/a").join("b\0c").is_err());
         assert_eq!(path(r"C:\").join("b").unwrap(), path(r"C:\b"));
         assert!(path("/a").join("/b").is_err());
         assert!(path("/a").join("../b").is_err());

@@ -14,7 +14,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{AbsPath, Glob, Invalid, RawText};
+use crate::{AbsPath, Glob, Invalid, PathStyle, RawText};
 
 /// What may be done with a file of the host, in the order of what is exposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -149,9 +149,23 @@ impl FileRules {
 
     /// The rule that decides over a path; `None` if none matches.
     pub fn deciding(&self, path: &AbsPath) -> Option<&FileRule> {
-        let matching = self.0.iter().filter_map(|rule| Some((rule.matched_depth(path)?, rule)));
-        let firmness = |rule: &FileRule| (rule.access, rule.source);
-        matching.max_by(|(a, x), (b, y)| a.cmp(b).then_with(|| firmness(y).cmp(&firmness(x)))).map(|(_, rule)| rule)
+        match path.style() {
+            PathStyle::Unix => self.deciding_by_name(path),
+            PathStyle::Windows => most_specific(path, &self.0),
+        }
+    }
+
+    /// The same where names are equal only byte by byte. Rules are sorted, those for paths first, so the
+    /// one for a path or for a directory above it is found without looking at the others.
+    fn deciding_by_name(&self, path: &AbsPath) -> Option<&FileRule> {
+        let by_path = self.0.get(..self.0.partition_point(|rule| rule.own_path().is_some()))?;
+        let globs = self.0.get(by_path.len()..).unwrap_or_default();
+        let rule_for = |name: &[u8]| {
+            let found = by_path.binary_search_by(|rule| rule.own_path().map_or(&[][..], AbsPath::as_bytes).cmp(name));
+            found.ok().and_then(|place| by_path.get(place))
+        };
+        let nearest = path.names_upward().find_map(rule_for);
+        if globs.is_empty() { nearest } else { most_specific(path, nearest.into_iter().chain(globs)) }
     }
 
     /// What may be done with a path: the only definition of what file rules mean.
@@ -193,6 +207,13 @@ impl FileRules {
         let globs = all().filter(|rule| rule.own_path().is_none()).cloned();
         Self::normal(by_path.chain(globs).collect())
     }
+}
+
+/// Of the rules that match a path, the one with the longest match; of several, the firmest.
+fn most_specific<'a>(path: &AbsPath, rules: impl IntoIterator<Item = &'a FileRule>) -> Option<&'a FileRule> {
+    let matching = rules.into_iter().filter_map(|rule| Some((rule.matched_depth(path)?, rule)));
+    let firmness = |rule: &FileRule| (rule.access, rule.source);
+    matching.max_by(|(a, x), (b, y)| a.cmp(b).then_with(|| firmness(y).cmp(&firmness(x)))).map(|(_, rule)| rule)
 }
 
 impl<'a> IntoIterator for &'a FileRules {

@@ -184,12 +184,8 @@ struct RawBytes {
 }
 
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-        // Writing to a string cannot fail.
-        write!(out, "{byte:02x}").ok();
-        out
-    })
+    let digit = |nibble: u8| char::from(if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 });
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect()
 }
 
 pub(crate) fn from_hex(digits: &str) -> Option<Vec<u8>> {

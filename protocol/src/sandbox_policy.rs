@@ -192,7 +192,7 @@ fn masked(grants: Grants, host: &HostPaths) -> Result<FileRules, Invalid> {
             );
         }
     }
-    let named = |rule: &FileRule| grants.keys().any(|path| rule.target == FileTarget::Path(path.clone()));
+    let named = |rule: &FileRule| matches!(&rule.target, FileTarget::Path(path) if grants.contains_key(path));
     let masks: Vec<_> = masks.into_iter().filter(|rule| !named(rule)).collect();
     FileRules::new(masks.into_iter().chain(grants.into_iter().map(|(path, access)| FileRule::path(path, access))))
 }

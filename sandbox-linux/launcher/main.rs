@@ -77,6 +77,8 @@ struct Parking {
 /// A session: how its sandbox was built, and the commands in it.
 struct Session {
     slots: Slots,
+    /// Whether the first steps were done ahead of the plan.
+    begun: bool,
     built: Result<()>,
     failed_step: u64,
     /// What covers the names that stand in the workspace for the time of the session, the names, and
@@ -101,6 +103,7 @@ extern "C" fn main() -> ! {
     contain::look();
     let mut session = Session {
         slots: Slots::new(),
+        begun: false,
         built: Err(EPROTO),
         failed_step: 0,
         names: None,
@@ -136,8 +139,16 @@ impl Session {
         let own = [readable(if self.open && has_room { CONTROL } else { -1 }), readable(self.ended)];
         let watched = own.into_iter().chain(self.runs.iter().flat_map(|run| run.map_or([nothing; 3], |run| run.watched())));
         files.iter_mut().zip(watched).for_each(|(poll, watched)| *poll = watched);
-        if sys::poll(&mut files).is_err() {
-            return;
+        let unused = if self.begun && self.names.is_none() && self.runs.iter().all(Option::is_none) {
+            Some(wire::LONGEST_UNUSED_MS)
+        } else {
+            None
+        };
+        match sys::poll(&mut files, unused) {
+            Err(_) => return,
+            // Nobody has wanted it.
+            Ok(0) => self.open = false,
+            Ok(_) => {}
         }
         let [control, ended, runs @ ..] = files;
         if ended.happened != 0 {
@@ -178,6 +189,12 @@ impl Session {
     fn next_frame(&mut self) -> Result<()> {
         match Frame::receive(CONTROL)? {
             Frame { kind: wire::FRAME_SETUP, body, files, .. } => self.set_up(body, files),
+            Frame { kind: wire::FRAME_BEGIN, body, .. } => {
+                self.begun = true;
+                self.built = Ok(());
+                self.build(body);
+                Ok(())
+            }
             Frame { kind: wire::FRAME_HELD, files, .. } => {
                 self.held = files;
                 Ok(())
@@ -201,20 +218,27 @@ impl Session {
         if !parking.is_empty() {
             self.parking = Some(Parking { flags: parking.number()?, init: parking.part()?, confine: parking.part()? });
         }
-        self.built = Ok(());
-        while self.built.is_ok() && !body.is_empty() {
-            self.failed_step += 1;
-            self.built = body.byte().and_then(|step| match step {
-                wire::STEP_AWAIT_NAMES => self.await_names(),
-                // For another sandbox, whose commands can't bind it themselves.
-                wire::STEP_RESOLVER => supervised::resolver(CONTROL),
-                other => build::step(other, &mut body, &mut self.slots).unwrap_or(Err(EPROTO)),
-            });
+        if !self.begun {
+            self.built = Ok(());
         }
+        self.build(body);
         if self.parking.is_some() {
             self.park();
         }
         Ok(())
+    }
+
+    /// Does steps, up to the first that fails.
+    fn build(&mut self, mut steps: Reader) {
+        while self.built.is_ok() && !steps.is_empty() {
+            self.failed_step += 1;
+            self.built = steps.byte().and_then(|step| match step {
+                wire::STEP_AWAIT_NAMES => self.await_names(),
+                // For another sandbox, whose commands can't bind it themselves.
+                wire::STEP_RESOLVER => supervised::resolver(CONTROL),
+                other => build::step(other, &mut steps, &mut self.slots).unwrap_or(Err(EPROTO)),
+            });
+        }
     }
 
     /// The caller puts the names there while the launcher builds what does not need them.

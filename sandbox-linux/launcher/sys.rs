@@ -453,8 +453,11 @@ pub(crate) struct Poll {
 
 pub(crate) const READABLE: i16 = 1;
 
-pub(crate) fn poll(files: &mut [Poll]) -> Result<usize> {
-    call(nr::PPOLL, [files.as_mut_ptr() as usize, files.len(), 0, 0, 0, 0])
+/// Waits until something has happened to one of the files, or for so many milliseconds.
+pub(crate) fn poll(files: &mut [Poll], limit: Option<u64>) -> Result<usize> {
+    let limit = limit.map(|milliseconds| [milliseconds / 1_000, milliseconds % 1_000 * 1_000_000]);
+    let limit = limit.as_ref().map_or(0, |limit| limit.as_ptr() as usize);
+    call(nr::PPOLL, [files.as_mut_ptr() as usize, files.len(), limit, 0, 0, 0])
 }
 
 pub(crate) fn prctl(option: usize, arguments: [usize; 4]) -> Result<usize> {

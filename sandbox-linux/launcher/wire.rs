@@ -14,6 +14,11 @@ pub(crate) const FRAME_RUN: u32 = 2;
 pub(crate) const FRAME_PARK: u32 = 4;
 /// A frame that says that the placeholders are there. Comes once. They are its descriptors.
 pub(crate) const FRAME_HELD: u32 = 3;
+/// A frame with the first steps of a sandbox, before it is known what else belongs to it. Comes before
+/// the one that says so, or not at all.
+pub(crate) const FRAME_BEGIN: u32 = 5;
+/// How long a launcher that has begun waits to be told how to go on, in milliseconds.
+pub(crate) const LONGEST_UNUSED_MS: u64 = 2_000;
 /// The mode that tells a placeholder from any other directory.
 pub(crate) const PLACEHOLDER_MODE: u32 = 0o1500;
 /// The bytes of a frame's head.

@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal};
 use serde::Serialize;
 use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, Running, SeenOnce, SpawnError, Stdio, Support, Unenforceable,
 };
 
 use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
@@ -31,6 +31,7 @@ use crate::enforcement::{namespaces, read_back};
 use crate::launch::{Launcher, Run, Setup, launcher_file, socket_pair};
 use crate::limits::Limits;
 use crate::native::{FACTS, confine, resolve, start, with_terminal};
+use crate::starter::Starter;
 use crate::step::Step;
 use crate::supervision::Supervision;
 use crate::{cgroup, landlock, probe, seccomp, stdio, sys, view, wire};
@@ -70,7 +71,8 @@ impl Bwrap {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<BwrapPlan, Unenforceable> {
-        self.plan_on(command, &resolve(permissions)?, &RealFiles)
+        let files = SeenOnce::default();
+        self.plan_on(command, &resolve(permissions, &files)?, &files)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files.
@@ -220,6 +222,9 @@ impl BwrapPlan {
         let command = with_terminal(&self.command, &stdio);
         let started = Launcher::inside(control, pid, &self.setup, keeper).and_then(|mut launcher| {
             let inside = child_pid(&info).inspect_err(|_| end_group(pid))?;
+            let starter = Starter::new(pid, inside).inspect_err(|_| end_group(pid));
+            let watching = |source| SpawnError::Launcher { doing: "watching bubblewrap", source };
+            launcher.starter = Some(starter.map_err(watching)?);
             let layers = self.look(inside)?;
             launcher.join(self.group.as_ref(), inside)?;
             let resolver = supervisor.as_ref().map(|_| Launcher::resolver_of(inside)).transpose()?;

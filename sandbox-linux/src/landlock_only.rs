@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use serde::Serialize;
 use stockade_protocol::{AbsPath, Access, LayerReport, LayerStatus, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, HostFiles, Kind, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, HostFiles, Kind, Plan, Running, SeenOnce, SpawnError, Stdio, Support, Unenforceable,
 };
 
 use crate::cgroup::Group;
@@ -72,7 +72,8 @@ impl LandlockOnly {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<LandlockPlan, Unenforceable> {
-        self.plan_on(command, &resolve(permissions)?, &RealFiles)
+        let files = SeenOnce::default();
+        self.plan_on(command, &resolve(permissions, &files)?, &files)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files.

@@ -21,9 +21,10 @@ use crate::cgroup::{Group, Made};
 use crate::child::{Child, Report, failure};
 use crate::enforcement::{enforcement, fact_names};
 use crate::placeholder::{Name, Placeholder};
+use crate::starter::Starter;
 use crate::step::{Encoder, Step, encode};
 use crate::supervisor::Supervisor;
-use crate::{sys, wire};
+use crate::{ahead, sys, wire};
 
 /// The launcher's own file, compiled by the build script.
 const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
@@ -40,6 +41,8 @@ pub(crate) struct Launcher {
     placeholders: Vec<Placeholder>,
     /// A launcher outside that removes the placeholders, where this one can't from where it is.
     keeper: Option<Box<Launcher>>,
+    /// Whoever starts it, where that is another program.
+    pub(crate) starter: Option<Starter>,
     /// Held by whoever asks it for a process.
     asking: Mutex<()>,
     /// The control group that it is in. Goes with everything in it.
@@ -90,11 +93,34 @@ impl Run<'_> {
 
 impl Launcher {
     fn new(control: OwnedFd, pid: Pid, keeper: Option<Box<Self>>) -> Self {
-        Self { control: Some(control), pid, placeholders: Vec::new(), keeper, asking: Mutex::new(()), group: None }
+        let (placeholders, asking) = (Vec::new(), Mutex::new(()));
+        Self { control: Some(control), pid, placeholders, keeper, starter: None, asking, group: None }
     }
 
-    /// Starts a launcher and has it build a sandbox.
+    /// Starts a launcher, or takes the one that was begun ahead, and has it build a sandbox.
     pub(crate) fn start(setup: &Setup<'_>) -> Result<Self, SpawnError> {
+        let begun = ahead::take(setup.steps).filter(|_| setup.group.is_none());
+        if let Some((mut launcher, done)) = begun
+            && let Ok(placeholders) = launcher.set_up(setup, done)
+        {
+            launcher.placeholders = placeholders;
+            return Ok(launcher);
+        }
+        let mut launcher = Self::spawn()?;
+        launcher.join(setup.group, launcher.pid)?;
+        launcher.placeholders = launcher.set_up(setup, 0)?;
+        Ok(launcher)
+    }
+
+    /// Starts a launcher and has it do the steps that any sandbox begins with.
+    pub(crate) fn begin(steps: &[Step]) -> Result<Self, SpawnError> {
+        let launcher = Self::spawn()?;
+        let sent = launcher.send(wire::FRAME_BEGIN, &encode(steps), &[]);
+        sent.map_err(|source| SpawnError::Launcher { doing: "sending it the first steps", source })?;
+        Ok(launcher)
+    }
+
+    fn spawn() -> Result<Self, SpawnError> {
         reap_earlier_launchers();
         let lost = |doing| move |source: io::Error| SpawnError::Launcher { doing, source };
         let program = launcher_file().map_err(lost("writing its file"))?;
@@ -102,11 +128,7 @@ impl Launcher {
         let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
             .map_err(|error| lost("naming it")(error.into()))?;
         let pid = sys::spawn(&path, c"stockade", theirs.as_fd()).map_err(lost("starting it"))?;
-        drop(theirs);
-        let mut launcher = Self::new(control, pid, None);
-        launcher.join(setup.group, pid)?;
-        launcher.placeholders = launcher.set_up(setup)?;
-        Ok(launcher)
+        Ok(Self::new(control, pid, None))
     }
 
     /// Has a launcher that another program has started do what is left to do. A keeper lives as long
@@ -160,15 +182,16 @@ impl Launcher {
         self.control.as_ref().map(OwnedFd::as_fd)
     }
 
-    /// Has the sandbox built, and meanwhile holds the names that must not be made. The launcher is told
+    /// Has the sandbox built, but for the steps that are `done` already, and meanwhile holds the names that must not be made. The launcher is told
     /// of them first: if this program is killed it removes what was put there.
-    fn set_up(&self, setup: &Setup<'_>) -> Result<Vec<Placeholder>, SpawnError> {
+    fn set_up(&self, setup: &Setup<'_>, done: usize) -> Result<Vec<Placeholder>, SpawnError> {
         let lost = |doing| move |source: io::Error| SpawnError::Launcher { doing, source };
         let failed = |path: &AbsPath, source| SpawnError::Setup { step: format!("hold the name `{path}`"), source };
         let name = |path| Name::new(path).map_err(|source| failed(path, source));
         let names = setup.placeholders.iter().map(name).collect::<Result<Vec<_>, _>>()?;
         let parents: Vec<BorrowedFd<'_>> = names.iter().map(Name::parent).collect();
-        self.send(wire::FRAME_SETUP, &set_up_body(setup.covers, &names, setup.parking.as_ref(), setup.steps), &parents)
+        let steps = setup.steps.get(done..).unwrap_or_default();
+        self.send(wire::FRAME_SETUP, &set_up_body(setup.covers, &names, setup.parking.as_ref(), steps), &parents)
             .map_err(lost("sending it the plan"))?;
         if names.is_empty() {
             return Ok(Vec::new());
@@ -269,6 +292,7 @@ impl Launcher {
 
     /// Hears from a command's process until the command starts.
     fn follow(&self, run: &Run<'_>, child: &mut Child) -> Result<(), SpawnError> {
+        self.starter.iter().try_for_each(|starter| starter.await_word(child.readable()))?;
         let facts = child.ready()?;
         let missing = run.facts & !facts;
         if missing != 0 {
@@ -454,9 +478,14 @@ impl Launcher {
 
     /// Lets it go, and waits until it has cleaned up.
     pub(crate) fn end(mut self) {
+        self.close();
+    }
+
+    fn close(&mut self) {
         self.control = None;
         // What can't be waited for has ended.
         waitpid(Some(self.pid), WaitOptions::empty()).ok();
+        self.starter.iter().for_each(Starter::end);
     }
 }
 
@@ -464,8 +493,7 @@ impl Drop for Launcher {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.take() {
             // The keeper waits for this one, and whoever looks at the workspace next for the keeper.
-            self.control = None;
-            waitpid(Some(self.pid), WaitOptions::empty()).ok();
+            self.close();
             keeper.end();
         }
         if matches!(waitpid(Some(self.pid), WaitOptions::NOHANG), Ok(None)) {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg(target_os = "linux")]
 
+mod ahead;
 mod auto;
 mod bpf;
 mod bwrap;
@@ -26,6 +27,7 @@ mod platform_defaults;
 mod probe;
 mod seccomp;
 mod shared_host;
+mod starter;
 mod stdio;
 mod step;
 mod supervision;

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 use serde::Serialize;
 use stockade_protocol::{AbsPath, NetworkPolicy, Permissions, RawText};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
-    protect_repositories, resolve_links,
+    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, RealFiles, Running, SeenOnce, SpawnError, Stdio, Support,
+    Unenforceable, protect_repositories, resolve_links,
 };
 
 use crate::cgroup::Group;
@@ -18,7 +18,7 @@ use crate::limits::Limits;
 use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::supervision::Supervision;
 use crate::supervisor::Supervisor;
-use crate::{landlock, probe, seccomp, view, wire};
+use crate::{ahead, landlock, probe, seccomp, view, wire};
 
 const NEW_MOUNTS: u64 = 0x0002_0000;
 const NEW_CGROUPS: u64 = 0x0200_0000;
@@ -66,9 +66,28 @@ impl Native {
         Self { support: OnceLock::new(), landlock_version: 7, user: 1000, group: 1000 }
     }
 
+    /// Has everything made that the next command needs whatever its policy is, while the caller still
+    /// finds out about that. The next start in this process uses it, if that is soon and gives the command
+    /// no network of the host's. It makes nothing possible that was not before, and what fails here
+    /// fails at the start, with its reason; so it may be called or not.
+    ///
+    /// ```
+    /// # use stockade_sandbox_linux::Native;
+    /// let native = Native::new();
+    /// native.get_ready();
+    /// // Read settings, ask somebody, make a plan …
+    /// ```
+    pub fn get_ready(&self) {
+        let mut steps = self.enter(NEW_NETWORK);
+        // What can't be done now fails with its reason when the command starts.
+        steps.extend(view::beginning(&RealFiles).unwrap_or_default());
+        ahead::begin(steps).ok();
+    }
+
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<NativePlan, Unenforceable> {
-        self.plan_on(command, &resolve(permissions)?, &RealFiles)
+        let files = SeenOnce::default();
+        self.plan_on(command, &resolve(permissions, &files)?, &files)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files.
@@ -130,7 +149,8 @@ impl Native {
         permissions: &Permissions,
         gatekeeper: Option<Arc<dyn Gatekeeper>>,
     ) -> Result<Session, SessionError> {
-        let sandbox = self.sandbox(&resolve(permissions)?, &RealFiles)?;
+        let files = SeenOnce::default();
+        let sandbox = self.sandbox(&resolve(permissions, &files)?, &files)?;
         let supervisor = sandbox.supervisor(gatekeeper)?;
         let confine = sandbox.confine();
         let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
@@ -218,8 +238,8 @@ fn candidate(directory: &[u8], program: &[u8]) -> RawText {
 }
 
 /// Links followed, and the metadata of nested repositories protected.
-pub(crate) fn resolve(permissions: &Permissions) -> Result<Permissions, Unenforceable> {
-    let resolved = resolve_links(permissions, &RealFiles).and_then(|resolved| protect_repositories(&resolved));
+pub(crate) fn resolve(permissions: &Permissions, files: &dyn HostFiles) -> Result<Permissions, Unenforceable> {
+    let resolved = resolve_links(permissions, files).and_then(|resolved| protect_repositories(&resolved));
     resolved.map_err(|error| Unenforceable {
         what: String::from("the policy"),
         why: error.to_string(),

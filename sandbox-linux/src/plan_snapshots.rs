@@ -94,6 +94,18 @@ fn native() {
     plans("native", |command, permissions, host| told(Native::fixed().plan_on(command, permissions, host)));
 }
 
+/// What is done before the policy is known is what a plan for it begins with, or it would be done in vain.
+#[test]
+fn what_is_done_ahead_begins_every_plan_that_shows_the_root() {
+    let host = FakeHost::new(HOST);
+    let ahead = crate::view::beginning(&host).unwrap();
+    for (policy, lines, _) in POLICIES {
+        let view = crate::view::compile(&rules(lines), &host, &[]);
+        let shows_root = lines.iter().any(|line| line.starts_with("/ "));
+        assert_eq!(view.unwrap().steps.starts_with(&ahead), shows_root, "{policy}");
+    }
+}
+
 #[test]
 fn bwrap() {
     plans("bwrap", |command, permissions, host| told(Bwrap::fixed().plan_on(command, permissions, host)));

@@ -54,6 +54,8 @@ struct Builder<'a> {
     root: Place,
     places: Vec<Place>,
     made: BTreeSet<RawText>,
+    /// What is done first: the tmpfs, and the devices in it.
+    begun: Vec<Step>,
     staging: Vec<Step>,
     texts: Vec<Step>,
     copies: Vec<Step>,
@@ -75,29 +77,8 @@ pub(crate) struct OwnFile {
 /// Compiles rules whose links have been resolved, with files of the sandbox's own where the host's could
 /// be read.
 pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles, own: &[OwnFile]) -> Result<View, Unenforceable> {
-    let access = files.access(&path("/")?);
-    let in_place = access >= Access::Read;
-    let mut builder = Builder {
-        host,
-        base: if in_place { "" } else { "/proc" },
-        next_slot: STAGING + 1,
-        next_piece: 0,
-        host_proc: None,
-        root: Place { path: path("/")?, access, piece: None },
-        places: Vec::new(),
-        made: BTreeSet::new(),
-        staging: Vec::new(),
-        texts: Vec::new(),
-        copies: Vec::new(),
-        attributes: Vec::new(),
-        attachments: Vec::new(),
-        grants: Vec::new(),
-        placeholders: Vec::new(),
-        covers: BTreeSet::new(),
-        warnings: Vec::new(),
-    };
-    builder.start()?;
-    builder.devices()?;
+    let mut builder = Builder::new(files.access(&path("/")?), host)?;
+    builder.begin()?;
     for (path, access) in keys(files, host) {
         if !may_be_left_out(files, &path, host) {
             builder.place(&path, access)?;
@@ -109,6 +90,14 @@ pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles, own: &[OwnFile]) 
         }
     }
     builder.finish()
+}
+
+/// The steps that every view begins with which shows the host's own root, so that they can be done before
+/// it is known what else belongs to it.
+pub(crate) fn beginning(host: &dyn HostFiles) -> Result<Vec<Step>, Unenforceable> {
+    let mut builder = Builder::new(Access::Read, host)?;
+    builder.begin()?;
+    Ok(builder.begun)
 }
 
 fn path(text: &str) -> Result<AbsPath, Unenforceable> {
@@ -139,7 +128,50 @@ pub(crate) fn may_be_left_out(files: &FileRules, path: &AbsPath, host: &dyn Host
     is_mask && path.parent().is_some_and(|parent| host.kind(&parent).is_none())
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    fn new(access: Access, host: &'a dyn HostFiles) -> Result<Self, Unenforceable> {
+        Ok(Self {
+            host,
+            base: if access >= Access::Read { "" } else { "/proc" },
+            next_slot: STAGING + 1,
+            next_piece: 0,
+            host_proc: None,
+            root: Place { path: path("/")?, access, piece: None },
+            places: Vec::new(),
+            made: BTreeSet::new(),
+            begun: Vec::new(),
+            staging: Vec::new(),
+            texts: Vec::new(),
+            copies: Vec::new(),
+            attributes: Vec::new(),
+            attachments: Vec::new(),
+            grants: Vec::new(),
+            placeholders: Vec::new(),
+            covers: BTreeSet::new(),
+            warnings: Vec::new(),
+        })
+    }
+
+    /// What does not depend on the rules, but for whether the root may be read.
+    fn begin(&mut self) -> Result<(), Unenforceable> {
+        self.start()?;
+        self.devices()?;
+        self.begun.push(Step::Tmpfs {
+            slot: STAGING,
+            size: SCRATCH_SIZE.to_owned(),
+            attributes: MOUNT_NO_SETUID | MOUNT_NO_DEVICES,
+        });
+        self.begun.append(&mut self.staging);
+        // Before the tmpfs covers it.
+        if let Some(slot) = self.host_proc {
+            self.begun.push(Step::CloneTree { slot, path: path("/proc")? });
+        }
+        self.begun.push(Step::Attach { slot: STAGING, path: path("/proc")? });
+        self.begun.append(&mut self.copies);
+        self.begun.append(&mut self.attributes);
+        Ok(())
+    }
+
     fn start(&mut self) -> Result<(), Unenforceable> {
         if self.base.is_empty() {
             self.grants.push((self.root.path.clone(), landlock::Grant::of(self.root.access, Kind::Directory)));
@@ -443,20 +475,11 @@ impl Builder<'_> {
             .map_err(|error| internal(&error.to_string()))
     }
 
-    fn finish(mut self) -> Result<View, Unenforceable> {
+    fn finish(self) -> Result<View, Unenforceable> {
         let restrictions = self.restrictions(self.root.access);
-        let mut steps = vec![Step::Tmpfs {
-            slot: STAGING,
-            size: SCRATCH_SIZE.to_owned(),
-            attributes: MOUNT_NO_SETUID | MOUNT_NO_DEVICES,
-        }];
-        steps.append(&mut self.staging);
-        // Before the tmpfs covers it.
-        if let Some(slot) = self.host_proc {
-            steps.push(Step::CloneTree { slot, path: path("/proc")? });
-        }
-        steps.push(Step::Attach { slot: STAGING, path: path("/proc")? });
-        steps.append(&mut self.texts);
+        let mut steps = self.begun;
+        steps.extend(self.staging);
+        steps.extend(self.texts);
         steps.extend(self.copies);
         steps.extend(self.attributes);
         steps.push(Step::RootAttributes { set: restrictions });

@@ -6,6 +6,7 @@ mod gatekeeper;
 mod metadata;
 mod permits;
 mod resolve;
+mod seen_once;
 mod support;
 #[cfg(unix)]
 mod sys;
@@ -17,5 +18,6 @@ pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
 pub use metadata::protect_repositories;
 pub use permits::permits;
 pub use resolve::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, absolute, leads_to, resolve_links};
+pub use seen_once::SeenOnce;
 pub use support::{Diagnosis, LayerSupport, Support, SupportLevel, Unenforceable};
 pub use terminal::{Terminal, resize};

@@ -71,6 +71,10 @@ impl Memory {
         self.approved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.approved().is_empty()
+    }
+
     /// The execution that was approved for all of these, if each is known with the same one. Nothing
     /// is known of nothing.
     pub(crate) fn recall(&self, keys: &[ApprovalKey]) -> Option<EscalationExecution> {

@@ -75,8 +75,8 @@ impl Approvals {
             requirement: requirement::of_tool(session.ask, session.sandboxing()),
             source: DecisionSource::ApprovalPolicy,
         });
-        let keys = tool.keys(request, session);
-        let known = self.memory.recall(&keys);
+        // Nothing is remembered of most sessions, and a key is long.
+        let known = if self.memory.is_empty() { None } else { self.memory.recall(&tool.keys(request, session)) };
         match requirement {
             ExecApprovalRequirement::Forbidden { reason } => {
                 trail.decided(Decision::Forbidden, source.clone(), Some(reason.clone()))?;
@@ -113,7 +113,7 @@ impl Approvals {
                     return self.by_memory(session, execution, trail);
                 }
                 let asking = Asking {
-                    keys,
+                    keys: tool.keys(request, session),
                     execution: wanted,
                     reason,
                     violations: &[],

@@ -1,18 +1,19 @@
 //! Keeping the beginning and the end of a stream of any length.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use stockade_protocol::{CapturedOutput, RawText};
+use tokio::sync::Notify;
 
 use crate::session::OutputLimit;
 
-/// What has been read of a stream, shared between the thread that reads and the one that waits.
+/// What has been read of a stream, shared between the thread that reads and whoever waits for its end.
 #[derive(Debug)]
 pub(crate) struct Capture {
     kept: Mutex<Kept>,
-    at_end: Condvar,
+    at_end: Notify,
 }
 
 #[derive(Debug)]
@@ -21,13 +22,12 @@ struct Kept {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     omitted: u64,
-    ended: bool,
 }
 
 impl Capture {
     pub(crate) fn new(limit: OutputLimit) -> Self {
-        let kept = Kept { limit, head: Vec::new(), tail: VecDeque::new(), omitted: 0, ended: false };
-        Self { kept: Mutex::new(kept), at_end: Condvar::new() }
+        let kept = Kept { limit, head: Vec::new(), tail: VecDeque::new(), omitted: 0 };
+        Self { kept: Mutex::new(kept), at_end: Notify::new() }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -39,20 +39,14 @@ impl Capture {
     }
 
     pub(crate) fn end(&self) {
-        self.kept().ended = true;
-        self.at_end.notify_all();
+        self.at_end.notify_one();
     }
 
     /// What was kept, once the stream has ended or the time is up.
-    pub(crate) fn finish(&self, deadline: Instant) -> CapturedOutput {
+    pub(crate) async fn finish(&self, limit: Duration) -> CapturedOutput {
+        // One that has not ended by then is taken as it is.
+        tokio::time::timeout(limit, self.at_end.notified()).await.ok();
         let mut kept = self.kept();
-        while !kept.ended {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            kept = self.at_end.wait_timeout(kept, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
         let tail = Vec::from(std::mem::take(&mut kept.tail));
         let mut head = std::mem::take(&mut kept.head);
         if kept.omitted > 0 {
@@ -92,7 +86,8 @@ mod tests {
             capture.add(piece);
         }
         capture.end();
-        capture.finish(Instant::now())
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(capture.finish(Duration::ZERO))
     }
 
     proptest! {
@@ -113,10 +108,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_stream_that_never_ends_is_not_waited_for() {
+    #[tokio::test]
+    async fn a_stream_that_never_ends_is_not_waited_for() {
         let capture = Capture::new(OutputLimit { head: 10, tail: 0 });
         capture.add(b"so far");
-        assert_eq!(capture.finish(Instant::now()).head, RawText::from("so far"));
+        assert_eq!(capture.finish(Duration::ZERO).await.head, RawText::from("so far"));
     }
 }

@@ -1,32 +1,42 @@
 //! Running a plan: output captured and passed on, a clock that can stand still, an end in any case.
 //!
-//! Each run has a thread that waits for it and one for each stream that is captured. They block in
-//! the operating system, need nothing of it but pipes, and are the same on every system. Whoever
-//! drops the future ends the command.
+//! Where the system has descriptors to wait for, the caller's own event loop waits for the command
+//! (`polled`); elsewhere a thread does (`threaded`). A stream that is captured has a thread of its own
+//! from the first output on, since whoever takes that may block. Whoever drops the future ends the
+//! command.
 
 mod capture;
 mod clock;
+#[cfg(unix)]
+mod polled;
+mod reader;
 mod streams;
+#[cfg(not(unix))]
+mod threaded;
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stockade_protocol::{CapturedOutput, Enforcement};
-use stockade_sandboxing::{Gatekeeper, Plan, Running, SpawnError, WaitStatus};
-use tokio::sync::oneshot;
+use stockade_sandboxing::{Gatekeeper, Plan, Running, SpawnError, Stdio, WaitStatus};
 
 pub use clock::{Clock, Pause};
 pub use streams::{Input, Output, OutputSink, StreamName, Streaming};
 
 use crate::session::OutputLimit;
 use crate::{Cancellation, Grant};
+#[cfg(unix)]
+use polled::wait;
 use streams::Opened;
+#[cfg(not(unix))]
+use threaded::wait;
 
 /// How long output is waited for after the command has ended. In a sandbox nobody is left to write
 /// any; without one, something that detached itself may hold the pipe for ever.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
-/// How often a waiting thread looks whether it has been told to stop.
+/// How often a clock is looked at that may stand still just before its end, and how often a thread looks
+/// whether it has been told to stop.
 const TICK: Duration = Duration::from_millis(20);
 
 /// How a run ended, and what it left.
@@ -58,59 +68,54 @@ pub(crate) struct Setting {
     pub(crate) gatekeeper: Option<Arc<dyn Gatekeeper>>,
 }
 
-/// Starts the plan and waits for its end. The grant is the proof that somebody decided about it.
-pub(crate) async fn spawn(plan: Box<dyn Plan>, _grant: &Grant, setting: Setting) -> Result<Finished, SpawnError> {
-    let (done, finished) = oneshot::channel();
-    // Dropped together with this future, which tells the thread to stop.
-    let (_alive, dropped) = mpsc::channel::<()>();
-    let thread = std::thread::Builder::new().name(String::from("stockade-run"));
-    let watch = move || {
-        // Nobody listens any more if the future was dropped.
-        done.send(supervise(&*plan, setting, &dropped)).ok();
-    };
-    thread.spawn(watch).map_err(|source| SpawnError::Launcher { doing: "starting a thread", source })?;
-    finished.await.unwrap_or_else(|_| {
-        let source = std::io::Error::other("the thread that waits for the command died");
-        Err(SpawnError::Launcher { doing: "waiting for the command", source })
-    })
+/// What ends a command before its own end.
+struct Limits {
+    limit: Option<Duration>,
+    clock: Clock,
+    cancellation: Cancellation,
 }
 
-fn supervise(plan: &dyn Plan, setting: Setting, dropped: &mpsc::Receiver<()>) -> Result<Finished, SpawnError> {
+impl Limits {
+    /// What is left of its time.
+    fn left(&self) -> Option<Duration> {
+        self.limit.map(|limit| limit.saturating_sub(self.clock.elapsed()))
+    }
+
+    fn are_reached(&self) -> bool {
+        self.left().is_some_and(|left| left.is_zero()) || self.cancellation.is_cancelled()
+    }
+}
+
+/// Starts the plan and waits for its end. The grant is the proof that somebody decided about it.
+pub(crate) async fn spawn(plan: Box<dyn Plan>, _grant: &Grant, setting: Setting) -> Result<Finished, SpawnError> {
     let Setting { streaming, output, limit, clock, cancellation, gatekeeper } = setting;
-    let Opened { stdio, captures } = streaming.open(output)?;
-    let mut running = match gatekeeper {
-        Some(gatekeeper) => plan.spawn_guarded(stdio, gatekeeper)?,
-        None => plan.spawn(stdio)?,
-    };
+    let Opened { stdio, mut captures } = streaming.open(output)?;
+    let running = start(&*plan, stdio, gatekeeper)?;
     let started = Instant::now();
     clock.start();
-    let stop = || {
-        let expired = limit.is_some_and(|limit| clock.elapsed() >= limit);
-        expired || cancellation.is_cancelled() || dropped.try_recv() == Err(mpsc::TryRecvError::Disconnected)
-    };
-    let ended = wait(&mut *running, stop, &cancellation)?;
-    let duration = clock.elapsed().min(started.elapsed());
-    let deadline = Instant::now() + LAST_OUTPUT;
-    let (stdout, stderr) = captures.finish(deadline);
+    let limits = Limits { limit, clock, cancellation };
+    let (running, ended) = wait(running, &limits, &mut captures).await?;
+    let duration = limits.clock.elapsed().min(started.elapsed());
+    let (stdout, stderr) = captures.finish(LAST_OUTPUT).await;
     Ok(Finished { ended, stdout, stderr, duration, enforcement: running.enforcement().clone() })
 }
 
-/// Waits for the end of the command, or ends it when `stop` says so. Signals that are passed on reach
-/// it on the way.
-fn wait(running: &mut dyn Running, stop: impl Fn() -> bool, cancellation: &Cancellation) -> Result<Ended, SpawnError> {
-    loop {
-        match running.wait(Some(TICK))? {
-            Some(WaitStatus::Exited(code)) => return Ok(Ended::Exited(code)),
-            Some(WaitStatus::Signaled(signal)) => return Ok(Ended::Signaled(signal)),
-            None if stop() => break,
-            None => {
-                for signal in cancellation.take_signals() {
-                    running.signal(signal)?;
-                }
-            }
+fn start(
+    plan: &dyn Plan,
+    stdio: Stdio,
+    gatekeeper: Option<Arc<dyn Gatekeeper>>,
+) -> Result<Box<dyn Running>, SpawnError> {
+    match gatekeeper {
+        Some(gatekeeper) => plan.spawn_guarded(stdio, gatekeeper),
+        None => plan.spawn(stdio),
+    }
+}
+
+impl From<WaitStatus> for Ended {
+    fn from(status: WaitStatus) -> Self {
+        match status {
+            WaitStatus::Exited(code) => Self::Exited(code),
+            WaitStatus::Signaled(signal) => Self::Signaled(signal),
         }
     }
-    running.kill()?;
-    running.wait(None)?;
-    Ok(Ended::Stopped)
 }

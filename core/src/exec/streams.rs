@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use stockade_protocol::{CapturedOutput, TerminalSize};
 use stockade_sandboxing::{SpawnError, Stdio, Streams, Terminal};
 
-use super::capture::Capture;
+use super::reader::Reader;
 use crate::session::OutputLimit;
 
 /// One of the two output streams.
@@ -76,15 +76,28 @@ pub(super) struct Opened {
 
 #[derive(Default)]
 pub(super) struct Captures {
-    stdout: Option<Arc<Capture>>,
-    stderr: Option<Arc<Capture>>,
+    stdout: Option<Reader>,
+    stderr: Option<Reader>,
 }
 
 impl Captures {
-    pub(super) fn finish(self, deadline: Instant) -> (CapturedOutput, CapturedOutput) {
-        let finish =
-            |capture: Option<Arc<Capture>>| capture.map(|capture| capture.finish(deadline)).unwrap_or_default();
-        (finish(self.stdout), finish(self.stderr))
+    /// Starts to read a stream as soon as there is something to read.
+    #[cfg(unix)]
+    pub(super) async fn first_output(&mut self) -> io::Result<()> {
+        tokio::select! {
+            started = Reader::first_output(&mut self.stdout) => started,
+            started = Reader::first_output(&mut self.stderr) => started,
+        }
+    }
+
+    pub(super) async fn finish(self, limit: Duration) -> (CapturedOutput, CapturedOutput) {
+        async fn finish(reader: Option<Reader>, limit: Duration) -> CapturedOutput {
+            match reader {
+                Some(reader) => reader.finish(limit).await,
+                None => CapturedOutput::default(),
+            }
+        }
+        tokio::join!(finish(self.stdout, limit), finish(self.stderr, limit))
     }
 }
 
@@ -107,15 +120,14 @@ impl Streaming {
     }
 }
 
-fn open_output(output: Output, name: StreamName, limit: OutputLimit) -> io::Result<(Streams, Option<Arc<Capture>>)> {
+fn open_output(output: Output, name: StreamName, limit: OutputLimit) -> io::Result<(Streams, Option<Reader>)> {
     let sink = match output {
         Output::Inherit => return Ok((Streams::Inherit, None)),
         Output::Capture => None,
         Output::Tee(sink) => Some(sink),
     };
     let (ours, theirs) = io::pipe()?;
-    let capture = read_on(ours, name, limit, sink)?;
-    Ok((Streams::To(theirs.into()), Some(capture)))
+    Ok((Streams::To(theirs.into()), Some(Reader::of_pipe(ours, name, limit, sink)?)))
 }
 
 fn open_terminal(size: TerminalSize, output: Output, limit: OutputLimit) -> io::Result<Opened> {
@@ -128,47 +140,12 @@ fn open_terminal(size: TerminalSize, output: Output, limit: OutputLimit) -> io::
         // There is no stream of this program's that a terminal could be.
         Output::Capture | Output::Inherit => None,
     };
-    let capture = read_on(File::from(ours), StreamName::Stdout, limit, sink)?;
+    let reader = Reader::start(File::from(ours), StreamName::Stdout, limit, sink)?;
     let stdio = Stdio {
         stdin: Streams::To(theirs.try_clone()?),
         stdout: Streams::To(theirs.try_clone()?),
         stderr: Streams::To(theirs),
         controlling_terminal: true,
     };
-    Ok(Opened { stdio, captures: Captures { stdout: Some(capture), stderr: None } })
-}
-
-/// Reads a stream to its end on a thread of its own.
-fn read_on(
-    mut from: impl Read + Send + 'static,
-    name: StreamName,
-    limit: OutputLimit,
-    sink: Option<Arc<dyn OutputSink>>,
-) -> io::Result<Arc<Capture>> {
-    let capture = Arc::new(Capture::new(limit));
-    let shared = Arc::clone(&capture);
-    let read = move || {
-        let mut buffer = vec![0; 32 * 1024];
-        loop {
-            match from.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) => {
-                    let bytes = buffer.get(..count).unwrap_or_default();
-                    if let Some(sink) = &sink {
-                        sink.write(name, bytes);
-                    }
-                    shared.add(bytes);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A terminal whose other end is closed says so with an error.
-                Err(_) => break,
-            }
-        }
-        if let Some(sink) = &sink {
-            sink.closed();
-        }
-        shared.end();
-    };
-    std::thread::Builder::new().name(String::from("stockade-output")).stack_size(128 * 1024).spawn(read)?;
-    Ok(capture)
+    Ok(Opened { stdio, captures: Captures { stdout: Some(reader), stderr: None } })
 }

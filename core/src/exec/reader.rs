@@ -1,0 +1,168 @@
+//! Reading a command's output: on a thread, from the first of it on.
+//!
+//! Most commands say nothing on one of their streams, and some nothing at all. Until there is something
+//! to read, the event loop waits for that, and no thread has to be started.
+
+use std::io::{self, PipeReader, Read};
+use std::sync::Arc;
+use std::time::Duration;
+
+use stockade_protocol::CapturedOutput;
+#[cfg(unix)]
+use tokio::net::unix::pipe::Receiver;
+
+use super::capture::Capture;
+use super::streams::{OutputSink, StreamName};
+use crate::session::OutputLimit;
+
+/// What a thread does with a stream.
+pub(super) struct Orders {
+    name: StreamName,
+    sink: Option<Arc<dyn OutputSink>>,
+    capture: Arc<Capture>,
+}
+
+/// A stream that is captured.
+pub(super) enum Reader {
+    /// Nothing has come yet.
+    #[cfg(unix)]
+    Waiting { pipe: Receiver, orders: Orders },
+    /// A thread reads it.
+    Reading(Arc<Capture>),
+}
+
+impl Reader {
+    /// A pipe, which is read when there is something in it.
+    #[cfg(unix)]
+    pub(super) fn of_pipe(
+        pipe: PipeReader,
+        name: StreamName,
+        limit: OutputLimit,
+        sink: Option<Arc<dyn OutputSink>>,
+    ) -> io::Result<Self> {
+        let pipe = Receiver::from_owned_fd(pipe.into())?;
+        Ok(Self::Waiting { pipe, orders: Orders { name, sink, capture: Arc::new(Capture::new(limit)) } })
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn of_pipe(
+        pipe: PipeReader,
+        name: StreamName,
+        limit: OutputLimit,
+        sink: Option<Arc<dyn OutputSink>>,
+    ) -> io::Result<Self> {
+        Self::start(pipe, name, limit, sink)
+    }
+
+    /// Reads a stream to its end, beginning now.
+    pub(super) fn start(
+        from: impl Read + Send + 'static,
+        name: StreamName,
+        limit: OutputLimit,
+        sink: Option<Arc<dyn OutputSink>>,
+    ) -> io::Result<Self> {
+        Orders { name, sink, capture: Arc::new(Capture::new(limit)) }.follow(from)
+    }
+
+    /// Waits for the first output, and starts to read then. Never ends for a stream that is being read,
+    /// or that there is none of.
+    #[cfg(unix)]
+    pub(super) async fn first_output(stream: &mut Option<Self>) -> io::Result<()> {
+        let Some(Self::Waiting { pipe, .. }) = stream else { return std::future::pending().await };
+        let found = until_readable(pipe).await?;
+        if let Some(Self::Waiting { pipe, orders }) = stream.take() {
+            *stream = Some(orders.follow_if(found, pipe)?);
+        }
+        Ok(())
+    }
+
+    /// What was kept, once the stream has ended or the time is up.
+    pub(super) async fn finish(self, limit: Duration) -> CapturedOutput {
+        match self {
+            #[cfg(unix)]
+            Self::Waiting { pipe, orders } => orders.finish(pipe, limit).await,
+            Self::Reading(capture) => capture.finish(limit).await,
+        }
+    }
+}
+
+impl Orders {
+    fn follow(self, mut from: impl Read + Send + 'static) -> io::Result<Reader> {
+        let capture = Arc::clone(&self.capture);
+        let read = move || {
+            self.read(&mut from);
+            self.end();
+        };
+        std::thread::Builder::new().name(String::from("stockade-output")).stack_size(128 * 1024).spawn(read)?;
+        Ok(Reader::Reading(capture))
+    }
+
+    fn read(&self, from: &mut impl Read) {
+        let mut buffer = vec![0; 32 * 1024];
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => {
+                    let bytes = buffer.get(..count).unwrap_or_default();
+                    if let Some(sink) = &self.sink {
+                        sink.write(self.name, bytes);
+                    }
+                    self.capture.add(bytes);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A terminal whose other end is closed says so with an error.
+                Err(_) => break,
+            }
+        }
+    }
+
+    fn end(&self) {
+        if let Some(sink) = &self.sink {
+            sink.closed();
+        }
+        self.capture.end();
+    }
+
+    #[cfg(unix)]
+    fn follow_if(self, found: Found, pipe: Receiver) -> io::Result<Reader> {
+        match found {
+            Found::Output => self.follow(PipeReader::from(pipe.into_blocking_fd()?)),
+            Found::End => {
+                self.end();
+                Ok(Reader::Reading(self.capture))
+            }
+        }
+    }
+
+    /// The command has ended and has said nothing so far. If there is something now, it is read as if it
+    /// had come earlier.
+    #[cfg(unix)]
+    async fn finish(self, pipe: Receiver, limit: Duration) -> CapturedOutput {
+        let found = tokio::time::timeout(limit, until_readable(&pipe)).await;
+        // What somebody else may still write, after the command, is not waited for.
+        let found = if let Ok(Ok(found)) = found { found } else { Found::End };
+        let capture = Arc::clone(&self.capture);
+        let reads = self.follow_if(found, pipe).is_ok();
+        // Without a thread nothing can be read any more, and the rest is lost.
+        capture.finish(if reads { limit } else { Duration::ZERO }).await
+    }
+}
+
+/// What a pipe is readable for.
+#[cfg(unix)]
+enum Found {
+    Output,
+    /// Nobody is left who could write.
+    End,
+}
+
+#[cfg(unix)]
+async fn until_readable(pipe: &Receiver) -> io::Result<Found> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    pipe.readable().await?;
+    let mut files = [PollFd::new(pipe, PollFlags::IN)];
+    poll(&mut files, Some(&Timespec::default()))?;
+    let [found] = files.map(|file| file.revents());
+    let has_ended = found.contains(PollFlags::HUP) && !found.contains(PollFlags::IN);
+    Ok(if has_ended { Found::End } else { Found::Output })
+}
