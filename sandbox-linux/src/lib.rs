@@ -12,8 +12,6 @@ mod child;
 mod devices;
 mod doctor;
 mod enforcement;
-#[cfg(test)]
-mod fake_host;
 mod landlock;
 mod landlock_only;
 mod launch;

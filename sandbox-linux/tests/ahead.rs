@@ -46,7 +46,8 @@ fn get_ready(native: &Native) -> i32 {
 
 /// Runs a script in a workspace, checks that it was held, and gives the launcher that it ran in.
 fn run(native: &Native, workspace: &Path, permissions: &Permissions) -> i32 {
-    let script = "sleep 0.3; echo hi > inside; echo x > .git/config; echo x > .codex; echo x > /etc/x; test ! -e /dev/sda";
+    let script =
+        "sleep 0.3; echo hi > inside; echo x > .git/config; echo x > .codex; echo x > /etc/x; test ! -e /dev/sda";
     let command = CommandSpec {
         argv: Argv::parse(["sh", "-c", script]).unwrap(),
         cwd: AbsPath::from_path(workspace).unwrap(),

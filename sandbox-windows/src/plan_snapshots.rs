@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use stockade_protocol::{Argv, HostRules, NetworkPolicy, Permissions, ResourceLimits};
-use stockade_sandboxing::CommandSpec;
+use stockade_sandboxing::{CommandSpec, FakeHost, rules};
 
-use crate::fake_host::{FakeHost, machine, rules};
+use crate::host::machine;
 use crate::{Drive, DriveKind, Host, Loss, WindowsPlan};
 
 const HOST: &[&str] = &[
@@ -21,7 +21,7 @@ const HOST: &[&str] = &[
     r"C:\w\sub\.git\config",
     r"C:\w\sub\a.env",
     r"C:\w\.env",
-    r"C:\w\vendor@",
+    r"C:\w\vendor -> C:\Users\me",
     r"C:\cache\",
 ];
 

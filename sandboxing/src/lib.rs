@@ -2,6 +2,8 @@
 
 mod backend;
 mod bare;
+#[cfg(feature = "fake-host")]
+mod fake_host;
 mod gatekeeper;
 mod metadata;
 mod permits;
@@ -14,6 +16,8 @@ mod terminal;
 
 pub use backend::{Backend, CommandSpec, Plan, Proxied, Running, SpawnError, Stdio, Streams, WaitStatus};
 pub use bare::Bare;
+#[cfg(feature = "fake-host")]
+pub use fake_host::{FakeHost, rules};
 pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
 pub use metadata::protect_repositories;
 pub use permits::permits;
