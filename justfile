@@ -32,8 +32,13 @@ doc:
 schema:
     cargo run --quiet -- schema --out schemas
 
+# The program as it is meant to be installed, to target/stockade
+build:
+    scripts/build
+
 # Benchmarks; NAME selects those that begin with it
 bench NAME="":
+    scripts/build
     cargo bench --workspace {{ if NAME == "" { "" } else { "--bench '" + NAME + "*'" } }}
 
 # How long other sandboxes take to start, those that are installed

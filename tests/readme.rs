@@ -74,7 +74,7 @@ fn the_readme_names_exactly_two_commands() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     let commands = blocks(&readme, "sh");
     let line = "echo hi > target/hello; cat target/hello; echo x > /etc/hello || echo denied";
-    let first = format!("cargo run --release -- run -- sh -c '{line}'\n");
+    let first = format!("scripts/build && target/stockade run -- sh -c '{line}'\n");
     assert_eq!(commands, [first.as_str(), "scripts/test\n"]);
     assert!(repository().join("scripts/test").exists());
     // The first is the same as `stockade run …` after a build, which is run here in a workspace of its own.

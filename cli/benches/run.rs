@@ -3,7 +3,8 @@
 //! `stockade run --ask never -- /bin/true` with the trail on and a home of its own, beside bubblewrap with
 //! the same policy and a bare spawn. All are started from this program, in turn, so that whatever else the
 //! machine does hits all of them alike. What counts are the ratios of the medians; the times are noise.
-//! `cargo bench -p stockade-cli`, with `bwrap` installed.
+//! `scripts/build && cargo bench -p stockade-cli`, with `bwrap` installed. Measured are the program as it is
+//! installed, which `scripts/build` makes, and as `cargo build` makes it.
 
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "a benchmark starts the programs that it measures")]
 
@@ -23,23 +24,32 @@ fn main() {
     for name in ["home", "ws/.git", "other/.git"] {
         std::fs::create_dir_all(directory.path().join(name)).unwrap();
     }
-    let mut starts =
-        [bare(directory.path()), bwrap(&directory.path().join("other")), stockade(directory.path(), &["run"])];
-    let mut times = [const { Vec::new() }; 4];
-    let mut version = stockade(directory.path(), &["--version"]);
+    let installed = Path::new(env!("CARGO_BIN_EXE_stockade")).parent().unwrap().with_file_name("stockade");
+    assert!(installed.is_file(), "{} is missing: run `scripts/build` first", installed.display());
+    let built = Path::new(env!("CARGO_BIN_EXE_stockade"));
+    let mut starts = [
+        ("bare spawn", bare(directory.path())),
+        ("bubblewrap", bwrap(&directory.path().join("other"))),
+        ("stockade run", stockade(directory.path(), &installed, &["run"])),
+        ("stockade --version", stockade(directory.path(), &installed, &["--version"])),
+        ("stockade run, linked dynamically", stockade(directory.path(), built, &["run"])),
+        ("stockade --version, linked dynamically", stockade(directory.path(), built, &["--version"])),
+    ];
+    let mut times = [const { Vec::new() }; 6];
     for round in 0..ROUNDS + WARM_UP {
-        for (start, times) in starts.iter_mut().chain([&mut version]).zip(&mut times) {
+        for ((_, start), times) in starts.iter_mut().zip(&mut times) {
             let took = time(start);
             if round >= WARM_UP {
                 times.push(took);
             }
         }
     }
-    let [bare, bubblewrap, run, version] = times.map(median);
-    println!("bare spawn {bare:?}, bubblewrap {bubblewrap:?}, stockade run {run:?}, stockade --version {version:?}");
-    println!("stockade run / bubblewrap: {:.2}", run.as_secs_f64() / bubblewrap.as_secs_f64());
-    println!("stockade run / bare spawn: {:.2}", run.as_secs_f64() / bare.as_secs_f64());
-    println!("stockade --version / bare spawn: {:.2}", version.as_secs_f64() / bare.as_secs_f64());
+    let medians = times.map(median);
+    let [bare, bubblewrap, ..] = medians.map(|time| time.as_secs_f64());
+    for ((name, _), median) in starts.iter().zip(medians) {
+        let seconds = median.as_secs_f64();
+        println!("{name:40} {median:>10.3?}  {:.2} x bubblewrap  {:.2} x bare", seconds / bubblewrap, seconds / bare);
+    }
 }
 
 fn time(command: &mut Command) -> Duration {
@@ -57,9 +67,9 @@ fn bare(directory: &Path) -> Command {
     surrounded(Command::new("/bin/true"), directory)
 }
 
-/// The program of this build, in a home without settings.
-fn stockade(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_stockade"));
+/// In a home without settings.
+fn stockade(directory: &Path, program: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command.args(arguments);
     if arguments == ["run"] {
         command.args(["--ask", "never", "--", "/bin/true"]);

@@ -208,8 +208,9 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "PATH")]
     pub(crate) path: Vec<PathBuf>,
 
-    /// Explain what happens to a connection to this host; may be given several times
-    #[arg(long, value_name = "HOST[:PORT]", value_parser = flags::destination)]
+    /// Explain what happens to a connection to this host, or with /udp to datagrams; may be given several
+    /// times
+    #[arg(long, value_name = "HOST[:PORT][/udp]", value_parser = flags::destination)]
     pub(crate) host: Vec<flags::Destination>,
 
     /// Print the answer as JSON
@@ -258,9 +259,9 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) network: Option<flags::Network>,
 
-    /// A host that may be reached, such as api.example.com:443 or *.example.com; may be given several
-    /// times
-    #[arg(long, value_name = "HOST[:PORT]", value_parser = flags::allowed_host)]
+    /// A host that may be reached, such as api.example.com:443 or *.example.com, or with datagrams, such
+    /// as time.example.com:123/udp; may be given several times
+    #[arg(long, value_name = "HOST[:PORT][/udp]", value_parser = flags::allowed_host)]
     pub(crate) allow_host: Vec<HostRule>,
 
     /// A unix socket that may be connected to, such as an SSH agent's; may be given several times

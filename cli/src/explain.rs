@@ -28,7 +28,8 @@ pub(crate) fn run(args: &Explain) -> Result<ExitCode, Failure> {
     for path in &args.path {
         paths.push(orchestrator.explain_path(&absolute(&here, path)?)?);
     }
-    let hosts: Vec<HostExplanation> = args.host.iter().map(|to| orchestrator.explain_host(&to.host, to.port)).collect();
+    let hosts: Vec<HostExplanation> =
+        args.host.iter().map(|to| orchestrator.explain_host(&to.host, to.protocol, to.port)).collect();
     let command = if args.command.is_empty() { None } else { Some(orchestrator.explain(&request)?) };
     let answers = Answers { command, paths, hosts };
     if args.json {
@@ -120,7 +121,7 @@ fn permissions(permissions: &Permissions) -> Vec<String> {
         NetworkPolicy::Off => String::from("the network is off"),
         NetworkPolicy::Full => String::from("the network is open"),
         NetworkPolicy::Hosts(hosts) => {
-            let names: Vec<String> = hosts.rules.iter().map(|rule| rule.host.to_string()).collect();
+            let names: Vec<String> = hosts.rules.iter().map(report::host_rule).collect();
             format!("the network is open to what the rules name: {}", names.join(", "))
         }
     });
@@ -159,5 +160,5 @@ fn host_text(host: &HostExplanation) -> String {
         Decision::Forbidden => "is refused",
     };
     let why = host.rule.as_deref().map_or_else(|| String::from("no rule names it"), |rule| format!("by {rule}"));
-    format!("`{}:{}` {what}: {why}\n", host.destination.host, host.destination.port)
+    format!("`{}` {what}: {why}\n", report::destination(&host.destination))
 }

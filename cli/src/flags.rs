@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use stockade_config::{EngineName, NetworkMode, SandboxMode};
 use stockade_protocol::{
-    AbsPath, AskForApproval, Decision, FileTarget, Host, HostPattern, HostRule, Invalid, RejectConfig, ResourceLimits,
-    VariableName,
+    AbsPath, AskForApproval, Decision, FileTarget, Host, HostPattern, HostRule, Invalid, NetworkProtocol, RejectConfig,
+    ResourceLimits, VariableName,
 };
 use stockade_sandboxing::absolute;
 
@@ -159,15 +159,16 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     stockade_config::parse_duration(text)
 }
 
-/// `--allow-host`: `example.com`, `*.example.com:443`.
+/// `--allow-host`: `example.com`, `*.example.com:443`, `example.com:123/udp`.
 pub(crate) fn allowed_host(text: &str) -> Result<HostRule, String> {
     stockade_config::parse_host(text, Decision::Allow)
 }
 
-/// `--host`: `example.com:443`.
+/// `--host`: `example.com:443`, `example.com:123/udp`.
 #[derive(Clone, Debug)]
 pub(crate) struct Destination {
     pub(crate) host: Host,
+    pub(crate) protocol: Option<NetworkProtocol>,
     pub(crate) port: u16,
 }
 
@@ -175,7 +176,7 @@ pub(crate) struct Destination {
 pub(crate) fn destination(text: &str) -> Result<Destination, String> {
     let rule = stockade_config::parse_host(text, Decision::Prompt)?;
     match rule.host {
-        HostPattern::Exact(host) => Ok(Destination { host, port: rule.port.unwrap_or(443) }),
+        HostPattern::Exact(host) => Ok(Destination { host, protocol: rule.protocol, port: rule.port.unwrap_or(443) }),
         HostPattern::Below(_) | HostPattern::Within(_) => Err(String::from("one host has to be named, not several")),
     }
 }

@@ -1,8 +1,8 @@
 //! What is said of an outcome on standard error: nothing of a good one, a line for each denial.
 
 use stockade_protocol::{
-    Access, DenyingRule, Evidence, FileRule, Operation, Outcome, PermissionAmendment, RuleSource, Violation,
-    ViolationTarget,
+    Access, DenyingRule, Destination, Evidence, FileRule, HostRule, NetworkProtocol, Operation, Outcome,
+    PermissionAmendment, RuleSource, Violation, ViolationTarget,
 };
 
 /// The lines for an outcome.
@@ -50,7 +50,7 @@ fn attempt(violation: &Violation) -> String {
     };
     let target = match &violation.target {
         ViolationTarget::Path(path) | ViolationTarget::UnixSocket(path) => path.to_string(),
-        ViolationTarget::Destination(to) => format!("{}:{}", to.host, to.port),
+        ViolationTarget::Destination(to) => destination(to),
         ViolationTarget::SystemCall(name) | ViolationTarget::Limit(name) => name.clone(),
         ViolationTarget::Process(number) => number.to_string(),
     };
@@ -81,6 +81,24 @@ pub(crate) fn file_rule(rule: &FileRule) -> String {
     }
 }
 
+/// A destination as it is written: `a.test:443`, `a.test:123/udp`.
+pub(crate) fn destination(to: &Destination) -> String {
+    format!("{}:{}{}", to.host, to.port, suffix(Some(to.protocol)))
+}
+
+/// The destinations of a rule, as a flag takes them.
+pub(crate) fn host_rule(rule: &HostRule) -> String {
+    let port = rule.port.map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}{port}{}", rule.host, suffix(rule.protocol))
+}
+
+fn suffix(protocol: Option<NetworkProtocol>) -> &'static str {
+    match protocol {
+        Some(NetworkProtocol::Udp) => "/udp",
+        Some(NetworkProtocol::Http | NetworkProtocol::Https | NetworkProtocol::Tcp) | None => "",
+    }
+}
+
 fn is_in_root(violation: &Violation) -> bool {
     let ViolationTarget::Path(path) = &violation.target else { return false };
     path.parent().is_some_and(|parent| parent.parent().is_none())
@@ -94,10 +112,7 @@ fn allowing(amendment: &PermissionAmendment) -> String {
     match amendment {
         PermissionAmendment::File(FileRule { target, access: Access::Write, .. }) => format!("`--writable {target}`"),
         PermissionAmendment::File(FileRule { target, .. }) => format!("a grant to read `{target}`"),
-        PermissionAmendment::Network(rule) => match rule.port {
-            Some(port) => format!("`--allow-host {}:{port}`", rule.host),
-            None => format!("`--allow-host {}`", rule.host),
-        },
+        PermissionAmendment::Network(rule) => format!("`--allow-host {}`", host_rule(rule)),
         PermissionAmendment::UnixSocket(path) => format!("a grant of the socket `{path}`"),
     }
 }

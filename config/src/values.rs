@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use stockade_protocol::{AbsPath, Decision, FileTarget, HostRule};
+use stockade_protocol::{AbsPath, Decision, FileTarget, HostRule, NetworkProtocol};
 
 use crate::source::Source;
 
@@ -25,8 +25,25 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(milliseconds))
 }
 
-/// `host`, `host:port`, `*.host`, `[::1]:443`.
+/// `host`, `host:port`, `*.host`, `[::1]:443`, and with `/udp` behind it the same for datagrams.
+///
+/// ```
+/// use stockade_config::parse_host;
+/// use stockade_protocol::{Decision, NetworkProtocol};
+///
+/// let rule = parse_host("time.example.com:123/udp", Decision::Allow)?;
+/// assert_eq!((rule.port, rule.protocol), (Some(123), Some(NetworkProtocol::Udp)));
+/// assert_eq!(parse_host("example.com:443", Decision::Allow)?.protocol, None);
+/// # Ok::<(), String>(())
+/// ```
 pub fn parse_host(text: &str, decision: Decision) -> Result<HostRule, String> {
+    let (text, protocol) = match text.rsplit_once('/') {
+        Some((rest, "udp")) => (rest, Some(NetworkProtocol::Udp)),
+        Some((_, word @ ("tcp" | "http" | "https"))) => {
+            return Err(format!("`{}`: a stream needs no `/{word}`; only `/udp` has to be said", text.escape_debug()));
+        }
+        Some(_) | None => (text, None),
+    };
     let port_behind = text.rsplit_once(':').filter(|(host, _)| host.ends_with(']') || !host.contains(':'));
     let (host, port) = match port_behind {
         Some((host, port)) => {
@@ -37,7 +54,7 @@ pub fn parse_host(text: &str, decision: Decision) -> Result<HostRule, String> {
     };
     let host = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host);
     let host = host.parse().map_err(|error: stockade_protocol::Invalid| error.to_string())?;
-    Ok(HostRule { host, protocol: None, port, decision })
+    Ok(HostRule { host, protocol, port, decision })
 }
 
 /// An absolute path from one that may be relative to the file or to the home directory.

@@ -5,7 +5,7 @@ use stockade_execpolicy::CheckReport;
 use stockade_network_proxy::Rules;
 use stockade_protocol::{
     AbsPath, Access, Decision, DecisionSource, Destination, EscalationExecution, ExecApprovalRequirement, ExecRequest,
-    FileRule, Host, NetworkPolicy, ParsedLine, Permissions,
+    FileRule, Host, NetworkPolicy, NetworkProtocol, ParsedLine, Permissions,
 };
 use stockade_sandboxing::{leads_to, protect_repositories};
 
@@ -132,11 +132,12 @@ impl Orchestrator {
     }
 
     /// What happens when a command of this session connects to a host.
-    pub fn explain_host(&self, host: &Host, port: u16) -> HostExplanation {
+    pub fn explain_host(&self, host: &Host, protocol: Option<NetworkProtocol>, port: u16) -> HostExplanation {
         let around = self.surroundings();
         let permissions = self.session().bounded(&self.session().permissions);
         let rules = Rules::new(permissions.network, named_rules(around.rules));
-        let destination = Destination { host: host.clone(), protocol: rules.protocol(host, port), port };
+        let protocol = protocol.unwrap_or_else(|| rules.protocol(host, port));
+        let destination = Destination { host: host.clone(), protocol, port };
         let ruling = rules.decide(&destination);
         HostExplanation { destination, decision: ruling.decision, rule: ruling.rule.map(|named| named.origin) }
     }

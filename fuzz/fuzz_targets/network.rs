@@ -1,5 +1,5 @@
-//! What a command sends to the proxies and to the resolver is read or refused: where an HTTP request
-//! goes, the messages of SOCKS5, and DNS queries.
+//! What a command sends to the proxies, to the resolver and past the relay is read or refused: where an HTTP
+//! request goes, the messages of SOCKS5, DNS queries, and datagrams.
 #![no_main]
 
 use hyper::Request;
@@ -22,6 +22,11 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(answer[..2], data[..2]);
         // An answer is not a query: two resolvers can't be set on each other.
         assert_eq!(stockade_sandbox_linux::answer_query(&answer), None);
+    }
+    if let Some((count, bytes)) = stockade_sandbox_linux::read_packet(data) {
+        // At least the headers of what is around it come on top.
+        assert!(count >= 1 && bytes + 52 <= data.len());
+        assert!(count <= bytes.max(1));
     }
     if let Some((host, port)) = http(data) {
         is_in_its_one_form(&host);

@@ -1,6 +1,6 @@
 //! Why a connection was not made.
 
-use stockade_protocol::{DenyingRule, Destination};
+use stockade_protocol::{DenyingRule, Destination, NetworkProtocol};
 
 /// Why a connection was not made. It names the host, the protocol and the port, never a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,12 +35,13 @@ impl Denied {
     }
 }
 
-/// `a.test:443`, with an IPv6 address in brackets.
+/// `a.test:443` or `a.test:123/udp`, with an IPv6 address in brackets.
 pub(crate) fn place(destination: &Destination) -> String {
-    let Destination { host, port, .. } = destination;
+    let Destination { host, port, protocol } = destination;
+    let suffix = if *protocol == NetworkProtocol::Udp { "/udp" } else { "" };
     if host.address().is_some_and(|address| address.is_ipv6()) {
-        format!("`[{host}]:{port}`")
+        format!("`[{host}]:{port}{suffix}`")
     } else {
-        format!("`{host}:{port}`")
+        format!("`{host}:{port}{suffix}`")
     }
 }

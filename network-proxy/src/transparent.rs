@@ -47,13 +47,19 @@ impl Gatekeeper for Transparent {
     }
 }
 
+const NO_REQUESTS: &str = "only GET, HEAD and OPTIONS requests are allowed, and datagrams have none";
+
 /// Where only reading is allowed, the program gets a stream that is read along, and what is not a
 /// plain HTTP request ends it. A stream that is encrypted can't be read along.
 async fn look_into(gate: Arc<Gate>, mut attempt: Attempt, stop: Stop) -> Result<Verdict, Denied> {
-    if attempt.port == 443 {
-        let destination =
-            stockade_protocol::Destination { host: attempt.host, protocol: NetworkProtocol::Https, port: attempt.port };
-        return Err(gate.refuse(destination, UNSEEN));
+    let unseen = match attempt.protocol {
+        Some(NetworkProtocol::Udp) => Some((NetworkProtocol::Udp, NO_REQUESTS)),
+        _ if attempt.port == 443 => Some((NetworkProtocol::Https, UNSEEN)),
+        _ => None,
+    };
+    if let Some((protocol, why)) = unseen {
+        let destination = stockade_protocol::Destination { host: attempt.host, protocol, port: attempt.port };
+        return Err(gate.refuse(destination, why));
     }
     attempt.protocol = Some(NetworkProtocol::Http);
     let admitted = gate.admit(attempt).await?;

@@ -53,7 +53,8 @@ pub struct HostRules {
 pub struct HostRule {
     /// The host or hosts.
     pub host: HostPattern,
-    /// The protocol; every protocol if absent.
+    /// The protocol. If absent, every stream for a rule that allows, which has to say `udp` to let datagrams
+    /// through, and every protocol for one that does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<NetworkProtocol>,
     /// The port; every port if absent.
@@ -83,30 +84,55 @@ impl HttpMethods {
 impl HostRule {
     /// Whether the rule speaks of this destination.
     pub fn matches(&self, host: &Host, protocol: NetworkProtocol, port: u16) -> bool {
-        self.host.matches(host)
-            && self.protocol.is_none_or(|own| own == protocol)
-            && self.port.is_none_or(|own| own == port)
+        self.host.matches(host) && self.speaks_of(protocol) && self.port.is_none_or(|own| own == port)
     }
 
-    /// The rule for the destinations that both speak of, with the stricter answer.
-    fn intersect(&self, other: &Self) -> Option<Self> {
-        fn both<T: PartialEq + Copy>(a: Option<T>, b: Option<T>) -> Option<Option<T>> {
-            match (a, b) {
-                (Some(a), Some(b)) => (a == b).then_some(Some(a)),
-                (a, b) => Some(a.or(b)),
-            }
+    /// Whoever allows a web server by its port does not mean datagrams to the same number.
+    fn speaks_of(&self, protocol: NetworkProtocol) -> bool {
+        match self.protocol {
+            Some(own) => own == protocol,
+            None => protocol != NetworkProtocol::Udp || self.decision != Decision::Allow,
         }
-        Some(Self {
-            host: self.host.intersect(&other.host)?,
-            protocol: both(self.protocol, other.protocol)?,
-            port: both(self.port, other.port)?,
-            decision: self.decision.max(other.decision),
-        })
     }
 
+    /// The rules for the destinations that both speak of, with the stricter answer.
+    fn intersect(&self, other: &Self) -> Vec<Self> {
+        let port = match (self.port, other.port) {
+            (Some(own), Some(other)) if own != other => return Vec::new(),
+            (own, other) => own.or(other),
+        };
+        let Some(host) = self.host.intersect(&other.host) else { return Vec::new() };
+        let decision = self.decision.max(other.decision);
+        let protocols = match (self.protocol, other.protocol) {
+            (None, None) if self.decision == other.decision => vec![None],
+            // Without a protocol the stricter answer would be one for datagrams as well.
+            (None, None) => vec![
+                Some(NetworkProtocol::Http),
+                Some(NetworkProtocol::Https),
+                Some(NetworkProtocol::Tcp),
+                Some(NetworkProtocol::Udp),
+            ],
+            (own, other) => vec![own.or(other)],
+        };
+        let is_of_both = |protocol: &Option<NetworkProtocol>| {
+            protocol.is_none_or(|protocol| self.speaks_of(protocol) && other.speaks_of(protocol))
+        };
+        let rule = |protocol| Self { host: host.clone(), protocol, port, decision };
+        protocols.into_iter().filter(is_of_both).map(rule).collect()
+    }
+
+    /// Whether this grant is for everything that another rule speaks of, or for as much as a grant without a
+    /// protocol can be.
     fn covers(&self, other: &Self) -> bool {
-        self.intersect(other)
-            .is_some_and(|both| (&both.host, both.protocol, both.port) == (&other.host, other.protocol, other.port))
+        let is_wider = |own: Option<u16>, other| own.is_none() || own == other;
+        let is_for_protocol = match (self.protocol, other.protocol) {
+            (None, Some(protocol)) => self.speaks_of(protocol),
+            (None, None) => true,
+            (Some(own), other) => Some(own) == other,
+        };
+        self.host.intersect(&other.host).as_ref() == Some(&other.host)
+            && is_for_protocol
+            && is_wider(self.port, other.port)
     }
 
     fn names_special_address(&self) -> bool {
@@ -139,7 +165,7 @@ impl HostRules {
             .rules
             .iter()
             .filter(lenient)
-            .flat_map(|own| bound.rules.iter().filter(lenient).filter_map(move |other| own.intersect(other)));
+            .flat_map(|own| bound.rules.iter().filter(lenient).flat_map(move |other| own.intersect(other)));
         // A restriction holds alone. Asking does too, since what no rule names is asked for anyway;
         // but a special address that only one side names stays refused.
         let alone = self.rules.iter().chain(&bound.rules).filter(|rule| match rule.decision {
@@ -219,6 +245,31 @@ mod tests {
         let one = rules(&[("a.test", Some(443), Decision::Allow)]);
         assert_eq!(decide(&one, "a.test", 443), Decision::Allow);
         assert_eq!(decide(&one, "a.test", 22), Decision::Prompt);
+    }
+
+    /// Datagrams have to be named, and are denied with everything else.
+    #[test]
+    fn a_rule_for_a_port_is_not_one_for_datagrams() {
+        let datagrams = |rules: &HostRules, host: &str| rules.decide(&host.parse().unwrap(), NetworkProtocol::Udp, 443);
+        let streams = rules(&[("a.test", Some(443), Decision::Allow), ("10.0.0.1", None, Decision::Allow)]);
+        assert_eq!(decide(&streams, "a.test", 443), Decision::Allow);
+        assert_eq!(datagrams(&streams, "a.test"), Decision::Prompt);
+        assert_eq!(datagrams(&streams, "10.0.0.1"), Decision::Forbidden);
+        let named = |decision| HostRule {
+            protocol: Some(NetworkProtocol::Udp),
+            ..rules(&[("a.test", Some(443), decision)]).rules.remove(0)
+        };
+        let mut both = streams.clone();
+        both.rules.push(named(Decision::Allow));
+        assert_eq!((datagrams(&both, "a.test"), decide(&both, "a.test", 443)), (Decision::Allow, Decision::Allow));
+        both.rules.push(rules(&[("a.test", None, Decision::Forbidden)]).rules.remove(0));
+        assert_eq!(datagrams(&both, "a.test"), Decision::Forbidden);
+        // A grant for streams leaves the question about datagrams open.
+        let asked = HostRules { rules: vec![named(Decision::Prompt)], methods: HttpMethods::Any };
+        assert_eq!(datagrams(&asked.merge(&streams), "a.test"), Decision::Prompt);
+        // A maximum that allows streams alone allows no more, whatever it is put on.
+        let wide = HostRules { rules: vec![named(Decision::Allow)], methods: HttpMethods::Any };
+        assert_eq!(datagrams(&wide.intersect(&streams), "a.test"), Decision::Prompt);
     }
 
     #[test]

@@ -8,12 +8,12 @@ use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stockade_protocol::{
-    AbsPath, Access, ApprovalRequest, AskForApproval, AuditRecord, Decision, ExecRequest, FileRule, Host,
-    NetworkProtocol, Outcome, ParsedLine, Permissions, ReviewDecision, SandboxPolicy, Violation, parse,
+    AbsPath, Access, ApprovalRequest, AskForApproval, AuditRecord, Decision, ExecRequest, FileRule, Host, Outcome,
+    ParsedLine, Permissions, ReviewDecision, SandboxPolicy, Violation, parse,
 };
 use strategies::{
     access_rules, any_host, any_path, approval_request, ask, audit_record, decision, exec_request, network, outcome,
-    parsed_line, permissions, review_decision, sandbox_policy, violation,
+    parsed_line, permissions, protocol, review_decision, sandbox_policy, violation,
 };
 
 fn survives<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T) -> Result<(), TestCaseError> {
@@ -79,10 +79,10 @@ proptest! {
     }
 
     #[test]
-    fn the_intersection_grants_exactly_what_both_grant(a in permissions(), b in permissions(), path in any_path(), host in any_host(), port in 1_u16..4) {
+    fn the_intersection_grants_exactly_what_both_grant(a in permissions(), b in permissions(), path in any_path(), host in any_host(), protocol in protocol(), port in 1_u16..4) {
         let both = a.intersect(&b);
         prop_assert_eq!(both.access(&path), a.access(&path).min(b.access(&path)));
-        let decide = |permissions: &Permissions| permissions.connect(&host, NetworkProtocol::Https, port);
+        let decide = |permissions: &Permissions| permissions.connect(&host, protocol, port);
         prop_assert_eq!(decide(&both), decide(&a).max(decide(&b)));
     }
 
@@ -102,14 +102,14 @@ proptest! {
     }
 
     #[test]
-    fn a_merge_never_opens_a_forbidden_destination(a in network(), b in network(), host in any_host(), port in 1_u16..4) {
-        let decide = |policy: &stockade_protocol::NetworkPolicy| policy.decide(&host, NetworkProtocol::Tcp, port);
+    fn a_merge_never_opens_a_forbidden_destination(a in network(), b in network(), host in any_host(), protocol in protocol(), port in 1_u16..4) {
+        let decide = |policy: &stockade_protocol::NetworkPolicy| policy.decide(&host, protocol, port);
         let merged = decide(&a.merge(&b));
         prop_assert!(merged >= decide(&a).min(decide(&b)));
         let named = |policy: &stockade_protocol::NetworkPolicy| match policy {
-            stockade_protocol::NetworkPolicy::Hosts(rules) => rules.rules.iter().any(|rule| {
-                rule.decision == Decision::Forbidden && rule.matches(&host, NetworkProtocol::Tcp, port)
-            }),
+            stockade_protocol::NetworkPolicy::Hosts(rules) => {
+                rules.rules.iter().any(|rule| rule.decision == Decision::Forbidden && rule.matches(&host, protocol, port))
+            }
             stockade_protocol::NetworkPolicy::Off | stockade_protocol::NetworkPolicy::Full => false,
         };
         if named(&a) && !matches!(b, stockade_protocol::NetworkPolicy::Full) {

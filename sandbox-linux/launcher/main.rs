@@ -94,6 +94,8 @@ struct Session {
     open: bool,
     /// The caller's own mask for new files, which commands get back.
     mask: usize,
+    /// Where somebody relays datagrams.
+    tap: Option<supervised::Tap>,
     /// For a session of many commands.
     parking: Option<Parking>,
     runs: [Option<Run>; wire::MOST_RUNS],
@@ -112,6 +114,7 @@ extern "C" fn main() -> ! {
         ended: -1,
         open: true,
         mask: sys::umask(0),
+        tap: None,
         parking: None,
         runs: [None; wire::MOST_RUNS],
     };
@@ -124,6 +127,7 @@ extern "C" fn main() -> ! {
         session.turn();
     }
     session.clean_up();
+    session.tap.iter().for_each(supervised::Tap::outlast_callers);
     sys::exit(0)
 }
 
@@ -234,8 +238,9 @@ impl Session {
             self.failed_step += 1;
             self.built = steps.byte().and_then(|step| match step {
                 wire::STEP_AWAIT_NAMES => self.await_names(),
-                // For another sandbox, whose commands can't bind it themselves.
+                // For all commands in this network, or for another launcher's, whose commands can't make them.
                 wire::STEP_RESOLVER => supervised::resolver(CONTROL),
+                wire::STEP_DATAGRAMS => supervised::datagrams(&mut steps, CONTROL).map(|tap| self.tap = Some(tap)),
                 other => build::step(other, &mut steps, &mut self.slots).unwrap_or(Err(EPROTO)),
             });
         }
@@ -315,6 +320,7 @@ impl Session {
             Ok(0) => {
                 // The end of another command's socket must be seen while this one runs.
                 self.runs.iter().flatten().for_each(Run::close);
+                self.tap.iter().for_each(supervised::Tap::close);
                 sys::close(theirs);
                 sys::umask(self.mask);
                 init::main(run, self.process, &mut self.slots)

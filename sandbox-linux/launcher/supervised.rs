@@ -1,13 +1,54 @@
 //! Giving the supervisor, outside, what it watches a command's connections with.
+//!
+//! What is of a network is made once for all commands in it, by the launcher, which keeps a copy of the
+//! socket that sees datagrams: the kernel takes its time to close the last one, some ten milliseconds, and
+//! the caller should not be the one who waits. So the launcher stays until the caller has closed its own.
 
 use crate::reader::Reader;
 use crate::sys::{self, Result};
 use crate::{Report, wire};
 
-/// Binds the socket that the command's resolver asks, inside the command's own network, and passes it on.
-/// Commands that share a network share it.
+/// Binds the socket that the commands' resolver asks, inside their own network, and passes it on.
 pub(crate) fn resolver(report: i32) -> Result<()> {
     pass_on(wire::REPORT_RESOLVER, sys::bind_resolver()?, report)
+}
+
+/// A copy of the socket that sees datagrams, and what tells that the caller has closed its own.
+pub(crate) struct Tap {
+    socket: i32,
+    lease: i32,
+}
+
+impl Tap {
+    /// A command's processes must not have it.
+    pub(crate) fn close(&self) {
+        [self.socket, self.lease].into_iter().for_each(sys::close);
+    }
+
+    /// Waits until the caller is rid of its copy. One who keeps it for long waits for the kernel itself.
+    pub(crate) fn outlast_callers(&self) {
+        const LONGEST: u64 = 1;
+        drop(sys::poll_for(&mut [sys::Poll { file: self.lease, events: sys::READABLE, happened: 0 }], LONGEST));
+    }
+}
+
+/// Makes routes that lead the commands' datagrams past a socket, and passes that on.
+pub(crate) fn datagrams(plan: &mut Reader, report: i32) -> Result<Tap> {
+    let (count, routes) = (plan.index()?, plan.bytes()?);
+    let (count_v6, routes_v6) = (plan.index()?, plan.bytes()?);
+    let filter = plan.bytes()?;
+    let control = sys::network_control()?;
+    // Where somebody else makes the network, its loopback may not be up yet, and without it there is no route.
+    let made = sys::wait_for_loopback(control).and_then(|()| sys::change_network(control, routes, count));
+    // A kernel without IPv6 has no datagrams of that kind either.
+    drop(sys::change_network(control, routes_v6, count_v6));
+    sys::close(control);
+    made?;
+    let [lease, theirs] = sys::socket_pair()?;
+    pass_on(wire::REPORT_LEASE, theirs, report)?;
+    let tap = Tap { socket: sys::see_datagrams(filter)?, lease };
+    say_with(wire::REPORT_DATAGRAMS, tap.socket, report)?;
+    Ok(tap)
 }
 
 /// Installs the filter that brings connections to the supervisor, and passes on where they come out.
@@ -17,7 +58,11 @@ pub(crate) fn listener(plan: &mut Reader, report: i32) -> Result<()> {
 
 /// The command must not have it.
 fn pass_on(kind: u32, file: i32, report: i32) -> Result<()> {
-    let sent = sys::send_with(report, &Report { kind, a: 0, b: 0 }.bytes(), file);
+    let sent = say_with(kind, file, report);
     sys::close(file);
-    sent.map(drop)
+    sent
+}
+
+fn say_with(kind: u32, file: i32, report: i32) -> Result<()> {
+    sys::send_with(report, &Report { kind, a: 0, b: 0 }.bytes(), file).map(drop)
 }

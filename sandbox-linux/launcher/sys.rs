@@ -305,6 +305,85 @@ pub(crate) fn bind_resolver() -> Result<i32> {
     }
 }
 
+/// A socket that takes requests to change this network.
+pub(crate) fn network_control() -> Result<i32> {
+    const ROUTE_REQUESTS: [usize; 6] = [16, 3 | 0o2_000_000, 0, 0, 0, 0];
+    call(nr::SOCKET, ROUTE_REQUESTS).map(fd)
+}
+
+/// Makes requests, which come one behind the other, and fails with the first that the kernel refuses.
+pub(crate) fn change_network(control: i32, requests: &[u8], count: usize) -> Result<()> {
+    const ANSWER: u8 = 2;
+    const HEADER: usize = 16;
+    write(control, requests)?;
+    let mut done = Ok(());
+    for _ in 0..count {
+        // `struct nlmsghdr`, whose fifth byte is the kind, then the error number below zero, then the request.
+        let mut answer = [0; 1024];
+        let length = read(control, &mut answer)?;
+        let error = answer.get(HEADER..HEADER + 4).and_then(|error| error.try_into().ok()).map(i32::from_ne_bytes);
+        let answered = match (answer[4], error) {
+            (ANSWER, Some(0)) if length >= HEADER + 4 => Ok(()),
+            (ANSWER, Some(error @ ..0)) => Err(Errno(-error)),
+            _ => Err(EPROTO),
+        };
+        done = done.and(answered);
+    }
+    done
+}
+
+/// Waits until the loopback is up, which whoever has made the network sees to.
+pub(crate) fn wait_for_loopback(socket: i32) -> Result<()> {
+    const GET_FLAGS: usize = 0x8913;
+    const UP: u8 = 1;
+    const NETWORK_IS_DOWN: Errno = Errno(100);
+    const TRIES: usize = 5000;
+    const A_MILLISECOND: [u64; 2] = [0, 1_000_000];
+    for _ in 0..TRIES {
+        let mut request = loopback_request(0);
+        call(nr::IOCTL, [socket as usize, GET_FLAGS, request.as_mut_ptr() as usize, 0, 0, 0])?;
+        if request[16] & UP != 0 {
+            return Ok(());
+        }
+        // Nothing to wait for but the time.
+        call(nr::PPOLL, [0, 0, A_MILLISECOND.as_ptr() as usize, 0, 0, 0])?;
+    }
+    Err(NETWORK_IS_DOWN)
+}
+
+/// `struct ifreq` for the loopback: a name of 16 bytes, then a union whose first two bytes are the flags.
+fn loopback_request(flags: u8) -> [u8; 40] {
+    let mut request = [0; 40];
+    (request[0], request[1], request[16]) = (b'l', b'o', flags);
+    request
+}
+
+/// A socket that sees what a filter takes of the packets on the loopback, and puts packets there.
+pub(crate) fn see_datagrams(filter: &[u8]) -> Result<i32> {
+    // No kind of packet yet: nothing is seen before the filter is there.
+    const PACKETS: [usize; 6] = [17, 3 | 0o2_000_000, 0, 0, 0, 0];
+    const SOCKET_LEVEL: usize = 1;
+    const ATTACH_FILTER: usize = 26;
+    const PACKET_LEVEL: usize = 263;
+    const OFFLOAD_HEADER: usize = 15;
+    // `struct sockaddr_ll`: the family, every kind of packet in the network's order, the interface's number.
+    const ADDRESS: [u8; 20] = [17, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let program = Program::new(filter)?;
+    let socket = call(nr::SOCKET, PACKETS)?;
+    let on = 1_i32;
+    let set = |level, name, value: usize, length| call(nr::SETSOCKOPT, [socket, level, name, value, length, 0]);
+    let bound = set(SOCKET_LEVEL, ATTACH_FILTER, &raw const program as usize, size_of_val(&program))
+        .and_then(|_| set(PACKET_LEVEL, OFFLOAD_HEADER, &raw const on as usize, size_of_val(&on)))
+        .and_then(|_| call(nr::BIND, [socket, ADDRESS.as_ptr() as usize, ADDRESS.len(), 0, 0, 0]));
+    match bound {
+        Ok(_) => Ok(fd(socket)),
+        Err(errno) => {
+            close(fd(socket));
+            Err(errno)
+        }
+    }
+}
+
 /// Brings the loopback interface of this network namespace up, and gives a descriptor of the namespace.
 pub(crate) fn loopback_up() -> Result<i32> {
     const OWN_NAMESPACE: usize = 0x894c;
@@ -312,14 +391,7 @@ pub(crate) fn loopback_up() -> Result<i32> {
     const SET_FLAGS: usize = 0x8914;
     const UP: u8 = 1;
     let socket = call(nr::SOCKET, INET_DATAGRAM)?;
-    // `struct ifreq`: a name of 16 bytes, then a union whose first two bytes are the flags.
-    let mut request = [0_u8; 40];
-    if let Some(([l, o], flags)) = request.split_first_chunk_mut::<2>() {
-        (*l, *o) = (b'l', b'o');
-        if let Some(low) = flags.get_mut(14) {
-            *low = UP;
-        }
-    }
+    let mut request = loopback_request(UP);
     let up = call(nr::IOCTL, [socket, SET_FLAGS, request.as_mut_ptr() as usize, 0, 0, 0]);
     let namespace = up.and_then(|_| call(nr::IOCTL, [socket, OWN_NAMESPACE, 0, 0, 0, 0]));
     close(fd(socket));
@@ -460,6 +532,12 @@ pub(crate) fn poll(files: &mut [Poll], limit: Option<u64>) -> Result<usize> {
     call(nr::PPOLL, [files.as_mut_ptr() as usize, files.len(), limit, 0, 0, 0])
 }
 
+/// The same, for at most this many seconds.
+pub(crate) fn poll_for(files: &mut [Poll], seconds: u64) -> Result<usize> {
+    let time = [seconds, 0];
+    call(nr::PPOLL, [files.as_mut_ptr() as usize, files.len(), time.as_ptr() as usize, 0, 0, 0])
+}
+
 pub(crate) fn prctl(option: usize, arguments: [usize; 4]) -> Result<usize> {
     call(nr::PRCTL, [option, arguments[0], arguments[1], arguments[2], arguments[3], 0])
 }
@@ -541,15 +619,24 @@ pub(crate) fn seccomp_listener(instructions: &[u8]) -> Result<i32> {
     }
 }
 
-fn seccomp_with(instructions: &[u8], flags: usize) -> Result<usize> {
-    #[repr(C)]
-    struct Program {
-        length: u16,
-        instructions: *const u8,
+/// `struct sock_fprog`: a filter of system calls or of packets.
+#[repr(C)]
+struct Program {
+    length: u16,
+    instructions: *const u8,
+}
+
+impl Program {
+    /// The instructions have to live until the kernel has taken them.
+    fn new(instructions: &[u8]) -> Result<Self> {
+        let length = u16::try_from(instructions.len() / 8).map_err(|_| EINVAL)?;
+        Ok(Self { length, instructions: instructions.as_ptr() })
     }
+}
+
+fn seccomp_with(instructions: &[u8], flags: usize) -> Result<usize> {
     const SET_MODE_FILTER: usize = 1;
-    let length = u16::try_from(instructions.len() / 8).map_err(|_| EINVAL)?;
-    let program = Program { length, instructions: instructions.as_ptr() };
+    let program = Program::new(instructions)?;
     call(nr::SECCOMP, [SET_MODE_FILTER, flags, &raw const program as usize, 0, 0, 0])
 }
 

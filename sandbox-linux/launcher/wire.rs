@@ -44,10 +44,14 @@ pub(crate) const REPORT_ENDED: u32 = 3;
 /// the frame that starts the command and gives the reports about it.
 pub(crate) const REPORT_PARKED: u32 = 4;
 
-/// The socket that the command's resolver asks, which comes along.
+/// The socket that the commands' resolver asks, which comes along.
 pub(crate) const REPORT_RESOLVER: u32 = 5;
 /// Where the calls come out that are decided outside; it comes along.
 pub(crate) const REPORT_LISTENER: u32 = 6;
+/// Where the commands' datagrams come out, and where answers to them go in; it comes along.
+pub(crate) const REPORT_DATAGRAMS: u32 = 7;
+/// Comes before that one: a socket to be closed after it, which tells the launcher that it is closed.
+pub(crate) const REPORT_LEASE: u32 = 8;
 
 /// Where a step failed: while the sandbox was built, in its first process, or in the command's own.
 pub(crate) const PHASE_SETUP: u64 = 0;
@@ -95,6 +99,7 @@ pub(crate) const STEP_SECCOMP: u8 = 27;
 pub(crate) const STEP_RESOLVER: u8 = 28;
 pub(crate) const STEP_SUPERVISE: u8 = 29;
 pub(crate) const STEP_EXEC: u8 = 30;
+pub(crate) const STEP_DATAGRAMS: u8 = 31;
 // For engines that do without namespaces of the launcher's own.
 pub(crate) const STEP_ADOPT_ORPHANS: u8 = 40;
 pub(crate) const STEP_KEEP_SIGNALS: u8 = 41;

@@ -1,5 +1,6 @@
-//! The few instructions of classic BPF that a system call filter needs.
-//! <https://www.kernel.org/doc/html/latest/userspace-api/seccomp_filter.html>
+//! The few instructions of classic BPF that a filter of system calls needs, and one of packets.
+//! <https://www.kernel.org/doc/html/latest/userspace-api/seccomp_filter.html>,
+//! <https://docs.kernel.org/networking/filter.html>
 
 use serde::Serialize;
 
@@ -13,6 +14,8 @@ pub(crate) struct Instruction {
 }
 
 const LOAD: u16 = 0x20;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_BYTE: u16 = 0x30;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_AT_LEAST: u16 = 0x35;
 const JUMP_ANY_BIT: u16 = 0x45;
@@ -44,6 +47,27 @@ impl Instruction {
             Field::Argument(index) => 16 + 8 * u32::from(index),
         };
         Self { code: LOAD, if_true: 0, if_false: 0, value: offset }
+    }
+
+    /// Loads a part of a packet. The filter takes no packet that does not have it.
+    pub(crate) fn load_packet(part: Part) -> Self {
+        const EXTENSIONS: u32 = 0xffff_f000;
+        let (code, value) = match part {
+            Part::Direction => (LOAD, EXTENSIONS + 4),
+            Part::Byte(at) => (LOAD_BYTE, at),
+            Part::Half(at) => (LOAD_HALF, at),
+            Part::Word(at) => (LOAD, at),
+        };
+        Self { code, if_true: 0, if_false: 0, value }
+    }
+
+    /// Takes the whole packet, or leaves it.
+    pub(crate) fn take(take: Take) -> Self {
+        let value = match take {
+            Take::All => u32::MAX,
+            Take::Nothing => 0,
+        };
+        Self { code: RETURN, if_true: 0, if_false: 0, value }
     }
 
     pub(crate) fn jump(test: Test, if_true: u8, if_false: u8) -> Self {
@@ -80,6 +104,23 @@ pub(crate) enum Field {
     Argument(u8),
 }
 
+/// What a filter can look at in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Whether it is sent or received.
+    Direction,
+    Byte(u32),
+    Half(u32),
+    Word(u32),
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Take {
+    All,
+    Nothing,
+}
+
 /// A test of what was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
@@ -102,19 +143,48 @@ pub(crate) fn steps(filter: &[Instruction], architecture: u32, number: u32) -> u
 
 #[cfg(test)]
 fn trace(filter: &[Instruction], architecture: u32, number: u32, arguments: [u64; 6]) -> (u32, usize) {
+    interpret(filter, |_, at| {
+        Some(match at {
+            0 => number,
+            4 => architecture,
+            offset => (arguments[(offset as usize - 16) / 8] >> (8 * (offset % 8))) as u32,
+        })
+    })
+}
+
+/// Whether a filter takes a packet.
+#[cfg(test)]
+pub(crate) fn takes(filter: &[Instruction], direction: u32, packet: &[u8]) -> bool {
+    let load = |code, at: u32| {
+        if at == 0xffff_f004 {
+            return Some(direction);
+        }
+        let (at, length) = (
+            at as usize,
+            match code {
+                LOAD => 4,
+                LOAD_HALF => 2,
+                _ => 1,
+            },
+        );
+        Some(packet.get(at..at + length)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
+    };
+    interpret(filter, load).0 != 0
+}
+
+/// What cannot be loaded ends the filter with zero.
+#[cfg(test)]
+fn interpret(filter: &[Instruction], load: impl Fn(u16, u32) -> Option<u32>) -> (u32, usize) {
     let mut at = 0;
     let mut loaded = 0;
     for steps in 1.. {
         let instruction = filter[at];
         at += 1;
         match instruction.code {
-            LOAD => {
-                loaded = match instruction.value {
-                    0 => number,
-                    4 => architecture,
-                    offset => (arguments[(offset as usize - 16) / 8] >> (8 * (offset % 8))) as u32,
-                };
-            }
+            code @ (LOAD | LOAD_HALF | LOAD_BYTE) => match load(code, instruction.value) {
+                Some(found) => loaded = found,
+                None => return (0, steps),
+            },
             JUMP => at += instruction.value as usize,
             RETURN => return (instruction.value, steps),
             code => {

@@ -28,7 +28,7 @@ use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
 use crate::bwrap_program::Program;
 use crate::cgroup::Group;
 use crate::enforcement::{namespaces, read_back};
-use crate::launch::{Launcher, Run, Setup, launcher_file, socket_pair};
+use crate::launch::{Launcher, Run, Setup, SocketsFrom, launcher_file, socket_pair};
 use crate::limits::Limits;
 use crate::native::{FACTS, confine, resolve, start, with_terminal};
 use crate::starter::Starter;
@@ -227,10 +227,14 @@ impl BwrapPlan {
             launcher.starter = Some(starter.map_err(watching)?);
             let layers = self.look(inside)?;
             launcher.join(self.group.as_ref(), inside)?;
-            let resolver = supervisor.as_ref().map(|_| Launcher::resolver_of(inside)).transpose()?;
+            let sockets = self.supervision.as_ref().map(Supervision::sockets);
+            let network = sockets.map(|steps| Launcher::sockets_of(inside, steps)).transpose()?;
+            let sockets = network.as_ref().map_or(SocketsFrom::Nobody, |(sockets, _)| SocketsFrom::Given(sockets));
             let (init, facts, supervisor) = ([Step::AdoptOrphans], Self::FACTS, supervisor.as_ref());
-            let run = Run { engine: "bwrap", flags: 0, init: &init, command: &command, facts, supervisor, resolver };
-            Ok((launcher.run_only(&run, &stdio).map_err(|error| self.explain(error))?, layers))
+            let run = Run { engine: "bwrap", flags: 0, init: &init, command: &command, facts, supervisor, sockets };
+            let mut child = launcher.run_only(&run, &stdio).map_err(|error| self.explain(error))?;
+            child.network = network.map(|(_, launcher)| launcher);
+            Ok((child, layers))
         });
         let (mut child, mut layers) = started.map_err(|error| failure(error, &words))?;
         child.supervisor = supervisor;

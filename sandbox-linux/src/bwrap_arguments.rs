@@ -196,6 +196,7 @@ impl<'a> Renderer<'a> {
             | Step::DropCapabilities
             | Step::Landlock { .. }
             | Step::Resolver
+            | Step::Datagrams { .. }
             | Step::Supervise { .. }
             | Step::Seccomp { .. }
             | Step::Exec { .. }

@@ -22,21 +22,26 @@ pub(crate) struct Child {
     pub(crate) enforcement: Option<Enforcement>,
     pub(crate) facts: u64,
     pub(crate) status: Option<WaitStatus>,
-    /// What a supervisor needs, before it has it: the resolver's socket, and the listener.
-    pub(crate) resolver: Option<OwnedFd>,
+    /// Where its calls come out, before a supervisor has it.
     pub(crate) listener: Option<OwnedFd>,
     /// Whoever decides on its connections, where it serves this command alone.
     pub(crate) supervisor: Option<Supervisor>,
     /// The launcher, where it serves this command alone.
     pub(crate) session: Option<Launcher>,
+    /// The launcher outside that has made the sockets of its network, where another did so.
+    pub(crate) network: Option<Launcher>,
 }
 
 /// What the launcher says.
 pub(crate) enum Report {
     Ready(u64),
     Parked,
-    /// The socket that the command's resolver asks comes along.
+    /// The socket that the commands' resolver asks comes along.
     Resolver,
+    /// Where the commands' datagrams come out comes along.
+    Datagrams,
+    /// What is to be closed after that comes along.
+    Lease,
     /// Where the command's calls come out comes along.
     Listener,
     Failed {
@@ -57,6 +62,8 @@ impl Report {
             wire::REPORT_READY => Self::Ready(b),
             wire::REPORT_PARKED => Self::Parked,
             wire::REPORT_RESOLVER => Self::Resolver,
+            wire::REPORT_DATAGRAMS => Self::Datagrams,
+            wire::REPORT_LEASE => Self::Lease,
             wire::REPORT_LISTENER => Self::Listener,
             wire::REPORT_FAILED => Self::Failed { errno: a, phase: b >> 32, step: b & 0xffff_ffff },
             wire::REPORT_ENDED => Self::Ended(a),
@@ -91,10 +98,10 @@ impl Child {
             enforcement: None,
             facts: 0,
             status: None,
-            resolver: None,
             listener: None,
             supervisor: None,
             session: None,
+            network: None,
         }
     }
 
@@ -125,10 +132,17 @@ impl Child {
         loop {
             match self.next_report_and_file()? {
                 (Report::Ready(facts), _) => return Ok(facts),
-                (Report::Resolver, file) => self.resolver = file,
                 (Report::Listener, file) => self.listener = file,
                 (Report::Failed { errno, phase, step }, _) => return Err(failure(errno, phase, step)),
-                (Report::Parked | Report::Ended(_) | Report::Gone, _) => {
+                (
+                    Report::Parked
+                    | Report::Resolver
+                    | Report::Datagrams
+                    | Report::Lease
+                    | Report::Ended(_)
+                    | Report::Gone,
+                    _,
+                ) => {
                     return Err(SpawnError::Launcher {
                         doing: "building the sandbox",
                         source: io::Error::from(io::ErrorKind::UnexpectedEof),
@@ -143,8 +157,17 @@ impl Child {
         loop {
             match self.next_report() {
                 Ok(Report::Failed { errno, phase, step }) => return Some(failure(errno, phase, step)),
-                Ok(Report::Resolver | Report::Listener) => {}
-                Ok(Report::Ready(_) | Report::Parked | Report::Ended(_) | Report::Gone) | Err(_) => return None,
+                Ok(Report::Listener) => {}
+                Ok(
+                    Report::Ready(_)
+                    | Report::Parked
+                    | Report::Resolver
+                    | Report::Datagrams
+                    | Report::Lease
+                    | Report::Ended(_)
+                    | Report::Gone,
+                )
+                | Err(_) => return None,
             }
         }
     }
@@ -188,6 +211,8 @@ impl Child {
 impl Drop for Child {
     /// Kills the command, unless it has ended, and leaves nothing in the workspace.
     fn drop(&mut self) {
+        // The launcher waits for what the supervisor has of its network.
+        self.supervisor = None;
         if let Some(session) = self.session.take() {
             // To the launcher this is the caller's death. One that is gone already can't be told.
             rustix::net::shutdown(&self.report, Shutdown::Both).ok();
@@ -219,7 +244,12 @@ impl Running for Child {
                 self.finish(WaitStatus::Exited(127), Told::Nothing)?;
                 Err(error)
             }
-            Report::Ready(_) | Report::Parked | Report::Resolver | Report::Listener => self.wait(limit),
+            Report::Ready(_)
+            | Report::Parked
+            | Report::Resolver
+            | Report::Datagrams
+            | Report::Lease
+            | Report::Listener => self.wait(limit),
         }
     }
 

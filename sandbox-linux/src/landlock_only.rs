@@ -21,7 +21,7 @@ use stockade_sandboxing::{
 };
 
 use crate::cgroup::Group;
-use crate::launch::{Launcher, Run, Setup};
+use crate::launch::{Launcher, Run, Setup, SocketsFrom};
 use crate::limits::Limits;
 use crate::losses::{Loss, Losses};
 use crate::native::{confine, network_flags, resolve, start, with_terminal};
@@ -221,7 +221,7 @@ impl Plan for LandlockPlan {
             command: &command,
             facts: self.facts,
             supervisor: None,
-            resolver: None,
+            sockets: SocketsFrom::Nobody,
         };
         let mut child = launcher.run_only(&run, &stdio)?;
         let mut report = child.enforcement().clone();

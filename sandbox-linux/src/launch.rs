@@ -23,7 +23,7 @@ use crate::enforcement::{enforcement, fact_names};
 use crate::placeholder::{Name, Placeholder};
 use crate::starter::Starter;
 use crate::step::{Encoder, Step, encode};
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Sockets, Supervisor, Tap};
 use crate::{ahead, sys, wire};
 
 /// The launcher's own file, compiled by the build script.
@@ -78,8 +78,18 @@ pub(crate) struct Run<'a> {
     pub(crate) facts: u64,
     /// Whoever decides on its connections, where somebody does.
     pub(crate) supervisor: Option<&'a Supervisor>,
-    /// The socket that its resolver asks, where its own process does not make it.
-    pub(crate) resolver: Option<OwnedFd>,
+    /// Where the supervisor has the sockets of its network from.
+    pub(crate) sockets: SocketsFrom<'a>,
+}
+
+/// Who has made the sockets of a command's network.
+pub(crate) enum SocketsFrom<'a> {
+    /// Nobody: nobody decides on its connections.
+    Nobody,
+    /// They are there.
+    Given(&'a Sockets),
+    /// The launcher, in one of the steps by which it has built the sandbox.
+    Setup(&'a [Step]),
 }
 
 impl Run<'_> {
@@ -142,33 +152,45 @@ impl Launcher {
         Ok(launcher)
     }
 
-    /// The socket that a command's resolver asks, made in the network of a process from outside: the
-    /// port takes a privilege there that nobody inside has. It takes no new namespace.
-    pub(crate) fn resolver_of(process: Pid) -> Result<OwnedFd, SpawnError> {
-        let lost = |source: io::Error| SpawnError::Launcher { doing: "making a socket for the resolver", source };
+    /// Sockets of the network of a process, made from outside: they take privileges there that nobody
+    /// inside has. It takes no new namespace. The launcher that has made them is to be kept as long as they are.
+    pub(crate) fn sockets_of(process: Pid, sockets: Vec<Step>) -> Result<(Sockets, Self), SpawnError> {
         let path = format!("/proc/{}/ns/net", process.as_raw_nonzero()).parse();
-        let path = path.map_err(|error: stockade_protocol::Invalid| lost(io::Error::other(error.to_string())))?;
-        let (steps, covers) = ([Step::EnterNetwork { path }, Step::Resolver], BTreeSet::new());
+        let path = path.map_err(|error: stockade_protocol::Invalid| no_sockets(io::Error::other(error.to_string())))?;
+        let (mut steps, covers) = (vec![Step::EnterNetwork { path }], BTreeSet::new());
+        steps.extend(sockets);
         let setup = Setup { steps: &steps, parking: None, placeholders: &[], covers: &covers, group: None };
         let launcher = Self::start(&setup)?;
         // It has nothing to park, and so says why if it has not got as far as that.
-        launcher.send(wire::FRAME_PARK, &[], &[]).map_err(lost)?;
-        launcher.passed_resolver().map_err(|error| {
+        launcher.send(wire::FRAME_PARK, &[], &[]).map_err(no_sockets)?;
+        let sockets = launcher.passed_sockets(&steps).map_err(|error| {
             // Its steps are its own, and not among those that the number would be looked up in.
-            if let SpawnError::Setup { source, .. } = error { lost(source) } else { error }
-        })
+            if let SpawnError::Setup { source, .. } = error { no_sockets(source) } else { error }
+        })?;
+        Ok((sockets, launcher))
     }
 
-    /// The resolver's socket, which this launcher was told to make. It is the first that it says.
-    pub(crate) fn passed_resolver(&self) -> Result<OwnedFd, SpawnError> {
-        let lost = |source: io::Error| SpawnError::Launcher { doing: "making a socket for the resolver", source };
-        let control = self.control().ok_or_else(|| lost(io::ErrorKind::NotConnected.into()))?;
-        let (report, file) = receive(control, RecvFlags::empty()).map_err(|errno| lost(errno.into()))?;
-        match (Report::read(report), file) {
-            (Report::Resolver, Some(resolver)) => Ok(resolver),
-            (Report::Failed { errno, phase, step }, _) => Err(failure(errno, phase, step)),
-            _ => Err(lost(io::ErrorKind::UnexpectedEof.into())),
+    /// The sockets that this launcher was told to make. They are the first that it says.
+    pub(crate) fn passed_sockets(&self, steps: &[Step]) -> Result<Sockets, SpawnError> {
+        let control = self.control().ok_or_else(|| no_sockets(io::ErrorKind::NotConnected.into()))?;
+        let next = |wanted: fn(&Report) -> bool| {
+            let (report, file) = receive(control, RecvFlags::empty()).map_err(|errno| no_sockets(errno.into()))?;
+            match (Report::read(report), file) {
+                (report, Some(file)) if wanted(&report) => Ok(file),
+                (Report::Failed { errno, phase, step }, _) => Err(failure(errno, phase, step)),
+                _ => Err(no_sockets(io::ErrorKind::UnexpectedEof.into())),
+            }
+        };
+        let mut sockets = Sockets::default();
+        for step in steps {
+            if matches!(step, Step::Resolver) {
+                sockets.resolver = Some(next(|report| matches!(report, Report::Resolver))?);
+            } else if matches!(step, Step::Datagrams { .. }) {
+                let lease = next(|report| matches!(report, Report::Lease))?;
+                sockets.datagrams = Some(Tap { socket: next(|report| matches!(report, Report::Datagrams))?, lease });
+            }
         }
+        Ok(sockets)
     }
 
     /// Puts the process that starts the commands into a control group, before it has started any.
@@ -300,16 +322,19 @@ impl Launcher {
             return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
         }
         if let Some(supervisor) = run.supervisor {
-            let made_outside = run.resolver.as_ref().map(OwnedFd::try_clone).transpose();
-            let made_outside = made_outside
-                .map_err(|source| SpawnError::Launcher { doing: "copying the resolver's socket", source })?;
-            let resolver = made_outside.or_else(|| child.resolver.take());
-            let (Some(listener), Some(resolver)) = (child.listener.take(), resolver) else {
+            let sockets = match &run.sockets {
+                SocketsFrom::Nobody => Sockets::default(),
+                SocketsFrom::Given(sockets) => sockets
+                    .try_clone()
+                    .map_err(|source| SpawnError::Launcher { doing: "copying its sockets", source })?,
+                SocketsFrom::Setup(steps) => self.passed_sockets(steps)?,
+            };
+            let Some(listener) = child.listener.take().filter(|_| sockets.resolver.is_some()) else {
                 child.kill()?;
                 return Err(SpawnError::NotEnforced { missing: String::from("the supervisor of its connections") });
             };
             supervisor
-                .watch(listener, resolver)
+                .watch(listener, sockets)
                 .map_err(|source| SpawnError::Launcher { doing: "watching its connections", source })?;
         }
         child.facts = facts;
@@ -318,6 +343,10 @@ impl Launcher {
         child.enforcement = Some(enforcement);
         Ok(())
     }
+}
+
+fn no_sockets(source: io::Error) -> SpawnError {
+    SpawnError::Launcher { doing: "making the sockets of its network", source }
 }
 
 /// Where a command's own steps begin, behind those that confine it.

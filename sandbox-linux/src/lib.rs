@@ -45,4 +45,4 @@ pub use losses::Loss;
 pub use native::{Native, NativePlan, Session, SessionError};
 pub use platform_defaults::PLATFORM_DEFAULTS;
 #[doc(hidden)]
-pub use supervisor::answer_query;
+pub use supervisor::{answer_query, read_packet};

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
@@ -13,11 +12,11 @@ use stockade_sandboxing::{
 };
 
 use crate::cgroup::Group;
-use crate::launch::{Launcher, Parking, Run, Setup};
+use crate::launch::{Launcher, Parking, Run, Setup, SocketsFrom};
 use crate::limits::Limits;
 use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::supervision::Supervision;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Sockets, Supervisor};
 use crate::{ahead, landlock, probe, seccomp, view, wire};
 
 const NEW_MOUNTS: u64 = 0x0002_0000;
@@ -112,6 +111,9 @@ impl Native {
         setup.extend(view.steps);
         setup.push(Step::Keyring);
         setup.extend((network != 0).then_some(Step::JoinNetwork));
+        // Once for all commands. With a resolver each, the kernel would bring queries to those of processes
+        // that wait for a command, which nobody listens to yet.
+        setup.extend(supervision.iter().flat_map(Supervision::sockets));
         let limits = Limits::of(permissions, self.user)?;
         Ok(Sandbox {
             placeholders: view.placeholders,
@@ -154,15 +156,11 @@ impl Native {
         let supervisor = sandbox.supervisor(gatekeeper)?;
         let confine = sandbox.confine();
         let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
-        // One for all commands. With one each, the kernel would bring queries to those of processes that
-        // wait for a command, which nobody listens to yet.
-        let mut steps = sandbox.setup.clone();
-        steps.extend(supervisor.as_ref().map(|_| Step::Resolver));
-        let setup = Setup { steps: &steps, parking: Some(parking), ..sandbox.as_setup() };
+        let setup = Setup { parking: Some(parking), ..sandbox.as_setup() };
         let launcher = Launcher::start(&setup).map_err(|error| sandbox.explain(error))?;
-        let resolver = supervisor.as_ref().map(|_| launcher.passed_resolver()).transpose();
-        let resolver = resolver.map_err(|error| sandbox.explain(error))?;
-        Ok(Session { sandbox, supervisor, resolver, launcher })
+        let sockets = supervisor.as_ref().map(|_| launcher.passed_sockets(&sandbox.setup)).transpose();
+        let sockets = sockets.map_err(|error| sandbox.explain(error))?;
+        Ok(Session { sandbox, supervisor, sockets, launcher })
     }
 
     /// Namespaces, and this user under the same number in them. The network takes longest, so that is
@@ -297,15 +295,13 @@ impl Sandbox {
     /// The same, and then the command.
     fn command(&self, command: &CommandSpec) -> Vec<Step> {
         let mut steps = self.confine();
-        if self.supervision.is_some() {
-            Supervision::add_resolver_to(&mut steps);
-        }
         steps.extend(start(command));
         steps
     }
 
     fn run<'a>(&'a self, flags: u64, command: &'a [Step], supervisor: Option<&'a Supervisor>) -> Run<'a> {
-        Run { engine: "native", flags, init: &self.init, command, facts: FACTS, supervisor, resolver: None }
+        let sockets = SocketsFrom::Setup(&self.setup);
+        Run { engine: "native", flags, init: &self.init, command, facts: FACTS, supervisor, sockets }
     }
 
     /// Whoever decides on connections, where the permissions need somebody who does.
@@ -343,8 +339,8 @@ pub(crate) fn with_terminal(command: &[Step], stdio: &Stdio) -> Vec<Step> {
 pub struct Session {
     sandbox: Sandbox,
     supervisor: Option<Supervisor>,
-    /// The socket that its commands' resolvers ask.
-    resolver: Option<OwnedFd>,
+    /// The sockets of its network that the supervisor needs.
+    sockets: Option<Sockets>,
     launcher: Launcher,
 }
 
@@ -354,12 +350,7 @@ impl Session {
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let steps = with_terminal(&start(command), &stdio);
         let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps, self.supervisor.as_ref());
-        run.resolver = self
-            .resolver
-            .as_ref()
-            .map(OwnedFd::try_clone)
-            .transpose()
-            .map_err(|source| SpawnError::Launcher { doing: "copying the resolver's socket", source })?;
+        run.sockets = self.sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
         let child = self.launcher.run(&run, &stdio);
         Ok(Box::new(child.map_err(|error| self.sandbox.explain(error))?))
     }

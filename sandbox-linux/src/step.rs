@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use stockade_protocol::{AbsPath, RawText};
 
+use crate::supervisor::Requests;
 use crate::wire;
 
 /// Where a mount is kept until it is attached.
@@ -14,40 +15,106 @@ pub(crate) type Slot = usize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Step {
-    Namespaces { flags: u64 },
-    WriteFile { path: AbsPath, text: String },
+    Namespaces {
+        flags: u64,
+    },
+    WriteFile {
+        path: AbsPath,
+        text: String,
+    },
     BeginNetwork,
-    HostName { name: String },
-    CloneTree { slot: Slot, path: AbsPath },
-    ClonePart { slot: Slot, from: Slot, path: String },
-    Tmpfs { slot: Slot, size: String, attributes: u64 },
-    Attributes { slot: Slot, set: u64, clear: u64 },
-    RootAttributes { set: u64 },
-    Attach { slot: Slot, path: AbsPath },
-    Directory { slot: Slot, path: RawText, mode: u32 },
-    File { slot: Slot, path: RawText, mode: u32 },
-    Symlink { slot: Slot, path: RawText, target: RawText },
+    HostName {
+        name: String,
+    },
+    CloneTree {
+        slot: Slot,
+        path: AbsPath,
+    },
+    ClonePart {
+        slot: Slot,
+        from: Slot,
+        path: String,
+    },
+    Tmpfs {
+        slot: Slot,
+        size: String,
+        attributes: u64,
+    },
+    Attributes {
+        slot: Slot,
+        set: u64,
+        clear: u64,
+    },
+    RootAttributes {
+        set: u64,
+    },
+    Attach {
+        slot: Slot,
+        path: AbsPath,
+    },
+    Directory {
+        slot: Slot,
+        path: RawText,
+        mode: u32,
+    },
+    File {
+        slot: Slot,
+        path: RawText,
+        mode: u32,
+    },
+    Symlink {
+        slot: Slot,
+        path: RawText,
+        target: RawText,
+    },
     Proc,
-    Terminals { path: AbsPath },
-    EnterRoot { path: AbsPath },
+    Terminals {
+        path: AbsPath,
+    },
+    EnterRoot {
+        path: AbsPath,
+    },
     Keyring,
     AwaitNames,
     JoinNetwork,
-    WorkingDirectory { path: AbsPath },
+    WorkingDirectory {
+        path: AbsPath,
+    },
     Session,
     TakeTerminal,
-    Limit { resource: u32, value: u64 },
+    Limit {
+        resource: u32,
+        value: u64,
+    },
     NoNewPrivileges,
     DropCapabilities,
-    Landlock { ruleset: Ruleset },
+    Landlock {
+        ruleset: Ruleset,
+    },
     Resolver,
-    Supervise { filter: Filter },
-    Seccomp { filter: Filter },
-    Exec { command: Exec },
+    /// Routes that have to work, routes that would be good to have, and what is seen of what takes them.
+    Datagrams {
+        routes: Requests,
+        routes_v6: Requests,
+        filter: Filter,
+    },
+    Supervise {
+        filter: Filter,
+    },
+    Seccomp {
+        filter: Filter,
+    },
+    Exec {
+        command: Exec,
+    },
     AdoptOrphans,
     KeepSignals,
-    MountPoint { path: AbsPath },
-    EnterNetwork { path: AbsPath },
+    MountPoint {
+        path: AbsPath,
+    },
+    EnterNetwork {
+        path: AbsPath,
+    },
 }
 
 /// What Landlock handles, and what it grants.
@@ -194,6 +261,10 @@ impl Encoder {
             Step::DropCapabilities => self.op(wire::STEP_DROP_CAPABILITIES),
             Step::Landlock { ruleset } => self.landlock(ruleset),
             Step::Resolver => self.op(wire::STEP_RESOLVER),
+            Step::Datagrams { routes, routes_v6, filter } => {
+                let plan = self.op(wire::STEP_DATAGRAMS).requests(routes).requests(routes_v6);
+                plan.bytes(&filter.bytes())
+            }
             Step::Supervise { filter } => self.op(wire::STEP_SUPERVISE).bytes(&filter.bytes()),
             Step::Seccomp { filter } => self.op(wire::STEP_SECCOMP).bytes(&filter.bytes()),
             Step::Exec { command } => self.exec(command),
@@ -202,6 +273,10 @@ impl Encoder {
             Step::MountPoint { path } => self.op(wire::STEP_MOUNT_POINT).path(path),
             Step::EnterNetwork { path } => self.op(wire::STEP_ENTER_NETWORK).path(path),
         };
+    }
+
+    fn requests(&mut self, requests: &Requests) -> &mut Self {
+        self.index(requests.count()).bytes(requests.bytes())
     }
 
     fn landlock(&mut self, ruleset: &Ruleset) -> &mut Self {

@@ -24,6 +24,17 @@ const OWN_FILES: &[(&str, &str)] = &[
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Supervision {
     reach: Reach,
+    datagrams: Datagrams,
+}
+
+/// What becomes of datagrams to the outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Datagrams {
+    /// They have no route.
+    GoNowhere,
+    /// They are decided on, and relayed.
+    Relayed,
 }
 
 impl Supervision {
@@ -39,25 +50,13 @@ impl Supervision {
         };
         match &permissions.network {
             NetworkPolicy::Off | NetworkPolicy::Full if unix_sockets.is_empty() => Ok(None),
-            NetworkPolicy::Off => Ok(Some(Self { reach: reach(&[]) })),
+            NetworkPolicy::Off => Ok(Some(Self { reach: reach(&[]), datagrams: Datagrams::GoNowhere })),
             NetworkPolicy::Full => refuse(
                 "a grant for single unix sockets with an open network",
                 "connections are decided only in a network of the sandbox's own",
                 "name the hosts instead of opening the network",
             ),
-            NetworkPolicy::Hosts(rules) => {
-                let names_datagrams = |rule: &&stockade_protocol::HostRule| {
-                    rule.protocol == Some(NetworkProtocol::Udp) && rule.decision != Decision::Forbidden
-                };
-                if rules.rules.iter().any(|rule| names_datagrams(&rule)) {
-                    return refuse(
-                        "a rule that lets datagrams through",
-                        "a datagram socket takes another address with each message, which nobody sees",
-                        "take `udp` rules out of the policy; names are resolved without them",
-                    );
-                }
-                Ok(Some(Self { reach: reach(&rules.rules) }))
-            }
+            NetworkPolicy::Hosts(rules) => Ok(Some(Self { reach: reach(&rules.rules), datagrams: Datagrams::Relayed })),
         }
     }
 
@@ -79,10 +78,14 @@ impl Supervision {
         if self.reach.unix_sockets.is_empty() { Families::Internet } else { Families::InternetAndUnix }
     }
 
-    /// The resolver's port takes a privilege, so that comes before those are given up.
-    pub(crate) fn add_resolver_to(steps: &mut Vec<Step>) {
-        let drop = position(steps, |step| matches!(step, Step::DropCapabilities));
-        steps.insert(drop, Step::Resolver);
+    /// Sockets of the command's own network, for whoever decides. They take privileges, which commands give up.
+    pub(crate) fn sockets(&self) -> Vec<Step> {
+        let mut steps = vec![Step::Resolver];
+        if self.datagrams == Datagrams::Relayed {
+            let (routes, routes_v6) = (supervisor::routes(), supervisor::routes_v6());
+            steps.push(Step::Datagrams { routes, routes_v6, filter: supervisor::datagram_filter() });
+        }
+        steps
     }
 
     /// The filter that brings connections here comes before the one that everybody gets.
@@ -107,9 +110,11 @@ fn position(steps: &[Step], wanted: fn(&Step) -> bool) -> usize {
     steps.iter().position(wanted).unwrap_or(steps.len())
 }
 
-/// The host's own loopback, where a rule allows it by address and port.
+/// The host's own loopback, where a rule allows it by address and port. Datagrams to a loopback address stay
+/// inside: the command's own sockets have those addresses.
 fn named_loopback(rule: &HostRule) -> Option<SocketAddr> {
     let HostPattern::Exact(Host::Address(address)) = &rule.host else { return None };
-    let is_meant = address.is_loopback() && rule.decision != Decision::Forbidden;
+    let is_for_streams = rule.protocol != Some(NetworkProtocol::Udp);
+    let is_meant = address.is_loopback() && is_for_streams && rule.decision != Decision::Forbidden;
     is_meant.then_some(SocketAddr::new(*address, rule.port?))
 }

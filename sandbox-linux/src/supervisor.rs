@@ -12,8 +12,12 @@
 //!   then): a connection inside the sandbox is made from here, too, on the very same socket.
 //! - A socket outside is only handed out connected, or connecting, to what was allowed. It can't be
 //!   turned to another peer: that takes `connect`, which comes here; `listen`, which comes here; or a
-//!   message with `MSG_FASTOPEN`, which the filter refuses. Only streams are handed out, since a
-//!   datagram socket takes another address with each message.
+//!   message with `MSG_FASTOPEN`, which the filter refuses.
+//! - Only streams are handed out, since a datagram socket takes another address with each message. The
+//!   command's datagram sockets stay in its own network for good: `connect` is made there, on the very
+//!   same socket, and what they send is seen there and relayed (`relay`). Should the number be another
+//!   socket's by the time that the call is looked at, that one is connected inside if it is for datagrams
+//!   or decided on if it is a stream: nothing is let through on the strength of what a number meant.
 //! - If this program dies, the calls that wait fail, and so does every later one.
 
 mod call;
@@ -22,8 +26,11 @@ mod dial;
 mod dns;
 mod filter;
 mod names;
+mod packet;
+mod relay;
 mod socket;
 mod table;
+mod tap;
 #[cfg(test)]
 mod tests;
 
@@ -41,20 +48,28 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{RecvFlags, SendFlags, recvfrom, sendto};
 use serde::Serialize;
-use stockade_protocol::AbsPath;
+use stockade_protocol::{AbsPath, NetworkProtocol};
 use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 
 use self::call::{Act, Call};
 use self::dial::{Dial, Progress};
 use self::names::{Meaning, Names};
+use self::relay::{Destination, Relay};
 use self::table::Table;
 
 pub(crate) use self::filter::filter;
+pub(crate) use self::tap::{Requests, filter as datagram_filter, routes, routes_v6};
 
 /// The answer of a resolver that knows no name yet; for the fuzzer, which can't see inside.
 pub fn answer_query(message: &[u8]) -> Option<Vec<u8>> {
     let query = dns::Query::read(message)?;
     Some(query.answer(&Names::default().answer(&query)))
+}
+
+/// How many datagrams a packet holds, and of how many bytes together; for the fuzzer, which can't see inside.
+pub fn read_packet(frame: &[u8]) -> Option<(usize, usize)> {
+    let packet = packet::Packet::read(frame)?;
+    Some((packet.datagrams().count(), packet.datagrams().map(<[u8]>::len).sum()))
 }
 
 /// Watches over the connections of one sandbox. Dropped, it refuses all that follow.
@@ -73,6 +88,8 @@ struct Mailbox {
 enum Message {
     Watch(Watched),
     Verdict(u64, Verdict),
+    /// On datagrams of a network, by its relay's number.
+    DatagramVerdict(u64, Destination, Verdict),
     Stop,
 }
 
@@ -85,6 +102,33 @@ pub(crate) struct Reach {
     pub(crate) host_loopback: BTreeSet<SocketAddr>,
 }
 
+/// Sockets of a command's own network.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    /// The one that its resolver asks.
+    pub(crate) resolver: Option<OwnedFd>,
+    /// The one that its datagrams pass, where they may go anywhere.
+    pub(crate) datagrams: Option<Tap>,
+}
+
+/// Where datagrams come out, and answers go in. The order in which these are closed matters: the launcher
+/// keeps a copy until the lease is closed, so that it is the one who waits for the kernel to be done.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    pub(crate) socket: OwnedFd,
+    pub(crate) lease: OwnedFd,
+}
+
+impl Sockets {
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        let copy = |tap: &Tap| io::Result::Ok(Tap { socket: tap.socket.try_clone()?, lease: tap.lease.try_clone()? });
+        Ok(Self {
+            resolver: self.resolver.as_ref().map(OwnedFd::try_clone).transpose()?,
+            datagrams: self.datagrams.as_ref().map(copy).transpose()?,
+        })
+    }
+}
+
 /// What comes from one command.
 #[derive(Debug)]
 struct Watched {
@@ -92,6 +136,7 @@ struct Watched {
     listener: Arc<OwnedFd>,
     /// The socket that its resolver asks, bound in its network.
     resolver: OwnedFd,
+    datagrams: Option<Tap>,
     /// That network.
     network: u64,
 }
@@ -116,11 +161,14 @@ impl Supervisor {
         Ok(Self { mailbox })
     }
 
-    /// Answers the calls of one command, which come out of `listener`, and the queries to `resolver`, a
-    /// datagram socket that was bound in the command's network.
-    pub(crate) fn watch(&self, listener: OwnedFd, resolver: OwnedFd) -> io::Result<()> {
+    /// Answers the calls of one command, which come out of `listener`, and what comes through sockets that
+    /// were made in the command's network.
+    pub(crate) fn watch(&self, listener: OwnedFd, sockets: Sockets) -> io::Result<()> {
+        let Sockets { resolver, datagrams } = sockets;
+        let resolver = resolver.ok_or(io::ErrorKind::NotConnected)?;
         let network = socket::network_of(resolver.as_fd())?;
-        self.mailbox.send(Message::Watch(Watched { listener: Arc::new(listener), resolver, network }));
+        let listener = Arc::new(listener);
+        self.mailbox.send(Message::Watch(Watched { listener, resolver, datagrams, network }));
         Ok(())
     }
 }
@@ -150,6 +198,8 @@ struct Watch {
     /// Calls that wait for a verdict.
     waiting: HashMap<u64, Call>,
     dials: HashMap<u64, Dial>,
+    /// One for each network. They stay for the next command of a session.
+    relays: HashMap<u64, Relay>,
     next: u64,
 }
 
@@ -173,6 +223,7 @@ impl Watch {
             commands: HashMap::new(),
             waiting: HashMap::new(),
             dials: HashMap::new(),
+            relays: HashMap::new(),
             next: FIRST_FREE,
         })
     }
@@ -196,6 +247,7 @@ impl Watch {
                         }
                     }
                     token if self.dials.contains_key(&token) => self.on_dial(token, Dial::on_event),
+                    token if self.relays.contains_key(&token) => self.on_relay(token),
                     token if token % 2 == 0 => self.on_listener(token, flags),
                     token => self.answer_queries(token - 1),
                 }
@@ -206,11 +258,13 @@ impl Watch {
             for token in late {
                 self.on_dial(token, Dial::on_deadline);
             }
+            self.relays.values_mut().for_each(|relay| relay.sweep(now));
         }
     }
 
     fn next_deadline(&self) -> Option<std::time::Duration> {
-        let first = self.dials.values().filter_map(Dial::deadline).min()?;
+        let relays = self.relays.values().filter_map(Relay::deadline);
+        let first = self.dials.values().filter_map(Dial::deadline).chain(relays).min()?;
         Some(first.saturating_duration_since(Instant::now()))
     }
 
@@ -225,24 +279,55 @@ impl Watch {
         while let Ok(message) = self.messages.try_recv() {
             match message {
                 Message::Stop => return Err(()),
-                Message::Watch(command) => {
-                    let token = self.token();
-                    let data = EventData::new_u64;
-                    let added = epoll::add(&self.epoll, &*command.listener, data(token), EventFlags::IN)
-                        .and_then(|()| epoll::add(&self.epoll, &command.resolver, data(token + 1), EventFlags::IN));
-                    // One that can't be watched is dropped, and every call behind it fails.
-                    if added.is_ok() {
-                        self.commands.insert(token, command);
-                    }
-                }
+                Message::Watch(command) => self.begin(command),
                 Message::Verdict(token, verdict) => {
                     if let Some(call) = self.waiting.remove(&token) {
                         self.on_verdict(call, verdict);
                     }
                 }
+                Message::DatagramVerdict(token, destination, verdict) => {
+                    if let Some(relay) = self.relays.get_mut(&token) {
+                        relay.decided(&destination, verdict, Instant::now());
+                    }
+                }
             }
         }
         Ok(())
+    }
+
+    fn begin(&mut self, mut command: Watched) {
+        let (token, data) = (self.token(), EventData::new_u64);
+        let is_known = self.relays.values().any(|relay| relay.network == command.network);
+        if let Some(tap) = command.datagrams.take().filter(|_| !is_known) {
+            // Without it datagrams go nowhere.
+            self.begin_relay(command.network, tap).ok();
+        }
+        let added = epoll::add(&self.epoll, &*command.listener, data(token), EventFlags::IN)
+            .and_then(|()| epoll::add(&self.epoll, &command.resolver, data(token + 1), EventFlags::IN));
+        // One that can't be watched is dropped, and every call behind it fails.
+        if added.is_ok() {
+            self.commands.insert(token, command);
+        }
+    }
+
+    fn begin_relay(&mut self, network: u64, tap: Tap) -> io::Result<()> {
+        let (relay, token) = (Relay::new(network, tap, Instant::now())?, self.token());
+        epoll::add(&self.epoll, &relay, EventData::new_u64(token), EventFlags::IN)?;
+        self.relays.insert(token, relay);
+        Ok(())
+    }
+
+    fn on_relay(&mut self, token: u64) {
+        let Some(relay) = self.relays.get_mut(&token) else { return };
+        for destination in relay.turn(&self.names, Instant::now()) {
+            let Destination { host, port } = destination.clone();
+            // Whose it was can't be told from a datagram.
+            let attempt = Attempt { host, port, protocol: Some(NetworkProtocol::Udp), pid: None, program: None };
+            let mailbox = self.mailbox.clone();
+            let answer =
+                Answer::new(move |verdict| mailbox.send(Message::DatagramVerdict(token, destination, verdict)));
+            self.gatekeeper.decide(attempt, answer);
+        }
     }
 
     fn answer_queries(&mut self, token: u64) {
@@ -257,7 +342,7 @@ impl Watch {
     }
 
     fn on_listener(&mut self, token: u64, flags: EventFlags) {
-        let Some(Watched { listener, resolver, network }) = self.commands.get(&token) else { return };
+        let Some(Watched { listener, resolver, network, .. }) = self.commands.get(&token) else { return };
         if flags.contains(EventFlags::IN) {
             // Otherwise it has been answered, or its process is gone.
             if let Ok(Some((call, act))) = call::next(listener, *network, &self.reach) {

@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod bubblewrap;
+mod datagrams;
 mod limits;
 mod load;
 mod programs;

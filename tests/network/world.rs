@@ -38,6 +38,8 @@ pub(crate) struct World {
     pub(crate) rules: Vec<HostRule>,
     pub(crate) methods: HttpMethods,
     pub(crate) unix_sockets: BTreeSet<AbsPath>,
+    /// In place of the rules.
+    pub(crate) network: Option<NetworkPolicy>,
     pub(crate) names: HashMap<&'static str, IpAddr>,
     pub(crate) person: Option<ReviewDecision>,
     pub(crate) trail: Arc<Trail>,
@@ -106,14 +108,20 @@ impl World {
             rules: vec![allow("good.test", port), allow("127.0.0.1", port)],
             methods: HttpMethods::Any,
             unix_sockets: BTreeSet::new(),
+            network: None,
             names: HashMap::from([("good.test", local), ("evil.test", local), ("new.test", local)]),
             person: None,
             trail: Arc::default(),
         }
     }
 
+    fn policy(&self) -> NetworkPolicy {
+        let hosts = || NetworkPolicy::Hosts(HostRules { rules: self.rules.clone(), methods: self.methods });
+        self.network.clone().unwrap_or_else(hosts)
+    }
+
     fn gatekeeper(&self) -> Arc<Transparent> {
-        let policy = NetworkPolicy::Hosts(HostRules { rules: self.rules.clone(), methods: self.methods });
+        let policy = self.policy();
         let approvals = match &self.person {
             None => Approvals::never(),
             Some(answer) => {
@@ -132,7 +140,7 @@ impl World {
         let rules = rules.map(|(path, access)| FileRule::path(path.parse().unwrap(), access));
         Permissions {
             files: FileRules::new(rules).unwrap(),
-            network: NetworkPolicy::Hosts(HostRules { rules: self.rules.clone(), methods: self.methods }),
+            network: self.policy(),
             unix_sockets: self.unix_sockets.clone(),
             ..Permissions::default()
         }

@@ -61,3 +61,41 @@ fn a_destination_that_is_tried_again_is_named_once() {
     assert_eq!((count("8080"), count("8081")), (1, 1), "{}", told.stderr);
     assert!(connections(&home).len() >= 3, "each attempt is on record");
 }
+
+/// Datagrams are allowed by `/udp`, and by nothing else; what is denied is named with it.
+#[test]
+fn datagrams_are_named_by_their_protocol() {
+    for (user, engine) in [(User::Own, "native"), (User::Ordinary, "native"), (User::Ordinary, "bwrap")] {
+        let home = Home::of(user);
+        let line = "for host in good evil; do echo $host | nc -4 -u -w 1 $host.test 8080; done; \
+            curl -s http://good.test:8080/";
+        let told = runs(&home, &["--engine", engine, "--allow-host", "good.test:8080/udp"], line, 7);
+        assert_eq!(told.stdout, "good\n", "{engine}: {}", told.stderr);
+        assert!(told.stderr.contains("--allow-host evil.test:8080/udp"), "{engine}: {}", told.stderr);
+        assert!(told.stderr.contains("`--allow-host good.test:8080`"), "{engine}: {}", told.stderr);
+        let connections = connections(&home);
+        for wanted in
+            ["good.test:8080 (udp) allowed", "evil.test:8080 (udp) forbidden", "good.test:8080 (tcp) forbidden"]
+        {
+            assert!(connections.iter().any(|line| line.starts_with(wanted)), "{engine}: {wanted}: {connections:?}");
+        }
+    }
+}
+
+#[test]
+fn explain_tells_datagrams_from_streams() {
+    let home = Home::new();
+    let options = ["explain", "--allow-host", "a.test:443", "--allow-host", "b.test:53/udp"];
+    let hosts = ["--host", "a.test:443/udp", "--host", "a.test:443", "--host", "b.test:53/udp", "--host", "b.test:53"];
+    let told = home.says(&[&options[..], &hosts].concat(), 0).stdout;
+    for (host, verdict) in [
+        ("`a.test:443/udp`", "has to be asked for"),
+        ("`a.test:443`", "may be reached"),
+        ("`b.test:53/udp`", "may be reached"),
+        ("`b.test:53`", "has to be asked for"),
+    ] {
+        assert!(told.lines().any(|line| line.starts_with(host) && line.contains(verdict)), "{host}: {told}");
+    }
+    let refused = home.says(&["run", "--allow-host", "a.test:443/tcp", "--", "true"], 125).stderr;
+    assert!(refused.contains("only `/udp` has to be said"), "{refused}");
+}

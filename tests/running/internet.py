@@ -2,10 +2,12 @@
 
 Runs in a network and mount namespace that were made for it. The loopback interface there has an address
 as the internet has them, names lead to it through the host's own file of names, and a web server
-listens on it. The names that it was asked for are written to HEARD, one a line.
+listens on it. The names that it was asked for are written to HEARD, one a line. At the same port datagrams
+are answered with what they say.
 """
 
 import http.server
+import socket
 import subprocess
 import sys
 import threading
@@ -34,4 +36,15 @@ with open(hosts, "w") as names:
 subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
 server = http.server.ThreadingHTTPServer((ADDRESS, PORT), Page)
 threading.Thread(target=server.serve_forever, daemon=True).start()
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+datagrams.bind((ADDRESS, PORT))
+
+
+def echo():
+    while True:
+        said, sender = datagrams.recvfrom(65536)
+        datagrams.sendto(said, sender)
+
+
+threading.Thread(target=echo, daemon=True).start()
 sys.exit(subprocess.run(program).returncode)

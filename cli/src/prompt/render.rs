@@ -8,8 +8,8 @@ mod grant;
 mod patch;
 
 use stockade_protocol::{
-    ApprovalRequest, ApprovalSubject, ElicitationApproval, NetworkApproval, NetworkProtocol, PermissionsApproval,
-    ResolvedPath, ToolCallApproval,
+    ApprovalRequest, ApprovalSubject, Decision, ElicitationApproval, HostRule, NetworkApproval, NetworkProtocol,
+    PermissionsApproval, ResolvedPath, ToolCallApproval,
 };
 
 use super::choices::Choice;
@@ -129,7 +129,16 @@ fn show_resolved(page: &mut Page, paths: &[ResolvedPath]) {
     });
 }
 
-/// A destination, or all that a rule speaks of.
+/// All that a rule speaks of. One that allows has to say so of datagrams.
+pub(super) fn destinations(rule: &HostRule) -> String {
+    let host = rule.host.to_string();
+    match (rule.protocol, rule.decision) {
+        (None, Decision::Allow) => format!("{host}, {}, over any stream", port_words(rule.port)),
+        (protocol, _) => destination(&host, protocol, rule.port),
+    }
+}
+
+/// A destination, or several.
 pub(super) fn destination(host: &str, protocol: Option<NetworkProtocol>, port: Option<u16>) -> String {
     let protocol = match protocol {
         Some(NetworkProtocol::Http) => "over HTTP",
@@ -138,6 +147,9 @@ pub(super) fn destination(host: &str, protocol: Option<NetworkProtocol>, port: O
         Some(NetworkProtocol::Udp) => "over UDP",
         None => "over any protocol",
     };
-    let port = port.map_or_else(|| String::from("any port"), |port| format!("port {port}"));
-    format!("{host}, {port}, {protocol}")
+    format!("{host}, {}, {protocol}", port_words(port))
+}
+
+fn port_words(port: Option<u16>) -> String {
+    port.map_or_else(|| String::from("any port"), |port| format!("port {port}"))
 }

@@ -50,7 +50,7 @@ fn host_pattern() -> impl Strategy<Value = HostPattern> {
     prop_oneof![any_host().prop_map(HostPattern::Exact), wild]
 }
 
-fn protocol() -> impl Strategy<Value = NetworkProtocol> {
+pub(crate) fn protocol() -> impl Strategy<Value = NetworkProtocol> {
     prop_oneof![
         Just(NetworkProtocol::Http),
         Just(NetworkProtocol::Https),

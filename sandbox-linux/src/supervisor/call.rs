@@ -152,7 +152,8 @@ impl Call {
             let errno = notify::connect(call.socket.as_fd(), &address);
             call.answer(errno);
         };
-        if !self.nature.is_blocking {
+        // A datagram socket has nobody to wait for.
+        if !self.nature.is_blocking || self.nature.is_datagram {
             return connect(self);
         }
         // It may have to wait for whoever listens; nobody else has to wait for it. Without a thread,

@@ -14,6 +14,7 @@ use crate::sys::notify::{set_socket_option, socket_option};
 pub(crate) struct Nature {
     pub(crate) family: i32,
     pub(crate) is_stream: bool,
+    pub(crate) is_datagram: bool,
     pub(crate) is_blocking: bool,
     /// Which network namespace it was made in.
     pub(crate) network: u64,
@@ -54,6 +55,7 @@ pub(crate) fn nature(socket: BorrowedFd<'_>) -> io::Result<Nature> {
     Ok(Nature {
         family,
         is_stream: kind == libc::SOCK_STREAM as u32 && is_tcp && is_internet,
+        is_datagram: kind == libc::SOCK_DGRAM as u32 && is_internet,
         is_blocking: !flags.contains(OFlags::NONBLOCK),
         network: network_of(socket)?,
     })
@@ -100,6 +102,23 @@ pub(crate) fn outside(family: i32, address: SocketAddr) -> io::Result<(OwnedFd, 
         IpAddr::V4(v4) => Ok((make(AddressFamily::INET)?, SocketAddr::new(v4.into(), address.port()))),
         IpAddr::V6(v6) => Ok((make(AddressFamily::INET6)?, SocketAddr::new(v6.into(), address.port()))),
     }
+}
+
+/// A datagram socket in this program's own network, not blocking, that is connected to the address.
+pub(crate) fn datagrams_to(address: SocketAddr) -> io::Result<OwnedFd> {
+    let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::DGRAM, flags, Some(ipproto::UDP))?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(socket)
+}
+
+/// Lets more wait to be read, as much more as the kernel allows.
+pub(crate) fn make_room(socket: BorrowedFd<'_>, bytes: i32) {
+    let set = |name| set_socket_option(socket, libc::SOL_SOCKET, name, &bytes.to_ne_bytes());
+    // Beyond the usual limit takes a privilege.
+    set(libc::SO_RCVBUFFORCE).or_else(|_| set(libc::SO_RCVBUF)).ok();
 }
 
 /// Options that a program may have set before it connected: (level, name).

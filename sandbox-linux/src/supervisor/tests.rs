@@ -17,7 +17,7 @@ use rustix::net::{
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 
-use super::{Reach, Supervisor, filter};
+use super::{Reach, Sockets, Supervisor, filter};
 
 /// Lets what is listed through, after a while.
 #[derive(Default)]
@@ -84,10 +84,10 @@ fn run(doorman: &Arc<Doorman>, unix_sockets: BTreeSet<AbsPath>, arguments: &[&st
     starting.stdout(Stdio::piped()).stderr(Stdio::piped()).env("LC_ALL", "C");
     let child = starting.spawn().unwrap();
     drop(starting);
-    let resolver = receive(&ours).expect("a resolver's socket");
+    let sockets = Sockets { resolver: receive(&ours), datagrams: None };
     let doorman: Arc<dyn Gatekeeper> = Arc::<Doorman>::clone(doorman);
     let supervisor = Supervisor::start(doorman, Reach { unix_sockets, ..Reach::default() }).unwrap();
-    supervisor.watch(receive(&ours).expect("a listener"), resolver).unwrap();
+    supervisor.watch(receive(&ours).expect("a listener"), sockets).unwrap();
     child.wait_with_output().unwrap()
 }
 

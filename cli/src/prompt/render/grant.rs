@@ -5,7 +5,7 @@ use stockade_protocol::{
     RuleSource,
 };
 
-use super::destination;
+use super::destinations;
 use crate::prompt::page::{Page, Tone};
 use crate::prompt::secrets;
 use crate::prompt::text::{self, Detail};
@@ -109,5 +109,5 @@ pub(super) fn host_rule(rule: &HostRule) -> String {
         Decision::Prompt => "ask to connect to",
         Decision::Forbidden => "not connect to",
     };
-    format!("{verb} {}", destination(&rule.host.to_string(), rule.protocol, rule.port))
+    format!("{verb} {}", destinations(rule))
 }
