@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use stockade_network_proxy::{Secret, environment};
-use stockade_protocol::{NetworkPolicy, Permissions, RawText};
-use stockade_sandboxing::{Backend, Proxied};
+use stockade_protocol::{Decision, HostRule, NetworkPolicy, NetworkProtocol, Permissions, RawText};
+use stockade_sandboxing::{Backend, CommandSpec, Plan, Proxied, Unenforceable};
 
 /// What a command has to know of its proxy.
 #[derive(Debug)]
@@ -23,6 +23,21 @@ pub(crate) fn proxied<'a>(sandbox: &'a dyn Backend, permissions: &Permissions) -
     }
 }
 
+/// Refuses what a proxy can't carry: the command would be granted what it does not get.
+fn check_streams(permissions: &Permissions) -> Result<(), Unenforceable> {
+    let NetworkPolicy::Hosts(hosts) = &permissions.network else { return Ok(()) };
+    let is_for_datagrams =
+        |rule: &&HostRule| rule.protocol == Some(NetworkProtocol::Udp) && rule.decision == Decision::Allow;
+    match hosts.rules.iter().find(is_for_datagrams) {
+        None => Ok(()),
+        Some(rule) => Err(Unenforceable {
+            what: format!("a grant of datagrams to `{}`", rule.host),
+            why: String::from("hosts are reached through a proxy here, and a proxy carries streams alone"),
+            remedy: String::from("leave the grant out, or grant the whole network"),
+        }),
+    }
+}
+
 /// Java has one variable for everything, so what is in it stays.
 const ADDED_TO: &str = "JAVA_TOOL_OPTIONS";
 
@@ -34,8 +49,20 @@ impl Behind {
         Some(Self { address, variables: environment(address, &Secret::random().ok()?) })
     }
 
+    /// The plan of a command behind this proxy.
+    pub(crate) fn compile(
+        &self,
+        sandbox: &dyn Proxied,
+        mut command: CommandSpec,
+        permissions: &Permissions,
+    ) -> Result<Box<dyn Plan>, Unenforceable> {
+        check_streams(permissions)?;
+        self.lead(&mut command.environment);
+        sandbox.compile_through(self.address, &command, permissions)
+    }
+
     /// Makes a command's programs use the proxy, whatever they were to use before.
-    pub(crate) fn lead(&self, command: &mut BTreeMap<RawText, RawText>) {
+    fn lead(&self, command: &mut BTreeMap<RawText, RawText>) {
         let before = command.get(&RawText::from(ADDED_TO)).and_then(RawText::as_str).map(String::from);
         // In any spelling: some programs take every one, and to Windows all are the same variable.
         command.retain(|name, _| {

@@ -254,17 +254,14 @@ fn compile(
     behind: Option<&Behind>,
 ) -> Result<Box<dyn Plan>, Unenforceable> {
     let inherited = around.session.environment.clone();
-    let mut command = CommandSpec {
+    let command = CommandSpec {
         argv: request.command.clone(),
         cwd: request.cwd.clone(),
         environment: permissions.environment.apply(inherited),
     };
     match (confinement, behind.zip(proxied(around.sandbox, permissions))) {
         (Confinement::None, _) => Bare.compile(&command, permissions),
-        (Confinement::Sandbox, Some((behind, sandbox))) => {
-            behind.lead(&mut command.environment);
-            sandbox.compile_through(behind.address, &command, permissions)
-        }
+        (Confinement::Sandbox, Some((behind, sandbox))) => behind.compile(sandbox, command, permissions),
         (Confinement::Sandbox, None) => around.sandbox.compile(&command, permissions),
     }
 }

@@ -13,12 +13,12 @@ use base64::engine::general_purpose::STANDARD;
 use stockade_core::{HostsThrough, ShellRuntime};
 use stockade_protocol::{
     AskForApproval, AuditEvent, Decision, DecisionSource, ExecRequest, HostRule, HostRules, HttpMethods, NetworkPolicy,
-    Outcome, Permissions, RawText, ReviewDecision, Violation, ViolationTarget,
+    NetworkProtocol, Outcome, Permissions, RawText, ReviewDecision, Violation, ViolationTarget,
 };
 use stockade_sandbox_linux::Native;
 use stockade_sandboxing::{Backend, CommandSpec, Plan, Proxied, Support, Unenforceable};
 
-use crate::world::{World, stdout};
+use crate::world::{World, refusal, stdout};
 
 /// A sandbox that can't tell one host from another.
 #[derive(Default)]
@@ -320,4 +320,17 @@ fn an_explanation_says_that_hosts_go_through_a_proxy() {
     seen.world.backend = Arc::new(stockade_sandbox_linux::Auto::new());
     let explanation = seen.world.orchestrator().explain(&seen.world.shell("true")).unwrap();
     assert_eq!(explanation.hosts_through, Some(HostsThrough::Sandbox));
+}
+
+/// What no proxy carries is refused before anything is started.
+#[tokio::test]
+async fn datagrams_are_refused() {
+    let mut behind = Behind::new(AskForApproval::Never);
+    if let NetworkPolicy::Hosts(hosts) = &mut behind.world.session.permissions.network {
+        let (host, protocol) = ("time.test".parse().unwrap(), Some(NetworkProtocol::Udp));
+        hosts.rules.push(HostRule { host, protocol, port: None, decision: Decision::Allow });
+    }
+    let outcome = behind.world.orchestrator().run(&behind.world.shell("touch made")).await.unwrap();
+    assert!(refusal(&outcome).contains("a grant of datagrams to `time.test` can't be enforced"), "{outcome:?}");
+    assert!(!behind.world.exists("ws/made"));
 }
