@@ -240,7 +240,7 @@ impl Session {
                 wire::STEP_AWAIT_NAMES => self.await_names(),
                 // For all commands in this network, or for another launcher's, whose commands can't make them.
                 wire::STEP_RESOLVER => supervised::resolver(CONTROL),
-                wire::STEP_DATAGRAMS => supervised::datagrams(&mut steps, CONTROL).map(|tap| self.tap = Some(tap)),
+                wire::STEP_DATAGRAMS => supervised::datagrams(&mut steps, CONTROL).map(|tap| self.tap = tap),
                 other => build::step(other, &mut steps, &mut self.slots).unwrap_or(Err(EPROTO)),
             });
         }

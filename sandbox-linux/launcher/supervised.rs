@@ -32,23 +32,40 @@ impl Tap {
     }
 }
 
-/// Makes routes that lead the commands' datagrams past a socket, and passes that on.
-pub(crate) fn datagrams(plan: &mut Reader, report: i32) -> Result<Tap> {
+/// Makes routes that lead the commands' datagrams past a socket, and passes that on. Where the kernel has no
+/// such thing and no rule needs it, datagrams have no route, and the caller is told.
+pub(crate) fn datagrams(plan: &mut Reader, report: i32) -> Result<Option<Tap>> {
+    let is_needed = plan.byte()? != 0;
+    match make_tap(plan) {
+        Ok((tap, theirs)) => {
+            pass_on(wire::REPORT_LEASE, theirs, report)?;
+            say_with(wire::REPORT_DATAGRAMS, tap.socket, report)?;
+            Ok(Some(tap))
+        }
+        Err(errno) if !is_needed => {
+            Report { kind: wire::REPORT_NO_DATAGRAMS, a: errno.0, b: 0 }.send(report);
+            Ok(None)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The socket comes first: nothing takes a route that nobody watches.
+fn make_tap(plan: &mut Reader) -> Result<(Tap, i32)> {
     let (count, routes) = (plan.index()?, plan.bytes()?);
     let (count_v6, routes_v6) = (plan.index()?, plan.bytes()?);
     let filter = plan.bytes()?;
     let control = sys::network_control()?;
     // Where somebody else makes the network, its loopback may not be up yet, and without it there is no route.
-    let made = sys::wait_for_loopback(control).and_then(|()| sys::change_network(control, routes, count));
-    // A kernel without IPv6 has no datagrams of that kind either.
-    drop(sys::change_network(control, routes_v6, count_v6));
+    let made = sys::wait_for_loopback(control).and_then(|()| {
+        let ([lease, theirs], socket) = (sys::socket_pair()?, sys::see_datagrams(filter)?);
+        sys::change_network(control, routes, count)?;
+        // A kernel without IPv6 has no datagrams of that kind either.
+        drop(sys::change_network(control, routes_v6, count_v6));
+        Ok((Tap { socket, lease }, theirs))
+    });
     sys::close(control);
-    made?;
-    let [lease, theirs] = sys::socket_pair()?;
-    pass_on(wire::REPORT_LEASE, theirs, report)?;
-    let tap = Tap { socket: sys::see_datagrams(filter)?, lease };
-    say_with(wire::REPORT_DATAGRAMS, tap.socket, report)?;
-    Ok(tap)
+    made
 }
 
 /// Installs the filter that brings connections to the supervisor, and passes on where they come out.

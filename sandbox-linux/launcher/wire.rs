@@ -52,6 +52,8 @@ pub(crate) const REPORT_LISTENER: u32 = 6;
 pub(crate) const REPORT_DATAGRAMS: u32 = 7;
 /// Comes before that one: a socket to be closed after it, which tells the launcher that it is closed.
 pub(crate) const REPORT_LEASE: u32 = 8;
+/// In place of those two: there is no way for datagrams here; `a` is the error number.
+pub(crate) const REPORT_NO_DATAGRAMS: u32 = 9;
 
 /// Where a step failed: while the sandbox was built, in its first process, or in the command's own.
 pub(crate) const PHASE_SETUP: u64 = 0;

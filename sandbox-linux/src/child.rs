@@ -42,6 +42,8 @@ pub(crate) enum Report {
     Datagrams,
     /// What is to be closed after that comes along.
     Lease,
+    /// This kernel has no way for datagrams.
+    NoDatagrams,
     /// Where the command's calls come out comes along.
     Listener,
     Failed {
@@ -64,6 +66,7 @@ impl Report {
             wire::REPORT_RESOLVER => Self::Resolver,
             wire::REPORT_DATAGRAMS => Self::Datagrams,
             wire::REPORT_LEASE => Self::Lease,
+            wire::REPORT_NO_DATAGRAMS => Self::NoDatagrams,
             wire::REPORT_LISTENER => Self::Listener,
             wire::REPORT_FAILED => Self::Failed { errno: a, phase: b >> 32, step: b & 0xffff_ffff },
             wire::REPORT_ENDED => Self::Ended(a),
@@ -139,6 +142,7 @@ impl Child {
                     | Report::Resolver
                     | Report::Datagrams
                     | Report::Lease
+                    | Report::NoDatagrams
                     | Report::Ended(_)
                     | Report::Gone,
                     _,
@@ -164,6 +168,7 @@ impl Child {
                     | Report::Resolver
                     | Report::Datagrams
                     | Report::Lease
+                    | Report::NoDatagrams
                     | Report::Ended(_)
                     | Report::Gone,
                 )
@@ -249,6 +254,7 @@ impl Running for Child {
             | Report::Resolver
             | Report::Datagrams
             | Report::Lease
+            | Report::NoDatagrams
             | Report::Listener => self.wait(limit),
         }
     }

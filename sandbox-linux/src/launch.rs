@@ -176,7 +176,8 @@ impl Launcher {
         let next = |wanted: fn(&Report) -> bool| {
             let (report, file) = receive(control, RecvFlags::empty()).map_err(|errno| no_sockets(errno.into()))?;
             match (Report::read(report), file) {
-                (report, Some(file)) if wanted(&report) => Ok(file),
+                (report, Some(file)) if wanted(&report) => Ok(Some(file)),
+                (Report::NoDatagrams, None) => Ok(None),
                 (Report::Failed { errno, phase, step }, _) => Err(failure(errno, phase, step)),
                 _ => Err(no_sockets(io::ErrorKind::UnexpectedEof.into())),
             }
@@ -184,10 +185,13 @@ impl Launcher {
         let mut sockets = Sockets::default();
         for step in steps {
             if matches!(step, Step::Resolver) {
-                sockets.resolver = Some(next(|report| matches!(report, Report::Resolver))?);
+                sockets.resolver = next(|report| matches!(report, Report::Resolver))?;
             } else if matches!(step, Step::Datagrams { .. }) {
-                let lease = next(|report| matches!(report, Report::Lease))?;
-                sockets.datagrams = Some(Tap { socket: next(|report| matches!(report, Report::Datagrams))?, lease });
+                // Either both come, or neither does.
+                if let Some(lease) = next(|report| matches!(report, Report::Lease))? {
+                    let socket = next(|report| matches!(report, Report::Datagrams))?;
+                    sockets.datagrams = socket.map(|socket| Tap { socket, lease });
+                }
             }
         }
         Ok(sockets)

@@ -15,106 +15,52 @@ pub(crate) type Slot = usize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Step {
-    Namespaces {
-        flags: u64,
-    },
-    WriteFile {
-        path: AbsPath,
-        text: String,
-    },
+    Namespaces { flags: u64 },
+    WriteFile { path: AbsPath, text: String },
     BeginNetwork,
-    HostName {
-        name: String,
-    },
-    CloneTree {
-        slot: Slot,
-        path: AbsPath,
-    },
-    ClonePart {
-        slot: Slot,
-        from: Slot,
-        path: String,
-    },
-    Tmpfs {
-        slot: Slot,
-        size: String,
-        attributes: u64,
-    },
-    Attributes {
-        slot: Slot,
-        set: u64,
-        clear: u64,
-    },
-    RootAttributes {
-        set: u64,
-    },
-    Attach {
-        slot: Slot,
-        path: AbsPath,
-    },
-    Directory {
-        slot: Slot,
-        path: RawText,
-        mode: u32,
-    },
-    File {
-        slot: Slot,
-        path: RawText,
-        mode: u32,
-    },
-    Symlink {
-        slot: Slot,
-        path: RawText,
-        target: RawText,
-    },
+    HostName { name: String },
+    CloneTree { slot: Slot, path: AbsPath },
+    ClonePart { slot: Slot, from: Slot, path: String },
+    Tmpfs { slot: Slot, size: String, attributes: u64 },
+    Attributes { slot: Slot, set: u64, clear: u64 },
+    RootAttributes { set: u64 },
+    Attach { slot: Slot, path: AbsPath },
+    Directory { slot: Slot, path: RawText, mode: u32 },
+    File { slot: Slot, path: RawText, mode: u32 },
+    Symlink { slot: Slot, path: RawText, target: RawText },
     Proc,
-    Terminals {
-        slot: Slot,
-    },
-    EnterRoot {
-        path: AbsPath,
-    },
+    Terminals { slot: Slot },
+    EnterRoot { path: AbsPath },
     Keyring,
     AwaitNames,
     JoinNetwork,
-    WorkingDirectory {
-        path: AbsPath,
-    },
+    WorkingDirectory { path: AbsPath },
     Session,
     TakeTerminal,
-    Limit {
-        resource: u32,
-        value: u64,
-    },
+    Limit { resource: u32, value: u64 },
     NoNewPrivileges,
     DropCapabilities,
-    Landlock {
-        ruleset: Ruleset,
-    },
+    Landlock { ruleset: Ruleset },
     Resolver,
-    /// Routes that have to work, routes that would be good to have, and what is seen of what takes them.
-    Datagrams {
-        routes: Requests,
-        routes_v6: Requests,
-        filter: Filter,
-    },
-    Supervise {
-        filter: Filter,
-    },
-    Seccomp {
-        filter: Filter,
-    },
-    Exec {
-        command: Exec,
-    },
+    Datagrams { outlet: Outlet },
+    Supervise { filter: Filter },
+    Seccomp { filter: Filter },
+    Exec { command: Exec },
     AdoptOrphans,
     KeepSignals,
-    MountPoint {
-        path: AbsPath,
-    },
-    EnterNetwork {
-        path: AbsPath,
-    },
+    MountPoint { path: AbsPath },
+    EnterNetwork { path: AbsPath },
+}
+
+/// How datagrams leave a network: routes that have to be there, routes that would be good to have, and what is
+/// taken of what goes by them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Outlet {
+    /// Whether nothing may run without it.
+    pub(crate) is_needed: bool,
+    pub(crate) routes: Requests,
+    pub(crate) routes_v6: Requests,
+    pub(crate) filter: Filter,
 }
 
 /// What Landlock handles, and what it grants.
@@ -261,10 +207,7 @@ impl Encoder {
             Step::DropCapabilities => self.op(wire::STEP_DROP_CAPABILITIES),
             Step::Landlock { ruleset } => self.landlock(ruleset),
             Step::Resolver => self.op(wire::STEP_RESOLVER),
-            Step::Datagrams { routes, routes_v6, filter } => {
-                let plan = self.op(wire::STEP_DATAGRAMS).requests(routes).requests(routes_v6);
-                plan.bytes(&filter.bytes())
-            }
+            Step::Datagrams { outlet } => self.outlet(outlet),
             Step::Supervise { filter } => self.op(wire::STEP_SUPERVISE).bytes(&filter.bytes()),
             Step::Seccomp { filter } => self.op(wire::STEP_SECCOMP).bytes(&filter.bytes()),
             Step::Exec { command } => self.exec(command),
@@ -273,6 +216,11 @@ impl Encoder {
             Step::MountPoint { path } => self.op(wire::STEP_MOUNT_POINT).path(path),
             Step::EnterNetwork { path } => self.op(wire::STEP_ENTER_NETWORK).path(path),
         };
+    }
+
+    fn outlet(&mut self, outlet: &Outlet) -> &mut Self {
+        let plan = self.op(wire::STEP_DATAGRAMS).op(u8::from(outlet.is_needed));
+        plan.requests(&outlet.routes).requests(&outlet.routes_v6).bytes(&outlet.filter.bytes())
     }
 
     fn requests(&mut self, requests: &Requests) -> &mut Self {

@@ -10,7 +10,7 @@ use stockade_protocol::{AbsPath, Decision, Host, HostPattern, HostRule, NetworkP
 use stockade_sandboxing::{Gatekeeper, HostFiles, Kind, SpawnError, Unenforceable};
 
 use crate::seccomp::Families;
-use crate::step::Step;
+use crate::step::{Outlet, Step};
 use crate::supervisor::{self, Reach, Supervisor};
 use crate::view::OwnFile;
 
@@ -33,8 +33,10 @@ pub(crate) struct Supervision {
 enum Datagrams {
     /// They have no route.
     GoNowhere,
-    /// They are decided on, and relayed.
-    Relayed,
+    /// They are decided on, and relayed, where the kernel can do that.
+    Wanted,
+    /// The same, and without it the policy is not what it says.
+    Needed,
 }
 
 impl Supervision {
@@ -56,7 +58,14 @@ impl Supervision {
                 "connections are decided only in a network of the sandbox's own",
                 "name the hosts instead of opening the network",
             ),
-            NetworkPolicy::Hosts(rules) => Ok(Some(Self { reach: reach(&rules.rules), datagrams: Datagrams::Relayed })),
+            NetworkPolicy::Hosts(rules) => {
+                let names_them = |rule: &HostRule| {
+                    rule.protocol == Some(NetworkProtocol::Udp) && rule.decision != Decision::Forbidden
+                };
+                let is_needed = rules.rules.iter().any(names_them);
+                let datagrams = if is_needed { Datagrams::Needed } else { Datagrams::Wanted };
+                Ok(Some(Self { reach: reach(&rules.rules), datagrams }))
+            }
         }
     }
 
@@ -81,9 +90,14 @@ impl Supervision {
     /// Sockets of the command's own network, for whoever decides. They take privileges, which commands give up.
     pub(crate) fn sockets(&self) -> Vec<Step> {
         let mut steps = vec![Step::Resolver];
-        if self.datagrams == Datagrams::Relayed {
-            let (routes, routes_v6) = (supervisor::routes(), supervisor::routes_v6());
-            steps.push(Step::Datagrams { routes, routes_v6, filter: supervisor::datagram_filter() });
+        if self.datagrams != Datagrams::GoNowhere {
+            let outlet = Outlet {
+                is_needed: self.datagrams == Datagrams::Needed,
+                routes: supervisor::routes(),
+                routes_v6: supervisor::routes_v6(),
+                filter: supervisor::datagram_filter(),
+            };
+            steps.push(Step::Datagrams { outlet });
         }
         steps
     }
