@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args as Arguments, Parser, Subcommand};
 use clap_complete::Shell;
+use stockade_config::LossName;
 use stockade_protocol::{AskForApproval, HostRule, ResourceLimits};
 
 use crate::flags;
@@ -103,7 +104,8 @@ pub(crate) struct AuditList {
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
 
-    /// Only runs that ended so: exited, denied, refused, timed_out, signaled, unfinished
+    /// Only runs that ended so: exited, denied, refused, timed_out, signaled, patched, called,
+    /// failed, unfinished
     #[arg(long, value_name = "RESULT")]
     pub(crate) result: Option<String>,
 
@@ -160,12 +162,12 @@ pub(crate) struct AuditVerify {
 /// output and exit code pass through.
 #[derive(Debug, Parser)]
 #[command(after_help = "Exit codes:
-  the command's own, or
+  the command's own, also where it was denied something, or
   124  it took too long
   125  Stockade could not do its job: usage, or the sandbox can't be enforced here
   126  it was refused, or it can't be executed
   127  it was not found
-  128+n  signal n ended it
+  128+n  signal n ended it, also one that the sandbox or a limit sent
 
 Examples:
   stockade run -- npm test
@@ -272,7 +274,8 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<flags::Variable>,
 
-    /// Limits: cpu=SECONDS, memory=SIZE, pids=N, fsize=SIZE, files=N, separated by commas
+    /// Limits: cpu=SECONDS, memory=SIZE (at least 4M), pids=N, fsize=SIZE, files=N (at least 4), separated by
+    /// commas
     #[arg(long, value_name = "NAME=VALUE,…", value_parser = flags::limits)]
     pub(crate) limit: Option<ResourceLimits>,
 
@@ -289,10 +292,10 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_enum, value_name = "ENGINE")]
     pub(crate) engine: Option<flags::Engine>,
 
-    /// Run although the engine can't hold this: what it is called stands in its refusal; may be given several
-    /// times
-    #[arg(long, value_name = "LOSS")]
-    pub(crate) accept: Vec<String>,
+    /// Run the command without something that the engine can't hold, instead of refusing it; may be given
+    /// several times
+    #[arg(long, value_name = "NAME", value_parser = flags::losses())]
+    pub(crate) accept_loss: Vec<LossName>,
 
     /// Use this profile of the configuration
     #[arg(long, value_name = "NAME")]

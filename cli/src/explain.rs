@@ -12,8 +12,8 @@ use stockade_sandboxing::absolute;
 
 use crate::args::Explain;
 use crate::exit::{self, Failure, print};
-use crate::report;
 use crate::session::{Prepared, Purpose, prepare};
+use crate::{losses, report};
 
 /// It would be asked.
 const ASKED: u8 = 1;
@@ -31,13 +31,19 @@ pub(crate) fn run(args: &Explain) -> Result<ExitCode, Failure> {
     let hosts: Vec<HostExplanation> =
         args.host.iter().map(|to| orchestrator.explain_host(&to.host, to.protocol, to.port)).collect();
     let command = if args.command.is_empty() { None } else { Some(orchestrator.explain(&request)?) };
-    let answers = Answers { command, paths, hosts };
+    let answers = Answers { command, paths, hosts, accepted_losses: losses::accepted(&settings) };
     if args.json {
         print(&(serde_json::to_string_pretty(&answers)? + "\n"))?;
     } else {
         let mut text = answers.command.as_ref().map(command_text).unwrap_or_default();
         text.extend(answers.paths.iter().map(path_text));
         text.extend(answers.hosts.iter().map(host_text));
+        text.extend(
+            answers
+                .accepted_losses
+                .iter()
+                .map(|loss| format!("lost     {loss}, where the engine can't hold it, as was accepted\n")),
+        );
         for (key, origin) in settings.origins() {
             text += &format!("setting  {key} comes from the {origin}\n");
         }
@@ -55,6 +61,8 @@ struct Answers {
     paths: Vec<PathExplanation>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hosts: Vec<HostExplanation>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    accepted_losses: Vec<String>,
 }
 
 fn exit_code(explanation: &Explanation) -> ExitCode {

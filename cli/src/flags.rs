@@ -6,12 +6,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use stockade_config::{EngineName, NetworkMode, SandboxMode};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use stockade_config::{EngineName, LossName, NetworkMode, SandboxMode};
 use stockade_protocol::{
     AbsPath, AskForApproval, Decision, FileTarget, Host, HostPattern, HostRule, Invalid, NetworkProtocol, RejectConfig,
     ResourceLimits, VariableName,
 };
 use stockade_sandboxing::absolute;
+
+use crate::platform;
 
 /// `--sandbox`
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -83,6 +86,15 @@ impl From<Engine> for EngineName {
             Engine::Landlock => Self::Landlock,
         }
     }
+}
+
+/// `--accept-loss`: the losses of this system, with what each of them means.
+pub(crate) fn losses() -> impl TypedValueParser<Value = LossName> {
+    let values = platform::LOSSES.iter().map(|loss| PossibleValue::new(loss.name()).help(loss.consequence()));
+    PossibleValuesParser::new(values).try_map(|name| {
+        let found = platform::LOSSES.iter().copied().find(|loss| loss.name() == name);
+        found.ok_or_else(|| format!("no loss is called `{name}`"))
+    })
 }
 
 /// `--ask`: `untrusted`, `on-failure`, `on-request`, `never`, `reject=sandbox_approval,rules`.

@@ -8,6 +8,7 @@ mod execpolicy;
 mod exit;
 mod explain;
 mod flags;
+mod losses;
 mod man;
 mod platform;
 mod prompt;

@@ -1,6 +1,6 @@
 //! The one place that knows which operating system this is.
 
-use stockade_config::EngineName;
+use stockade_config::{EngineName, LossName};
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::{Backend, Diagnosis};
 
@@ -16,91 +16,93 @@ pub(crate) fn diagnose() -> Diagnosis {
     Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
 }
 
+/// What somebody can accept to go without here.
+pub(crate) const LOSSES: &[LossName] = {
+    #[cfg(target_os = "linux")]
+    {
+        &[
+            LossName::ProtectedMetadata,
+            LossName::ReadOnlyParts,
+            LossName::Credentials,
+            LossName::DeniedReads,
+            LossName::PrivateDirectories,
+            LossName::FileAttributes,
+        ]
+    }
+    #[cfg(target_os = "macos")]
+    {
+        &[LossName::CertificateFetches]
+    }
+    #[cfg(windows)]
+    {
+        &[LossName::DirectConnections]
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
+    {
+        &[]
+    }
+};
+
 /// Has what every sandbox needs made beside everything else, until it is known what this one needs.
 pub(crate) fn get_ready() {
     #[cfg(target_os = "linux")]
     stockade_sandbox_linux::Native::new().get_ready();
 }
 
-/// What is wanted of the sandbox is not there on this system.
+/// This system has no such engine.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotHere {
-    #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has all engines"))]
-    #[error("the engine `{name:?}` does not exist on this system: use `auto`")]
-    Engine { name: EngineName },
-    #[error("the engine `{engine}` can't do without `{name}`: what can be accepted is {known}")]
-    Loss { name: String, engine: &'static str, known: String },
+#[error("the engine `{name:?}` does not exist on this system: use `auto`")]
+pub(crate) struct NoSuchEngine {
+    name: EngineName,
 }
 
 /// What builds sandboxes here, without what these names say.
 #[cfg(target_os = "linux")]
-pub(crate) fn backend(engine: EngineName, accepted: &[String]) -> Result<Box<dyn Backend>, NotHere> {
+pub(crate) fn backend(engine: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_linux::{Auto, Bwrap, LandlockOnly, Loss, Native};
 
-    // Only an engine that somebody has named gives something up.
-    let nothing = |engine| losses::<Loss>(accepted, engine, &[], Loss::name).map(drop);
+    // Names of other systems mean nothing here.
+    let accepted = Loss::ALL.into_iter().filter(|loss| accepted.iter().any(|accepted| accepted.name() == loss.name()));
     Ok(match engine {
-        EngineName::Auto => nothing("auto").map(|()| Box::new(Auto::new()))?,
-        EngineName::Native => nothing("native").map(|()| Box::new(Native::new()))?,
-        EngineName::Bwrap => nothing("bwrap").map(|()| Box::new(Bwrap::new()))?,
-        EngineName::Landlock => {
-            // What a person denied is out of reach, whatever anybody accepts.
-            let known: Vec<Loss> = Loss::ALL.iter().copied().filter(|loss| *loss != Loss::DeniedReads).collect();
-            let losses = losses(accepted, "landlock", &known, Loss::name)?;
-            Box::new(losses.into_iter().fold(LandlockOnly::new(), LandlockOnly::accepting))
-        }
+        EngineName::Auto => Box::new(Auto::accepting(accepted)),
+        EngineName::Native => Box::new(Native::new()),
+        EngineName::Bwrap => Box::new(Bwrap::new()),
+        EngineName::Landlock => Box::new(accepted.fold(LandlockOnly::new(), LandlockOnly::accepting)),
     })
 }
 
 /// What builds sandboxes here, without what these names say.
 #[cfg(target_os = "macos")]
-pub(crate) fn backend(name: EngineName, accepted: &[String]) -> Result<Box<dyn Backend>, NotHere> {
+pub(crate) fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_macos::{Loss, Seatbelt};
 
     match name {
-        EngineName::Auto => {
-            let losses = losses(accepted, "seatbelt", Loss::ALL, Loss::name)?;
-            Ok(Box::new(losses.into_iter().fold(Seatbelt::new(), Seatbelt::accepting)))
+        EngineName::Auto if accepted.contains(&LossName::CertificateFetches) => {
+            Ok(Box::new(Seatbelt::new().accepting(Loss::CertificateFetches)))
         }
-        EngineName::Native | EngineName::Bwrap | EngineName::Landlock => Err(NotHere::Engine { name }),
+        EngineName::Auto => Ok(Box::new(Seatbelt::new())),
+        EngineName::Native | EngineName::Bwrap | EngineName::Landlock => Err(NoSuchEngine { name }),
     }
 }
 
 /// What builds sandboxes here, without what these names say.
 #[cfg(windows)]
-pub(crate) fn backend(name: EngineName, accepted: &[String]) -> Result<Box<dyn Backend>, NotHere> {
+pub(crate) fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_windows::{Loss, Windows};
 
     match name {
-        EngineName::Auto => {
-            let losses = losses(accepted, "windows", Loss::ALL, Loss::name)?;
-            Ok(Box::new(losses.into_iter().fold(Windows::new(), Windows::accepting)))
+        EngineName::Auto if accepted.contains(&LossName::DirectConnections) => {
+            Ok(Box::new(Windows::new().accepting(Loss::DirectConnections)))
         }
-        EngineName::Native | EngineName::Bwrap | EngineName::Landlock => Err(NotHere::Engine { name }),
+        EngineName::Auto => Ok(Box::new(Windows::new())),
+        EngineName::Native | EngineName::Bwrap | EngineName::Landlock => Err(NoSuchEngine { name }),
     }
 }
 
 /// What builds sandboxes here.
 #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
-pub(crate) fn backend(name: EngineName, _: &[String]) -> Result<Box<dyn Backend>, NotHere> {
-    Err(NotHere::Engine { name })
-}
-
-/// The losses that these names stand for, of those that an engine knows.
-#[cfg(any(target_os = "linux", target_os = "macos", windows))]
-fn losses<L: Copy>(
-    names: &[String],
-    engine: &'static str,
-    known: &[L],
-    name_of: fn(L) -> &'static str,
-) -> Result<Vec<L>, NotHere> {
-    let find = |name: &String| known.iter().copied().find(|loss| name_of(*loss) == name);
-    let unknown = |name: &String| {
-        let known: Vec<String> = known.iter().map(|loss| format!("`{}`", name_of(*loss))).collect();
-        let known = if known.is_empty() { String::from("nothing") } else { known.join(", ") };
-        NotHere::Loss { name: name.clone(), engine, known }
-    };
-    names.iter().map(|name| find(name).ok_or_else(|| unknown(name))).collect()
+pub(crate) fn backend(name: EngineName, _: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
+    Err(NoSuchEngine { name })
 }
 
 /// What ordinary programs need to read to start here.
@@ -118,5 +120,18 @@ pub(crate) fn platform_defaults() -> Vec<AbsPath> {
     #[cfg(not(any(target_os = "linux", target_os = "macos")))]
     {
         Vec::new()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Whatever the engine names can be accepted, by the name that it gives.
+    #[test]
+    fn every_loss_of_the_engine_can_be_named() {
+        let engine: Vec<&str> = stockade_sandbox_linux::Loss::ALL.iter().map(|loss| loss.name()).collect();
+        let flags: Vec<&str> = LOSSES.iter().map(|loss| loss.name()).collect();
+        assert_eq!(engine, flags);
     }
 }

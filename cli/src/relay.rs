@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use stockade_core::{OutputSink, StreamName};
 use stockade_protocol::TerminalSize;
 
+use crate::exit::note;
+
 /// Passes a command's terminal through to ours for as long as the command runs.
 #[derive(Debug, Default)]
 pub(crate) struct Relay(Mutex<Option<Open>>);
@@ -38,7 +40,9 @@ impl OutputSink for Relay {
     }
 
     fn opened(&self, terminal: File) {
-        *self.open() = Open::start(terminal).ok();
+        // The command runs on its terminal without a keyboard, which the person has to know.
+        let opened = Open::start(terminal).inspect_err(|error| note(&format!("keys are not passed on: {error}")));
+        *self.open() = opened.ok();
     }
 
     fn closed(&self) {

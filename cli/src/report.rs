@@ -9,13 +9,20 @@ use stockade_protocol::{
 pub(crate) fn outcome(outcome: &Outcome) -> Vec<String> {
     match outcome {
         // What was denied is said, also where the command went on regardless.
-        Outcome::Exited { execution, .. } | Outcome::Denied { execution, .. } => {
+        Outcome::Exited { execution, .. } | Outcome::Denied { execution, signal: None, .. } => {
             execution.violations.iter().map(violation).collect()
+        }
+        Outcome::Denied { execution, signal: Some(signal), .. } => {
+            execution.violations.iter().map(violation).chain([ended_by(*signal)]).collect()
         }
         Outcome::Refused(refusal) => vec![format!("refused: {}", refusal.reason)],
         Outcome::TimedOut { .. } => vec![String::from("the command took too long, or was cancelled, and was ended")],
-        Outcome::Signaled { signal, .. } => vec![format!("the command was ended by signal {signal}")],
+        Outcome::Signaled { signal, .. } => vec![ended_by(*signal)],
     }
+}
+
+fn ended_by(signal: i32) -> String {
+    format!("the command was ended by signal {signal}")
 }
 
 /// One denial: what, why, how it is known, and what would allow it.

@@ -25,10 +25,14 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
     let cancellation = tool.cancellation.clone();
     let result = runtime.block_on(async {
         tokio::select! {
-            result = orchestrator.run_with(&tool, &request) => result,
+            // In this order: whoever is told that the command runs may send it a signal at once.
+            biased;
             never = signals::pass_on(cancellation, streams.relay.clone()) => match never {},
+            result = orchestrator.run_with(&tool, &request) => result,
         }
     });
+    // This program is about to end, and the system takes all of it back at once.
+    std::mem::forget((orchestrator, request, runtime));
     match result {
         Ok(outcome) => finish(args, &outcome),
         Err(RunError::Spawn(error)) => not_started(args, &error),
@@ -107,10 +111,12 @@ fn finish(args: &Run, outcome: &Outcome) -> Result<ExitCode, Failure> {
 fn exit_code(outcome: &Outcome) -> ExitCode {
     let passed = |code: i32| u8::try_from(code).unwrap_or(1);
     ExitCode::from(match outcome {
-        Outcome::Exited { exit_code, .. } => passed(*exit_code),
-        Outcome::Denied { exit_code: Some(code), .. } => passed(*code),
-        Outcome::Denied { exit_code: None, .. } => exit::REFUSED,
-        Outcome::Signaled { signal, .. } => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        Outcome::Exited { exit_code, .. } | Outcome::Denied { exit_code: Some(exit_code), .. } => passed(*exit_code),
+        Outcome::Signaled { signal, .. } | Outcome::Denied { signal: Some(signal), .. } => {
+            u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)
+        }
+        // It ran, and nobody knows how it ended.
+        Outcome::Denied { exit_code: None, signal: None, .. } => exit::FAILED,
         Outcome::TimedOut { .. } => exit::TIMED_OUT,
         Outcome::Refused(refusal) => match refusal.by {
             RefusedBy::Sandbox | RefusedBy::Audit => exit::FAILED,

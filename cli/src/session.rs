@@ -20,7 +20,7 @@ use stockade_sandboxing::{HostFiles as _, RealFiles, absolute};
 
 use crate::args::SessionArgs;
 use crate::exit::{Failure, note};
-use crate::{flags, platform, prompt};
+use crate::{flags, losses, platform, prompt};
 
 #[derive(Debug, thiserror::Error)]
 enum SessionError {
@@ -30,8 +30,6 @@ enum SessionError {
     NotADirectory { path: PathBuf },
     #[error("the hook that answers has no program")]
     NoHook,
-    #[error("`--accept {loss}` would exceed the administrator's maximum, which has to hold")]
-    Maximum { loss: String },
 }
 
 /// Everything that a run or an explanation needs.
@@ -61,7 +59,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
         note(&notice);
     }
     let host = host_paths(workspace, &settings);
-    let person = if purpose == Purpose::Run { prompt::person() } else { None };
+    let person = if purpose == Purpose::Run { prompt::person(losses::accepted(&settings)) } else { None };
     let usual = if person.is_some() || (purpose == Purpose::Explain && std::io::stderr().is_terminal()) {
         AskForApproval::OnFailure
     } else {
@@ -70,12 +68,9 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     let thread_id = new_id()?;
     let session = session(&settings, &host, settings.ask_or(usual), thread_id.clone())?;
     let approver = approver(&settings, &session.permissions, person)?;
-    if let (Some(_), [loss, ..]) = (&session.maximum, args.accept.as_slice()) {
-        return Err(SessionError::Maximum { loss: loss.clone() }.into());
-    }
-    let sandbox = platform::backend(settings.engine, &args.accept)?;
     let mut orchestrator =
-        Orchestrator::new(session, sandbox.into(), approver).with_rules(rules(args, &project, &trust)?);
+        Orchestrator::new(session, platform::backend(settings.engine, &settings.accept_losses)?.into(), approver)
+            .with_rules(rules(args, &project, &trust)?);
     if purpose == Purpose::Run {
         let (sink, demand) = audit(&settings)?;
         orchestrator = orchestrator.with_audit(sink, demand);
@@ -145,6 +140,7 @@ fn layer(args: &SessionArgs, here: &AbsPath) -> Result<Layer, Failure> {
         unix_sockets: all(&args.allow_socket)?,
         network: args.network.map(Into::into),
         allow_hosts: Some(args.allow_host.clone()).filter(|hosts| !hosts.is_empty()),
+        accept_losses: Some(args.accept_loss.clone()).filter(|losses| !losses.is_empty()),
         limits: args.limit.unwrap_or_default(),
         ..Layer::default()
     };

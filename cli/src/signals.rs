@@ -43,7 +43,10 @@ pub(crate) async fn pass_on(command: Cancellation, relay: Option<Arc<Relay>>) ->
         if interrupts >= 3 {
             command.cancel();
         }
-        command.signal(u8::try_from(signal.as_raw_value()).unwrap_or_default());
+        // The signals above have small numbers on every system.
+        if let Ok(number) = u8::try_from(signal.as_raw_value()) {
+            command.signal(number);
+        }
     }
 }
 

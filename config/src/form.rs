@@ -7,91 +7,67 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use stockade_protocol::{AskForApproval, EnvironmentInherit, NamePattern, ResourceLimits, VariableName};
 
+use crate::loss::LossName;
 use crate::written::Written;
 
-/// A settings file of Stockade: `config.toml`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-#[schemars(rename = "Config")]
-pub(crate) struct ConfigForm {
-    /// The profile to use, one of `profiles`.
-    pub(crate) profile: Option<Written<String>>,
-    /// Named sets of settings. The chosen one counts more than what stands outside of it.
-    pub(crate) profiles: BTreeMap<String, SettingsForm>,
-    /// What no setting, flag or approval exceeds. Only the administrator's file has it.
-    pub(crate) maximum: Option<Written<MaximumForm>>,
-
-    // The fields of `SettingsForm`, written out: a flattened table would lose the place of an error.
-    /// When a person is asked.
-    pub(crate) ask: Option<AskForApproval>,
-    /// What builds the sandbox.
-    pub(crate) engine: Option<EngineName>,
-    /// When a command is ended that does not end by itself, such as `"30s"`.
-    pub(crate) timeout: Option<Written<String>>,
-    /// How much of a command's output is kept, for each of its two streams.
-    pub(crate) output_cap_bytes: Option<NonZeroU64>,
-    /// What a command may touch.
-    pub(crate) sandbox: SandboxForm,
-    /// Names below every writable root that are never written, such as `.git`.
-    pub(crate) protected_names: NamesForm,
-    /// Paths below the home directory that are not read unless named, such as `~/.ssh`.
-    pub(crate) credentials: NamesForm,
-    /// How much of the machine a command may use.
-    pub(crate) limits: ResourceLimits,
-    /// Which environment variables a command sees.
-    pub(crate) env: EnvForm,
-    /// The trail.
-    pub(crate) audit: Option<Written<AuditForm>>,
-    /// A program that answers in a person's place.
-    pub(crate) approver: Option<Written<ApproverForm>>,
-}
-
-/// A named set of settings.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-#[schemars(rename = "Profile")]
-pub(crate) struct SettingsForm {
-    /// When a person is asked.
-    pub(crate) ask: Option<AskForApproval>,
-    /// What builds the sandbox.
-    pub(crate) engine: Option<EngineName>,
-    /// When a command is ended that does not end by itself, such as `"30s"`.
-    pub(crate) timeout: Option<Written<String>>,
-    /// How much of a command's output is kept, for each of its two streams.
-    pub(crate) output_cap_bytes: Option<NonZeroU64>,
-    /// What a command may touch.
-    pub(crate) sandbox: SandboxForm,
-    /// Names below every writable root that are never written, such as `.git`.
-    pub(crate) protected_names: NamesForm,
-    /// Paths below the home directory that are not read unless named, such as `~/.ssh`.
-    pub(crate) credentials: NamesForm,
-    /// How much of the machine a command may use.
-    pub(crate) limits: ResourceLimits,
-    /// Which environment variables a command sees.
-    pub(crate) env: EnvForm,
-    /// The trail.
-    pub(crate) audit: Option<Written<AuditForm>>,
-    /// A program that answers in a person's place.
-    pub(crate) approver: Option<Written<ApproverForm>>,
-}
-
-impl ConfigForm {
-    /// What stands outside of the profiles.
-    pub(crate) fn settings(&self) -> SettingsForm {
-        SettingsForm {
-            ask: self.ask,
-            engine: self.engine,
-            timeout: self.timeout.clone(),
-            output_cap_bytes: self.output_cap_bytes,
-            sandbox: self.sandbox.clone(),
-            protected_names: self.protected_names.clone(),
-            credentials: self.credentials.clone(),
-            limits: self.limits,
-            env: self.env.clone(),
-            audit: self.audit.clone(),
-            approver: self.approver.clone(),
+/// The keys of a profile stand outside of profiles as well. They are written out in both, since a flattened
+/// table would lose the place of an error.
+macro_rules! settings_keys {
+    ($($(#[$about:meta])* $key:ident: $value:ty,)*) => {
+        /// A settings file of Stockade: `config.toml`.
+        #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        #[schemars(rename = "Config")]
+        pub(crate) struct ConfigForm {
+            /// The profile to use, one of `profiles`.
+            pub(crate) profile: Option<Written<String>>,
+            /// Named sets of settings. The chosen one counts more than what stands outside of it.
+            pub(crate) profiles: BTreeMap<String, SettingsForm>,
+            /// What no setting, flag or approval exceeds. Only the administrator's file has it.
+            pub(crate) maximum: Option<Written<MaximumForm>>,
+            $($(#[$about])* pub(crate) $key: $value,)*
         }
-    }
+
+        /// A named set of settings.
+        #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        #[schemars(rename = "Profile")]
+        pub(crate) struct SettingsForm {
+            $($(#[$about])* pub(crate) $key: $value,)*
+        }
+
+        impl ConfigForm {
+            /// What stands outside of the profiles.
+            pub(crate) fn settings(&self) -> SettingsForm {
+                SettingsForm { $($key: self.$key.clone(),)* }
+            }
+        }
+    };
+}
+
+settings_keys! {
+    /// When a person is asked.
+    ask: Option<AskForApproval>,
+    /// What builds the sandbox.
+    engine: Option<EngineName>,
+    /// When a command is ended that does not end by itself, such as `"30s"`.
+    timeout: Option<Written<String>>,
+    /// How much of a command's output is kept, for each of its two streams.
+    output_cap_bytes: Option<NonZeroU64>,
+    /// What a command may touch.
+    sandbox: SandboxForm,
+    /// Names below every writable root that are never written, such as `.git`.
+    protected_names: NamesForm,
+    /// Paths below the home directory that are not read unless named, such as `~/.ssh`.
+    credentials: NamesForm,
+    /// How much of the machine a command may use.
+    limits: ResourceLimits,
+    /// Which environment variables a command sees.
+    env: EnvForm,
+    /// The trail.
+    audit: Option<Written<AuditForm>>,
+    /// A program that answers in a person's place.
+    approver: Option<Written<ApproverForm>>,
 }
 
 /// How much a command is trusted with, the least first.
@@ -161,6 +137,8 @@ pub(crate) struct SandboxForm {
     pub(crate) deny_hosts: Vec<Written<String>>,
     /// Unix sockets that may be connected to, such as an SSH agent's.
     pub(crate) unix_sockets: Option<Vec<Written<String>>>,
+    /// What a command may run without, where the sandbox can't hold it.
+    pub(crate) accept_losses: Option<Written<Vec<LossName>>>,
     /// Give the command no private directory at `$TMPDIR`.
     pub(crate) exclude_tmpdir_env_var: Option<bool>,
     /// Give the command no private `/tmp`.

@@ -13,6 +13,7 @@ use stockade_protocol::{
 use crate::form::{
     AuditDurability, EngineName, EnvForm, NamesForm, NetworkMode, SandboxForm, SandboxMode, SettingsForm,
 };
+use crate::loss::LossName;
 use crate::source::Source;
 use crate::values::{parse_duration, parse_host, resolve_path, resolve_target};
 use crate::written::Written;
@@ -47,6 +48,8 @@ pub struct Layer {
     pub deny_hosts: Vec<HostRule>,
     /// Unix sockets that may be connected to.
     pub unix_sockets: Option<Vec<AbsPath>>,
+    /// What a command may run without, where the sandbox can't hold it.
+    pub accept_losses: Option<Vec<LossName>>,
     /// Give the command no private directory at `$TMPDIR`.
     pub exclude_tmpdir_env_var: Option<bool>,
     /// Give the command no private `/tmp`.
@@ -139,6 +142,7 @@ impl Layer {
         self.allow_hosts = allowed.transpose()?;
         self.deny_hosts = source.list(&form.deny_hosts, "sandbox.deny_hosts", deny)?;
         self.unix_sockets = roots(&form.unix_sockets, "sandbox.unix_sockets")?;
+        self.accept_losses = form.accept_losses.as_ref().map(|losses| losses.value().clone());
         self.exclude_tmpdir_env_var = form.exclude_tmpdir_env_var;
         self.exclude_slash_tmp = form.exclude_slash_tmp;
         Ok(())

@@ -264,6 +264,11 @@ fn refuse_foreign_keys(form: &ConfigForm, source: &Source<'_>, owner: Owner) -> 
         for form in std::iter::once(&settings).chain(form.profiles.values()) {
             let place = form.audit.as_ref().map(Written::span);
             refuse(place, "`audit` belongs in your own file: a project can't change what is recorded of it")?;
+            let place = form.sandbox.accept_losses.as_ref().map(Written::span);
+            refuse(
+                place,
+                "`accept_losses` belongs in your own file: a project can't give up what protects you from it",
+            )?;
             let place = form.approver.as_ref().map(Written::span);
             refuse(place, "`approver` belongs in your own file: a project can't answer in your place")?;
         }

@@ -2,8 +2,8 @@
 //! and for each value where it comes from.
 //!
 //! The nearest source wins: flags, then the profile, then the project, the user, the system. Lists
-//! that grant (`writable_roots`, `readable_roots`, `allow_hosts`, `unix_sockets`, `include_only`) are those of the
-//! nearest file that has them, and flags add to them. Lists that deny (`deny_read`, `deny_hosts`,
+//! that grant (`writable_roots`, `readable_roots`, `allow_hosts`, `unix_sockets`, `accept_losses`, `include_only`) are
+//! those of the nearest file that has them, and flags add to them. Lists that deny (`deny_read`, `deny_hosts`,
 //! `exclude`) add up over all sources. Limits and variables count one by one.
 
 use std::collections::BTreeMap;
@@ -20,6 +20,7 @@ use stockade_protocol::{
 
 use crate::form::{AuditDurability, EngineName, NetworkMode, SandboxMode};
 use crate::layer::{Changes, Layer};
+use crate::loss::LossName;
 use crate::maximum::Maximum;
 
 /// Where a value comes from.
@@ -95,6 +96,8 @@ pub struct Settings {
     pub hosts: Vec<HostRule>,
     /// Unix sockets that may be connected to.
     pub unix_sockets: Vec<AbsPath>,
+    /// What a command may run without, where the sandbox can't hold it.
+    pub accept_losses: Vec<LossName>,
     /// Give the command no private directory at `$TMPDIR`.
     pub exclude_tmpdir_env_var: bool,
     /// Give the command no private `/tmp`.
@@ -139,6 +142,7 @@ impl Settings {
             network: NetworkMode::default(),
             hosts: Vec::new(),
             unix_sockets: Vec::new(),
+            accept_losses: Vec::new(),
             exclude_tmpdir_env_var: false,
             exclude_slash_tmp: false,
             protected_names: PROTECTED_NAMES.iter().map(|name| String::from(*name)).collect(),
@@ -277,6 +281,7 @@ impl Settings {
                 allow_hosts: layer.allow_hosts,
                 deny_hosts: layer.deny_hosts,
                 sockets: layer.unix_sockets,
+                losses: layer.accept_losses,
             },
             origin,
         );
@@ -358,6 +363,9 @@ impl Settings {
         if let Some(sockets) = lists.sockets {
             grant("sandbox.unix_sockets", &mut self.unix_sockets, sockets, origins, origin);
         }
+        if let Some(losses) = lists.losses {
+            grant("sandbox.accept_losses", &mut self.accept_losses, losses, origins, origin);
+        }
         self.hosts = allowed.into_iter().chain(denied).collect();
     }
 }
@@ -369,6 +377,7 @@ struct Lists {
     allow_hosts: Option<Vec<HostRule>>,
     deny_hosts: Vec<HostRule>,
     sockets: Option<Vec<AbsPath>>,
+    losses: Option<Vec<LossName>>,
 }
 
 /// A list that grants: the nearest file's, and the flags' on top.

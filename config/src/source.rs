@@ -23,7 +23,8 @@ impl Source<'_> {
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         let deserializer = toml::Deserializer::parse(self.text).map_err(|error| self.syntax(&error))?;
         serde_path_to_error::deserialize(deserializer).map_err(|error| {
-            let path = error.path().to_string();
+            // A value that knows its place is one level deeper for the reader, not for whoever wrote it.
+            let path = error.path().to_string().replace(".$__serde_spanned_private_value", "");
             let error = error.into_inner();
             let message = error.message();
             let span = error.span().unwrap_or(0..0);

@@ -56,6 +56,7 @@ pub(crate) fn replace_private(directory: &Path, name: &str, text: &str) -> Resul
         fs::rename(&scratch, &path)
     };
     write().map_err(|error| {
+        // The first failure is the one to tell. A file that stays is removed by the next writer.
         fs::remove_file(&scratch).ok();
         ConfigError::io("write", &path)(error)
     })

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use stockade_config::{
-    ConfigError, ConfigLoader, EngineName, FileDifference, Layer, Loaded, NetworkMode, Origin, ProjectTrust,
+    ConfigError, ConfigLoader, EngineName, FileDifference, Layer, Loaded, LossName, NetworkMode, Origin, ProjectTrust,
     SandboxMode, config_schema,
 };
 use stockade_protocol::{Access, AskForApproval, Decision, HostPaths, NetworkProtocol};
@@ -193,6 +193,16 @@ fn mistakes_are_named_with_their_place_and_what_was_meant() {
             "unknown key `c`, expected `d`` in `profiles.",
         ),
         ("ask = \"sometimes\"", "1:7", "unknown value `sometimes` for `ask`"),
+        (
+            "[sandbox]\naccept_losses = [\"credential\"]",
+            "2:18",
+            "unknown value `credential` for `sandbox.accept_losses[0]`: did you mean `credentials`?",
+        ),
+        (
+            "audit.durability = \"sytem\"",
+            "1:20",
+            "unknown value `sytem` for `audit.durability`: did you mean `system`?",
+        ),
         ("[limits]\nprocesses = \"many\"", "2:13", "`limits.processes`: "),
         ("[limits]\nprocesses = 0", "2:13", "`limits.processes`: "),
         ("timeout = \"soon\"", "1:11", "`timeout`: `soon` is no time"),
@@ -291,6 +301,32 @@ fn a_flag_beyond_the_maximum_is_an_error() {
 }
 
 #[test]
+fn losses_are_accepted_within_the_maximum() {
+    let flag = |loss| Layer { accept_losses: Some(vec![loss]), ..Layer::default() };
+    let world = World::new();
+    world.user("[sandbox]\naccept_losses = [\"credentials\", \"denied_reads\"]");
+    let settings = world.load_with(flag(LossName::FileAttributes)).unwrap().settings;
+    let accepted = [LossName::Credentials, LossName::DeniedReads, LossName::FileAttributes];
+    assert_eq!(settings.accept_losses, accepted);
+    assert_eq!(settings.origin("sandbox.accept_losses[2]"), &Origin::Flag);
+    // A maximum that does not speak of them has to hold as a whole.
+    world.write("etc/maximum.toml", "[sandbox]\nmode = \"workspace-write\"");
+    assert_eq!(world.load().settings.accept_losses, []);
+    assert!(world.load_with(flag(LossName::FileAttributes)).is_err());
+    world.write("etc/maximum.toml", "[sandbox]\naccept_losses = [\"denied_reads\", \"private_directories\"]");
+    let loaded = world.load_with(flag(LossName::PrivateDirectories)).unwrap();
+    assert_eq!(loaded.settings.accept_losses, [LossName::DeniedReads, LossName::PrivateDirectories]);
+    assert_eq!(loaded.settings.origin("sandbox.accept_losses[1]"), &Origin::Flag);
+    assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
+    assert!(loaded.notices[0].starts_with("the loss of `credentials` is not accepted"), "{:?}", loaded.notices);
+    let error = world.load_with(flag(LossName::FileAttributes)).unwrap_err().to_string();
+    let words = "sandbox.accept_losses `file_attributes` exceeds the administrator's maximum `denied_reads, ";
+    assert!(error.starts_with(words), "{error}");
+    world.write("etc/maximum.toml", "[sandbox]\naccept_losses = []");
+    assert_eq!(world.load().settings.accept_losses, []);
+}
+
+#[test]
 fn a_maximum_that_says_nothing_takes_nothing_away() {
     let world = maximum("");
     let host = HostPaths::new(["/repo".parse().unwrap()]);
@@ -367,6 +403,7 @@ fn a_project_can_neither_answer_for_you_nor_hide_its_traces() {
         "[audit]\nrequired = false",
         "[approver]\nhook = [\"./yes\"]",
         "[profiles.x.audit]\npath = \"/tmp\"",
+        "[sandbox]\naccept_losses = [\"credentials\"]",
         "[maximum]",
     ] {
         let world = World::new();

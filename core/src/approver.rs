@@ -30,7 +30,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stockade_protocol::{ApprovalReply, ApprovalRequest, ApprovalSubject, NetworkPolicyRuleAction, ReviewDecision};
+use stockade_protocol::{
+    ApprovalReply, ApprovalRequest, ApprovalSubject, ElicitationForm, NetworkPolicyRuleAction, ReviewDecision,
+};
 
 pub use all_of::AllOf;
 pub use channel::{Channel, ChannelLimits, Consumer, RateLimit};
@@ -124,11 +126,28 @@ impl Answer {
         if !request.available_decisions.contains(&self.decision) {
             return Err(Unanswered::Unusable { why: not_offered(&self.decision) });
         }
-        if self.content.is_some() && !matches!(request.subject, ApprovalSubject::Elicitation(_)) {
-            let why = "it carries content, which only a server's question takes";
-            return Err(Unanswered::Unusable { why: why.to_owned() });
+        self.fitting(request)
+    }
+
+    /// Holds what was answered against the form that was to be filled in. A form that is not known here may
+    /// be known to whoever answered.
+    pub(crate) fn fitting(self, request: &ApprovalRequest) -> Result<Self, Unanswered> {
+        let unusable = |why: String| Unanswered::Unusable { why };
+        let ApprovalSubject::Elicitation(question) = &request.subject else {
+            return match self.content {
+                None => Ok(self),
+                Some(_) => Err(unusable(String::from("it carries content, which only a server's question takes"))),
+            };
+        };
+        let form = question.requested_schema.as_ref().map(ElicitationForm::parse);
+        match (form, &self.content) {
+            (Some(Ok(form)), content) if self.decision.is_approval() => {
+                let nothing = BTreeMap::new();
+                form.check(content.as_ref().unwrap_or(&nothing)).map_err(unusable)?;
+                Ok(self)
+            }
+            (Some(_) | None, _) => Ok(self),
         }
-        Ok(self)
     }
 }
 

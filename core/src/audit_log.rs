@@ -53,8 +53,7 @@ impl Trail {
         match (self.append(event), self.log.demand) {
             (Ok(()), _) => Ok(()),
             (Err(error), AuditDemand::Required) => {
-                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-                let reason = format!("{error}{cause}; the audit trail is required, so nothing is run");
+                let reason = format!("{}; the audit trail is required, so nothing is run", with_cause(&error));
                 Err(Refusal { by: RefusedBy::Audit, reason })
             }
             (Err(error), AuditDemand::BestEffort) => {
@@ -75,15 +74,13 @@ impl Trail {
     pub(crate) fn finish<T: Attempted>(&self, result: &Result<T, RunError>) {
         let event = match result {
             Ok(output) => output.ended(),
-            Err(error) => {
-                let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-                Some(AuditEvent::Refused(Refusal { by: RefusedBy::Sandbox, reason: format!("{error}{cause}") }))
+            Err(error @ RunError::Tool { .. }) => AuditEvent::Failed { reason: error.to_string() },
+            Err(error @ (RunError::Spawn(_) | RunError::OtherSession { .. })) => {
+                AuditEvent::Refused(Refusal { by: RefusedBy::Sandbox, reason: with_cause(error) })
             }
         };
-        if let Some(event) = event {
-            self.tell(&event);
-            self.note(event);
-        }
+        self.tell(&event);
+        self.note(event);
     }
 
     /// How a request ended, for telemetry.
@@ -96,8 +93,16 @@ impl Trail {
             AuditEvent::Refused(refusal) => {
                 tracing::info!(name: "command.outcome", %thread, %request, decision = "refused", source = ?refusal.by);
             }
-            AuditEvent::Patched { .. }
-            | AuditEvent::Requested { .. }
+            AuditEvent::ToolCalled { duration_ms } => {
+                tracing::info!(name: "command.outcome", %thread, %request, decision = "called", duration_ms);
+            }
+            AuditEvent::Failed { .. } => {
+                tracing::info!(name: "command.outcome", %thread, %request, decision = "failed");
+            }
+            AuditEvent::Patched { .. } => {
+                tracing::info!(name: "command.outcome", %thread, %request, decision = "patched");
+            }
+            AuditEvent::Requested { .. }
             | AuditEvent::PatchRequested { .. }
             | AuditEvent::ToolRequested { .. }
             | AuditEvent::Decided { .. }
@@ -137,9 +142,9 @@ pub(crate) fn ended(outcome: &Outcome) -> AuditEvent {
     let (result, exit_code, execution) = match outcome {
         Outcome::Refused(refusal) => return AuditEvent::Refused(refusal.clone()),
         Outcome::Exited { exit_code, execution } => ("exited", Some(*exit_code), execution),
-        Outcome::Denied { exit_code, execution } => ("denied", *exit_code, execution),
+        Outcome::Denied { exit_code, signal, execution } => ("denied", exit_code.or(signal.map(killed_by)), execution),
         Outcome::TimedOut { execution } => ("timed_out", None, execution),
-        Outcome::Signaled { signal, execution } => ("signaled", Some(128 + signal), execution),
+        Outcome::Signaled { signal, execution } => ("signaled", Some(killed_by(*signal)), execution),
     };
     AuditEvent::Ended {
         result: result.to_owned(),
@@ -147,5 +152,18 @@ pub(crate) fn ended(outcome: &Outcome) -> AuditEvent {
         duration_ms: execution.duration_ms,
         enforcement: execution.enforcement.clone(),
         violations: execution.violations.clone(),
+    }
+}
+
+/// The exit code of a command that a signal ended, as a shell has it.
+fn killed_by(signal: i32) -> i32 {
+    signal.saturating_add(128)
+}
+
+/// An error and what led to it.
+pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
     }
 }

@@ -6,6 +6,7 @@ mod audit;
 mod audit_log;
 mod cancellation;
 mod connections;
+mod elicitation;
 mod evidence;
 mod exec;
 mod explain;
@@ -31,6 +32,7 @@ pub use audit::{
 };
 pub use audit_log::AuditDemand;
 pub use cancellation::Cancellation;
+pub use elicitation::ElicitationOutcome;
 pub use exec::{Clock, Input, Output, OutputSink, Pause, StreamName, Streaming};
 pub use explain::{Explanation, HostExplanation, HostsThrough, PathExplanation};
 pub use patch::{PatchOutcome, PatchRuntime};

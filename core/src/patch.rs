@@ -13,6 +13,7 @@ use stockade_protocol::{
 };
 
 use crate::approvals::{ApprovalKey, Grant};
+use crate::audit_log::with_cause;
 use crate::run::{Orchestrator, RunError};
 use crate::runtime::{
     Approvable, Attempted, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
@@ -43,14 +44,20 @@ impl Orchestrator {
     /// Changes files: approval where one is needed, then all of the changes or none.
     pub async fn patch(&self, request: &PatchRequest) -> Result<PatchOutcome, RunError> {
         self.check_session(&request.thread_id)?;
-        let runtime = PatchRuntime::prepare(request, self.session()).map_err(|error| failed(&error))?;
-        self.run_with(&runtime, request).await
+        match PatchRuntime::prepare(request, self.session()) {
+            Ok(runtime) => self.run_with(&runtime, request).await,
+            // Nobody can be asked about what can't be read, but it goes on record that it was wanted.
+            Err(error) => self.failed_before_asking::<PatchOutcome>(&request.id, requested(request), failed(&error)),
+        }
     }
 }
 
+fn requested(request: &PatchRequest) -> AuditEvent {
+    AuditEvent::PatchRequested { paths: request.changes.iter().flat_map(|change| change.paths()).cloned().collect() }
+}
+
 fn failed(error: &dyn std::error::Error) -> RunError {
-    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-    RunError::Tool { why: format!("{error}{cause}") }
+    RunError::Tool { why: with_cause(error) }
 }
 
 impl PatchRuntime {
@@ -102,10 +109,10 @@ impl Attempted for PatchOutcome {
 
     fn keep_first(&mut self, _: Self) {}
 
-    fn ended(&self) -> Option<AuditEvent> {
+    fn ended(&self) -> AuditEvent {
         match self {
-            Self::Applied { paths } => Some(AuditEvent::Patched { paths: paths.clone() }),
-            Self::Refused(refusal) => Some(AuditEvent::Refused(refusal.clone())),
+            Self::Applied { paths } => AuditEvent::Patched { paths: paths.clone() },
+            Self::Refused(refusal) => AuditEvent::Refused(refusal.clone()),
         }
     }
 }
@@ -116,9 +123,7 @@ impl Approvable<PatchRequest> for PatchRuntime {
     }
 
     fn requested(&self, request: &PatchRequest) -> Option<AuditEvent> {
-        Some(AuditEvent::PatchRequested {
-            paths: request.changes.iter().flat_map(|change| change.paths()).cloned().collect(),
-        })
+        Some(requested(request))
     }
 
     fn keys(&self, request: &PatchRequest, _: &Session) -> Vec<ApprovalKey> {

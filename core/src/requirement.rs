@@ -159,10 +159,20 @@ pub(crate) fn of_tool(ask: AskForApproval, sandboxing: Sandboxing) -> ExecApprov
 /// What has to happen before a tool runs that says itself that a person has to be asked.
 pub(crate) fn of_asking_tool(ask: AskForApproval, tool: &str) -> ExecApprovalRequirement {
     let reason = format!("the tool `{tool}` asks for an approval before each call");
+    of_server(ask, "approval policy rejected tool approval prompt", reason)
+}
+
+/// What has to happen before a server's question is put to a person.
+pub(crate) fn of_elicitation(ask: AskForApproval, server: &str) -> ExecApprovalRequirement {
+    let reason = format!("the server `{server}` asks a question");
+    of_server(ask, "approval policy rejected MCP elicitation prompt", reason)
+}
+
+/// A person is asked on a server's behalf, unless the policy asks nobody, or nobody for servers.
+fn of_server(ask: AskForApproval, rejected: &str, reason: String) -> ExecApprovalRequirement {
     match ask {
         AskForApproval::Never => ExecApprovalRequirement::Forbidden { reason: format!("{NEVER}: {reason}") },
         AskForApproval::Reject(reject) if reject.rejects_mcp_elicitations() => {
-            let rejected = "approval policy rejected tool approval prompt";
             ExecApprovalRequirement::Forbidden { reason: format!("{rejected}: {reason}") }
         }
         AskForApproval::Untrusted

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stockade_protocol::{CancelRequest, ExecExpiration, ExecRequest, Outcome, Refusal, RefusedBy, ThreadId};
+use stockade_protocol::{
+    AuditEvent, CancelRequest, ExecExpiration, ExecRequest, Outcome, Refusal, RefusedBy, RequestId, ThreadId,
+};
 use stockade_sandboxing::{Backend, SpawnError};
 use tracing::Instrument as _;
 
@@ -22,8 +24,8 @@ pub struct Orchestrator {
     session: Session,
     rules: Arc<RuleStore>,
     sandbox: Arc<dyn Backend>,
-    approvals: Arc<Approvals>,
-    audit: AuditLog,
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) audit: AuditLog,
     running: Cancellable,
 }
 
@@ -85,6 +87,20 @@ impl Orchestrator {
         let span = tracing::info_span!("request", thread = %trail.thread(), request = %trail.request());
         let result = self.decide_and_execute(tool, request, &trail).instrument(span).await;
         trail.finish(&result);
+        result
+    }
+
+    /// Records a request that failed before anything could be decided about it.
+    pub(crate) fn failed_before_asking<Out: Attempted>(
+        &self,
+        id: &RequestId,
+        requested: AuditEvent,
+        error: RunError,
+    ) -> Result<Out, RunError> {
+        let trail = self.audit.begin(&self.session.thread_id, id);
+        trail.note(requested);
+        let result = Err(error);
+        trail.finish::<Out>(&result);
         result
     }
 
@@ -185,7 +201,7 @@ impl Attempted for Outcome {
         second.first_attempt = Some(Box::new(first.clone()));
     }
 
-    fn ended(&self) -> Option<stockade_protocol::AuditEvent> {
-        Some(crate::audit_log::ended(self))
+    fn ended(&self) -> AuditEvent {
+        crate::audit_log::ended(self)
     }
 }

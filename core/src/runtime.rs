@@ -121,8 +121,8 @@ pub trait Attempted: From<Refusal> + Send {
     /// Takes what an earlier run gave, which was denied something.
     fn keep_first(&mut self, first: Self);
 
-    /// What goes on record.
-    fn ended(&self) -> Option<AuditEvent>;
+    /// What goes on record. Every end has a record, also a good one.
+    fn ended(&self) -> AuditEvent;
 }
 
 /// A tool.

@@ -193,8 +193,10 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
         };
         Ok(match finished.ended {
             Ended::Stopped => Outcome::TimedOut { execution },
-            Ended::Exited(exit_code) if denied => Outcome::Denied { exit_code: Some(exit_code), execution },
-            Ended::Signaled(_) if denied => Outcome::Denied { exit_code: None, execution },
+            Ended::Exited(exit_code) if denied => {
+                Outcome::Denied { exit_code: Some(exit_code), signal: None, execution }
+            }
+            Ended::Signaled(signal) if denied => Outcome::Denied { exit_code: None, signal: Some(signal), execution },
             Ended::Exited(exit_code) => Outcome::Exited { exit_code, execution },
             Ended::Signaled(signal) => Outcome::Signaled { signal, execution },
         })

@@ -1,12 +1,14 @@
 //! The tool that calls other tools: those of MCP servers, or an embedder's own.
 
+use std::time::Instant;
+
 use async_trait::async_trait;
 use stockade_protocol::{
     ApprovalSubject, AuditEvent, DecisionSource, ExecApprovalRequirement, Refusal, RememberArguments, RequestId,
     ToolCallRequest, Violation,
 };
 
-use crate::approvals::{ApprovalKey, Grant};
+use crate::approvals::{ApprovalKey, Grant, written};
 use crate::run::RunError;
 use crate::runtime::{
     Approvable, Attempted, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
@@ -30,7 +32,12 @@ pub struct ToolCallRuntime<C> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolCallOutcome {
     /// The tool answered.
-    Called(serde_json::Value),
+    Called {
+        /// What it answered.
+        answer: serde_json::Value,
+        /// How long that took, in milliseconds.
+        duration_ms: u64,
+    },
     /// It was not called.
     Refused(Refusal),
 }
@@ -55,10 +62,10 @@ impl Attempted for ToolCallOutcome {
 
     fn keep_first(&mut self, _: Self) {}
 
-    fn ended(&self) -> Option<AuditEvent> {
+    fn ended(&self) -> AuditEvent {
         match self {
-            Self::Called(_) => None,
-            Self::Refused(refusal) => Some(AuditEvent::Refused(refusal.clone())),
+            Self::Called { duration_ms, .. } => AuditEvent::ToolCalled { duration_ms: *duration_ms },
+            Self::Refused(refusal) => AuditEvent::Refused(refusal.clone()),
         }
     }
 }
@@ -76,7 +83,7 @@ impl<C: ToolCaller> Approvable<ToolCallRequest> for ToolCallRuntime<C> {
         let arguments = match request.remember {
             RememberArguments::Any => None,
             // The map is ordered, so equal arguments have one written form.
-            RememberArguments::Exact => Some(serde_json::to_string(&request.call.arguments).unwrap_or_default()),
+            RememberArguments::Exact => Some(written(&request.call.arguments)),
         };
         let (server, tool) = (request.call.server.clone(), request.call.tool.clone());
         vec![ApprovalKey::Tool { server, tool, arguments }]
@@ -119,6 +126,9 @@ impl<C: ToolCaller> ToolRuntime<ToolCallRequest> for ToolCallRuntime<C> {
         _: &Grant,
         _: &Surroundings<'_>,
     ) -> Result<ToolCallOutcome, RunError> {
-        self.caller.call(request).await.map(ToolCallOutcome::Called).map_err(|why| RunError::Tool { why })
+        let started = Instant::now();
+        let answer = self.caller.call(request).await.map_err(|why| RunError::Tool { why })?;
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(ToolCallOutcome::Called { answer, duration_ms })
     }
 }

@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stockade_protocol::{
-    AbsPath, ApprovalReply, ApprovalRequest, AskForApproval, AuditRecord, ExecApprovalRequirement, ExecRequest, Glob, Host, HostPattern,
+    AbsPath, ApprovalReply, ApprovalRequest, AskForApproval, AuditRecord, ElicitationForm, ExecApprovalRequirement, ExecRequest, Glob, Host, HostPattern,
     Outcome, ParsedLine, Permissions, ReviewDecision, SandboxPolicy, Violation, parse,
 };
 
@@ -25,6 +25,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(glob) = text.parse::<Glob>() {
         assert_eq!(glob.to_string().parse::<Glob>(), Ok(glob));
     }
+    form(text);
     message::<ApprovalReply>(text);
     message::<ApprovalRequest>(text);
     message::<AskForApproval>(text);
@@ -38,6 +39,18 @@ fuzz_target!(|data: &[u8]| {
     message::<SandboxPolicy>(text);
     message::<Violation>(text);
 });
+
+/// What a form takes, field by field, is an answer to it. The first line is the form, the others what is typed.
+fn form(text: &str) {
+    let (schema, lines) = text.split_once('\n').unwrap_or((text, ""));
+    let Ok(schema) = serde_json::from_str(schema) else { return };
+    let Ok(form) = ElicitationForm::parse(&schema) else { return };
+    let typed = form.fields().iter().zip(lines.lines().chain(std::iter::repeat("1")));
+    let read: Result<Vec<_>, _> = typed.map(|(field, line)| Ok((field.name.clone(), field.read(line)?))).collect();
+    let Ok::<_, String>(read) = read else { return };
+    let answer = read.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    assert_eq!(form.check(&answer), Ok(()));
+}
 
 fn message<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(text: &str) {
     if let Ok(value) = parse::<T>(text) {

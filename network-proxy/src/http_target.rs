@@ -115,7 +115,7 @@ fn read_authority(authority: &Authority, usual: Option<u16>) -> Result<(Host, u1
         return Err(bad("a host has no user in it"));
     }
     let host = authority.host().parse().map_err(|_| bad("the host is not valid"))?;
-    let rest = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+    let rest = authority.as_str().strip_prefix(authority.host()).ok_or(bad("the host is not valid"))?;
     let port = match rest.strip_prefix(':') {
         None => usual.ok_or(bad("the port is missing"))?,
         Some(digits) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {

@@ -99,6 +99,16 @@ pub enum AuditEvent {
         /// The files that were written or removed, where they really are.
         paths: Vec<AbsPath>,
     },
+    /// A tool was called, and answered. What it answered is not kept.
+    ToolCalled {
+        /// How long that took, in milliseconds.
+        duration_ms: u64,
+    },
+    /// A tool was called, or files were to be changed, and that failed.
+    Failed {
+        /// Why.
+        reason: String,
+    },
     /// It was not run.
     Refused(Refusal),
     /// It ran and ended.

@@ -38,6 +38,12 @@ pub enum Invalid {
         /// The path as given.
         path: RawText,
     },
+    /// A form of an MCP server that nobody can fill in.
+    #[error("the form can't be filled in: {}", RawText::from(.why.as_str()))]
+    Form {
+        /// What is wrong with it.
+        why: String,
+    },
     /// A glob that cannot be held to a directory.
     #[error("glob `{glob}` {why}")]
     Glob {

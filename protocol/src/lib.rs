@@ -7,6 +7,7 @@ mod ask;
 mod audit;
 mod command;
 mod decision;
+mod elicitation_form;
 mod environment;
 mod error;
 mod exec_request;
@@ -39,6 +40,7 @@ pub use ask::{AskForApproval, RejectConfig};
 pub use audit::{AuditEvent, AuditRecord, DecisionSource, RecordHash, TrailDamage};
 pub use command::{CommandRole, ParsedCommand, ParsedLine, Word};
 pub use decision::{Decision, ExecApprovalRequirement};
+pub use elicitation_form::{ElicitationForm, FieldKind, FormChoice, FormField, NumberShape, TextFormat};
 pub use environment::{
     CORE_NAMES, EnvironmentInherit, EnvironmentPolicy, LOADER_NAMES, NamePattern, SECRET_NAMES, VariableName,
 };

@@ -21,6 +21,9 @@ pub enum Outcome {
         /// Its exit code, if it ended by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
+        /// The number of the signal that ended it, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
         /// The run.
         execution: Execution,
     },

@@ -52,7 +52,7 @@ pub(crate) fn step(number: u8, plan: &mut Reader, slots: &mut Slots) -> Option<R
         wire::STEP_FILE => file(plan, slots),
         wire::STEP_SYMLINK => symlink(plan, slots),
         wire::STEP_PROC => proc(plan),
-        wire::STEP_TERMINALS => terminals(plan),
+        wire::STEP_TERMINALS => terminals(plan, slots),
         wire::STEP_ENTER_ROOT => enter_root(plan),
         wire::STEP_KEYRING => keyring(),
         wire::STEP_ADOPT_ORPHANS => sys::prctl(PR_SET_CHILD_SUBREAPER, [1, 0, 0, 0]).map(drop),
@@ -157,24 +157,20 @@ fn symlink(plan: &mut Reader, slots: &Slots) -> Result<()> {
     sys::symlink(target, slots.get(slot)?, path).map(drop)
 }
 
-fn mount_new(kind: CText<'_>, options: &[(CText<'_>, CText<'_>)], attributes: u64, path: CText<'_>) -> Result<()> {
-    let mount = sys::new_file_system(kind, options, attributes)?;
+/// The processes of this pid namespace and no others.
+fn proc(plan: &mut Reader) -> Result<()> {
+    let (path, attributes) = (plan.text()?, plan.number()?);
+    let mount = sys::new_file_system(CText::new(b"proc\0")?, &[], attributes)?;
     let done = attach_at(mount, path);
     sys::close(mount);
     done
 }
 
-/// The processes of this pid namespace and no others.
-fn proc(plan: &mut Reader) -> Result<()> {
-    let (path, attributes) = (plan.text()?, plan.number()?);
-    mount_new(CText::new(b"proc\0")?, &[], attributes, path)
-}
-
 /// Pseudo-terminals of the sandbox's own.
-fn terminals(plan: &mut Reader) -> Result<()> {
-    let (path, attributes) = (plan.text()?, plan.number()?);
+fn terminals(plan: &mut Reader, slots: &mut Slots) -> Result<()> {
+    let (slot, attributes) = (plan.index()?, plan.number()?);
     let options = [(CText::new(b"ptmxmode\0")?, CText::new(b"0666\0")?), (CText::new(b"mode\0")?, CText::new(b"0620\0")?)];
-    mount_new(CText::new(b"devpts\0")?, &options, attributes, path)
+    slots.set(slot, sys::new_file_system(CText::new(b"devpts\0")?, &options, attributes)?)
 }
 
 /// Keys of the caller's session stay behind. Where an outer filter refuses the call, it refuses it to

@@ -337,8 +337,9 @@ pub(crate) fn wait_for_loopback(socket: i32) -> Result<()> {
     const GET_FLAGS: usize = 0x8913;
     const UP: u8 = 1;
     const NETWORK_IS_DOWN: Errno = Errno(100);
-    const TRIES: usize = 5000;
-    const A_MILLISECOND: [u64; 2] = [0, 1_000_000];
+    // Every tenth of a millisecond for five seconds.
+    const TRIES: usize = 50_000;
+    const A_MOMENT: [u64; 2] = [0, 100_000];
     for _ in 0..TRIES {
         let mut request = loopback_request(0);
         call(nr::IOCTL, [socket as usize, GET_FLAGS, request.as_mut_ptr() as usize, 0, 0, 0])?;
@@ -346,7 +347,7 @@ pub(crate) fn wait_for_loopback(socket: i32) -> Result<()> {
             return Ok(());
         }
         // Nothing to wait for but the time.
-        call(nr::PPOLL, [0, 0, A_MILLISECOND.as_ptr() as usize, 0, 0, 0])?;
+        call(nr::PPOLL, [0, 0, A_MOMENT.as_ptr() as usize, 0, 0, 0])?;
     }
     Err(NETWORK_IS_DOWN)
 }
@@ -573,12 +574,15 @@ pub(crate) fn take_terminal() -> Result<usize> {
     call(nr::IOCTL, [0, SET_CONTROLLING_TERMINAL, 0, 0, 0, 0])
 }
 
-/// A limit that can't be raised again. At the soft limit of processor time comes a signal that names the
-/// cause; only who ignores that is killed, a second later.
+/// A limit that can't be raised again, and is not above the one that holds already. At the soft limit of
+/// processor time comes a signal that names the cause; only who ignores that is killed, a second later.
 pub(crate) fn set_limit(resource: u64, value: u64) -> Result<usize> {
     const PROCESSOR_TIME: u64 = 0;
     let grace = if resource == PROCESSOR_TIME { 1 } else { 0 };
-    let limit = [value, value.saturating_add(grace)];
+    let mut now = [0_u64; 2];
+    call(nr::PRLIMIT64, [0, resource as usize, 0, now.as_mut_ptr() as usize, 0, 0])?;
+    let [_, most] = now;
+    let limit = [value.min(most), value.saturating_add(grace).min(most)];
     call(nr::PRLIMIT64, [0, resource as usize, limit.as_ptr() as usize, 0, 0, 0])
 }
 

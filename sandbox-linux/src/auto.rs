@@ -16,6 +16,7 @@ use stockade_sandboxing::{Backend, CommandSpec, Gatekeeper, Plan, Running, Spawn
 
 use crate::bwrap::Bwrap;
 use crate::landlock_only::LandlockOnly;
+use crate::losses::Loss;
 use crate::native::{Native, NativePlan};
 use crate::{doctor, stdio};
 
@@ -30,6 +31,8 @@ struct Engines {
     native: Native,
     bwrap: OnceLock<Bwrap>,
     landlock: OnceLock<LandlockOnly>,
+    /// What is accepted to be lost, should only `landlock` be left.
+    accepted: Vec<Loss>,
     /// The one that has started a command.
     chosen: OnceLock<Choice>,
     support: OnceLock<Support>,
@@ -47,6 +50,11 @@ impl Auto {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// Runs commands although this is lost, where no engine works that could hold it.
+    pub fn accepting(losses: impl IntoIterator<Item = Loss>) -> Self {
+        Self { engines: Arc::new(Engines { accepted: losses.into_iter().collect(), ..Engines::default() }) }
+    }
 }
 
 impl Engines {
@@ -55,7 +63,8 @@ impl Engines {
     }
 
     fn landlock(&self) -> &LandlockOnly {
-        self.landlock.get_or_init(LandlockOnly::new)
+        self.landlock
+            .get_or_init(|| self.accepted.iter().fold(LandlockOnly::new(), |engine, loss| engine.accepting(*loss)))
     }
 
     /// The first engine that works, as far as trying it out can tell.
@@ -112,6 +121,10 @@ impl Plan for AutoPlan {
 
     fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
         self.start(stdio, Some(gatekeeper))
+    }
+
+    fn warnings(&self) -> &[String] {
+        self.native.warnings()
     }
 }
 
@@ -198,4 +211,31 @@ fn explain(refused: Unenforceable, others: &[String]) -> Unenforceable {
         format!("{}; `stockade doctor` says what this host lacks", refused.remedy)
     };
     Unenforceable { what: refused.what, why, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use stockade_protocol::{AbsPath, Access, Argv, FileRule, FileRules};
+
+    use super::*;
+
+    /// What no kernel can close is said whichever engine is going to run the command.
+    #[test]
+    fn warnings_are_passed_on() {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let secret = directory.path().join("secret");
+        std::fs::write(&secret, "").unwrap();
+        std::fs::hard_link(&secret, directory.path().join("other name")).unwrap();
+        let command = CommandSpec {
+            argv: Argv::parse(["/bin/true"]).unwrap(),
+            cwd: "/".parse().unwrap(),
+            environment: BTreeMap::new(),
+        };
+        let denied = FileRule::path(AbsPath::from_path(&secret).unwrap(), Access::None);
+        let files = FileRules::new([FileRule::path("/".parse().unwrap(), Access::Read), denied]).unwrap();
+        let plan = Auto::new().compile(&command, &Permissions { files, ..Permissions::default() }).unwrap();
+        assert!(plan.warnings().iter().any(|warning| warning.contains("hard links")), "{:?}", plan.warnings());
+    }
 }

@@ -27,6 +27,7 @@ use stockade_sandboxing::{
 use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
 use crate::bwrap_program::Program;
 use crate::cgroup::Group;
+use crate::console::Console;
 use crate::enforcement::{namespaces, read_back};
 use crate::launch::{Launcher, Run, Setup, SocketsFrom, launcher_file, socket_pair};
 use crate::limits::Limits;
@@ -95,11 +96,11 @@ impl Bwrap {
         let ruleset = landlock::ruleset(self.landlock_version, &view.grants);
         let families = supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
         let limits = Limits::of(permissions, self.user)?;
-        let mut steps = confine(limits.steps, ruleset, seccomp::filter(families));
+        let mut steps = confine(ruleset, seccomp::filter(families));
         if supervision.is_some() {
             Supervision::add_listener_to(&mut steps);
         }
-        steps.extend(start(command));
+        steps.extend(start(command, &limits.steps));
         Ok(BwrapPlan {
             program,
             network: if permissions.network == NetworkPolicy::Full { Network::Host } else { Network::Own },
@@ -217,9 +218,13 @@ impl BwrapPlan {
         let names = Setup { steps: &[], parking: None, placeholders: &self.placeholders, covers: &covers, group: None };
         let keeper = (!self.placeholders.is_empty()).then(|| Launcher::start(&names)).transpose()?;
         let control = keeper.as_ref().and_then(Launcher::control);
-        let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc), control)?;
+        let console = Console::of(&stdio);
+        let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc, console.as_ref()), control)?;
         let Bubblewrap { control, pid, words, info } = bubblewrap;
-        let command = with_terminal(&self.command, &stdio);
+        let mut command = with_terminal(&self.command, &stdio);
+        if console.is_some() {
+            Console::grant(&mut command);
+        }
         let started = Launcher::inside(control, pid, &self.setup, keeper).and_then(|mut launcher| {
             let inside = child_pid(&info).inspect_err(|_| end_group(pid))?;
             let starter = Starter::new(pid, inside).inspect_err(|_| end_group(pid));
@@ -246,7 +251,7 @@ impl BwrapPlan {
     }
 
     /// Bubblewrap's arguments, less the file that they are read from.
-    fn arguments(&self, proc: Proc) -> Vec<Argument> {
+    fn arguments(&self, proc: Proc, console: Option<&Console>) -> Vec<Argument> {
         let text = |text: &str| Argument::Text(text.into());
         let mut all: Vec<Argument> = [
             "--unshare-user",
@@ -268,7 +273,7 @@ impl BwrapPlan {
         .map(text)
         .into();
         all.extend((self.network == Network::Own).then(|| text("--unshare-net")));
-        all.extend(self.rendered.arguments(proc));
+        all.extend(self.rendered.arguments(proc, console));
         all
     }
 
@@ -298,7 +303,7 @@ impl fmt::Display for BwrapPlan {
             writeln!(f, "hold {path}")?;
         }
         write!(f, "bwrap")?;
-        for argument in self.arguments(Proc::Own) {
+        for argument in self.arguments(Proc::Own, None) {
             match argument {
                 Argument::Text(text) if text.as_bytes().starts_with(b"--") => write!(f, "\nbwrap {text}")?,
                 Argument::Text(text) => write!(f, " {text}")?,

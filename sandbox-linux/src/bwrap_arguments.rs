@@ -12,6 +12,7 @@ use serde::Serialize;
 use stockade_protocol::{AbsPath, RawText};
 use stockade_sandboxing::{HostFiles, Kind, Unenforceable};
 
+use crate::console::{self, Console};
 use crate::devices;
 use crate::step::{MOUNT_READ_ONLY, Slot, Step};
 
@@ -64,8 +65,11 @@ pub(crate) struct Rendered {
 
 impl Rendered {
     /// All arguments that build the view.
-    pub(crate) fn arguments(&self, proc: Proc) -> Vec<Argument> {
+    pub(crate) fn arguments(&self, proc: Proc, console: Option<&Console>) -> Vec<Argument> {
         let mut all = List(self.arguments.clone());
+        if let Some(Console(terminal)) = console {
+            all.text("--dev-bind").path(terminal).text(console::PLACE);
+        }
         match proc {
             Proc::Own => all.texts(["--proc", "/proc"]),
             Proc::Empty => all.texts(["--perms", "0555", "--tmpfs", "/proc"]),

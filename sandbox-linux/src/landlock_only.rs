@@ -95,8 +95,8 @@ impl LandlockOnly {
         let families = if network_is_off { Families::None } else { Families::Internet };
         let filter = seccomp::filter_with(families, attributes.refused());
         let limits = Limits::of(permissions, self.user)?;
-        let mut steps = confine(limits.steps, ruleset, filter);
-        steps.extend(start(command));
+        let mut steps = confine(ruleset, filter);
+        steps.extend(start(command, &limits.steps));
         Ok(LandlockPlan {
             setup: vec![Step::AdoptOrphans, Step::KeepSignals, Step::Keyring],
             init: vec![Step::AdoptOrphans, Step::KeepSignals],

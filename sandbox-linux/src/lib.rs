@@ -9,6 +9,7 @@ mod bwrap_arguments;
 mod bwrap_program;
 mod cgroup;
 mod child;
+mod console;
 mod devices;
 mod doctor;
 mod enforcement;

@@ -33,8 +33,8 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// All that can be accepted.
-    pub const ALL: &[Self] = &[
+    /// All of them.
+    pub const ALL: [Self; 6] = [
         Self::ProtectedMetadata,
         Self::ReadOnlyParts,
         Self::Credentials,
@@ -58,7 +58,13 @@ impl Loss {
 
 /// Everything that is lost under some rules, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Losses(BTreeMap<Loss, Vec<AbsPath>>);
+pub(crate) struct Losses {
+    #[serde(flatten)]
+    lost: BTreeMap<Loss, Vec<AbsPath>>,
+    /// What an administrator took away, which is nobody else's to give up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    administrators: Vec<AbsPath>,
+}
 
 impl Losses {
     /// What these rules ask for that can't be had.
@@ -69,31 +75,45 @@ impl Losses {
                 continue;
             }
             let there = host.kind(&path).is_some();
-            if let Some(loss) = loss(files, &path, access, there) {
-                losses.0.entry(loss).or_default().push(path);
+            let Some(loss) = loss(files, &path, access, there) else { continue };
+            if files.deciding(&path).is_some_and(|rule| rule.source == RuleSource::Administrator) {
+                losses.administrators.push(path);
+            } else {
+                losses.lost.entry(loss).or_default().push(path);
             }
         }
         losses
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.lost.is_empty() && self.administrators.is_empty()
     }
 
     /// Refuses the first that was not accepted.
     pub(crate) fn check(&self, accepted: &BTreeSet<Loss>) -> Result<(), Unenforceable> {
-        let refused = self.0.iter().find(|(loss, _)| !accepted.contains(loss));
-        let Some((loss, path)) = refused.and_then(|(loss, paths)| Some((loss, paths.first()?))) else { return Ok(()) };
-        Err(Unenforceable {
-            what: format!("the rule for `{path}`"),
-            why: String::from("the engine `landlock` can't take away a part of what is granted around it"),
-            remedy: format!("use the engine `native` or `bwrap`, or accept the loss of `{}`", loss.name()),
-        })
+        let refuse = |path: &AbsPath, remedy: String| {
+            Err(Unenforceable {
+                what: format!("the rule for `{path}`"),
+                why: String::from("the engine `landlock` can't take away a part of what is granted around it"),
+                remedy: format!("use the engine `native` or `bwrap`{remedy}"),
+            })
+        };
+        if let Some(path) = self.administrators.first() {
+            return refuse(path, String::from("; the rule is the administrator's, so its loss can't be accepted"));
+        }
+        let refused = self.lost.iter().find(|(loss, _)| !accepted.contains(loss));
+        match refused.and_then(|(loss, paths)| Some((loss, paths.first()?))) {
+            Some((loss, path)) => {
+                let name = loss.name();
+                refuse(path, format!(", or accept the loss of `{name}` (`--accept-loss {name}`)"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// What was accepted, for the report of the run.
     pub(crate) fn reports(&self) -> impl Iterator<Item = LayerReport> {
-        self.0.iter().map(|(loss, paths)| {
+        self.lost.iter().map(|(loss, paths)| {
             let paths: Vec<String> = paths.iter().map(AbsPath::to_string).collect();
             LayerReport {
                 layer: loss.name().to_owned(),
@@ -151,7 +171,7 @@ mod tests {
             "/tmp scratch",
             "/tmp/shown read",
         ]);
-        let lost = Losses::of(&files, &host).0;
+        let lost = Losses::of(&files, &host).lost;
         let lost: Vec<(Loss, Vec<String>)> =
             lost.into_iter().map(|(loss, paths)| (loss, paths.iter().map(AbsPath::to_string).collect())).collect();
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
@@ -165,6 +185,19 @@ mod tests {
                 (Loss::PrivateDirectories, texts(&["/tmp"])),
             ]
         );
+    }
+
+    /// What an administrator denied stays denied, whatever is accepted.
+    #[test]
+    fn nobody_accepts_a_loss_for_the_administrator() {
+        let host = FakeHost::new(&["/secret", "/payroll"]);
+        let all = BTreeSet::from([Loss::DeniedReads, Loss::Credentials]);
+        let own = Losses::of(&rules(&["/ read", "/secret none"]), &host);
+        assert!(own.check(&BTreeSet::new()).unwrap_err().remedy.contains("--accept-loss denied_reads"));
+        assert!(own.check(&all).is_ok());
+        let theirs = Losses::of(&rules(&["/ read", "/secret none", "/payroll none administrator"]), &host);
+        let refused = theirs.check(&all).unwrap_err();
+        assert!(refused.what.contains("/payroll") && refused.remedy.contains("administrator's"), "{refused}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use stockade_sandboxing::{
 };
 
 use crate::cgroup::Group;
+use crate::console::Console;
 use crate::launch::{Launcher, Parking, Run, Setup, SocketsFrom};
 use crate::limits::Limits;
 use crate::step::{Exec, Filter, Ruleset, Step};
@@ -109,7 +110,6 @@ impl Native {
         let network = if supervision.is_some() { NEW_NETWORK } else { network_flags(permissions)? };
         let mut setup = self.enter(network);
         setup.extend(view.steps);
-        setup.push(Step::Keyring);
         setup.extend((network != 0).then_some(Step::JoinNetwork));
         // Once for all commands. With a resolver each, the kernel would bring queries to those of processes
         // that wait for a command, which nobody listens to yet.
@@ -176,7 +176,7 @@ impl Native {
         steps.extend(map("setgroups", String::from("deny")));
         steps.extend(map("uid_map", format!("{0} {0} 1", self.user)));
         steps.extend(map("gid_map", format!("{0} {0} 1", self.group)));
-        steps.push(Step::HostName { name: String::from("stockade") });
+        steps.extend([Step::HostName { name: String::from("stockade") }, Step::Keyring]);
         steps
     }
 }
@@ -246,17 +246,18 @@ pub(crate) fn resolve(permissions: &Permissions, files: &dyn HostFiles) -> Resul
 }
 
 /// What the command's own process does before it looks at the command: the same in every engine.
-pub(crate) fn confine(limits: Vec<Step>, ruleset: Ruleset, filter: Filter) -> Vec<Step> {
-    let mut steps = vec![Step::Session];
-    steps.extend(limits);
-    steps.extend([Step::NoNewPrivileges, Step::DropCapabilities]);
-    steps.extend([Step::Landlock { ruleset }, Step::Seccomp { filter }]);
-    steps
+pub(crate) fn confine(ruleset: Ruleset, filter: Filter) -> Vec<Step> {
+    let (landlock, seccomp) = (Step::Landlock { ruleset }, Step::Seccomp { filter });
+    vec![Step::Session, Step::NoNewPrivileges, Step::DropCapabilities, landlock, seccomp]
 }
 
-/// What it does then, before the command takes its place.
-pub(crate) fn start(command: &CommandSpec) -> [Step; 2] {
-    [Step::WorkingDirectory { path: command.cwd.clone() }, Step::Exec { command: exec(command) }]
+/// What it does then, before the command takes its place. The limits are the command's, and come last:
+/// what has to be done before takes files and memory of its own.
+pub(crate) fn start(command: &CommandSpec, limits: &[Step]) -> Vec<Step> {
+    let mut steps = vec![Step::WorkingDirectory { path: command.cwd.clone() }];
+    steps.extend_from_slice(limits);
+    steps.push(Step::Exec { command: exec(command) });
+    steps
 }
 
 /// A sandbox without a command in it.
@@ -285,7 +286,7 @@ impl Sandbox {
     /// What a command's process does to itself, whatever the command is.
     fn confine(&self) -> Vec<Step> {
         let families = self.supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
-        let mut steps = confine(self.limits.clone(), self.ruleset.clone(), seccomp::filter(families));
+        let mut steps = confine(self.ruleset.clone(), seccomp::filter(families));
         if self.supervision.is_some() {
             Supervision::add_listener_to(&mut steps);
         }
@@ -295,7 +296,7 @@ impl Sandbox {
     /// The same, and then the command.
     fn command(&self, command: &CommandSpec) -> Vec<Step> {
         let mut steps = self.confine();
-        steps.extend(start(command));
+        steps.extend(start(command, &self.limits));
         steps
     }
 
@@ -348,7 +349,7 @@ impl Session {
     /// Starts a command in the session's sandbox. While 64 are running, the next one waits for one of them
     /// to end.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let steps = with_terminal(&start(command), &stdio);
+        let steps = with_terminal(&start(command, &self.sandbox.limits), &stdio);
         let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps, self.supervisor.as_ref());
         run.sockets = self.sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
         let child = self.launcher.run(&run, &stdio);
@@ -397,10 +398,16 @@ impl NativePlan {
         gatekeeper: Option<Arc<dyn Gatekeeper>>,
     ) -> Result<Box<dyn Running>, SpawnError> {
         let supervisor = self.sandbox.supervisor(gatekeeper)?;
-        let command = with_terminal(&self.command, &stdio);
-        let launcher = Launcher::start(&self.sandbox.as_setup())?;
+        let mut command = with_terminal(&self.command, &stdio);
+        let with_console = Console::of(&stdio).and_then(|console| console.shown_by(&self.sandbox.setup));
+        if with_console.is_some() {
+            Console::grant(&mut command);
+        }
+        let steps = with_console.as_deref().unwrap_or(&self.sandbox.setup);
         let run = self.sandbox.run(NEW_PIDS, &command, supervisor.as_ref());
-        let mut child = launcher.run_only(&run, &stdio)?;
+        let launcher = Launcher::start(&Setup { steps, ..self.sandbox.as_setup() });
+        let started = launcher.and_then(|launcher| launcher.run_only(&run, &stdio));
+        let mut child = started.map_err(|error| Console::renumber(error, steps, &self.sandbox.setup))?;
         child.supervisor = supervisor;
         Ok(Box::new(child))
     }

@@ -9,6 +9,7 @@ use crate::bwrap::Bwrap;
 use crate::bwrap_program::Program;
 use crate::doctor;
 use crate::landlock_only::LandlockOnly;
+use crate::losses::Loss;
 use crate::native::Native;
 
 /// The same by bubblewrap.
@@ -29,8 +30,9 @@ pub(crate) fn landlock_only(engine: &LandlockOnly, landlock_version: u32) -> Sup
         Ok(()) => layer("process_tree", SupportLevel::Full, Some(String::from("kept together by Landlock")), None),
         Err(why) => layer("process_tree", SupportLevel::Missing, Some(why), Some("a kernel from 6.12 on")),
     };
-    let files =
-        layer("files", SupportLevel::Partial, Some(refused.to_owned()), Some("use the engine `native` or `bwrap`"));
+    let names: Vec<&str> = Loss::ALL.into_iter().map(Loss::name).collect();
+    let remedy = format!("use the engine `native` or `bwrap`, or `--accept-loss` with one of {}", names.join(", "));
+    let files = layer("files", SupportLevel::Partial, Some(refused.to_owned()), Some(&remedy));
     Support { engine: String::from("landlock"), layers: vec![files, landlock(landlock_version), seccomp(), processes] }
 }
 

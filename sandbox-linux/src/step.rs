@@ -69,7 +69,7 @@ pub(crate) enum Step {
     },
     Proc,
     Terminals {
-        path: AbsPath,
+        slot: Slot,
     },
     EnterRoot {
         path: AbsPath,
@@ -246,8 +246,8 @@ impl Encoder {
                 let attributes = MOUNT_READ_ONLY | MOUNT_NO_SETUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC;
                 self.op(wire::STEP_PROC).text(b"/proc").number(attributes)
             }
-            Step::Terminals { path } => {
-                self.op(wire::STEP_TERMINALS).path(path).number(MOUNT_NO_SETUID | MOUNT_NO_EXEC)
+            Step::Terminals { slot } => {
+                self.op(wire::STEP_TERMINALS).index(*slot).number(MOUNT_NO_SETUID | MOUNT_NO_EXEC)
             }
             Step::EnterRoot { path } => self.op(wire::STEP_ENTER_ROOT).path(path),
             Step::Keyring => self.op(wire::STEP_KEYRING),

@@ -214,7 +214,9 @@ impl<'a> Builder<'a> {
         }
         let terminals = path("/dev/pts")?;
         self.mountpoint(&terminals, Kind::Directory)?;
-        self.attachments.push(Step::Terminals { path: self.seen(&terminals)? });
+        let slot = self.slot()?;
+        self.copies.push(Step::Terminals { slot });
+        self.attach(slot, &terminals)?;
         self.grants.push((terminals, landlock::Grant::Device));
         let shared_memory = path("/dev/shm")?;
         self.mountpoint(&shared_memory, Kind::Directory)?;

@@ -183,6 +183,61 @@ fn processes_are_counted_or_the_limit_is_refused() {
     }
 }
 
+/// What is done before the command starts is not counted, so that little is enough for a small one.
+#[test]
+fn small_limits_are_the_commands_own() {
+    let _alone = alone();
+    let small = ResourceLimits {
+        open_files: NonZeroU64::new(4),
+        cpu_seconds: NonZeroU64::new(1),
+        memory_bytes: NonZeroU64::new(8 << 20),
+        ..ResourceLimits::default()
+    };
+    let session = Native::new().session(&permissions(small, Access::Read)).unwrap();
+    let mut output = tempfile::tempfile().unwrap();
+    let stdio = Stdio { stdout: Streams::To(output.try_clone().unwrap().into()), ..Stdio::default() };
+    let mut running = session.spawn(&command("ulimit -n; ulimit -t"), stdio).unwrap();
+    assert_eq!((finish(&mut *running), text(&mut output).as_str()), (WaitStatus::Exited(0), "4\n1\n"));
+    for (name, engine) in engines() {
+        let (status, printed, _) = run(&*engine, &permissions(small, Access::Read), "ulimit -n; ulimit -t");
+        assert_eq!((status, printed.as_str()), (WaitStatus::Exited(0), "4\n1\n"), "{name}");
+        let one_byte = ResourceLimits { file_size_bytes: NonZeroU64::new(1), ..ResourceLimits::default() };
+        let (status, printed, _) = run(&*engine, &permissions(one_byte, Access::Read), "echo more");
+        // The output is a file as well: one byte of it is written, and then comes SIGXFSZ.
+        assert_eq!((status, printed.as_str()), (WaitStatus::Signaled(libc::SIGXFSZ), "m"), "{name}");
+    }
+}
+
+#[test]
+fn limits_that_nothing_can_start_with_are_refused() {
+    let tiny = |files: Option<u64>, memory: Option<u64>| ResourceLimits {
+        open_files: files.and_then(NonZeroU64::new),
+        memory_bytes: memory.and_then(NonZeroU64::new),
+        ..ResourceLimits::default()
+    };
+    for (name, engine) in engines() {
+        for (limits, words) in [
+            (tiny(Some(3), None), ["a limit of 3 open files", "the least is 4"]),
+            (tiny(None, Some(1)), ["a limit of 1 bytes of memory", "the least is 4194304"]),
+        ] {
+            let refused = engine.compile(&command("true"), &permissions(limits, Access::Read)).unwrap_err();
+            assert_eq!([refused.what.as_str(), refused.remedy.as_str()], words, "{name}");
+        }
+    }
+}
+
+/// A limit above the one that holds already leaves that one in place.
+#[test]
+fn a_limit_is_no_way_to_get_more() {
+    let _alone = alone();
+    let own = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap();
+    let much = ResourceLimits { open_files: NonZeroU64::new(1 << 40), ..ResourceLimits::default() };
+    for (name, engine) in engines() {
+        let (status, printed, _) = run(&*engine, &permissions(much, Access::Read), "ulimit -Hn");
+        assert_eq!((status, printed), (WaitStatus::Exited(0), format!("{own}\n")), "{name}");
+    }
+}
+
 /// A command that may write into the directory of its group could lift the limits.
 #[test]
 fn a_group_within_reach_is_not_used() {

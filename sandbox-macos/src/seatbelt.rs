@@ -32,10 +32,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// All that can be accepted.
-    pub const ALL: &[Self] = &[Self::CertificateFetches];
-
-    /// Its name.
+    /// Its name, as in an [`Enforcement`].
     pub fn name(self) -> &'static str {
         match self {
             Self::CertificateFetches => "certificate_fetches",

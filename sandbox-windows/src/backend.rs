@@ -235,7 +235,7 @@ fn support(tried: Result<(), String>) -> Support {
         SupportLevel::Partial,
         String::from("only granted in full: without an administrator nothing keeps a program from connecting"),
         Some(
-            "grant the network, or accept the loss of `direct_connections` (`--accept`): then single hosts go through a \
+            "grant the network, or accept the loss of `direct_connections` (`--accept-loss`): then single hosts go through a \
              proxy of the run, for programs that look at `HTTPS_PROXY` and its like, and others are not held",
         ),
     );

@@ -66,8 +66,8 @@ impl NetworkPlan {
             what: what.to_owned(),
             why: String::from("without an administrator Windows does not keep a program from connecting"),
             remedy: format!(
-                "grant the whole network, or accept the loss of `{}` (`--accept`): then a proxy decides for programs \
-                 that ask it, and others are not held",
+                "grant the whole network, or accept the loss of `{0}` (`--accept-loss {0}`): then a proxy decides for \
+                 programs that ask it, and others are not held",
                 Loss::DirectConnections.name()
             ),
         };

@@ -86,6 +86,7 @@ fn rule(line: &str) -> FileRule {
         None => RuleSource::Policy,
         Some("protected") => RuleSource::ProtectedMetadata,
         Some("credential") => RuleSource::CredentialMask,
+        Some("administrator") => RuleSource::Administrator,
         Some(other) => panic!("there is no source `{other}`"),
     };
     let target = if path.contains('*') {

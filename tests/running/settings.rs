@@ -1,7 +1,6 @@
 //! Who says what holds: flags, files, profiles, rules, trust.
 
-use super::home::{Home, said};
-use crate::support::program;
+use super::home::Home;
 
 #[test]
 fn flags_are_over_profiles_and_profiles_over_the_rest() {
@@ -84,43 +83,40 @@ fn a_projects_own_rules_and_settings_need_trust() {
     assert!(!home.exists("outside/other"));
 }
 
-/// What an engine can't hold is refused, unless it is accepted by name; then the report says so.
+/// What an engine can't hold is refused by its name, and run without by that name only.
 #[test]
-fn a_loss_is_accepted_by_name_or_not_at_all() {
+fn losses_are_accepted_by_name_and_on_record() {
     let home = Home::new();
-    let refused = home.runs(&["--engine", "landlock"], "touch made", 125).stderr;
-    assert!(refused.contains("accept the loss of `protected_metadata`"), "{refused}");
-    let losses = ["protected_metadata", "private_directories", "credentials"];
-    let accepted: Vec<&str> = losses.iter().flat_map(|loss| ["--accept", loss]).collect();
-    let told =
-        home.runs(&[&["--engine", "landlock", "--json"], accepted.as_slice()].concat(), "echo x > made", 0).stdout;
-    assert!(told.contains("protected_metadata") && told.contains("not_enforced"), "{told}");
-    assert!(home.exists("ws/made"));
-    for (options, words) in [
-        (&["--accept", "protected_metadata"][..], "the engine `auto` can't do without `protected_metadata`"),
-        (&["--engine", "landlock", "--accept", "credential"], "`protected_metadata`, `read_only_parts`, `credentials`"),
-        // What a person denied is hard.
-        (&["--engine", "landlock", "--accept", "denied_reads"], "can't do without `denied_reads`"),
-    ] {
-        let told = home.runs(options, "touch other", 125).stderr;
-        assert!(told.contains(words), "{told}");
-    }
-    assert!(!home.exists("ws/other"));
-}
+    let landlock = ["--engine", "landlock"];
+    let told = home.runs(&landlock, "true", 125);
+    assert!(told.stderr.contains("(`--accept-loss protected_metadata`)"), "{}", told.stderr);
+    let told = home.runs(&["--accept-loss", "credential"], "true", 125);
+    assert!(told.stderr.contains("a similar value exists: 'credentials'"), "{}", told.stderr);
+    let help = home.says(&["run", "--help"], 0).stdout;
+    assert!(help.contains("- denied_reads:") && help.contains("what was denied below a readable directory"), "{help}");
 
-/// Whoever may not exceed a maximum may not do without what holds it.
-#[test]
-fn nothing_is_accepted_under_a_maximum() {
-    let home = Home::new();
-    let is_root = rustix::process::geteuid().is_root();
-    let mut command = program("unshare");
-    command.args(if is_root { ["--mount"].as_slice() } else { &["--map-root-user", "--mount"] });
-    // What can't be read of it is not needed.
-    let system = "cp -r /etc \"$1\" 2>/dev/null; mkdir -p \"$1/stockade\" && echo 'sandbox.mode = \"workspace-write\"' > \"$1/stockade/maximum.toml\" && \
-                  mount --bind \"$1\" /etc && shift && exec setsid --wait \"$@\"";
-    command.args(["sh", "-c", system, "sh"]).arg(home.path("etc")).args(home.words());
-    command.args(["run", "--ask", "never", "--engine", "landlock", "--accept", "protected_metadata", "--", "true"]);
-    home.surround(&mut command);
-    let told = said(command.stdin(std::process::Stdio::null()), 125).stderr;
-    assert!(told.contains("`--accept protected_metadata` would exceed the administrator's maximum"), "{told}");
+    let lost = ["--accept-loss", "protected_metadata", "--accept-loss", "private_directories"];
+    let options = [&landlock[..], &lost].concat();
+    // The workspace has a `.git` that could be written now, and the home's credentials are not lost.
+    home.write("home/.ssh/id", "secret");
+    let told = home.runs(&options, "true", 125);
+    assert!(told.stderr.contains("(`--accept-loss credentials`)"), "{}", told.stderr);
+    home.write("config/stockade/config.toml", "[sandbox]\naccept_losses = [\"credentials\"]\n");
+    let told = home.runs(&options, "mkdir .git && cat $HOME/.ssh/id", 0);
+    assert!(told.stdout == "secret" && home.exists("ws/.git"), "{}", told.stderr);
+    // Where the engine holds everything, nothing is lost.
+    home.runs(&lost, "cat $HOME/.ssh/id", 1);
+
+    let listed = home.says(&["audit", "list", "--program", "sh"], 0).stdout;
+    let ran = listed.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let ran = ran.into_iter().find(|run| run["exit_code"] == 0).unwrap();
+    let shown = home.says(&["audit", "show", ran["request_id"].as_str().unwrap()], 0).stdout;
+    for loss in ["protected_metadata", "private_directories", "credentials"] {
+        assert!(shown.contains(&format!("{loss} not enforced")), "{loss}: {shown}");
+    }
+    let explained = home.says(&[&["explain"], &options[..], &["--", "true"]].concat(), 0).stdout;
+    assert!(explained.contains("lost     credentials: well-known credentials can be read"), "{explained}");
+    assert!(explained.contains("setting  sandbox.accept_losses[1] comes from the command line"), "{explained}");
+    let explained = home.says(&["explain", "--engine", "native", "--", "true"], 0).stdout;
+    assert!(!explained.contains("lost     "), "{explained}");
 }

@@ -48,6 +48,7 @@ fn every_exit_code_has_its_meaning() {
         (&["no-such-program"], 127, "stockade: command `no-such-program` was not found in the sandbox"),
         (&["sh", "-c", "kill -TERM $$"], 143, "stockade: the command was ended by signal 15"),
         (&["sh", "-c", "kill -KILL $$"], 137, "stockade: the command was ended by signal 9"),
+        (&["sh", "-c", "kill -SYS $$"], 159, "stockade: the command was ended by signal 31"),
     ] {
         let told = home.says(&[&["run"], arguments].concat(), exit_code);
         assert!(told.stderr.contains(words), "{arguments:?}: {}", told.stderr);
@@ -98,7 +99,15 @@ fn limits_hold() {
     assert_eq!(told.stdout, "1024\n");
     let told = home.runs(&["--limit", "files=64,pids=50"], "ulimit -n", 0);
     assert_eq!(told.stdout, "64\n");
-    let told = home.runs(&["--limit", "cpu=1"], "while :; do :; done", 126);
+    let told = home.runs(&["--limit", "files=4"], "ulimit -n", 0);
+    assert_eq!(told.stdout, "4\n");
+    let told = home.runs(&["--limit", "files=3"], "true", 125);
+    assert!(
+        told.stderr.contains("a limit of 3 open files") && told.stderr.contains("the least is 4"),
+        "{}",
+        told.stderr
+    );
+    let told = home.runs(&["--limit", "cpu=1"], "while :; do :; done", 128 + 24);
     assert!(told.stderr.contains("exceeding `cpu_seconds` was denied: the limit was reached"), "{}", told.stderr);
     let told = home.runs(&["--limit", "memory=64M"], "dd if=/dev/zero of=/dev/null bs=200M count=1", 1);
     assert!(told.stderr.contains("memory exhausted"), "{}", told.stderr);

@@ -135,19 +135,42 @@ fn a_denial_offers_the_wider_run() {
     assert!(told.contains("\"asked\":1") && told.contains("\"result\":\"exited\""), "{told}");
 }
 
+/// `tty` finds the command's terminal, and by that name it can be opened.
+#[test]
+fn the_commands_terminal_has_a_name() {
+    let home = Home::new();
+    let mut screen = Screen::start(&home, &["run", "--", "sh", "-c", "tty && echo by name > $(tty)"]);
+    let (exit_code, shown) = screen.ends();
+    assert_eq!((exit_code, shown.as_str()), (0, "/dev/console\r\nby name\r\n"));
+}
+
+/// Whoever is asked knows what the sandbox may leave out.
+#[test]
+fn accepted_losses_are_part_of_the_question() {
+    let home = Home::new();
+    let mut screen = Screen::start(&home, &["run", "--accept-loss", "credentials", "--", "sh", "-c", LINE]);
+    let asked = screen.sees("]? ");
+    assert!(asked.contains("- credentials: well-known credentials can be read\r\n"), "{asked}");
+    screen.types("q");
+    screen.ends();
+}
+
 #[test]
 fn each_other_answer_does_what_it_says() {
-    for (keys, exit_code, made) in [("s", 0, true), ("n\r", 2, false), ("nnot there\r", 2, false), ("q", 2, false)] {
+    for (key, reason, exit_code, made) in
+        [("s", None, 0, true), ("n", Some("\r"), 2, false), ("n", Some("not there\r"), 2, false), ("q", None, 2, false)]
+    {
         let home = Home::new();
         let mut screen = Screen::start(&home, &["run", "--", "sh", "-c", LINE]);
         screen.sees("]? ");
-        for key in keys.chars() {
-            screen.types(key.encode_utf8(&mut [0; 4]));
-            std::thread::sleep(Duration::from_millis(20));
+        screen.types(key);
+        if let Some(reason) = reason {
+            screen.sees("Why not? (Enter alone gives no reason) ");
+            screen.types(reason);
         }
         let (found, rest) = screen.ends();
-        assert_eq!((found, home.exists("outside/x")), (exit_code, made), "{keys}: {rest}");
-        assert_eq!(rest.contains("stockade: writing `"), !made, "{keys}: {rest}");
+        assert_eq!((found, home.exists("outside/x")), (exit_code, made), "{key}: {rest}");
+        assert_eq!(rest.contains("stockade: writing `"), !made, "{key}: {rest}");
     }
 }
 

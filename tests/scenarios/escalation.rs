@@ -19,7 +19,7 @@ async fn a_denial_is_reported_and_nothing_runs_bare() {
     for ask in [AskForApproval::Never, AskForApproval::OnRequest] {
         let world = World::new(ask);
         let outcome = world.orchestrator().run(&world.shell("echo x > ../outside/f")).await.unwrap();
-        let Outcome::Denied { exit_code: Some(2), execution } = &outcome else { panic!("{outcome:?}") };
+        let Outcome::Denied { exit_code: Some(2), signal: None, execution } = &outcome else { panic!("{outcome:?}") };
         let [violation] = execution.violations.as_slice() else { panic!("{execution:?}") };
         assert_eq!(violation.target, ViolationTarget::Path(world.path("outside/f")));
         assert_eq!(violation.evidence, Evidence::Guessed);

@@ -147,7 +147,7 @@ async fn a_limit_that_was_reached_is_named() {
     let mut world = World::new(AskForApproval::Never);
     world.session.permissions.limits.cpu_seconds = NonZeroU64::new(1);
     let outcome = world.orchestrator().run(&world.shell("while :; do :; done")).await.unwrap();
-    let Outcome::Denied { execution, .. } = &outcome else { panic!("{outcome:?}") };
+    let Outcome::Denied { exit_code: None, signal: Some(24), execution } = &outcome else { panic!("{outcome:?}") };
     let shown = format!("{:?}", execution.violations);
     assert!(shown.contains("cpu_seconds") && shown.contains("Reported"), "{shown}");
 }

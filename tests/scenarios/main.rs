@@ -6,6 +6,8 @@
 
 /// Who is asked, when, and once.
 mod approvals;
+/// Questions that MCP servers pass on.
+mod elicitation;
 /// A denial, and the wider run that may follow.
 mod escalation;
 /// Output, time, signals, terminals.

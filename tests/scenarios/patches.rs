@@ -82,8 +82,12 @@ async fn a_planted_link_stops_the_patch() {
     let world = World::new(AskForApproval::Never);
     let run = world.orchestrator();
     run.run(&world.shell("ln -s ../outside/t note.md; ln -s ../outside dir")).await.unwrap();
-    for path in ["ws/note.md", "ws/dir/t"] {
-        assert!(run.patch(&adding(&world, &[world.path(path)])).await.is_err(), "{path}");
+    for (count, path) in ["ws/note.md", "ws/dir/t"].into_iter().enumerate() {
+        let request = adding(&world, &[world.path(path)]);
+        assert!(run.patch(&request).await.is_err(), "{path}");
+        // It could not even be asked about, and still is on record.
+        let events: Vec<_> = world.audit.of(&request.id).iter().skip(2 * count).map(kind).collect();
+        assert_eq!(events, ["patch_requested", "failed"], "{path}");
     }
     assert!(!world.exists("outside/t"));
 }
@@ -105,6 +109,8 @@ async fn a_directory_swapped_after_the_question_stops_the_patch() {
     };
     let (result, ()) = tokio::join!(run.patch(&request), swap);
     assert!(result.is_err(), "{result:?}");
+    let events: Vec<_> = world.audit.of(&request.id).iter().map(kind).collect();
+    assert_eq!(events, ["patch_requested", "asked", "answered", "failed"]);
     assert!(!world.exists("outside/b") && !world.exists("ws/a2/b"));
 }
 

@@ -165,7 +165,7 @@ async fn replay(file: &Path) {
     for (request, expected) in steps {
         let before = approver.asked.lock().unwrap().len();
         let outcome = match run.run_with(&ToolCallRuntime::new(Echo), &request).await {
-            Ok(ToolCallOutcome::Called(value)) => Outcome::Called(value),
+            Ok(ToolCallOutcome::Called { answer, .. }) => Outcome::Called(answer),
             Ok(ToolCallOutcome::Refused(refusal)) => Outcome::Refused(refusal),
             Err(error) => Outcome::Failed(error.to_string()),
         };
@@ -188,7 +188,7 @@ async fn events(world: &World, request: &RequestId, count: usize) -> Vec<AuditEv
     }
     let mut events = world.audit.of(request);
     for event in &mut events {
-        if let AuditEvent::Answered { duration_ms, .. } = event {
+        if let AuditEvent::Answered { duration_ms, .. } | AuditEvent::ToolCalled { duration_ms } = event {
             *duration_ms = 0;
         }
     }

@@ -157,6 +157,8 @@ pub(crate) fn kind(event: &AuditEvent) -> &'static str {
         AuditEvent::PatchRequested { .. } => "patch_requested",
         AuditEvent::Patched { .. } => "patched",
         AuditEvent::ToolRequested { .. } => "tool_requested",
+        AuditEvent::ToolCalled { .. } => "tool_called",
+        AuditEvent::Failed { .. } => "failed",
         AuditEvent::Decided { .. } => "decided",
         AuditEvent::Asked { .. } => "asked",
         AuditEvent::Answered { in_time: true, .. } => "answered",

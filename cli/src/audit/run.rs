@@ -8,7 +8,8 @@ use stockade_protocol::{AuditEvent, AuditRecord, RawText, RequestId, ThreadId};
 use super::when;
 
 /// How a run can end. The last is for one that is still going on, or whose end was never written.
-pub(super) const RESULTS: &[&str] = &["exited", "denied", "refused", "timed_out", "signaled", "unfinished"];
+pub(super) const RESULTS: &[&str] =
+    &["exited", "denied", "refused", "timed_out", "signaled", "patched", "called", "failed", "unfinished"];
 
 /// One run, as far as the trail knows it.
 #[derive(Debug, Serialize)]
@@ -118,6 +119,11 @@ impl Run {
                 self.violations = violations.len();
             }
             AuditEvent::Patched { .. } => self.result = Some(String::from("patched")),
+            AuditEvent::ToolCalled { duration_ms } => {
+                self.result = Some(String::from("called"));
+                self.duration_ms = Some(duration_ms);
+            }
+            AuditEvent::Failed { .. } => self.result = Some(String::from("failed")),
             AuditEvent::PatchRequested { .. }
             | AuditEvent::ToolRequested { .. }
             | AuditEvent::Decided { .. }

@@ -35,6 +35,8 @@ fn headline(event: &AuditEvent) -> Result<String, serde_json::Error> {
         AuditEvent::PatchRequested { paths } => format!("asked to change  {}", listed(paths)),
         AuditEvent::Patched { paths } => format!("changed  {}", listed(paths)),
         AuditEvent::ToolRequested { server, tool } => format!("asked to call  {} of {}", shown(tool), shown(server)),
+        AuditEvent::ToolCalled { duration_ms } => format!("the tool answered after {}", when::duration(*duration_ms)),
+        AuditEvent::Failed { reason } => format!("failed: {}", shown(reason)),
         AuditEvent::Decided { decision, source, .. } => format!("{} by {}", decided(*decision), decider(source)),
         AuditEvent::Asked { subject } => format!("a person was asked  {}", question(subject)),
         AuditEvent::Answered { decision, in_time, duration_ms } => format!(
@@ -96,6 +98,8 @@ fn details(event: &AuditEvent) -> Result<Vec<String>, serde_json::Error> {
         AuditEvent::PatchRequested { .. }
         | AuditEvent::Patched { .. }
         | AuditEvent::ToolRequested { .. }
+        | AuditEvent::ToolCalled { .. }
+        | AuditEvent::Failed { .. }
         | AuditEvent::Asked { .. }
         | AuditEvent::Answered { .. }
         | AuditEvent::Connected { .. }

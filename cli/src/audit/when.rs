@@ -6,6 +6,7 @@ const DAY: u64 = 24 * 60 * 60;
 
 /// Now, in milliseconds since 1970.
 pub(super) fn now() -> u64 {
+    // A clock before 1970 counts as one that stands there.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,10 +1,11 @@
 //! The answers that a person can give, each with its key and what it means.
 
 use stockade_protocol::{
-    ApprovalRequest, ApprovalSubject, ExecPolicyAmendment, NetworkPolicyAmendment, NetworkPolicyRuleAction,
+    ApprovalRequest, ApprovalSubject, ExecPolicyAmendment, Invalid, NetworkPolicyAmendment, NetworkPolicyRuleAction,
     ReviewDecision,
 };
 
+use super::filling::Form;
 use super::render::destination;
 use super::text;
 
@@ -36,13 +37,16 @@ pub(super) fn choices(request: &ApprovalRequest) -> Vec<Choice> {
 }
 
 fn can_be_given(decision: &ReviewDecision, subject: &ApprovalSubject) -> bool {
-    let wants_a_form =
-        matches!(subject, ApprovalSubject::Elicitation(elicitation) if elicitation.requested_schema.is_some());
-    *decision != ReviewDecision::TimedOut && !(wants_a_form && decision.is_approval())
+    // Without the form that the server wants, a yes would be none.
+    let is_unreadable = matches!(form(subject), Some(Err(_)));
+    *decision != ReviewDecision::TimedOut && !(is_unreadable && decision.is_approval())
 }
 
 fn describe(decision: &ReviewDecision, subject: &ApprovalSubject) -> (char, String, Vec<String>) {
     match decision {
+        ReviewDecision::Approved if form(subject).is_some() => {
+            ('y', String::from("yes: fill it in; you see all of it before it is sent"), Vec::new())
+        }
         ReviewDecision::Approved => ('y', String::from("yes, this once"), Vec::new()),
         ReviewDecision::ApprovedForSession => ('s', format!("yes, and {}", again(subject)), Vec::new()),
         ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
@@ -53,6 +57,18 @@ fn describe(decision: &ReviewDecision, subject: &ApprovalSubject) -> (char, Stri
         ReviewDecision::Denied { .. } => ('n', String::from("no; you may say why"), Vec::new()),
         ReviewDecision::TimedOut => ('t', String::from("no, as if nobody had answered"), Vec::new()),
         ReviewDecision::Abort => ('q', String::from("no, and stop everything"), Vec::new()),
+    }
+}
+
+/// The form that a yes has to be filled in with.
+pub(super) fn form(subject: &ApprovalSubject) -> Option<Result<Form, Invalid>> {
+    match subject {
+        ApprovalSubject::Elicitation(question) => Form::of(question),
+        ApprovalSubject::Command(_)
+        | ApprovalSubject::Patch(_)
+        | ApprovalSubject::Network(_)
+        | ApprovalSubject::Permissions(_)
+        | ApprovalSubject::ToolCall(_) => None,
     }
 }
 

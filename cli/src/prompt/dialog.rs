@@ -1,16 +1,14 @@
 //! What a key means, without a terminal.
 
+use stockade_core::Answer;
 use stockade_protocol::ReviewDecision;
 
 use super::choices::Choice;
-use super::text::is_plain;
+use super::filling::{Filled, Filling, Form};
+use super::line::{CTRL_C, CTRL_D, Echo, Line, Typed};
 
 /// More of a reason than this is not kept.
 const LONGEST_REASON: usize = 500;
-
-const CTRL_C: char = '\u{3}';
-const CTRL_D: char = '\u{4}';
-const BACKSPACE: [char; 2] = ['\u{8}', '\u{7f}'];
 
 /// What to do after some keys.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,27 +18,27 @@ pub(super) enum Step {
     /// Show the question in full, and wait for more.
     ShowEverything,
     /// This is the answer. Print this.
-    Decide(ReviewDecision, String),
+    Decide(Answer, String),
 }
 
 /// A conversation about one question.
 pub(super) struct Dialog {
     choices: Vec<Choice>,
+    /// What a yes has to be filled in with.
+    form: Option<Form>,
     state: State,
 }
 
 enum State {
     Choosing,
-    /// A reason is being typed. The bytes are the beginning of a character.
-    Explaining {
-        reason: String,
-        unfinished: Vec<u8>,
-    },
+    /// A reason is being typed.
+    Explaining(Line),
+    Filling(Box<Filling>),
 }
 
 impl Dialog {
-    pub(super) fn new(choices: Vec<Choice>) -> Self {
-        Self { choices, state: State::Choosing }
+    pub(super) fn new(choices: Vec<Choice>, form: Option<Form>) -> Self {
+        Self { choices, form, state: State::Choosing }
     }
 
     /// What stands before the cursor.
@@ -50,10 +48,18 @@ impl Dialog {
     }
 
     /// Takes what the terminal sent in one piece.
-    pub(super) fn press(&mut self, bytes: &[u8]) -> Vec<Step> {
+    pub(super) fn press(&mut self, bytes: &[u8]) -> Step {
         match &mut self.state {
-            State::Choosing => vec![self.choose(bytes)],
-            State::Explaining { reason, unfinished } => explain(reason, unfinished, bytes),
+            State::Choosing => self.choose(bytes),
+            State::Explaining(reason) => explain(reason, bytes),
+            State::Filling(filling) => match filling.press(bytes) {
+                Filled::Say(text) => Step::Say(text),
+                Filled::Send(content, text) => {
+                    Step::Decide(Answer { decision: ReviewDecision::Approved, content: Some(content) }, text)
+                }
+                Filled::Refuse(text) => self.ask_why(&text),
+                Filled::Stopped => stop("\nstopped\n"),
+            },
         }
     }
 
@@ -65,83 +71,127 @@ impl Dialog {
             _ => return self.ask_again(),
         };
         if key == CTRL_C || key == CTRL_D {
-            return Step::Decide(ReviewDecision::Abort, String::from("stopped\n"));
+            return stop("stopped\n");
         }
         if key == 'v' {
             return Step::ShowEverything;
         }
         let Some(choice) = self.choices.iter().find(|choice| choice.key == key) else { return self.ask_again() };
         if matches!(choice.decision, ReviewDecision::Denied { .. }) {
-            self.state = State::Explaining { reason: String::new(), unfinished: Vec::new() };
-            return Step::Say(String::from("no\nWhy not? (Enter alone gives no reason) "));
+            return self.ask_why("no");
+        }
+        if let Some(form) = self.form.as_ref().filter(|_| choice.decision.is_approval()) {
+            let (filling, question) = Filling::start(form.clone());
+            self.state = State::Filling(Box::new(filling));
+            return Step::Say(format!("{key}: yes\n{question}"));
         }
         let answer = if choice.decision.is_approval() { "yes" } else { "no" };
-        Step::Decide(choice.decision.clone(), format!("{key}: {answer}\n"))
+        Step::Decide(choice.decision.clone().into(), format!("{key}: {answer}\n"))
     }
 
     fn ask_again(&self) -> Step {
         Step::Say(format!("\nPlease press one of these keys. {}", self.invitation()))
     }
+
+    fn ask_why(&mut self, said: &str) -> Step {
+        self.state = State::Explaining(Line::new(Echo::Shown, LONGEST_REASON));
+        Step::Say(format!("{said}\nWhy not? (Enter alone gives no reason) "))
+    }
 }
 
-fn explain(reason: &mut String, unfinished: &mut Vec<u8>, bytes: &[u8]) -> Vec<Step> {
-    // An arrow or a function key.
-    if bytes.starts_with(b"\x1b") {
-        return Vec::new();
-    }
-    unfinished.extend_from_slice(bytes);
-    let (typed, rest) = whole_characters(unfinished);
-    *unfinished = rest;
-    let mut echo = String::new();
-    for c in typed.chars() {
-        match c {
-            CTRL_C => return vec![Step::Decide(ReviewDecision::Abort, String::from("\nstopped\n"))],
-            '\r' | '\n' | CTRL_D => {
-                let reason = Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty());
-                return vec![Step::Decide(ReviewDecision::Denied { reason }, format!("{echo}\n"))];
-            }
-            c if BACKSPACE.contains(&c) && reason.pop().is_some() => echo.push_str("\u{8} \u{8}"),
-            c if is_plain(c) && reason.chars().count() < LONGEST_REASON => {
-                reason.push(c);
-                echo.push(c);
-            }
-            _ => {}
-        }
-    }
-    vec![Step::Say(echo)]
+fn stop(text: &str) -> Step {
+    Step::Decide(ReviewDecision::Abort.into(), text.to_owned())
 }
 
-/// The characters that are complete, and the bytes of one that is not yet.
-fn whole_characters(bytes: &[u8]) -> (String, Vec<u8>) {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => (text.to_owned(), Vec::new()),
-        Err(error) if error.error_len().is_none() => {
-            let (whole, rest) = bytes.split_at(error.valid_up_to());
-            (String::from_utf8_lossy(whole).into_owned(), rest.to_vec())
+fn explain(reason: &mut Line, bytes: &[u8]) -> Step {
+    match reason.press(bytes) {
+        Typed::More { echo } => Step::Say(echo),
+        Typed::Stopped => stop("\nstopped\n"),
+        Typed::Finished { text, echo } => {
+            let reason = Some(text.trim().to_owned()).filter(|reason| !reason.is_empty());
+            Step::Decide(ReviewDecision::Denied { reason }.into(), format!("{echo}\n"))
         }
-        Err(_) => (String::from_utf8_lossy(bytes).into_owned(), Vec::new()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use stockade_protocol::ElicitationForm;
 
     use super::super::choices::choices;
     use super::super::samples;
     use super::*;
 
     fn dialog() -> Dialog {
-        Dialog::new(choices(&samples::command()))
+        Dialog::new(choices(&samples::command()), None)
     }
 
     /// What is decided when pieces are typed one after the other.
     fn decided(pieces: &[&[u8]]) -> Option<ReviewDecision> {
-        let mut dialog = dialog();
-        pieces.iter().flat_map(|piece| dialog.press(piece)).find_map(|step| match step {
-            Step::Decide(decision, _) => Some(decision),
+        answered(dialog(), pieces).map(|answer| answer.decision)
+    }
+
+    fn answered(mut dialog: Dialog, pieces: &[&[u8]]) -> Option<Answer> {
+        pieces.iter().map(|piece| dialog.press(piece)).find_map(|step| match step {
+            Step::Decide(answer, _) => Some(answer),
             Step::Say(_) | Step::ShowEverything => None,
         })
+    }
+
+    /// A dialog about a form with a text that is needed, a number and a choice.
+    fn form() -> Dialog {
+        let request = samples::form();
+        Dialog::new(choices(&request), Some(samples::form_of(&request)))
+    }
+
+    #[test]
+    fn a_form_is_sent_only_when_all_of_it_was_seen() {
+        let sent = answered(form(), &[b"y", b"me@a.test\r", b"42\r", b"2\r", b"y"]).unwrap();
+        let content = serde_json::json!({ "address": "me@a.test", "age": 42, "colour": "blue" });
+        assert_eq!(sent.decision, ReviewDecision::Approved);
+        assert_eq!(serde_json::to_value(sent.content).unwrap(), content);
+        // The default, and what may be left empty.
+        let sent = answered(form(), &[b"y", b"me@a.test\r", b"\r", b"\r", b"y"]).unwrap();
+        let content = serde_json::json!({ "address": "me@a.test", "colour": "red" });
+        assert_eq!(serde_json::to_value(sent.content).unwrap(), content);
+        // A wrong answer is asked for again.
+        let sent =
+            answered(form(), &[b"y", b"\r", b"me\r", b"me@a.test\r", b"-1\r", b"x\r", b"1\r", b"9\r", b"1\r", b"y"]);
+        assert_eq!(sent.unwrap().content.unwrap()["age"], 1);
+        // A paste fills in one field, and sends nothing.
+        assert_eq!(answered(form(), &[b"y", b"me@a.test\r1\r1\ry", b"1\r", b"1\ry"]), None);
+        assert_eq!(answered(form(), &[b"y", b"me@a.test\r", b"\r", b"\r", b"yy", b"\r", b"x"]), None);
+    }
+
+    #[test]
+    fn a_form_can_be_declined_and_cancelled_at_every_field() {
+        let filled: [&[u8]; 4] = [b"y", b"me@a.test\r", b"\r", b"\r"];
+        for count in 1..=filled.len() {
+            let pieces: Vec<&[u8]> = filled.iter().take(count).copied().chain([&b"\x03"[..]]).collect();
+            assert_eq!(answered(form(), &pieces), Some(ReviewDecision::Abort.into()), "{count}");
+        }
+        let pieces: Vec<&[u8]> = filled.iter().copied().chain([&b"n"[..], b"not for you\r"]).collect();
+        let reason = Some(String::from("not for you"));
+        assert_eq!(answered(form(), &pieces), Some(ReviewDecision::Denied { reason }.into()));
+        assert_eq!(answered(form(), &[b"n", b"\r"]), Some(ReviewDecision::Denied { reason: None }.into()));
+    }
+
+    /// What looks like a secret is neither shown while it is typed nor afterwards.
+    #[test]
+    fn secrets_are_not_shown_and_said_to_be_sent() {
+        let request = samples::secret_form();
+        let mut dialog = Dialog::new(choices(&request), Some(samples::form_of(&request)));
+        let mut said = String::new();
+        for piece in [&b"y"[..], b"hunt", b"er2", b"\x7f2", b"\r"] {
+            let Step::Say(text) = dialog.press(piece) else { panic!("it goes on") };
+            said += &text;
+        }
+        assert!(said.contains("****") && !said.contains("hunt") && !said.contains("er2"), "{said}");
+        assert!(said.contains("This looks like a secret. Whatever you type is sent to mail."), "{said}");
+        assert!(said.contains("password: (not shown)"), "{said}");
+        let Step::Decide(answer, _) = dialog.press(b"y") else { panic!("it is sent") };
+        assert_eq!(answer.content.unwrap()["password"], "hunter2");
     }
 
     #[test]
@@ -163,8 +213,8 @@ mod tests {
         }
         let mut dialog = dialog();
         let again = dialog.press(b"\n");
-        assert_eq!(again, [Step::Say(String::from("\nPlease press one of these keys. [y/s/p/n/q]? "))]);
-        assert_eq!(dialog.press(b"v"), [Step::ShowEverything]);
+        assert_eq!(again, Step::Say(String::from("\nPlease press one of these keys. [y/s/p/n/q]? ")));
+        assert_eq!(dialog.press(b"v"), Step::ShowEverything);
     }
 
     #[test]
@@ -193,6 +243,18 @@ mod tests {
         fn a_no_never_becomes_a_yes(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..8), 0..20)) {
             let pieces: Vec<&[u8]> = std::iter::once(&b"n"[..]).chain(pieces.iter().map(Vec::as_slice)).collect();
             prop_assert!(decided(&pieces).is_none_or(|decision| !decision.is_approval()));
+        }
+
+        /// Whatever is typed into a form, what is sent is an answer to it.
+        #[test]
+        fn what_is_sent_answers_the_form(pieces in prop::collection::vec(prop::sample::select(vec![
+            &b"y"[..], b"n", b"a@b.c\r", b"12\r", b"2\r", b"\r", b"x", b"\x7f", b"\x1b[A", b"\xff",
+        ]), 0..40)) {
+            if let Some(Answer { decision: ReviewDecision::Approved, content }) = answered(form(), &pieces) {
+                let schema = samples::schema_of(&samples::form());
+                let checked = ElicitationForm::parse(&schema).unwrap().check(&content.unwrap());
+                prop_assert_eq!(checked, Ok(()));
+            }
         }
     }
 }

@@ -5,6 +5,8 @@
 
 mod choices;
 mod dialog;
+mod filling;
+mod line;
 mod page;
 mod render;
 mod secrets;
@@ -28,10 +30,14 @@ use std::sync::Arc;
 
 use stockade_core::Approver;
 
-/// The person at the terminal of this process, if it has one. Without one, nobody is waited for.
-pub(crate) fn person() -> Option<Arc<dyn Approver>> {
+/// The person at the terminal of this process, if it has one. Without one, nobody is waited for. Whoever is
+/// asked about a command is told what its sandbox may leave out.
+pub(crate) fn person(left_out: Vec<String>) -> Option<Arc<dyn Approver>> {
     #[cfg(unix)]
-    return terminal::Terminal::open().map(|terminal| Arc::new(terminal) as Arc<dyn Approver>);
+    return terminal::Terminal::open(left_out).map(|terminal| Arc::new(terminal) as Arc<dyn Approver>);
     #[cfg(not(unix))]
-    None
+    {
+        drop(left_out);
+        None
+    }
 }

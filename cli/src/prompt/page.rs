@@ -20,6 +20,20 @@ impl Paint {
     }
 }
 
+/// How every question looks, whatever it is about.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub(super) paint: Paint,
+    /// What the sandbox of a command may leave out, as was accepted before.
+    pub(super) left_out: Vec<String>,
+}
+
+impl From<Paint> for Look {
+    fn from(paint: Paint) -> Self {
+        Self { paint, left_out: Vec::new() }
+    }
+}
+
 /// What a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {

@@ -50,7 +50,7 @@ impl Screen {
     }
 
     fn terminal(&self) -> Terminal {
-        Terminal::on(open(&self.name), Paint::Plain)
+        Terminal::on(open(&self.name), Paint::Plain.into())
     }
 
     /// Asks in another thread.
@@ -140,6 +140,65 @@ fn a_no_asks_why_and_shows_what_is_typed() {
     screen.types("\r");
     let reason = Some(String::from("use make"));
     assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Denied { reason }));
+}
+
+#[test]
+fn a_form_is_filled_in_shown_and_sent() {
+    let mut screen = Screen::new();
+    let asking = screen.ask(samples::form());
+    let shown = screen.sees("[y/n/q]? ");
+    assert!(shown.contains("The server mail asks:\r\n    Who are \\u{1b}[2Jyou?\r\n"), "{shown}");
+    screen.types("y");
+    let shown = screen.sees("  > ");
+    assert!(shown.contains("1 of 3: Your address (address): e-mail address, needed\r\n"), "{shown}");
+    assert!(shown.contains("Where to \\u{1b}[31mwrite"), "{shown}");
+    screen.types("nobody\r");
+    screen.sees("nobody\r\n    this is no e-mail address\r\n  > ");
+    screen.types("me@a.test\r");
+    screen.sees("2 of 3: age: whole number, 0 to 150, may be left empty\r\n  > ");
+    screen.types("42\r");
+    let shown = screen.sees("  > ");
+    let choices =
+        "3 of 3: colour: choice of 2, Enter alone gives \"red\"\r\n    1. red  (Red)\r\n    2. blue  (Blue)\r\n";
+    assert!(shown.contains(choices), "{shown}");
+    screen.types("2\r");
+    let shown = screen.sees("Send it? [y/n]? ");
+    let all =
+        "This is sent to the server mail:\r\n    address: \"me@a.test\"\r\n    age: 42\r\n    colour: \"blue\"\r\n";
+    assert!(shown.contains(all), "{shown}");
+    assert!(!asking.is_finished() && !screen.is_as_before());
+    screen.types("y");
+    let answer = asking.join().unwrap().unwrap();
+    assert_eq!(answer.decision, ReviewDecision::Approved);
+    let content = serde_json::json!({ "address": "me@a.test", "age": 42, "colour": "blue" });
+    assert_eq!(serde_json::to_value(answer.content).unwrap(), content);
+    assert!(screen.is_as_before());
+}
+
+#[test]
+fn a_form_can_be_declined_and_cancelled() {
+    let mut screen = Screen::new();
+    let asking = screen.ask(samples::secret_form());
+    let shown = screen.sees("[y/n/q]? ");
+    assert!(shown.contains("looks like a secret"), "{shown}");
+    screen.types("y");
+    screen.sees("Whatever you type is sent to mail.\r\n  > ");
+    screen.types("hunter2\r");
+    let shown = screen.sees("Send it? [y/n]? ");
+    assert!(shown.contains("*******") && !shown.contains("hunter2"), "{shown}");
+    screen.types("n");
+    screen.sees("Why not? (Enter alone gives no reason) ");
+    screen.types("\r");
+    assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Denied { reason: None }));
+    assert!(screen.is_as_before());
+
+    let asking = screen.ask(samples::form());
+    screen.sees("[y/n/q]? ");
+    screen.types("y");
+    screen.sees("  > ");
+    screen.types("me\u{3}");
+    assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Abort));
+    assert!(screen.is_as_before());
 }
 
 #[test]
@@ -247,7 +306,7 @@ fn questions_are_asked_one_after_the_other() {
 #[test]
 #[ignore = "a role that other tests start in a process of its own"]
 fn role() {
-    let Some(person) = person() else { return println!("no terminal") };
+    let Some(person) = person(Vec::new()) else { return println!("no terminal") };
     println!("answered: {:?}", wait(person.review(Arc::new(samples::command()))));
 }
 

@@ -13,13 +13,14 @@ use stockade_protocol::{
 };
 
 use super::choices::Choice;
-use super::page::{Page, Paint, Tone};
+use super::filling::{self, Form};
+use super::page::{Look, Page, Paint, Tone};
 use super::secrets;
 use super::text::{self, Detail};
 
 /// The question, and whether something was left out for brevity.
-pub(super) fn question(request: &ApprovalRequest, paint: Paint, detail: Detail) -> (String, bool) {
-    let mut page = Page::new(paint, detail);
+pub(super) fn question(request: &ApprovalRequest, look: &Look, detail: Detail) -> (String, bool) {
+    let mut page = Page::new(look.paint, detail);
     page.line(0, Tone::Title, &format!("stockade asks: {}", title(&request.subject)));
     match &request.subject {
         ApprovalSubject::Command(command) => command::show(&mut page, command),
@@ -35,7 +36,10 @@ pub(super) fn question(request: &ApprovalRequest, paint: Paint, detail: Detail) 
     }
     show_resolved(&mut page, &request.resolved_paths);
     match &request.subject {
-        ApprovalSubject::Command(command) => grant::show_escalation(&mut page, &command.escalation),
+        ApprovalSubject::Command(command) => {
+            grant::show_escalation(&mut page, &command.escalation);
+            grant::show_left_out(&mut page, &command.escalation, &look.left_out);
+        }
         ApprovalSubject::Permissions(permissions) => {
             page.section("With a yes, the session may from now on:");
             grant::show_permissions(&mut page, &permissions.permissions);
@@ -112,8 +116,18 @@ fn show_tool_call(page: &mut Page, call: &ToolCallApproval) {
 fn show_elicitation(page: &mut Page, elicitation: &ElicitationApproval) {
     page.section(&format!("The server {} asks:", text::word(&elicitation.server.as_str().into(), page.detail)));
     page.plain(2, &text::line(elicitation.message.as_bytes(), page.detail));
-    if elicitation.requested_schema.is_some() {
-        page.section("It wants an answer of a certain form, which can't be given here.");
+    match Form::of(elicitation) {
+        None => {}
+        Some(Err(why)) => page.section(&format!("No answer but a no can be given here: {why}.")),
+        Some(Ok(form)) => {
+            page.section("It wants to know:");
+            page.list(form.fields(), "fields", |page, field| {
+                page.plain(2, &format!("- {}", filling::heading(field)));
+                if filling::is_secret(field) {
+                    page.line(3, Tone::Warning, "This looks like a secret, which servers are not supposed to ask for.");
+                }
+            });
+        }
     }
 }
 

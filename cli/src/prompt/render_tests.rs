@@ -4,12 +4,12 @@ use insta::assert_snapshot;
 use stockade_protocol::{ApprovalRequest, ReviewDecision};
 
 use super::choices::choices;
-use super::page::Paint;
+use super::page::{Look, Paint};
 use super::text::Detail;
 use super::{render, samples};
 
 fn screen(request: &ApprovalRequest, paint: Paint, detail: Detail) -> String {
-    let (question, shortened) = render::question(request, paint, detail);
+    let (question, shortened) = render::question(request, &paint.into(), detail);
     question + &render::keys(&choices(request), shortened, paint)
 }
 
@@ -28,6 +28,18 @@ fn prompts() {
     assert_snapshot!("tool_call", shown(&samples::tool_call()));
     assert_snapshot!("permissions", shown(&samples::permissions()));
     assert_snapshot!("elicitation", shown(&samples::elicitation()));
+    assert_snapshot!("form", shown(&samples::form()));
+    assert_snapshot!("secret_form", shown(&samples::secret_form()));
+}
+
+#[test]
+fn what_the_sandbox_may_leave_out_is_said_of_commands_in_it() {
+    let look = Look { paint: Paint::Plain, left_out: vec![String::from("credentials: they can be read")] };
+    let shown = |request| render::question(&request, &look, Detail::Short).0;
+    let line = "Where the sandbox can't hold it, this was accepted to be lost:\n    - credentials: they can be read\n";
+    assert!(shown(samples::command()).contains(line) && shown(samples::denial()).contains(line));
+    assert!(!shown(samples::line()).contains("accepted to be lost"), "there is no sandbox around it");
+    assert!(!shown(samples::patch()).contains("accepted to be lost"));
 }
 
 #[test]
@@ -79,5 +91,6 @@ fn only_the_answers_of_the_question_are_offered() {
     request.available_decisions = vec![ReviewDecision::Denied { reason: None }, ReviewDecision::TimedOut];
     assert_eq!(keys(&request), "n");
     assert_eq!(keys(&samples::network()), "ysp2dnq");
-    assert_eq!(keys(&samples::elicitation()), "nq");
+    assert_eq!(keys(&samples::elicitation()), "nq", "the form can't be read");
+    assert_eq!(keys(&samples::form()), "ynq");
 }

@@ -205,6 +205,40 @@ pub(super) fn permissions() -> ApprovalRequest {
     request(ApprovalSubject::Permissions(Box::new(permissions)), "the agent asks for more")
 }
 
+/// A form with a text that is needed, a number, and a choice with a default.
+pub(super) fn form() -> ApprovalRequest {
+    elicited(
+        "Who are \u{1b}[2Jyou?",
+        r#"{"type": "object", "required": ["address"], "properties": {
+            "address": {"type": "string", "format": "email", "title": "Your address", "description": "Where to \u001b[31mwrite"},
+            "age": {"type": "integer", "minimum": 0, "maximum": 150},
+            "colour": {"type": "string", "enum": ["red", "blue"], "enumNames": ["Red", "Blue"], "default": "red"}
+        }}"#,
+    )
+}
+
+pub(super) fn secret_form() -> ApprovalRequest {
+    elicited("Please log in", r#"{"type": "object", "properties": {"password": {"type": "string"}}}"#)
+}
+
+fn elicited(message: &str, schema: &str) -> ApprovalRequest {
+    let elicitation = ElicitationApproval {
+        server: String::from("mail"),
+        message: message.to_owned(),
+        requested_schema: Some(serde_json::from_str(schema).unwrap()),
+    };
+    request(ApprovalSubject::Elicitation(elicitation), "a server asks")
+}
+
+pub(super) fn schema_of(request: &ApprovalRequest) -> BTreeMap<String, serde_json::Value> {
+    let ApprovalSubject::Elicitation(question) = &request.subject else { panic!("it is no question of a server") };
+    question.requested_schema.clone().unwrap()
+}
+
+pub(super) fn form_of(request: &ApprovalRequest) -> super::filling::Form {
+    super::choices::form(&request.subject).unwrap().unwrap()
+}
+
 pub(super) fn elicitation() -> ApprovalRequest {
     let elicitation = ElicitationApproval {
         server: String::from("mail"),

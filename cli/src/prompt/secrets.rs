@@ -24,6 +24,11 @@ pub(super) fn named(name: &str, value: &str) -> String {
     redact_variable(name, value)
 }
 
+/// Whether something of this name is a secret.
+pub(super) fn is_secret(name: &str) -> bool {
+    named(name, "value") != "value"
+}
+
 /// A text that may quote a command.
 pub(super) fn text(text: &str) -> String {
     redact_text(text)

@@ -19,9 +19,9 @@ use stockade_core::{Answer, Approver, Unanswered};
 use stockade_protocol::{ApprovalRequest, ReviewDecision};
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
-use super::choices::choices;
+use super::choices::{choices, form};
 use super::dialog::{Dialog, Step};
-use super::page::Paint;
+use super::page::{Look, Paint};
 use super::raw_mode::RawMode;
 use super::render;
 use super::text::Detail;
@@ -36,22 +36,23 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Asks a person at the terminal, one question after the other.
 pub(crate) struct Terminal {
     terminal: Arc<File>,
-    paint: Paint,
+    look: Arc<Look>,
     turn: Arc<Mutex<()>>,
 }
 
 impl Terminal {
     /// The terminal of this process, if it has one.
-    pub(crate) fn open() -> Option<Self> {
+    pub(crate) fn open(left_out: Vec<String>) -> Option<Self> {
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits();
         let flags = i32::try_from(flags).ok()?;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty").ok()?;
-        Some(Self::on(file, Paint::for_terminal(|name| std::env::var_os(name))))
+        let paint = Paint::for_terminal(|name| std::env::var_os(name));
+        Some(Self::on(file, Look { paint, left_out }))
     }
 
     /// A terminal that is open already, for reading without waiting and for writing.
-    pub(super) fn on(terminal: File, paint: Paint) -> Self {
-        Self { terminal: Arc::new(terminal), paint, turn: Arc::default() }
+    pub(super) fn on(terminal: File, look: Look) -> Self {
+        Self { terminal: Arc::new(terminal), look: Arc::new(look), turn: Arc::default() }
     }
 }
 
@@ -60,7 +61,7 @@ impl Approver for Terminal {
     async fn review(&self, request: Arc<ApprovalRequest>) -> Result<Answer, Unanswered> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let (answer, receiver) = oneshot::channel();
-        let asking = Asking::start(Arc::clone(&self.terminal), self.paint, request, turn, answer)
+        let asking = Asking::start(Arc::clone(&self.terminal), Arc::clone(&self.look), request, turn, answer)
             .map_err(|error| gone(&format!("the prompt could not be opened: {error}")))?;
         let result = receiver.await.unwrap_or_else(|_| Err(gone("the prompt failed")));
         drop(asking);
@@ -78,15 +79,15 @@ struct Asking {
 impl Asking {
     fn start(
         terminal: Arc<File>,
-        paint: Paint,
+        look: Arc<Look>,
         request: Arc<ApprovalRequest>,
         turn: OwnedMutexGuard<()>,
         answer: oneshot::Sender<Result<Answer, Unanswered>>,
     ) -> io::Result<Self> {
         let (called_off, call_off) = io::pipe()?;
         let thread = std::thread::Builder::new().name(String::from("prompt")).spawn(move || {
-            let prompt = Prompt { terminal: &terminal, called_off, paint };
-            let result = prompt.ask(&request).map(Answer::from).map_err(Ending::into_reason);
+            let prompt = Prompt { terminal: &terminal, called_off, look: &look };
+            let result = prompt.ask(&request).map_err(Ending::into_reason);
             // Whoever asked may have given up.
             answer.send(result).ok();
             drop(turn);
@@ -150,21 +151,21 @@ struct Prompt<'a> {
     terminal: &'a File,
     /// Ends when the question is called off.
     called_off: PipeReader,
-    paint: Paint,
+    look: &'a Look,
 }
 
 impl Prompt<'_> {
-    fn ask(&self, request: &ApprovalRequest) -> Result<ReviewDecision, Ending> {
+    fn ask(&self, request: &ApprovalRequest) -> Result<Answer, Ending> {
         self.stand_in_foreground()?;
         let mode = RawMode::enter(self.terminal.as_fd())?;
         let choices = choices(request);
-        let (question, shortened) = render::question(request, self.paint, Detail::Short);
-        let keys = render::keys(&choices, shortened, self.paint);
+        let (question, shortened) = render::question(request, self.look, Detail::Short);
+        let keys = render::keys(&choices, shortened, self.look.paint);
         self.write(&format!("\n{question}{keys}\n"))?;
         if let Some(stopped) = self.wait_for_quiet(&mode)? {
-            return Ok(stopped);
+            return Ok(stopped.into());
         }
-        let mut dialog = Dialog::new(choices);
+        let mut dialog = Dialog::new(choices, form(&request.subject).and_then(Result::ok));
         self.write(&dialog.invitation())?;
         let result = self.converse(&mut dialog, request, &keys);
         if matches!(result, Err(Ending::CalledOff)) {
@@ -194,21 +195,19 @@ impl Prompt<'_> {
         Ok(None)
     }
 
-    fn converse(&self, dialog: &mut Dialog, request: &ApprovalRequest, keys: &str) -> Result<ReviewDecision, Ending> {
+    fn converse(&self, dialog: &mut Dialog, request: &ApprovalRequest, keys: &str) -> Result<Answer, Ending> {
         loop {
             let Some(typed) = self.read(None)?.filter(|typed| !typed.is_empty()) else { continue };
-            for step in dialog.press(&typed) {
-                match step {
-                    Step::Say(text) => self.write(&text)?,
-                    Step::ShowEverything => {
-                        let (everything, _) = render::question(request, self.paint, Detail::Whole);
-                        self.write(&format!("\n\n{everything}{keys}\n{}", dialog.invitation()))?;
-                    }
-                    Step::Decide(decision, text) => {
-                        // The answer counts even if it can't be shown any more.
-                        self.write(&text).ok();
-                        return Ok(decision);
-                    }
+            match dialog.press(&typed) {
+                Step::Say(text) => self.write(&text)?,
+                Step::ShowEverything => {
+                    let (everything, _) = render::question(request, self.look, Detail::Whole);
+                    self.write(&format!("\n\n{everything}{keys}\n{}", dialog.invitation()))?;
+                }
+                Step::Decide(answer, text) => {
+                    // The answer counts even if it can't be shown any more.
+                    self.write(&text).ok();
+                    return Ok(answer);
                 }
             }
         }

@@ -88,6 +88,7 @@ impl Export {
         let (done, finished) = mpsc::channel();
         // The SDK's own bounds are not all kept, so this thread is left behind if it takes too long.
         std::thread::spawn(move || {
+            // What went wrong on the way is in `failure`; whoever waits may have stopped waiting.
             let _ = spans.shutdown_with_timeout(FLUSH_BOUND);
             let _ = metrics.shutdown_with_timeout(FLUSH_BOUND);
             let _ = done.send(());
@@ -124,6 +125,7 @@ impl Client {
         let (parts, mut body) = self.agent.run(Request::from_parts(parts, body.to_vec()))?.into_parts();
         let body = body.with_config().limit(MOST_ANSWER_BYTES).read_to_vec()?;
         if !parts.status.is_success() {
+            // Only the first failure is told.
             let _ = self.failure.set(format!("it answered {}", parts.status));
         }
         Ok(Response::from_parts(parts, body.into()))
@@ -135,6 +137,7 @@ impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let answer = self.send(request);
         if let Err(error) = &answer {
+            // Only the first failure is told.
             let _ = self.failure.set(error.to_string());
         }
         answer

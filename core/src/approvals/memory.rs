@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde::Serialize;
 use stockade_protocol::{AbsPath, Argv, Destination, EscalationExecution, Permissions};
 use tokio::sync::watch;
 
@@ -49,15 +51,20 @@ pub struct CommandKey {
 impl CommandKey {
     /// The key for a command in a session that grants `permissions`.
     pub fn new(command: &Argv, cwd: &AbsPath, permissions: &Permissions, escalation: &EscalationExecution) -> Self {
-        // Both have one written form for one meaning, and always have one at all.
-        let written = |value: serde_json::Result<String>| value.unwrap_or_default();
         Self {
             command: command.clone(),
             cwd: cwd.clone(),
-            permissions: written(serde_json::to_string(permissions)),
-            escalation: written(serde_json::to_string(escalation)),
+            permissions: written(permissions),
+            escalation: written(escalation),
         }
     }
+}
+
+/// The one written form of a value, by which it is known again. A value that can't be written is known by
+/// nothing: it is never the same as another, so that an approval for one is none for the other.
+pub(crate) fn written(value: &impl Serialize) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    serde_json::to_string(value).unwrap_or_else(|error| format!("{error}: {}", NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// A session's memory.

@@ -11,22 +11,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use stockade_protocol::{
-    ApprovalSubject, Decision, DecisionSource, DenyingRule, EscalationExecution, Evidence, ExecApprovalRequirement,
-    FileTarget, HostRules, Invalid, NetworkPolicy, Operation, PermissionAmendment, Permissions, Refusal, RefusedBy,
-    ReviewDecision, Violation,
+    ApprovalSubject, Decision, DecisionSource, DenyingRule, ElicitationApproval, EscalationExecution, Evidence,
+    ExecApprovalRequirement, FileTarget, HostRules, Invalid, NetworkPolicy, Operation, PermissionAmendment,
+    Permissions, Refusal, RefusedBy, ReviewDecision, Violation,
 };
 
 pub(crate) use grant::execution;
 pub use grant::{Confinement, Grant};
+pub(crate) use memory::written;
 pub use memory::{ApprovalKey, CommandKey};
 pub use rules::RuleStore;
 
-use crate::Approver;
 use crate::audit_log::Trail;
 use crate::connections::REMEMBERED;
 use crate::requirement;
 use crate::runtime::{Attempted, Requirement, SandboxPreference, Surroundings, ToolRuntime};
 use crate::session::Session;
+use crate::{Answer, Approver};
 use memory::{Asked, Memory, Shared};
 use question::Asking;
 
@@ -179,7 +180,7 @@ impl Approvals {
     ) -> Result<(EscalationExecution, DecisionSource), Refusal> {
         let subject = tool.subject(request, around, &asking.shown());
         let question = Arc::new(question::approval_request(trail, subject, asking.reason.clone(), asking.paths()));
-        let written = serde_json::to_string(&asking.execution).unwrap_or_default();
+        let written = memory::written(&asking.execution);
         let ask = || question::put(&self.approver, Arc::clone(&question), self.answer_limit, trail);
         let (answer, asked) = self.asking.ask((asking.keys.clone(), written), ask).await;
         let decision = answer?;
@@ -244,6 +245,23 @@ impl Approvals {
             }
             Err(refusal) => ReviewDecision::Denied { reason: Some(refusal.reason) },
         }
+    }
+
+    /// Passes a server's question on. Each is a new one: nothing is shared or remembered.
+    pub(crate) async fn ask_for_server(
+        &self,
+        question: &ElicitationApproval,
+        reason: Option<String>,
+        trail: &Trail,
+    ) -> Result<Answer, Refusal> {
+        self.check_session()?;
+        let subject = ApprovalSubject::Elicitation(question.clone());
+        let request = Arc::new(question::approval_request(trail, subject, reason, Vec::new()));
+        let answer = question::put_whole(&self.approver, request, self.answer_limit, trail).await?;
+        if answer.decision == ReviewDecision::Abort {
+            self.aborted.store(true, Ordering::Release);
+        }
+        Ok(answer)
     }
 
     fn by_memory(&self, session: &Session, execution: EscalationExecution, trail: &Trail) -> Result<Grant, Refusal> {

@@ -80,14 +80,24 @@ fn subject_paths(subject: &ApprovalSubject) -> Vec<AbsPath> {
     }
 }
 
-/// Asks, waits at most `limit`, and records the question and the answer. An answer that comes later
-/// is recorded too and changes nothing.
+/// Asks a question whose answer is a decision and nothing else.
 pub(super) async fn put(
     approver: &Arc<dyn Approver>,
     request: Arc<ApprovalRequest>,
     limit: Duration,
     trail: &Trail,
 ) -> Result<ReviewDecision, Refusal> {
+    put_whole(approver, request, limit, trail).await.map(|answer| answer.decision)
+}
+
+/// Asks, waits at most `limit`, and records the question and the decision. An answer that comes later
+/// is recorded too and changes nothing.
+pub(super) async fn put_whole(
+    approver: &Arc<dyn Approver>,
+    request: Arc<ApprovalRequest>,
+    limit: Duration,
+    trail: &Trail,
+) -> Result<Answer, Refusal> {
     let (thread, id) = (trail.thread(), trail.request());
     trail.record(AuditEvent::Asked { subject: request.subject.clone() })?;
     tracing::info!(name: "approval.requested", %thread, request = %id);
@@ -96,29 +106,31 @@ pub(super) async fn put(
         let (approver, request) = (Arc::clone(approver), Arc::clone(&request));
         tokio::spawn(async move { approver.review(request).await })
     };
-    let decision = match tokio::time::timeout(limit, &mut review).await {
+    let answer = match tokio::time::timeout(limit, &mut review).await {
         Ok(answer) => usable(&request, answer.unwrap_or_else(|died| Err(Unanswered::Gone { why: died.to_string() }))),
         Err(_) => {
             record_late(review, trail.clone(), asked);
-            Ok(ReviewDecision::TimedOut)
+            Ok(ReviewDecision::TimedOut.into())
         }
     };
-    let (decision, refusal) = match decision {
-        Ok(decision) => (decision, None),
+    let (answer, refusal) = match answer {
+        Ok(answer) => (answer, None),
         Err(unanswered) => {
             let reason = unanswered.to_string();
-            (ReviewDecision::Denied { reason: Some(reason.clone()) }, Some(Refusal { by: RefusedBy::Reviewer, reason }))
+            let denied = ReviewDecision::Denied { reason: Some(reason.clone()) };
+            (denied.into(), Some(Refusal { by: RefusedBy::Reviewer, reason }))
         }
     };
+    let decision = &answer.decision;
     let took = asked.elapsed();
     let (said, duration_ms) = (if decision.is_approval() { "approved" } else { "denied" }, millis(took));
-    if decision == ReviewDecision::TimedOut {
+    if *decision == ReviewDecision::TimedOut {
         tracing::info!(name: "approval.timed_out", %thread, request = %id, duration_ms);
     } else {
         tracing::info!(name: "approval.answered", %thread, request = %id, decision = said, source = "reviewer", duration_ms);
     }
     trail.record(AuditEvent::Answered { decision: decision.clone(), in_time: true, duration_ms: millis(took) })?;
-    refusal.map_or(Ok(decision), Err)
+    refusal.map_or(Ok(answer), Err)
 }
 
 /// Keeps a question's place until it is answered after all, and records that.
@@ -132,20 +144,19 @@ fn record_late(review: tokio::task::JoinHandle<Result<Answer, Unanswered>>, trai
 }
 
 /// An answer that was never offered is none: it could save a rule that nobody has seen.
-fn usable(request: &ApprovalRequest, answer: Result<Answer, Unanswered>) -> Result<ReviewDecision, Unanswered> {
-    let decision = answer?.decision;
-    let offered = match &decision {
+fn usable(request: &ApprovalRequest, answer: Result<Answer, Unanswered>) -> Result<Answer, Unanswered> {
+    let answer = answer?;
+    let offered = match &answer.decision {
         ReviewDecision::Denied { .. } | ReviewDecision::TimedOut | ReviewDecision::Abort => true,
         ReviewDecision::Approved
         | ReviewDecision::ApprovedForSession
         | ReviewDecision::ApprovedExecpolicyAmendment { .. }
-        | ReviewDecision::NetworkPolicyAmendment { .. } => request.available_decisions.contains(&decision),
+        | ReviewDecision::NetworkPolicyAmendment { .. } => request.available_decisions.contains(&answer.decision),
     };
-    if offered {
-        Ok(decision)
-    } else {
-        Err(Unanswered::Unusable { why: String::from("it was not among the answers offered") })
+    if !offered {
+        return Err(Unanswered::Unusable { why: String::from("it was not among the answers offered") });
     }
+    answer.fitting(request)
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

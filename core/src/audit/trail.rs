@@ -233,6 +233,7 @@ fn finish_rotation(place: &Place, head: &Head) -> Result<(), AuditError> {
 }
 
 fn now_ms() -> u64 {
+    // A clock before 1970 is as wrong as it can be told to be.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -52,6 +52,8 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
         AuditEvent::ToolRequested { server, tool } => {
             AuditEvent::ToolRequested { server: redact_text(&server), tool: redact_text(&tool) }
         }
+        AuditEvent::Failed { reason } => AuditEvent::Failed { reason: scribe.text(&reason) },
+        called @ AuditEvent::ToolCalled { .. } => called,
         patch @ (AuditEvent::PatchRequested { .. } | AuditEvent::Patched { .. }) => patch,
         repaired @ AuditEvent::Repaired { .. } => repaired,
     }

@@ -447,8 +447,8 @@ pub(crate) fn outcome() -> impl Strategy<Value = Outcome> {
     };
     prop_oneof![
         (any::<i32>(), execution()).prop_map(|(exit_code, execution)| Outcome::Exited { exit_code, execution }),
-        (option::of(any::<i32>()), execution())
-            .prop_map(|(exit_code, execution)| Outcome::Denied { exit_code, execution }),
+        (option::of(any::<i32>()), option::of(any::<i32>()), execution())
+            .prop_map(|(exit_code, signal, execution)| Outcome::Denied { exit_code, signal, execution }),
         refusal().prop_map(Outcome::Refused),
         execution().prop_map(|execution| Outcome::TimedOut { execution }),
         (any::<i32>(), execution()).prop_map(|(signal, execution)| Outcome::Signaled { signal, execution }),
@@ -482,6 +482,8 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
         vec(wild_path(), 0..3).prop_map(|paths| AuditEvent::PatchRequested { paths }),
         vec(wild_path(), 0..3).prop_map(|paths| AuditEvent::Patched { paths }),
         (any::<String>(), any::<String>()).prop_map(|(server, tool)| AuditEvent::ToolRequested { server, tool }),
+        any::<u64>().prop_map(|duration_ms| AuditEvent::ToolCalled { duration_ms }),
+        any::<String>().prop_map(|reason| AuditEvent::Failed { reason }),
         subject().prop_map(|subject| AuditEvent::Asked { subject }),
         (review_decision(), any::<bool>(), any::<u64>())
             .prop_map(|(decision, in_time, duration_ms)| AuditEvent::Answered { decision, in_time, duration_ms }),

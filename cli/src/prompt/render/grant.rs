@@ -28,6 +28,15 @@ pub(super) fn show_escalation(page: &mut Page, escalation: &EscalationExecution)
     }
 }
 
+/// What the sandbox around it may not hold. Without one there is nothing to leave out.
+pub(super) fn show_left_out(page: &mut Page, escalation: &EscalationExecution, left_out: &[String]) {
+    if left_out.is_empty() || *escalation == EscalationExecution::Unsandboxed {
+        return;
+    }
+    page.section("Where the sandbox can't hold it, this was accepted to be lost:");
+    page.list(left_out, "losses", |page, loss| page.line(2, Tone::Warning, &format!("- {loss}")));
+}
+
 pub(super) fn show_permissions(page: &mut Page, permissions: &Permissions) {
     let rules = rules(permissions, page.detail);
     if rules.is_empty() {

@@ -1,0 +1,518 @@
+//! The form that an MCP server wants to have filled in, read from the schema it sends.
+//!
+//! Forms are flat: texts, numbers, yes or no, and one of several. A schema that asks for anything else is
+//! refused, since an answer to a part of it would be none.
+//! <https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation>
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Number, Value};
+
+use crate::Invalid;
+
+/// More fields, or choices in one, than anybody would read through.
+const MOST_FIELDS: usize = 50;
+const MOST_CHOICES: usize = 100;
+
+/// A form, field by field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ElicitationForm {
+    fields: Vec<FormField>,
+}
+
+/// One field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FormField {
+    /// Its name in the answer.
+    pub name: String,
+    /// Its name for a person.
+    pub title: Option<String>,
+    /// What it is for, in the server's words.
+    pub description: Option<String>,
+    /// What can be answered.
+    pub kind: FieldKind,
+    /// Whether there has to be an answer.
+    pub required: bool,
+    /// What holds if nothing is answered.
+    pub default: Option<Value>,
+}
+
+/// What can be answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldKind {
+    /// A text.
+    Text {
+        /// How many characters it has at least.
+        min_length: Option<u64>,
+        /// How many it has at most.
+        max_length: Option<u64>,
+        /// What it has to look like.
+        format: Option<TextFormat>,
+    },
+    /// A number.
+    Number {
+        /// Whether it is whole.
+        shape: NumberShape,
+        /// The least.
+        minimum: Option<f64>,
+        /// The greatest.
+        maximum: Option<f64>,
+    },
+    /// Yes or no.
+    Truth,
+    /// One of these.
+    Choice(Vec<FormChoice>),
+}
+
+/// What a text has to look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextFormat {
+    /// `name@host`.
+    Email,
+    /// `scheme:rest`.
+    Uri,
+    /// `2026-01-31`.
+    Date,
+    /// `2026-01-31T12:00:00Z`.
+    DateTime,
+}
+
+/// Whether a number is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberShape {
+    /// It is.
+    Whole,
+    /// It need not be.
+    Any,
+}
+
+/// One of several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormChoice {
+    /// The answer.
+    pub value: String,
+    /// Its name for a person.
+    pub title: Option<String>,
+}
+
+impl ElicitationForm {
+    /// Reads the schema of a form.
+    ///
+    /// ```
+    /// use stockade_protocol::ElicitationForm;
+    ///
+    /// let schema = r#"{"type": "object", "properties": {"age": {"type": "integer", "minimum": 0}}}"#;
+    /// let form = ElicitationForm::parse(&serde_json::from_str(schema)?)?;
+    /// let [age] = form.fields() else { panic!("one field") };
+    /// assert_eq!(age.read("42"), Ok(Some(42.into())));
+    /// assert!(age.read("-1").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn parse(schema: &BTreeMap<String, Value>) -> Result<Self, Invalid> {
+        Self::read(schema).map_err(|why| Invalid::Form { why })
+    }
+
+    fn read(schema: &BTreeMap<String, Value>) -> Result<Self, String> {
+        if schema.get("type").and_then(Value::as_str) != Some("object") {
+            return Err(String::from("it is not a form, whose `type` is `object`"));
+        }
+        let nothing = Map::new();
+        let properties = match schema.get("properties") {
+            None => &nothing,
+            Some(Value::Object(properties)) => properties,
+            Some(_) => return Err(String::from("its `properties` are no fields")),
+        };
+        if properties.len() > MOST_FIELDS {
+            return Err(format!("it has {} fields, more than {MOST_FIELDS}", properties.len()));
+        }
+        let required = match schema.get("required") {
+            None => Vec::new(),
+            Some(names) => texts(names).ok_or("its `required` is no list of names")?,
+        };
+        if let Some(missing) = required.iter().find(|name| !properties.contains_key(**name)) {
+            return Err(format!("it requires `{missing}`, which is none of its fields"));
+        }
+        let fields = properties.iter().map(|(name, field)| {
+            FormField::parse(name, field, required.contains(&name.as_str()))
+                .map_err(|why| format!("its field `{name}` {why}"))
+        });
+        Ok(Self { fields: fields.collect::<Result<_, _>>()? })
+    }
+
+    /// The fields, in the order in which they are asked.
+    pub fn fields(&self) -> &[FormField] {
+        &self.fields
+    }
+
+    /// Whether an answer is one to this form.
+    pub fn check(&self, answer: &BTreeMap<String, Value>) -> Result<(), String> {
+        let known = |name: &&String| self.fields.iter().any(|field| field.name == **name);
+        if let Some(name) = answer.keys().find(|name| !known(name)) {
+            return Err(format!("`{name}` is none of the fields"));
+        }
+        for field in &self.fields {
+            match answer.get(&field.name) {
+                Some(value) => field.check(value).map_err(|why| format!("`{}`: {why}", field.name))?,
+                None if field.required => return Err(format!("`{}` is missing", field.name)),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn texts(value: &Value) -> Option<Vec<&str>> {
+    value.as_array()?.iter().map(Value::as_str).collect()
+}
+
+impl FormField {
+    fn parse(name: &str, field: &Value, required: bool) -> Result<Self, String> {
+        let Value::Object(field) = field else { return Err(String::from("says nothing of its type")) };
+        let text = |key: &str| field.get(key).and_then(Value::as_str).map(str::to_owned);
+        let parsed = Self {
+            name: name.to_owned(),
+            title: text("title"),
+            description: text("description"),
+            kind: FieldKind::parse(field)?,
+            required,
+            default: field.get("default").filter(|value| !value.is_null()).cloned(),
+        };
+        if let Some(default) = &parsed.default {
+            parsed.check(default).map_err(|why| format!("has a default that is no answer: {why}"))?;
+        }
+        Ok(parsed)
+    }
+
+    /// The answer in a line that was typed; `None` where there is none and none is needed.
+    pub fn read(&self, line: &str) -> Result<Option<Value>, String> {
+        let word = line.trim();
+        if word.is_empty() {
+            return match (&self.default, self.required) {
+                (Some(default), _) => Ok(Some(default.clone())),
+                (None, true) => Err(String::from("an answer is needed")),
+                (None, false) => Ok(None),
+            };
+        }
+        let value = match &self.kind {
+            FieldKind::Text { .. } => Value::from(line),
+            FieldKind::Number { .. } => {
+                let number = serde_json::from_str::<Number>(word);
+                Value::Number(number.map_err(|_| format!("this is no {}", self.kind.noun()))?)
+            }
+            FieldKind::Truth => match word.to_ascii_lowercase().as_str() {
+                "y" | "yes" | "true" => Value::Bool(true),
+                "n" | "no" | "false" => Value::Bool(false),
+                _ => return Err(String::from("answer y or n")),
+            },
+            // By its number alone: a value may look like a number itself.
+            FieldKind::Choice(choices) => {
+                let number = word.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+                let chosen = number.and_then(|index| choices.get(index));
+                let chosen = chosen.ok_or_else(|| format!("answer a number from 1 to {}", choices.len()))?;
+                Value::from(chosen.value.as_str())
+            }
+        };
+        self.check(&value)?;
+        Ok(Some(value))
+    }
+
+    /// Whether a value is an answer to this field.
+    fn check(&self, value: &Value) -> Result<(), String> {
+        match (&self.kind, value) {
+            (FieldKind::Text { min_length, max_length, format }, Value::String(text)) => {
+                let length = text.chars().count() as u64;
+                match (min_length, max_length, format) {
+                    (Some(least), ..) if length < *least => Err(format!("at least {least} characters are needed")),
+                    (_, Some(most), _) if length > *most => Err(format!("at most {most} characters are taken")),
+                    (.., Some(format)) if !format.is_met_by(text) => Err(format!("this is no {}", self.kind.noun())),
+                    _ => Ok(()),
+                }
+            }
+            (FieldKind::Number { shape, minimum, maximum }, Value::Number(number)) => {
+                let whole = number.is_i64() || number.is_u64();
+                let size = number.as_f64().filter(|size| size.is_finite()).ok_or("this number is too large")?;
+                match (minimum, maximum) {
+                    _ if *shape == NumberShape::Whole && !whole => Err(String::from("this is no whole number")),
+                    (Some(least), _) if size < *least => Err(format!("the least is {least}")),
+                    (_, Some(most)) if size > *most => Err(format!("the most is {most}")),
+                    _ => Ok(()),
+                }
+            }
+            (FieldKind::Truth, Value::Bool(_)) => Ok(()),
+            (FieldKind::Choice(choices), Value::String(text)) if choices.iter().any(|choice| choice.value == *text) => {
+                Ok(())
+            }
+            (FieldKind::Choice(_), _) => Err(String::from("this is none of the choices")),
+            (FieldKind::Text { .. } | FieldKind::Number { .. } | FieldKind::Truth, _) => {
+                Err(format!("this is no {}", self.kind.noun()))
+            }
+        }
+    }
+}
+
+impl FieldKind {
+    fn parse(field: &Map<String, Value>) -> Result<Self, String> {
+        let number = |key: &str| field.get(key).and_then(Value::as_f64);
+        let length = |key: &str| field.get(key).and_then(Value::as_u64);
+        match field.get("type").and_then(Value::as_str) {
+            Some("string") if field.contains_key("enum") || field.contains_key("oneOf") => choices(field),
+            Some("string") => Ok(Self::Text {
+                min_length: length("minLength"),
+                max_length: length("maxLength"),
+                format: field.get("format").and_then(Value::as_str).and_then(TextFormat::named),
+            }),
+            Some(name @ ("number" | "integer")) => Ok(Self::Number {
+                shape: if name == "integer" { NumberShape::Whole } else { NumberShape::Any },
+                minimum: number("minimum"),
+                maximum: number("maximum"),
+            }),
+            Some("boolean") => Ok(Self::Truth),
+            Some(other) => Err(format!("is of the type `{other}`, which has no place in a form")),
+            None => Err(String::from("says nothing of its type")),
+        }
+    }
+
+    /// What an answer is, in words.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Self::Text { format, .. } => match format {
+                None => "text",
+                Some(TextFormat::Email) => "e-mail address",
+                Some(TextFormat::Uri) => "URI",
+                Some(TextFormat::Date) => "date such as 2026-01-31",
+                Some(TextFormat::DateTime) => "time such as 2026-01-31T12:00:00Z",
+            },
+            Self::Number { shape: NumberShape::Whole, .. } => "whole number",
+            Self::Number { shape: NumberShape::Any, .. } => "number",
+            Self::Truth => "yes or no",
+            Self::Choice(_) => "choice",
+        }
+    }
+}
+
+/// `enum`, perhaps with `enumNames`, or `oneOf` with a `const` and a `title` each.
+fn choices(field: &Map<String, Value>) -> Result<FieldKind, String> {
+    let unreadable = "has choices that are no texts";
+    let choices: Vec<FormChoice> = match (field.get("enum"), field.get("oneOf")) {
+        (Some(values), _) => {
+            let values = texts(values).ok_or(unreadable)?;
+            let titles = field.get("enumNames").and_then(texts).unwrap_or_default();
+            let title = |index: usize| titles.get(index).map(|title| (*title).to_owned());
+            let choice = |(index, value): (usize, &str)| FormChoice { value: value.to_owned(), title: title(index) };
+            values.into_iter().enumerate().map(choice).collect()
+        }
+        (None, Some(Value::Array(options))) => {
+            let text = |option: &Value, key: &str| option.get(key).and_then(Value::as_str).map(str::to_owned);
+            let choice = |option| Some(FormChoice { value: text(option, "const")?, title: text(option, "title") });
+            options.iter().map(choice).collect::<Option<_>>().ok_or(unreadable)?
+        }
+        (None, _) => return Err(unreadable.to_owned()),
+    };
+    match choices.len() {
+        0 => Err(String::from("has no choices")),
+        count if count > MOST_CHOICES => Err(format!("has {count} choices, more than {MOST_CHOICES}")),
+        _ => Ok(FieldKind::Choice(choices)),
+    }
+}
+
+impl TextFormat {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "email" => Self::Email,
+            "uri" => Self::Uri,
+            "date" => Self::Date,
+            "date-time" => Self::DateTime,
+            _ => return None,
+        })
+    }
+
+    /// Finds slips of the hand. Whether there is such an address or day is for the server to say.
+    fn is_met_by(self, text: &str) -> bool {
+        let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
+        match self {
+            Self::Email => text.rsplit_once('@').is_some_and(|(name, host)| is_word(name) && is_word(host)),
+            Self::Uri => text.split_once(':').is_some_and(|(scheme, rest)| {
+                let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+                scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(plain) && is_word(rest)
+            }),
+            Self::Date => has_form(text, "0000-00-00"),
+            Self::DateTime => text.split_once(['T', 't']).is_some_and(|(date, time)| {
+                let clock = time.get(..8).is_some_and(|clock| has_form(clock, "00:00:00"));
+                let zone = time.get(8..).unwrap_or_default();
+                let zone = zone.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+                let offset = zone.strip_prefix(['+', '-']).is_some_and(|offset| has_form(offset, "00:00"));
+                has_form(date, "0000-00-00") && clock && (zone.eq_ignore_ascii_case("z") || offset)
+            }),
+        }
+    }
+}
+
+/// Whether a text has a digit for each `0`, and is the same otherwise.
+fn has_form(text: &str, form: &str) -> bool {
+    text.len() == form.len()
+        && text
+            .bytes()
+            .zip(form.bytes())
+            .all(|(own, form)| if form == b'0' { own.is_ascii_digit() } else { own == form })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn form(schema: &str) -> Result<ElicitationForm, Invalid> {
+        ElicitationForm::parse(&serde_json::from_str(schema).unwrap())
+    }
+
+    fn field(schema: &str) -> FormField {
+        let form = form(&format!(r#"{{"type":"object","properties":{{"x":{schema}}},"required":["x"]}}"#)).unwrap();
+        form.fields()[0].clone()
+    }
+
+    #[test]
+    fn each_kind_reads_its_answers_and_no_others() {
+        for (schema, good, bad) in [
+            (r#"{"type":"string"}"#, &["a", " b "][..], &["", "  "][..]),
+            (r#"{"type":"string","minLength":2,"maxLength":3}"#, &["ab", "äöü"], &["a", "abcd"]),
+            (r#"{"type":"string","format":"email"}"#, &["a@b.test"], &["a", "@b", "a@", "a b@c"]),
+            (r#"{"type":"string","format":"uri"}"#, &["https://a.test/x", "mailto:a"], &["a.test", ":x", "1a:b"]),
+            (r#"{"type":"string","format":"date"}"#, &["2026-01-31"], &["2026-1-31", "31.01.2026", "2026-01-31T"]),
+            (
+                r#"{"type":"string","format":"date-time"}"#,
+                &["2026-01-31T12:00:00Z", "2026-01-31t12:00:00.5+01:00"],
+                &["2026-01-31", "2026-01-31T12:00Z", "2026-01-31T12:00:00", "2026-01-31T12:00:00é"],
+            ),
+            (r#"{"type":"integer","minimum":0,"maximum":10}"#, &["0", "10", " 7 "], &["-1", "11", "1.5", "x", "1e999"]),
+            (r#"{"type":"number"}"#, &["1.5", "-2", "1e3"], &["x", "1e999", "NaN", "0x10"]),
+            (r#"{"type":"boolean"}"#, &["y", "No", "TRUE"], &["maybe", "1"]),
+            (r#"{"type":"string","enum":["2","1"],"enumNames":["two","one"]}"#, &["1", "2"], &["0", "3", "two", "-1"]),
+            (r#"{"type":"string","oneOf":[{"const":"a","title":"A"}]}"#, &["1"], &["2", "a"]),
+        ] {
+            let field = field(schema);
+            for line in good {
+                assert!(
+                    matches!(field.read(line), Ok(Some(_))),
+                    "{schema} does not take {line:?}: {:?}",
+                    field.read(line)
+                );
+            }
+            for line in bad {
+                assert!(field.read(line).is_err(), "{schema} takes {line:?}");
+            }
+        }
+        assert_eq!(field(r#"{"type":"string","enum":["2","1"]}"#).read("1"), Ok(Some("2".into())));
+        assert_eq!(field(r#"{"type":"string","default":"me"}"#).read(""), Ok(Some("me".into())));
+    }
+
+    #[test]
+    fn what_is_no_flat_form_is_refused_with_the_field() {
+        for (schema, words) in [
+            (r#"{}"#, "`type` is `object`"),
+            (r#"{"type":"array"}"#, "`type` is `object`"),
+            (r#"{"type":"object","properties":[]}"#, "no fields"),
+            (r#"{"type":"object","properties":{"a":{"type":"object"}}}"#, "its field `a` is of the type `object`"),
+            (r#"{"type":"object","properties":{"a":{"type":["string","null"]}}}"#, "`a` says nothing of its type"),
+            (r#"{"type":"object","properties":{"a":true}}"#, "`a` says nothing"),
+            (r#"{"type":"object","properties":{"a":{"type":"string","enum":[]}}}"#, "`a` has no choices"),
+            (r#"{"type":"object","properties":{"a":{"type":"string","enum":[1]}}}"#, "no texts"),
+            (r#"{"type":"object","properties":{"a":{"type":"integer","default":"x"}}}"#, "default that is no answer"),
+            (r#"{"type":"object","required":["a"]}"#, "it requires `a`"),
+            (r#"{"type":"object","required":"a"}"#, "no list of names"),
+        ] {
+            let error = form(schema).unwrap_err().to_string();
+            assert!(error.contains(words), "{schema}: {error}");
+        }
+        let many: Vec<String> = (0..51).map(|number| format!(r#""f{number}":{{"type":"boolean"}}"#)).collect();
+        assert!(form(&format!(r#"{{"type":"object","properties":{{{}}}}}"#, many.join(","))).is_err());
+    }
+
+    #[test]
+    fn an_answer_is_held_against_the_form() {
+        let form =
+            form(r#"{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"type":"integer"}}}"#)
+                .unwrap();
+        let check = |answer: &str| form.check(&serde_json::from_str(answer).unwrap());
+        assert_eq!(check(r#"{"a":"x"}"#), Ok(()));
+        assert_eq!(check(r#"{"a":"x","b":3}"#), Ok(()));
+        for (answer, words) in [
+            ("{}", "`a` is missing"),
+            (r#"{"a":1}"#, "`a`: this is no text"),
+            (r#"{"a":"x","b":1.5}"#, "`b`: this is no whole number"),
+            (r#"{"a":"x","c":1}"#, "`c` is none of the fields"),
+        ] {
+            assert_eq!(check(answer), Err(words.to_owned()));
+        }
+    }
+
+    fn json() -> impl Strategy<Value = Value> {
+        let word = prop::sample::select(vec![
+            "object",
+            "string",
+            "integer",
+            "number",
+            "boolean",
+            "a",
+            "b",
+            "email",
+            "uri",
+            "date",
+            "date-time",
+        ]);
+        let leaf = prop_oneof![
+            word.prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<bool>().prop_map(Value::from),
+            Just(Value::Null)
+        ];
+        let key = prop::sample::select(vec![
+            "type",
+            "properties",
+            "required",
+            "enum",
+            "oneOf",
+            "const",
+            "title",
+            "default",
+            "minimum",
+            "maximum",
+            "minLength",
+            "maxLength",
+            "format",
+            "a",
+            "b",
+        ]);
+        leaf.prop_recursive(4, 40, 6, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(key.clone().prop_map(str::to_owned), inner, 0..6)
+                    .prop_map(|map| Value::Object(map.into_iter().collect()))
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever a server sends is a form or refused, and whatever is typed is an answer or refused: what
+        /// each field takes, the form takes.
+        #[test]
+        fn what_is_read_is_an_answer(
+            fields in prop::collection::btree_map("[ab]", json(), 0..3),
+            lines in prop::collection::vec(prop_oneof![any::<String>(), "[0-9.yn-]{1,3}"], 1..6),
+        ) {
+            let required: Vec<&String> = fields.keys().take(1).collect();
+            let schema = serde_json::json!({ "type": "object", "properties": fields, "required": required });
+            let Ok(form) = ElicitationForm::parse(&serde_json::from_value(schema).unwrap()) else { return Ok(()) };
+            let mut answer = BTreeMap::new();
+            for field in form.fields() {
+                let read = lines.iter().find_map(|line| field.read(line).ok());
+                let Some(value) = read else { return Ok(()) };
+                answer.extend(value.map(|value| (field.name.clone(), value)));
+            }
+            prop_assert_eq!(form.check(&answer), Ok(()));
+        }
+    }
+}

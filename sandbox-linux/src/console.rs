@@ -1,0 +1,173 @@
+//! A name inside for the terminal that a command was given.
+//!
+//! The terminal belongs to the host's file system for terminals, and the sandbox has one of its own, so
+//! that no other terminal can be reached. Programs that ask for the name of their terminal (`tty`,
+//! ttyname(3)) look for it below `/dev` and would find none. The one device is therefore shown as
+//! `/dev/console`, as containers do. That gives a command nothing that it does not hold open already.
+
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use stockade_protocol::{AbsPath, RawText};
+use stockade_sandboxing::{SpawnError, Stdio, Streams};
+
+use crate::step::{MOUNT_NO_SETUID, Slot, Step};
+use crate::wire;
+
+/// Where it is shown.
+pub(crate) const PLACE: &str = "/dev/console";
+const NAME: &str = "console";
+
+/// The host's name of the terminal that becomes the command's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Console(pub(crate) AbsPath);
+
+impl Console {
+    /// The terminal of these streams. One without a name on the host has none inside either.
+    pub(crate) fn of(stdio: &Stdio) -> Option<Self> {
+        let name = |file: BorrowedFd<'_>| rustix::termios::ttyname(file, Vec::new()).ok();
+        let name = match &stdio.stdin {
+            _ if !stdio.controlling_terminal => None,
+            Streams::Null => None,
+            Streams::Inherit => name(rustix::stdio::stdin()),
+            Streams::To(terminal) => name(terminal.as_fd()),
+        }?;
+        // Only a pseudo-terminal: the console of the machine is not for a sandbox.
+        let path = AbsPath::parse(name.into_bytes()).ok()?;
+        path.to_string().starts_with("/dev/pts/").then_some(Self(path))
+    }
+
+    /// The steps that build a view, with the terminal beside the devices that every view has. It is copied
+    /// while the host's `/dev` is still there as it was, and attached once the sandbox's own is; what may have
+    /// been done ahead comes before both. A view without
+    /// room for it goes without.
+    pub(crate) fn shown_by(&self, view: &[Step]) -> Option<Vec<Step>> {
+        let mut steps = view.to_vec();
+        let beside = Beside::tty(view)?;
+        let slot = 1 + view.iter().filter_map(slot).max().unwrap_or(beside.slot);
+        if slot >= wire::MOST_SLOTS {
+            return None;
+        }
+        steps.insert(beside.attached + 1, Step::Attach { slot, path: beside.place });
+        let copied = [
+            Step::File { slot: beside.staging, path: beside.file, mode: 0o644 },
+            Step::CloneTree { slot, path: self.0.clone() },
+            Step::Attributes { slot, set: MOUNT_NO_SETUID, clear: 0 },
+        ];
+        steps.splice(beside.sealed..beside.sealed, copied);
+        Some(steps)
+    }
+
+    /// Counts the step that failed in the view that a plan shows, which has no terminal yet. A step that was
+    /// added counts as the one before it.
+    pub(crate) fn renumber(error: SpawnError, steps: &[Step], view: &[Step]) -> SpawnError {
+        let SpawnError::Setup { step, source } = error else { return error };
+        let number = step.strip_prefix("setup step ").and_then(|number| number.parse::<usize>().ok());
+        let step = match number {
+            Some(number) if steps.len() != view.len() => {
+                format!("setup step {}", steps.iter().take(number).filter(|step| view.contains(step)).count())
+            }
+            Some(_) | None => step,
+        };
+        SpawnError::Setup { step, source }
+    }
+
+    /// Lets the command open it by that name, as it may open `/dev/tty`.
+    pub(crate) fn grant(command: &mut [Step]) {
+        for step in command {
+            let Step::Landlock { ruleset } = step else { continue };
+            let access = ruleset.grants.iter().find(|(path, _)| is_tty(path)).map(|(_, access)| *access);
+            if let (Some(access), Ok(place)) = (access, PLACE.parse()) {
+                ruleset.grants.push((place, access));
+            }
+        }
+    }
+}
+
+/// Where a view deals with `/dev/tty`, and what stands there for the console.
+struct Beside {
+    slot: Slot,
+    staging: Slot,
+    /// The file in the staging area that it is mounted on.
+    file: RawText,
+    /// The place that it is attached at.
+    place: AbsPath,
+    /// The step that makes the host's tree what a command may see of it. Before that devices can be copied.
+    sealed: usize,
+    /// The step that attaches the device.
+    attached: usize,
+}
+
+impl Beside {
+    fn tty(view: &[Step]) -> Option<Self> {
+        let slot = &view.iter().find_map(|step| {
+            let Step::CloneTree { slot, path } = step else { return None };
+            is_tty(path).then_some(*slot)
+        })?;
+        let sealed = view.iter().position(|step| matches!(step, Step::RootAttributes { .. }))?;
+        let attached = view.iter().position(|step| matches!(step, Step::Attach { slot: own, .. } if own == slot))?;
+        let Step::Attach { path, .. } = view.get(attached)? else { return None };
+        let (staging, file) = view.iter().find_map(|step| {
+            let Step::File { slot, path, .. } = step else { return None };
+            Some((*slot, path.as_bytes().strip_suffix(b"/tty")?))
+        })?;
+        let file = [file, b"/", NAME.as_bytes()].concat().into();
+        Some(Self { slot: *slot, staging, file, place: path.parent()?.join(NAME).ok()?, sealed, attached })
+    }
+}
+
+fn is_tty(path: &AbsPath) -> bool {
+    path.as_raw().as_bytes() == b"/dev/tty"
+}
+
+/// The slot that a step fills.
+fn slot(step: &Step) -> Option<Slot> {
+    let (Step::CloneTree { slot, .. } | Step::ClonePart { slot, .. }) = step else { return None };
+    Some(*slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view;
+    use stockade_sandboxing::{FakeHost, rules};
+
+    /// On the host's root and on an empty one, every step finds what it needs.
+    #[test]
+    fn it_is_copied_before_dev_is_covered_and_attached_after() {
+        let host = FakeHost::new(&["/dev/", "/dev/tty", "/dev/null", "/w/", "/proc/"]);
+        for (files, place) in [("/ read", "/dev/console"), ("/w read", "/proc/dev/console")] {
+            let view = view::compile(&rules(&[files]), &host, &[]).unwrap().steps;
+            let console = Console("/dev/pts/7".parse().unwrap());
+            let steps = console.shown_by(&view).unwrap();
+            assert_eq!(steps.len(), view.len() + 4);
+            let added: Vec<String> =
+                steps.iter().filter(|step| !view.contains(step)).map(|step| format!("{step:?}")).collect();
+            assert!(added[0].starts_with("File") && added[0].contains("/console`"), "{added:?}");
+            assert!(added[1].starts_with("CloneTree") && added[1].contains("`/dev/pts/7`"), "{added:?}");
+            assert!(added[3].starts_with("Attach") && added[3].contains(&format!("`{place}`")), "{added:?}");
+            let position = |wanted: &str| steps.iter().position(|step| format!("{step:?}").contains(wanted)).unwrap();
+            let dev = format!("path: `{}` }}", place.trim_end_matches("/console"));
+            let begun = view::beginning(&host).unwrap().len();
+            assert!(files != "/ read" || steps[..begun] == view[..begun], "what was done ahead is of use");
+            assert!(position("`/dev/pts/7`") < position("RootAttributes"));
+            assert!(position("`/dev/pts/7`") < position(&dev) && position(&dev) < position(&format!("`{place}`")));
+        }
+        let view = view::compile(&rules(&["/ read"]), &host, &[]).unwrap().steps;
+        let steps = Console("/dev/pts/7".parse().unwrap()).shown_by(&view).unwrap();
+        for (number, step) in (1..).zip(&steps).filter(|(_, step)| view.contains(step)) {
+            let failed =
+                SpawnError::Setup { step: format!("setup step {number}"), source: std::io::Error::other("failed") };
+            let told = Console::renumber(failed, &steps, &view).to_string();
+            let found = told.rsplit(' ').next().unwrap().parse::<usize>().unwrap();
+            assert_eq!(&view[found - 1], step);
+        }
+        // Without a `/dev/tty` there is nothing to put it beside.
+        assert_eq!(Console("/dev/pts/7".parse().unwrap()).shown_by(&[Step::Proc]), None);
+        let full: Vec<Step> = view
+            .iter()
+            .cloned()
+            .chain([Step::CloneTree { slot: wire::MOST_SLOTS - 1, path: "/w".parse().unwrap() }])
+            .collect();
+        assert_eq!(Console("/dev/pts/7".parse().unwrap()).shown_by(&full), None);
+    }
+}
