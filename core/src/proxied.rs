@@ -8,7 +8,6 @@ use stockade_protocol::{Decision, HostRule, NetworkPolicy, NetworkProtocol, Perm
 use stockade_sandboxing::{Backend, CommandSpec, Plan, Proxied, Unenforceable};
 
 /// What a command has to know of its proxy.
-#[derive(Debug)]
 pub(crate) struct Behind {
     pub(crate) address: SocketAddr,
     /// They lead programs there, and have the secret in them.

@@ -32,7 +32,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Its name, as in an [`Enforcement`].
+    /// Its name, as in an `Enforcement`.
     pub fn name(self) -> &'static str {
         match self {
             Self::CertificateFetches => "certificate_fetches",
