@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stockade_core::{Explanation, HostExplanation, PathExplanation};
+use stockade_core::{Explanation, HostExplanation, HostsThrough, PathExplanation};
 use stockade_protocol::{
     AbsPath, Access, Decision, DecisionSource, ExecApprovalRequirement, FileRule, NetworkPolicy, Permissions,
     RuleSource,
@@ -100,6 +100,9 @@ fn command_text(explanation: &Explanation) -> String {
     line("where", sandbox);
     for granted in permissions(&explanation.permissions) {
         line("", &granted);
+    }
+    if explanation.hosts_through == Some(HostsThrough::Proxy) {
+        line("", "hosts are reached through a proxy, by programs that look at `HTTPS_PROXY` and its like");
     }
     if let Some(why) = &explanation.unenforceable {
         line("but", &format!("this host can't enforce that, so it does not run: {why}"));

@@ -56,7 +56,7 @@ pub(crate) struct NoSuchEngine {
     name: EngineName,
 }
 
-/// What builds sandboxes here.
+/// What builds sandboxes here, without what these names say.
 #[cfg(target_os = "linux")]
 pub(crate) fn backend(engine: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_linux::{Auto, Bwrap, LandlockOnly, Loss, Native};
@@ -71,7 +71,7 @@ pub(crate) fn backend(engine: EngineName, accepted: &[LossName]) -> Result<Box<d
     })
 }
 
-/// What builds sandboxes here.
+/// What builds sandboxes here, without what these names say.
 #[cfg(target_os = "macos")]
 pub(crate) fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_macos::{Loss, Seatbelt};
@@ -85,7 +85,7 @@ pub(crate) fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn
     }
 }
 
-/// What builds sandboxes here.
+/// What builds sandboxes here, without what these names say.
 #[cfg(windows)]
 pub(crate) fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_windows::{Loss, Windows};

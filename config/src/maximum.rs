@@ -21,7 +21,7 @@ pub struct Maximum {
     timeout: Option<Duration>,
     mode: Option<SandboxMode>,
     network: Option<NetworkMode>,
-    losses: Option<Vec<LossName>>,
+    losses: Vec<LossName>,
     audit_required: bool,
     /// The settings whose permissions are the bound.
     bound: Box<Settings>,
@@ -34,7 +34,8 @@ impl Maximum {
         layer.read_env(&form.env);
         let named = layer.allow_hosts.as_ref().map(|_| NetworkMode::Hosts);
         let (mode, network) = (layer.mode, layer.network.or(named));
-        let losses = layer.accept_losses.clone();
+        // A bound that may be given up piece by piece is none, so here nothing said is nothing allowed.
+        let losses = layer.accept_losses.clone().unwrap_or_default();
         let timeout =
             form.timeout.as_ref().map(|text| source.value(text, "maximum.timeout", parse_duration)).transpose()?;
         // What is not said is not bounded.
@@ -151,9 +152,7 @@ impl Maximum {
             (Some(most), None) => settings.timeout = Some(most),
             (Some(_), Some(_)) | (None, _) => {}
         }
-        if let Some(losses) = &self.losses {
-            notices.extend(self.bound_losses(losses, settings)?);
-        }
+        notices.extend(self.bound_losses(settings)?);
         settings.limits = settings.limits.intersect(&self.bound.limits);
         settings.audit_required |= self.audit_required;
         settings.maximum = Some(self.clone());
@@ -161,18 +160,18 @@ impl Maximum {
     }
 
     /// Takes the losses away that may not be accepted, one by one, since each may come from another place.
-    fn bound_losses(&self, most: &[LossName], settings: &mut Settings) -> Result<Vec<String>, ConfigError> {
+    fn bound_losses(&self, settings: &mut Settings) -> Result<Vec<String>, ConfigError> {
         const KEY: &str = "sandbox.accept_losses";
         let (mut kept, mut notices) = (Vec::new(), Vec::new());
         for (index, loss) in std::mem::take(&mut settings.accept_losses).into_iter().enumerate() {
             let origin = settings.origins.remove(&format!("{KEY}[{index}]")).unwrap_or(Origin::Default);
-            if most.contains(&loss) {
+            if self.losses.contains(&loss) {
                 settings.origins.insert(format!("{KEY}[{}]", kept.len()), origin);
                 kept.push(loss);
                 continue;
             }
             if origin == Origin::Flag {
-                let names: Vec<&str> = most.iter().map(|loss| loss.name()).collect();
+                let names: Vec<&str> = self.losses.iter().map(|loss| loss.name()).collect();
                 let maximum = if names.is_empty() { String::from("none") } else { names.join(", ") };
                 let wanted = loss.name().to_owned();
                 return Err(ConfigError::ExceedsMaximum { key: KEY, wanted, maximum, file: self.file.clone() });

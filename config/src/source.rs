@@ -31,7 +31,8 @@ impl Source<'_> {
             match unknown(message) {
                 Some((what, name, known)) => {
                     let key = if what == "field" { "unknown key" } else { "unknown value" };
-                    let place = parent(&path, name).map(|path| format!(" in `{path}`")).unwrap_or_default();
+                    let place = parent(&path, name).map(|path| format!(" in `{}`", RawText::from(path)));
+                    let place = place.unwrap_or_default();
                     let place =
                         if what == "field" { place } else { format!(" for `{}`", RawText::from(path.as_str())) };
                     let name = RawText::from(name);
@@ -69,7 +70,8 @@ fn parent<'a>(path: &'a str, name: &str) -> Option<&'a str> {
 fn unknown(message: &str) -> Option<(&str, &str, Vec<&str>)> {
     let rest = message.strip_prefix("unknown ")?;
     let (what, rest) = rest.split_once(" `")?;
-    let (name, rest) = rest.split_once('`')?;
+    // A name may have anything in it, also this; those that are known have not, so the last one counts.
+    let (name, rest) = rest.rsplit_once("`, expected ").or_else(|| rest.rsplit_once("`, there are no "))?;
     let known = rest.split('`').skip(1).step_by(2).collect();
     matches!(what, "field" | "variant").then_some((what, name, known))
 }

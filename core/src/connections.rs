@@ -1,22 +1,25 @@
 //! The network of one run, where the policy names hosts: each connection is decided while the command
-//! runs, by rule, from memory, or by asking.
+//! runs, by rule, from memory, or by asking. There is one gate, whichever way connections come to it: seen by the
+//! sandbox as they are made, or through a proxy that the command asks.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use stockade_network_proxy::{
-    Approvals as NetworkApprovals, Ask, BoxFuture, Gate, NamedRule, Records, Rules, SystemResolver, Transparent,
+    Approvals as NetworkApprovals, Ask, BoxFuture, Gate, NamedRule, Proxy, Records, Rules, SystemResolver, Transparent,
 };
 use stockade_protocol::{
     ApprovalSubject, AskForApproval, AuditEvent, Destination, EscalationExecution, HostRule, NetworkApproval,
     NetworkPolicy, NetworkPolicyAmendment, Permissions, ReviewDecision, Violation,
 };
-use stockade_sandboxing::Gatekeeper;
+use stockade_sandboxing::{Backend, Gatekeeper};
 use tokio::runtime::Handle;
 
-use crate::approvals::{ApprovalKey, Approvals, RuleStore};
+use crate::approvals::{ApprovalKey, Approvals, Confinement, Grant, RuleStore};
 use crate::audit_log::Trail;
 use crate::exec::Clock;
+use crate::proxied::{Behind, proxied};
 
 /// What a run's connections are decided with.
 #[derive(Clone)]
@@ -27,15 +30,44 @@ pub(crate) struct Connections {
     pub(crate) ask: AskForApproval,
 }
 
-/// Decides, and what it denied so far.
+/// Decides for one run, and what it denied so far. Dropped, it decides nothing more, and cuts what goes through
+/// its proxy.
 pub(crate) struct Guard {
-    pub(crate) gatekeeper: Arc<dyn Gatekeeper>,
+    front: Front,
     denied: Arc<Denied>,
 }
 
+/// How connections come to the gate.
+enum Front {
+    /// The sandbox sees them, and asks.
+    Seen(Arc<dyn Gatekeeper>),
+    /// The command asks a proxy.
+    Asked(Proxy),
+}
+
 impl Guard {
-    /// Everything that was denied.
-    pub(crate) fn violations(&self) -> Vec<Violation> {
+    /// What a sandbox asks that sees connections.
+    pub(crate) fn gatekeeper(&self) -> Option<Arc<dyn Gatekeeper>> {
+        match &self.front {
+            Front::Seen(gatekeeper) => Some(Arc::clone(gatekeeper)),
+            Front::Asked(_) => None,
+        }
+    }
+
+    /// What the command has to know of its proxy.
+    pub(crate) fn proxy(&self) -> Option<Behind> {
+        match &self.front {
+            Front::Seen(_) => None,
+            Front::Asked(proxy) => Some(Behind { address: proxy.address(), variables: proxy.environment() }),
+        }
+    }
+
+    /// Ends with the run, and tells everything that was denied.
+    pub(crate) async fn end(self) -> Vec<Violation> {
+        match self.front {
+            Front::Seen(gatekeeper) => drop(gatekeeper),
+            Front::Asked(proxy) => proxy.end().await,
+        }
         self.denied.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -64,12 +96,24 @@ pub(crate) fn named_rules(rules: &RuleStore) -> Vec<NamedRule> {
 }
 
 impl Connections {
-    /// What decides for a run with these permissions; `None` where there is nothing to decide.
-    pub(crate) fn guard(&self, permissions: &Permissions, clock: &Clock) -> Option<Guard> {
+    /// What decides for a run with this grant; `None` where there is nothing to decide.
+    pub(crate) async fn guard(&self, grant: &Grant, sandbox: &dyn Backend, clock: &Clock) -> io::Result<Option<Guard>> {
+        let permissions = grant.permissions();
         let decides = matches!(permissions.network, NetworkPolicy::Hosts(_)) || !permissions.unix_sockets.is_empty();
-        if !decides {
-            return None;
+        // A run without a sandbox is not held by anything.
+        if !decides || grant.confinement() == Confinement::None {
+            return Ok(None);
         }
+        let denied = Arc::new(Denied { trail: self.trail.clone(), violations: Mutex::default() });
+        let gate = self.gate(permissions, clock, Arc::clone(&denied) as Arc<dyn Records>);
+        let front = match proxied(sandbox, permissions) {
+            Some(_) => Front::Asked(Proxy::start(gate).await?),
+            None => Front::Seen(Arc::new(Transparent::new(gate, Handle::current()))),
+        };
+        Ok(Some(Guard { front, denied }))
+    }
+
+    fn gate(&self, permissions: &Permissions, clock: &Clock, records: Arc<dyn Records>) -> Arc<Gate> {
         let rules = Rules::new(permissions.network.clone(), named_rules(&self.rules));
         let approvals = if asks(self.ask) {
             let patience = self.approvals.answer_limit + Duration::from_secs(5);
@@ -77,10 +121,7 @@ impl Connections {
         } else {
             NetworkApprovals::never()
         };
-        let denied = Arc::new(Denied { trail: self.trail.clone(), violations: Mutex::default() });
-        let records = Arc::clone(&denied) as Arc<dyn Records>;
-        let gate = Gate::new(rules, approvals, Arc::new(SystemResolver), records);
-        Some(Guard { gatekeeper: Arc::new(Transparent::new(gate, Handle::current())), denied })
+        Gate::new(rules, approvals, Arc::new(SystemResolver), records)
     }
 }
 

@@ -5,7 +5,7 @@ use stockade_execpolicy::CheckReport;
 use stockade_network_proxy::Rules;
 use stockade_protocol::{
     AbsPath, Access, Decision, DecisionSource, Destination, EscalationExecution, ExecApprovalRequirement, ExecRequest,
-    FileRule, Host, NetworkProtocol, ParsedLine, Permissions,
+    FileRule, Host, NetworkPolicy, NetworkProtocol, ParsedLine, Permissions,
 };
 use stockade_sandboxing::{leads_to, protect_repositories};
 
@@ -30,6 +30,9 @@ pub struct Explanation {
     pub sandboxed: bool,
     /// What it would be granted.
     pub permissions: Permissions,
+    /// How it would reach the hosts that are granted; none where the network is off or open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts_through: Option<HostsThrough>,
     /// Why that can't be enforced here, if it can't: then it does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unenforceable: Option<String>,
@@ -38,6 +41,16 @@ pub struct Explanation {
     pub warnings: Vec<String>,
     /// Whether a denial by the sandbox would lead to a question.
     pub asks_after_denial: bool,
+}
+
+/// How a command reaches the hosts that are granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostsThrough {
+    /// By itself: the sandbox sees its connections, whatever program makes them.
+    Sandbox,
+    /// By a proxy on this machine, for programs that look at the variables for one.
+    Proxy,
 }
 
 /// What may be done with a path, and why.
@@ -82,12 +95,17 @@ impl Orchestrator {
             request.escalation.clone()
         };
         let (permissions, confinement) = approvals::execution(session, &execution)?;
-        let plan = shell::compile(request, &permissions, confinement, &around);
+        let plan = shell::rehearse(request, &permissions, confinement, &around);
         let (unenforceable, warnings) = match &plan {
             Ok(plan) => (None, plan.warnings().to_vec()),
             Err(refused) => (Some(refused.to_string()), Vec::new()),
         };
         let sandboxed = confinement == Confinement::Sandbox;
+        let by_host = sandboxed && matches!(permissions.network, NetworkPolicy::Hosts(_));
+        let hosts_through = by_host.then(|| match around.sandbox.proxied() {
+            Some(_) => HostsThrough::Proxy,
+            None => HostsThrough::Sandbox,
+        });
         Ok(Explanation {
             rules: verdict.evaluation.report(&verdict.parsed),
             requirement: required.requirement,
@@ -95,6 +113,7 @@ impl Orchestrator {
             parsed: verdict.parsed,
             sandboxed,
             permissions,
+            hosts_through,
             unenforceable,
             warnings,
             asks_after_denial: sandboxed && requirement::asks_after_denial(session.ask),

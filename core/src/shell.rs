@@ -1,20 +1,22 @@
 //! The tool that runs commands.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use stockade_execpolicy::Policy;
 use stockade_protocol::{
     ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EscalationExecution, ExecApprovalRequirement,
-    ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, Refusal, RefusedBy, RequestId, Violation,
+    ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, Refusal, RefusedBy, RequestId,
+    TerminalSize, Violation,
 };
-use stockade_sandboxing::{Backend, Bare, CommandSpec, Plan, SpawnError};
+use stockade_sandboxing::{Backend as _, Bare, CommandSpec, Plan, SpawnError, Unenforceable};
 
 use crate::Cancellation;
 use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant};
+use crate::connections::Guard;
 use crate::evidence::{self, Ending};
-use crate::exec::{self, Clock, Ended, Setting, Streaming};
+use crate::exec::{self, Clock, Ended, Finished, Setting, Streaming};
+use crate::proxied::{Behind, proxied};
 use crate::requirement;
 use crate::run::RunError;
 use crate::runtime::{
@@ -151,36 +153,24 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
         grant: &Grant,
         around: &Surroundings<'_>,
     ) -> Result<Outcome, RunError> {
-        let session = around.session;
-        let plan = match compile(request, grant.permissions(), grant.confinement(), around) {
-            Ok(plan) => plan,
-            Err(refused) => {
-                return Ok(Outcome::Refused(Refusal { by: RefusedBy::Sandbox, reason: refused.to_string() }));
-            }
+        let guard = match &around.connections {
+            Some(connections) => connections.guard(grant, around.sandbox, &self.clock).await.map_err(no_proxy)?,
+            None => None,
         };
-        for warning in plan.warnings() {
-            tracing::warn!(%warning, request = %request.id);
-        }
-        let streaming = Streaming { terminal: request.terminal.or(self.streaming.terminal), ..self.streaming.clone() };
-        let in_terminal = streaming.terminal.is_some();
-        let guard =
-            around.connections.as_ref().and_then(|connections| connections.guard(grant.permissions(), &self.clock));
-        let setting = Setting {
-            streaming,
-            output: session.output,
-            limit: limit(request, session),
-            clock: self.clock.clone(),
-            cancellation: self.cancellation.clone(),
-            gatekeeper: guard.as_ref().map(|guard| Arc::clone(&guard.gatekeeper)),
+        let finished = self.execute(request, grant, around, guard.as_ref()).await;
+        // Whatever came of it, nothing goes through a proxy any more.
+        let seen = match guard {
+            Some(guard) => Some(guard.end().await),
+            None => None,
         };
-        let finished = match exec::spawn(plan, grant, setting).await {
+        let finished = match finished {
             Ok(finished) => finished,
             Err(SpawnError::Unenforceable(refused)) => {
                 return Ok(Outcome::Refused(Refusal { by: RefusedBy::Sandbox, reason: refused.to_string() }));
             }
             Err(other) => return Err(other.into()),
         };
-        let spoken = if in_terminal { &finished.stdout } else { &finished.stderr };
+        let spoken = if self.terminal(request).is_some() { &finished.stdout } else { &finished.stderr };
         let text = [spoken.head.as_bytes(), spoken.tail.as_bytes()].concat();
         let guessed = match grant.confinement() {
             Confinement::Sandbox => {
@@ -190,7 +180,6 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
             Confinement::None => Vec::new(),
         };
         // What was seen needs no guess.
-        let seen = guard.as_ref().map(|guard| guard.violations());
         let guessed = guessed.into_iter().filter(|found| seen.is_none() || found.operation != Operation::Connect);
         let violations: Vec<Violation> = seen.iter().flatten().cloned().chain(guessed).collect();
         let denied = !violations.is_empty() && finished.ended != Ended::Exited(0);
@@ -214,26 +203,73 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
     }
 
     fn is_enforceable(&self, request: &ExecRequest, permissions: &Permissions, around: &Surroundings<'_>) -> bool {
-        compile(request, permissions, Confinement::Sandbox, around).is_ok()
+        rehearse(request, permissions, Confinement::Sandbox, around).is_ok()
     }
 }
 
-pub(crate) fn compile(
+impl ShellRuntime {
+    fn terminal(&self, request: &ExecRequest) -> Option<TerminalSize> {
+        request.terminal.or(self.streaming.terminal)
+    }
+
+    /// Compiles the plan and runs it to its end.
+    async fn execute(
+        &self,
+        request: &ExecRequest,
+        grant: &Grant,
+        around: &Surroundings<'_>,
+        guard: Option<&Guard>,
+    ) -> Result<Finished, SpawnError> {
+        let behind = guard.and_then(Guard::proxy);
+        let plan = compile(request, grant.permissions(), grant.confinement(), around, behind.as_ref())?;
+        for warning in plan.warnings() {
+            tracing::warn!(%warning, request = %request.id);
+        }
+        let setting = Setting {
+            streaming: Streaming { terminal: self.terminal(request), ..self.streaming.clone() },
+            output: around.session.output,
+            limit: limit(request, around.session),
+            clock: self.clock.clone(),
+            cancellation: self.cancellation.clone(),
+            gatekeeper: guard.and_then(Guard::gatekeeper),
+        };
+        exec::spawn(plan, grant, setting).await
+    }
+}
+
+/// The plan of a run that does not happen.
+pub(crate) fn rehearse(
     request: &ExecRequest,
     permissions: &Permissions,
     confinement: Confinement,
     around: &Surroundings<'_>,
-) -> Result<Box<dyn Plan>, stockade_sandboxing::Unenforceable> {
+) -> Result<Box<dyn Plan>, Unenforceable> {
+    let behind = proxied(around.sandbox, permissions).and_then(|_| Behind::nothing());
+    compile(request, permissions, confinement, around, behind.as_ref())
+}
+
+fn compile(
+    request: &ExecRequest,
+    permissions: &Permissions,
+    confinement: Confinement,
+    around: &Surroundings<'_>,
+    behind: Option<&Behind>,
+) -> Result<Box<dyn Plan>, Unenforceable> {
     let inherited = around.session.environment.clone();
     let command = CommandSpec {
         argv: request.command.clone(),
         cwd: request.cwd.clone(),
         environment: permissions.environment.apply(inherited),
     };
-    match confinement {
-        Confinement::Sandbox => around.sandbox.compile(&command, permissions),
-        Confinement::None => Bare.compile(&command, permissions),
+    match (confinement, behind.zip(proxied(around.sandbox, permissions))) {
+        (Confinement::None, _) => Bare.compile(&command, permissions),
+        (Confinement::Sandbox, Some((behind, sandbox))) => behind.compile(sandbox, command, permissions),
+        (Confinement::Sandbox, None) => around.sandbox.compile(&command, permissions),
     }
+}
+
+fn no_proxy(source: std::io::Error) -> SpawnError {
+    SpawnError::Setup { step: String::from("start the proxy of the command"), source }
 }
 
 /// How long the command may run. One that is ended by name has no other end.

@@ -12,7 +12,8 @@ use crate::secret::USER;
 const HTTP: &[&str] =
     &["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "WS_PROXY", "WSS_PROXY", "FTP_PROXY", "ftp_proxy"];
 const ANY: &[&str] = &["ALL_PROXY", "all_proxy"];
-/// Loopback inside is the command's own, and goes through no proxy.
+/// Set to nothing. Where a command can reach the proxy, loopback is the whole machine's, not its own: what is
+/// there is for the gate to decide.
 const NOT_PROXIED: &[&str] = &["NO_PROXY", "no_proxy", "npm_config_noproxy"];
 /// Those that have a name of their own for the same.
 const TOOLS: &[&str] = &[
@@ -40,6 +41,7 @@ const TOOLS: &[&str] = &[
 /// let variables = environment("127.0.0.1:3128".parse().unwrap(), &secret);
 /// assert!(variables["HTTPS_PROXY"].ends_with("@127.0.0.1:3128"));
 /// assert!(variables["all_proxy"].starts_with("socks5h://"));
+/// assert_eq!(variables["no_proxy"], "");
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn environment(proxy: SocketAddr, secret: &Secret) -> BTreeMap<String, String> {
@@ -54,7 +56,7 @@ pub fn environment(proxy: SocketAddr, secret: &Secret) -> BTreeMap<String, Strin
     set(HTTP, &http);
     set(TOOLS, &http);
     set(ANY, &socks);
-    set(NOT_PROXIED, "localhost,127.0.0.1,::1");
+    set(NOT_PROXIED, "");
     // Node's own `fetch` and `http` look at the variables only if told to.
     set(&["NODE_USE_ENV_PROXY"], "1");
     // Java has no variables of its own; every JVM reads this one. It takes no password from here.
@@ -62,7 +64,7 @@ pub fn environment(proxy: SocketAddr, secret: &Secret) -> BTreeMap<String, Strin
     let java = format!(
         "-Dhttp.proxyHost={host} -Dhttp.proxyPort={port} -Dhttps.proxyHost={host} -Dhttps.proxyPort={port} \
          -Dhttp.proxyUser={USER} -Dhttp.proxyPassword={secret} -Dhttps.proxyUser={USER} -Dhttps.proxyPassword={secret} \
-         -Djdk.http.auth.tunneling.disabledSchemes= -Dhttp.nonProxyHosts=localhost|127.0.0.1"
+         -Djdk.http.auth.tunneling.disabledSchemes= -Dhttp.nonProxyHosts="
     );
     set(&["JAVA_TOOL_OPTIONS"], &java);
     variables

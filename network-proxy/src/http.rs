@@ -140,8 +140,10 @@ impl HttpFront {
         // The stream is free only after the answer below was sent.
         tokio::spawn(async move {
             if let Ok(upgraded) = hyper::upgrade::on(request).await {
-                relay(TokioIo::new(upgraded), outside, stop).await;
+                relay(TokioIo::new(upgraded), outside, stop.clone()).await;
             }
+            // Not before both streams are closed.
+            drop(stop);
         });
         Ok(Response::new(Full::default().map_err(|never: Infallible| match never {}).boxed()))
     }

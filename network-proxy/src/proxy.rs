@@ -18,7 +18,7 @@ use crate::{Gate, Secret, environment, socks};
 pub struct Proxy {
     address: SocketAddr,
     secret: Secret,
-    _stop: watch::Sender<()>,
+    stop: watch::Sender<()>,
 }
 
 /// More connections at once wait for their turn.
@@ -32,8 +32,13 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let (address, secret) = (listener.local_addr()?, Secret::random()?);
         let (sender, stop) = watch::channel(());
-        tokio::spawn(accept(listener, gate, secret.clone(), stop));
-        Ok(Self { address, secret, _stop: sender })
+        let own = secret.clone();
+        tokio::spawn(async move {
+            accept(listener, gate, own, stop.clone()).await;
+            // Not before the listener is closed.
+            drop(stop);
+        });
+        Ok(Self { address, secret, stop: sender })
     }
 
     /// Where it listens.
@@ -50,6 +55,13 @@ impl Proxy {
     pub fn environment(&self) -> BTreeMap<String, String> {
         environment(self.address, &self.secret)
     }
+
+    /// Ends it, and returns when nothing listens any more and every connection is cut. Dropping it does the
+    /// same, some time later.
+    pub async fn end(self) {
+        self.stop.send_replace(());
+        self.stop.closed().await;
+    }
 }
 
 async fn accept(listener: TcpListener, gate: Arc<Gate>, secret: Secret, stop: Stop) {
@@ -65,8 +77,9 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>, secret: Secret, stop: St
             };
             let (gate, secret, stop) = (Arc::clone(&gate), secret.clone(), stop.clone());
             tokio::spawn(async move {
-                serve(stream, gate, secret, stop).await;
-                drop(place);
+                serve(stream, gate, secret, stop.clone()).await;
+                // Not before the stream is closed.
+                drop((place, stop));
             });
         }
     };

@@ -1,24 +1,28 @@
 //! Dialling what was admitted, and passing bytes on.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 /// How long one address may take; there may be another that answers.
 const LONGEST_DIAL: Duration = Duration::from_secs(20);
-const BUFFER: usize = 64 * 1024;
+const SMALL_BUFFER: usize = 8 * 1024;
+const LARGE_BUFFER: usize = 64 * 1024;
 
-/// Ends whatever waits for it when the proxy is dropped.
+/// Ends whatever waits for it when the proxy ends or is dropped. Whoever still holds one is not done yet.
 pub(crate) type Stop = watch::Receiver<()>;
 
-/// Waits until the proxy is gone.
+/// Waits until the proxy ends.
 pub(crate) async fn stopped(mut stop: Stop) {
-    // Nothing is ever sent: the channel ends with its sender.
-    while stop.changed().await.is_ok() {}
+    // Told so, or its sender is gone: the same.
+    stop.changed().await.ok();
 }
 
 /// Connects to the first of these addresses that answers.
@@ -38,11 +42,75 @@ pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
 }
 
 /// Passes bytes both ways until both sides are done or the proxy is gone.
-pub(crate) async fn relay<S: AsyncRead + AsyncWrite + Unpin>(mut inside: S, mut outside: TcpStream, stop: Stop) {
-    let copied = tokio::io::copy_bidirectional_with_sizes(&mut inside, &mut outside, BUFFER, BUFFER);
+pub(crate) async fn relay<S: AsyncRead + AsyncWrite + Unpin>(inside: S, mut outside: TcpStream, stop: Stop) {
+    let (mut from_inside, mut to_inside) = tokio::io::split(inside);
+    let (mut from_outside, mut to_outside) = outside.split();
+    let passed = async {
+        tokio::try_join!(pass(&mut from_inside, &mut to_outside), pass(&mut from_outside, &mut to_inside)).map(drop)
+    };
     tokio::select! {
         // A side that breaks off ends both; the program sees it on its own stream.
-        _ = copied => {}
+        _ = passed => {}
         () = stopped(stop) => {}
+    }
+}
+
+/// Passes bytes one way until their end. Whoever waits has a small buffer, since most of many connections do;
+/// the large one is there as long as there is something to be read.
+async fn pass(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+    let mut small = vec![0; SMALL_BUFFER];
+    loop {
+        let read = from.read(&mut small).await?;
+        if read == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(small.get(..read).unwrap_or_default()).await?;
+        if read == SMALL_BUFFER {
+            let mut large = vec![0; LARGE_BUFFER];
+            while let Some(read) = read_at_once(from, &mut large).await? {
+                to.write_all(large.get(..read).unwrap_or_default()).await?;
+            }
+        }
+        to.flush().await?;
+    }
+}
+
+/// What can be read without waiting. The end is left for whoever waits.
+async fn read_at_once(from: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    let mut buffer = ReadBuf::new(buffer);
+    let polled = poll_fn(|context| Poll::Ready(Pin::new(&mut *from).poll_read(context, &mut buffer))).await;
+    match polled {
+        Poll::Ready(Ok(())) => Ok(Some(buffer.filled().len()).filter(|read| *read > 0)),
+        Poll::Ready(Err(error)) => Err(error),
+        Poll::Pending => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the size of the pieces, each byte arrives, in its order, and so does the end.
+    #[tokio::test]
+    async fn every_byte_is_passed_on() {
+        let sent: Vec<u8> =
+            (0..1_000_000_u32).map(|number| number.to_le_bytes()[0] ^ number.to_le_bytes()[1]).collect();
+        let (mut near, mut inside) = tokio::io::duplex(LARGE_BUFFER * 2);
+        let (mut outside, mut far) = tokio::io::duplex(LARGE_BUFFER * 2);
+        let pieces = [1, SMALL_BUFFER - 1, SMALL_BUFFER, SMALL_BUFFER + 1, LARGE_BUFFER, LARGE_BUFFER + 1, 3];
+        let send = async {
+            let (mut rest, mut sizes) = (sent.as_slice(), pieces.iter().cycle());
+            while let Some(size) = sizes.next().filter(|_| !rest.is_empty()) {
+                let (piece, left) = rest.split_at((*size).min(rest.len()));
+                near.write_all(piece).await.unwrap();
+                tokio::task::yield_now().await;
+                rest = left;
+            }
+            near.shutdown().await.unwrap();
+        };
+        let mut heard = Vec::new();
+        let ((), passed, read) = tokio::join!(send, pass(&mut inside, &mut outside), far.read_to_end(&mut heard));
+        assert_eq!((passed.unwrap(), read.unwrap()), ((), sent.len()));
+        assert!(heard == sent);
     }
 }

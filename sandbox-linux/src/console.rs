@@ -128,8 +128,8 @@ fn slot(step: &Step) -> Option<Slot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake_host::{FakeHost, rules};
     use crate::view;
+    use stockade_sandboxing::{FakeHost, rules};
 
     /// On the host's root and on an empty one, every step finds what it needs.
     #[test]

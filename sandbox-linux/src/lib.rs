@@ -13,8 +13,6 @@ mod console;
 mod devices;
 mod doctor;
 mod enforcement;
-#[cfg(test)]
-mod fake_host;
 mod landlock;
 mod landlock_only;
 mod launch;

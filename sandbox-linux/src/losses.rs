@@ -151,8 +151,9 @@ fn around(files: &FileRules, path: &AbsPath) -> Access {
 
 #[cfg(test)]
 mod tests {
+    use stockade_sandboxing::{FakeHost, rules};
+
     use super::*;
-    use crate::fake_host::{FakeHost, rules};
 
     #[test]
     fn every_rule_that_takes_away_is_a_loss_by_its_name() {

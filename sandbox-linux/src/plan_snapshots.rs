@@ -4,14 +4,20 @@
 use std::collections::BTreeMap;
 
 use stockade_protocol::{Argv, HostRules, HttpMethods, NetworkPolicy, Permissions};
-use stockade_sandboxing::CommandSpec;
+use stockade_sandboxing::{CommandSpec, FakeHost, rules};
 
 use crate::bwrap::Bwrap;
-use crate::fake_host::{FakeHost, rules};
 use crate::landlock_only::LandlockOnly;
 use crate::native::Native;
 
 const HOST: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/proc/",
     "/usr/bin/",
     "/lib/",
     "/bin -> usr/bin",

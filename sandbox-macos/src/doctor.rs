@@ -15,7 +15,7 @@ pub fn diagnose() -> Diagnosis {
     let seatbelt = Seatbelt::new();
     let support = seatbelt.support().clone();
     let chosen = support.works().then(|| support.engine.clone());
-    // A network policy by host needs a proxy, and limits on memory and processes are refused.
+    // Only programs that know proxies reach single hosts, and limits on memory and processes are refused.
     Diagnosis { chosen, complete: false, host: host(), engines: vec![support] }
 }
 
@@ -25,10 +25,13 @@ pub(crate) fn support(seatbelt: &Seatbelt) -> Support {
         Err(why) => layer("seatbelt", SupportLevel::Missing, &why, Some("run outside of other sandboxes, on macOS")),
     };
     let private = "nothing can be mounted: in the place of `/tmp` a command has a directory of its own in `TMPDIR`";
+    let network = "off and full for every program; single hosts through a proxy of the run, for programs that look at \
+                   `HTTPS_PROXY` and its like: others reach nothing";
     let limits = "processor time, file size and open files; memory and processes are refused";
     let layers = vec![
         profile,
         layer("private_directories", SupportLevel::Partial, private, None),
+        layer("network", SupportLevel::Partial, network, None),
         layer("limits", SupportLevel::Partial, limits, None),
     ];
     Support { engine: ENGINE.to_owned(), layers }
@@ -42,8 +45,9 @@ fn probe(seatbelt: &Seatbelt) -> Result<(), String> {
         environment: std::collections::BTreeMap::new(),
     };
     let files = FileRules::new([FileRule::path("/".parse().map_err(invalid)?, Access::Read)]).map_err(invalid)?;
-    let plan =
-        seatbelt.plan(&command, &Permissions { files, ..Permissions::default() }).map_err(|error| error.to_string())?;
+    let plan = seatbelt
+        .plan(&command, &Permissions { files, ..Permissions::default() }, None)
+        .map_err(|error| error.to_string())?;
     let told = |error: SpawnError| match std::error::Error::source(&error) {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),

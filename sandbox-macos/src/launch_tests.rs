@@ -45,7 +45,7 @@ impl Host {
             cwd: AbsPath::from_path(&self.path("w")).unwrap(),
             environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into()), ("A".into(), "1 2".into())]),
         };
-        Seatbelt::new().plan_on(&command, &permissions, &RealFiles).unwrap()
+        Seatbelt::new().plan_on(&command, &permissions, None, &RealFiles).unwrap()
     }
 
     fn start(&self, plan: &SeatbeltPlan, stdio: Stdio) -> Result<RunningCommand, SpawnError> {

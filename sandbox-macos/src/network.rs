@@ -128,7 +128,7 @@ fn through(proxy: Option<&ProxyPorts>, environment: &BTreeMap<RawText, RawText>)
     let ports = proxy.filter(|ports| !ports.0.is_empty()).ok_or_else(|| {
         refuse(
             "Seatbelt can't tell one host from another, and no proxy is there to do it",
-            "use the network `off` or `full`, or start a proxy",
+            "use the network `off` or `full`, or run it with a proxy, as `stockade run` does",
         )
     })?;
     let told = ProxyPorts::from_environment(environment)?;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::OnceLock;
 
 use stockade_protocol::{AbsPath, NetworkPolicy, Permissions};
 #[cfg(any(target_os = "macos", all(test, unix)))]
 use stockade_protocol::{Enforcement, LayerReport, LayerStatus};
 use stockade_sandboxing::{
-    Backend, CommandSpec, HostFiles, Plan, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, HostFiles, Plan, Proxied, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
     protect_repositories, resolve_links,
 };
 
@@ -31,7 +32,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Its name, as in an [`Enforcement`].
+    /// Its name, as in an `Enforcement`.
     pub fn name(self) -> &'static str {
         match self {
             Self::CertificateFetches => "certificate_fetches",
@@ -48,7 +49,7 @@ impl Loss {
 ///
 /// let command = CommandSpec { argv: Argv::parse(["make"])?, cwd: "/".parse()?, environment: Default::default() };
 /// let files = FileRules::new([FileRule::path("/".parse()?, Access::Read)])?;
-/// let plan = Seatbelt::new().plan(&command, &Permissions { files, ..Permissions::default() })?;
+/// let plan = Seatbelt::new().plan(&command, &Permissions { files, ..Permissions::default() }, None)?;
 /// assert!(plan.profile().text().contains("(deny default)"));
 /// assert_eq!(plan.profile().parameters()[0].value, "/");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -57,7 +58,6 @@ impl Loss {
 pub struct Seatbelt {
     support: OnceLock<Support>,
     maximum: OnceLock<Result<Option<Permissions>, Unenforceable>>,
-    proxy: Option<ProxyPorts>,
     accepted: BTreeSet<Loss>,
 }
 
@@ -67,13 +67,6 @@ impl Seatbelt {
         Self::default()
     }
 
-    /// With a proxy that enforces rules by host. Without one, a network policy by host is refused.
-    #[must_use]
-    pub fn through(mut self, proxy: ProxyPorts) -> Self {
-        self.proxy = Some(proxy);
-        self
-    }
-
     /// Gives something up, for policies that go with it.
     #[must_use]
     pub fn accepting(mut self, loss: Loss) -> Self {
@@ -81,8 +74,14 @@ impl Seatbelt {
         self
     }
 
-    /// What has to be done, as plain data. An administrator's maximum is part of it.
-    pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<SeatbeltPlan, Unenforceable> {
+    /// What has to be done, as plain data. An administrator's maximum is part of it. A network policy by host is
+    /// refused without a proxy that enforces it.
+    pub fn plan(
+        &self,
+        command: &CommandSpec,
+        permissions: &Permissions,
+        proxy: Option<&ProxyPorts>,
+    ) -> Result<SeatbeltPlan, Unenforceable> {
         let permissions = match self.maximum.get_or_init(managed::maximum) {
             Ok(None) => permissions.clone(),
             Ok(Some(maximum)) => permissions.intersect(maximum),
@@ -94,7 +93,7 @@ impl Seatbelt {
             why: error.to_string(),
             remedy: String::from("correct the path"),
         })?;
-        self.plan_on(command, &resolved, &RealFiles)
+        self.plan_on(command, &resolved, proxy, &RealFiles)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files: nothing of
@@ -103,11 +102,12 @@ impl Seatbelt {
         &self,
         command: &CommandSpec,
         permissions: &Permissions,
+        proxy: Option<&ProxyPorts>,
         files: &dyn HostFiles,
     ) -> Result<SeatbeltPlan, Unenforceable> {
         let accepted = self.accepted.contains(&Loss::CertificateFetches);
         let certificates = if accepted { Certificates::BySystem } else { Certificates::OutOfReach };
-        let setting = Setting { files, proxy: self.proxy.as_ref(), certificates };
+        let setting = Setting { files, proxy, certificates };
         let compiled = Profile::compile(command, permissions, setting)?;
         let by_host = matches!(permissions.network, NetworkPolicy::Hosts(_));
         Ok(SeatbeltPlan {
@@ -127,7 +127,24 @@ impl Backend for Seatbelt {
     }
 
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
-        Ok(Box::new(self.plan(command, permissions)?))
+        Ok(Box::new(self.plan(command, permissions, None)?))
+    }
+
+    fn proxied(&self) -> Option<&dyn Proxied> {
+        Some(self)
+    }
+}
+
+impl Proxied for Seatbelt {
+    fn compile_through(
+        &self,
+        proxy: SocketAddr,
+        command: &CommandSpec,
+        permissions: &Permissions,
+    ) -> Result<Box<dyn Plan>, Unenforceable> {
+        // A profile names ports of this machine alone.
+        let ports = ProxyPorts::new(proxy.ip().is_loopback().then_some(proxy.port()));
+        Ok(Box::new(self.plan(command, permissions, Some(&ports))?))
     }
 }
 

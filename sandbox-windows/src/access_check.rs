@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget};
-use stockade_sandboxing::{HostFiles as _, Kind};
+use stockade_sandboxing::{FakeHost, HostFiles as _, Kind};
 
 use crate::Sid;
 use crate::acl::{Acl, Entry, Says, flag};
-use crate::fake_host::{FakeHost, machine};
 use crate::file_plan::{self, FilePlan};
+use crate::host::machine;
 use crate::mark::{Grant, LOW, MEDIUM, Mark, Place, is_kept_open, labelled, right};
 use crate::token_plan::TokenPlan;
 
@@ -139,7 +139,7 @@ const TREE: &[&str] = &[
     r"C:\w\a\b\.git\hooks\x",
     r"C:\w\a\x.env",
     r"C:\w\y.env",
-    r"C:\w\link@",
+    r"C:\w\link -> C:\home",
     r"C:\home\.ssh\id",
     r"C:\home\a\b\c",
     r"C:\Windows\x.dll",
@@ -222,7 +222,7 @@ proptest! {
 fn what_is_denied_is_told_from_what_is_not() {
     let host = FakeHost::new(TREE);
     let files =
-        crate::fake_host::rules(&[r"C:\ read", r"C:\w write", r"C:\w\.git read protected", r"C:\home\.ssh none"]);
+        stockade_sandboxing::rules(&[r"C:\ read", r"C:\w write", r"C:\w\.git read protected", r"C:\home\.ssh none"]);
     let plan = file_plan::compile(&files, &machine().drives, &host).unwrap();
     let world = World::new(&host, &plan);
     let opens = |path: &str, wanted| world.opens(&path.parse().unwrap(), wanted, Reading::Wide);

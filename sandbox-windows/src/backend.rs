@@ -1,13 +1,14 @@
 //! The backend: this machine, plans for it, and what it can enforce.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use stockade_protocol::{AbsPath, Access, Argv, FileRule, FileRules, Invalid, NetworkPolicy, Permissions, RuleSource};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Diagnosis, LayerSupport, Plan, RealFiles, Running, SpawnError, Stdio, Support, SupportLevel,
-    Unenforceable, protect_repositories, resolve_links,
+    Backend, CommandSpec, Diagnosis, LayerSupport, Plan, Proxied, RealFiles, Running, SpawnError, Stdio, Support,
+    SupportLevel, Unenforceable, protect_repositories, resolve_links,
 };
 
 use crate::apply::{self, Checks};
@@ -69,13 +70,33 @@ impl Windows {
 
     /// What has to be done, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<WindowsPlan, Unenforceable> {
+        self.plan_through(None, command, permissions)
+    }
+
+    /// The same, with a proxy that decides by host for programs that ask it.
+    pub fn plan_through(
+        &self,
+        proxy: Option<SocketAddr>,
+        command: &CommandSpec,
+        permissions: &Permissions,
+    ) -> Result<WindowsPlan, Unenforceable> {
         let machine = self.machine()?;
         let permissions = machine.resolve(permissions).map_err(|error| Unenforceable {
             what: String::from("the policy"),
             why: error.to_string(),
             remedy: String::from("correct the path"),
         })?;
-        WindowsPlan::compile(command, &permissions, &machine.host, &RealFiles, &self.accepted)
+        WindowsPlan::compile_through(proxy, command, &permissions, &machine.host, &RealFiles, &self.accepted)
+    }
+
+    fn prepare(
+        &self,
+        proxy: Option<SocketAddr>,
+        command: &CommandSpec,
+        permissions: &Permissions,
+    ) -> Result<Box<dyn Plan>, Unenforceable> {
+        let plan = self.plan_through(proxy, command, permissions)?;
+        Ok(Box::new(Prepared { plan, journal: self.machine()?.journal.clone() }))
     }
 
     #[cfg(test)]
@@ -154,7 +175,22 @@ impl Backend for Windows {
     }
 
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
-        Ok(Box::new(Prepared { plan: self.plan(command, permissions)?, journal: self.machine()?.journal.clone() }))
+        self.prepare(None, command, permissions)
+    }
+
+    fn proxied(&self) -> Option<&dyn Proxied> {
+        Some(self)
+    }
+}
+
+impl Proxied for Windows {
+    fn compile_through(
+        &self,
+        proxy: SocketAddr,
+        command: &CommandSpec,
+        permissions: &Permissions,
+    ) -> Result<Box<dyn Plan>, Unenforceable> {
+        self.prepare(Some(proxy), command, permissions)
     }
 }
 
@@ -198,7 +234,10 @@ fn support(tried: Result<(), String>) -> Support {
         "network",
         SupportLevel::Partial,
         String::from("only granted in full: without an administrator nothing keeps a program from connecting"),
-        Some("grant the network, or use the proxy and accept the loss of `direct_connections`"),
+        Some(
+            "grant the network, or accept the loss of `direct_connections` (`--accept-loss`): then single hosts go through a \
+             proxy of the run, for programs that look at `HTTPS_PROXY` and its like, and others are not held",
+        ),
     );
     let reads = layer(
         "reads",

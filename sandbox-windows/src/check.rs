@@ -149,10 +149,10 @@ impl std::fmt::Display for Opened {
 #[cfg(test)]
 mod tests {
     use stockade_protocol::{Argv, NetworkPolicy, Permissions, ResourceLimits};
-    use stockade_sandboxing::CommandSpec;
+    use stockade_sandboxing::{CommandSpec, FakeHost, rules};
 
     use super::*;
-    use crate::fake_host::{FakeHost, machine, rules};
+    use crate::host::machine;
 
     fn plan() -> WindowsPlan {
         let command = CommandSpec {

@@ -6,7 +6,7 @@ use stockade_protocol::RawText;
 use stockade_sandboxing::Unenforceable;
 
 /// The variables in the order of the block. Two names that differ only in case are one variable to
-/// Windows, and which value a program sees would be left to chance.
+/// Windows: with two values, which of them a program sees would be left to chance.
 pub(crate) fn compile(environment: &BTreeMap<RawText, RawText>) -> Result<Vec<(String, String)>, Unenforceable> {
     let mut sorted = BTreeMap::new();
     for (name, value) in environment {
@@ -21,8 +21,9 @@ pub(crate) fn compile(environment: &BTreeMap<RawText, RawText>) -> Result<Vec<(S
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             return Err(refuse("its name is empty, or it contains `=` or a zero character"));
         }
-        if sorted.insert(folded(name), (name.to_owned(), value.to_owned())).is_some() {
-            return Err(refuse("it is there twice, since Windows ignores case"));
+        let before = sorted.insert(folded(name), (name.to_owned(), value.to_owned()));
+        if before.is_some_and(|(_, before)| before != value) {
+            return Err(refuse("it is there with two values, since Windows ignores case"));
         }
     }
     Ok(sorted.into_values().collect())
@@ -59,6 +60,7 @@ mod tests {
         let text = String::from_utf16(&block(&variables)).unwrap();
         assert_eq!(text, "A=1\0b=2\0C=\0\0");
         assert_eq!(block(&[]), [0, 0]);
+        assert_eq!(compiled(&[("HTTP_PROXY", "x"), ("http_proxy", "x")]).unwrap().len(), 1);
     }
 
     #[test]

@@ -34,3 +34,12 @@ pub enum DriveKind {
     /// A server's directory.
     Remote,
 }
+
+/// A machine with one drive.
+#[cfg(test)]
+pub(crate) fn machine() -> Host {
+    Host {
+        drives: vec![Drive { root: r"C:\".parse().unwrap(), kind: DriveKind::WithLists }],
+        command_interpreter: r"C:\Windows\System32\cmd.exe".parse().unwrap(),
+    }
+}

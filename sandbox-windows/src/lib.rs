@@ -12,8 +12,6 @@ mod batch;
 mod check;
 mod command_line;
 mod environment;
-#[cfg(test)]
-mod fake_host;
 mod file_plan;
 mod host;
 mod job_plan;

@@ -5,7 +5,7 @@
 //! accepts what gets around a proxy. Then the proxy decides for programs that ask it, and the report of
 //! the run says that others are not held.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use serde::Serialize;
 use stockade_protocol::{NetworkPolicy, Permissions};
@@ -21,6 +21,9 @@ pub enum Loss {
 }
 
 impl Loss {
+    /// All that can be accepted.
+    pub const ALL: &[Self] = &[Self::DirectConnections];
+
     /// Its name, as in an `Enforcement`.
     pub fn name(self) -> &'static str {
         match self {
@@ -48,6 +51,7 @@ impl NetworkPlan {
     pub(crate) fn compile(
         permissions: &Permissions,
         environment: &[(String, String)],
+        proxy: Option<SocketAddr>,
         accepted: &[Loss],
     ) -> Result<Self, Unenforceable> {
         if !permissions.unix_sockets.is_empty() {
@@ -62,7 +66,8 @@ impl NetworkPlan {
             what: what.to_owned(),
             why: String::from("without an administrator Windows does not keep a program from connecting"),
             remedy: format!(
-                "grant the whole network, or route programs through the proxy and accept the loss of `{0}` (`--accept-loss {0}`)",
+                "grant the whole network, or accept the loss of `{0}` (`--accept-loss {0}`): then a proxy decides for \
+                 programs that ask it, and others are not held",
                 Loss::DirectConnections.name()
             ),
         };
@@ -71,36 +76,48 @@ impl NetworkPlan {
             NetworkPolicy::Off if lost => Ok(Self::Unheld),
             NetworkPolicy::Off => Err(refuse("a network that is off")),
             NetworkPolicy::Hosts(_) if !lost => Err(refuse("a network policy by host")),
-            NetworkPolicy::Hosts(_) => require_proxy(environment).map(|()| Self::Proxied),
+            NetworkPolicy::Hosts(_) => require_proxy(environment, proxy).map(|()| Self::Proxied),
         }
     }
 }
 
-/// Without a proxy on this machine in every variable nobody would decide at all.
-fn require_proxy(environment: &[(String, String)]) -> Result<(), Unenforceable> {
+impl NetworkPlan {
+    /// What gets around the policy, in words.
+    pub(crate) fn warning(self) -> Option<String> {
+        match self {
+            Self::Full => None,
+            Self::Proxied => Some(String::from(
+                "only programs that ask the proxy are held to the hosts that are allowed: others reach every destination",
+            )),
+            Self::Unheld => Some(String::from("the network is not off: programs can connect to every destination")),
+        }
+    }
+}
+
+/// Without the proxy in every variable nobody would decide at all.
+fn require_proxy(environment: &[(String, String)], proxy: Option<SocketAddr>) -> Result<(), Unenforceable> {
+    let refuse =
+        |why: String, remedy: String| Unenforceable { what: String::from("a network policy by host"), why, remedy };
+    let proxy = proxy.filter(|proxy| proxy.ip().is_loopback()).ok_or_else(|| {
+        let why = String::from("no proxy is there on this machine to decide");
+        refuse(why, String::from("run it with a proxy, as `stockade run` does"))
+    })?;
     for variable in PROXY_VARIABLES {
         let found = environment.iter().find(|(name, _)| name.eq_ignore_ascii_case(variable));
-        if !found.is_some_and(|(_, value)| is_loopback(value)) {
-            return Err(Unenforceable {
-                what: String::from("a network policy by host"),
-                why: format!("`{variable}` does not lead to a proxy on this machine"),
-                remedy: format!("start the proxy, and set `{}`", PROXY_VARIABLES.join("`, `")),
-            });
+        if !found.is_some_and(|(_, value)| leads_to(value, proxy)) {
+            let why = format!("`{variable}` does not lead to the proxy that decides");
+            return Err(refuse(why, format!("set `{}` to it", PROXY_VARIABLES.join("`, `"))));
         }
     }
     Ok(())
 }
 
-/// Whether an address such as `http://127.0.0.1:8080` is on this machine.
-fn is_loopback(address: &str) -> bool {
-    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+/// Whether a setting such as `http://user:password@127.0.0.1:8080/` leads to this address.
+fn leads_to(setting: &str, proxy: SocketAddr) -> bool {
+    let rest = setting.split_once("://").map_or(setting, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host_port = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let host = match host_port.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, _)) => host,
-        None => host_port.split(':').next().unwrap_or_default(),
-    };
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
+    place.parse() == Ok(proxy)
 }
 
 #[cfg(test)]
@@ -111,31 +128,35 @@ mod tests {
 
     #[test]
     fn less_than_the_whole_network_has_to_be_accepted() {
-        let proxy = |address: &str| -> Vec<(String, String)> {
-            PROXY_VARIABLES.iter().map(|name| (name.to_lowercase(), address.to_owned())).collect()
+        let variables = |setting: &str| -> Vec<(String, String)> {
+            PROXY_VARIABLES.iter().map(|name| (name.to_lowercase(), setting.to_owned())).collect()
         };
-        let compile = |network: NetworkPolicy, environment: &[(String, String)], accepted: &[Loss]| {
+        let compile = |network: NetworkPolicy, setting: &str, proxy: Option<&str>, accepted: &[Loss]| {
             let permissions = Permissions { network, ..Permissions::default() };
-            NetworkPlan::compile(&permissions, environment, accepted)
+            let proxy = proxy.map(|proxy| proxy.parse().unwrap());
+            NetworkPlan::compile(&permissions, &variables(setting), proxy, accepted)
         };
         let hosts = || NetworkPolicy::Hosts(HostRules::default());
         let accepted = &[Loss::DirectConnections][..];
-        assert_eq!(compile(NetworkPolicy::Full, &[], &[]), Ok(NetworkPlan::Full));
-        assert_eq!(compile(NetworkPolicy::Off, &[], accepted), Ok(NetworkPlan::Unheld));
-        assert_eq!(compile(hosts(), &proxy("http://u:p@127.0.0.1:3128/"), accepted), Ok(NetworkPlan::Proxied));
-        for (network, environment, accepted) in [
-            (NetworkPolicy::Off, proxy("http://127.0.0.1:1"), &[][..]),
-            (hosts(), proxy("http://127.0.0.1:1"), &[]),
-            (hosts(), Vec::new(), accepted),
-            (hosts(), proxy("http://proxy.test:1"), accepted),
-            (hosts(), proxy("http://127.0.0.1@proxy.test"), accepted),
-            (hosts(), proxy("http://localhost.test"), accepted),
+        assert_eq!(compile(NetworkPolicy::Full, "", None, &[]), Ok(NetworkPlan::Full));
+        assert_eq!(compile(NetworkPolicy::Off, "", None, accepted), Ok(NetworkPlan::Unheld));
+        let here = Some("127.0.0.1:3128");
+        assert_eq!(compile(hosts(), "http://u:p@127.0.0.1:3128/", here, accepted), Ok(NetworkPlan::Proxied));
+        assert_eq!(compile(hosts(), "socks5h://[::1]:8", Some("[::1]:8"), accepted), Ok(NetworkPlan::Proxied));
+        let right = "http://127.0.0.1:3128";
+        for (network, setting, proxy, accepted) in [
+            (NetworkPolicy::Off, right, here, &[][..]),
+            (hosts(), right, here, &[]),
+            (hosts(), right, None, accepted),
+            (hosts(), "http://10.0.0.1:3128", Some("10.0.0.1:3128"), accepted),
+            (hosts(), "", here, accepted),
+            (hosts(), "http://127.0.0.1:3129", here, accepted),
+            (hosts(), "http://proxy.test:3128", here, accepted),
+            (hosts(), "http://127.0.0.1:3128@proxy.test:3128", here, accepted),
+            (hosts(), "http://127.0.0.1:3128.proxy.test", here, accepted),
         ] {
-            let error = compile(network, &environment, accepted).unwrap_err();
+            let error = compile(network, setting, proxy, accepted).unwrap_err();
             assert!(error.to_string().contains("prox"), "{error}");
-        }
-        for address in ["localhost:1", "http://[::1]:8", "socks5h://127.9.9.9"] {
-            assert!(is_loopback(address), "{address}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What has to be done to run one command, as plain data: the same on every system.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use stockade_protocol::{AbsPath, LayerReport, LayerStatus, Permissions, RawText};
 use stockade_sandboxing::{CommandSpec, HostFiles, Unenforceable};
@@ -67,14 +68,27 @@ impl WindowsPlan {
         files: &dyn HostFiles,
         accepted: &[Loss],
     ) -> Result<Self, Unenforceable> {
+        Self::compile_through(None, command, permissions, host, files, accepted)
+    }
+
+    /// The same, with a proxy that decides by host for programs that ask it.
+    pub fn compile_through(
+        proxy: Option<SocketAddr>,
+        command: &CommandSpec,
+        permissions: &Permissions,
+        host: &Host,
+        files: &dyn HostFiles,
+        accepted: &[Loss],
+    ) -> Result<Self, Unenforceable> {
         let program = Program::find(command, &host.command_interpreter, files)?;
         let environment = environment::compile(&command.environment)?;
-        let network = NetworkPlan::compile(permissions, &environment, accepted)?;
+        let network = NetworkPlan::compile(permissions, &environment, proxy, accepted)?;
         let (job, mut warnings) = JobPlan::compile(&permissions.limits)?;
         let file_plan = file_plan::compile(&permissions.files, &host.drives, files)?;
         let scratch =
             file_plan.scratch.into_iter().map(|path| scratch(path, &environment)).collect::<Result<_, _>>()?;
         warnings.extend(file_plan.warnings);
+        warnings.extend(network.warning());
         Ok(Self {
             program_name: command.argv.program().clone(),
             command_line: command_line::compile(&command.argv, &program, &host.command_interpreter)?,

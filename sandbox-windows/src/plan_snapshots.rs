@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use stockade_protocol::{Argv, HostRules, NetworkPolicy, Permissions, ResourceLimits};
-use stockade_sandboxing::CommandSpec;
+use stockade_sandboxing::{CommandSpec, FakeHost, rules};
 
-use crate::fake_host::{FakeHost, machine, rules};
+use crate::host::machine;
 use crate::{Drive, DriveKind, Host, Loss, WindowsPlan};
 
 const HOST: &[&str] = &[
@@ -21,7 +21,7 @@ const HOST: &[&str] = &[
     r"C:\w\sub\.git\config",
     r"C:\w\sub\a.env",
     r"C:\w\.env",
-    r"C:\w\vendor@",
+    r"C:\w\vendor -> C:\Users\me",
     r"C:\cache\",
 ];
 
@@ -96,6 +96,15 @@ fn the_rest_of_a_policy() {
     insta::assert_snapshot!("network_off_accepted", told(&make, &off, &machine(), &[Loss::DirectConnections]));
     let hosts = Permissions { network: NetworkPolicy::Hosts(HostRules::default()), ..read_only() };
     insta::assert_snapshot!("network_by_host", told(&make, &hosts, &machine(), &[Loss::DirectConnections]));
+    let mut led = command(&["make", "test"]);
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"] {
+        led.environment.insert(name.into(), "http://127.0.0.1:3128".into());
+    }
+    let (proxy, accepted) = ("127.0.0.1:3128".parse().ok(), [Loss::DirectConnections]);
+    let through = WindowsPlan::compile_through(proxy, &led, &hosts, &machine(), &FakeHost::new(HOST), &accepted);
+    let through = through.unwrap();
+    assert!(through.warnings.iter().any(|warning| warning.contains("proxy")), "{:?}", through.warnings);
+    insta::assert_snapshot!("network_through_a_proxy", through.to_string());
     let limit = |count: u64| count.try_into().ok();
     let limits = ResourceLimits {
         processes: limit(64),

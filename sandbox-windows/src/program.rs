@@ -97,9 +97,9 @@ fn search_path(command: &CommandSpec) -> Vec<AbsPath> {
 #[cfg(test)]
 mod tests {
     use stockade_protocol::Argv;
+    use stockade_sandboxing::FakeHost;
 
     use super::*;
-    use crate::fake_host::FakeHost;
 
     fn find(word: &str) -> Program {
         let host = FakeHost::new(&[

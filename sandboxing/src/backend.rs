@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,28 @@ pub trait Backend: Send + Sync {
     /// What has to be done for this command and these permissions. A permission that can't be
     /// enforced here is an error, never left out.
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable>;
+
+    /// How a policy that names single hosts is held here. `None`: connections are seen as they are made, and a
+    /// [`Gatekeeper`] is asked for each. Otherwise whoever runs the command has to start a proxy for it.
+    fn proxied(&self) -> Option<&dyn Proxied> {
+        None
+    }
+}
+
+/// A backend that can't tell one host from another, and leaves it to a proxy on this machine.
+///
+/// The proxy decides by the same rules as a [`Gatekeeper`] would. It is started for one run and ends with
+/// it, and nobody else can use it.
+pub trait Proxied: Backend {
+    /// As [`Backend::compile`], for permissions that name single hosts. The command reaches them through the
+    /// proxy at this address, to which its environment leads already. What can get around the proxy has to be
+    /// held, or to be accepted by name, or it is an error.
+    fn compile_through(
+        &self,
+        proxy: SocketAddr,
+        command: &CommandSpec,
+        permissions: &Permissions,
+    ) -> Result<Box<dyn Plan>, Unenforceable>;
 }
 
 /// What has to be done: plain data that can be printed, compared and started.
@@ -41,7 +64,8 @@ pub trait Plan: fmt::Debug + fmt::Display + Send + Sync {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError>;
 
     /// The same, with somebody who decides on connections while the command runs. Permissions that name
-    /// single hosts need it; where the network is off or open there is nothing to decide.
+    /// single hosts need it, unless the backend is [`Proxied`]; where the network is off or open there is nothing
+    /// to decide.
     fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
         drop(gatekeeper);
         self.spawn(stdio)

@@ -2,6 +2,8 @@
 
 mod backend;
 mod bare;
+#[cfg(feature = "fake-host")]
+mod fake_host;
 mod gatekeeper;
 mod metadata;
 mod permits;
@@ -12,8 +14,10 @@ mod support;
 mod sys;
 mod terminal;
 
-pub use backend::{Backend, CommandSpec, Plan, Running, SpawnError, Stdio, Streams, WaitStatus};
+pub use backend::{Backend, CommandSpec, Plan, Proxied, Running, SpawnError, Stdio, Streams, WaitStatus};
 pub use bare::Bare;
+#[cfg(feature = "fake-host")]
+pub use fake_host::{FakeHost, rules};
 pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
 pub use metadata::protect_repositories;
 pub use permits::permits;

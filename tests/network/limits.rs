@@ -90,19 +90,31 @@ fn loopback_is_shared_by_a_session() {
     let own = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let world = World::good(port);
     let (session, run) = world.session();
+    // No signal reaches it from another command, so it ends when it is asked for its end.
+    let server = format!(
+        r#"
+import http.server
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(b"inside\n")
+        self.server.is_over = self.path == "/end"
+server = http.server.HTTPServer(("127.0.0.1", {own}), Page)
+server.is_over = False
+while not server.is_over: server.handle_request()
+print("asked to end")
+"#
+    );
     thread::scope(|scope| {
-        scope.spawn(|| {
-            run(
-                &session,
-                &format!("cd /tmp && echo inside > page && timeout 20 python3 -m http.server {own} --bind 127.0.0.1"),
-            )
-        });
+        let server = scope.spawn(|| run(&session, &format!("timeout 20 python3 -c '{server}'")));
         let line = format!(
-            "for n in $(seq 50); do curl -sf http://127.0.0.1:{own}/page && break; sleep 0.1; done; curl -sS http://good.test:{port}/; pkill -f http.server"
+            "for n in $(seq 50); do curl -sf http://127.0.0.1:{own}/ && break; sleep 0.1; done; curl -sS http://good.test:{port}/"
         );
         let client = run(&session, &line);
         assert_eq!(client.stdout, "inside\noutside", "{client:?}");
-        assert!(world.run(&format!("curl -sf http://127.0.0.1:{own}/page")).stdout.is_empty(), "another sandbox");
+        assert!(world.run(&format!("curl -sf http://127.0.0.1:{own}/")).stdout.is_empty(), "another sandbox");
+        assert_eq!(run(&session, &format!("curl -sf http://127.0.0.1:{own}/end")).stdout, "inside\n");
+        let ended = server.join().unwrap();
+        assert_eq!(ended.stdout, "asked to end\n", "it was there until then: {ended:?}");
     });
 }
 

@@ -7,5 +7,6 @@
 mod bubblewrap;
 mod datagrams;
 mod limits;
+mod load;
 mod programs;
 mod world;

@@ -32,7 +32,7 @@ class Page(http.server.BaseHTTPRequestHandler):
 for line in ["ip link set lo up", f"ip address add {ADDRESS}/32 dev lo"]:
     subprocess.run(line.split(), check=True)
 with open(hosts, "w") as names:
-    print("127.0.0.1 localhost", f"{ADDRESS} good.test evil.test", sep="\n", file=names)
+    print("127.0.0.1 localhost", f"{ADDRESS} good.test evil.test new.test", sep="\n", file=names)
 subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
 server = http.server.ThreadingHTTPServer((ADDRESS, PORT), Page)
 threading.Thread(target=server.serve_forever, daemon=True).start()

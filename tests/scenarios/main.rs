@@ -16,6 +16,8 @@ mod execution;
 mod load;
 /// File changes that the host writes.
 mod patches;
+/// Network by host where the sandbox leaves it to a proxy.
+mod proxied;
 /// Recorded sequences of tool calls and their answers.
 mod recorded;
 /// A session with a workspace, an approver that is told what to say, and a trail in memory.

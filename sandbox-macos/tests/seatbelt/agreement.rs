@@ -100,7 +100,7 @@ proptest! {
     #[test]
     fn a_profile_allows_what_the_oracle_says((permissions, paths, found) in any_case()) {
         let world = World { found: found.clone(), ..World::default() };
-        let plan = Seatbelt::new().plan_on(&command(), &permissions, &world).unwrap();
+        let plan = Seatbelt::new().plan_on(&command(), &permissions, None, &world).unwrap();
         let asked = Asked::of(&plan);
         let named = permissions.files.iter().filter_map(|rule| match &rule.target {
             FileTarget::Path(path) => Some(path),
@@ -116,7 +116,7 @@ proptest! {
     #[test]
     fn another_spelling_gets_no_more((permissions, paths, found) in any_case(), seed in any::<u64>()) {
         let world = World { found, ..World::default() };
-        let asked = Asked::of(&Seatbelt::new().plan_on(&command(), &permissions, &world).unwrap());
+        let asked = Asked::of(&Seatbelt::new().plan_on(&command(), &permissions, None, &world).unwrap());
         let has_negation = permissions.files.iter().any(|rule| rule.target.to_string().contains('!'));
         for path in paths {
             let plain = path.to_string();

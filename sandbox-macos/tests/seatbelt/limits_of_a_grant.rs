@@ -75,7 +75,7 @@ fn devices_are_a_short_list_whatever_is_granted() {
 fn what_does_not_exist_can_be_held_and_not_granted() {
     let missing =
         |missing: &[&str]| World { missing: missing.iter().map(|text| path(text)).collect(), ..World::default() };
-    let plan = |lines: &[&str], world: &World| Seatbelt::new().plan_on(&command(), &files(lines), world);
+    let plan = |lines: &[&str], world: &World| Seatbelt::new().plan_on(&command(), &files(lines), None, world);
     let error = plan(&["/ read", "/w write"], &missing(&["/w"])).unwrap_err().to_string();
     assert!(error.contains("`/w`") && error.contains("create it"), "{error}");
 
@@ -100,7 +100,8 @@ fn what_does_not_exist_can_be_held_and_not_granted() {
 #[test]
 fn devices_are_not_granted_by_rules() {
     for line in ["/dev write", "/dev/disk0 read", "/dev/null none"] {
-        let error = Seatbelt::new().plan_on(&command(), &files(&[line]), &World::default()).unwrap_err().to_string();
+        let error =
+            Seatbelt::new().plan_on(&command(), &files(&[line]), None, &World::default()).unwrap_err().to_string();
         assert!(error.contains("devices"), "{line}: {error}");
     }
 }

@@ -11,7 +11,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     reason = "a test that can't go on fails, and where that may be is in the helpers of tests as well"
 )]
 

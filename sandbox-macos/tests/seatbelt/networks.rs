@@ -2,6 +2,7 @@
 
 use stockade_protocol::{Decision, HostRule, HostRules, HttpMethods, NetworkPolicy, NetworkProtocol, Permissions};
 use stockade_sandbox_macos::{Loss, ProxyPorts, Seatbelt};
+use stockade_sandboxing::Backend as _;
 
 use crate::evaluator::Object;
 use crate::world::{Asked, World, command, path};
@@ -12,8 +13,9 @@ fn hosts() -> Permissions {
     Permissions { network, ..Permissions::default() }
 }
 
-fn through(seatbelt: &Seatbelt, permissions: &Permissions) -> Asked {
-    Asked::of(&seatbelt.plan_on(&command(), permissions, &World::default()).unwrap())
+fn through(seatbelt: &Seatbelt, port: Option<u16>, permissions: &Permissions) -> Asked {
+    let proxy = port.map(|port| ProxyPorts::new([port]));
+    Asked::of(&seatbelt.plan_on(&command(), permissions, proxy.as_ref(), &World::default()).unwrap())
 }
 
 const DESTINATIONS: &[(&str, u16)] =
@@ -35,7 +37,7 @@ fn off_and_full_are_what_the_oracle_says() {
 
 #[test]
 fn by_host_only_the_proxy_is_reached() {
-    let asked = through(&Seatbelt::new().through(ProxyPorts::new([3128])), &hosts());
+    let asked = through(&Seatbelt::new(), Some(3128), &hosts());
     for (host, port) in DESTINATIONS {
         let is_proxy = ["127.0.0.1", "::1"].contains(host) && *port == 3128;
         assert_eq!(asked.allows("network-outbound", &Object::address(host, *port)), is_proxy, "{host}:{port}");
@@ -46,18 +48,33 @@ fn by_host_only_the_proxy_is_reached() {
 
 #[test]
 fn without_a_proxy_or_with_another_ones_settings_there_is_no_plan() {
-    let plan = |seatbelt: Seatbelt, value: &str| {
+    let plan = |port: Option<u16>, value: &str| {
         let mut command = command();
         command.environment.insert("https_proxy".into(), value.into());
-        seatbelt.plan_on(&command, &hosts(), &World::default()).map(drop).map_err(|error| error.to_string())
+        let proxy = port.map(|port| ProxyPorts::new([port]));
+        let plan = Seatbelt::new().plan_on(&command, &hosts(), proxy.as_ref(), &World::default());
+        plan.map(drop).map_err(|error| error.to_string())
     };
-    let proxy = || Seatbelt::new().through(ProxyPorts::new([3128]));
-    assert!(plan(Seatbelt::new(), "").unwrap_err().contains("no proxy"));
-    assert!(plan(Seatbelt::new().through(ProxyPorts::new([0])), "").unwrap_err().contains("no proxy"));
-    assert!(plan(proxy(), "http://127.0.0.1:8080").unwrap_err().contains("port 8080"));
-    assert!(plan(proxy(), "http://proxy.test:3128").unwrap_err().contains("https_proxy"));
-    assert!(plan(proxy(), "nonsense").unwrap_err().contains("https_proxy"));
-    plan(proxy(), "http://127.0.0.1:3128").unwrap();
+    assert!(plan(None, "").unwrap_err().contains("no proxy"));
+    assert!(plan(Some(0), "").unwrap_err().contains("no proxy"));
+    assert!(plan(Some(3128), "http://127.0.0.1:8080").unwrap_err().contains("port 8080"));
+    assert!(plan(Some(3128), "http://proxy.test:3128").unwrap_err().contains("https_proxy"));
+    assert!(plan(Some(3128), "nonsense").unwrap_err().contains("https_proxy"));
+    plan(Some(3128), "http://127.0.0.1:3128").unwrap();
+}
+
+/// As the orchestrator does it: the address of a proxy, on this machine alone.
+#[test]
+fn the_contract_leads_through_a_port_of_this_machine() {
+    let plan = |address: &str| {
+        let seatbelt = Seatbelt::new();
+        let plan = seatbelt.proxied().unwrap().compile_through(address.parse().unwrap(), &command(), &hosts());
+        plan.map(|plan| plan.to_string()).map_err(|error| error.to_string())
+    };
+    assert!(plan("127.0.0.1:3128").unwrap().contains("(remote ip \"localhost:3128\")"));
+    assert!(plan("10.0.0.1:3128").unwrap_err().contains("no proxy"));
+    let bare = Seatbelt::new().compile(&command(), &hosts()).map(drop).unwrap_err();
+    assert!(bare.to_string().contains("no proxy"), "{bare}");
 }
 
 #[test]
@@ -101,10 +118,10 @@ fn services_that_lead_out_are_never_reached() {
 #[test]
 fn certificates_are_judged_by_the_system_only_where_that_reaches_no_further() {
     let judges = |asked: &Asked| asked.allows("mach-lookup", &Object::name("com.apple.trustd.agent"));
-    let proxy = || Seatbelt::new().through(ProxyPorts::new([3128]));
+    let accepting = || Seatbelt::new().accepting(Loss::CertificateFetches);
     assert!(!judges(&Asked::new(&Permissions::default())));
-    assert!(!judges(&through(&proxy(), &hosts())));
-    assert!(judges(&through(&proxy().accepting(Loss::CertificateFetches), &hosts())));
-    let off = through(&Seatbelt::new().accepting(Loss::CertificateFetches), &Permissions::default());
+    assert!(!judges(&through(&Seatbelt::new(), Some(3128), &hosts())));
+    assert!(judges(&through(&accepting(), Some(3128), &hosts())));
+    let off = through(&accepting(), None, &Permissions::default());
     assert!(!judges(&off), "without a network there is nothing to judge");
 }

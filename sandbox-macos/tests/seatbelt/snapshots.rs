@@ -6,12 +6,12 @@ use stockade_sandbox_macos::{ProxyPorts, Seatbelt, platform_defaults};
 use crate::world::{World, command, files, path, with_network};
 
 fn shown(permissions: &Permissions) -> String {
-    shown_by(&Seatbelt::new().through(ProxyPorts::new([3128, 3129])), permissions)
+    shown_with(Some(&ProxyPorts::new([3128, 3129])), permissions)
 }
 
-fn shown_by(seatbelt: &Seatbelt, permissions: &Permissions) -> String {
+fn shown_with(proxy: Option<&ProxyPorts>, permissions: &Permissions) -> String {
     let world = World { missing: [path("/w/.codex")].into(), found: vec![path("/w/sub/a.env")], link: None };
-    let plan = seatbelt.plan_on(&command(), permissions, &world);
+    let plan = Seatbelt::new().plan_on(&command(), permissions, proxy, &world);
     let told = plan.map_or_else(|error| error.to_string(), |plan| plan.to_string());
     // The rules that hold for every command, and those that end every profile, have a snapshot of their own.
     let base = include_str!("../../src/base.sbpl");
@@ -61,7 +61,7 @@ fn restricted_reads() {
 
 #[test]
 fn the_whole_of_a_profile() {
-    let plan = Seatbelt::new().plan_on(&command(), &files(&["/ read", "/w write"]), &World::default()).unwrap();
+    let plan = Seatbelt::new().plan_on(&command(), &files(&["/ read", "/w write"]), None, &World::default()).unwrap();
     insta::assert_snapshot!(plan.to_string());
 }
 
@@ -71,7 +71,7 @@ fn limits_are_part_of_a_plan() {
         r#"{"files":[],"network":"off","limits":{"cpu_seconds":5,"file_size_bytes":1024,"open_files":64}}"#,
     )
     .unwrap();
-    let told = shown_by(&Seatbelt::new(), &permissions);
+    let told = shown_with(None, &permissions);
     let limits: Vec<&str> = told.lines().filter(|line| line.starts_with("limit")).collect();
     assert_eq!(limits.len(), 4, "{limits:?}");
 }

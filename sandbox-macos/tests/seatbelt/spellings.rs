@@ -50,7 +50,7 @@ fn protected_names_are_protected_in_every_spelling() {
 fn what_is_protected_is_not_moved_with_its_parents() {
     let world = World { found: vec![path("/w/conf/x/a.key")], ..World::default() };
     let lines = ["/w write", "/cache write", "/w/a/b/.git read protected", "/w/**/*.key none"];
-    let asked = Asked::of(&Seatbelt::new().plan_on(&command(), &files(&lines), &world).unwrap());
+    let asked = Asked::of(&Seatbelt::new().plan_on(&command(), &files(&lines), None, &world).unwrap());
     let moves = |path| asked.allows("file-write-unlink", &Object::file(path));
     for pinned in ["/w", "/w/a", "/w/A", "/w/a/b", "/w/a/b/.git", "/w/conf", "/w/conf/x", "/w/conf/x/a.key", "/cache"] {
         assert!(!moves(pinned), "{pinned}");
@@ -86,7 +86,7 @@ fn a_glob_behind_a_link_denies_where_it_leads() {
         ..World::default()
     };
     let permissions = files(&["/private/tmp write", "/tmp/x/**/*.env none"]);
-    let asked = Asked::of(&Seatbelt::new().plan_on(&command(), &permissions, &world).unwrap());
+    let asked = Asked::of(&Seatbelt::new().plan_on(&command(), &permissions, None, &world).unwrap());
     assert!(!asked.reads("/private/tmp/x/a.env") && !asked.writes("/private/tmp/x/y/b.env"));
     assert!(asked.writes("/private/tmp/x/y/b") && asked.writes("/private/tmp/a.env"));
     assert!(!asked.allows("file-write-unlink", &Object::file("/private/tmp/x/y")), "it holds a file that is denied");
@@ -114,7 +114,7 @@ proptest! {
                 .map(|(text, access)| stockade_protocol::FileRule::path(AbsPath::parse(text).unwrap(), access));
             let files = stockade_protocol::FileRules::new(lines).unwrap();
             let permissions = stockade_protocol::Permissions { files, ..Default::default() };
-            Seatbelt::new().plan_on(&command(), &permissions, &World::default()).unwrap()
+            Seatbelt::new().plan_on(&command(), &permissions, None, &World::default()).unwrap()
         };
         let (hostile, plain) = (plan(&name), plan("plain"));
         prop_assert_eq!(hostile.profile().text(), plain.profile().text());
@@ -137,7 +137,7 @@ proptest! {
             stockade_protocol::FileRule::deny_glob(glob.clone()),
         ]).unwrap();
         let permissions = stockade_protocol::Permissions { files, ..Default::default() };
-        let asked = Asked::of(&Seatbelt::new().plan_on(&command(), &permissions, &World::default()).unwrap());
+        let asked = Asked::of(&Seatbelt::new().plan_on(&command(), &permissions, None, &World::default()).unwrap());
         let text = asked_path.as_raw().as_str().unwrap().to_owned();
         let (reads, expected) = (asked.reads(&text), permissions.access(&asked_path) >= stockade_protocol::Access::Read);
         prop_assert!(!reads || expected, "{} lets {} through", glob, text);

@@ -3,11 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use stockade_protocol::{
-    AbsPath, Access, Argv, FileRule, FileRules, FileTarget, Glob, NetworkPolicy, Permissions, RuleSource,
-};
+use stockade_protocol::{AbsPath, Argv, Glob, NetworkPolicy, Permissions};
 use stockade_sandbox_macos::{Seatbelt, SeatbeltPlan};
-use stockade_sandboxing::{CommandSpec, HostFiles, Kind};
+use stockade_sandboxing::{CommandSpec, HostFiles, Kind, rules};
 
 use crate::evaluator::{Object, READINGS, Rules};
 
@@ -47,30 +45,6 @@ impl HostFiles for World {
 
 pub(crate) fn path(text: &str) -> AbsPath {
     text.parse().unwrap()
-}
-
-/// Rules as `path access [source]`.
-pub(crate) fn rules(lines: &[&str]) -> FileRules {
-    FileRules::new(lines.iter().map(|line| {
-        let mut words = line.split(' ');
-        let target = words.next().unwrap();
-        let access = match words.next().unwrap() {
-            "none" => Access::None,
-            "scratch" => Access::Scratch,
-            "read" => Access::Read,
-            "write" => Access::Write,
-            other => panic!("there is no access `{other}`"),
-        };
-        let source = match words.next() {
-            None => RuleSource::Policy,
-            Some("protected") => RuleSource::ProtectedMetadata,
-            Some("credential") => RuleSource::CredentialMask,
-            Some(other) => panic!("there is no source `{other}`"),
-        };
-        let target = target.parse().map_or_else(|_| FileTarget::Path(path(target)), FileTarget::Glob);
-        FileRule { target, access, source }
-    }))
-    .unwrap()
 }
 
 pub(crate) fn files(lines: &[&str]) -> Permissions {
@@ -113,7 +87,7 @@ impl Asked {
 
     /// A profile for permissions on the simplest host.
     pub(crate) fn new(permissions: &Permissions) -> Self {
-        Self::of(&Seatbelt::new().plan_on(&command(), permissions, &World::default()).unwrap())
+        Self::of(&Seatbelt::new().plan_on(&command(), permissions, None, &World::default()).unwrap())
     }
 
     /// The rules themselves.
