@@ -135,26 +135,29 @@ fn rate(setting: &Setting, start: impl Fn(&Setting) + Sync) -> f64 {
 }
 
 fn eight_at_once() {
-    let setting = Setting::new();
+    let (setting, full, warm_setting) = (Setting::new(), Setting::with_all_names(), Setting::new());
     let native = Native::new();
-    let session = native.session(&setting.permissions()).unwrap();
-    let mut rates = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
+    let session = native.session(&warm_setting.permissions()).unwrap();
+    let mut rates = [const { Vec::new() }; 5];
     for _ in 0..7 {
-        let [cold, warm, bubblewrap, bare] = &mut rates;
+        let [cold, names_present, warm, bubblewrap, bare] = &mut rates;
         cold.push(rate(&setting, |setting| setting.start(&native)));
-        warm.push(rate(&setting, |setting| {
+        names_present.push(rate(&full, |setting| setting.start(&native)));
+        warm.push(rate(&warm_setting, |setting| {
             setting::finish(session.spawn(&setting.command(&["/bin/true"]), Stdio::default()).unwrap())
         }));
         bubblewrap.push(rate(&setting, |setting| run(&mut setting.bwrap())));
         bare.push(rate(&setting, |_| run(Command::new("/bin/true").env_clear())));
     }
-    let [cold, warm, bubblewrap, bare] = rates.map(|mut rates| {
+    let [cold, names_present, warm, bubblewrap, bare] = rates.map(|mut rates| {
         rates.sort_by(f64::total_cmp);
         rates.get(rates.len() / 2).copied().unwrap()
     });
     println!(
-        "eight at once, starts a second / bubblewrap's: native cold {:.2}, warm {:.2}, bare {:.2} ({bubblewrap:.0}/s)",
+        "eight at once, starts a second / bubblewrap's: native cold {:.2}, with no name missing {:.2}, warm {:.2}, \
+         bare {:.2} ({bubblewrap:.0}/s)",
         cold / bubblewrap,
+        names_present / bubblewrap,
         warm / bubblewrap,
         bare / bubblewrap
     );

@@ -139,7 +139,7 @@ impl Session {
         let readable = |file| Poll { file, events: READABLE, happened: 0 };
         // The caller hears of a command's end before its namespaces are gone. Until there is room again, the
         // next command waits.
-        let has_room = self.runs.iter().any(|run| run.is_none_or(|run| run.is_parked()));
+        let has_room = self.runs.iter().any(Option::is_none);
         let own = [readable(if self.open && has_room { CONTROL } else { -1 }), readable(self.ended)];
         let watched = own.into_iter().chain(self.runs.iter().flat_map(|run| run.map_or([nothing; 3], |run| run.watched())));
         files.iter_mut().zip(watched).for_each(|(poll, watched)| *poll = watched);

@@ -128,6 +128,23 @@ fn many_at_once_are_kept_apart() {
     });
 }
 
+/// A launcher has room for 64. The others wait, and nobody hears of it.
+#[test]
+fn more_at_once_than_there_is_room_for_wait_for_it() {
+    let _alone = alone();
+    let world = World::new();
+    thread::scope(|scope| {
+        for number in 0..100 {
+            let world = &world;
+            scope.spawn(move || {
+                for _ in 0..2 {
+                    assert_eq!(world.run(&format!("sleep 0.2; exit {number}")).0, WaitStatus::Exited(number));
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn a_command_can_be_signalled_and_killed() {
     let _alone = alone();

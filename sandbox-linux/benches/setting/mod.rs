@@ -25,6 +25,15 @@ impl Setting {
         setting
     }
 
+    /// The same, with every protected name there already.
+    pub(crate) fn with_all_names() -> Self {
+        let setting = Self::new();
+        for name in PROTECTED_NAMES.iter().filter(|name| **name != ".git") {
+            std::fs::create_dir(setting.workspace.path().join(name)).unwrap();
+        }
+        setting
+    }
+
     pub(crate) fn path(&self) -> AbsPath {
         AbsPath::from_path(&self.workspace.path().canonicalize().unwrap()).unwrap()
     }
