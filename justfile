@@ -43,7 +43,7 @@ bench NAME="":
 
 # How long other sandboxes take to start, those that are installed
 bench-peers ROUNDS="30":
-    cargo build --release -p stockade-sandbox-linux --example run
+    scripts/build
     scripts/bench-peers {{ ROUNDS }}
 
 # Fuzz one parser for SECONDS (needs a nightly toolchain and `cargo install cargo-fuzz`)

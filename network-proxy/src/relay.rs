@@ -1,20 +1,19 @@
 //! Dialling what was admitted, and passing bytes on.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 /// How long one address may take; there may be another that answers.
 const LONGEST_DIAL: Duration = Duration::from_secs(20);
 const SMALL_BUFFER: usize = 8 * 1024;
-const LARGE_BUFFER: usize = 64 * 1024;
+const LARGE_BUFFER: usize = 256 * 1024;
+/// What a connection has carried one way before it gets the large buffer.
+const MUCH: usize = 1024 * 1024;
 
 /// Ends whatever waits for it when the proxy ends or is dropped. Whoever still holds one is not done yet.
 pub(crate) type Stop = watch::Receiver<()>;
@@ -55,34 +54,22 @@ pub(crate) async fn relay<S: AsyncRead + AsyncWrite + Unpin>(inside: S, mut outs
     }
 }
 
-/// Passes bytes one way until their end. Whoever waits has a small buffer, since most of many connections do;
-/// the large one is there as long as there is something to be read.
+/// Passes bytes one way until their end. Most of many connections wait and carry little, so their buffer is
+/// small; one that turns out to carry much gets a large one.
 async fn pass(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-    let mut small = vec![0; SMALL_BUFFER];
+    let mut buffer = vec![0; SMALL_BUFFER];
+    let mut passed = 0;
     loop {
-        let read = from.read(&mut small).await?;
+        let read = from.read(&mut buffer).await?;
         if read == 0 {
             return to.shutdown().await;
         }
-        to.write_all(small.get(..read).unwrap_or_default()).await?;
-        if read == SMALL_BUFFER {
-            let mut large = vec![0; LARGE_BUFFER];
-            while let Some(read) = read_at_once(from, &mut large).await? {
-                to.write_all(large.get(..read).unwrap_or_default()).await?;
-            }
-        }
+        to.write_all(buffer.get(..read).unwrap_or_default()).await?;
         to.flush().await?;
-    }
-}
-
-/// What can be read without waiting. The end is left for whoever waits.
-async fn read_at_once(from: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    let mut buffer = ReadBuf::new(buffer);
-    let polled = poll_fn(|context| Poll::Ready(Pin::new(&mut *from).poll_read(context, &mut buffer))).await;
-    match polled {
-        Poll::Ready(Ok(())) => Ok(Some(buffer.filled().len()).filter(|read| *read > 0)),
-        Poll::Ready(Err(error)) => Err(error),
-        Poll::Pending => Ok(None),
+        passed += read;
+        if passed >= MUCH && buffer.len() < LARGE_BUFFER {
+            buffer = vec![0; LARGE_BUFFER];
+        }
     }
 }
 
@@ -94,7 +81,7 @@ mod tests {
     #[tokio::test]
     async fn every_byte_is_passed_on() {
         let sent: Vec<u8> =
-            (0..1_000_000_u32).map(|number| number.to_le_bytes()[0] ^ number.to_le_bytes()[1]).collect();
+            (0..3_000_000_u32).map(|number| number.to_le_bytes()[0] ^ number.to_le_bytes()[1]).collect();
         let (mut near, mut inside) = tokio::io::duplex(LARGE_BUFFER * 2);
         let (mut outside, mut far) = tokio::io::duplex(LARGE_BUFFER * 2);
         let pieces = [1, SMALL_BUFFER - 1, SMALL_BUFFER, SMALL_BUFFER + 1, LARGE_BUFFER, LARGE_BUFFER + 1, 3];
