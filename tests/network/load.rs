@@ -48,7 +48,7 @@ fn socks5() {
 #[test]
 fn http() {
     // Requests that were answered, on connections that are kept: those have buffers for what comes next.
-    load("http", &Bounds { connection: 56, growth: 1024 });
+    load("http", &Bounds { connection: 80, growth: 1024 });
 }
 
 fn load(way: &str, bounds: &Bounds) {
