@@ -140,7 +140,10 @@ impl HostFiles for RealFiles {
 pub(crate) fn is_placeholder(path: &Path, found: &fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     let is_marked = found.is_dir() && found.permissions().mode() & 0o7777 == PLACEHOLDER_MODE;
-    is_marked && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+    // One that is gone by now was one: only the run that put it there removes it.
+    is_marked
+        && fs::read_dir(path)
+            .map_or_else(|error| error.kind() == std::io::ErrorKind::NotFound, |mut entries| entries.next().is_none())
 }
 
 #[cfg(not(unix))]
@@ -253,6 +256,29 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    /// Another run puts its directory there and takes it away, over and over.
+    #[test]
+    fn a_name_that_is_held_is_missing_whenever_it_is_looked_at() {
+        use std::os::unix::fs::DirBuilderExt as _;
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        let here = tempfile::tempdir().unwrap();
+        let held = here.path().canonicalize().unwrap().join(".codex");
+        let path = AbsPath::from_path(&held).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    fs::DirBuilder::new().mode(PLACEHOLDER_MODE).create(&held).unwrap();
+                    fs::remove_dir(&held).unwrap();
+                }
+            });
+            let seen = (0..20_000).filter(|_| RealFiles.kind(&path).is_some()).count();
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(seen, 0);
+        });
+    }
 
     #[test]
     fn the_directory_above_is_the_one_behind_a_link() {
