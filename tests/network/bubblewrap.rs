@@ -1,11 +1,9 @@
 //! The same gate where bubblewrap builds the sandbox, for root and for an ordinary user: the two get
 //! user namespaces of different make.
 
-use std::process::Command;
-
 use crate::limits::named_unix_sockets;
 use crate::programs::tried_in;
-use crate::world::{Engine, World, server};
+use crate::world::{Engine, World, again_as_nobody, server};
 
 #[test]
 fn curl() {
@@ -56,18 +54,5 @@ fn loopback_and_names() {
 /// The tests of this file once more, by a user who is not root.
 #[test]
 fn for_an_ordinary_user() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
-    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
-    std::os::unix::fs::chown(directory.path(), Some(65534), Some(65534)).unwrap();
-    let copy = directory.path().join("network");
-    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    #[expect(clippy::disallowed_methods, reason = "a test becomes another user by starting itself again")]
-    let mut again = Command::new("setpriv");
-    again.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy);
-    again.args(["bubblewrap::", "--skip", "for_an_ordinary_user"]).current_dir("/");
-    let output = again.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("ok. 5 passed"), "{told}");
+    again_as_nobody("bubblewrap::", 5);
 }

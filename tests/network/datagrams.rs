@@ -13,7 +13,7 @@ use stockade_protocol::{
     ViolationTarget,
 };
 
-use crate::world::{Ended, Engine, World, allow};
+use crate::world::{Ended, Engine, World, again_as_nobody, allow};
 
 /// Answers each datagram with what it says, and keeps the beginning of what it heard.
 fn echo(address: IpAddr) -> (u16, Arc<Mutex<Vec<Vec<u8>>>>) {
@@ -395,18 +395,5 @@ except OSError as e: print(name(e))
 /// The tests of this file once more, by a user who is not root.
 #[test]
 fn for_an_ordinary_user() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
-    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
-    std::os::unix::fs::chown(directory.path(), Some(65534), Some(65534)).unwrap();
-    let copy = directory.path().join("network");
-    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    #[expect(clippy::disallowed_methods, reason = "a test becomes another user by starting itself again")]
-    let mut again = Command::new("setpriv");
-    again.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy);
-    again.args(["datagrams::", "--skip", "for_an_ordinary_user"]).current_dir("/");
-    let output = again.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("ok. 10 passed"), "{told}");
+    again_as_nobody("datagrams::", 10);
 }

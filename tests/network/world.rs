@@ -223,3 +223,22 @@ pub(crate) fn server(page: &'static str) -> (u16, Arc<Mutex<Vec<String>>>) {
     });
     (port, heard)
 }
+
+/// Runs the tests of a file once more as a user who is not root, and makes sure that it were so many. For
+/// whoever is not root, they have just run as that.
+pub(crate) fn again_as_nobody(file: &str, tests: usize) {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    std::os::unix::fs::chown(directory.path(), Some(65534), Some(65534)).unwrap();
+    let copy = directory.path().join("network");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "a test becomes another user by starting itself again")]
+    let mut again = std::process::Command::new("setpriv");
+    again.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy);
+    again.args([file, "--skip", "for_an_ordinary_user"]).current_dir("/");
+    let output = again.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains(&format!("ok. {tests} passed")), "{told}");
+}

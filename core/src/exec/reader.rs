@@ -31,39 +31,25 @@ pub(super) enum Reader {
     Reading(Arc<Capture>),
 }
 
-impl Reader {
-    /// A pipe, which is read when there is something in it.
+impl Orders {
+    pub(super) fn new(name: StreamName, limit: OutputLimit, sink: Option<Arc<dyn OutputSink>>) -> Self {
+        Self { name, sink, capture: Arc::new(Capture::new(limit)) }
+    }
+
+    /// For a pipe, which is read when there is something in it.
     #[cfg(unix)]
-    pub(super) fn of_pipe(
-        pipe: PipeReader,
-        name: StreamName,
-        limit: OutputLimit,
-        sink: Option<Arc<dyn OutputSink>>,
-    ) -> io::Result<Self> {
-        let pipe = Receiver::from_owned_fd(pipe.into())?;
-        Ok(Self::Waiting { pipe, orders: Orders { name, sink, capture: Arc::new(Capture::new(limit)) } })
+    pub(super) fn await_output(self, pipe: PipeReader) -> io::Result<Reader> {
+        Ok(Reader::Waiting { pipe: Receiver::from_owned_fd(pipe.into())?, orders: self })
     }
 
+    /// Where a pipe can't be waited for, it is read from the beginning.
     #[cfg(not(unix))]
-    pub(super) fn of_pipe(
-        pipe: PipeReader,
-        name: StreamName,
-        limit: OutputLimit,
-        sink: Option<Arc<dyn OutputSink>>,
-    ) -> io::Result<Self> {
-        Self::start(pipe, name, limit, sink)
+    pub(super) fn await_output(self, pipe: PipeReader) -> io::Result<Reader> {
+        self.follow(pipe)
     }
+}
 
-    /// Reads a stream to its end, beginning now.
-    pub(super) fn start(
-        from: impl Read + Send + 'static,
-        name: StreamName,
-        limit: OutputLimit,
-        sink: Option<Arc<dyn OutputSink>>,
-    ) -> io::Result<Self> {
-        Orders { name, sink, capture: Arc::new(Capture::new(limit)) }.follow(from)
-    }
-
+impl Reader {
     /// Waits for the first output, and starts to read then. Never ends for a stream that is being read,
     /// or that there is none of.
     #[cfg(unix)]
@@ -87,7 +73,8 @@ impl Reader {
 }
 
 impl Orders {
-    fn follow(self, mut from: impl Read + Send + 'static) -> io::Result<Reader> {
+    /// Reads a stream to its end, beginning now.
+    pub(super) fn follow(self, mut from: impl Read + Send + 'static) -> io::Result<Reader> {
         let capture = Arc::clone(&self.capture);
         let read = move || {
             self.read(&mut from);

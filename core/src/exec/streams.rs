@@ -9,7 +9,7 @@ use std::time::Duration;
 use stockade_protocol::{CapturedOutput, TerminalSize};
 use stockade_sandboxing::{SpawnError, Stdio, Streams, Terminal};
 
-use super::reader::Reader;
+use super::reader::{Orders, Reader};
 use crate::session::OutputLimit;
 
 /// One of the two output streams.
@@ -127,7 +127,7 @@ fn open_output(output: Output, name: StreamName, limit: OutputLimit) -> io::Resu
         Output::Tee(sink) => Some(sink),
     };
     let (ours, theirs) = io::pipe()?;
-    Ok((Streams::To(theirs.into()), Some(Reader::of_pipe(ours, name, limit, sink)?)))
+    Ok((Streams::To(theirs.into()), Some(Orders::new(name, limit, sink).await_output(ours)?)))
 }
 
 fn open_terminal(size: TerminalSize, output: Output, limit: OutputLimit) -> io::Result<Opened> {
@@ -140,7 +140,7 @@ fn open_terminal(size: TerminalSize, output: Output, limit: OutputLimit) -> io::
         // There is no stream of this program's that a terminal could be.
         Output::Capture | Output::Inherit => None,
     };
-    let reader = Reader::start(File::from(ours), StreamName::Stdout, limit, sink)?;
+    let reader = Orders::new(StreamName::Stdout, limit, sink).follow(File::from(ours))?;
     let stdio = Stdio {
         stdin: Streams::To(theirs.try_clone()?),
         stdout: Streams::To(theirs.try_clone()?),
