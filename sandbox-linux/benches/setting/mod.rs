@@ -2,7 +2,7 @@
 //! medians.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -11,31 +11,36 @@ use stockade_sandboxing::{Backend, CommandSpec, Running, Stdio, WaitStatus};
 
 /// Workspaces with a repository in each.
 pub(crate) struct Setting {
-    workspace: tempfile::TempDir,
+    _workspace: tempfile::TempDir,
+    path: AbsPath,
     /// One of its own for bubblewrap, since what it leaves behind would spare the others some work.
     other: tempfile::TempDir,
+    missing: Vec<&'static str>,
 }
 
 impl Setting {
+    /// Every protected name but the repository's own is missing.
     pub(crate) fn new() -> Self {
-        let setting = Self { workspace: tempfile::tempdir().unwrap(), other: tempfile::tempdir().unwrap() };
-        for directory in [&setting.workspace, &setting.other] {
-            std::fs::create_dir(directory.path().join(".git")).unwrap();
-        }
-        setting
+        Self::with(&[".git"])
     }
 
-    /// The same, with every protected name there already.
+    /// Every protected name is there.
     pub(crate) fn with_all_names() -> Self {
-        let setting = Self::new();
-        for name in PROTECTED_NAMES.iter().filter(|name| **name != ".git") {
-            std::fs::create_dir(setting.workspace.path().join(name)).unwrap();
+        Self::with(PROTECTED_NAMES)
+    }
+
+    fn with(names: &[&str]) -> Self {
+        let (workspace, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for directory in [&workspace, &other] {
+            names.iter().for_each(|name| std::fs::create_dir(directory.path().join(name)).unwrap());
         }
-        setting
+        let missing = PROTECTED_NAMES.iter().copied().filter(|name| !names.contains(name)).collect();
+        let path = AbsPath::from_path(&workspace.path().canonicalize().unwrap()).unwrap();
+        Self { _workspace: workspace, path, other, missing }
     }
 
     pub(crate) fn path(&self) -> AbsPath {
-        AbsPath::from_path(&self.workspace.path().canonicalize().unwrap()).unwrap()
+        self.path.clone()
     }
 
     /// The root is read, the workspace written, its metadata kept; no network.
@@ -66,12 +71,21 @@ impl Setting {
         let mut command = Command::new(program("bwrap"));
         command.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind"]);
         command.arg(workspace).arg(workspace);
-        command.arg("--ro-bind").arg(workspace.join(".git")).arg(workspace.join(".git"));
-        for name in PROTECTED_NAMES.iter().filter(|name| **name != ".git") {
-            command.args(["--ro-bind", "/dev/null"]).arg(workspace.join(name));
+        for name in PROTECTED_NAMES.iter().copied() {
+            let path = workspace.join(name);
+            let source = if self.missing.contains(&name) { Path::new("/dev/null") } else { &path };
+            command.arg("--ro-bind").arg(source).arg(&path);
         }
         command.args(["--unshare-all", "--die-with-parent", "--new-session", "/bin/true"]).env_clear();
         command
+    }
+
+    /// How long bubblewrap takes. What it leaves behind is removed afterwards: what is missing for one is to
+    /// be missing for the other, every time.
+    pub(crate) fn time_bwrap(&self) -> Duration {
+        let took = time(|| run(&mut self.bwrap()));
+        self.missing.iter().for_each(|name| std::fs::remove_file(self.other.path().join(name)).unwrap());
+        took
     }
 }
 
