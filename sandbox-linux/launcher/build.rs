@@ -5,10 +5,10 @@
 //! canonical, and one that has become a link since then is refused (`ELOOP`), not followed.
 
 use crate::reader::Reader;
-use crate::sys::{self, AT_FDCWD, CText, EINVAL, EMPTY, ENOSYS, EPERM, EPROTO, ESTALE, Result};
+use crate::sys::{self, AT_FDCWD, CText, EINVAL, EMPTY, ENOSYS, EPERM, EPROTO, ESTALE, NO_FOLLOW, Result};
 use crate::{contain, network, wire};
 
-const NO_FOLLOW: u64 = 0o400_000;
+
 const CLONE: u64 = 1;
 const EMPTY_PATH: u64 = 0x1000;
 const RECURSIVE: u64 = 0x8000;
@@ -149,7 +149,7 @@ fn directory(plan: &mut Reader, slots: &Slots) -> Result<()> {
 
 fn file(plan: &mut Reader, slots: &Slots) -> Result<()> {
     let (slot, path, mode) = (plan.index()?, plan.text()?, plan.number()?);
-    sys::create_file(slots.get(slot)?, path, mode).map(sys::close)
+    sys::make_file(slots.get(slot)?, path, mode).map(drop)
 }
 
 fn symlink(plan: &mut Reader, slots: &Slots) -> Result<()> {

@@ -25,6 +25,7 @@ pub(crate) fn step(number: u8, plan: &mut Reader, facts: &mut u64) -> Option<Res
         wire::STEP_NO_NEW_PRIVILEGES => sys::prctl(PR_SET_NO_NEW_PRIVS, [1, 0, 0, 0]).map(drop),
         wire::STEP_DROP_CAPABILITIES => drop_capabilities(),
         wire::STEP_LANDLOCK => landlock(plan).map(|()| *facts |= wire::FACT_LANDLOCK),
+        wire::STEP_LANDLOCK_FOR_FILES => landlock_for_files(plan),
         wire::STEP_SECCOMP => plan.bytes().and_then(sys::seccomp).map(drop),
         _ => return None,
     })
@@ -54,13 +55,20 @@ fn landlock(plan: &mut Reader) -> Result<()> {
     for _ in 0..plan.index()? {
         let (path, access) = (plan.text()?, plan.number()?);
         let file = sys::open_exact(AT_FDCWD, path, 0)?;
-        let added = sys::landlock_path(ruleset, file, access);
+        // What has no right here is only looked at: a link that stands there now is not what was approved.
+        let added = if access == 0 { Ok(0) } else { sys::landlock_path(ruleset, file, access) };
         sys::close(file);
         added?;
     }
     sys::landlock_restrict(ruleset)?;
     sys::close(ruleset);
     Ok(())
+}
+
+/// Once the standard streams are in their places.
+fn landlock_for_files(plan: &mut Reader) -> Result<()> {
+    let mut rules = plan.part()?;
+    if (0..3).any(|stream| sys::is_file(stream) != Ok(false)) { landlock(&mut rules) } else { Ok(()) }
 }
 
 /// What the kernel says of this process, now that everything has been applied.

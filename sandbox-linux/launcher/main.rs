@@ -30,7 +30,7 @@ mod wire;
 use crate::build::Slots;
 use crate::frame::Frame;
 use crate::reader::Reader;
-use crate::sys::{EPROTO, Errno, Poll, READABLE, Result, SIGKILL};
+use crate::sys::{EPROTO, Errno, FINISHED, Poll, READABLE, Result, SIGKILL};
 
 /// The socket that frames come from.
 const CONTROL: i32 = 0;
@@ -140,7 +140,9 @@ impl Session {
         // The caller hears of a command's end before its namespaces are gone. Until there is room again, the
         // next command waits.
         let has_room = self.runs.iter().any(Option::is_none);
-        let own = [readable(if self.open && has_room { CONTROL } else { -1 }), readable(self.ended)];
+        let control = Poll { file: if self.open { CONTROL } else { -1 }, ..readable(CONTROL) };
+        let control = if has_room { control } else { Poll { events: FINISHED, ..control } };
+        let own = [control, readable(self.ended)];
         let watched = own.into_iter().chain(self.runs.iter().flat_map(|run| run.map_or([nothing; 3], |run| run.watched())));
         files.iter_mut().zip(watched).for_each(|(poll, watched)| *poll = watched);
         let unused = if self.begun && self.names.is_none() && self.runs.iter().all(Option::is_none) {
@@ -168,7 +170,11 @@ impl Session {
             }
         }
         if control.happened != 0 {
-            self.open = self.next_frame().is_ok() && self.open;
+            self.open = has_room && self.next_frame().is_ok() && self.open;
+            let is_busy = self.parking.is_some() && self.runs.iter().flatten().any(|run| !run.is_parked());
+            if is_busy && !self.open {
+                Report { kind: wire::REPORT_BUSY, a: 0, b: 0 }.send(CONTROL);
+            }
         }
         // The next command finds a process waiting. Not before this one has ended: it would be in its way.
         if has_ended && self.open && self.parking.is_some() && !self.runs.iter().flatten().any(Run::is_parked) {

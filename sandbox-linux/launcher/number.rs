@@ -34,6 +34,7 @@ pub(crate) const SETHOSTNAME: usize = 170;
 pub(crate) const KEYCTL: usize = 250;
 pub(crate) const OPENAT: usize = 257;
 pub(crate) const MKDIRAT: usize = 258;
+pub(crate) const MKNODAT: usize = 259;
 pub(crate) const NEWFSTATAT: usize = 262;
 pub(crate) const UNLINKAT: usize = 263;
 pub(crate) const SYMLINKAT: usize = 266;

@@ -21,6 +21,7 @@ pub(crate) const EPERM: Errno = Errno(1);
 pub(crate) const ECHILD: Errno = Errno(10);
 pub(crate) const EINVAL: Errno = Errno(22);
 pub(crate) const ENOSYS: Errno = Errno(38);
+const ELOOP: Errno = Errno(40);
 pub(crate) const EPROTO: Errno = Errno(71);
 pub(crate) const ESTALE: Errno = Errno(116);
 
@@ -118,10 +119,15 @@ pub(crate) fn open(directory: i32, path: CText<'_>, flags: u64) -> Result<i32> {
     call(nr::OPENAT, [directory as usize, path.pointer(), (flags | CLOEXEC) as usize, 0, 0, 0]).map(fd)
 }
 
-pub(crate) fn create_file(directory: i32, path: CText<'_>, mode: u64) -> Result<i32> {
-    const CREATE_EXCLUSIVE: u64 = 0o1 | 0o100 | 0o200;
-    call(nr::OPENAT, [directory as usize, path.pointer(), (CREATE_EXCLUSIVE | CLOEXEC) as usize, mode as usize, 0, 0]).map(fd)
+/// Makes an empty file.
+pub(crate) fn make_file(directory: i32, path: CText<'_>, mode: u64) -> Result<usize> {
+    const REGULAR: u64 = 0o100_000;
+    call(nr::MKNODAT, [directory as usize, path.pointer(), (REGULAR | mode) as usize, 0, 0, 0])
 }
+
+/// Opens a link itself.
+pub(crate) const NO_FOLLOW: u64 = 0o400_000;
+const EMPTY_PATH: usize = 0x1000;
 
 /// Opens a path for reference only, where no component of it may be a symbolic link.
 pub(crate) fn open_exact(directory: i32, path: CText<'_>, flags: u64) -> Result<i32> {
@@ -130,16 +136,15 @@ pub(crate) fn open_exact(directory: i32, path: CText<'_>, flags: u64) -> Result<
     let how = [PATH | CLOEXEC | flags, 0, NO_SYMLINKS_OR_MAGIC];
     match call(nr::OPENAT2, [directory as usize, path.pointer(), how.as_ptr() as usize, size_of_val(&how), 0, 0]) {
         // An outer sandbox may hide this call, since its filter can't see the flags.
-        Err(ENOSYS) => open_by_steps(directory, path, PATH),
+        Err(ENOSYS) => open_by_steps(directory, path, PATH | flags),
         other => other.map(fd),
     }
 }
 
 /// The same without the newer call: one directory at a time, none of which may be a link. A link in
-/// the last place is opened itself, never followed.
+/// the last place is never followed: it is opened itself, for whoever says so, or else refused.
 fn open_by_steps(directory: i32, path: CText<'_>, flags: u64) -> Result<i32> {
     const DIRECTORY: u64 = 0o200_000;
-    const NO_FOLLOW: u64 = 0o400_000;
     let absolute = path.0.first() == Some(&b'/');
     let mut at = open(directory, if absolute { ROOT } else { DOT }, flags | DIRECTORY)?;
     let text = path.0.strip_suffix(b"\0").unwrap_or_default();
@@ -153,12 +158,46 @@ fn open_by_steps(directory: i32, path: CText<'_>, flags: u64) -> Result<i32> {
         close(at);
         at = next?;
     }
+    if flags & NO_FOLLOW == 0 && is_link(at)? {
+        close(at);
+        return Err(ELOOP);
+    }
     Ok(at)
+}
+
+/// Whether a descriptor stands for an ordinary file.
+pub(crate) fn is_file(file: i32) -> Result<bool> {
+    const FILE: u32 = 0o100_000;
+    kind(file).map(|kind| kind == FILE)
+}
+
+fn is_link(file: i32) -> Result<bool> {
+    const LINK: u32 = 0o120_000;
+    kind(file).map(|kind| kind == LINK)
+}
+
+fn kind(file: i32) -> Result<u32> {
+    const KIND: u32 = 0o170_000;
+    look(file, EMPTY, EMPTY_PATH).map(|found| found.mode & KIND)
+}
+
+/// What is known of a file.
+#[derive(PartialEq, Eq)]
+struct Found {
+    device: u64,
+    number: u64,
+    mode: u32,
+}
+
+fn look(directory: i32, path: CText<'_>, flags: usize) -> Result<Found> {
+    // `struct stat` of x86-64: the device, the file's number, how many links, and in half a word the mode.
+    let mut found = [0_u64; 18];
+    call(nr::NEWFSTATAT, [directory as usize, path.pointer(), found.as_mut_ptr() as usize, flags, 0, 0])?;
+    Ok(Found { device: found[0], number: found[1], mode: found[3] as u32 })
 }
 
 /// Whether something is mounted on what a descriptor stands for.
 pub(crate) fn is_mount_point(file: i32) -> Result<bool> {
-    const EMPTY_PATH: usize = 0x1000;
     const MOUNT_ROOT: u64 = 0x2000;
     // `struct statx`: its second word holds the attributes.
     let mut found = [0_u64; 32];
@@ -193,16 +232,11 @@ pub(crate) fn open_directory(directory: i32, path: CText<'_>) -> Result<i32> {
 
 /// Whether a directory is what stands under a name, and has this mode.
 pub(crate) fn is_at(file: i32, directory: i32, path: CText<'_>, mode: u32) -> bool {
-    const EMPTY_PATH: usize = 0x1000;
-    const NO_FOLLOW: usize = 0x100;
-    // `struct stat` of x86-64: the device, the file's number, how many links, and in half a word the mode.
-    let look = |directory: i32, path: CText<'_>, flags: usize| {
-        let mut found = [0_u64; 18];
-        let done = call(nr::NEWFSTATAT, [directory as usize, path.pointer(), found.as_mut_ptr() as usize, flags, 0, 0]);
-        done.map(|_| (found[0], found[1], found[3] as u32 & 0o7777)).ok()
-    };
-    let own = look(file, EMPTY, EMPTY_PATH);
-    own.is_some_and(|(_, _, own_mode)| own_mode == mode) && own == look(directory, path, NO_FOLLOW)
+    const NOT_FOLLOWED: usize = 0x100;
+    match (look(file, EMPTY, EMPTY_PATH), look(directory, path, NOT_FOLLOWED)) {
+        (Ok(own), Ok(there)) => own.mode & 0o7777 == mode && own == there,
+        _ => false,
+    }
 }
 
 /// This process, as a descriptor that a child can ask about it; negative if there is none.
@@ -525,6 +559,8 @@ pub(crate) struct Poll {
 }
 
 pub(crate) const READABLE: i16 = 1;
+/// Nothing more is going to be said on a socket.
+pub(crate) const FINISHED: i16 = 0x2000;
 
 /// Waits until something has happened to one of the files, or for so many milliseconds.
 pub(crate) fn poll(files: &mut [Poll], limit: Option<u64>) -> Result<usize> {

@@ -55,6 +55,10 @@ pub(crate) const REPORT_LEASE: u32 = 8;
 /// In place of those two: there is no way for datagrams here; `a` is the error number.
 pub(crate) const REPORT_NO_DATAGRAMS: u32 = 9;
 
+/// The caller has let the sandbox go while commands still run in it. Once they have ended, the launcher
+/// cleans up.
+pub(crate) const REPORT_BUSY: u32 = 10;
+
 /// Where a step failed: while the sandbox was built, in its first process, or in the command's own.
 pub(crate) const PHASE_SETUP: u64 = 0;
 pub(crate) const PHASE_INIT: u64 = 1;
@@ -102,6 +106,7 @@ pub(crate) const STEP_RESOLVER: u8 = 28;
 pub(crate) const STEP_SUPERVISE: u8 = 29;
 pub(crate) const STEP_EXEC: u8 = 30;
 pub(crate) const STEP_DATAGRAMS: u8 = 31;
+pub(crate) const STEP_LANDLOCK_FOR_FILES: u8 = 32;
 // For engines that do without namespaces of the launcher's own.
 pub(crate) const STEP_ADOPT_ORPHANS: u8 = 40;
 pub(crate) const STEP_KEEP_SIGNALS: u8 = 41;

@@ -93,14 +93,14 @@ impl Bwrap {
         let mut setup: Vec<Step> =
             rendered.mount_points.iter().map(|path| Step::MountPoint { path: path.clone() }).collect();
         setup.push(Step::Keyring);
-        let ruleset = landlock::ruleset(self.landlock_version, &view.grants);
+        let rules = landlock::within_view(self.landlock_version, &view.grants);
         let families = supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
         let limits = Limits::of(permissions, self.user)?;
-        let mut steps = confine(ruleset, seccomp::filter(families));
+        let mut steps = confine(rules.always, seccomp::filter(families));
         if supervision.is_some() {
             Supervision::add_listener_to(&mut steps);
         }
-        steps.extend(start(command, &limits.steps));
+        steps.extend(start(command, rules.with_files.as_ref(), &limits.steps));
         Ok(BwrapPlan {
             program,
             network: if permissions.network == NetworkPolicy::Full { Network::Host } else { Network::Own },
@@ -221,10 +221,7 @@ impl BwrapPlan {
         let console = Console::of(&stdio);
         let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc, console.as_ref()), control)?;
         let Bubblewrap { control, pid, words, info } = bubblewrap;
-        let mut command = with_terminal(&self.command, &stdio);
-        if console.is_some() {
-            Console::grant(&mut command);
-        }
+        let command = with_terminal(&self.command, &stdio);
         let started = Launcher::inside(control, pid, &self.setup, keeper).and_then(|mut launcher| {
             let inside = child_pid(&info).inspect_err(|_| end_group(pid))?;
             let starter = Starter::new(pid, inside).inspect_err(|_| end_group(pid));

@@ -199,6 +199,7 @@ impl<'a> Renderer<'a> {
             | Step::NoNewPrivileges
             | Step::DropCapabilities
             | Step::Landlock { .. }
+            | Step::LandlockForFiles { .. }
             | Step::Resolver
             | Step::Datagrams { .. }
             | Step::Supervise { .. }

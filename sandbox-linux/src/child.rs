@@ -52,6 +52,8 @@ pub(crate) enum Report {
         step: u64,
     },
     Ended(i32),
+    /// Commands still run in a sandbox that was let go.
+    Busy,
     /// The sandbox is gone without a word: somebody killed it.
     Gone,
 }
@@ -70,6 +72,7 @@ impl Report {
             wire::REPORT_LISTENER => Self::Listener,
             wire::REPORT_FAILED => Self::Failed { errno: a, phase: b >> 32, step: b & 0xffff_ffff },
             wire::REPORT_ENDED => Self::Ended(a),
+            wire::REPORT_BUSY => Self::Busy,
             _ => Self::Gone,
         }
     }
@@ -144,6 +147,7 @@ impl Child {
                     | Report::Lease
                     | Report::NoDatagrams
                     | Report::Ended(_)
+                    | Report::Busy
                     | Report::Gone,
                     _,
                 ) => {
@@ -170,6 +174,7 @@ impl Child {
                     | Report::Lease
                     | Report::NoDatagrams
                     | Report::Ended(_)
+                    | Report::Busy
                     | Report::Gone,
                 )
                 | Err(_) => return None,
@@ -255,6 +260,7 @@ impl Running for Child {
             | Report::Datagrams
             | Report::Lease
             | Report::NoDatagrams
+            | Report::Busy
             | Report::Listener => self.wait(limit),
         }
     }

@@ -70,17 +70,6 @@ impl Console {
         };
         SpawnError::Setup { step, source }
     }
-
-    /// Lets the command open it by that name, as it may open `/dev/tty`.
-    pub(crate) fn grant(command: &mut [Step]) {
-        for step in command {
-            let Step::Landlock { ruleset } = step else { continue };
-            let access = ruleset.grants.iter().find(|(path, _)| is_tty(path)).map(|(_, access)| *access);
-            if let (Some(access), Ok(place)) = (access, PLACE.parse()) {
-                ruleset.grants.push((place, access));
-            }
-        }
-    }
 }
 
 /// Where a view deals with `/dev/tty`, and what stands there for the console.

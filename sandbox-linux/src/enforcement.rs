@@ -1,5 +1,8 @@
 //! Which layers hold around a command, read back from the kernel.
 
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::Pid;
 use stockade_protocol::{Enforcement, LayerReport, LayerStatus};
 
@@ -28,12 +31,19 @@ fn report(layer: &str, holds: bool) -> LayerReport {
 
 /// The namespaces that a process is in and this program is not.
 pub(crate) fn namespaces(names: &[&str], process: Pid) -> Vec<LayerReport> {
-    let of = |process: &str, name: &str| std::fs::read_link(format!("/proc/{process}/ns/{name}"));
-    let process = process.as_raw_pid().to_string();
-    let own =
-        |name: &str| matches!((of(&process, name), of("self", name)), (Ok(inside), Ok(outside)) if inside != outside);
+    let (inside, outside) = (links(&process.as_raw_pid().to_string()), links("self"));
+    let of = |links: &rustix::io::Result<OwnedFd>, name: &str| {
+        links.as_ref().ok().and_then(|links| rustix::fs::readlinkat(links, name, Vec::new()).ok())
+    };
+    let own = |name: &str| matches!((of(&inside, name), of(&outside, name)), (Some(one), Some(other)) if one != other);
     let layer = |name: &str| format!("{}_namespace", if name == "mnt" { "mount" } else { name });
     names.iter().map(|name| report(&layer(name), own(name))).collect()
+}
+
+/// Where a process has links to its namespaces.
+fn links(process: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, format!("/proc/{process}/ns"), flags, Mode::empty())
 }
 
 /// What the command's process read back about itself.

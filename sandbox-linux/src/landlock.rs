@@ -26,8 +26,6 @@ const SCOPE_SIGNALS: u64 = 2;
 /// What is granted on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Grant {
-    /// Listing a directory.
-    Directory,
     /// Reading and running a file.
     ReadFile,
     /// Reading and running everything below.
@@ -38,6 +36,8 @@ pub(crate) enum Grant {
     WriteTree,
     /// Using a device.
     Device,
+    /// Using all devices below.
+    Devices,
 }
 
 impl Grant {
@@ -55,12 +55,12 @@ impl Grant {
         let read_file = EXECUTE | READ_FILE;
         let write_file = read_file | WRITE_FILE | TRUNCATE;
         match self {
-            Self::Directory => READ_DIR,
             Self::ReadFile => read_file,
             Self::ReadTree => read_file | READ_DIR,
             Self::WriteFile => write_file,
             Self::WriteTree => FIRST_VERSION | REFER | TRUNCATE,
             Self::Device => write_file | IOCTL_DEV,
+            Self::Devices => write_file | READ_DIR | IOCTL_DEV,
         }
     }
 }
@@ -90,9 +90,39 @@ pub(crate) fn require(version: u32, needed: u32) -> Result<(), Unenforceable> {
     Err(Unenforceable { what: String::from("the layer `landlock`"), why, remedy: remedy.to_owned() })
 }
 
-/// The rules for a host with this version.
-pub(crate) fn ruleset(version: u32, grants: &[(AbsPath, Grant)]) -> Ruleset {
+/// The rules where nothing else keeps files, for a host with this version.
+pub(crate) fn alone(version: u32, grants: &[(AbsPath, Grant)]) -> Ruleset {
+    ruleset(version, handled(version), grants)
+}
+
+/// The rules inside a view whose mounts are read-only wherever nothing may be written.
+///
+/// A right that is handled has the kernel walk from a file up to the root whenever one is opened, unless a
+/// grant comes first. Where the root may be read, reading is granted everywhere in the view, so the walk
+/// could only say yes. The kernel asks for truncation on every opening as well, even of a file that is only
+/// read, and finds nothing up to the root: so that right is left to the read-only mounts, too. What they do
+/// not hold are files that the caller has opened outside of the view, for a command that has such streams.
+pub(crate) fn within_view(version: u32, grants: &[(AbsPath, Grant)]) -> WithinView {
+    let reads = EXECUTE | READ_FILE | READ_DIR;
+    let root_is_read = grants.iter().any(|(path, grant)| path.parent().is_none() && grant.rights() & reads == reads);
     let handled = handled(version);
+    let left_out = if root_is_read { reads | TRUNCATE } else { 0 };
+    let truncate = handled & left_out & TRUNCATE;
+    let writable: Vec<_> = grants.iter().filter(|(_, grant)| grant.rights() & truncate != 0).cloned().collect();
+    WithinView {
+        always: ruleset(version, handled & !left_out, grants),
+        with_files: (truncate != 0).then(|| Ruleset { scoped: 0, ..ruleset(version, truncate, &writable) }),
+    }
+}
+
+/// The rules for a command inside a view.
+pub(crate) struct WithinView {
+    pub(crate) always: Ruleset,
+    /// In addition, for one whose standard streams lead to files.
+    pub(crate) with_files: Option<Ruleset>,
+}
+
+fn ruleset(version: u32, handled: u64, grants: &[(AbsPath, Grant)]) -> Ruleset {
     // The kernel's structure has grown: files, then ports (4), then scopes (6).
     let words = match version {
         0..4 => 1,

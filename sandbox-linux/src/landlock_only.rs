@@ -89,14 +89,14 @@ impl LandlockOnly {
         network_flags(permissions)?;
         let network_is_off = permissions.network == NetworkPolicy::Off;
         let grants = grants(permissions, files)?;
-        let ruleset = landlock::ruleset(self.landlock_version, &grants);
+        let ruleset = landlock::alone(self.landlock_version, &grants);
         let ruleset = if network_is_off { landlock::without_ports(ruleset) } else { ruleset };
         let attributes = self.attributes(permissions, &losses)?;
         let families = if network_is_off { Families::None } else { Families::Internet };
         let filter = seccomp::filter_with(families, attributes.refused());
         let limits = Limits::of(permissions, self.user)?;
         let mut steps = confine(ruleset, filter);
-        steps.extend(start(command, &limits.steps));
+        steps.extend(start(command, None, &limits.steps));
         Ok(LandlockPlan {
             setup: vec![Step::AdoptOrphans, Step::KeepSignals, Step::Keyring],
             init: vec![Step::AdoptOrphans, Step::KeepSignals],

@@ -11,7 +11,7 @@ use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use rustix::process::{Pid, WaitOptions, waitpid};
 use stockade_protocol::{AbsPath, RawText};
@@ -223,9 +223,10 @@ impl Launcher {
             return Ok(Vec::new());
         }
         let hold = |(name, path): (Name, &AbsPath)| name.hold().map_err(|source| failed(path, source));
-        let placeholders = names.into_iter().zip(setup.placeholders).map(hold).collect::<Result<Vec<_>, _>>()?;
+        let mut placeholders = names.into_iter().zip(setup.placeholders).map(hold).collect::<Result<Vec<_>, _>>()?;
         let held: Vec<BorrowedFd<'_>> = placeholders.iter().filter_map(Placeholder::held).collect();
         self.send(wire::FRAME_HELD, &[], &held).map_err(lost("telling it of the names that are held"))?;
+        placeholders.iter_mut().for_each(Placeholder::leave_to_launcher);
         Ok(placeholders)
     }
 
@@ -355,7 +356,9 @@ fn no_sockets(source: io::Error) -> SpawnError {
 
 /// Where a command's own steps begin, behind those that confine it.
 fn start_of(command: &[Step]) -> usize {
-    let is_its_own = |step: &Step| matches!(step, Step::TakeTerminal | Step::WorkingDirectory { .. });
+    let is_its_own = |step: &Step| {
+        matches!(step, Step::LandlockForFiles { .. } | Step::TakeTerminal | Step::WorkingDirectory { .. })
+    };
     command.iter().position(is_its_own).unwrap_or(command.len())
 }
 
@@ -504,9 +507,22 @@ impl Launcher {
         self.keeper.take().into_iter().for_each(|keeper| keeper.end());
     }
 
-    /// The launcher has cleaned up itself.
+    /// The launcher has cleaned up itself, or is going to.
     pub(crate) fn has_cleaned_up(&mut self) {
         self.placeholders.iter_mut().for_each(Placeholder::forget);
+    }
+
+    /// Lets it go, and waits until it has either cleaned up or said that it is going to when its commands
+    /// have ended.
+    fn is_busy(&self) -> bool {
+        let Some(control) = self.control() else { return false };
+        // One that is gone already can't be told.
+        rustix::net::shutdown(control, Shutdown::Write).ok();
+        // What else it has said before, nobody needs any more.
+        let said = std::iter::from_fn(|| receive(control, RecvFlags::empty()).ok());
+        let last =
+            said.map(|(report, _)| Report::read(report)).find(|said| matches!(said, Report::Busy | Report::Gone));
+        matches!(last, Some(Report::Busy))
     }
 
     /// Lets it go, and waits until it has cleaned up.
@@ -528,6 +544,9 @@ impl Drop for Launcher {
             // The keeper waits for this one, and whoever looks at the workspace next for the keeper.
             self.close();
             keeper.end();
+        }
+        if !self.placeholders.is_empty() && self.is_busy() {
+            self.has_cleaned_up();
         }
         if matches!(waitpid(Some(self.pid), WaitOptions::NOHANG), Ok(None)) {
             ENDING.lock().unwrap_or_else(PoisonError::into_inner).push(self.pid);

@@ -115,6 +115,7 @@ impl Native {
         // that wait for a command, which nobody listens to yet.
         setup.extend(supervision.iter().flat_map(Supervision::sockets));
         let limits = Limits::of(permissions, self.user)?;
+        let rules = landlock::within_view(self.landlock_version, &view.grants);
         Ok(Sandbox {
             placeholders: view.placeholders,
             covers: view.covers,
@@ -123,7 +124,8 @@ impl Native {
             init: vec![Step::Proc],
             limits: limits.steps,
             group: limits.group,
-            ruleset: landlock::ruleset(self.landlock_version, &view.grants),
+            ruleset: rules.always,
+            for_files: rules.with_files,
             supervision,
         })
     }
@@ -253,8 +255,10 @@ pub(crate) fn confine(ruleset: Ruleset, filter: Filter) -> Vec<Step> {
 
 /// What it does then, before the command takes its place. The limits are the command's, and come last:
 /// what has to be done before takes files and memory of its own.
-pub(crate) fn start(command: &CommandSpec, limits: &[Step]) -> Vec<Step> {
-    let mut steps = vec![Step::WorkingDirectory { path: command.cwd.clone() }];
+pub(crate) fn start(command: &CommandSpec, for_files: Option<&Ruleset>, limits: &[Step]) -> Vec<Step> {
+    let mut steps: Vec<Step> =
+        for_files.map(|ruleset| Step::LandlockForFiles { ruleset: ruleset.clone() }).into_iter().collect();
+    steps.push(Step::WorkingDirectory { path: command.cwd.clone() });
     steps.extend_from_slice(limits);
     steps.push(Step::Exec { command: exec(command) });
     steps
@@ -272,6 +276,8 @@ struct Sandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<Group>,
     ruleset: Ruleset,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    for_files: Option<Ruleset>,
     /// Where somebody decides on connections while the command runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     supervision: Option<Supervision>,
@@ -296,8 +302,13 @@ impl Sandbox {
     /// The same, and then the command.
     fn command(&self, command: &CommandSpec) -> Vec<Step> {
         let mut steps = self.confine();
-        steps.extend(start(command, &self.limits));
+        steps.extend(self.start(command));
         steps
+    }
+
+    /// What comes once the command is known.
+    fn start(&self, command: &CommandSpec) -> Vec<Step> {
+        start(command, self.for_files.as_ref(), &self.limits)
     }
 
     fn run<'a>(&'a self, flags: u64, command: &'a [Step], supervisor: Option<&'a Supervisor>) -> Run<'a> {
@@ -349,7 +360,7 @@ impl Session {
     /// Starts a command in the session's sandbox. While 64 are running, the next one waits for one of them
     /// to end.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let steps = with_terminal(&start(command, &self.sandbox.limits), &stdio);
+        let steps = with_terminal(&self.sandbox.start(command), &stdio);
         let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps, self.supervisor.as_ref());
         run.sockets = self.sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
         let child = self.launcher.run(&run, &stdio);
@@ -398,11 +409,8 @@ impl NativePlan {
         gatekeeper: Option<Arc<dyn Gatekeeper>>,
     ) -> Result<Box<dyn Running>, SpawnError> {
         let supervisor = self.sandbox.supervisor(gatekeeper)?;
-        let mut command = with_terminal(&self.command, &stdio);
+        let command = with_terminal(&self.command, &stdio);
         let with_console = Console::of(&stdio).and_then(|console| console.shown_by(&self.sandbox.setup));
-        if with_console.is_some() {
-            Console::grant(&mut command);
-        }
         let steps = with_console.as_deref().unwrap_or(&self.sandbox.setup);
         let run = self.sandbox.run(NEW_PIDS, &command, supervisor.as_ref());
         let launcher = Launcher::start(&Setup { steps, ..self.sandbox.as_setup() });

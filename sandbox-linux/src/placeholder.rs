@@ -5,7 +5,10 @@
 //! last one to let go removes it; so does the next run, if all that held it were killed at once.
 
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -15,6 +18,8 @@ use stockade_sandboxing::PLACEHOLDER_MODE;
 const MARK: Mode = Mode::from_bits_retain(PLACEHOLDER_MODE);
 /// How often to try again when another run removes the name at the same moment.
 const TRIES: usize = 100;
+/// How long the processes of a killed launcher may take to be gone.
+const LONGEST_DYING: Duration = Duration::from_millis(200);
 
 /// A name that is going to be held. The launcher knows of it before anything is made under it, so
 /// that it can clean up whenever this program is killed.
@@ -28,8 +33,17 @@ pub(crate) struct Name {
 #[derive(Debug)]
 pub(crate) struct Placeholder {
     name: Name,
-    /// What keeps others from removing it, until the launcher has.
-    held: Option<OwnedFd>,
+    holder: Holder,
+}
+
+/// Whose descriptor keeps others from removing the name.
+#[derive(Debug)]
+enum Holder {
+    This(OwnedFd),
+    /// The launcher and the first process, which lock it as long as either lives.
+    Launcher,
+    /// The launcher has removed it.
+    Nobody,
 }
 
 impl Name {
@@ -50,11 +64,24 @@ impl Name {
         self.parent.as_fd()
     }
 
+    /// Removes what is held, unless another run holds it as well or it is not what stands there.
+    fn remove(&self, held: &OwnedFd) -> rustix::io::Result<()> {
+        if !is_ours(held) {
+            return Ok(());
+        }
+        rustix::fs::flock(held, FlockOperation::NonBlockingLockExclusive)?;
+        // Another run may have removed this one, and yet another put its own there.
+        if is_still_there(self.parent(), &self.name, held)? {
+            rustix::fs::unlinkat(&self.parent, &*self.name, AtFlags::REMOVEDIR)?;
+        }
+        Ok(())
+    }
+
     /// Puts an empty directory at the path, or shares the one that another run has put there.
     pub(crate) fn hold(self) -> io::Result<Placeholder> {
         for _ in 0..TRIES {
             if let Some(held) = take(self.parent(), &self.name)? {
-                return Ok(Placeholder { name: self, held: Some(held) });
+                return Ok(Placeholder { name: self, holder: Holder::This(held) });
             }
         }
         Err(io::Error::other("the name keeps changing"))
@@ -62,14 +89,20 @@ impl Name {
 }
 
 impl Placeholder {
-    /// What keeps others from removing it; the launcher has it too.
+    /// What keeps others from removing it, for the launcher to have.
     pub(crate) fn held(&self) -> Option<BorrowedFd<'_>> {
-        self.held.as_ref().map(AsFd::as_fd)
+        if let Holder::This(held) = &self.holder { Some(held.as_fd()) } else { None }
     }
 
-    /// Leaves the rest to the launcher.
+    /// The launcher has it now. Whoever closes a directory last that was removed has to wait until the disk
+    /// has freed it, and that must not be this program.
+    pub(crate) fn leave_to_launcher(&mut self) {
+        self.holder = Holder::Launcher;
+    }
+
+    /// The launcher has removed it.
     pub(crate) fn forget(&mut self) {
-        self.held = None;
+        self.holder = Holder::Nobody;
     }
 }
 
@@ -78,28 +111,32 @@ fn is_ours(held: &OwnedFd) -> bool {
     rustix::fs::fstat(held).is_ok_and(|found| Mode::from_raw_mode(found.st_mode) == MARK)
 }
 
-/// Opens and locks the directory; `None` if it was gone again by then.
+/// Makes, opens and locks the directory; `None` if it was gone again by then.
 fn take(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<OwnedFd>> {
     match rustix::fs::mkdirat(parent, name, MARK) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno.into()),
     }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let held = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
-        Ok(held) => held,
-        Err(Errno::NOENT) => return Ok(None),
-        Err(errno) => return Err(errno.into()),
-    };
+    let Some(held) = open(parent, name)? else { return Ok(None) };
     rustix::fs::flock(&held, FlockOperation::LockShared)?;
     Ok(is_still_there(parent, name, &held)?.then_some(held))
 }
 
-fn is_still_there(parent: BorrowedFd<'_>, name: &[u8], held: &OwnedFd) -> io::Result<bool> {
+fn open(parent: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(parent, name, flags, Mode::empty()) {
+        Ok(held) => Ok(Some(held)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn is_still_there(parent: BorrowedFd<'_>, name: &[u8], held: &OwnedFd) -> rustix::io::Result<bool> {
     let own = rustix::fs::fstat(held)?;
     match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(there) => Ok((there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)),
         Err(Errno::NOENT) => Ok(false),
-        Err(errno) => Err(errno.into()),
+        Err(errno) => Err(errno),
     }
 }
 
@@ -107,14 +144,20 @@ impl Drop for Placeholder {
     /// Removes the name, if nobody else holds it and it is what was put there. What can't be removed
     /// is not ours: somebody has put something into it.
     fn drop(&mut self) {
-        let Name { name, parent, .. } = &self.name;
-        let Some(held) = &self.held else { return };
-        let is_last = is_ours(held)
-            && rustix::fs::flock(held, FlockOperation::NonBlockingLockExclusive).is_ok()
-            // Another run may have removed this one, and yet another put its own there.
-            && is_still_there(parent.as_fd(), name, held).is_ok_and(|is_there| is_there);
-        if is_last {
-            rustix::fs::unlinkat(parent, &**name, AtFlags::REMOVEDIR).ok();
+        match mem::replace(&mut self.holder, Holder::Nobody) {
+            Holder::This(held) => drop(self.name.remove(&held)),
+            // The launcher has removed it, unless it was killed. Then what it has started goes with it, and
+            // holds the name until then.
+            Holder::Launcher => {
+                let end = Instant::now() + LONGEST_DYING;
+                while let Ok(Some(held)) = open(self.name.parent(), &self.name.name)
+                    && self.name.remove(&held) == Err(Errno::WOULDBLOCK)
+                    && Instant::now() < end
+                {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            Holder::Nobody => {}
         }
     }
 }

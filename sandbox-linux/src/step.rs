@@ -15,41 +15,108 @@ pub(crate) type Slot = usize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Step {
-    Namespaces { flags: u64 },
-    WriteFile { path: AbsPath, text: String },
+    Namespaces {
+        flags: u64,
+    },
+    WriteFile {
+        path: AbsPath,
+        text: String,
+    },
     BeginNetwork,
-    HostName { name: String },
-    CloneTree { slot: Slot, path: AbsPath },
-    ClonePart { slot: Slot, from: Slot, path: String },
-    Tmpfs { slot: Slot, size: String, attributes: u64 },
-    Attributes { slot: Slot, set: u64, clear: u64 },
-    RootAttributes { set: u64 },
-    Attach { slot: Slot, path: AbsPath },
-    Directory { slot: Slot, path: RawText, mode: u32 },
-    File { slot: Slot, path: RawText, mode: u32 },
-    Symlink { slot: Slot, path: RawText, target: RawText },
+    HostName {
+        name: String,
+    },
+    CloneTree {
+        slot: Slot,
+        path: AbsPath,
+    },
+    ClonePart {
+        slot: Slot,
+        from: Slot,
+        path: String,
+    },
+    Tmpfs {
+        slot: Slot,
+        size: String,
+        attributes: u64,
+    },
+    Attributes {
+        slot: Slot,
+        set: u64,
+        clear: u64,
+    },
+    RootAttributes {
+        set: u64,
+    },
+    Attach {
+        slot: Slot,
+        path: AbsPath,
+    },
+    Directory {
+        slot: Slot,
+        path: RawText,
+        mode: u32,
+    },
+    File {
+        slot: Slot,
+        path: RawText,
+        mode: u32,
+    },
+    Symlink {
+        slot: Slot,
+        path: RawText,
+        target: RawText,
+    },
     Proc,
-    Terminals { slot: Slot },
-    EnterRoot { path: AbsPath },
+    Terminals {
+        slot: Slot,
+    },
+    EnterRoot {
+        path: AbsPath,
+    },
     Keyring,
     AwaitNames,
     JoinNetwork,
-    WorkingDirectory { path: AbsPath },
+    WorkingDirectory {
+        path: AbsPath,
+    },
     Session,
     TakeTerminal,
-    Limit { resource: u32, value: u64 },
+    Limit {
+        resource: u32,
+        value: u64,
+    },
     NoNewPrivileges,
     DropCapabilities,
-    Landlock { ruleset: Ruleset },
+    Landlock {
+        ruleset: Ruleset,
+    },
+    /// The same for a command whose standard streams lead to files: they are not the view's, and a link of
+    /// `/proc` leads past its mounts.
+    LandlockForFiles {
+        ruleset: Ruleset,
+    },
     Resolver,
-    Datagrams { outlet: Outlet },
-    Supervise { filter: Filter },
-    Seccomp { filter: Filter },
-    Exec { command: Exec },
+    Datagrams {
+        outlet: Outlet,
+    },
+    Supervise {
+        filter: Filter,
+    },
+    Seccomp {
+        filter: Filter,
+    },
+    Exec {
+        command: Exec,
+    },
     AdoptOrphans,
     KeepSignals,
-    MountPoint { path: AbsPath },
-    EnterNetwork { path: AbsPath },
+    MountPoint {
+        path: AbsPath,
+    },
+    EnterNetwork {
+        path: AbsPath,
+    },
 }
 
 /// How datagrams leave a network: routes that have to be there, routes that would be good to have, and what is
@@ -72,6 +139,7 @@ pub(crate) struct Ruleset {
     pub(crate) scoped: u64,
     /// How many of the three words of the kernel's structure it knows.
     pub(crate) words: usize,
+    /// Paths and rights. None of the paths may have become a link, not even one without a right.
     pub(crate) grants: Vec<(AbsPath, u64)>,
 }
 
@@ -205,7 +273,12 @@ impl Encoder {
             Step::Limit { resource, value } => self.op(wire::STEP_LIMIT).number(u64::from(*resource)).number(*value),
             Step::NoNewPrivileges => self.op(wire::STEP_NO_NEW_PRIVILEGES),
             Step::DropCapabilities => self.op(wire::STEP_DROP_CAPABILITIES),
-            Step::Landlock { ruleset } => self.landlock(ruleset),
+            Step::Landlock { ruleset } => self.op(wire::STEP_LANDLOCK).landlock(ruleset),
+            Step::LandlockForFiles { ruleset } => {
+                let mut rules = Self::default();
+                rules.landlock(ruleset);
+                self.op(wire::STEP_LANDLOCK_FOR_FILES).bytes(&rules.0)
+            }
             Step::Resolver => self.op(wire::STEP_RESOLVER),
             Step::Datagrams { outlet } => self.outlet(outlet),
             Step::Supervise { filter } => self.op(wire::STEP_SUPERVISE).bytes(&filter.bytes()),
@@ -229,7 +302,7 @@ impl Encoder {
 
     fn landlock(&mut self, ruleset: &Ruleset) -> &mut Self {
         // The kernel's structure: rights on files, rights on ports, scopes.
-        let plan = self.op(wire::STEP_LANDLOCK).number(ruleset.handled).number(ruleset.ports).number(ruleset.scoped);
+        let plan = self.number(ruleset.handled).number(ruleset.ports).number(ruleset.scoped);
         plan.index(ruleset.words).index(ruleset.grants.len());
         ruleset.grants.iter().fold(plan, |plan, (path, access)| plan.path(path).number(*access))
     }

@@ -196,7 +196,8 @@ impl<'a> Builder<'a> {
         let dev = path("/dev")?;
         self.mountpoint(&dev, Kind::Directory)?;
         let piece = self.hide(&dev, Access::None, 0o555)?;
-        self.grants.push((dev, landlock::Grant::Directory));
+        // There is nothing in it that could not be written.
+        self.grants.push((dev, landlock::Grant::Devices));
         for (name, target) in devices::LINKS {
             self.make(Step::Symlink {
                 slot: STAGING,
@@ -209,7 +210,6 @@ impl<'a> Builder<'a> {
             if self.host.kind(&node).is_some() {
                 self.mountpoint(&node, Kind::File)?;
                 self.copy(&node, MOUNT_NO_SETUID)?;
-                self.grants.push((node, landlock::Grant::Device));
             }
         }
         let terminals = path("/dev/pts")?;
@@ -217,7 +217,6 @@ impl<'a> Builder<'a> {
         let slot = self.slot()?;
         self.copies.push(Step::Terminals { slot });
         self.attach(slot, &terminals)?;
-        self.grants.push((terminals, landlock::Grant::Device));
         let shared_memory = path("/dev/shm")?;
         self.mountpoint(&shared_memory, Kind::Directory)?;
         self.hide(&shared_memory, Access::Scratch, 0o1777).map(drop)

@@ -238,3 +238,43 @@ fn what_is_not_there_is_not_found() {
     assert!(matches!(error, SpawnError::Setup { .. }), "{error}");
     assert_eq!(world.run("exit 0").0, WaitStatus::Exited(0));
 }
+
+/// A command's process is confined before its streams are known. One that leads to a file outside of the view
+/// gives no more than was opened, although a link of `/proc` leads there past every mount.
+#[test]
+fn a_file_that_is_read_can_not_be_cut() {
+    const CUT: &[&str] = &["perl", "-e", "truncate('/proc/self/fd/0', 0) or die $!"];
+    let _alone = alone();
+    let outside = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
+    let stdin = || File::open(outside.path()).unwrap();
+    let size = || fs::metadata(outside.path()).unwrap().len();
+    fs::write(outside.path(), "original").unwrap();
+    #[expect(clippy::disallowed_methods, reason = "without a sandbox it works")]
+    let bare = std::process::Command::new("perl").args(&CUT[1..]).stdin(stdin()).status().unwrap();
+    assert!(bare.success() && size() == 0, "the attack does not work");
+
+    fs::write(outside.path(), "original").unwrap();
+    let world = World::new();
+    let stdio = Stdio { stdin: Streams::To(stdin().into()), ..Stdio::default() };
+    let mut running = world.session.spawn(&world.command(CUT), stdio).unwrap();
+    assert_ne!(running.wait(Some(Duration::from_secs(20))).unwrap(), Some(WaitStatus::Exited(0)));
+    assert_eq!(size(), 8);
+}
+
+/// A command that goes on when its session is let go is still kept from the names that must not be made, and
+/// they are gone when it has ended.
+#[test]
+fn names_are_held_as_long_as_a_command_runs() {
+    let _alone = alone();
+    let world = World::new();
+    let script = "while [ ! -e go ]; do sleep 0.01; done; mkdir .codex || rmdir .codex || echo x > .codex/made";
+    let mut running = world.session.spawn(&world.command(&["bash", "-c", script]), Stdio::default()).unwrap();
+    let World { directory, session, .. } = world;
+    let begun = Instant::now();
+    drop(session);
+    assert!(begun.elapsed() < Duration::from_millis(500), "whoever lets a session go does not wait for its commands");
+    fs::write(directory.path().join("go"), "").unwrap();
+    let status = running.wait(Some(Duration::from_secs(20))).unwrap();
+    assert_eq!(status, Some(WaitStatus::Exited(1)), "it has made or removed a name");
+    eventually("a name is left", || !directory.path().join(".codex").exists());
+}

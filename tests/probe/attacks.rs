@@ -13,6 +13,12 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Option<Vec<Attempt>> {
         ("truncate", [path]) => {
             one(name, c_text(path.as_bytes()).and_then(|path| answer(unsafe { libc::truncate(path.as_ptr(), 0) })))
         }
+        // No right to write is asked for, and yet the file is empty afterwards.
+        ("open-cut", [path]) => one(
+            name,
+            c_text(path.as_bytes())
+                .and_then(|path| answer(unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_TRUNC) })),
+        ),
         ("setxattr", [path]) => one(name, set_attribute(path)),
         ("flock", [path]) => one(name, lock(path)),
         ("setuid-files", [directory]) => Some(setuid_files(directory)),

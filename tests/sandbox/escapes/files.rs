@@ -64,6 +64,12 @@ attacks! {
     fs31 => Attack::with("echo x > /proc/self/fd/0; echo x > /dev/stdin")
         .behind(&["bash", "-c", "exec \"$@\" < $OUT/t", "-"])
         .hits(|world, _| text_of(&world.outside.join("t")) != "original\n");
+    /// Nor can it be cut to nothing, by its name there or by opening it.
+    fs31_cut => Attack::with("$PROBE truncate /proc/self/fd/0; $PROBE open-cut /proc/self/fd/0; true")
+        .behind(&["bash", "-c", "exec \"$@\" < $OUT/t", "-"])
+        .hits(|world, _| text_of(&world.outside.join("t")) != "original\n");
+    /// Opened for reading, and cut by that.
+    fs11_open => Attack::with("$PROBE open-cut $OUT/t").hits(outside_changed);
     /// A file that the caller itself passes on as a stream is passed on: its mode can be changed.
     fs34 => Attack::with("$PROBE chmod-descriptor 0")
         .behind(&["bash", "-c", "exec \"$@\" < $OUT/t", "-"])
