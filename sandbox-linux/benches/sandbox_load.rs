@@ -178,17 +178,16 @@ fn memory() {
     let setting = Setting::new();
     let native = Native::new();
     let command = setting.command(&["/bin/sleep", "60"]);
-    let mut cold = native.compile(&command, &setting.permissions()).unwrap().spawn(Stdio::default()).unwrap();
-    report_memory("native, cold", &mut *cold);
+    let cold = native.compile(&command, &setting.permissions()).unwrap().spawn(Stdio::default()).unwrap();
+    report_memory("native, cold", cold);
     let session = native.session(&setting.permissions()).unwrap();
-    let mut warm = session.spawn(&command, Stdio::default()).unwrap();
-    report_memory("native, warm", &mut *warm);
+    report_memory("native, warm", session.spawn(&command, Stdio::default()).unwrap());
 }
 
-fn report_memory(name: &str, running: &mut dyn Running) {
+fn report_memory(name: &str, mut running: Box<dyn Running>) {
     // The command is the one that is not ours: it has started something else.
     thread::sleep(Duration::from_millis(200));
-    let watching: Vec<u32> = below(std::process::id()).into_iter().filter(|pid| !is_command(*pid)).collect();
+    let watching: Vec<u32> = below(std::process::id()).into_iter().filter(|pid| watches(*pid)).collect();
     let [resident, own] = ["Rss:", "Pss:"].map(|kind| watching.iter().map(|pid| kilobytes(*pid, kind)).sum::<u64>());
     println!(
         "{name}: {} processes watch over the command, {resident} kB resident, {own} kB of their own",
@@ -198,8 +197,10 @@ fn report_memory(name: &str, running: &mut dyn Running) {
     running.wait(None).unwrap();
 }
 
-fn is_command(pid: u32) -> bool {
-    fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().starts_with(b"/bin/sleep")
+/// Whether it is not the command, and not one that has ended and only waits to be reaped.
+fn watches(pid: u32) -> bool {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    !words.is_empty() && !words.starts_with(b"/bin/sleep")
 }
 
 fn kilobytes(pid: u32, kind: &str) -> u64 {

@@ -65,10 +65,11 @@ fn landlock(plan: &mut Reader) -> Result<()> {
     Ok(())
 }
 
-/// Once the standard streams are in their places.
+/// Once the standard streams are in their places. One that can be written can be cut to nothing anyway.
 fn landlock_for_files(plan: &mut Reader) -> Result<()> {
     let mut rules = plan.part()?;
-    if (0..3).any(|stream| sys::is_file(stream) != Ok(false)) { landlock(&mut rules) } else { Ok(()) }
+    let is_kept = |stream| sys::is_file(stream) != Ok(false) && sys::can_be_written(stream) != Ok(true);
+    if (0..3).any(is_kept) { landlock(&mut rules) } else { Ok(()) }
 }
 
 /// What the kernel says of this process, now that everything has been applied.

@@ -98,6 +98,8 @@ struct Session {
     tap: Option<supervised::Tap>,
     /// For a session of many commands.
     parking: Option<Parking>,
+    /// Whether the caller is to hear of it when it lets the session go while commands run.
+    waits_to_hear: bool,
     runs: [Option<Run>; wire::MOST_RUNS],
 }
 
@@ -116,6 +118,7 @@ extern "C" fn main() -> ! {
         mask: sys::umask(0),
         tap: None,
         parking: None,
+        waits_to_hear: false,
         runs: [None; wire::MOST_RUNS],
     };
     // Nothing of the caller's but the socket comes along, and no signal meant for it ends this.
@@ -171,10 +174,11 @@ impl Session {
         }
         if control.happened != 0 {
             self.open = has_room && self.next_frame().is_ok() && self.open;
-            let is_busy = self.parking.is_some() && self.runs.iter().flatten().any(|run| !run.is_parked());
-            if is_busy && !self.open {
-                Report { kind: wire::REPORT_BUSY, a: 0, b: 0 }.send(CONTROL);
-            }
+        }
+        // What waits ends with the caller, unless it turns out to have been given a command before.
+        if !self.open && self.waits_to_hear && self.runs.iter().flatten().any(|run| !run.is_parked()) {
+            Report { kind: wire::REPORT_BUSY, a: 0, b: 0 }.send(CONTROL);
+            self.waits_to_hear = false;
         }
         // The next command finds a process waiting. Not before this one has ended: it would be in its way.
         if has_ended && self.open && self.parking.is_some() && !self.runs.iter().flatten().any(Run::is_parked) {
@@ -233,6 +237,7 @@ impl Session {
         }
         self.build(body);
         if self.parking.is_some() {
+            self.waits_to_hear = true;
             self.park();
         }
         Ok(())

@@ -23,7 +23,10 @@ static NETWORK: Network = Network { maker: AtomicI32::new(0), made: AtomicI32::n
 
 /// Begins to make it.
 pub(crate) fn begin() -> Result<()> {
-    NETWORK.maker.store(sys::start_with_files(make, &NETWORK)?, Ordering::Relaxed);
+    let maker = sys::start_with_files(make, &NETWORK)?;
+    NETWORK.maker.store(maker, Ordering::Relaxed);
+    // The kernel starts it behind this one more often than not, even while another processor is idle.
+    drop(sys::run_elsewhere(maker));
     Ok(())
 }
 

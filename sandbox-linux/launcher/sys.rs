@@ -171,6 +171,13 @@ pub(crate) fn is_file(file: i32) -> Result<bool> {
     kind(file).map(|kind| kind == FILE)
 }
 
+/// Whether a descriptor was opened for writing.
+pub(crate) fn can_be_written(file: i32) -> Result<bool> {
+    const GET_FLAGS: usize = 3;
+    const WRITE: usize = 0o1 | 0o2;
+    call(nr::FCNTL, [file as usize, GET_FLAGS, 0, 0, 0, 0]).map(|flags| flags & WRITE != 0)
+}
+
 fn is_link(file: i32) -> Result<bool> {
     const LINK: u32 = 0o120_000;
     kind(file).map(|kind| kind == LINK)
@@ -503,6 +510,17 @@ pub(crate) fn start_and_wait_for_exec<T>(entry: extern "C" fn(&T) -> !, argument
 pub(crate) fn start_with_files<T>(entry: extern "C" fn(&T) -> !, argument: &'static T) -> Result<i32> {
     const SHARE_FILES: u64 = 0x400;
     start_beside(SHARE_FILES, entry, argument)
+}
+
+/// Has a process run on any processor but this one, if there is another that it may run on.
+pub(crate) fn run_elsewhere(pid: i32) -> Result<()> {
+    let (mut allowed, mut here) = ([0_u64; 16], 0_u32);
+    let pointer = allowed.as_mut_ptr() as usize;
+    let length = call(nr::SCHED_GETAFFINITY, [pid as usize, size_of_val(&allowed), pointer, 0, 0, 0])?;
+    call(nr::GETCPU, [&raw mut here as usize, 0, 0, 0, 0, 0])?;
+    let word = allowed.get_mut(here as usize / 64).ok_or(EINVAL)?;
+    *word &= !(1 << (here % 64));
+    call(nr::SCHED_SETAFFINITY, [pid as usize, length, pointer, 0, 0, 0]).map(drop)
 }
 
 /// Waits for one child to end.

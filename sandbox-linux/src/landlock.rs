@@ -101,7 +101,7 @@ pub(crate) fn alone(version: u32, grants: &[(AbsPath, Grant)]) -> Ruleset {
 /// grant comes first. Where the root may be read, reading is granted everywhere in the view, so the walk
 /// could only say yes. The kernel asks for truncation on every opening as well, even of a file that is only
 /// read, and finds nothing up to the root: so that right is left to the read-only mounts, too. What they do
-/// not hold are files that the caller has opened outside of the view, for a command that has such streams.
+/// not hold is a file that the caller has opened outside of the view, for a command to read.
 pub(crate) fn within_view(version: u32, grants: &[(AbsPath, Grant)]) -> WithinView {
     let reads = EXECUTE | READ_FILE | READ_DIR;
     let root_is_read = grants.iter().any(|(path, grant)| path.parent().is_none() && grant.rights() & reads == reads);
@@ -118,7 +118,7 @@ pub(crate) fn within_view(version: u32, grants: &[(AbsPath, Grant)]) -> WithinVi
 /// The rules for a command inside a view.
 pub(crate) struct WithinView {
     pub(crate) always: Ruleset,
-    /// In addition, for one whose standard streams lead to files.
+    /// In addition, for one that has such a file as a standard stream.
     pub(crate) with_files: Option<Ruleset>,
 }
 

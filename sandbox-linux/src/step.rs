@@ -91,8 +91,8 @@ pub(crate) enum Step {
     Landlock {
         ruleset: Ruleset,
     },
-    /// The same for a command whose standard streams lead to files: they are not the view's, and a link of
-    /// `/proc` leads past its mounts.
+    /// The same for a command that has standard streams from files which it may only read: they are not the
+    /// view's, and a link of `/proc` leads past its mounts.
     LandlockForFiles {
         ruleset: Ruleset,
     },

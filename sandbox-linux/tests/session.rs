@@ -278,3 +278,20 @@ fn names_are_held_as_long_as_a_command_runs() {
     assert_eq!(status, Some(WaitStatus::Exited(1)), "it has made or removed a name");
     eventually("a name is left", || !directory.path().join(".codex").exists());
 }
+
+/// Nobody listens to a caller while there is no room for another command, but for its going away.
+#[test]
+fn a_full_session_can_be_let_go() {
+    let _alone = alone();
+    let world = World::new();
+    let sleep = world.command(&["sleep", "1000"]);
+    let mut running: Vec<_> = (0..64).map(|_| world.session.spawn(&sleep, Stdio::default()).unwrap()).collect();
+    let World { directory, session, .. } = world;
+    let begun = Instant::now();
+    drop(session);
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(directory.path().join(".codex").exists(), "the names are not held any more");
+    running.iter_mut().for_each(|command| command.kill().unwrap());
+    drop(running);
+    eventually("a name is left", || !directory.path().join(".codex").exists());
+}
