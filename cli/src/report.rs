@@ -1,7 +1,7 @@
 //! What is said of an outcome on standard error: nothing of a good one, a line for each denial.
 
 use stockade_protocol::{
-    Access, DenyingRule, Destination, Evidence, FileRule, HostRule, NetworkProtocol, Operation, Outcome,
+    Access, DenyingRule, Destination, Evidence, FileRule, FileTarget, HostRule, NetworkProtocol, Operation, Outcome,
     PermissionAmendment, RuleSource, Violation, ViolationTarget,
 };
 
@@ -32,14 +32,17 @@ pub(crate) fn violation(violation: &Violation) -> String {
         Evidence::Guessed => "was denied, judging by the output",
     };
     let why = violation.rule.as_ref().map(|rule| format!(": {}", denying(rule))).unwrap_or_default();
-    let remedy = match &violation.amendment {
-        Some(amendment) => format!("; {} would allow it", allowing(amendment)),
-        None if is_hard(violation) => String::new(),
-        None if is_in_root(violation) => String::from("; nothing less than the whole file system would allow it"),
-        None if matches!(violation.target, ViolationTarget::Path(_)) => {
+    let remedy = match (&violation.amendment, missing(violation)) {
+        (Some(amendment), _) => format!("; {} would allow it", allowing(amendment)),
+        (None, Some(name)) => format!("; make `{name}` yourself, and `--writable {name}` would allow it"),
+        (None, None) if is_hard(violation) => String::new(),
+        (None, None) if is_in_root(violation) => {
+            String::from("; nothing less than the whole file system would allow it")
+        }
+        (None, None) if matches!(violation.target, ViolationTarget::Path(_)) => {
             String::from("; without the sandbox this user may not either")
         }
-        None => String::new(),
+        (None, None) => String::new(),
     };
     format!("{} {evidence}{why}{remedy}", attempt(violation))
 }
@@ -109,6 +112,14 @@ fn suffix(protocol: Option<NetworkProtocol>) -> &'static str {
 fn is_in_root(violation: &Violation) -> bool {
     let ViolationTarget::Path(path) = &violation.target else { return false };
     path.parent().is_some_and(|parent| parent.parent().is_none())
+}
+
+/// A protected name that does not exist, which is what a command was kept from making.
+fn missing(violation: &Violation) -> Option<String> {
+    let Some(DenyingRule::File(rule)) = &violation.rule else { return None };
+    let FileTarget::Path(path) = &rule.target else { return None };
+    let is_there = path.to_host_path().is_some_and(|path| path.symlink_metadata().is_ok());
+    (rule.source == RuleSource::ProtectedMetadata && !is_there).then(|| path.to_string())
 }
 
 fn is_hard(violation: &Violation) -> bool {

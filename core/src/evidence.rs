@@ -8,10 +8,11 @@
 //! that mattered to it, so its output is not read at all.
 
 use stockade_protocol::{
-    AbsPath, Access, DenyingRule, Evidence, FileRule, FileTarget, Operation, PermissionAmendment, Permissions,
-    ResourceLimits, RuleSource, Violation, ViolationTarget,
+    AbsPath, Access, Decision, DenyingRule, Destination, Evidence, FileRule, FileRules, FileTarget, Host, HostPattern,
+    HostRule, NetworkPolicy, NetworkProtocol, Operation, PermissionAmendment, Permissions, RawText, ResourceLimits,
+    RuleSource, Violation, ViolationTarget,
 };
-use stockade_sandboxing::{permits, protect_repositories};
+use stockade_sandboxing::{HostFiles as _, RealFiles, permits, protect_repositories};
 
 use crate::exec::Ended;
 
@@ -24,6 +25,9 @@ const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
 const SIGSYS: i32 = 31;
 
+/// What a host is asked on, where neither the message nor the command says.
+const HTTPS: u16 = 443;
+
 /// More lines than that explain nothing.
 const MOST_VIOLATIONS: usize = 20;
 
@@ -32,6 +36,7 @@ pub(crate) struct Ending<'a> {
     pub(crate) ended: Ended,
     /// What the command wrote to standard error, or to its terminal.
     pub(crate) text: &'a [u8],
+    pub(crate) command: &'a [RawText],
     pub(crate) cwd: &'a AbsPath,
     pub(crate) permissions: &'a Permissions,
 }
@@ -73,8 +78,14 @@ fn guessed(ending: &Ending<'_>) -> Vec<Violation> {
     let mut found: Vec<Violation> = Vec::new();
     for failure in lines::failures(ending.text, ending.cwd) {
         let violation = match failure {
-            Failure::File { path, attempt } => file_violation(&permissions, &path, attempt),
-            Failure::Host { destination } => host_violation(&permissions, destination),
+            // The name that was printed may lead elsewhere.
+            Failure::File { path, attempt } => file_violation(&permissions, &path, attempt)
+                .or_else(|| leads_to(&path).and_then(|path| file_violation(&permissions, &path, attempt))),
+            Failure::Host { host, port } => {
+                let port = port.or_else(|| lines::port_in(ending.command, &host)).unwrap_or(HTTPS);
+                host_violation(&permissions, destination(host, port))
+            }
+            Failure::Call { name } => call_violation(&permissions, name),
         };
         let Some(violation) = violation else { continue };
         if !found.contains(&violation) && found.len() < MOST_VIOLATIONS {
@@ -93,6 +104,19 @@ pub(crate) enum Attempt {
     Unclear,
     /// The file is not there.
     Missing,
+    /// There is something of that name already.
+    Taken,
+}
+
+/// Where a path leads by the links on its way, if that is another. A link to a directory is what was moved or
+/// removed more often than what was written.
+fn leads_to(path: &AbsPath) -> Option<AbsPath> {
+    let real = |path: &AbsPath| AbsPath::from_path(&path.to_host_path()?.canonicalize().ok()?).ok();
+    let (above, real) = path.ancestors().find_map(|above| real(&above).map(|real| (above, real)))?;
+    let rest = path.components().skip(above.components().count());
+    let found = rest.map(<[u8]>::to_vec).try_fold(real, |found, name| found.join(name)).ok()?;
+    let is_directory = found.to_host_path().is_some_and(|found| found.is_dir());
+    (found != *path && !is_directory).then_some(found)
 }
 
 fn file_violation(permissions: &Permissions, path: &AbsPath, attempt: Attempt) -> Option<Violation> {
@@ -100,6 +124,9 @@ fn file_violation(permissions: &Permissions, path: &AbsPath, attempt: Attempt) -
     let operation = match (attempt, granted) {
         // The policy grants it, so the sandbox was not in the way.
         (_, Access::Write) | (Attempt::Missing, Access::Read | Access::Scratch) => return None,
+        // A name that must not be made is taken while a command runs, and only then.
+        (Attempt::Taken, Access::Read) if RealFiles.kind(path).is_none() => Operation::Write,
+        (Attempt::Taken, Access::None | Access::Scratch | Access::Read) => return None,
         (Attempt::Write, Access::None | Access::Scratch | Access::Read) => Operation::Write,
         (Attempt::Unclear, Access::Read) if permits(path, Access::Write) => Operation::Write,
         (Attempt::Unclear, Access::Read | Access::Scratch) => return None,
@@ -113,6 +140,7 @@ fn file_violation(permissions: &Permissions, path: &AbsPath, attempt: Attempt) -
     let hard = rule.is_some_and(FileRule::is_hard_denial);
     // What the host would refuse as well, no permission can give.
     let amendment = (!hard && permits(path, wanted)).then(|| grantable(path, wanted)).flatten();
+    let amendment = amendment.filter(|amendment| suffices(permissions, amendment, path));
     Some(Violation {
         operation,
         target: ViolationTarget::Path(path.clone()),
@@ -132,9 +160,43 @@ fn grantable(path: &AbsPath, access: Access) -> Option<FileRule> {
     Some(FileRule { target: FileTarget::Path(target), access, source: RuleSource::Approval })
 }
 
-fn host_violation(permissions: &Permissions, destination: stockade_protocol::Destination) -> Option<Violation> {
-    use stockade_protocol::{Decision, HostPattern, HostRule, NetworkPolicy};
+/// Whether a rule that is added decides over the path: one for a directory does not, where something below it
+/// is protected.
+fn suffices(permissions: &Permissions, amendment: &FileRule, path: &AbsPath) -> bool {
+    let all = permissions.files.iter().cloned().chain([amendment.clone()]);
+    FileRules::new(all).is_ok_and(|files| files.access(path) >= amendment.access)
+}
 
+fn call_violation(permissions: &Permissions, name: &str) -> Option<Violation> {
+    let reason = match (name, &permissions.network) {
+        // By host, somebody decides on each.
+        ("socket", NetworkPolicy::Hosts(_)) => return None,
+        ("socket", NetworkPolicy::Off | NetworkPolicy::Full) => {
+            "only internet sockets are allowed; `--allow-socket PATH` grants a unix socket"
+        }
+        _ => "no sandboxed command may use it",
+    };
+    Some(Violation {
+        operation: Operation::SystemCall,
+        target: ViolationTarget::SystemCall(name.to_owned()),
+        evidence: Evidence::Guessed,
+        pid: None,
+        program: None,
+        rule: Some(DenyingRule::Layer { reason: reason.to_owned() }),
+        amendment: None,
+    })
+}
+
+fn destination(host: Host, port: u16) -> Destination {
+    let protocol = match port {
+        80 => NetworkProtocol::Http,
+        HTTPS => NetworkProtocol::Https,
+        _ => NetworkProtocol::Tcp,
+    };
+    Destination { host, protocol, port }
+}
+
+fn host_violation(permissions: &Permissions, destination: Destination) -> Option<Violation> {
     let decision = permissions.connect(&destination.host, destination.protocol, destination.port);
     if decision == Decision::Allow {
         return None;

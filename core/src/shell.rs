@@ -175,7 +175,9 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
         let guessed = match grant.confinement() {
             Confinement::Sandbox => {
                 let permissions = grant.permissions();
-                evidence::violations(&Ending { ended: finished.ended, text: &text, cwd: &request.cwd, permissions })
+                let command = request.command.words();
+                let (ended, cwd) = (finished.ended, &request.cwd);
+                evidence::violations(&Ending { ended, text: &text, command, cwd, permissions })
             }
             Confinement::None => Vec::new(),
         };

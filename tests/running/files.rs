@@ -28,6 +28,58 @@ fn the_workspace_is_written_and_nothing_else() {
     }
 }
 
+/// What a command was kept from is said in the words of the policy, whatever words the command has for it.
+#[test]
+fn denials_are_explained() {
+    let home = Home::new();
+    std::os::unix::fs::symlink(home.path("outside"), home.path("ws/link")).unwrap();
+    let (workspace, outside) = (home.path("ws"), home.path("outside"));
+    let (workspace, outside) = (workspace.display(), outside.display());
+    let missing = format!(
+        "`{workspace}/.codex` is protected from writing; make `{workspace}/.codex` yourself, and `--writable \
+         {workspace}/.codex` would allow it"
+    );
+    let cases = [
+        // A name that must not be made is taken as long as the command runs, and gone when it has ended.
+        ("mkdir .codex", format!("writing `{workspace}/.codex` was denied, judging by the output: {missing}")),
+        ("mkdir -p .codex/a/b", format!("writing `{workspace}/.codex/a` was denied, judging by the output: {missing}")),
+        // The name that is printed is not where it leads.
+        (
+            "touch link/x",
+            format!(
+                "writing `{outside}/x` was denied, judging by the output: `/` may only be read; `--writable {outside}` would allow it"
+            ),
+        ),
+        (
+            "unshare -Ur true",
+            String::from(
+                "the system call `unshare` was denied, judging by the output: no sandboxed command may use it",
+            ),
+        ),
+        (
+            "nc -U socket",
+            String::from(
+                "the system call `socket` was denied, judging by the output: only internet sockets are allowed; `--allow-socket PATH` grants a unix socket",
+            ),
+        ),
+        // The port is the command's own where the message has none.
+        (
+            "curl -sS http://name.test/",
+            String::from(
+                "connecting to `name.test:80` was denied, judging by the output: nothing grants it; `--allow-host name.test:80` would allow it",
+            ),
+        ),
+    ];
+    for (line, expected) in cases {
+        let told = home.runs(&[], &format!("{line} || exit 3"), 3);
+        let lines: Vec<&str> = told.stderr.lines().filter(|line| line.starts_with("stockade: ")).collect();
+        assert_eq!(lines, [format!("stockade: {expected}")], "{line}: {}", told.stderr);
+    }
+    // What is there, and granted, was not denied.
+    let told = home.runs(&[], "mkdir there; mkdir there || exit 3", 3);
+    assert!(told.stderr.contains("exists") && !told.stderr.contains("stockade: "), "{}", told.stderr);
+}
+
 /// fs24: where a command starts makes nothing writable.
 #[test]
 fn a_working_directory_is_no_grant() {

@@ -58,6 +58,19 @@ async fn a_no_leaves_the_first_outcome() {
     assert!(!world.exists("outside/f"));
 }
 
+/// What a command prints about a system call explains its end, and is no reason to let it out.
+#[tokio::test]
+async fn words_about_a_system_call_let_nobody_out() {
+    let world = World::new(AskForApproval::OnFailure);
+    world.script.say(ReviewDecision::Approved);
+    let script = "echo 'unshare: unshare failed: Operation not permitted' >&2; exit 1";
+    let outcome = world.orchestrator().run(&world.shell(script)).await.unwrap();
+    let Outcome::Denied { execution, .. } = &outcome else { panic!("{outcome:?}") };
+    let [violation] = execution.violations.as_slice() else { panic!("{execution:?}") };
+    assert_eq!(violation.target, ViolationTarget::SystemCall(String::from("unshare")));
+    assert!(world.script.questions().is_empty());
+}
+
 #[tokio::test]
 async fn it_asks_once() {
     let world = World::new(AskForApproval::OnFailure);

@@ -340,8 +340,11 @@ fn is_settled(violation: &Violation) -> bool {
 }
 
 /// Whether not even a run without the sandbox would change the outcome: a person denied it, or the
-/// system itself does.
+/// system itself does. For words that a command has printed about a system call, nobody is asked to let it out.
 fn is_lasting(violation: &Violation) -> bool {
+    if violation.operation == Operation::SystemCall && violation.evidence == Evidence::Guessed {
+        return true;
+    }
     let about_files = matches!(violation.operation, Operation::Read | Operation::Write | Operation::Execute);
     let hard = matches!(&violation.rule, Some(DenyingRule::File(rule)) if rule.is_hard_denial());
     hard || (about_files && violation.amendment.is_none())

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stockade_protocol::{AbsPath, Destination, Host, NetworkProtocol};
+use stockade_protocol::{AbsPath, Host, RawText};
 use stockade_sandboxing::absolute;
 
 use super::Attempt;
@@ -12,8 +12,10 @@ use super::Attempt;
 pub(crate) enum Failure {
     /// A file.
     File { path: AbsPath, attempt: Attempt },
-    /// A host.
-    Host { destination: Destination },
+    /// A host, with the port where that is said.
+    Host { host: Host, port: Option<u16> },
+    /// A system call.
+    Call { name: &'static str },
 }
 
 /// A command that fails says why near its end.
@@ -32,7 +34,31 @@ const FILE_WORDS: &[(&str, Attempt)] = &[
     ("eperm", Attempt::Unclear),
     ("no such file or directory", Attempt::Missing),
     ("enoent", Attempt::Missing),
+    ("file exists", Attempt::Taken),
+    ("eexist", Attempt::Taken),
 ];
+
+/// Calls that fail in every sandbox, by the names that programs print.
+const CALLS: &[&str] = &[
+    "unshare",
+    "setns",
+    "clone",
+    "ptrace",
+    "mount",
+    "umount",
+    "pivot_root",
+    "chroot",
+    "bpf",
+    "perf_event_open",
+    "keyctl",
+    "userfaultfd",
+    "io_uring_setup",
+];
+
+/// What programs print when a call is refused.
+const CALL_WORDS: &[&str] = &["operation not permitted", "eperm", "function not implemented", "enosys"];
+/// What they print when a kind of socket is.
+const SOCKET_WORDS: &[&str] = &["address family not supported", "eafnosupport"];
 
 /// Words that make an unclear denial one of writing.
 const WRITE_WORDS: &[&str] =
@@ -69,12 +95,25 @@ fn failures_of(line: &str, cwd: &AbsPath) -> Vec<Failure> {
     if let Some((reason, attempt)) = said {
         let writes = WRITE_WORDS.iter().any(|word| lower.contains(word));
         let attempt = if writes && attempt == Attempt::Unclear { Attempt::Write } else { attempt };
-        return paths(line, reason, attempt, cwd).into_iter().map(|path| Failure::File { path, attempt }).collect();
+        let paths = paths(line, reason, attempt, cwd);
+        if !paths.is_empty() {
+            return paths.into_iter().map(|path| Failure::File { path, attempt }).collect();
+        }
     }
     if HOST_WORDS.iter().any(|words| lower.contains(words)) {
-        return destination(line).map(|destination| Failure::Host { destination }).into_iter().collect();
+        return destination(line).into_iter().collect();
     }
-    Vec::new()
+    call(&lower).map(|name| Failure::Call { name }).into_iter().collect()
+}
+
+/// The call that a message in lower case says was refused.
+fn call(lower: &str) -> Option<&'static str> {
+    let says = |words: &[&str]| words.iter().any(|words| lower.contains(words));
+    if says(SOCKET_WORDS) {
+        return Some("socket");
+    }
+    let mut words = lower.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.find_map(|word| CALLS.iter().find(|call| **call == word)).filter(|_| says(CALL_WORDS)).copied()
 }
 
 /// The paths that a message names: what stands in quotes, else what stands before the reason.
@@ -123,19 +162,25 @@ fn to_path(text: &str, attempt: Attempt, cwd: &AbsPath) -> Option<AbsPath> {
     }
     let absolute = absolute(cwd, Path::new(text)).ok()?;
     // A sentence is no path: something above it has to exist, and a bare word has to be a file itself,
-    // unless it was to be made.
+    // unless it was to be made. What held a name that must not be made is gone by now, with all below it.
     let (path, parent) = (absolute.to_host_path()?, absolute.parent()?.to_host_path()?);
-    let bare = !text.contains('/') && attempt != Attempt::Write;
-    let fits =
-        if bare { path.symlink_metadata().is_ok() } else { parent.exists() && !text.contains(' ') || path.exists() };
+    let exists = |path: &AbsPath| path.to_host_path().is_some_and(|path| path.exists());
+    let is_made = matches!(attempt, Attempt::Write | Attempt::Taken);
+    let fits = match (text.contains('/'), is_made) {
+        (false, false) => path.symlink_metadata().is_ok(),
+        _ if path.exists() => true,
+        (_, true) => {
+            let below_something = absolute.ancestors().find(exists).is_some_and(|above| above.parent().is_some());
+            !text.contains(' ') && (below_something || parent.exists())
+        }
+        (true, false) => !text.contains(' ') && parent.exists(),
+    };
     fits.then_some(absolute)
 }
 
 /// The host that a message names, with its port where that is said.
-fn destination(line: &str) -> Option<Destination> {
+fn destination(line: &str) -> Option<Failure> {
     let words: Vec<&str> = line.split([' ', '\'', '"', '(', ')', ',', ';', '`', '‘', '’']).collect();
-    let scheme_of = |word: &str| word.split_once("://").map(|(scheme, _)| scheme.to_lowercase());
-    let scheme = words.iter().find_map(|word| scheme_of(word));
     let (host, port) = words.iter().find_map(|word| host_word(word))?;
     // `Failed to connect to example.com port 8080`
     let said = words
@@ -143,18 +188,22 @@ fn destination(line: &str) -> Option<Destination> {
         .skip_while(|word| **word != "port")
         .nth(1)
         .and_then(|word| word.trim_end_matches(':').parse().ok());
-    let port = port.or(said).unwrap_or(if scheme.as_deref() == Some("http") { 80 } else { 443 });
-    let protocol = match port {
-        80 => NetworkProtocol::Http,
-        443 => NetworkProtocol::Https,
-        _ => NetworkProtocol::Tcp,
-    };
-    Some(Destination { host, protocol, port })
+    Some(Failure::Host { host, port: port.or(said) })
+}
+
+/// The port of a host in the command itself, where a message does not name one.
+pub(crate) fn port_in(command: &[RawText], host: &Host) -> Option<u16> {
+    let found = command.iter().flat_map(|word| {
+        let word = word.to_string();
+        let words: Vec<String> = word.split([' ', '\'', '"', '=', '(', ')', ';']).map(str::to_owned).collect();
+        words
+    });
+    found.filter_map(|word| host_word(&word)).find_map(|(named, port)| port.filter(|_| named == *host))
 }
 
 /// A word that is a host: it has a dot inside or is an address, and is no file.
 fn host_word(word: &str) -> Option<(Host, Option<u16>)> {
-    let word = word.split_once("://").map_or(word, |(_, rest)| rest);
+    let (scheme, word) = word.split_once("://").unwrap_or(("", word));
     let word = word.split('/').next().unwrap_or_default().trim_end_matches([':', '.']);
     let (name, port) = match word.rsplit_once(':') {
         Some((name, port)) if !name.contains(':') => (name, port.parse().ok()),
@@ -162,7 +211,12 @@ fn host_word(word: &str) -> Option<(Host, Option<u16>)> {
     };
     let looks_like_one = name.contains('.') && !name.starts_with('.') && name.chars().any(char::is_alphanumeric);
     let host: Host = looks_like_one.then(|| name.parse().ok()).flatten()?;
-    Some((host, port))
+    let usual = match scheme.to_lowercase().as_str() {
+        "http" => Some(80),
+        "https" => Some(443),
+        _ => None,
+    };
+    Some((host, port.or(usual)))
 }
 
 #[cfg(test)]
@@ -177,7 +231,10 @@ mod tests {
             .into_iter()
             .map(|failure| match failure {
                 Failure::File { path, attempt } => format!("{attempt:?} {path}"),
-                Failure::Host { destination } => format!("{}:{}", destination.host, destination.port),
+                Failure::Host { host, port } => {
+                    format!("{host}:{}", port.map_or(String::from("?"), |port| port.to_string()))
+                }
+                Failure::Call { name } => format!("{name}()"),
             })
             .collect()
     }
@@ -202,7 +259,7 @@ mod tests {
             ("sh: 1: cannot create new: Read-only file system", "Write /usr/new"),
             ("cat: ../etc/hidden: Permission denied", "Unclear /etc/hidden"),
             ("git@example.com: Permission denied (publickey).", ""),
-            ("curl: (6) Could not resolve host: example.com", "example.com:443"),
+            ("curl: (6) Could not resolve host: example.com", "example.com:?"),
             (
                 "curl: (7) Failed to connect to 10.0.0.1 port 8080 after 0 ms: Couldn't connect to server",
                 "10.0.0.1:8080",
@@ -211,8 +268,15 @@ mod tests {
                 "fatal: unable to access 'http://example.com/a.git/': Could not resolve host: example.com",
                 "example.com:80",
             ),
-            ("dial tcp: lookup api.example.com: no such host", "api.example.com:443"),
-            ("Error: getaddrinfo EAI_AGAIN registry.example.com", "registry.example.com:443"),
+            ("dial tcp: lookup api.example.com: no such host", "api.example.com:?"),
+            ("Error: getaddrinfo EAI_AGAIN registry.example.com", "registry.example.com:?"),
+            ("mkdir: cannot create directory ‘/usr/.codex’: File exists", "Taken /usr/.codex"),
+            ("mkdir: cannot create directory ‘.codex’: File exists", "Taken /usr/.codex"),
+            ("mkdir: cannot create directory ‘.codex/a/b’: Read-only file system", "Write /usr/.codex/a/b"),
+            ("unshare: unshare failed: Operation not permitted", "unshare()"),
+            ("strace: attach: ptrace(PTRACE_SEIZE, 1): Operation not permitted", "ptrace()"),
+            ("OSError: [Errno 97] Address family not supported by protocol", "socket()"),
+            ("an amount: Operation not permitted", ""),
             ("Permission denied", ""),
             ("everything is fine at /etc/x", ""),
         ] {
