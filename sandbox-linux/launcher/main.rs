@@ -7,8 +7,8 @@
 //! One launcher is one session. It enters its namespaces itself and builds the view of the file
 //! system once; each command then gets a process 1 of its own ([`init`]) in a pid namespace of its
 //! own. In a session of many commands the next one's process waits, confined already, so that a command
-//! costs little more than its own start. When the caller closes a command's socket, or dies, that command is killed; when the session
-//! is closed and its commands have ended, the launcher cleans up and ends.
+//! costs little more than its own start. When the caller closes a command's socket, or dies, that command
+//! is killed; when the session is closed and its commands have ended, the launcher cleans up and ends.
 
 #![no_std]
 #![no_main]
@@ -21,7 +21,6 @@ mod frame;
 mod init;
 mod memory;
 mod network;
-mod number;
 mod reader;
 mod supervised;
 mod sys;

@@ -27,8 +27,9 @@ impl Tap {
 
     /// Waits until the caller is rid of its copy. One who keeps it for long waits for the kernel itself.
     pub(crate) fn outlast_callers(&self) {
-        const LONGEST: u64 = 1;
-        drop(sys::poll_for(&mut [sys::Poll { file: self.lease, events: sys::READABLE, happened: 0 }], LONGEST));
+        const LONGEST_MS: u64 = 1_000;
+        let lease = sys::Poll { file: self.lease, events: sys::READABLE, happened: 0 };
+        drop(sys::poll(&mut [lease], Some(LONGEST_MS)));
     }
 }
 
