@@ -8,13 +8,15 @@
 //! Everything empty or private comes from one small tmpfs. It is attached below `/proc`, where the
 //! sandbox's own `/proc` covers it later.
 
+mod parts;
+
 use std::collections::BTreeSet;
 
 use stockade_protocol::{AbsPath, Access, FileRules, FileTarget, RawText, RuleSource};
 use stockade_sandboxing::{HostFiles, Kind, Unenforceable};
 
 use crate::step::{MOUNT_NO_DEVICES, MOUNT_NO_SETUID, MOUNT_READ_ONLY, Slot, Step};
-use crate::{devices, landlock, wire};
+use crate::{devices, landlock};
 
 /// The slot of the tmpfs that everything empty and private comes from.
 const STAGING: Slot = 0;
@@ -191,37 +193,6 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// A `/dev` with nothing in it but what every program expects.
-    fn devices(&mut self) -> Result<(), Unenforceable> {
-        let dev = path("/dev")?;
-        self.mountpoint(&dev, Kind::Directory)?;
-        let piece = self.hide(&dev, Access::None, 0o555)?;
-        // There is nothing in it that could not be written.
-        self.grants.push((dev, landlock::Grant::Devices));
-        for (name, target) in devices::LINKS {
-            self.make(Step::Symlink {
-                slot: STAGING,
-                path: format!("{piece}/{name}").into(),
-                target: (*target).into(),
-            });
-        }
-        for name in devices::NODES {
-            let node = path(&format!("/dev/{name}"))?;
-            if self.host.kind(&node).is_some() {
-                self.mountpoint(&node, Kind::File)?;
-                self.copy(&node, MOUNT_NO_SETUID)?;
-            }
-        }
-        let terminals = path("/dev/pts")?;
-        self.mountpoint(&terminals, Kind::Directory)?;
-        let slot = self.slot()?;
-        self.copies.push(Step::Terminals { slot });
-        self.attach(slot, &terminals)?;
-        let shared_memory = path("/dev/shm")?;
-        self.mountpoint(&shared_memory, Kind::Directory)?;
-        self.hide(&shared_memory, Access::Scratch, 0o1777).map(drop)
-    }
-
     /// Makes the view differ at one path, if it has to.
     fn place(&mut self, path: &AbsPath, access: Access) -> Result<(), Unenforceable> {
         devices::check(path, access)?;
@@ -367,113 +338,6 @@ impl<'a> Builder<'a> {
         let slot = self.part(piece, MOUNT_READ_ONLY)?;
         self.note(path, access, None);
         self.attach(slot, path)
-    }
-
-    /// Puts an empty directory in the place of the host's, and gives its name in the tmpfs.
-    fn hide(&mut self, path: &AbsPath, access: Access, mode: u32) -> Result<String, Unenforceable> {
-        let piece = format!("piece-{}", self.next_piece);
-        self.next_piece += 1;
-        self.directory(&piece, mode);
-        let read_only = if access == Access::Scratch { 0 } else { MOUNT_READ_ONLY };
-        let slot = self.part(&piece, read_only)?;
-        self.note(path, access, Some(piece.clone()));
-        if access == Access::Scratch {
-            self.grants.push((path.clone(), landlock::Grant::WriteTree));
-        }
-        self.attach(slot, path)?;
-        Ok(piece)
-    }
-
-    /// Makes something in the tmpfs, once.
-    fn make(&mut self, step: Step) {
-        let (Step::Directory { path, .. } | Step::File { path, .. } | Step::Symlink { path, .. }) = &step else {
-            return;
-        };
-        if self.made.insert(path.clone()) {
-            self.staging.push(step);
-        }
-    }
-
-    fn directory(&mut self, name: &str, mode: u32) {
-        self.make(Step::Directory { slot: STAGING, path: name.into(), mode });
-    }
-
-    /// Where a path lies inside the tmpfs.
-    fn inside(&self, path: &AbsPath, above: &Place) -> Result<RawText, Unenforceable> {
-        let piece = above.piece.as_ref().ok_or_else(|| internal("a mount point is missing"))?;
-        let names = path.components().skip(above.path.depth());
-        Ok(names.fold(piece.clone().into_bytes(), |inside, name| [&inside, &b"/"[..], name].concat()).into())
-    }
-
-    /// The directories on the way to something that is in sight. In a denied place they lead there and
-    /// can't be listed.
-    fn parents_in_piece(&mut self, inside: &RawText, above: &Place) {
-        let mode = if above.access == Access::Scratch { 0o755 } else { 0o111 };
-        let bytes = inside.as_bytes();
-        let ends: Vec<usize> =
-            bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| end).skip(1).collect();
-        for end in ends {
-            let path = bytes.get(..end).unwrap_or_default().to_vec().into();
-            self.make(Step::Directory { slot: STAGING, path, mode });
-        }
-    }
-
-    /// Makes an empty file or directory for something to be attached to, where the host's own is out
-    /// of sight.
-    fn mountpoint(&mut self, path: &AbsPath, kind: Kind) -> Result<(), Unenforceable> {
-        let above = self.above(path).clone();
-        if above.piece.is_none() {
-            return Ok(());
-        }
-        let inside = self.inside(path, &above)?;
-        self.parents_in_piece(&inside, &above);
-        self.make(match kind {
-            Kind::Directory => Step::Directory { slot: STAGING, path: inside, mode: 0o755 },
-            Kind::File | Kind::Symlink => Step::File { slot: STAGING, path: inside, mode: 0o644 },
-        });
-        Ok(())
-    }
-
-    fn slot(&mut self) -> Result<Slot, Unenforceable> {
-        let slot = self.next_slot;
-        if slot >= wire::MOST_SLOTS {
-            return Err(Unenforceable {
-                what: String::from("the policy"),
-                why: format!("it needs more than {} mounts", wire::MOST_SLOTS),
-                remedy: String::from("deny a directory instead of the many files in it"),
-            });
-        }
-        self.next_slot += 1;
-        Ok(slot)
-    }
-
-    /// A copy of the host's tree at a path, put back in its place with these attributes.
-    fn copy(&mut self, path: &AbsPath, set: u64) -> Result<(), Unenforceable> {
-        let slot = self.slot()?;
-        self.copies.push(Step::CloneTree { slot, path: path.clone() });
-        // Attributes that the host's mounts have are theirs to keep; these come on top.
-        self.attributes.push(Step::Attributes { slot, set, clear: 0 });
-        self.attach(slot, path)
-    }
-
-    /// A piece of the tmpfs as a mount of its own.
-    fn part(&mut self, name: &str, set: u64) -> Result<Slot, Unenforceable> {
-        let slot = self.slot()?;
-        self.copies.push(Step::ClonePart { slot, from: STAGING, path: name.to_owned() });
-        self.attributes.push(Step::Attributes { slot, set: set | MOUNT_NO_SETUID | MOUNT_NO_DEVICES, clear: 0 });
-        Ok(slot)
-    }
-
-    fn attach(&mut self, slot: Slot, path: &AbsPath) -> Result<(), Unenforceable> {
-        let path = self.seen(path)?;
-        self.attachments.push(Step::Attach { slot, path });
-        Ok(())
-    }
-
-    /// Where a path is found while the view is being built.
-    fn seen(&self, path: &AbsPath) -> Result<AbsPath, Unenforceable> {
-        AbsPath::parse([self.base.as_bytes(), path.as_raw().as_bytes()].concat())
-            .map_err(|error| internal(&error.to_string()))
     }
 
     fn finish(self) -> Result<View, Unenforceable> {
