@@ -1,0 +1,32 @@
+//! The launcher's own program.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+
+/// The launcher's own file, compiled by the build script.
+const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
+
+/// The launcher as a file that nobody can change, made once.
+pub(crate) fn launcher_file() -> io::Result<&'static OwnedFd> {
+    static FILE: OnceLock<OwnedFd> = OnceLock::new();
+    if let Some(file) = FILE.get() {
+        return Ok(file);
+    }
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Kernels before 6.3 do not know the second flag and need none.
+    let file = match rustix::fs::memfd_create("stockade-launcher", flags | MemfdFlags::EXEC) {
+        Err(Errno::INVAL) => rustix::fs::memfd_create("stockade-launcher", flags)?,
+        other => other?,
+    };
+    let mut rest = LAUNCHER;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    Ok(FILE.get_or_init(|| file))
+}

@@ -1,0 +1,171 @@
+//! Starting commands in a sandbox that the launcher builds.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::PoisonError;
+
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use stockade_protocol::RawText;
+use stockade_sandboxing::{Running as _, SpawnError, Stdio};
+
+use super::{Launcher, frame, lost};
+use crate::cgroup::Made;
+use crate::child::{Child, Report, failure};
+use crate::enforcement::{enforcement, fact_names};
+use crate::step::{Encoder, Step, encode};
+use crate::supervisor::{Sockets, Supervisor};
+use crate::{stdio, wire};
+
+/// How many processes that wait for a command may be killed before it is given up.
+const TRIES: usize = 8;
+
+/// What one command needs beyond the sandbox.
+pub(crate) struct Run<'a> {
+    pub(crate) engine: &'static str,
+    pub(crate) flags: u64,
+    pub(crate) init: &'a [Step],
+    pub(crate) command: &'a [Step],
+    /// The facts that have to hold, or the command is killed before it starts.
+    pub(crate) facts: u64,
+    /// Whoever decides on its connections, where somebody does.
+    pub(crate) supervisor: Option<&'a Supervisor>,
+    /// Where the supervisor has the sockets of its network from.
+    pub(crate) sockets: SocketsFrom<'a>,
+}
+
+/// Who has made the sockets of a command's network.
+pub(crate) enum SocketsFrom<'a> {
+    /// Nobody: nobody decides on its connections.
+    Nobody,
+    /// They are there.
+    Given(&'a Sockets),
+    /// The launcher, in one of the steps by which it has built the sandbox.
+    Setup(&'a [Step]),
+}
+
+impl Run<'_> {
+    /// The program, for messages.
+    fn program(&self) -> RawText {
+        let last = self.command.last();
+        last.and_then(|step| if let Step::Exec { command } = step { command.arguments.first().cloned() } else { None })
+            .unwrap_or_default()
+    }
+}
+
+impl Launcher {
+    /// Starts one command and lets the sandbox end with it.
+    pub(crate) fn run_only(mut self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, SpawnError> {
+        let mut child = match self.start_only(run, stdio) {
+            Ok(child) => child,
+            Err(error) => {
+                self.end();
+                return Err(error);
+            }
+        };
+        self.control = None;
+        child.session = Some(self);
+        Ok(child)
+    }
+
+    fn start_only(&self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, SpawnError> {
+        let (report, theirs) = frame::socket_pair().map_err(lost("making a command's socket"))?;
+        let (confine, start) = run.command.split_at(start_of(run.command));
+        let mut body = Encoder::default();
+        body.number(run.flags).bytes(&encode(run.init)).bytes(&encode(confine)).bytes(&encode(start));
+        let null = stdio::null().map_err(lost("opening /dev/null"))?;
+        let streams = stdio::streams(stdio, null.as_fd()).map_err(lost("passing it the standard streams"))?;
+        let [input, output, error] = streams;
+        let files = [input, output, error, theirs.as_fd()];
+        self.send(wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
+        drop(theirs);
+        let mut child = Child::new(report, run.program());
+        self.follow(run, &mut child)?;
+        Ok(child)
+    }
+
+    /// Starts one command of many, in a process that waits for it.
+    pub(crate) fn run(&self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, SpawnError> {
+        let null = stdio::null().map_err(lost("opening /dev/null"))?;
+        let files = stdio::streams(stdio, null.as_fd()).map_err(lost("passing it the standard streams"))?;
+        let (_, start) = run.command.split_at(start_of(run.command));
+        let start = encode(start);
+        let is_gone = |error: &io::Error| {
+            use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+            matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+        };
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let parked = self.parked()?;
+            let mut child = Child::new(parked, run.program());
+            let sent =
+                frame::send(child.readable(), wire::FRAME_RUN, &start, &files).map_err(lost("sending it a command"));
+            match sent.and_then(|()| self.follow(run, &mut child)) {
+                Ok(()) => return Ok(child),
+                // Somebody has killed it while it waited. Nothing has run in it.
+                Err(SpawnError::Launcher { source, .. }) if is_gone(&source) && tries < TRIES => {
+                    child.failure_left_behind().map_or(Ok(()), Err)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The socket of a process that waits for a command.
+    fn parked(&self) -> Result<OwnedFd, SpawnError> {
+        let control = self.control.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
+        let control = control.map_err(lost("asking it for a process"))?;
+        // Each request has one answer, and whoever asks takes one.
+        let _alone = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = match frame::receive(control.as_fd(), RecvFlags::DONTWAIT) {
+            Err(Errno::AGAIN) => {
+                self.send(wire::FRAME_PARK, &[], &[]).map_err(lost("asking it for a process"))?;
+                frame::receive(control.as_fd(), RecvFlags::empty())
+            }
+            other => other,
+        };
+        let (report, socket) = there.map_err(|errno| lost("waiting for a process")(errno.into()))?;
+        match (Report::read(report), socket) {
+            (Report::Parked, Some(socket)) => Ok(socket),
+            (Report::Failed { errno, phase, step }, _) => Err(failure(errno, phase, step)),
+            _ => Err(lost("building the sandbox")(io::Error::from(io::ErrorKind::UnexpectedEof))),
+        }
+    }
+
+    /// Hears from a command's process until the command starts.
+    fn follow(&self, run: &Run<'_>, child: &mut Child) -> Result<(), SpawnError> {
+        self.starter.iter().try_for_each(|starter| starter.await_word(child.readable()))?;
+        let facts = child.ready()?;
+        let missing = run.facts & !facts;
+        if missing != 0 {
+            child.kill()?;
+            return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
+        }
+        if let Some(supervisor) = run.supervisor {
+            let sockets = match &run.sockets {
+                SocketsFrom::Nobody => Sockets::default(),
+                SocketsFrom::Given(sockets) => sockets.try_clone().map_err(lost("copying its sockets"))?,
+                SocketsFrom::Setup(steps) => self.passed_sockets(steps)?,
+            };
+            let Some(listener) = child.listener.take().filter(|_| sockets.resolver.is_some()) else {
+                child.kill()?;
+                return Err(SpawnError::NotEnforced { missing: String::from("the supervisor of its connections") });
+            };
+            supervisor.watch(listener, sockets).map_err(lost("watching its connections"))?;
+        }
+        child.facts = facts;
+        let mut enforcement = enforcement(run.engine, facts, self.pid);
+        enforcement.layers.extend(self.group.as_ref().map(Made::report));
+        child.enforcement = Some(enforcement);
+        Ok(())
+    }
+}
+
+/// Where a command's own steps begin, behind those that confine it.
+fn start_of(command: &[Step]) -> usize {
+    let is_its_own = |step: &Step| {
+        matches!(step, Step::LandlockForFiles { .. } | Step::TakeTerminal | Step::WorkingDirectory { .. })
+    };
+    command.iter().position(is_its_own).unwrap_or(command.len())
+}

@@ -1,0 +1,66 @@
+//! The sockets of a command's network, for whoever decides on its connections.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use rustix::net::RecvFlags;
+use rustix::process::Pid;
+use stockade_sandboxing::SpawnError;
+
+use super::{Launcher, Setup, frame, lost};
+use crate::child::{Report, failure};
+use crate::step::Step;
+use crate::supervisor::{Sockets, Tap};
+use crate::wire;
+
+impl Launcher {
+    /// Sockets of the network of a process, made from outside: they take privileges there that nobody
+    /// inside has. It takes no new namespace. The launcher that has made them is to be kept as long as they are.
+    pub(crate) fn sockets_of(process: Pid, sockets: Vec<Step>) -> Result<(Sockets, Self), SpawnError> {
+        let path = format!("/proc/{}/ns/net", process.as_raw_nonzero()).parse();
+        let path = path.map_err(|error: stockade_protocol::Invalid| no_sockets(io::Error::other(error.to_string())))?;
+        let (mut steps, covers) = (vec![Step::EnterNetwork { path }], BTreeSet::new());
+        steps.extend(sockets);
+        let setup = Setup { steps: &steps, parking: None, placeholders: &[], covers: &covers, group: None };
+        let launcher = Self::start(&setup)?;
+        // It has nothing to park, and so says why if it has not got as far as that.
+        launcher.send(wire::FRAME_PARK, &[], &[]).map_err(no_sockets)?;
+        let sockets = launcher.passed_sockets(&steps).map_err(|error| {
+            // Its steps are its own, and not among those that the number would be looked up in.
+            if let SpawnError::Setup { source, .. } = error { no_sockets(source) } else { error }
+        })?;
+        Ok((sockets, launcher))
+    }
+
+    /// The sockets that this launcher was told to make. They are the first that it says.
+    pub(crate) fn passed_sockets(&self, steps: &[Step]) -> Result<Sockets, SpawnError> {
+        let control = self.control().ok_or_else(|| no_sockets(io::ErrorKind::NotConnected.into()))?;
+        let next = |wanted: fn(&Report) -> bool| {
+            let (report, file) =
+                frame::receive(control, RecvFlags::empty()).map_err(|errno| no_sockets(errno.into()))?;
+            match (Report::read(report), file) {
+                (report, Some(file)) if wanted(&report) => Ok(Some(file)),
+                (Report::NoDatagrams, None) => Ok(None),
+                (Report::Failed { errno, phase, step }, _) => Err(failure(errno, phase, step)),
+                _ => Err(no_sockets(io::ErrorKind::UnexpectedEof.into())),
+            }
+        };
+        let mut sockets = Sockets::default();
+        for step in steps {
+            if matches!(step, Step::Resolver) {
+                sockets.resolver = next(|report| matches!(report, Report::Resolver))?;
+            } else if matches!(step, Step::Datagrams { .. }) {
+                // Either both come, or neither does.
+                if let Some(lease) = next(|report| matches!(report, Report::Lease))? {
+                    let socket = next(|report| matches!(report, Report::Datagrams))?;
+                    sockets.datagrams = socket.map(|socket| Tap { socket, lease });
+                }
+            }
+        }
+        Ok(sockets)
+    }
+}
+
+fn no_sockets(source: io::Error) -> SpawnError {
+    lost("making the sockets of its network")(source)
+}
