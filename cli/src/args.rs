@@ -1,14 +1,16 @@
 //! The command line, as data.
 
+mod audit;
+mod session;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args as Arguments, Parser, Subcommand};
 use clap_complete::Shell;
-use stockade_config::LossName;
-use stockade_protocol::{AskForApproval, HostRule, ResourceLimits};
 
+pub(crate) use self::audit::{Audit, AuditCommand, AuditList, AuditShow, AuditVerify};
+pub(crate) use self::session::SessionArgs;
 use crate::flags;
 
 /// Runs commands nobody fully trusts inside an OS sandbox, with a person in charge.
@@ -53,106 +55,6 @@ pub(crate) enum Command {
     Completions(Completions),
     /// Print the manual, or write its pages
     Man(Man),
-}
-
-/// Look at the trail of what was asked, decided and done.
-///
-/// It is kept in `$XDG_STATE_HOME/stockade/audit.jsonl` (`~/.local/state` without that variable), for
-/// its owner alone, without the secrets that can be told.
-#[derive(Debug, Arguments)]
-pub(crate) struct Audit {
-    /// Read the trail in this directory instead of your own
-    #[arg(long, value_name = "DIR", global = true)]
-    pub(crate) trail: Option<PathBuf>,
-
-    #[command(subcommand)]
-    pub(crate) command: AuditCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum AuditCommand {
-    /// List runs, the oldest first
-    List(AuditList),
-    /// Tell the story of one run
-    Show(AuditShow),
-    /// Check that no record was changed, removed or added
-    Verify(AuditVerify),
-}
-
-/// List runs, the oldest first: a table on a terminal, otherwise one JSON object a line.
-#[derive(Debug, Parser)]
-#[command(after_help = "Times are UTC: 2026-01-31, 2026-01-31T10:00, or an age such as 90s, 30m, 2h, 7d.
-
-Examples:
-  stockade audit list --last 20
-  stockade audit list --since 2h --result denied
-  stockade audit list --program npm --json | jq -r .request_id")]
-pub(crate) struct AuditList {
-    /// Only this session's runs
-    #[arg(long, value_name = "ID")]
-    pub(crate) thread: Option<String>,
-
-    /// Only this request's run
-    #[arg(long, value_name = "ID")]
-    pub(crate) request: Option<String>,
-
-    /// Only runs that started then or later
-    #[arg(long, value_name = "TIME")]
-    pub(crate) since: Option<String>,
-
-    /// Only runs that started before
-    #[arg(long, value_name = "TIME")]
-    pub(crate) until: Option<String>,
-
-    /// Only runs that ended so: exited, denied, refused, timed_out, signaled, patched, called,
-    /// failed, unfinished
-    #[arg(long, value_name = "RESULT")]
-    pub(crate) result: Option<String>,
-
-    /// Only runs of this program, by name or path
-    #[arg(long, value_name = "NAME")]
-    pub(crate) program: Option<String>,
-
-    /// Only the last so many
-    #[arg(long, value_name = "COUNT")]
-    pub(crate) last: Option<usize>,
-
-    /// Print one JSON object a line, also on a terminal
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Tell the story of one run: what was asked, who decided what, how it ended.
-#[derive(Debug, Parser)]
-#[command(after_help = "Exit codes: 0 printed, 1 no such request, 125 the trail can't be read
-
-Examples:
-  stockade audit show call-7
-  stockade audit show call-7 --json | jq .event")]
-pub(crate) struct AuditShow {
-    /// The request, as `stockade audit list` names it
-    #[arg(value_name = "REQUEST")]
-    pub(crate) request: String,
-
-    /// Print its records, one a line
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Check that no record was changed, removed, inserted, moved or cut off, and name the first that was.
-///
-/// Whoever may write the trail's files can write a whole new trail: keep the printed hash elsewhere to
-/// notice that as well.
-#[derive(Debug, Parser)]
-#[command(after_help = "Exit codes: 0 whole, 1 the first bad record was named, 125 the trail can't be read
-
-Examples:
-  stockade audit verify
-  stockade audit verify --trail /backup/stockade --json")]
-pub(crate) struct AuditVerify {
-    /// Print the verdict as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Run a command in the sandbox.
@@ -222,88 +124,6 @@ pub(crate) struct Explain {
     /// The command and its arguments
     #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present_any = ["path", "host"])]
     pub(crate) command: Vec<OsString>,
-}
-
-/// What a command may do, and when to ask.
-#[derive(Debug, Arguments)]
-pub(crate) struct SessionArgs {
-    /// How much the command is trusted with [default: workspace-write]
-    #[arg(long, value_enum, value_name = "POLICY")]
-    pub(crate) sandbox: Option<flags::Policy>,
-
-    /// When to ask: untrusted, on-failure, on-request, never or reject=CATEGORY,… [default: on-failure
-    /// with a terminal, never without]
-    #[arg(long, value_name = "WHEN", value_parser = flags::ask)]
-    pub(crate) ask: Option<AskForApproval>,
-
-    /// Where the command starts. This makes nothing writable
-    #[arg(long, value_name = "DIR")]
-    pub(crate) cwd: Option<PathBuf>,
-
-    /// A directory that is the workspace, in place of the one you are in; may be given several times
-    #[arg(long, value_name = "DIR")]
-    pub(crate) workspace: Vec<PathBuf>,
-
-    /// A directory that may be written besides the workspace; may be given several times
-    #[arg(long, value_name = "DIR")]
-    pub(crate) writable: Vec<PathBuf>,
-
-    /// A directory that may be read: nothing else may, but for what programs need to start; may be given
-    /// several times
-    #[arg(long, value_name = "DIR")]
-    pub(crate) readable: Vec<PathBuf>,
-
-    /// A path or glob that is out of reach, whatever anybody approves; may be given several times
-    #[arg(long, value_name = "PATH|GLOB")]
-    pub(crate) deny_read: Vec<String>,
-
-    /// The network of the command [default: off]
-    #[arg(long, value_enum, value_name = "MODE")]
-    pub(crate) network: Option<flags::Network>,
-
-    /// A host that may be reached, such as api.example.com:443 or *.example.com, or with datagrams, such
-    /// as time.example.com:123/udp; may be given several times
-    #[arg(long, value_name = "HOST[:PORT][/udp]", value_parser = flags::allowed_host)]
-    pub(crate) allow_host: Vec<HostRule>,
-
-    /// A unix socket that may be connected to, such as an SSH agent's; may be given several times
-    #[arg(long, value_name = "PATH")]
-    pub(crate) allow_socket: Vec<PathBuf>,
-
-    /// Pass a variable on that is dropped by default, or set it; may be given several times
-    #[arg(long, value_name = "NAME[=VALUE]")]
-    pub(crate) env: Vec<flags::Variable>,
-
-    /// Limits: cpu=SECONDS, memory=SIZE (at least 4M), pids=N, fsize=SIZE, files=N (at least 4), separated by
-    /// commas
-    #[arg(long, value_name = "NAME=VALUE,…", value_parser = flags::limits)]
-    pub(crate) limit: Option<ResourceLimits>,
-
-    /// End the command after this time, such as 30s or 5m
-    #[arg(long, value_name = "TIME", value_parser = flags::timeout)]
-    pub(crate) timeout: Option<Duration>,
-
-    /// Read this rules file instead of the system's, the user's and the project's; may be given several
-    /// times
-    #[arg(long, value_name = "FILE")]
-    pub(crate) rules: Vec<PathBuf>,
-
-    /// What builds the sandbox [default: auto]
-    #[arg(long, value_enum, value_name = "ENGINE")]
-    pub(crate) engine: Option<flags::Engine>,
-
-    /// Run the command without something that the engine can't hold, instead of refusing it; may be given
-    /// several times
-    #[arg(long, value_name = "NAME", value_parser = flags::losses())]
-    pub(crate) accept_loss: Vec<LossName>,
-
-    /// Use this profile of the configuration
-    #[arg(long, value_name = "NAME")]
-    pub(crate) profile: Option<String>,
-
-    /// Ask to run without the sandbox
-    #[arg(long)]
-    pub(crate) unsandboxed: bool,
 }
 
 /// Say what this host can enforce, engine by engine and layer by layer, why not, and what to do.

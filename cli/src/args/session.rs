@@ -1,0 +1,92 @@
+//! What `run` and `explain` have in common.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args as Arguments;
+use stockade_config::LossName;
+use stockade_protocol::{AskForApproval, HostRule, ResourceLimits};
+
+use crate::flags;
+
+/// What a command may do, and when to ask.
+#[derive(Debug, Arguments)]
+pub(crate) struct SessionArgs {
+    /// How much the command is trusted with [default: workspace-write]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub(crate) sandbox: Option<flags::Policy>,
+
+    /// When to ask: untrusted, on-failure, on-request, never or reject=CATEGORY,… [default: on-failure
+    /// with a terminal, never without]
+    #[arg(long, value_name = "WHEN", value_parser = flags::ask)]
+    pub(crate) ask: Option<AskForApproval>,
+
+    /// Where the command starts. This makes nothing writable
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+
+    /// A directory that is the workspace, in place of the one you are in; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Vec<PathBuf>,
+
+    /// A directory that may be written besides the workspace; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) writable: Vec<PathBuf>,
+
+    /// A directory that may be read: nothing else may, but for what programs need to start; may be given
+    /// several times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) readable: Vec<PathBuf>,
+
+    /// A path or glob that is out of reach, whatever anybody approves; may be given several times
+    #[arg(long, value_name = "PATH|GLOB")]
+    pub(crate) deny_read: Vec<String>,
+
+    /// The network of the command [default: off]
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(crate) network: Option<flags::Network>,
+
+    /// A host that may be reached, such as api.example.com:443 or *.example.com, or with datagrams, such
+    /// as time.example.com:123/udp; may be given several times
+    #[arg(long, value_name = "HOST[:PORT][/udp]", value_parser = flags::allowed_host)]
+    pub(crate) allow_host: Vec<HostRule>,
+
+    /// A unix socket that may be connected to, such as an SSH agent's; may be given several times
+    #[arg(long, value_name = "PATH")]
+    pub(crate) allow_socket: Vec<PathBuf>,
+
+    /// Pass a variable on that is dropped by default, or set it; may be given several times
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<flags::Variable>,
+
+    /// Limits: cpu=SECONDS, memory=SIZE (at least 4M), pids=N, fsize=SIZE, files=N (at least 4), separated by
+    /// commas
+    #[arg(long, value_name = "NAME=VALUE,…", value_parser = flags::limits)]
+    pub(crate) limit: Option<ResourceLimits>,
+
+    /// End the command after this time, such as 30s or 5m
+    #[arg(long, value_name = "TIME", value_parser = flags::timeout)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Read this rules file instead of the system's, the user's and the project's; may be given several
+    /// times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Vec<PathBuf>,
+
+    /// What builds the sandbox [default: auto]
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    pub(crate) engine: Option<flags::Engine>,
+
+    /// Run the command without something that the engine can't hold, instead of refusing it; may be given
+    /// several times
+    #[arg(long, value_name = "NAME", value_parser = flags::losses())]
+    pub(crate) accept_loss: Vec<LossName>,
+
+    /// Use this profile of the configuration
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+
+    /// Ask to run without the sandbox
+    #[arg(long)]
+    pub(crate) unsandboxed: bool,
+}
