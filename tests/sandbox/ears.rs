@@ -4,12 +4,12 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::net::{TcpListener, UdpSocket};
-use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
+use stockade_tests::screen::Screen;
 
 use crate::world::{World, wait_for};
 
@@ -20,8 +20,7 @@ pub(crate) struct Ears {
     datagrams: Option<UnixDatagram>,
     tcp: Option<TcpListener>,
     udp: Option<UdpSocket>,
-    /// The person's side of a terminal, and the side that programs have.
-    pub(crate) terminal: Option<(File, OwnedFd)>,
+    pub(crate) terminal: Option<Screen>,
 }
 
 impl World {
@@ -61,15 +60,9 @@ impl World {
 
     /// A terminal whose other side the test holds.
     pub(crate) fn open_terminal(&mut self) {
-        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap();
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let slave = rustix::fs::open(name.as_c_str(), flags, Mode::empty()).unwrap();
-        self.own(std::path::Path::new(name.to_str().unwrap()));
-        self.ears.terminal = Some((File::from(master), slave));
+        let screen = Screen::open();
+        self.own(&screen.name);
+        self.ears.terminal = Some(screen);
     }
 
     /// Whether anything of the host was reached: something to hear within a moment.
@@ -87,7 +80,7 @@ impl World {
                 || ears.datagrams.as_ref().is_some_and(|socket| some(socket.recv(&mut bytes)))
                 || ears.tcp.as_ref().is_some_and(|socket| some(socket.accept().map(|_| 1)))
                 || ears.udp.as_ref().is_some_and(|socket| some(socket.recv(&mut bytes)))
-                || ears.terminal.as_ref().is_some_and(|(_, slave)| rustix::io::ioctl_fionread(slave).unwrap() > 0)
+                || ears.terminal.as_ref().is_some_and(|screen| rustix::io::ioctl_fionread(&screen.inside).unwrap() > 0)
         })
     }
 }

@@ -1,24 +1,17 @@
 //! The prompt in a real pseudo-terminal: keys are typed at one end, and the screen is read there.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, tcgetattr};
 use stockade_core::{Answer, Approver, Unanswered};
 use stockade_protocol::{ApprovalRequest, ReviewDecision};
+use stockade_tests::screen::Screen;
 
 use super::page::Paint;
 use super::terminal::Terminal;
@@ -29,73 +22,14 @@ type Reviewed = Result<Answer, Unanswered>;
 /// Longer than the prompt wants it quiet before it listens.
 const QUIET: Duration = Duration::from_millis(600);
 
-/// A pseudo-terminal with somebody in front of it.
-struct Screen {
-    /// The person's side.
-    outside: File,
-    /// The program's side.
-    inside: File,
-    name: PathBuf,
-    seen: String,
+fn terminal(screen: &Screen) -> Terminal {
+    Terminal::on(screen.inside_without_waiting(), Paint::Plain.into())
 }
 
-impl Screen {
-    fn new() -> Self {
-        let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        grantpt(&outside).unwrap();
-        unlockpt(&outside).unwrap();
-        let name = PathBuf::from(ptsname(&outside, Vec::new()).unwrap().into_string().unwrap());
-        let inside = open(&name);
-        Self { outside: outside.into(), inside, name, seen: String::new() }
-    }
-
-    fn terminal(&self) -> Terminal {
-        Terminal::on(open(&self.name), Paint::Plain.into())
-    }
-
-    /// Asks in another thread.
-    fn ask(&self, request: ApprovalRequest) -> JoinHandle<Reviewed> {
-        let terminal = self.terminal();
-        std::thread::spawn(move || wait(terminal.review(Arc::new(request))))
-    }
-
-    fn types(&mut self, keys: &str) {
-        self.outside.write_all(keys.as_bytes()).unwrap();
-    }
-
-    /// Reads what appears within a time.
-    fn look(&mut self, time: Duration) {
-        let time = Timespec::try_from(time).unwrap();
-        if poll(&mut [PollFd::new(&self.outside, PollFlags::IN)], Some(&time)).unwrap() > 0 {
-            let mut bytes = [0; 4096];
-            let count = self.outside.read(&mut bytes).unwrap();
-            self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
-        }
-    }
-
-    /// Waits until these words have appeared since the last time, and returns everything up to them.
-    fn sees(&mut self, words: &str) -> String {
-        let start = Instant::now();
-        loop {
-            if let Some(place) = self.seen.find(words) {
-                let rest = self.seen.split_off(place + words.len());
-                return std::mem::replace(&mut self.seen, rest);
-            }
-            assert!(start.elapsed() < Duration::from_secs(20), "`{words}` never appeared in {:?}", self.seen);
-            self.look(Duration::from_millis(100));
-        }
-    }
-
-    /// Whether the terminal shows what is typed and takes lines, as it did at first.
-    fn is_as_before(&self) -> bool {
-        let modes = tcgetattr(&self.inside).unwrap().local_modes;
-        modes.contains(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG)
-    }
-}
-
-fn open(name: &PathBuf) -> File {
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(name).unwrap()
+/// Asks in another thread.
+fn ask(screen: &Screen, request: ApprovalRequest) -> JoinHandle<Reviewed> {
+    let terminal = terminal(screen);
+    std::thread::spawn(move || wait(terminal.review(Arc::new(request))))
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -115,8 +49,8 @@ fn each_key_gives_its_answer_and_the_terminal_back() {
         ("\u{3}", ReviewDecision::Abort),
         ("\u{4}", ReviewDecision::Abort),
     ] {
-        let mut screen = Screen::new();
-        let asking = screen.ask(samples::command());
+        let mut screen = Screen::open();
+        let asking = ask(&screen, samples::command());
         let shown = screen.sees("[y/s/p/n/q]? ");
         assert!(shown.contains("may this command run?\r\n\r\n    npm test\r\n    in /repo\r\n"), "{shown}");
         assert!(shown.contains("prefix_rule(pattern=[\"npm\", \"test\"], decision=\"allow\")"), "{shown}");
@@ -129,8 +63,8 @@ fn each_key_gives_its_answer_and_the_terminal_back() {
 
 #[test]
 fn a_no_asks_why_and_shows_what_is_typed() {
-    let mut screen = Screen::new();
-    let asking = screen.ask(samples::line());
+    let mut screen = Screen::open();
+    let asking = ask(&screen, samples::line());
     let shown = screen.sees("[y/s/n/q]? ");
     assert!(shown.contains("WITHOUT THE SANDBOX"), "{shown}");
     screen.types("n");
@@ -144,8 +78,8 @@ fn a_no_asks_why_and_shows_what_is_typed() {
 
 #[test]
 fn a_form_is_filled_in_shown_and_sent() {
-    let mut screen = Screen::new();
-    let asking = screen.ask(samples::form());
+    let mut screen = Screen::open();
+    let asking = ask(&screen, samples::form());
     let shown = screen.sees("[y/n/q]? ");
     assert!(shown.contains("The server mail asks:\r\n    Who are \\u{1b}[2Jyou?\r\n"), "{shown}");
     screen.types("y");
@@ -177,8 +111,8 @@ fn a_form_is_filled_in_shown_and_sent() {
 
 #[test]
 fn a_form_can_be_declined_and_cancelled() {
-    let mut screen = Screen::new();
-    let asking = screen.ask(samples::secret_form());
+    let mut screen = Screen::open();
+    let asking = ask(&screen, samples::secret_form());
     let shown = screen.sees("[y/n/q]? ");
     assert!(shown.contains("looks like a secret"), "{shown}");
     screen.types("y");
@@ -192,7 +126,7 @@ fn a_form_can_be_declined_and_cancelled() {
     assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Denied { reason: None }));
     assert!(screen.is_as_before());
 
-    let asking = screen.ask(samples::form());
+    let asking = ask(&screen, samples::form());
     screen.sees("[y/n/q]? ");
     screen.types("y");
     screen.sees("  > ");
@@ -203,8 +137,8 @@ fn a_form_can_be_declined_and_cancelled() {
 
 #[test]
 fn enter_alone_asks_again() {
-    let mut screen = Screen::new();
-    let asking = screen.ask(samples::command());
+    let mut screen = Screen::open();
+    let asking = ask(&screen, samples::command());
     screen.sees("[y/s/p/n/q]? ");
     screen.types("\r");
     screen.sees("Please press one of these keys. [y/s/p/n/q]? ");
@@ -220,8 +154,8 @@ fn enter_alone_asks_again() {
 
 #[test]
 fn everything_is_shown_on_request() {
-    let mut screen = Screen::new();
-    let asking = screen.ask(samples::patch());
+    let mut screen = Screen::open();
+    let asking = ask(&screen, samples::patch());
     let shown = screen.sees("[y/s/n/q]? ");
     assert!(shown.contains("and 127 more changed lines, not shown here"), "{shown}");
     screen.types("v");
@@ -233,9 +167,9 @@ fn everything_is_shown_on_request() {
 
 #[test]
 fn what_was_typed_before_the_prompt_appeared_is_no_answer() {
-    let mut screen = Screen::new();
+    let mut screen = Screen::open();
     screen.types("y");
-    let asking = screen.ask(samples::command());
+    let asking = ask(&screen, samples::command());
     screen.sees("stockade asks: ");
     // Somebody is still typing while the prompt appears.
     for _ in 0..10 {
@@ -253,8 +187,8 @@ fn what_was_typed_before_the_prompt_appeared_is_no_answer() {
 
 #[test]
 fn a_hangup_is_no_answer() {
-    let mut screen = Screen::new();
-    let asking = screen.ask(samples::command());
+    let mut screen = Screen::open();
+    let asking = ask(&screen, samples::command());
     screen.sees("[y/s/p/n/q]? ");
     drop(screen);
     let result = asking.join().unwrap();
@@ -263,8 +197,8 @@ fn a_hangup_is_no_answer() {
 
 #[test]
 fn a_question_that_is_called_off_goes_away_at_once() {
-    let mut screen = Screen::new();
-    let terminal = screen.terminal();
+    let mut screen = Screen::open();
+    let terminal = terminal(&screen);
     let asking = std::thread::spawn(move || {
         wait(async {
             let limit = Duration::from_secs(2);
@@ -282,8 +216,8 @@ fn a_question_that_is_called_off_goes_away_at_once() {
 
 #[test]
 fn questions_are_asked_one_after_the_other() {
-    let mut screen = Screen::new();
-    let terminal = screen.terminal();
+    let mut screen = Screen::open();
+    let terminal = terminal(&screen);
     let asking = std::thread::spawn(move || {
         wait(async {
             let (first, second) = (Arc::new(samples::command()), Arc::new(samples::network()));
@@ -338,7 +272,7 @@ fn said(child: Child) -> String {
 
 #[test]
 fn the_terminal_of_the_process_is_asked_in_colour() {
-    let mut screen = Screen::new();
+    let mut screen = Screen::open();
     let child = start(&screen, r#"exec "$@" </dev/null"#);
     let shown = screen.sees("[y/s/p/n/q]? ");
     assert!(shown.contains("\u{1b}[1mstockade asks: may this command run?\u{1b}[0m"), "{shown}");
@@ -357,7 +291,7 @@ fn without_a_terminal_nobody_is_waited_for() {
 
 #[test]
 fn in_the_background_nobody_is_waited_for() {
-    let screen = Screen::new();
+    let screen = Screen::open();
     let child = start(&screen, r#"set -m; "$@" & wait"#);
     let said = said(child);
     assert!(said.contains("bring it to the foreground"), "{said}");
@@ -367,7 +301,7 @@ fn in_the_background_nobody_is_waited_for() {
 #[test]
 fn signals_give_the_terminal_back_and_still_end_the_program() {
     for (signal, number) in [(Signal::TERM, 15), (Signal::INT, 2), (Signal::HUP, 1), (Signal::ABORT, 6)] {
-        let mut screen = Screen::new();
+        let mut screen = Screen::open();
         let child = start(&screen, r#"echo $$ >/dev/tty; exec "$@""#);
         let first = screen.sees("\n");
         let pid = Pid::from_raw(first.trim().parse().unwrap()).unwrap();

@@ -150,8 +150,8 @@ impl Attack {
             true => world.caller(&request),
             false => world.caller_behind(&self.wrapper, &request),
         };
-        if let Some((_, slave)) = &world.ears.terminal {
-            caller.stdin(Stdio::from(slave.try_clone().unwrap()));
+        if let Some(screen) = &world.ears.terminal {
+            caller.stdin(Stdio::from(screen.inside.try_clone().unwrap()));
         }
         let running = caller.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         if let Some(during) = self.during {

@@ -36,10 +36,10 @@ attacks! {
         .after(World::open_terminal)
         .behind(&["/bin/sh", "-c", "exec \"$PROBE\" with-terminal \"$@\"", "-"])
         .hits(|world, _| {
-            let (master, _) = world.ears.terminal.as_mut().unwrap();
-            rustix::io::ioctl_fionbio(&*master, true).unwrap();
+            let screen = world.ears.terminal.as_mut().unwrap();
+            rustix::io::ioctl_fionbio(&screen.outside, true).unwrap();
             let mut printed = [0; 64];
-            master.read(&mut printed).is_ok_and(|count| count > 0)
+            screen.outside.read(&mut printed).is_ok_and(|count| count > 0)
         });
     /// A library that the caller was told to load does not reach the launcher or the command.
     ns12 => Attack::with("env | grep LD_PRELOAD; true").after(planted_library).hits(|world, seen| {
@@ -82,13 +82,13 @@ fn a_terminal_of_its_own_cannot_be_typed_into(user: User, engine: &str) {
         "echo started; test -t 0 && echo terminal; echo hello > /dev/tty; $PROBE type 'x\n'",
     );
     request.controlling_terminal = true;
-    let slave = world.ears.terminal.as_ref().unwrap().1.try_clone().unwrap();
+    let inside = world.ears.terminal.as_ref().unwrap().inside.try_clone().unwrap();
     let mut caller = world.caller(&request);
-    let seen = world.finish(&request, caller.stdin(Stdio::from(slave)));
+    let seen = world.finish(&request, caller.stdin(Stdio::from(inside)));
     assert!(seen.stdout.contains("started\nterminal\ntype error 1\n"), "{seen:?}");
     assert!(!world.heard());
     let mut printed = [0; 64];
-    let count = world.ears.terminal.as_mut().unwrap().0.read(&mut printed).unwrap();
+    let count = world.ears.terminal.as_mut().unwrap().outside.read(&mut printed).unwrap();
     assert_eq!(&printed[..count], b"hello\r\n");
 }
 

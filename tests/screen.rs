@@ -1,0 +1,122 @@
+//! A pseudo-terminal with somebody in front of it: keys are typed at one end, and the screen is read there.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
+
+/// Longer than anything takes that is waited for.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A terminal, and the program that was started in it.
+#[derive(Debug)]
+pub struct Screen {
+    /// The person's side.
+    pub outside: File,
+    /// The program's side.
+    pub inside: File,
+    /// The name of the program's side.
+    pub name: PathBuf,
+    /// What has appeared and was not waited for yet.
+    pub seen: String,
+    child: Option<Child>,
+}
+
+impl Screen {
+    /// A terminal that nobody uses yet.
+    pub fn open() -> Self {
+        let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&outside).unwrap();
+        unlockpt(&outside).unwrap();
+        let name = PathBuf::from(ptsname(&outside, Vec::new()).unwrap().into_string().unwrap());
+        let inside = open(&name, OFlags::empty());
+        Self { outside: outside.into(), inside, name, seen: String::new(), child: None }
+    }
+
+    /// The program's side once more, as a program opens it that waits for nothing.
+    pub fn inside_without_waiting(&self) -> File {
+        open(&self.name, OFlags::NONBLOCK)
+    }
+
+    /// Starts a program with its standard streams on this terminal.
+    pub fn start(&mut self, command: &mut Command) {
+        let stream = || Stdio::from(self.inside.try_clone().unwrap());
+        self.child = Some(command.stdin(stream()).stdout(stream()).stderr(stream()).spawn().unwrap());
+    }
+
+    /// Presses keys.
+    pub fn types(&mut self, keys: &str) {
+        self.outside.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Reads what appears within a time, and says whether something did.
+    pub fn look(&mut self, time: Duration) -> bool {
+        let time = Timespec::try_from(time).unwrap();
+        if poll(&mut [PollFd::new(&self.outside, PollFlags::IN)], Some(&time)).unwrap() == 0 {
+            return false;
+        }
+        let mut bytes = [0; 4096];
+        let count = self.outside.read(&mut bytes).unwrap();
+        self.seen.push_str(&String::from_utf8_lossy(bytes.get(..count).unwrap_or_default()));
+        true
+    }
+
+    /// Waits until these words have appeared since the last time, and returns everything up to them.
+    pub fn sees(&mut self, words: &str) -> String {
+        let start = Instant::now();
+        loop {
+            if let Some(place) = self.seen.find(words) {
+                let rest = self.seen.split_off(place + words.len());
+                return std::mem::replace(&mut self.seen, rest);
+            }
+            assert!(start.elapsed() < LONGEST, "`{words}` never appeared in {:?}", self.seen);
+            self.look(Duration::from_millis(100));
+        }
+    }
+
+    /// Waits for the program's end: its exit code, and what has appeared since the last time. The
+    /// terminal has to be as it was.
+    pub fn ends(&mut self) -> (i32, String) {
+        let mut child = self.child.take().unwrap();
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(start.elapsed() < LONGEST, "it does not end: {:?}", self.seen);
+            self.look(Duration::from_millis(50));
+        };
+        while self.look(Duration::from_millis(50)) {}
+        assert!(self.is_as_before(), "the terminal is left raw");
+        (status.code().unwrap(), std::mem::take(&mut self.seen))
+    }
+
+    /// Whether the terminal shows what is typed and takes lines, as it did at first.
+    pub fn is_as_before(&self) -> bool {
+        let modes = tcgetattr(&self.inside).unwrap().local_modes;
+        modes.contains(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+fn open(name: &PathBuf, flags: OFlags) -> File {
+    let flags = flags | OFlags::NOCTTY | OFlags::CLOEXEC;
+    OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(name).unwrap()
+}
