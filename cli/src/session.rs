@@ -52,9 +52,10 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
         Some(directory) => existing_directory(&here, directory)?,
         None => here.clone(),
     };
-    let workspace = workspace(args, &here)?;
+    let loader = ConfigLoader::standard();
+    let workspace = workspace(args, &here, &loader)?;
     let project = workspace.first().unwrap_or(&here).to_host_path().unwrap_or_default();
-    let Loaded { settings, notices, trust } = ConfigLoader::standard().project(&project).load(layer(args, &here)?)?;
+    let Loaded { settings, notices, trust } = loader.project(&project).load(layer(args, &here)?)?;
     for notice in notices {
         note(&notice);
     }
@@ -100,12 +101,11 @@ fn existing_directory(here: &AbsPath, path: &Path) -> Result<AbsPath, Failure> {
 
 /// The directories that are the workspace: those that are named, else this one. A home directory or
 /// the root is nobody's workspace unless it is named: what is planted there runs at the next login.
-fn workspace(args: &SessionArgs, here: &AbsPath) -> Result<Vec<AbsPath>, Failure> {
+fn workspace(args: &SessionArgs, here: &AbsPath, loader: &ConfigLoader) -> Result<Vec<AbsPath>, Failure> {
     if !args.workspace.is_empty() {
         return args.workspace.iter().map(|directory| existing_directory(here, directory)).collect();
     }
-    let homes = stockade_config::home_directories();
-    let mut homes = homes.iter().filter_map(|home| AbsPath::from_path(home).ok());
+    let mut homes = loader.homes().into_iter().filter_map(|home| AbsPath::from_path(home).ok());
     if here.parent().is_none() || homes.any(|home| RealFiles.canonical(&home) == *here) {
         note(&format!("`{here}` is not made writable: start in a project's directory, or name it with --workspace"));
         return Ok(Vec::new());

@@ -4,23 +4,17 @@
 
 use std::path::PathBuf;
 
-/// The home directories of the user of this process: that of the environment first.
-pub fn home_directories() -> Vec<PathBuf> {
-    let named = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let mut homes: Vec<PathBuf> = named.into_iter().chain(recorded()).collect();
-    homes.dedup();
-    homes
-}
-
+/// The home directory that the system has on record for the user of this process.
+///
 /// The list of users is read here: the C library might load modules for it, which a guard does not want.
 /// Users that are kept elsewhere have `HOME`.
 #[cfg(unix)]
-fn recorded() -> Option<PathBuf> {
+pub(crate) fn recorded_home() -> Option<PathBuf> {
     home_of(&std::fs::read("/etc/passwd").ok()?, rustix::process::geteuid().as_raw())
 }
 
 #[cfg(not(unix))]
-fn recorded() -> Option<PathBuf> {
+pub(crate) fn recorded_home() -> Option<PathBuf> {
     std::env::home_dir()
 }
 

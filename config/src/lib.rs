@@ -19,7 +19,6 @@ mod written;
 
 pub use error::ConfigError;
 pub use form::{AskWord, AuditDurability, EngineName, NetworkMode, SandboxMode};
-pub use homes::home_directories;
 pub use layer::{Changes, Layer};
 pub use load::{ConfigLoader, Loaded, SYSTEM_DIRECTORY, check_config};
 pub use loss::LossName;

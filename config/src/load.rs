@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use stockade_protocol::{AbsPath, CREDENTIAL_PATHS};
 
 use crate::form::{ConfigForm, MaximumForm};
+use crate::homes::recorded_home;
 use crate::layer::Layer;
 use crate::maximum::Maximum;
 use crate::project::DIRECTORY;
@@ -46,7 +47,7 @@ pub struct ConfigLoader {
     user: Option<PathBuf>,
     home: Option<PathBuf>,
     /// Whose credentials are masked as well.
-    other_homes: Vec<PathBuf>,
+    recorded_home: Option<PathBuf>,
     state: Option<PathBuf>,
     project: Option<PathBuf>,
 }
@@ -72,7 +73,7 @@ impl ConfigLoader {
     #[must_use]
     pub fn standard() -> Self {
         let loader = Self::from_variables(|name| std::env::var_os(name)).system(SYSTEM_DIRECTORY);
-        Self { other_homes: crate::home_directories(), ..loader }
+        Self { recorded_home: recorded_home(), ..loader }
     }
 
     /// The user's directories, by the variables of an environment, as the
@@ -107,6 +108,11 @@ impl ConfigLoader {
     pub fn project(mut self, root: impl Into<PathBuf>) -> Self {
         self.project = Some(root.into());
         self
+    }
+
+    /// The home directories whose credentials are masked.
+    pub fn homes(&self) -> BTreeSet<&Path> {
+        self.home.iter().chain(&self.recorded_home).map(PathBuf::as_path).collect()
     }
 
     /// The list of trusted projects.
@@ -147,11 +153,8 @@ impl ConfigLoader {
     }
 
     fn credentials(&self) -> Result<Vec<AbsPath>, ConfigError> {
-        let mut homes: Vec<&PathBuf> = self.home.iter().chain(&self.other_homes).collect();
-        homes.sort();
-        homes.dedup();
         let mut credentials = Vec::new();
-        for home in homes {
+        for home in self.homes() {
             let home = AbsPath::from_path(home)?;
             for path in CREDENTIAL_PATHS {
                 credentials.push(home.join(*path)?);
