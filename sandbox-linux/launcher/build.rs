@@ -8,7 +8,6 @@ use crate::reader::Reader;
 use crate::sys::{self, AT_FDCWD, CText, EINVAL, EMPTY, ENOSYS, EPERM, EPROTO, ESTALE, NO_FOLLOW, Result};
 use crate::{contain, network, wire};
 
-
 const CLONE: u64 = 1;
 const EMPTY_PATH: u64 = 0x1000;
 const RECURSIVE: u64 = 0x8000;
@@ -169,7 +168,8 @@ fn proc(plan: &mut Reader) -> Result<()> {
 /// Pseudo-terminals of the sandbox's own.
 fn terminals(plan: &mut Reader, slots: &mut Slots) -> Result<()> {
     let (slot, attributes) = (plan.index()?, plan.number()?);
-    let options = [(CText::new(b"ptmxmode\0")?, CText::new(b"0666\0")?), (CText::new(b"mode\0")?, CText::new(b"0620\0")?)];
+    let options =
+        [(CText::new(b"ptmxmode\0")?, CText::new(b"0666\0")?), (CText::new(b"mode\0")?, CText::new(b"0620\0")?)];
     slots.set(slot, sys::new_file_system(CText::new(b"devpts\0")?, &options, attributes)?)
 }
 

@@ -1,6 +1,6 @@
 //! The launcher: builds a sandbox, starts commands in it, and ends them with whoever asked.
 //!
-//! It is a program of a few kilobytes without a C library, so that starting it costs next to
+//! It is a program of some thirty kilobytes without a C library, so that starting it costs next to
 //! nothing and its memory holds nothing of the caller's. It decides nothing: the library compiles a
 //! policy to steps, and the launcher does them in order and stops at the first that fails.
 //!
@@ -145,7 +145,8 @@ impl Session {
         let control = Poll { file: if self.open { CONTROL } else { -1 }, ..readable(CONTROL) };
         let control = if has_room { control } else { Poll { events: FINISHED, ..control } };
         let own = [control, readable(self.ended)];
-        let watched = own.into_iter().chain(self.runs.iter().flat_map(|run| run.map_or([nothing; 3], |run| run.watched())));
+        let watched =
+            own.into_iter().chain(self.runs.iter().flat_map(|run| run.map_or([nothing; 3], |run| run.watched())));
         files.iter_mut().zip(watched).for_each(|(poll, watched)| *poll = watched);
         let unused = if self.begun && self.names.is_none() && self.runs.iter().all(Option::is_none) {
             Some(wire::LONGEST_UNUSED_MS)

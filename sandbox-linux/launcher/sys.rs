@@ -20,12 +20,13 @@ mod signal;
 use core::arch::{asm, global_asm};
 
 pub(crate) use self::confine::{
-    drop_capabilities, has_no_capabilities, landlock_path, landlock_restrict, landlock_ruleset, new_session_keyring, prctl,
-    seccomp, seccomp_listener, set_limit,
+    drop_capabilities, has_no_capabilities, landlock_path, landlock_restrict, landlock_ruleset, new_session_keyring,
+    prctl, seccomp, seccomp_listener, set_limit,
 };
 pub(crate) use self::file::{
     NO_FOLLOW, can_be_written, change_directory, change_directory_to, close, close_range, dup, is_at, is_file,
-    lock_exclusively, make_file, mkdir, open, open_directory, open_exact, read, remove_directory, symlink, umask, write,
+    lock_exclusively, make_file, mkdir, open, open_directory, open_exact, read, remove_directory, symlink, umask,
+    write,
 };
 pub(crate) use self::message::{receive, send_with, socket_pair};
 pub(crate) use self::mount::{
@@ -63,7 +64,8 @@ pub(crate) const CLOEXEC: u64 = 0o2_000_000;
 
 // The kernel enters here with the arguments on the stack, which this program does not use.
 #[cfg(target_arch = "x86_64")]
-global_asm!(".globl _start", "_start:", "xor %ebp, %ebp", "and $-16, %rsp", "call {main}", "ud2", main = sym crate::main, options(att_syntax));
+global_asm!(".globl _start", "_start:", "xor %ebp, %ebp", "and $-16, %rsp", "call {main}", "ud2",
+    main = sym crate::main, options(att_syntax));
 
 /// Makes a system call with up to six arguments.
 #[cfg(target_arch = "x86_64")]
@@ -73,7 +75,8 @@ fn call(number: usize, args: [usize; 6]) -> Result<usize> {
     // size and kind that the kernel expects for this number; the clobbers are those of `syscall`.
     unsafe {
         asm!("syscall", inlateout("rax") number => result,
-            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2], in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
+            in("r10") args[3], in("r8") args[4], in("r9") args[5],
             lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }

@@ -10,10 +10,10 @@ pub(crate) const FRAME_SETUP: u32 = 1;
 /// A frame that starts a command. Its descriptors are standard input, output and error, and, unless
 /// it comes through that itself, the socket for the reports about this command.
 pub(crate) const FRAME_RUN: u32 = 2;
-/// A frame that asks for another process to be parked: see `REPORT_PARKED`.
-pub(crate) const FRAME_PARK: u32 = 4;
 /// A frame that says that the placeholders are there. Comes once. They are its descriptors.
 pub(crate) const FRAME_HELD: u32 = 3;
+/// A frame that asks for another process to be parked: see `REPORT_PARKED`.
+pub(crate) const FRAME_PARK: u32 = 4;
 /// A frame with the first steps of a sandbox, before it is known what else belongs to it. Comes before
 /// the one that says so, or not at all.
 pub(crate) const FRAME_BEGIN: u32 = 5;

@@ -25,12 +25,10 @@ pub(crate) fn move_mount(from: i32, directory: i32, path: CText<'_>) -> Result<u
 }
 
 pub(crate) fn mount_setattr(file: i32, set: u64, clear: u64, propagation: u64) -> Result<usize> {
-    const EMPTY_PATH_RECURSIVE: usize = 0x1000 | 0x8000;
+    const RECURSIVE: usize = 0x8000;
     let attributes = [set, clear, propagation, 0];
-    call(
-        nr::MOUNT_SETATTR,
-        [file as usize, EMPTY.pointer(), EMPTY_PATH_RECURSIVE, attributes.as_ptr() as usize, size_of_val(&attributes), 0],
-    )
+    let (pointer, size) = (attributes.as_ptr() as usize, size_of_val(&attributes));
+    call(nr::MOUNT_SETATTR, [file as usize, EMPTY.pointer(), EMPTY_PATH | RECURSIVE, pointer, size, 0])
 }
 
 /// Makes a file system of its own, attached nowhere yet.
