@@ -240,10 +240,10 @@ impl BwrapPlan {
         });
         let (mut child, mut layers) = started.map_err(|error| failure(error, &words))?;
         child.supervisor = supervisor;
-        layers.extend(read_back(child.facts()).filter(|layer| layer.layer != "pid_namespace"));
+        layers.extend(read_back(child.facts).filter(|layer| layer.layer != "pid_namespace"));
         layers.extend(child.enforcement().layers.iter().filter(|layer| layer.layer == cgroup::LAYER).cloned());
         layers.push(proc_report(proc));
-        child.set_enforcement(Enforcement { engine: String::from("bwrap"), layers });
+        child.enforcement = Some(Enforcement { engine: String::from("bwrap"), layers });
         Ok(Box::new(child))
     }
 

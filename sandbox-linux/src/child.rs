@@ -17,11 +17,12 @@ use crate::wire;
 /// A command that was started.
 #[derive(Debug)]
 pub(crate) struct Child {
-    pub(crate) report: OwnedFd,
-    pub(crate) program: RawText,
+    report: OwnedFd,
+    program: RawText,
     pub(crate) enforcement: Option<Enforcement>,
+    /// What its process read back before it started.
     pub(crate) facts: u64,
-    pub(crate) status: Option<WaitStatus>,
+    status: Option<WaitStatus>,
     /// Where its calls come out, before a supervisor has it.
     pub(crate) listener: Option<OwnedFd>,
     /// Whoever decides on its connections, where it serves this command alone.
@@ -190,16 +191,6 @@ impl Child {
                 SpawnError::NotExecutable { program: self.program.clone(), source: io::Error::from_raw_os_error(other) }
             }
         }
-    }
-
-    /// Facts that were read back.
-    pub(crate) fn facts(&self) -> u64 {
-        self.facts
-    }
-
-    /// Tells more of the layers than a launcher of one's own does.
-    pub(crate) fn set_enforcement(&mut self, enforcement: Enforcement) {
-        self.enforcement = Some(enforcement);
     }
 
     fn finish(&mut self, status: WaitStatus, told: Told) -> Result<Option<WaitStatus>, SpawnError> {

@@ -226,7 +226,7 @@ impl Plan for LandlockPlan {
         let mut child = launcher.run_only(&run, &stdio)?;
         let mut report = child.enforcement().clone();
         report.layers.extend(self.reports());
-        child.set_enforcement(report);
+        child.enforcement = Some(report);
         Ok(Box::new(child))
     }
 }

@@ -1,4 +1,4 @@
-//! Starting the launcher: the one place that needs `unsafe`.
+//! Starting programs and asking the kernel: the one place that needs `unsafe`.
 
 #![expect(unsafe_code, reason = "`posix_spawn` has no safe form, and forking a program with threads is worse")]
 

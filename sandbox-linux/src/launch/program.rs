@@ -10,6 +10,9 @@ use rustix::io::Errno;
 /// The launcher's own file, compiled by the build script.
 const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
 
+// What it removes has to be what this side puts there.
+const _: () = assert!(crate::wire::PLACEHOLDER_MODE == stockade_sandboxing::PLACEHOLDER_MODE);
+
 /// The launcher as a file that nobody can change, made once.
 pub(crate) fn launcher_file() -> io::Result<&'static OwnedFd> {
     static FILE: OnceLock<OwnedFd> = OnceLock::new();
