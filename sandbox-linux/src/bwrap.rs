@@ -7,29 +7,26 @@
 //! *thread* that started it, whereas the launcher sees its socket close when this program is gone.
 
 use std::collections::BTreeSet;
-use std::ffi::CString;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, SeekFrom};
-use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use serde::Serialize;
 use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
     Backend, CommandSpec, Gatekeeper, HostFiles, Plan, Running, SeenOnce, SpawnError, Stdio, Support, Unenforceable,
 };
 
-use crate::bwrap_arguments::{Argument, LAUNCHER, Proc, Rendered, render};
+use crate::bwrap_arguments::{Argument, Proc, Rendered, render};
+use crate::bwrap_process::{Bubblewrap, child_pid, end_group};
 use crate::bwrap_program::Program;
 use crate::cgroup::Group;
 use crate::console::Console;
 use crate::enforcement::{namespaces, read_back};
-use crate::launch::{Launcher, Run, Setup, SocketsFrom, launcher_file, socket_pair};
+use crate::launch::{Launcher, Run, Setup, SocketsFrom};
 use crate::limits::Limits;
 use crate::native::{FACTS, confine, resolve, start, with_terminal};
 use crate::starter::Starter;
@@ -317,102 +314,6 @@ impl fmt::Display for BwrapPlan {
     }
 }
 
-/// A bubblewrap that is on its way to the launcher.
-struct Bubblewrap {
-    control: OwnedFd,
-    pid: Pid,
-    /// The file that it complains into.
-    words: OwnedFd,
-    info: OwnedFd,
-}
-
-impl Bubblewrap {
-    /// Bubblewrap itself has the keeper stay until it is done: it would make names that are gone anew, and
-    /// leave them there.
-    fn start(program: &Program, arguments: &[Argument], keeper: Option<BorrowedFd<'_>>) -> Result<Self, SpawnError> {
-        let failed = |step: &str| {
-            let step = step.to_owned();
-            move |source: io::Error| SpawnError::Setup { step, source }
-        };
-        let (control, theirs) = socket_pair().map_err(failed("make a socket"))?;
-        let (info, info_theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed("make a pipe")(errno.into()))?;
-        let words = memory_file("bwrap-words", b"").map_err(failed("make a file for its words"))?;
-        let null = rustix::fs::openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|errno| failed("open /dev/null")(errno.into()))?;
-        let (text, mut opened) = open_all(arguments)?;
-        let list = memory_file("bwrap-arguments", &text).map_err(failed("write its arguments"))?;
-        let [info_number, list_number] = [&info_theirs, &list].map(|file| file.as_raw_fd().to_string());
-        let line = ["bwrap", "--info-fd", &info_number, "--args", &list_number, "--", LAUNCHER].map(CString::new);
-        let line = line.into_iter().collect::<Result<Vec<_>, _>>();
-        let line = line.map_err(|error| failed("write its arguments")(error.into()))?;
-        // Its own copy of the end that is read keeps it from being ended when this program is gone: the
-        // process that it has forked by then would wait for it for ever.
-        let readable = info.try_clone().map_err(failed("copy a pipe"))?;
-        opened.extend([list, info_theirs, readable]);
-        let kept: Vec<BorrowedFd<'_>> = opened.iter().map(OwnedFd::as_fd).chain(keeper).collect();
-        let file = program.open().map_err(failed("open `bwrap`"))?;
-        let streams = [theirs.as_fd(), null.as_fd(), words.as_fd()];
-        let pid = sys::spawn_file(file.as_fd(), &line, streams, &kept).map_err(failed("start `bwrap`"))?;
-        Ok(Self { control, pid, words, info })
-    }
-}
-
-/// The arguments as bubblewrap reads them from a file, and the descriptors that they speak of.
-fn open_all(arguments: &[Argument]) -> Result<(Vec<u8>, Vec<OwnedFd>), SpawnError> {
-    let mut text = Vec::new();
-    let mut files = Vec::new();
-    for argument in arguments {
-        match argument {
-            Argument::Text(word) => text.extend(word.as_bytes()),
-            Argument::Open(path) => {
-                let file =
-                    open_exact(path).map_err(|source| SpawnError::Setup { step: format!("open `{path}`"), source })?;
-                text.extend(file.as_raw_fd().to_string().into_bytes());
-                files.push(file);
-            }
-            Argument::Launcher => {
-                let file =
-                    launcher_copy().map_err(|source| SpawnError::Launcher { doing: "opening its file", source })?;
-                text.extend(file.as_raw_fd().to_string().into_bytes());
-                files.push(file);
-            }
-            Argument::Data(data) => {
-                let step = || String::from("write a file of the sandbox's own");
-                let file = memory_file("bwrap-data", data.as_bytes());
-                let file = file.map_err(|source| SpawnError::Setup { step: step(), source })?;
-                text.extend(file.as_raw_fd().to_string().into_bytes());
-                files.push(file);
-            }
-        }
-        text.push(0);
-    }
-    Ok((text, files))
-}
-
-/// A path as it was when the permissions were settled: a link in it now is an error.
-fn open_exact(path: &AbsPath) -> io::Result<OwnedFd> {
-    let path = path.to_host_path().ok_or(io::ErrorKind::InvalidInput)?;
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
-}
-
-/// The launcher's file with a position of its own, since bubblewrap reads it from where it stands.
-fn launcher_copy() -> io::Result<OwnedFd> {
-    let path = format!("/proc/self/fd/{}", launcher_file()?.as_raw_fd());
-    Ok(rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
-}
-
-fn memory_file(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
-    let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let written = rustix::io::write(&file, rest)?;
-        rest = rest.get(written..).unwrap_or_default();
-    }
-    rustix::fs::seek(&file, SeekFrom::Start(0))?;
-    Ok(file)
-}
-
 /// What bubblewrap has to say, if it was bubblewrap that failed.
 fn failure(error: SpawnError, words: &OwnedFd) -> Failed {
     // It has ended, and so said all that it had to say: its end of the socket is closed.
@@ -436,34 +337,4 @@ fn proc_report(proc: Proc) -> LayerReport {
         }
     };
     LayerReport { layer: String::from("proc"), status, detail: detail.map(String::from) }
-}
-
-/// Waits until bubblewrap has made its namespaces, and gives the number of the first process there
-/// as this program sees it.
-fn child_pid(info: &OwnedFd) -> Result<Pid, SpawnError> {
-    let lost = |source| SpawnError::Launcher { doing: "waiting for bubblewrap's namespaces", source };
-    let mut buffer = [0; 1024];
-    let length = loop {
-        match rustix::io::read(info, &mut buffer) {
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(lost(errno.into())),
-            Ok(length) => break length,
-        }
-    };
-    let pid = parse_child_pid(buffer.get(..length).unwrap_or_default());
-    pid.ok_or_else(|| lost(io::ErrorKind::UnexpectedEof.into()))
-}
-
-/// If somebody has killed bubblewrap, the process that it has forked waits for it for ever. It is in the
-/// same process group until it starts the launcher.
-fn end_group(bubblewrap: Pid) {
-    // Gone already, most of the time.
-    rustix::process::kill_process_group(bubblewrap, Signal::KILL).ok();
-}
-
-/// Out of `{ "child-pid": 17, … }`.
-fn parse_child_pid(info: &[u8]) -> Option<Pid> {
-    let (_, rest) = std::str::from_utf8(info).ok()?.split_once("\"child-pid\":")?;
-    let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
-    Pid::from_raw(digits.parse().ok()?)
 }

@@ -6,6 +6,7 @@ mod auto;
 mod bpf;
 mod bwrap;
 mod bwrap_arguments;
+mod bwrap_process;
 mod bwrap_program;
 mod cgroup;
 mod child;

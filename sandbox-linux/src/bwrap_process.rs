@@ -1,0 +1,143 @@
+//! Bubblewrap's own process: starting it with all that it reads, and hearing what it has made.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, SeekFrom};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal};
+use stockade_protocol::AbsPath;
+use stockade_sandboxing::SpawnError;
+
+use crate::bwrap_arguments::{Argument, LAUNCHER};
+use crate::bwrap_program::Program;
+use crate::launch::{launcher_file, socket_pair};
+use crate::{stdio, sys};
+
+/// A bubblewrap that is on its way to the launcher.
+pub(crate) struct Bubblewrap {
+    pub(crate) control: OwnedFd,
+    pub(crate) pid: Pid,
+    /// The file that it complains into.
+    pub(crate) words: OwnedFd,
+    pub(crate) info: OwnedFd,
+}
+
+impl Bubblewrap {
+    /// Bubblewrap itself has the keeper stay until it is done: it would make names that are gone anew, and
+    /// leave them there.
+    pub(crate) fn start(
+        program: &Program,
+        arguments: &[Argument],
+        keeper: Option<BorrowedFd<'_>>,
+    ) -> Result<Self, SpawnError> {
+        let failed = |step: &str| {
+            let step = step.to_owned();
+            move |source: io::Error| SpawnError::Setup { step, source }
+        };
+        let (control, theirs) = socket_pair().map_err(failed("make a socket"))?;
+        let (info, info_theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed("make a pipe")(errno.into()))?;
+        let words = memory_file("bwrap-words", b"").map_err(failed("make a file for its words"))?;
+        let null = stdio::null().map_err(failed("open /dev/null"))?;
+        let (text, mut opened) = open_all(arguments)?;
+        let list = memory_file("bwrap-arguments", &text).map_err(failed("write its arguments"))?;
+        let [info_number, list_number] = [&info_theirs, &list].map(|file| file.as_raw_fd().to_string());
+        let line = ["bwrap", "--info-fd", &info_number, "--args", &list_number, "--", LAUNCHER].map(CString::new);
+        let line = line.into_iter().collect::<Result<Vec<_>, _>>();
+        let line = line.map_err(|error| failed("write its arguments")(error.into()))?;
+        // Its own copy of the end that is read keeps it from being ended when this program is gone: the
+        // process that it has forked by then would wait for it for ever.
+        let readable = info.try_clone().map_err(failed("copy a pipe"))?;
+        opened.extend([list, info_theirs, readable]);
+        let kept: Vec<BorrowedFd<'_>> = opened.iter().map(OwnedFd::as_fd).chain(keeper).collect();
+        let file = program.open().map_err(failed("open `bwrap`"))?;
+        let streams = [theirs.as_fd(), null.as_fd(), words.as_fd()];
+        let pid = sys::spawn_file(file.as_fd(), &line, streams, &kept).map_err(failed("start `bwrap`"))?;
+        Ok(Self { control, pid, words, info })
+    }
+}
+
+/// The arguments as bubblewrap reads them from a file, and the descriptors that they speak of.
+fn open_all(arguments: &[Argument]) -> Result<(Vec<u8>, Vec<OwnedFd>), SpawnError> {
+    let mut text = Vec::new();
+    let mut files = Vec::new();
+    for argument in arguments {
+        let setup = |step: String, source| SpawnError::Setup { step, source };
+        let file = match argument {
+            Argument::Text(word) => {
+                text.extend(word.as_bytes());
+                None
+            }
+            Argument::Open(path) => Some(open_exact(path).map_err(|source| setup(format!("open `{path}`"), source))?),
+            Argument::Launcher => {
+                Some(launcher_copy().map_err(|source| SpawnError::Launcher { doing: "opening its file", source })?)
+            }
+            Argument::Data(data) => {
+                let file = memory_file("bwrap-data", data.as_bytes());
+                Some(file.map_err(|source| setup(String::from("write a file of the sandbox's own"), source))?)
+            }
+        };
+        if let Some(file) = file {
+            text.extend(file.as_raw_fd().to_string().into_bytes());
+            files.push(file);
+        }
+        text.push(0);
+    }
+    Ok((text, files))
+}
+
+/// A path as it was when the permissions were settled: a link in it now is an error.
+fn open_exact(path: &AbsPath) -> io::Result<OwnedFd> {
+    let path = path.to_host_path().ok_or(io::ErrorKind::InvalidInput)?;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
+}
+
+/// The launcher's file with a position of its own, since bubblewrap reads it from where it stands.
+fn launcher_copy() -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", launcher_file()?.as_raw_fd());
+    Ok(rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+fn memory_file(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    rustix::fs::seek(&file, SeekFrom::Start(0))?;
+    Ok(file)
+}
+
+/// Waits until bubblewrap has made its namespaces, and gives the number of the first process there
+/// as this program sees it.
+pub(crate) fn child_pid(info: &OwnedFd) -> Result<Pid, SpawnError> {
+    let lost = |source| SpawnError::Launcher { doing: "waiting for bubblewrap's namespaces", source };
+    let mut buffer = [0; 1024];
+    let length = loop {
+        match rustix::io::read(info, &mut buffer) {
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(lost(errno.into())),
+            Ok(length) => break length,
+        }
+    };
+    let pid = parse_child_pid(buffer.get(..length).unwrap_or_default());
+    pid.ok_or_else(|| lost(io::ErrorKind::UnexpectedEof.into()))
+}
+
+/// If somebody has killed bubblewrap, the process that it has forked waits for it for ever. It is in the
+/// same process group until it starts the launcher.
+pub(crate) fn end_group(bubblewrap: Pid) {
+    // Gone already, most of the time.
+    rustix::process::kill_process_group(bubblewrap, Signal::KILL).ok();
+}
+
+/// Out of `{ "child-pid": 17, … }`.
+fn parse_child_pid(info: &[u8]) -> Option<Pid> {
+    let (_, rest) = std::str::from_utf8(info).ok()?.split_once("\"child-pid\":")?;
+    let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    Pid::from_raw(digits.parse().ok()?)
+}
