@@ -123,15 +123,15 @@ fn tmpfs(plan: &mut Reader, slots: &mut Slots) -> Result<()> {
 }
 
 fn attributes(plan: &mut Reader, slots: &mut Slots) -> Result<()> {
-    let (slot, set, clear, propagation) = (plan.index()?, plan.number()?, plan.number()?, plan.number()?);
-    sys::mount_setattr(slots.get(slot)?, set, clear, propagation).map(drop)
+    let (slot, set, propagation) = (plan.index()?, plan.number()?, plan.number()?);
+    sys::mount_setattr(slots.get(slot)?, set, propagation).map(drop)
 }
 
 /// One call for the whole file system, however many mounts it has.
 fn root_attributes(plan: &mut Reader) -> Result<()> {
-    let (set, clear, propagation) = (plan.number()?, plan.number()?, plan.number()?);
+    let (set, propagation) = (plan.number()?, plan.number()?);
     let root = sys::open_exact(AT_FDCWD, CText::new(b"/\0")?, 0)?;
-    let done = sys::mount_setattr(root, set, clear, propagation);
+    let done = sys::mount_setattr(root, set, propagation);
     sys::close(root);
     done.map(drop)
 }

@@ -51,7 +51,7 @@ impl Console {
         let copied = [
             Step::File { slot: beside.staging, path: beside.file, mode: 0o644 },
             Step::CloneTree { slot, path: self.0.clone() },
-            Step::Attributes { slot, set: MOUNT_NO_SETUID, clear: 0 },
+            Step::Attributes { slot, set: MOUNT_NO_SETUID },
         ];
         steps.splice(beside.sealed..beside.sealed, copied);
         Some(steps)

@@ -43,7 +43,6 @@ pub(crate) enum Step {
     Attributes {
         slot: Slot,
         set: u64,
-        clear: u64,
     },
     RootAttributes {
         set: u64,
@@ -240,12 +239,10 @@ impl Encoder {
             Step::Tmpfs { slot, size, attributes } => {
                 self.op(wire::STEP_TMPFS).index(*slot).text(size.as_bytes()).number(*attributes)
             }
-            Step::Attributes { slot, set, clear } => {
-                self.op(wire::STEP_ATTRIBUTES).index(*slot).number(*set).number(*clear).number(PROPAGATE_NOTHING)
+            Step::Attributes { slot, set } => {
+                self.op(wire::STEP_ATTRIBUTES).index(*slot).number(*set).number(PROPAGATE_NOTHING)
             }
-            Step::RootAttributes { set } => {
-                self.op(wire::STEP_ROOT_ATTRIBUTES).number(*set).number(0).number(PROPAGATE_NOTHING)
-            }
+            Step::RootAttributes { set } => self.op(wire::STEP_ROOT_ATTRIBUTES).number(*set).number(PROPAGATE_NOTHING),
             Step::Attach { slot, path } => self.op(wire::STEP_ATTACH).index(*slot).path(path),
             Step::Directory { slot, path, mode } => {
                 self.op(wire::STEP_DIRECTORY).index(*slot).text(path.as_bytes()).number(u64::from(*mode))

@@ -187,7 +187,7 @@ impl<'a> Builder<'a> {
         // The kernel makes a new `/proc` only where an old one is in sight. The sandbox's own covers it.
         let slot = self.slot()?;
         self.host_proc = Some(slot);
-        self.attributes.push(Step::Attributes { slot, set: self.restrictions(Access::None), clear: 0 });
+        self.attributes.push(Step::Attributes { slot, set: self.restrictions(Access::None) });
         self.attachments.push(Step::Attach { slot, path: self.seen(&path("/proc")?)? });
         self.grants.push((path("/proc")?, landlock::Grant::of(Access::Read, Kind::Directory)));
         Ok(())

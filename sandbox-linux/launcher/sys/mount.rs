@@ -24,9 +24,10 @@ pub(crate) fn move_mount(from: i32, directory: i32, path: CText<'_>) -> Result<u
     call(nr::MOVE_MOUNT, [from as usize, EMPTY.pointer(), directory as usize, path.pointer(), BOTH_MAY_BE_EMPTY, 0])
 }
 
-pub(crate) fn mount_setattr(file: i32, set: u64, clear: u64, propagation: u64) -> Result<usize> {
+pub(crate) fn mount_setattr(file: i32, set: u64, propagation: u64) -> Result<usize> {
     const RECURSIVE: usize = 0x8000;
-    let attributes = [set, clear, propagation, 0];
+    // What to set, to take away, how changes propagate, and whose users: `struct mount_attr`.
+    let attributes = [set, 0, propagation, 0];
     let (pointer, size) = (attributes.as_ptr() as usize, size_of_val(&attributes));
     call(nr::MOUNT_SETATTR, [file as usize, EMPTY.pointer(), EMPTY_PATH | RECURSIVE, pointer, size, 0])
 }

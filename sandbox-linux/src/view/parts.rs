@@ -122,7 +122,7 @@ impl Builder<'_> {
         let slot = self.slot()?;
         self.copies.push(Step::CloneTree { slot, path: path.clone() });
         // Attributes that the host's mounts have are theirs to keep; these come on top.
-        self.attributes.push(Step::Attributes { slot, set, clear: 0 });
+        self.attributes.push(Step::Attributes { slot, set });
         self.attach(slot, path)
     }
 
@@ -130,7 +130,7 @@ impl Builder<'_> {
     pub(super) fn part(&mut self, name: &str, set: u64) -> Result<Slot, Unenforceable> {
         let slot = self.slot()?;
         self.copies.push(Step::ClonePart { slot, from: STAGING, path: name.to_owned() });
-        self.attributes.push(Step::Attributes { slot, set: set | MOUNT_NO_SETUID | MOUNT_NO_DEVICES, clear: 0 });
+        self.attributes.push(Step::Attributes { slot, set: set | MOUNT_NO_SETUID | MOUNT_NO_DEVICES });
         Ok(slot)
     }
 
