@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::process::Pid;
 use serde::Serialize;
-use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, NetworkPolicy, Permissions};
+use stockade_protocol::{AbsPath, Enforcement, FileRules, LayerReport, LayerStatus, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
     Backend, CommandSpec, Gatekeeper, HostFiles, Plan, Running, SeenOnce, SpawnError, Stdio, Support, Unenforceable,
 };
@@ -108,6 +108,7 @@ impl Bwrap {
             setup,
             command: steps,
             group: limits.group,
+            files: permissions.files.clone(),
             without_proc: Arc::clone(&self.without_proc),
         })
     }
@@ -151,6 +152,8 @@ pub struct BwrapPlan {
     setup: Vec<Step>,
     command: Vec<Step>,
     group: Option<Group>,
+    /// What the view was made from.
+    files: FileRules,
     without_proc: Arc<AtomicBool>,
 }
 
@@ -230,7 +233,8 @@ impl BwrapPlan {
             let network = sockets.map(|steps| Launcher::sockets_of(inside, steps)).transpose()?;
             let sockets = network.as_ref().map_or(SocketsFrom::Nobody, |(sockets, _)| SocketsFrom::Given(sockets));
             let (init, facts, supervisor) = ([Step::AdoptOrphans], Self::FACTS, supervisor.as_ref());
-            let run = Run { engine: "bwrap", flags: 0, init: &init, command: &command, facts, supervisor, sockets };
+            let (engine, files) = ("bwrap", Some(&self.files));
+            let run = Run { engine, flags: 0, init: &init, command: &command, files, facts, supervisor, sockets };
             let mut child = launcher.run_only(&run, &stdio).map_err(|error| self.explain(error))?;
             child.network = network.map(|(_, launcher)| launcher);
             Ok((child, layers))

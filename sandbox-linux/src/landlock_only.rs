@@ -219,6 +219,8 @@ impl Plan for LandlockPlan {
             flags: 0,
             init: &self.init,
             command: &command,
+            // Here a stream is no other way to a file than its name.
+            files: None,
             facts: self.facts,
             supervisor: None,
             sockets: SocketsFrom::Nobody,

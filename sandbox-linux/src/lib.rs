@@ -30,6 +30,7 @@ mod shared_host;
 mod starter;
 mod stdio;
 mod step;
+mod streams;
 mod supervision;
 mod supervisor;
 mod sys;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
-use stockade_protocol::{AbsPath, NetworkPolicy, Permissions, RawText};
+use stockade_protocol::{AbsPath, FileRules, NetworkPolicy, Permissions, RawText};
 use stockade_sandboxing::{
     Backend, CommandSpec, Gatekeeper, HostFiles, Plan, RealFiles, Running, SeenOnce, SpawnError, Stdio, Support,
     Unenforceable, protect_repositories, resolve_links,
@@ -127,6 +127,7 @@ impl Native {
             ruleset: rules.always,
             for_files: rules.with_files,
             supervision,
+            files: permissions.files.clone(),
         })
     }
 
@@ -281,6 +282,9 @@ struct Sandbox {
     /// Where somebody decides on connections while the command runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     supervision: Option<Supervision>,
+    /// What the view was made from.
+    #[serde(skip)]
+    files: FileRules,
 }
 
 impl Sandbox {
@@ -313,7 +317,8 @@ impl Sandbox {
 
     fn run<'a>(&'a self, flags: u64, command: &'a [Step], supervisor: Option<&'a Supervisor>) -> Run<'a> {
         let sockets = SocketsFrom::Setup(&self.setup);
-        Run { engine: "native", flags, init: &self.init, command, facts: FACTS, supervisor, sockets }
+        let files = Some(&self.files);
+        Run { engine: "native", flags, init: &self.init, command, files, facts: FACTS, supervisor, sockets }
     }
 
     /// Whoever decides on connections, where the permissions need somebody who does.

@@ -26,25 +26,16 @@ pub(crate) fn null() -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// The descriptors to be passed on, none of which may be a directory.
-pub(crate) fn streams<'a>(stdio: &'a Stdio, null: BorrowedFd<'a>) -> io::Result<[BorrowedFd<'a>; 3]> {
+/// The descriptors to be passed on.
+pub(crate) fn streams<'a>(stdio: &'a Stdio, null: BorrowedFd<'a>) -> [BorrowedFd<'a>; 3] {
     let stream = |stream: &'a Streams, own: BorrowedFd<'a>| match stream {
         Streams::Null => null,
         Streams::Inherit => own,
         Streams::To(file) => file.as_fd(),
     };
-    let streams = [
+    [
         stream(&stdio.stdin, rustix::stdio::stdin()),
         stream(&stdio.stdout, rustix::stdio::stdout()),
         stream(&stdio.stderr, rustix::stdio::stderr()),
-    ];
-    streams.iter().try_for_each(|file| refuse_directory(*file))?;
-    Ok(streams)
-}
-
-/// A directory that is open leads to everything below it, past every mount of the view.
-fn refuse_directory(file: BorrowedFd<'_>) -> io::Result<()> {
-    let found = rustix::fs::fstat(file)?;
-    let is_directory = rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::Directory;
-    if is_directory { Err(io::Error::from(io::ErrorKind::IsADirectory)) } else { Ok(()) }
+    ]
 }

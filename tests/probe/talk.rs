@@ -5,6 +5,7 @@
 
 use std::io;
 use std::mem::offset_of;
+use std::os::fd::AsFd as _;
 
 use crate::{Attempt, answer, c_text, one};
 
@@ -12,6 +13,7 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Option<Vec<Attempt>> {
     match (name, arguments) {
         ("connect", [address]) => one(name, std::net::TcpStream::connect(address).map(|_| String::new())),
         ("udp", [address]) => one(name, udp(address)),
+        ("udp-on-input", [address]) => one(name, udp_on_input(address)),
         ("unix-connect", [path]) => one(name, connect(path)),
         ("unix-sendmsg", [path]) => {
             one(name, new_socket(libc::SOCK_DGRAM).and_then(|socket| send_message(socket, path)))
@@ -37,6 +39,12 @@ fn number(text: &str) -> io::Result<i32> {
 
 fn udp(address: &str) -> io::Result<String> {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    socket.send_to(b"exfil", address).map(|count| count.to_string())
+}
+
+/// Uses a socket that was passed on as standard input.
+fn udp_on_input(address: &str) -> io::Result<String> {
+    let socket = std::net::UdpSocket::from(io::stdin().as_fd().try_clone_to_owned()?);
     socket.send_to(b"exfil", address).map(|count| count.to_string())
 }
 

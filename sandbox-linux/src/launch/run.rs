@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use stockade_protocol::RawText;
+use stockade_protocol::{FileRules, RawText};
 use stockade_sandboxing::{Running as _, SpawnError, Stdio};
 
 use super::{Launcher, frame, lost};
@@ -15,7 +15,7 @@ use crate::child::{Child, Report, failure};
 use crate::enforcement::{enforcement, fact_names};
 use crate::step::{Encoder, Step, encode};
 use crate::supervisor::{Sockets, Supervisor};
-use crate::{stdio, wire};
+use crate::{stdio, streams, wire};
 
 /// How many processes that wait for a command may be killed before it is given up.
 const TRIES: usize = 8;
@@ -26,6 +26,8 @@ pub(crate) struct Run<'a> {
     pub(crate) flags: u64,
     pub(crate) init: &'a [Step],
     pub(crate) command: &'a [Step],
+    /// The rules that no standard stream may be a way around, where there is a view to hold them.
+    pub(crate) files: Option<&'a FileRules>,
     /// The facts that have to hold, or the command is killed before it starts.
     pub(crate) facts: u64,
     /// Whoever decides on its connections, where somebody does.
@@ -74,7 +76,8 @@ impl Launcher {
         let mut body = Encoder::default();
         body.number(run.flags).bytes(&encode(run.init)).bytes(&encode(confine)).bytes(&encode(start));
         let null = stdio::null().map_err(lost("opening /dev/null"))?;
-        let streams = stdio::streams(stdio, null.as_fd()).map_err(lost("passing it the standard streams"))?;
+        let streams = stdio::streams(stdio, null.as_fd());
+        streams::check(&streams, run.files)?;
         let [input, output, error] = streams;
         let files = [input, output, error, theirs.as_fd()];
         self.send(wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
@@ -87,7 +90,8 @@ impl Launcher {
     /// Starts one command of many, in a process that waits for it.
     pub(crate) fn run(&self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, SpawnError> {
         let null = stdio::null().map_err(lost("opening /dev/null"))?;
-        let files = stdio::streams(stdio, null.as_fd()).map_err(lost("passing it the standard streams"))?;
+        let files = stdio::streams(stdio, null.as_fd());
+        streams::check(&files, run.files)?;
         let (_, start) = run.command.split_at(start_of(run.command));
         let start = encode(start);
         let is_gone = |error: &io::Error| {

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::thread;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use stockade_protocol::AbsPath;
 
 use super::Reach;
@@ -152,8 +152,8 @@ impl Call {
             let errno = notify::connect(call.socket.as_fd(), &address);
             call.answer(errno);
         };
-        // A datagram socket has nobody to wait for.
-        if !self.nature.is_blocking || self.nature.is_datagram {
+        // A datagram socket has nobody to wait for. Whether another one waits, the command can change meanwhile.
+        if self.nature.is_datagram {
             return connect(self);
         }
         // It may have to wait for whoever listens; nobody else has to wait for it. Without a thread,
@@ -191,8 +191,10 @@ impl Call {
         if !granted.contains(&known) {
             return Err(libc::EACCES);
         }
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::open(&resolved, flags, Mode::empty()).map_err(rustix::io::Errno::raw_os_error)
+        // What has become a link since is not the way that was looked at.
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        rustix::fs::openat2(CWD, &resolved, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+            .map_err(rustix::io::Errno::raw_os_error)
     }
 
     /// Puts a socket in the place of the command's, wherever the process has it, and returns.

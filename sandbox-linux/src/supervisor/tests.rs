@@ -296,6 +296,13 @@ except OSError as e: print(errno.errorcode[e.errno])
 print(fast_open(s, "sendto"), fast_open(s, "sendmsg"))
 # a message with an address on a connected stream goes to its own peer
 s = socket.socket(); s.connect((address, PORT)); s.sendmsg([b"GET / HTTP/1.0\r\n\r\n"], [], 0, ("127.0.0.1", TARGET)); print(s.recv(4).decode())
+# its packets are not sent by way of another machine
+def detour(s, level, name, value):
+    try: s.setsockopt(level, name, value); return "set"
+    except OSError as e: return errno.errorcode[e.errno]
+through = socket.inet_pton(socket.AF_INET6, "::1") + socket.inet_pton(socket.AF_INET6, "fd99::9")
+s = socket.socket(socket.AF_INET6); s.connect(("::ffff:" + address, PORT))
+print(detour(s, 41, 57, bytes([0, 4, 4, 1, 1, 0, 0, 0]) + through), detour(s, 41, 6, b"\0" * 16), detour(s, 0, 4, bytes([131, 7, 4, 10, 9, 9, 9, 0])))
 # the address is changed while it is being looked at, and so is the descriptor
 stop = False
 allowed = struct.pack("=HH4s8x", socket.AF_INET, socket.htons(PORT), socket.inet_aton(address))
@@ -317,7 +324,7 @@ while time.time() < end:
 stop = True; [t.join() for t in threads]; print(tries > 50)
 "#
     );
-    let wanted = "-1 EACCES\nENOTSUP ENOTSUP\nEACCES\nENOTSUP ENOTSUP\nHTTP\nTrue";
+    let wanted = "-1 EACCES\nENOTSUP ENOTSUP\nEACCES\nENOTSUP ENOTSUP\nHTTP\nEPERM EPERM EPERM\nTrue";
     assert_eq!(python(&doorman, port, &script), wanted);
     other.set_nonblocking(true).unwrap();
     assert!(other.accept().is_err(), "somebody reached a port that nobody allowed");
@@ -428,4 +435,70 @@ print(reach({:?}), reach("tempting.sock"), reach("missing.sock"), reach("\\0abst
         "{}",
         text(&output.stderr)
     );
+}
+
+/// A directory on the way to a granted socket becomes a link while it is being looked at.
+#[test]
+fn a_way_that_is_swapped_leads_to_no_other_unix_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().canonicalize().unwrap().join(name).to_str().unwrap().to_owned();
+    for (name, word) in [("way", "good"), ("secret", "evil")] {
+        std::fs::create_dir(at(name)).unwrap();
+        let listener = std::os::unix::net::UnixListener::bind(format!("{}/sock", at(name))).unwrap();
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                stream.write_all(word.as_bytes()).ok();
+            }
+        });
+    }
+    std::os::unix::fs::symlink(at("secret"), at("link")).unwrap();
+    let script = format!(
+        r#"
+import socket, ctypes, threading, time, os
+libc = ctypes.CDLL(None)
+way, link, stop = {:?}.encode(), {:?}.encode(), False
+def swap():
+    while not stop: libc.syscall(316, -100, way, -100, link, 2)
+thread = threading.Thread(target=swap); thread.start()
+end = time.time() + 5; heard = set()
+while time.time() < end:
+    s = socket.socket(socket.AF_UNIX)
+    try: s.connect(way + b"/sock"); heard.add(s.recv(4).decode())
+    except OSError: pass
+stop = True; thread.join(); print(*sorted(heard))
+"#,
+        at("way"),
+        at("link")
+    );
+    let granted = BTreeSet::from([AbsPath::parse(format!("{}/sock", at("way"))).unwrap()]);
+    let output = run(&Arc::default(), granted, &["timeout", "20", "python3", "-c", &script]);
+    assert_eq!(text(&output.stdout), "good\n", "{}", text(&output.stderr));
+}
+
+/// A socket that waits after all, to connect to somebody inside who is busy, keeps nobody else waiting.
+#[test]
+fn a_socket_that_is_made_to_wait_holds_nobody_up() {
+    let port = server("page");
+    let doorman = good(port);
+    let script = r#"
+import ctypes, fcntl
+libc = ctypes.CDLL(None)
+address = socket.gethostbyname("good.test")
+busy = socket.socket(); busy.bind(("127.0.0.1", 0)); busy.listen(0)
+full = [socket.socket() for _ in range(4)]
+for s in full: s.setblocking(False); s.connect_ex(busy.getsockname())
+where = struct.pack("=HH4s8x", socket.AF_INET, socket.htons(busy.getsockname()[1]), socket.inet_aton("127.0.0.1"))
+many = [socket.socket() for _ in range(100)]
+for number in map(socket.socket.fileno, many):
+    flipping = os.fork()
+    while flipping == 0:
+        fcntl.fcntl(number, fcntl.F_SETFL, 0); fcntl.fcntl(number, fcntl.F_SETFL, os.O_NONBLOCK)
+    time.sleep(0.01)
+    threading.Thread(target=libc.connect, args=[number, where, 16], daemon=True).start()
+    time.sleep(0.01); os.kill(flipping, 9); os.waitpid(flipping, 0)
+start = time.time()
+s = socket.create_connection((address, PORT)); s.sendall(b"GET / HTTP/1.0\r\n\r\n"); print(s.recv(4).decode(), time.time() - start < 1)
+sys.stdout.flush(); os._exit(0)
+"#;
+    assert_eq!(python(&doorman, port, script), "HTTP True");
 }

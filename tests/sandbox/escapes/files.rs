@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use stockade_protocol::{AbsPath, Access, FileRule};
 
 use super::{Attack, Bare, attacks, for_each_user, for_every_engine, hears, outside_changed, text_of};
+use crate::engines::NONE;
 use crate::request::Ended;
 use crate::world::{Seen, User, World, abs, rule};
 
@@ -98,6 +99,8 @@ for_each_user! {
     fs29 => every_spelling_of_a_denied_path_is_denied;
     /// A directory as a standard stream would be a way around the view.
     fs33 => a_directory_as_a_stream_is_refused;
+    /// Nor is a protected file that the caller has opened for reading: it could be opened again for writing.
+    fs36 => a_protected_file_as_a_stream_is_refused;
 }
 
 for_every_engine! {
@@ -185,4 +188,18 @@ fn a_directory_as_a_stream_is_refused(user: User, engine: &str) {
     let mut caller = world.caller_behind(&["bash", "-c", "exec \"$@\" < $WS", "-"], &request);
     let seen: Seen = world.finish(&request, &mut caller);
     assert!(matches!(&seen.ended, Ended::NotStarted { why } if why.contains("directory")), "{seen:?}");
+}
+
+fn a_protected_file_as_a_stream_is_refused(user: User, engine: &str) {
+    let attack = "echo started; chmod 644 /proc/self/fd/0; echo x > /proc/self/fd/0";
+    let wrapper = ["bash", "-c", "exec \"$@\" < $WS/.git/config", "-"];
+    for (engine, is_held) in [(NONE, false), (engine, true)] {
+        let world = World::new(user);
+        let request = world.request(engine, world.permissions(), attack);
+        let mut caller = world.caller_behind(&wrapper, &request);
+        let seen: Seen = world.finish(&request, &mut caller);
+        let is_refused = matches!(&seen.ended, Ended::NotStarted { why } if why.contains(".git/config"));
+        assert_eq!(is_refused, is_held, "{engine}: {seen:?}");
+        assert_eq!(text_of(&world.workspace.join(".git/config")) == "[core]\n", is_held, "{engine}");
+    }
 }

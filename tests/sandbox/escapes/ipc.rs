@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use stockade_protocol::{NetworkPolicy, Permissions};
 
 use super::{Attack, Bare, attacks, for_each_user, for_every_engine, hears, prints, probe_succeeds};
+use crate::engines::NONE;
 use crate::request::Ended;
 use crate::support::{program, run, text};
 use crate::world::{User, World, abs};
@@ -77,6 +78,8 @@ for_every_engine! {
     ux07 => single_sockets_are_refused;
     /// What was granted works: the host's loopback with the network on.
     nt_full => the_network_works_when_it_is_granted;
+    /// A socket of the host's network as a stream would be a way to all of it.
+    nt_stream => a_socket_as_a_stream_is_refused;
 }
 
 for_each_user! {
@@ -114,4 +117,18 @@ fn loopback_and_pairs_work_inside(user: User, engine: &str) {
     let script = "bash -c 'exec 3<>/dev/tcp/127.0.0.1/9' 2>&1 | grep -q refused && echo refused; $PROBE pairs";
     let seen = world.run(&world.request(engine, world.permissions(), script));
     assert_eq!(seen.stdout, "refused\nstream ok 0\npacket ok 0\n", "{seen:?}");
+}
+
+fn a_socket_as_a_stream_is_refused(user: User, engine: &str) {
+    let wrapper = ["bash", "-c", "exec \"$@\" <>/dev/udp/127.0.0.1/9", "-"];
+    for (engine, is_held) in [(NONE, false), (engine, true)] {
+        let mut world = World::new(user);
+        world.listen_on_ports();
+        let request = world.request(engine, world.permissions(), "$PROBE udp-on-input 127.0.0.1:$PORT");
+        let mut caller = world.caller_behind(&wrapper, &request);
+        let seen = world.finish(&request, &mut caller);
+        let is_refused = matches!(&seen.ended, Ended::NotStarted { why } if why.contains("socket"));
+        assert_eq!(is_refused, is_held, "{engine}: {seen:?}");
+        assert_eq!(world.heard(), !is_held, "{engine}: {seen:?}");
+    }
 }
