@@ -65,10 +65,15 @@ fn landlock(plan: &mut Reader) -> Result<()> {
     Ok(())
 }
 
-/// Once the standard streams are in their places. One that can be written can be cut to nothing anyway.
+/// Once the standard streams are in their places. A file that can be written can be cut to nothing anyway;
+/// through a socket another one may come that can't.
 fn landlock_for_files(plan: &mut Reader) -> Result<()> {
     let mut rules = plan.part()?;
-    let is_kept = |stream| sys::is_file(stream) != Ok(false) && sys::can_be_written(stream) != Ok(true);
+    let is_kept = |stream| match sys::kind(stream) {
+        Ok(sys::FILE) => sys::can_be_written(stream) != Ok(true),
+        Ok(kind) => kind == sys::SOCKET,
+        Err(_) => true,
+    };
     if (0..3).any(is_kept) { landlock(&mut rules) } else { Ok(()) }
 }
 

@@ -24,8 +24,8 @@ pub(crate) use self::confine::{
     prctl, seccomp, seccomp_listener, set_limit,
 };
 pub(crate) use self::file::{
-    NO_FOLLOW, can_be_written, change_directory, change_directory_to, close, close_range, dup, is_at, is_file,
-    lock_exclusively, make_file, mkdir, open, open_directory, open_exact, read, remove_directory, symlink, umask,
+    FILE, NO_FOLLOW, SOCKET, can_be_written, change_directory, change_directory_to, close, close_range, dup, is_at,
+    kind, lock_exclusively, make_file, mkdir, open, open_directory, open_exact, read, remove_directory, symlink, umask,
     write,
 };
 pub(crate) use self::message::{receive, send_with, socket_pair};

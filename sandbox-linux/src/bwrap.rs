@@ -90,8 +90,8 @@ impl Bwrap {
         let mut setup: Vec<Step> =
             rendered.mount_points.iter().map(|path| Step::MountPoint { path: path.clone() }).collect();
         setup.push(Step::Keyring);
-        let rules = landlock::within_view(self.landlock_version, &view.grants);
         let families = supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
+        let rules = landlock::within_view(self.landlock_version, &view.grants, families);
         let limits = Limits::of(permissions, self.user)?;
         let mut steps = confine(rules.always, seccomp::filter(families));
         if supervision.is_some() {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use stockade_protocol::{AbsPath, Access};
 use stockade_sandboxing::{Kind, Unenforceable};
 
+use crate::seccomp::Families;
 use crate::step::Ruleset;
 
 const EXECUTE: u64 = 1;
@@ -102,11 +103,17 @@ pub(crate) fn alone(version: u32, grants: &[(AbsPath, Grant)]) -> Ruleset {
 /// could only say yes. The kernel asks for truncation on every opening as well, even of a file that is only
 /// read, and finds nothing up to the root: so that right is left to the read-only mounts, too. What they do
 /// not hold is a file that the caller has opened outside of the view, for a command to read.
-pub(crate) fn within_view(version: u32, grants: &[(AbsPath, Grant)]) -> WithinView {
+/// Nor such a file that comes through a unix socket, which a command may have as a stream or, where one is
+/// granted, connect itself.
+pub(crate) fn within_view(version: u32, grants: &[(AbsPath, Grant)], families: Families) -> WithinView {
     let reads = EXECUTE | READ_FILE | READ_DIR;
     let root_is_read = grants.iter().any(|(path, grant)| path.parent().is_none() && grant.rights() & reads == reads);
     let handled = handled(version);
-    let left_out = if root_is_read { reads | TRUNCATE } else { 0 };
+    let left_out = match families {
+        _ if !root_is_read => 0,
+        Families::InternetAndUnix => reads,
+        Families::Internet | Families::None => reads | TRUNCATE,
+    };
     let truncate = handled & left_out & TRUNCATE;
     let writable: Vec<_> = grants.iter().filter(|(_, grant)| grant.rights() & truncate != 0).cloned().collect();
     WithinView {
@@ -118,7 +125,7 @@ pub(crate) fn within_view(version: u32, grants: &[(AbsPath, Grant)]) -> WithinVi
 /// The rules for a command inside a view.
 pub(crate) struct WithinView {
     pub(crate) always: Ruleset,
-    /// In addition, for one that has such a file as a standard stream.
+    /// In addition, for one that has such a file, or a socket, as a standard stream.
     pub(crate) with_files: Option<Ruleset>,
 }
 

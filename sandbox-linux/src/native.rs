@@ -115,7 +115,8 @@ impl Native {
         // that wait for a command, which nobody listens to yet.
         setup.extend(supervision.iter().flat_map(Supervision::sockets));
         let limits = Limits::of(permissions, self.user)?;
-        let rules = landlock::within_view(self.landlock_version, &view.grants);
+        let families = supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
+        let rules = landlock::within_view(self.landlock_version, &view.grants, families);
         Ok(Sandbox {
             placeholders: view.placeholders,
             covers: view.covers,
@@ -126,6 +127,7 @@ impl Native {
             group: limits.group,
             ruleset: rules.always,
             for_files: rules.with_files,
+            families,
             supervision,
             files: permissions.files.clone(),
         })
@@ -282,6 +284,8 @@ struct Sandbox {
     /// Where somebody decides on connections while the command runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     supervision: Option<Supervision>,
+    #[serde(skip)]
+    families: seccomp::Families,
     /// What the view was made from.
     #[serde(skip)]
     files: FileRules,
@@ -295,8 +299,7 @@ impl Sandbox {
 
     /// What a command's process does to itself, whatever the command is.
     fn confine(&self) -> Vec<Step> {
-        let families = self.supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
-        let mut steps = confine(self.ruleset.clone(), seccomp::filter(families));
+        let mut steps = confine(self.ruleset.clone(), seccomp::filter(self.families));
         if self.supervision.is_some() {
             Supervision::add_listener_to(&mut steps);
         }

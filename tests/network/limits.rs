@@ -1,12 +1,15 @@
 //! What is asked, what is never let through, and what stays the command's own.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::{IoSlice, Write as _};
+use std::mem::MaybeUninit;
 use std::net::TcpListener;
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixListener;
 use std::thread;
 use std::time::Duration;
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use stockade_protocol::{DenyingRule, HostRule, HttpMethods, NetworkProtocol, PermissionAmendment, ReviewDecision};
 use stockade_sandbox_linux::{Bwrap, LandlockOnly, Native};
 use stockade_sandboxing::{Backend as _, CommandSpec, Plan as _, SpawnError, Stdio};
@@ -158,6 +161,39 @@ pub(crate) fn named_unix_sockets(engine: Engine) {
     assert_eq!(ended.stdout, "hello", "{ended:?}");
     assert!(ended.stderr.contains("PermissionError"), "{ended:?}");
     assert_eq!(World { engine, ..World::good(1) }.run(&line).stdout, "", "none without a grant");
+}
+
+/// A file that comes through a socket which was granted is what whoever sent it has opened: to be read.
+#[test]
+fn a_file_from_a_named_unix_socket_is_not_cut() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let place = |name: &str| directory.path().canonicalize().unwrap().join(name).to_str().unwrap().to_owned();
+    std::fs::write(place("file"), "whole").unwrap();
+    let (listener, file) = (UnixListener::bind(place("sock")).unwrap(), std::fs::File::open(place("file")).unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (files, mut space) = ([file.as_fd()], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            ancillary.push(SendAncillaryMessage::ScmRights(&files));
+            sendmsg(&stream, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::empty()).unwrap();
+        }
+    });
+    let script = format!(
+        r#"
+import socket, array, os, errno
+s = socket.socket(socket.AF_UNIX); s.connect({:?})
+name = "/proc/self/fd/%d" % array.array("i", s.recvmsg(1, 100)[1][0][2])[0]
+print(open(name).read())
+for cut in [lambda: os.truncate(name, 0), lambda: os.open(name, os.O_RDONLY | os.O_TRUNC)]:
+    try: cut(); print("cut")
+    except OSError as e: print(errno.errorcode[e.errno])
+"#,
+        place("sock")
+    );
+    let granted = BTreeSet::from([place("sock").parse().unwrap()]);
+    let ended = World { unix_sockets: granted, ..World::good(1) }.run(&format!("python3 -c '{script}'"));
+    assert_eq!(ended.stdout, "whole\nEACCES\nEACCES\n", "{ended:?}");
+    assert_eq!(std::fs::read_to_string(place("file")).unwrap(), "whole");
 }
 
 /// What can't be held is refused before anything runs.

@@ -23,6 +23,7 @@ fn main() {
     match words.split_first() {
         Some((&"batch", [])) => files::batch(),
         Some((&"with-key", [name, command @ ..])) => wrap::with_key(name, command),
+        Some((&"with-file", [path, command @ ..])) => wrap::with_file(path, command),
         Some((&"with-terminal", command)) => wrap::with_terminal(command),
         Some((&"adopting", command)) => wrap::adopting(command),
         Some((&"make-shared-memory", [key])) => wrap::shared_memory(key, true),

@@ -3,9 +3,11 @@
 //! SAFETY, for every block here: the calls get pointers to live values of this function, or none.
 #![expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all of them, above")]
 
-use std::io;
-use std::mem::offset_of;
-use std::os::fd::AsFd as _;
+use std::io::{self, IoSliceMut};
+use std::mem::{MaybeUninit, offset_of};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use crate::{Attempt, answer, c_text, one};
 
@@ -14,6 +16,7 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Option<Vec<Attempt>> {
         ("connect", [address]) => one(name, std::net::TcpStream::connect(address).map(|_| String::new())),
         ("udp", [address]) => one(name, udp(address)),
         ("udp-on-input", [address]) => one(name, udp_on_input(address)),
+        ("cut-passed-file", []) => one(name, passed_file().and_then(cut)),
         ("unix-connect", [path]) => one(name, connect(path)),
         ("unix-sendmsg", [path]) => {
             one(name, new_socket(libc::SOCK_DGRAM).and_then(|socket| send_message(socket, path)))
@@ -40,6 +43,26 @@ fn number(text: &str) -> io::Result<i32> {
 fn udp(address: &str) -> io::Result<String> {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
     socket.send_to(b"exfil", address).map(|count| count.to_string())
+}
+
+/// A file that comes through standard input.
+fn passed_file() -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(io::stdin(), &mut [IoSliceMut::new(&mut [0])], &mut ancillary, RecvFlags::empty())?;
+    let mut messages = ancillary.drain();
+    let file = messages.find_map(|message| {
+        let RecvAncillaryMessage::ScmRights(mut files) = message else { return None };
+        files.next()
+    });
+    file.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+}
+
+/// No right to write is asked for, and yet the file is empty afterwards.
+fn cut(file: OwnedFd) -> io::Result<String> {
+    let path = c_text(format!("/proc/self/fd/{}", file.as_raw_fd()).as_bytes())?;
+    answer(unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_TRUNC) })
+        .or_else(|_| answer(unsafe { libc::truncate(path.as_ptr(), 0) }))
 }
 
 /// Uses a socket that was passed on as standard input.

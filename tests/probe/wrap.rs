@@ -1,7 +1,13 @@
 //! Starting a program with something that it should not pass on.
 #![expect(clippy::undocumented_unsafe_blocks, reason = "plain calls with pointers to live values, or none")]
 
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::{answer, c_text};
 
@@ -32,6 +38,22 @@ pub(crate) fn with_key(description: &str, command: &[&str]) {
     match joined.and(added) {
         Ok(_) => become_program(command),
         Err(error) => eprintln!("could not add a key: {error}"),
+    }
+}
+
+/// With a socket as standard input, through which a file comes that was opened for reading.
+pub(crate) fn with_file(path: &str, command: &[&str]) {
+    let passed = std::fs::File::open(path).and_then(|file| {
+        let (ours, theirs) = UnixStream::pair()?;
+        let (files, mut space) = ([file.as_fd()], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&files));
+        sendmsg(&ours, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::empty())?;
+        answer(unsafe { libc::dup2(theirs.as_raw_fd(), 0) })
+    });
+    match passed {
+        Ok(_) => become_program(command),
+        Err(error) => eprintln!("could not pass `{path}`: {error}"),
     }
 }
 

@@ -74,11 +74,8 @@ fn open_by_steps(directory: i32, path: CText<'_>, flags: u64) -> Result<i32> {
     Ok(at)
 }
 
-/// Whether a descriptor stands for an ordinary file.
-pub(crate) fn is_file(file: i32) -> Result<bool> {
-    const FILE: u32 = 0o100_000;
-    kind(file).map(|kind| kind == FILE)
-}
+pub(crate) const FILE: u32 = 0o100_000;
+pub(crate) const SOCKET: u32 = 0o140_000;
 
 /// Whether a descriptor was opened for writing.
 pub(crate) fn can_be_written(file: i32) -> Result<bool> {
@@ -92,7 +89,8 @@ fn is_link(file: i32) -> Result<bool> {
     kind(file).map(|kind| kind == LINK)
 }
 
-fn kind(file: i32) -> Result<u32> {
+/// What kind of thing a descriptor stands for.
+pub(crate) fn kind(file: i32) -> Result<u32> {
     const KIND: u32 = 0o170_000;
     look(file, EMPTY, EMPTY_PATH).map(|found| found.mode & KIND)
 }

@@ -69,6 +69,10 @@ attacks! {
     fs31_cut => Attack::with("$PROBE truncate /proc/self/fd/0; $PROBE open-cut /proc/self/fd/0; true")
         .behind(&["bash", "-c", "exec \"$@\" < $OUT/t", "-"])
         .hits(|world, _| text_of(&world.outside.join("t")) != "original\n");
+    /// Nor can a file that somebody outside has opened for reading and passes through a socket.
+    fs31_passed => Attack::with("$PROBE cut-passed-file")
+        .behind(&["/bin/sh", "-c", "exec \"$PROBE\" with-file $OUT/t \"$@\"", "-"])
+        .hits(|world, _| text_of(&world.outside.join("t")) != "original\n");
     /// Opened for reading, and cut by that.
     fs11_open => Attack::with("$PROBE open-cut $OUT/t").hits(outside_changed);
     /// A file that the caller itself passes on as a stream is passed on: its mode can be changed.
