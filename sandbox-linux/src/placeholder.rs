@@ -18,6 +18,8 @@ use stockade_sandboxing::PLACEHOLDER_MODE;
 const MARK: Mode = Mode::from_bits_retain(PLACEHOLDER_MODE);
 /// How often to try again when another run removes the name at the same moment.
 const TRIES: usize = 100;
+/// How long a run may take from locking the name to removing it.
+const LONGEST_REMOVING: Duration = Duration::from_secs(2);
 /// How long the processes of a killed launcher may take to be gone.
 const LONGEST_DYING: Duration = Duration::from_millis(200);
 
@@ -118,8 +120,24 @@ fn take(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<OwnedFd>> {
         Err(errno) => return Err(errno.into()),
     }
     let Some(held) = open(parent, name)? else { return Ok(None) };
-    rustix::fs::flock(&held, FlockOperation::LockShared)?;
+    // What somebody wanted there is nobody's to remove, and needs no lock.
+    if is_ours(&held) {
+        lock(&held)?;
+    }
     Ok(is_still_there(parent, name, &held)?.then_some(held))
+}
+
+/// Waits for a run that is about to remove the name. Whoever has it locked for longer is no run: whatever may
+/// read the directory can do that, also a command with another workspace.
+fn lock(held: &OwnedFd) -> io::Result<()> {
+    let end = Instant::now() + LONGEST_REMOVING;
+    loop {
+        match rustix::fs::flock(held, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < end => thread::sleep(Duration::from_millis(1)),
+            Err(Errno::WOULDBLOCK) => return Err(io::Error::other("some process keeps it locked")),
+            other => return Ok(other?),
+        }
+    }
 }
 
 fn open(parent: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Option<OwnedFd>> {
@@ -197,6 +215,23 @@ mod tests {
         assert!(exists(), "another run still needs it");
         drop(second);
         assert!(!exists());
+    }
+
+    #[test]
+    fn a_name_that_is_kept_locked_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = name_in(&directory);
+        rustix::fs::mkdir(directory.path().join(".codex"), MARK).unwrap();
+        let locked = std::fs::File::open(directory.path().join(".codex")).unwrap();
+        rustix::fs::flock(&locked, FlockOperation::LockExclusive).unwrap();
+        let (answer, answered) = std::sync::mpsc::channel();
+        let waiting = path.clone();
+        thread::spawn(move || answer.send(Name::new(&waiting).and_then(Name::hold).err()));
+        let error = answered.recv_timeout(Duration::from_secs(20)).unwrap().unwrap();
+        assert!(error.to_string().contains("locked"), "{error}");
+        drop(locked);
+        drop(hold(&path));
+        assert!(!directory.path().join(".codex").exists());
     }
 
     #[test]

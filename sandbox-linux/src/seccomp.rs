@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use libc::{
-    AF_INET, AF_INET6, AF_UNIX, EPERM, SYS_acct, SYS_add_key, SYS_adjtimex, SYS_bpf, SYS_chmod, SYS_chroot,
+    AF_INET, AF_INET6, AF_UNIX, EPERM, F_SETLEASE, SYS_acct, SYS_add_key, SYS_adjtimex, SYS_bpf, SYS_chmod, SYS_chroot,
     SYS_clock_adjtime, SYS_clock_settime, SYS_clone, SYS_clone3, SYS_creat, SYS_delete_module, SYS_fanotify_init,
-    SYS_fchmod, SYS_fchmodat, SYS_fchmodat2, SYS_finit_module, SYS_fsconfig, SYS_fsmount, SYS_fsopen, SYS_fspick,
-    SYS_get_mempolicy, SYS_init_module, SYS_io_uring_enter, SYS_io_uring_register, SYS_io_uring_setup, SYS_ioctl,
-    SYS_ioperm, SYS_iopl, SYS_kcmp, SYS_kexec_file_load, SYS_kexec_load, SYS_keyctl, SYS_lookup_dcookie, SYS_mbind,
-    SYS_migrate_pages, SYS_mknod, SYS_mknodat, SYS_modify_ldt, SYS_mount, SYS_mount_setattr, SYS_move_mount,
+    SYS_fchmod, SYS_fchmodat, SYS_fchmodat2, SYS_fcntl, SYS_finit_module, SYS_fsconfig, SYS_fsmount, SYS_fsopen,
+    SYS_fspick, SYS_get_mempolicy, SYS_init_module, SYS_io_uring_enter, SYS_io_uring_register, SYS_io_uring_setup,
+    SYS_ioctl, SYS_ioperm, SYS_iopl, SYS_kcmp, SYS_kexec_file_load, SYS_kexec_load, SYS_keyctl, SYS_lookup_dcookie,
+    SYS_mbind, SYS_migrate_pages, SYS_mknod, SYS_mknodat, SYS_modify_ldt, SYS_mount, SYS_mount_setattr, SYS_move_mount,
     SYS_move_pages, SYS_name_to_handle_at, SYS_nfsservctl, SYS_open, SYS_open_by_handle_at, SYS_open_tree, SYS_openat,
     SYS_openat2, SYS_perf_event_open, SYS_personality, SYS_pidfd_getfd, SYS_pivot_root, SYS_process_madvise,
     SYS_process_vm_readv, SYS_process_vm_writev, SYS_ptrace, SYS_quotactl, SYS_quotactl_fd, SYS_reboot,
@@ -142,6 +142,7 @@ const REFUSED_BITS: &[(i64, u8, u32, &str)] = &[
 const REFUSED_VALUES: &[(i64, u8, u32, &str)] = &[
     (SYS_ioctl, 1, 0x5412, "TIOCSTI types into the caller's terminal"),
     (SYS_ioctl, 1, 0x541c, "TIOCLINUX pastes into the console"),
+    (SYS_fcntl, 1, F_SETLEASE as u32, "has whoever opens a file of the host wait, up to 45 seconds each time"),
 ];
 
 /// Whether a command may speak to the network, even if only to itself.
@@ -343,6 +344,8 @@ mod tests {
         assert_eq!(answer(SYS_fchmodat, [0, 0, 0o755, 0, 0, 0]), ALLOWED);
         // The kernel takes 32 bits of an ioctl's number, so the upper half must not hide it.
         assert_eq!(answer(SYS_ioctl, [0, 0xffff_ffff_0000_5412, 0, 0, 0, 0]), 0x0005_0001);
+        assert_eq!(answer(SYS_fcntl, [3, 1024, 1, 0, 0, 0]), 0x0005_0001, "F_SETLEASE");
+        assert_eq!(answer(SYS_fcntl, [3, 1025, 0, 0, 0, 0]), ALLOWED, "F_GETLEASE");
         assert_eq!(answer(SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]), ALLOWED);
         assert_eq!(answer(SYS_personality, [0x004_0000, 0, 0, 0, 0, 0]), 0x0005_0001);
     }

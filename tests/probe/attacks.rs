@@ -21,6 +21,7 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Option<Vec<Attempt>> {
         ),
         ("setxattr", [path]) => one(name, set_attribute(path)),
         ("flock", [path]) => one(name, lock(path)),
+        ("lease", [path]) => one(name, lease(path)),
         ("setuid-files", [directory]) => Some(setuid_files(directory)),
         ("by-handle", [path]) => one(name, by_handle(path)),
         ("namespaces", []) => Some(namespaces()),
@@ -66,6 +67,13 @@ fn lock(path: &str) -> io::Result<String> {
     use std::os::fd::AsRawFd as _;
     let file = std::fs::File::open(path)?;
     answer(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })
+}
+
+/// Has whoever opens the file to write it wait until this is given up.
+fn lease(path: &str) -> io::Result<String> {
+    use std::os::fd::AsRawFd as _;
+    let file = std::fs::File::open(path)?;
+    answer(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) })
 }
 
 /// Every way to a file whose mode has the set-user-id or set-group-id bit.

@@ -45,6 +45,8 @@ attacks! {
     fs16 => Attack::with("timeout 2 sh -c 'echo x > $OUT/fifo'").after(World::listen_on_pipe).hits(hears);
     /// Locking a file of the host: a lock needs no more than reading.
     fs17 => Attack::with("$PROBE flock $OUT/t").hits(|_, seen| seen.stdout.contains("flock ok")).not_promised();
+    /// Keeping the host from opening a file to write it.
+    fs17_lease => Attack::with("$PROBE lease $OUT/t").hits(|_, seen| seen.stdout.contains("lease ok"));
     /// The host's shared memory files.
     fs18 => Attack::with("echo x > /dev/shm/$MARKER").hits(|world, _| std::fs::remove_file(format!("/dev/shm/{}", world.marker)).is_ok());
     /// A program that runs as the user, left behind in the workspace.
