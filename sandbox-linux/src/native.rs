@@ -134,9 +134,9 @@ impl Native {
     }
 
     /// A sandbox that is built once and runs many commands with the same permissions. Each command
-    /// has processes, `/proc`, Landlock and seccomp of its own; they share the network, the private
-    /// directories, the view of the file system as it was when the session started, and, where a control
-    /// group holds them, the limits on memory and processes.
+    /// has processes, `/proc`, Landlock and seccomp of its own; they share the network, System V
+    /// memory, semaphores and queues, the private directories, the view of the file system as it was when
+    /// the session started, and, where a control group holds them, the limits on memory and processes.
     pub fn session(&self, permissions: &Permissions) -> Result<Session, SessionError> {
         self.open(permissions, None)
     }
