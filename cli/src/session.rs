@@ -28,6 +28,8 @@ enum SessionError {
     NoDirectory(#[source] std::io::Error),
     #[error("`{}` is no directory", .path.display())]
     NotADirectory { path: PathBuf },
+    #[error("`{}` leads to `{target}`: name that, if it is to be the workspace", .path.display())]
+    LeadsHome { path: PathBuf, target: AbsPath },
     #[error("the hook that answers has no program")]
     NoHook,
 }
@@ -100,13 +102,23 @@ fn existing_directory(here: &AbsPath, path: &Path) -> Result<AbsPath, Failure> {
 }
 
 /// The directories that are the workspace: those that are named, else this one. A home directory or
-/// the root is nobody's workspace unless it is named: what is planted there runs at the next login.
+/// the root is nobody's workspace unless it is named: what is planted there runs at the next login. A link
+/// that leads there, which an earlier command may have planted, does not name it.
 fn workspace(args: &SessionArgs, here: &AbsPath, loader: &ConfigLoader) -> Result<Vec<AbsPath>, Failure> {
+    let homes: Vec<AbsPath> = loader.homes().into_iter().filter_map(|home| AbsPath::from_path(home).ok()).collect();
+    let is_home =
+        |path: &AbsPath| path.parent().is_none() || homes.iter().any(|home| RealFiles.canonical(home) == *path);
     if !args.workspace.is_empty() {
-        return args.workspace.iter().map(|directory| existing_directory(here, directory)).collect();
+        let named = |path: &PathBuf| {
+            let (target, absolute) = (existing_directory(here, path)?, absolute(here, path)?);
+            if is_home(&target) && absolute != target && !homes.contains(&absolute) {
+                return Err(SessionError::LeadsHome { path: path.clone(), target }.into());
+            }
+            Ok(target)
+        };
+        return args.workspace.iter().map(named).collect();
     }
-    let mut homes = loader.homes().into_iter().filter_map(|home| AbsPath::from_path(home).ok());
-    if here.parent().is_none() || homes.any(|home| RealFiles.canonical(&home) == *here) {
+    if is_home(here) {
         note(&format!("`{here}` is not made writable: start in a project's directory, or name it with --workspace"));
         return Ok(Vec::new());
     }

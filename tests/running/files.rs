@@ -115,6 +115,12 @@ fn a_home_and_the_root_are_nobodys_workspace() {
     assert!(!Path::new("/stockade-was-here").exists());
     home.runs_in(&directory, &["--workspace", "."], "touch .profile", 0);
     assert!(home.exists("home/.profile"));
+    for (link, target) in [("to-home", directory.as_path()), ("to-root", Path::new("/"))] {
+        std::os::unix::fs::symlink(target, home.path("ws").join(link)).unwrap();
+        let told = home.runs(&["--workspace", link], "touch ~/.bashrc", 125);
+        assert!(told.stderr.contains(&format!("`{link}` leads to")), "{}", told.stderr);
+    }
+    assert!(!home.exists("home/.bashrc"));
 }
 
 /// fs29: a denied path is the same path in any spelling.
