@@ -14,7 +14,7 @@ use stockade_core::{
 use stockade_execpolicy::{PolicyLoader, Trust, user_rules};
 use stockade_protocol::{
     AbsPath, Access, Argv, AskForApproval, EscalationExecution, ExecExpiration, ExecRequest, FileTarget, HostPaths,
-    Permissions, RawText, SandboxPolicy, ThreadId,
+    NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
 };
 use stockade_sandboxing::{HostFiles as _, RealFiles, absolute};
 
@@ -71,9 +71,13 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     let thread_id = new_id()?;
     let session = session(&settings, &host, settings.ask_or(usual), thread_id.clone())?;
     let approver = approver(&settings, &session.permissions, person)?;
+    let is_open = session.permissions.network == NetworkPolicy::Full;
     let mut orchestrator =
         Orchestrator::new(session, platform::backend(settings.engine, &settings.accept_losses)?.into(), approver)
             .with_rules(rules(args, &project, &trust)?);
+    if is_open && orchestrator.session().permissions.network != NetworkPolicy::Full {
+        note("the network is `hosts`, not `full`: a network rule denies a host, and a full network knows no hosts");
+    }
     if purpose == Purpose::Run {
         let (sink, demand) = audit(&settings)?;
         orchestrator = orchestrator.with_audit(sink, demand);

@@ -10,16 +10,18 @@ use stockade_network_proxy::{
     Approvals as NetworkApprovals, Ask, BoxFuture, Gate, NamedRule, Proxy, Records, Rules, SystemResolver, Transparent,
 };
 use stockade_protocol::{
-    ApprovalSubject, AskForApproval, AuditEvent, Destination, EscalationExecution, HostRule, NetworkApproval,
-    NetworkPolicy, NetworkPolicyAmendment, Permissions, ReviewDecision, Violation,
+    ApprovalSubject, AskForApproval, AuditEvent, Decision, Destination, EscalationExecution, HostRule, HostRules,
+    NetworkApproval, NetworkPolicy, NetworkPolicyAmendment, Permissions, ReviewDecision, Violation,
 };
-use stockade_sandboxing::{Backend, Gatekeeper};
+use stockade_sandboxing::Gatekeeper;
 use tokio::runtime::Handle;
 
 use crate::approvals::{ApprovalKey, Approvals, Confinement, Grant, RuleStore};
 use crate::audit_log::Trail;
 use crate::exec::Clock;
 use crate::proxied::{Behind, proxied};
+use crate::runtime::Surroundings;
+use crate::session::{Sandboxing, Session};
 
 /// What a run's connections are decided with.
 #[derive(Clone)]
@@ -81,23 +83,53 @@ fn asks(ask: AskForApproval) -> bool {
     }
 }
 
-/// The network rules of the rules files, as the gate takes them.
-pub(crate) fn named_rules(rules: &RuleStore) -> Vec<NamedRule> {
-    let named = |rule: &stockade_execpolicy::NetworkRule| NamedRule {
-        rule: HostRule {
-            host: rule.host().clone(),
-            protocol: Some(rule.protocol()),
-            port: rule.port(),
-            decision: rule.decision(),
-        },
-        origin: rule.origin().to_string(),
+/// The network rules of the rules files, as the gate takes them. A rule grants no more than the administrator's
+/// maximum, whoever has written it.
+pub(crate) fn named_rules(rules: &RuleStore, session: &Session) -> Vec<NamedRule> {
+    let policy = rules.policy();
+    let within = |rule: &stockade_execpolicy::NetworkRule| {
+        let (within, origin) = (session.within_maximum(&HostRule::from(rule)), rule.origin().to_string());
+        within.into_iter().map(move |rule| NamedRule { rule, origin: origin.clone() })
     };
-    rules.policy().network_rules().iter().map(named).collect()
+    policy.network_rules().iter().flat_map(within).collect()
+}
+
+/// What a sandbox that sees connections is built for: the hosts of the rules files are among those of a policy by
+/// host, and some take more than an answer when they are connected to.
+pub(crate) fn with_named_rules(permissions: &Permissions, around: &Surroundings<'_>) -> Permissions {
+    let mut permissions = permissions.clone();
+    if let NetworkPolicy::Hosts(hosts) = &mut permissions.network {
+        hosts.rules.extend(named_rules(around.rules, around.session).into_iter().map(|named| named.rule));
+    }
+    permissions
+}
+
+/// A session's network with the hosts that the rules files forbid, so that they are held as those are that the
+/// settings forbid. An open network knows no hosts: with a forbidden one, the others are asked for.
+pub(crate) fn holding_forbidden(session: &Session, rules: &RuleStore) -> NetworkPolicy {
+    let policy = rules.policy();
+    let forbidden: Vec<HostRule> =
+        policy.network_rules().iter().map(HostRule::from).filter(|rule| rule.decision == Decision::Forbidden).collect();
+    match &session.permissions.network {
+        NetworkPolicy::Hosts(hosts) if !forbidden.is_empty() => {
+            let rules = hosts.rules.iter().cloned().chain(forbidden).collect();
+            NetworkPolicy::Hosts(HostRules { rules, methods: hosts.methods })
+        }
+        NetworkPolicy::Full if !forbidden.is_empty() && session.sandboxing() == Sandboxing::On => {
+            NetworkPolicy::Hosts(HostRules { rules: forbidden, ..HostRules::default() })
+        }
+        same @ (NetworkPolicy::Off | NetworkPolicy::Hosts(_) | NetworkPolicy::Full) => same.clone(),
+    }
 }
 
 impl Connections {
     /// What decides for a run with this grant; `None` where there is nothing to decide.
-    pub(crate) async fn guard(&self, grant: &Grant, sandbox: &dyn Backend, clock: &Clock) -> io::Result<Option<Guard>> {
+    pub(crate) async fn guard(
+        &self,
+        grant: &Grant,
+        around: &Surroundings<'_>,
+        clock: &Clock,
+    ) -> io::Result<Option<Guard>> {
         let permissions = grant.permissions();
         let decides = matches!(permissions.network, NetworkPolicy::Hosts(_)) || !permissions.unix_sockets.is_empty();
         // A run without a sandbox is not held by anything.
@@ -105,16 +137,16 @@ impl Connections {
             return Ok(None);
         }
         let denied = Arc::new(Denied { trail: self.trail.clone(), violations: Mutex::default() });
-        let gate = self.gate(permissions, clock, Arc::clone(&denied) as Arc<dyn Records>);
-        let front = match proxied(sandbox, permissions) {
+        let rules = Rules::new(permissions.network.clone(), named_rules(&self.rules, around.session));
+        let gate = self.gate(rules, clock, Arc::clone(&denied) as Arc<dyn Records>);
+        let front = match proxied(around.sandbox, permissions) {
             Some(_) => Front::Asked(Proxy::start(gate).await?),
             None => Front::Seen(Arc::new(Transparent::new(gate, Handle::current()))),
         };
         Ok(Some(Guard { front, denied }))
     }
 
-    fn gate(&self, permissions: &Permissions, clock: &Clock, records: Arc<dyn Records>) -> Arc<Gate> {
-        let rules = Rules::new(permissions.network.clone(), named_rules(&self.rules));
+    fn gate(&self, rules: Rules, clock: &Clock, records: Arc<dyn Records>) -> Arc<Gate> {
         let approvals = if asks(self.ask) {
             let patience = self.approvals.answer_limit + Duration::from_secs(5);
             NetworkApprovals::asking(Arc::new(Person { connections: self.clone(), clock: clock.clone() }), patience)
@@ -188,3 +220,77 @@ impl Ask for Person {
 
 /// A destination is remembered without anything else being granted.
 pub(crate) const REMEMBERED: EscalationExecution = EscalationExecution::TurnDefault;
+
+#[cfg(test)]
+mod tests {
+    use stockade_execpolicy::{Layer, Policy};
+    use stockade_protocol::{HostPaths, NetworkProtocol, SandboxPolicy};
+
+    use super::*;
+
+    fn rules(text: &str) -> RuleStore {
+        RuleStore::new(Policy::parse("t.rules", text, Layer::User).unwrap())
+    }
+
+    fn hosts(list: &[(&str, Decision)]) -> NetworkPolicy {
+        let rule = |(host, decision): &(&str, Decision)| HostRule {
+            host: host.parse().unwrap(),
+            protocol: None,
+            port: None,
+            decision: *decision,
+        };
+        NetworkPolicy::Hosts(HostRules { rules: list.iter().map(rule).collect(), ..HostRules::default() })
+    }
+
+    fn session(sandbox: SandboxPolicy, network: NetworkPolicy) -> Session {
+        let host = HostPaths::new(["/repo".parse().unwrap()]);
+        let mut session = Session::new("t".parse().unwrap(), AskForApproval::Never, sandbox, &host).unwrap();
+        session.permissions.network = network;
+        session
+    }
+
+    fn decide(session: &Session, rules: &RuleStore, host: &str) -> Decision {
+        let network = session.bounded(&session.permissions).network;
+        let destination = Destination { host: host.parse().unwrap(), protocol: NetworkProtocol::Https, port: 443 };
+        Rules::new(network, named_rules(rules, session)).decide(&destination).decision
+    }
+
+    /// A user's rule is not the administrator's word.
+    #[test]
+    fn a_rule_grants_no_more_than_the_maximum() {
+        let allowing =
+            |host: &str| rules(&format!("network_rule(host={host:?}, protocol=\"https\", decision=\"allow\")\n"));
+        let asking = rules("network_rule(host=\"169.254.169.254\", protocol=\"https\", decision=\"prompt\")\n");
+        let mut session = session(SandboxPolicy::workspace_write(), hosts(&[]));
+        assert_eq!(decide(&session, &allowing("evil.test"), "evil.test"), Decision::Allow);
+        assert_eq!(decide(&session, &asking, "169.254.169.254"), Decision::Prompt);
+        let network = hosts(&[("*.corp.test", Decision::Allow), ("bad.corp.test", Decision::Forbidden)]);
+        session.maximum = Some(Permissions { network, ..session.permissions.clone() });
+        assert_eq!(decide(&session, &allowing("git.corp.test"), "git.corp.test"), Decision::Allow);
+        assert_eq!(decide(&session, &allowing("bad.corp.test"), "bad.corp.test"), Decision::Forbidden);
+        assert_eq!(decide(&session, &allowing("evil.test"), "evil.test"), Decision::Prompt);
+        assert_eq!(decide(&session, &allowing("169.254.169.254"), "169.254.169.254"), Decision::Forbidden);
+        assert_eq!(decide(&session, &asking, "169.254.169.254"), Decision::Forbidden);
+    }
+
+    /// `explain` says that it is forbidden, so it has to be.
+    #[test]
+    fn a_host_that_a_rule_forbids_is_forbidden_to_an_open_network_too() {
+        let forbidding = rules("network_rule(host=\"evil.test\", protocol=\"https\", decision=\"deny\")\n");
+        for network in [NetworkPolicy::Full, hosts(&[("evil.test", Decision::Allow)])] {
+            let mut session = session(SandboxPolicy::workspace_write(), network);
+            session.permissions.network = holding_forbidden(&session, &forbidding);
+            assert!(session.must_confine().is_some());
+            let evil = "evil.test".parse().unwrap();
+            assert_eq!(session.permissions.connect(&evil, NetworkProtocol::Https, 443), Decision::Forbidden);
+            assert_eq!(decide(&session, &forbidding, "evil.test"), Decision::Forbidden);
+        }
+        let off = session(SandboxPolicy::workspace_write(), NetworkPolicy::Off);
+        assert_eq!(holding_forbidden(&off, &forbidding), NetworkPolicy::Off);
+        let open = session(SandboxPolicy::DangerFullAccess {}, NetworkPolicy::Full);
+        assert_eq!(holding_forbidden(&open, &forbidding), NetworkPolicy::Full, "it means what it says");
+        let allowing = rules("network_rule(host=\"evil.test\", protocol=\"https\", decision=\"allow\")\n");
+        let full = session(SandboxPolicy::workspace_write(), NetworkPolicy::Full);
+        assert_eq!(holding_forbidden(&full, &allowing), NetworkPolicy::Full);
+    }
+}

@@ -135,7 +135,7 @@ impl Orchestrator {
     pub fn explain_host(&self, host: &Host, protocol: Option<NetworkProtocol>, port: u16) -> HostExplanation {
         let around = self.surroundings();
         let permissions = self.session().bounded(&self.session().permissions);
-        let rules = Rules::new(permissions.network, named_rules(around.rules));
+        let rules = Rules::new(permissions.network, named_rules(around.rules, around.session));
         let protocol = protocol.unwrap_or_else(|| rules.protocol(host, port));
         let destination = Destination { host: host.clone(), protocol, port };
         let ruling = rules.decide(&destination);

@@ -13,7 +13,7 @@ use crate::approvals::{Approvals, Confinement, RuleStore};
 use crate::approver::Approver;
 use crate::audit_log::{AuditDemand, AuditLog, Trail};
 use crate::cancellation::Cancellable;
-use crate::connections::Connections;
+use crate::connections::{Connections, holding_forbidden};
 use crate::runtime::{Attempted, SandboxPreference, Surroundings, ToolRuntime};
 use crate::session::Session;
 use crate::shell::ShellRuntime;
@@ -152,9 +152,10 @@ impl Orchestrator {
         }
     }
 
-    /// With these rules.
+    /// With these rules. Hosts that they forbid, the session forbids.
     #[must_use]
-    pub fn with_rules(self, rules: RuleStore) -> Self {
+    pub fn with_rules(mut self, rules: RuleStore) -> Self {
+        self.session.permissions.network = holding_forbidden(&self.session, &rules);
         Self { rules: Arc::new(rules), ..self }
     }
 

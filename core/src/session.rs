@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use stockade_protocol::{
-    AbsPath, AskForApproval, Decision, HostPaths, Invalid, NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
+    AbsPath, AskForApproval, Decision, HostPaths, HostRule, HostRules, Invalid, NetworkPolicy, Permissions, RawText,
+    SandboxPolicy, ThreadId,
 };
 
 /// A session: whose requests these are, when to ask, and what its commands may do. A request changes
@@ -94,6 +95,23 @@ impl Session {
         match &self.maximum {
             Some(maximum) => permissions.intersect(maximum),
             None => permissions.clone(),
+        }
+    }
+
+    /// What is left of a rule for hosts under the administrator's bound.
+    pub(crate) fn within_maximum(&self, rule: &HostRule) -> Vec<HostRule> {
+        let Some(maximum) = &self.maximum else { return vec![rule.clone()] };
+        let is_its_own = |found: &HostRule| match &maximum.network {
+            NetworkPolicy::Hosts(hosts) => hosts.rules.contains(found),
+            NetworkPolicy::Off | NetworkPolicy::Full => false,
+        };
+        let alone = |rules| NetworkPolicy::Hosts(HostRules { rules, ..HostRules::default() });
+        match alone(vec![rule.clone()]).intersect(&maximum.network) {
+            // Its own rules are the session's already.
+            NetworkPolicy::Hosts(within) => {
+                within.rules.into_iter().filter(|found| found == rule || !is_its_own(found)).collect()
+            }
+            NetworkPolicy::Off | NetworkPolicy::Full => Vec::new(),
         }
     }
 

@@ -13,7 +13,7 @@ use stockade_sandboxing::{Backend as _, Bare, CommandSpec, Plan, SpawnError, Une
 
 use crate::Cancellation;
 use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant};
-use crate::connections::Guard;
+use crate::connections::{Guard, with_named_rules};
 use crate::evidence::{self, Ending};
 use crate::exec::{self, Clock, Ended, Finished, Setting, Streaming};
 use crate::proxied::{Behind, proxied};
@@ -154,7 +154,7 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
         around: &Surroundings<'_>,
     ) -> Result<Outcome, RunError> {
         let guard = match &around.connections {
-            Some(connections) => connections.guard(grant, around.sandbox, &self.clock).await.map_err(no_proxy)?,
+            Some(connections) => connections.guard(grant, around, &self.clock).await.map_err(no_proxy)?,
             None => None,
         };
         let finished = self.execute(request, grant, around, guard.as_ref()).await;
@@ -266,7 +266,7 @@ fn compile(
     match (confinement, behind.zip(proxied(around.sandbox, permissions))) {
         (Confinement::None, _) => Bare.compile(&command, permissions),
         (Confinement::Sandbox, Some((behind, sandbox))) => behind.compile(sandbox, command, permissions),
-        (Confinement::Sandbox, None) => around.sandbox.compile(&command, permissions),
+        (Confinement::Sandbox, None) => around.sandbox.compile(&command, &with_named_rules(permissions, around)),
     }
 }
 

@@ -7,7 +7,7 @@ use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, TRANSFER_ENCOD
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery};
 use hyper::{Method, StatusCode};
-use stockade_protocol::{Destination, Host};
+use stockade_protocol::{Destination, Host, HostPattern};
 
 /// What a request wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,11 +103,9 @@ fn check_host(headers: &HeaderMap, host: &Host, port: u16, usual: Option<u16>) -
     let parse = |value: &HeaderValue| Authority::try_from(value.as_bytes()).ok();
     let (named_host, named_port) =
         read_authority(&parse(value).ok_or(bad("Host is not a host"))?, usual.or(Some(port)))?;
-    if (&named_host, named_port) == (host, port) {
-        Ok(())
-    } else {
-        Err(forbidden("Host names another server than the URL"))
-    }
+    // Somebody who is seen to connect shows an address of this machine where the request has a name.
+    let is_same = named_host == *host || HostPattern::Exact(named_host).matches(host);
+    if is_same && named_port == port { Ok(()) } else { Err(forbidden("Host names another server than the URL")) }
 }
 
 fn read_authority(authority: &Authority, usual: Option<u16>) -> Result<(Host, u16), BadRequest> {
@@ -135,6 +133,7 @@ pub(crate) fn origin_form(path: Option<&PathAndQuery>) -> PathAndQuery {
 mod tests {
     use hyper::Request;
     use proptest::prelude::*;
+    use stockade_protocol::NetworkProtocol;
 
     use super::*;
 
@@ -178,6 +177,18 @@ mod tests {
         ] {
             assert_eq!(target(method, uri, headers), wanted.map(str::to_owned), "{method} {uri} {headers:?}");
         }
+    }
+
+    #[test]
+    fn a_request_to_this_machine_may_name_it() {
+        let check = |to: &str, host: &str| {
+            let request = Request::builder().uri("/").header("host", host).body(()).unwrap();
+            let to = Destination { host: to.parse().unwrap(), protocol: NetworkProtocol::Http, port: 80 };
+            check_direct(&request.into_parts().0, &to).is_ok()
+        };
+        assert!(check("127.0.0.1", "localhost") && check("::1", "app.localhost") && check("127.0.0.1", "127.0.0.1"));
+        assert!(!check("127.0.0.1", "a.test") && !check("127.0.0.2", "localhost") && !check("a.test", "localhost"));
+        assert!(!check("127.0.0.1", "localhost:81") && !check("127.0.0.1", "[::1]"));
     }
 
     proptest! {

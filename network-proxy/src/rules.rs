@@ -231,7 +231,29 @@ mod tests {
         assert!(!dial(denied, "a.test", "93.184.216.34"), "a denied address stays denied under any name");
         let local = vec![rule("localhost", None, None, Decision::Allow)];
         assert!(dial(local.clone(), "localhost", "127.0.0.1"));
-        assert!(!dial(local, "localhost", "10.0.0.1"));
+        assert!(!dial(local.clone(), "localhost", "10.0.0.1"));
+        let denied = [local, vec![rule("127.0.0.1", None, None, Decision::Forbidden)]].concat();
+        assert!(!dial(denied.clone(), "localhost", "127.0.0.1") && dial(denied, "localhost", "::1"));
+    }
+
+    /// A program that knows of no proxy shows the address of `localhost`, one that does shows the name.
+    #[test]
+    fn localhost_is_decided_as_its_addresses_are() {
+        let all = ["localhost", "app.localhost", "127.0.0.1", "[::1]"];
+        let decide = |rules: &Rules, host: &str| rules.decide(&to(host, NetworkProtocol::Tcp, 5432)).decision;
+        let allowed = hosts(vec![rule("localhost", None, Some(5432), Decision::Allow)]);
+        let denied = hosts(
+            all.map(|host| rule(host, None, None, Decision::Allow))
+                .into_iter()
+                .chain([rule("localhost", None, Some(5432), Decision::Forbidden)])
+                .collect(),
+        );
+        for host in all {
+            assert_eq!(decide(&allowed, host), Decision::Allow, "{host}");
+            assert_eq!(allowed.decide(&to(host, NetworkProtocol::Tcp, 22)).decision, Decision::Forbidden, "{host}");
+            assert_eq!(decide(&denied, host), Decision::Forbidden, "{host}");
+        }
+        assert_eq!(decide(&allowed, "127.0.0.2"), Decision::Forbidden);
     }
 
     #[test]
@@ -260,7 +282,15 @@ mod tests {
     }
 
     fn any_rule() -> impl Strategy<Value = HostRule> {
-        let host = prop::sample::select(vec!["a.test", "*.a.test", "**.a.test", "b.a.test", "10.0.0.1", "1.1.1.1"]);
+        let host = prop::sample::select(vec![
+            "a.test",
+            "*.a.test",
+            "**.a.test",
+            "b.a.test",
+            "10.0.0.1",
+            "1.1.1.1",
+            "localhost",
+        ]);
         let protocol = prop::sample::select(vec![None, Some(NetworkProtocol::Http), Some(NetworkProtocol::Tcp)]);
         let port = prop::sample::select(vec![None, Some(80), Some(22)]);
         let decision = prop::sample::select(vec![Decision::Allow, Decision::Prompt, Decision::Forbidden]);
@@ -277,7 +307,7 @@ mod tests {
             let filed = filed.iter().map(|rule| NamedRule { rule: rule.clone(), origin: String::new() }).collect();
             let rules = Rules::new(
                 NetworkPolicy::Hosts(HostRules { rules: own.to_vec(), methods: HttpMethods::Any }), filed);
-            for host in ["a.test", "b.a.test", "c.a.test", "10.0.0.1", "1.1.1.1", "z.test"] {
+            for host in ["a.test", "b.a.test", "c.a.test", "10.0.0.1", "1.1.1.1", "z.test", "127.0.0.1", "x.localhost"] {
                 for protocol in [NetworkProtocol::Http, NetworkProtocol::Tcp] {
                     for port in [80, 22] {
                         let asked = to(host, protocol, port);

@@ -46,6 +46,17 @@ impl HostName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether it is `localhost` or a name below it: all of them are names of this machine's loopback.
+    pub fn is_this_machine(&self) -> bool {
+        self.this_machine().is_some()
+    }
+
+    /// The one name that stands for all of those.
+    pub(crate) fn this_machine(&self) -> Option<Self> {
+        let rest = self.0.strip_suffix(LOCALHOST)?;
+        (rest.is_empty() || rest.ends_with('.')).then(|| Self(String::from(LOCALHOST)))
+    }
 }
 
 impl Host {
@@ -62,10 +73,22 @@ impl Host {
     pub fn is_special(&self) -> bool {
         match self {
             Self::Address(address) => is_special(*address),
-            Self::Name(name) => name.0 == "localhost" || name.0.ends_with(".localhost"),
+            Self::Name(name) => name.is_this_machine(),
+        }
+    }
+
+    /// The addresses that the names of this machine have; none for another name, or for an address.
+    pub fn named_loopback(&self) -> &'static [IpAddr] {
+        match self {
+            Self::Name(name) if name.is_this_machine() => &LOOPBACK,
+            Self::Name(_) | Self::Address(_) => &[],
         }
     }
 }
+
+/// <https://www.rfc-editor.org/rfc/rfc6761#section-6.3>
+const LOCALHOST: &str = "localhost";
+const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 impl From<IpAddr> for Host {
     fn from(address: IpAddr) -> Self {

@@ -19,12 +19,14 @@ use crate::{Host, HostName, Invalid, RawText};
 /// assert!(!matches("*.example.com", "example.com")?);
 /// assert!(matches("**.example.com", "example.com")?);
 /// assert!(!matches("**.example.com", "badexample.com")?);
+/// assert!(matches("localhost", "127.0.0.1")?, "the name of an address, not a host beside it");
 /// # Ok::<(), stockade_protocol::Invalid>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
 #[schemars(with = "String")]
 pub enum HostPattern {
-    /// `example.com` or `192.0.2.1`: this host alone.
+    /// `example.com` or `192.0.2.1`: this host alone. `localhost` is every name of this machine's loopback and
+    /// the addresses that those names have, since whoever connects may show nothing but the address.
     Exact(Host),
     /// `*.example.com`: every name below the domain, at any depth, but not the domain itself.
     Below(HostName),
@@ -36,7 +38,7 @@ impl HostPattern {
     /// Whether the rule speaks of this host. A wildcard never matches an address.
     pub fn matches(&self, host: &Host) -> bool {
         match (self, host) {
-            (Self::Exact(exact), host) => exact == host,
+            (Self::Exact(exact), host) => exact == host || is_loopback_of(exact, host),
             (Self::Below(domain), Host::Name(name)) => is_below(name, domain),
             (Self::Within(domain), Host::Name(name)) => name == domain || is_below(name, domain),
             (Self::Below(_) | Self::Within(_), Host::Address(_)) => false,
@@ -47,9 +49,10 @@ impl HostPattern {
     /// Two patterns are always disjoint, or one holds the other.
     pub fn intersect(&self, other: &Self) -> Option<Self> {
         match (self, other) {
-            (Self::Exact(host), pattern) | (pattern, Self::Exact(host)) => {
-                pattern.matches(host).then(|| Self::Exact(host.clone()))
-            }
+            // Of two that are exact, one may be an address of the other.
+            (Self::Exact(own), pattern) if pattern.matches(own) => Some(Self::Exact(own.clone())),
+            (pattern, Self::Exact(host)) => pattern.matches(host).then(|| Self::Exact(host.clone())),
+            (Self::Exact(_), _) => None,
             (Self::Below(a) | Self::Within(a), Self::Below(b) | Self::Within(b)) if a == b => {
                 Some(if matches!(self, Self::Below(_)) { self.clone() } else { other.clone() })
             }
@@ -61,6 +64,14 @@ impl HostPattern {
                 }
             }
         }
+    }
+}
+
+fn is_loopback_of(name: &Host, host: &Host) -> bool {
+    let addresses = name.named_loopback();
+    match host {
+        Host::Name(other) => !addresses.is_empty() && other.is_this_machine(),
+        Host::Address(address) => addresses.contains(address),
     }
 }
 
@@ -78,10 +89,10 @@ impl FromStr for HostPattern {
             Host::Address(_) => Err(invalid("puts a wildcard in front of an address")),
         };
         if let Some(rest) = text.strip_prefix("**.") {
-            return domain(rest).map(Self::Within);
+            return domain(rest).map(Self::Within).map(one_form);
         }
         if let Some(rest) = text.strip_prefix("*.") {
-            return domain(rest).map(Self::Below);
+            return domain(rest).map(Self::Below).map(one_form);
         }
         // A destination may lose its scope, but a rule that did would cover more than it says.
         if text.contains('%') {
@@ -90,7 +101,17 @@ impl FromStr for HostPattern {
         if text.contains('*') {
             return Err(invalid("has a wildcard that is not a leading `*.` or `**.`"));
         }
-        text.parse().map(Self::Exact)
+        text.parse().map(Self::Exact).map(one_form)
+    }
+}
+
+/// The names of this machine are one host, so that no two patterns overlap in part.
+fn one_form(pattern: HostPattern) -> HostPattern {
+    match &pattern {
+        HostPattern::Exact(Host::Name(name)) | HostPattern::Below(name) | HostPattern::Within(name) => {
+            name.this_machine().map_or(pattern, |name| HostPattern::Exact(Host::Name(name)))
+        }
+        HostPattern::Exact(Host::Address(_)) => pattern,
     }
 }
 
@@ -131,6 +152,21 @@ mod tests {
         }
     }
 
+    /// Whoever connects to a name of this machine shows an address, so a rule for one has to be for the other.
+    #[test]
+    fn localhost_is_its_addresses() {
+        for rule in ["localhost", "LOCALHOST.", "*.localhost", "**.localhost", "app.localhost", "*.app.localhost"] {
+            for host in ["localhost", "app.localhost", "x.app.localhost", "127.0.0.1", "0x7f.1", "::1"] {
+                assert!(pattern(rule).matches(&host.parse().unwrap()), "{rule} and {host}");
+            }
+            for host in ["127.0.0.2", "0.0.0.0", "::", "10.0.0.1", "notlocalhost", "localhost.test"] {
+                assert!(!pattern(rule).matches(&host.parse().unwrap()), "{rule} and {host}");
+            }
+            assert_eq!(pattern(rule).to_string(), "localhost");
+        }
+        assert!(!pattern("127.0.0.1").matches(&"localhost".parse().unwrap()), "it has another address besides");
+    }
+
     #[test]
     fn the_intersection_is_the_narrower_one_or_nothing() {
         for (a, b, both) in [
@@ -141,6 +177,10 @@ mod tests {
             ("*.a.test", "a.test", None),
             ("*.a.test", "*.b.test", None),
             ("10.0.0.1", "10.0.0.1", Some("10.0.0.1")),
+            ("localhost", "127.0.0.1", Some("127.0.0.1")),
+            ("localhost", "::1", Some("::1")),
+            ("localhost", "127.0.0.2", None),
+            ("localhost", "*.localhost", Some("localhost")),
         ] {
             assert_eq!(pattern(a).intersect(&pattern(b)), both.map(pattern), "{a} and {b}");
             assert_eq!(pattern(b).intersect(&pattern(a)), both.map(pattern), "{b} and {a}");

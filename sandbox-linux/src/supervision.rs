@@ -1,12 +1,12 @@
 //! Whether somebody has to decide on a command's connections while it runs, and what that takes.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use serde::Serialize;
-use stockade_protocol::{AbsPath, Decision, Host, HostPattern, HostRule, NetworkPolicy, NetworkProtocol, Permissions};
+use stockade_protocol::{AbsPath, Decision, HostPattern, HostRule, NetworkPolicy, NetworkProtocol, Permissions};
 use stockade_sandboxing::{Gatekeeper, HostFiles, Kind, SpawnError, Unenforceable};
 
 use crate::seccomp::Families;
@@ -48,7 +48,7 @@ impl Supervision {
         let unix_sockets = permissions.unix_sockets.clone();
         let reach = |rules: &[HostRule]| Reach {
             unix_sockets: unix_sockets.clone(),
-            host_loopback: rules.iter().filter_map(named_loopback).collect(),
+            host_loopback: rules.iter().flat_map(named_loopback).collect(),
         };
         match &permissions.network {
             NetworkPolicy::Off | NetworkPolicy::Full if unix_sockets.is_empty() => Ok(None),
@@ -59,6 +59,13 @@ impl Supervision {
                 "name the hosts instead of opening the network",
             ),
             NetworkPolicy::Hosts(rules) => {
+                if let Some(rule) = rules.rules.iter().find(|rule| names_all_of_loopback(rule)) {
+                    return refuse(
+                        &format!("a rule for `{}` without a port, or for datagrams", rule.host),
+                        "a command has a loopback of its own, and only streams to single ports of the host's take its place",
+                        "name each port: `localhost:5432`",
+                    );
+                }
                 let names_them = |rule: &HostRule| {
                     rule.protocol == Some(NetworkProtocol::Udp) && rule.decision != Decision::Forbidden
                 };
@@ -124,11 +131,73 @@ fn position(steps: &[Step], wanted: fn(&Step) -> bool) -> usize {
     steps.iter().position(wanted).unwrap_or(steps.len())
 }
 
-/// The host's own loopback, where a rule allows it by address and port. Datagrams to a loopback address stay
-/// inside: the command's own sockets have those addresses.
-fn named_loopback(rule: &HostRule) -> Option<SocketAddr> {
-    let HostPattern::Exact(Host::Address(address)) = &rule.host else { return None };
-    let is_for_streams = rule.protocol != Some(NetworkProtocol::Udp);
-    let is_meant = address.is_loopback() && is_for_streams && rule.decision != Decision::Forbidden;
-    is_meant.then_some(SocketAddr::new(*address, rule.port?))
+/// The host's own loopback, where a rule allows it by address or name, and port. Datagrams to a loopback address
+/// stay inside: the command's own sockets have those addresses.
+fn named_loopback(rule: &HostRule) -> Vec<SocketAddr> {
+    let HostPattern::Exact(host) = &rule.host else { return Vec::new() };
+    let (true, Some(port)) = (is_for_streams(rule), rule.port) else { return Vec::new() };
+    let address = host.address().filter(IpAddr::is_loopback);
+    let addresses = host.named_loopback().iter().copied().chain(address);
+    addresses.map(|address| SocketAddr::new(address, port)).collect()
+}
+
+/// A rule that would do less than it says. One for an address has a use besides: names may lead there.
+fn names_all_of_loopback(rule: &HostRule) -> bool {
+    let HostPattern::Exact(host) = &rule.host else { return false };
+    let is_by_port = is_for_streams(rule) && rule.port.is_some();
+    !host.named_loopback().is_empty() && rule.decision != Decision::Forbidden && !is_by_port
+}
+
+fn is_for_streams(rule: &HostRule) -> bool {
+    rule.protocol != Some(NetworkProtocol::Udp) && rule.decision != Decision::Forbidden
+}
+
+#[cfg(test)]
+mod tests {
+    use stockade_protocol::HostRules;
+
+    use super::*;
+
+    fn supervision(
+        host: &str,
+        protocol: Option<NetworkProtocol>,
+        port: Option<u16>,
+        decision: Decision,
+    ) -> Result<Vec<String>, String> {
+        let rules = vec![HostRule { host: host.parse().unwrap(), protocol, port, decision }];
+        let network = NetworkPolicy::Hosts(HostRules { rules, ..HostRules::default() });
+        let supervision = Supervision::of(&Permissions { network, ..Permissions::default() });
+        let reach = supervision.map_err(|refused| refused.to_string())?.unwrap().reach;
+        Ok(reach.host_loopback.iter().map(SocketAddr::to_string).collect())
+    }
+
+    #[test]
+    fn the_hosts_loopback_is_named_by_port() {
+        let of = |host, port, decision| supervision(host, None, port, decision).unwrap();
+        assert_eq!(of("127.0.0.1", Some(5432), Decision::Allow), ["127.0.0.1:5432"]);
+        for name in ["localhost", "app.localhost", "*.localhost"] {
+            for decision in [Decision::Allow, Decision::Prompt] {
+                assert_eq!(of(name, Some(5432), decision), ["127.0.0.1:5432", "[::1]:5432"], "{name}");
+            }
+        }
+        for host in ["localhost", "127.0.0.1"] {
+            assert!(
+                of(host, None, Decision::Forbidden).is_empty() && of(host, Some(1), Decision::Forbidden).is_empty()
+            );
+        }
+        assert!(of("example.com", Some(5432), Decision::Allow).is_empty());
+    }
+
+    /// `localhost` would be allowed by `explain` and lead nowhere.
+    #[test]
+    fn what_would_do_less_than_it_says_is_refused() {
+        for (protocol, port) in
+            [(None, None), (Some(NetworkProtocol::Http), None), (Some(NetworkProtocol::Udp), Some(53))]
+        {
+            for decision in [Decision::Allow, Decision::Prompt] {
+                let refused = supervision("localhost", protocol, port, decision).unwrap_err();
+                assert!(refused.contains("name each port: `localhost:5432`"), "{refused}");
+            }
+        }
+    }
 }

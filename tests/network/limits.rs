@@ -10,7 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use stockade_protocol::{DenyingRule, HostRule, HttpMethods, NetworkProtocol, PermissionAmendment, ReviewDecision};
+use stockade_protocol::{
+    Decision, DenyingRule, HostRule, HttpMethods, NetworkProtocol, PermissionAmendment, ReviewDecision,
+};
 use stockade_sandbox_linux::{Bwrap, LandlockOnly, Native};
 use stockade_sandboxing::{Backend as _, CommandSpec, Plan as _, SpawnError, Stdio};
 
@@ -131,6 +133,66 @@ fn the_hosts_loopback_is_reached_where_it_is_named() {
     let ended = world.run(&format!("curl -sS http://127.0.0.1:{port}/; curl -sS http://localhost:{other}/"));
     assert_eq!(ended.stdout, "the host's", "{ended:?}");
     assert!(heard.lock().unwrap().is_empty(), "the other is the command's own loopback, where nobody listens");
+}
+
+/// `localhost` is what a person writes. Inside nothing but its addresses is seen, and the answer is the oracle's.
+#[test]
+fn the_hosts_loopback_is_reached_by_its_name() {
+    for engine in [Engine::Native, Engine::Bwrap] {
+        let ((port, _), (denied, unheard)) = (server("the host's"), server("denied"));
+        let mut world = World { engine, ..World::good(port) };
+        let forbid = |host, port| HostRule { decision: Decision::Forbidden, ..allow(host, port) };
+        world.rules = vec![
+            allow("localhost", port),
+            allow("127.0.0.1", denied),
+            allow("::1", denied),
+            forbid("localhost", denied),
+        ];
+        for (host, argument) in [("localhost", "-4"), ("app.localhost", "-4"), ("127.0.0.1", "-4")] {
+            let ended = world.run(&format!(
+                "curl -sS {argument} http://{host}:{port}/; curl -sS {argument} http://{host}:{denied}/"
+            ));
+            assert_eq!(ended.stdout, "the host's", "{host}: {ended:?}");
+            for (port, decision) in [(port, Decision::Allow), (denied, Decision::Forbidden)] {
+                let oracle = world.permissions().connect(&host.parse().unwrap(), NetworkProtocol::Tcp, port);
+                assert_eq!(oracle, decision, "{host}:{port}");
+                let line = format!("127.0.0.1:{port} {decision:?}");
+                assert!(world.trail.lines().contains(&line), "{line}: {:?}", world.trail.lines());
+            }
+        }
+        assert!(unheard.lock().unwrap().is_empty());
+    }
+}
+
+/// The other address of the name.
+#[test]
+fn the_hosts_loopback_is_reached_by_its_name_over_ipv6() {
+    let listener = TcpListener::bind("[::1]:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            stream.write_all(b"the host's").ok();
+        }
+    });
+    let mut world = World::good(port);
+    world.rules = vec![allow("localhost", port)];
+    let ended = world.run(&format!("nc -6 -w 3 localhost {port} </dev/null"));
+    assert_eq!(ended.stdout, "the host's", "{ended:?}");
+    assert_eq!(world.trail.lines(), [format!("::1:{port} Allow")]);
+}
+
+/// Where requests are looked into, they name the server as the program does, not by its address.
+#[test]
+fn the_hosts_loopback_is_read_by_its_name() {
+    let (port, heard) = server("the host's");
+    let mut world = World { methods: HttpMethods::ReadOnly, ..World::good(port) };
+    world.rules = vec![allow("localhost", port)];
+    let ended = world.run(&format!(
+        "curl -sS -4 http://localhost:{port}/; curl -sS -4 -d secret http://localhost:{port}/; \
+         curl -sS -4 -H 'Host: evil.test' http://localhost:{port}/"
+    ));
+    assert!(ended.stdout.starts_with("the host's"), "{ended:?}");
+    assert_eq!(heard.lock().unwrap().len(), 1);
 }
 
 #[test]

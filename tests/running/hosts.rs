@@ -1,6 +1,9 @@
 //! Network by host: real programs, real names and a real server, in an internet of the test's own.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::Stdio;
+use std::thread;
 
 use super::home::{Home, Said, User, said};
 use crate::support::{program, repository};
@@ -98,4 +101,58 @@ fn explain_tells_datagrams_from_streams() {
     }
     let refused = home.says(&["run", "--allow-host", "a.test:443/tcp", "--", "true"], 125).stderr;
     assert!(refused.contains("only `/udp` has to be said"), "{refused}");
+}
+
+/// A flag, a settings file and a rules file mean the same by `localhost`: this machine, and `explain` says no more
+/// than what happens.
+#[test]
+fn localhost_is_this_machine_wherever_it_is_written() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            stream.read(&mut [0; 4096]).ok();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: close\r\n\r\na page\n").ok();
+        }
+    });
+    let home = Home::new();
+    let (named, line) = (format!("localhost:{port}"), format!("curl -s http://localhost:{port}/"));
+    let rule = |port: &str| format!("network_rule(host=\"localhost\", protocol=\"tcp\", decision=\"allow\"{port})\n");
+    home.write("port.rules", &rule(&format!(", port={port}")));
+    home.write("any.rules", &rule(""));
+    home.write("config/stockade/config.toml", &format!("[profiles.local]\nsandbox.allow_hosts = [{named:?}]\n"));
+    for options in [
+        ["--allow-host", &named].as_slice(),
+        &["--profile", "local"],
+        &["--network", "hosts", "--rules", "../port.rules"],
+    ] {
+        assert_eq!(home.runs(options, &line, 0).stdout, "a page\n", "{options:?}");
+        let hosts = [named.clone(), format!("127.0.0.1:{port}"), format!("[::1]:{port}")];
+        let asked: Vec<&str> = hosts.iter().flat_map(|host| ["--host", host]).collect();
+        let told = home.says(&[&["explain"], options, &asked].concat(), 0).stdout;
+        assert_eq!(told.matches("may be reached").count(), 3, "{options:?}: {told}");
+    }
+    for options in [
+        ["--allow-host", "localhost"].as_slice(),
+        &["--allow-host", "localhost:53/udp"],
+        &["--network", "hosts", "--rules", "../any.rules"],
+    ] {
+        let told = home.runs(options, "true", 125).stderr;
+        assert!(told.contains("name each port: `localhost:5432`"), "{options:?}: {told}");
+    }
+}
+
+/// An open network knows no hosts, so with one that a rule denies it is not open.
+#[test]
+fn a_host_that_a_rule_denies_is_not_reached_by_a_full_network() {
+    let home = Home::new();
+    let rule = |host: &str, decision: &str| {
+        format!("network_rule(host=\"{host}.test\", protocol=\"tcp\", decision=\"{decision}\")\n")
+    };
+    home.write("team.rules", &(rule("good", "allow") + &rule("evil", "deny")));
+    let line = "curl -s http://good.test:8080/; curl -s http://evil.test:8080/";
+    let told = runs(&home, &["--network", "full", "--rules", "../team.rules"], line, 7);
+    assert_eq!(told.stdout, "a page\n", "{}", told.stderr);
+    assert!(told.stderr.contains("the network is `hosts`, not `full`"), "{}", told.stderr);
+    assert_eq!(home.read("heard"), "good.test:8080\n");
 }

@@ -38,8 +38,8 @@ fn argv() -> impl Strategy<Value = Argv> {
 
 pub(crate) fn any_host() -> impl Strategy<Value = Host> {
     let name = vec("[ab]", 1..4).prop_map(|labels| labels.join(".") + ".test");
-    prop_oneof![name, Just(String::from("10.0.0.1")), Just(String::from("1.1.1.1")), Just(String::from("::1"))]
-        .prop_map(|text| text.parse().unwrap())
+    let other = ["10.0.0.1", "1.1.1.1", "::1", "127.0.0.1", "localhost"].map(String::from);
+    prop_oneof![1 => name, 3 => prop::sample::select(other.to_vec())].prop_map(|text| text.parse().unwrap())
 }
 
 fn host_pattern() -> impl Strategy<Value = HostPattern> {

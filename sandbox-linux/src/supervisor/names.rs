@@ -46,13 +46,11 @@ impl Names {
             };
         }
         match (query.name.parse::<Host>(), query.kind) {
-            (Ok(Host::Name(name)), kind) if name.as_str() == "localhost" || name.as_str().ends_with(".localhost") => {
-                match kind {
-                    Kind::A => Answer::Address(Ipv4Addr::LOCALHOST.into()),
-                    Kind::Aaaa => Answer::Address(Ipv6Addr::LOCALHOST.into()),
-                    Kind::Pointer | Kind::Other => Answer::Nothing,
-                }
-            }
+            (Ok(Host::Name(name)), kind) if name.is_this_machine() => match kind {
+                Kind::A => Answer::Address(Ipv4Addr::LOCALHOST.into()),
+                Kind::Aaaa => Answer::Address(Ipv6Addr::LOCALHOST.into()),
+                Kind::Pointer | Kind::Other => Answer::Nothing,
+            },
             (Ok(Host::Name(name)), Kind::A) => Answer::Address(self.address(name).into()),
             (Ok(Host::Name(name)), Kind::Aaaa) => Answer::Address(in_prefix(self.address(name)).into()),
             (Ok(Host::Name(_)), Kind::Other | Kind::Pointer) => Answer::Nothing,
