@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use crate::prompt;
+
 /// Stockade itself could not do its job. The command's own exit codes pass through unchanged, so
 /// this is one that `env`, `timeout` and `docker run` use for the same purpose.
 pub(crate) const FAILED: u8 = 125;
@@ -43,8 +45,15 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
     message
 }
 
-/// Tells the person something, apart from the command's output.
+/// Tells the person something, apart from the command's output. It may name files of a project that nobody has
+/// looked at yet, so nothing in it moves the cursor or hides.
 pub(crate) fn note(text: &str) {
+    let shown = |c: char| match c {
+        ' ' | '\n' | '\\' => String::from(c),
+        c if prompt::is_plain(c) => String::from(c),
+        c => c.escape_unicode().to_string(),
+    };
+    let text: String = text.chars().map(shown).collect();
     // With nowhere left to print to, there is nobody to tell.
     writeln!(io::stderr(), "stockade: {text}").ok();
 }

@@ -163,6 +163,15 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
         );
     }
 
+    /// Whoever is asked is told what can't be seen, not that there is nothing.
+    #[test]
+    fn a_line_of_allowed_parts_that_may_run_more_says_so() {
+        for line in ["((PATH=0)); make", "for x in $((PATH=0)); do make; done", "make <<< $((PATH=0))"] {
+            let RuleVerdict::Unknown { reason } = verdict(RULES, &["bash", "-c", line]) else { panic!("{line}") };
+            assert!(reason != "nothing is run", "{line}");
+        }
+    }
+
     #[test]
     fn more_parts_than_a_person_reads_are_never_safe() {
         let line = vec!["ls"; MOST_SAFE_COMMANDS + 1].join(";");

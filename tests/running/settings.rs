@@ -120,3 +120,14 @@ fn losses_are_accepted_by_name_and_on_record() {
     let explained = home.says(&["explain", "--engine", "native", "--", "true"], 0).stdout;
     assert!(!explained.contains("lost     "), "{explained}");
 }
+
+/// What is not trusted yet is named, and its names are chosen by whoever made the project.
+#[test]
+fn names_in_a_project_do_not_repaint_the_terminal() {
+    let home = Home::new();
+    std::fs::create_dir(home.path("ws/.stockade")).unwrap();
+    std::os::unix::fs::symlink("x", home.path("ws/.stockade/a\u{1b}[2J\u{202e}b\rc")).unwrap();
+    let told = home.runs(&[], "true", 0).stderr;
+    assert!(told.contains("a\\u{1b}[2J\\u{202e}b\\u{d}c"), "{told:?}");
+    assert!(!told.contains(['\u{1b}', '\u{202e}', '\r']), "{told:?}");
+}

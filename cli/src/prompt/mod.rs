@@ -30,6 +30,8 @@ use std::sync::Arc;
 
 use stockade_core::Approver;
 
+pub(crate) use text::is_plain;
+
 /// The person at the terminal of this process, if it has one. Without one, nobody is waited for. Whoever is
 /// asked about a command is told what its sandbox may leave out.
 pub(crate) fn person(left_out: Vec<String>) -> Option<Arc<dyn Approver>> {

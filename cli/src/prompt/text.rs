@@ -60,7 +60,7 @@ pub(super) fn words<'a>(words: impl IntoIterator<Item = &'a RawText>, detail: De
 }
 
 /// Whether a character shows as itself, in the place where it stands.
-pub(super) fn is_plain(c: char) -> bool {
+pub(crate) fn is_plain(c: char) -> bool {
     matches!(c, '\'' | '"') || (c.escape_debug().len() == 1 && !looks_blank(c) && !runs_leftwards(c))
 }
 

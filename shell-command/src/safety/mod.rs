@@ -88,7 +88,7 @@ pub fn line_safety(line: &ParsedLine) -> Safety {
         .iter()
         .map(safety)
         .reduce(Safety::or_stricter)
-        .unwrap_or_else(|| Safety::unknown("nothing is run"));
+        .unwrap_or_else(|| Safety::unknown(line.opaque.as_deref().unwrap_or("nothing is run")));
     let whole = if let Some(why) = &line.opaque {
         Safety::unknown(why)
     } else if line.commands.len() > MOST_SAFE_COMMANDS {
