@@ -87,7 +87,7 @@ impl Orchestrator {
         let around = self.surroundings();
         let session = around.session;
         let (verdict, required) =
-            command_requirement(session, &around.rules.policy(), &request.command, &request.escalation);
+            command_requirement(session, &around.rules.policy(), &request.command, &request.cwd, &request.escalation);
         let bypass = matches!(required.requirement, ExecApprovalRequirement::Skip { bypass_sandbox: true, .. });
         let execution = if bypass && session.must_confine().is_none() {
             EscalationExecution::Unsandboxed

@@ -20,6 +20,7 @@ mod session;
 mod shell;
 mod tool_call;
 mod verdict;
+mod writable_program;
 
 pub use approvals::{ANSWER_LIMIT, ApprovalKey, CommandKey, Confinement, Grant, RuleStore};
 pub use approver::{

@@ -5,9 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stockade_execpolicy::Policy;
 use stockade_protocol::{
-    ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EscalationExecution, ExecApprovalRequirement,
-    ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, Refusal, RefusedBy, RequestId,
-    TerminalSize, Violation,
+    AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EscalationExecution,
+    ExecApprovalRequirement, ExecExpiration, ExecPolicyAmendment, ExecRequest, Execution, Operation, Outcome,
+    Permissions, Refusal, RefusedBy, RequestId, TerminalSize, Violation,
 };
 use stockade_sandboxing::{Backend as _, Bare, CommandSpec, Plan, SpawnError, Unenforceable};
 
@@ -24,6 +24,7 @@ use crate::runtime::{
 };
 use crate::session::Session;
 use crate::verdict::{RuleVerdict, Verdict};
+use crate::writable_program::has_writable_program;
 
 /// Runs commands: what an [`ExecRequest`] asks for.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +44,7 @@ pub(crate) fn command_requirement(
     session: &Session,
     policy: &Policy,
     command: &Argv,
+    cwd: &AbsPath,
     wanted: &EscalationExecution,
 ) -> (Verdict, Requirement) {
     let verdict = Verdict::of(policy, command);
@@ -55,12 +57,40 @@ pub(crate) fn command_requirement(
             DecisionSource::ApprovalPolicy
         }
     };
-    let requirement = with_amendment(requirement, &verdict);
+    let mut requirement = with_amendment(requirement, verdict.amendment.clone());
+    if leaves_or_may(&requirement) && has_writable_program(session, cwd, &verdict.parsed) {
+        requirement = confined(requirement);
+    }
     (verdict, Requirement { requirement, source })
 }
 
-fn with_amendment(requirement: ExecApprovalRequirement, verdict: &Verdict) -> ExecApprovalRequirement {
-    let proposed_execpolicy_amendment = verdict.amendment.clone();
+/// Whether the command leaves the sandbox by a rule, or would by the one that is offered.
+fn leaves_or_may(requirement: &ExecApprovalRequirement) -> bool {
+    match requirement {
+        ExecApprovalRequirement::Skip { bypass_sandbox, proposed_execpolicy_amendment } => {
+            *bypass_sandbox || proposed_execpolicy_amendment.is_some()
+        }
+        ExecApprovalRequirement::NeedsApproval { proposed_execpolicy_amendment, .. } => {
+            proposed_execpolicy_amendment.is_some()
+        }
+        ExecApprovalRequirement::Forbidden { .. } => false,
+    }
+}
+
+fn confined(requirement: ExecApprovalRequirement) -> ExecApprovalRequirement {
+    let inside = match requirement {
+        ExecApprovalRequirement::Skip { proposed_execpolicy_amendment, .. } => {
+            ExecApprovalRequirement::Skip { bypass_sandbox: false, proposed_execpolicy_amendment }
+        }
+        other @ (ExecApprovalRequirement::NeedsApproval { .. } | ExecApprovalRequirement::Forbidden { .. }) => other,
+    };
+    with_amendment(inside, None)
+}
+
+fn with_amendment(
+    requirement: ExecApprovalRequirement,
+    proposed_execpolicy_amendment: Option<ExecPolicyAmendment>,
+) -> ExecApprovalRequirement {
     match requirement {
         ExecApprovalRequirement::Skip { bypass_sandbox, .. } => {
             ExecApprovalRequirement::Skip { bypass_sandbox, proposed_execpolicy_amendment }
@@ -118,7 +148,7 @@ impl Approvable<ExecRequest> for ShellRuntime {
 
     fn requirement(&self, request: &ExecRequest, around: &Surroundings<'_>) -> Option<Requirement> {
         let wanted = self.escalation(request);
-        Some(command_requirement(around.session, &around.rules.policy(), &request.command, &wanted).1)
+        Some(command_requirement(around.session, &around.rules.policy(), &request.command, &request.cwd, &wanted).1)
     }
 
     fn escalation(&self, request: &ExecRequest) -> EscalationExecution {

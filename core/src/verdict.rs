@@ -83,7 +83,9 @@ impl RuleVerdict {
             return Self::Allowed;
         }
         let open = unmatched(line, evaluation);
-        if open.commands.is_empty() && open.opaque.is_none() && !line.commands.is_empty() {
+        // A shell with nothing to run is no rule's business.
+        let runs = line.commands.iter().any(|part| part.role == CommandRole::Runs);
+        if open.commands.is_empty() && open.opaque.is_none() && runs {
             return Self::Allowed;
         }
         match line_safety(&open) {
@@ -121,7 +123,7 @@ fn unmatched(line: &ParsedLine, evaluation: &Evaluation) -> ParsedLine {
     let is_allowed = |judged: &CommandEvaluation, part: &ParsedCommand| {
         let by_rule = judged.decision == Decision::Allow && judged.fallback.is_none();
         // A wrapper is judged by what it starts; rules that restrict it have been looked at.
-        by_rule || (part.role == CommandRole::Wrapper && line.commands.len() > 1)
+        by_rule || part.role == CommandRole::Wrapper
     };
     let parts = evaluation.commands.iter().zip(&line.commands);
     let commands: Vec<_> =
@@ -169,6 +171,16 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
         for line in ["((PATH=0)); make", "for x in $((PATH=0)); do make; done", "make <<< $((PATH=0))"] {
             let RuleVerdict::Unknown { reason } = verdict(RULES, &["bash", "-c", line]) else { panic!("{line}") };
             assert!(reason != "nothing is run", "{line}");
+        }
+    }
+
+    #[test]
+    fn a_shell_that_runs_nothing_is_allowed_by_no_rule() {
+        for words in [&["bash", "-c", ""][..], &["bash", "-lc", "# x"], &["zsh", "-c", " "], &["sh", "-c", "sh -c ''"]]
+        {
+            for rules in ["", RULES] {
+                assert!(matches!(verdict(rules, words), RuleVerdict::Unknown { .. }), "{words:?}");
+            }
         }
     }
 

@@ -131,3 +131,26 @@ fn names_in_a_project_do_not_repaint_the_terminal() {
     assert!(told.contains("a\\u{1b}[2J\\u{202e}b\\u{d}c"), "{told:?}");
     assert!(!told.contains(['\u{1b}', '\u{202e}', '\r']), "{told:?}");
 }
+
+/// A rule speaks of `git`, and `PATH` leads into the workspace first, as with a virtual environment.
+#[test]
+fn a_program_that_a_command_has_planted_does_not_leave_the_sandbox() {
+    let home = Home::new();
+    home.write("allow.rules", "prefix_rule(pattern=[\"deploy\"])\n");
+    let path = format!("PATH={}:/usr/bin:/bin", home.path("ws/.venv/bin").display());
+    let plant = "mkdir -p .venv/bin && printf '#!/bin/sh\\ntouch ../outside/planted\\n' > .venv/bin/deploy && chmod +x .venv/bin/deploy";
+    home.runs(&[], plant, 0);
+    for line in [&["deploy"][..], &["sh", "-c", "deploy"], &["env", "deploy"], &["timeout", "5", "deploy"]] {
+        let options = ["run", "--rules", "../allow.rules", "--env", &path, "--"];
+        home.says(&[&options[..], line].concat(), 1);
+        assert!(!home.exists("outside/planted"), "{line:?}");
+    }
+    // One that commands can't write leaves, as the rule says.
+    home.write("outside/bin/deploy", "#!/bin/sh\ntouch ../outside/deployed\n");
+    std::fs::remove_file(home.path("ws/.venv/bin/deploy")).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(home.path("outside/bin/deploy"), mode).unwrap();
+    let path = format!("{path}:{}", home.path("outside/bin").display());
+    home.says(&["run", "--rules", "../allow.rules", "--env", &path, "--", "deploy"], 0);
+    assert!(home.exists("outside/deployed"));
+}

@@ -1,0 +1,96 @@
+//! Whether a program stands where the session's commands may write.
+//!
+//! A rule speaks of a program by its name, and what it allows may leave the sandbox. A command inside could put a
+//! program of that name into the workspace, where `PATH` may lead first (`.venv/bin`, `node_modules/.bin`), or
+//! change one that a rule names by its path. What it has written stays in the sandbox with it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use stockade_protocol::{AbsPath, Access, ParsedLine, RawText, Word};
+
+use crate::session::{Sandboxing, Session};
+
+/// Whether any program of the line does, as far as can be told before it runs. Without a sandbox there is none to
+/// leave.
+pub(crate) fn has_writable_program(session: &Session, cwd: &AbsPath, line: &ParsedLine) -> bool {
+    if session.sandboxing() != Sandboxing::On {
+        return false;
+    }
+    let Some(cwd) = cwd.to_host_path() else { return true };
+    let variables = session.permissions.environment.apply(session.environment.clone());
+    let path = variables.get(&RawText::from("PATH")).and_then(RawText::to_os_string).unwrap_or_default();
+    let programs = line.commands.iter().filter_map(|part| part.words.first().and_then(Word::known)?.to_os_string());
+    programs.filter_map(|program| find(&program, &path, &cwd)).any(|program| is_writable(session, &program))
+}
+
+/// The file that is started: the first of that name, as a shell and `execvp` look for it.
+fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
+    let given = Path::new(program);
+    if given.components().count() > 1 || given.is_absolute() || program.as_encoded_bytes().contains(&b'/') {
+        return Some(cwd.join(given));
+    }
+    // A directory that is relative, or empty, is meant from where the command starts.
+    std::env::split_paths(path).map(|directory| cwd.join(directory).join(given)).find(|file| file.is_file())
+}
+
+/// Where the name stands counts, and where it leads: a link in the workspace could lead to an interpreter.
+fn is_writable(session: &Session, program: &Path) -> bool {
+    let place = program.parent().and_then(|parent| Some(fs::canonicalize(parent).ok()?.join(program.file_name()?)));
+    let places = place.into_iter().chain(fs::canonicalize(program).ok());
+    let mut places = places.filter_map(|place| AbsPath::from_path(&place).ok());
+    places.any(|place| session.permissions.access(&place) == Access::Write)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use stockade_protocol::{Argv, AskForApproval, HostPaths, SandboxPolicy};
+    use stockade_shell_command::parse_argv;
+
+    use super::*;
+
+    #[test]
+    fn what_a_command_could_have_put_there_is_seen() {
+        let world = tempfile::tempdir_in("/var/tmp").unwrap();
+        let root = world.path().canonicalize().unwrap();
+        let [workspace, system] = ["ws", "system"].map(|name| root.join(name));
+        for directory in [workspace.join("bin"), workspace.join("deep/down"), system.clone()] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        for file in ["system/tool", "system/interpreter", "ws/bin/planted", "ws/own"] {
+            fs::write(root.join(file), "").unwrap();
+        }
+        symlink(system.join("interpreter"), workspace.join("bin/linked")).unwrap();
+        symlink(workspace.join("own"), system.join("outward")).unwrap();
+        symlink(workspace.join("deep/down"), system.join("down")).unwrap();
+        fs::write(workspace.join("deep/tool"), "").unwrap();
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let host = HostPaths::new([text(&workspace).parse().unwrap()]);
+        let policy = SandboxPolicy::workspace_write();
+        let mut session = Session::new("t".parse().unwrap(), AskForApproval::Never, policy, &host).unwrap();
+        let is_found = |session: &Session, words: &[&str]| {
+            let line = parse_argv(&Argv::parse(words.iter().copied()).unwrap());
+            has_writable_program(session, &text(&workspace).parse().unwrap(), &line)
+        };
+        for (path, words, wanted) in [
+            (format!("{}/bin:{}", text(&workspace), text(&system)), &["tool", "x"][..], false),
+            (format!("{}/bin:{}", text(&workspace), text(&system)), &["planted"], true),
+            (format!("{}/bin:{}", text(&workspace), text(&system)), &["linked"], true),
+            (format!("{}/bin:{}", text(&workspace), text(&system)), &["bash", "-c", "tool && planted"], true),
+            (format!("bin:{}", text(&system)), &["planted"], true),
+            (format!(":{}", text(&system)), &["own"], true),
+            (text(&system), &["outward"], true),
+            (text(&system), &["planted"], false),
+            (text(&system), &["./own"], true),
+            (text(&system), &["bin/../own"], true),
+        ] {
+            session.environment = [(RawText::from("PATH"), RawText::from(path.as_str()))].into();
+            assert_eq!(is_found(&session, words), wanted, "{path} {words:?}");
+        }
+        // Read as text, this is a file beside the workspace. To the system it is one in it.
+        assert!(is_found(&session, &[&format!("{}/down/../tool", text(&system))]));
+    }
+}
