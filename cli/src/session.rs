@@ -220,8 +220,8 @@ fn approver(
         })
         .collect();
     let asked = Hook::new(AbsPath::parse(program.clone())?)?
-        .outside(&writable)?
-        .with_arguments(arguments.iter().filter_map(RawText::to_os_string));
+        .with_arguments(arguments.iter().filter_map(RawText::to_os_string))
+        .outside(&writable)?;
     Ok(Arc::new(match hook.timeout {
         Some(limit) => asked.within_time(limit),
         None => asked,

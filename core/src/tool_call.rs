@@ -5,7 +5,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use stockade_protocol::{
     ApprovalSubject, AuditEvent, DecisionSource, ExecApprovalRequirement, Refusal, RememberArguments, RequestId,
-    ToolCallRequest, Violation,
+    ToolCallApproval, ToolCallRequest, Violation,
 };
 
 use crate::approvals::{ApprovalKey, Grant, written};
@@ -90,7 +90,7 @@ impl<C: ToolCaller> Approvable<ToolCallRequest> for ToolCallRuntime<C> {
     }
 
     fn subject(&self, request: &ToolCallRequest, _: &Surroundings<'_>, _: &Shown<'_>) -> ApprovalSubject {
-        ApprovalSubject::ToolCall(request.call.clone())
+        ApprovalSubject::ToolCall(ToolCallApproval { remember: request.remember, ..request.call.clone() })
     }
 
     fn preapproved<'a>(&self, request: &'a ToolCallRequest) -> Option<&'a [String]> {

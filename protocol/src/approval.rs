@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AbsPath, Argv, EscalationExecution, ExecPolicyAmendment, Host, NetworkPolicyAmendment, NetworkProtocol, ParsedLine,
-    Permissions, RawText, RequestId, ReviewDecision, ThreadId, Violation,
+    Permissions, RawText, RememberArguments, RequestId, ReviewDecision, ThreadId, Violation,
 };
 
 /// A question. It says what will really happen: resolved paths, every command of a line, what is
@@ -155,6 +155,9 @@ pub struct ToolCallApproval {
     /// What it is called with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, serde_json::Value>,
+    /// What an approval for the session would speak of. In a request, what that says counts.
+    #[serde(default, skip_serializing_if = "RememberArguments::is_exact")]
+    pub remember: RememberArguments,
 }
 
 /// A question that an MCP server passes on.

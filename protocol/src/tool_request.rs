@@ -56,3 +56,9 @@ pub enum RememberArguments {
     /// Calls with any arguments.
     Any,
 }
+
+impl RememberArguments {
+    pub(crate) fn is_exact(&self) -> bool {
+        *self == Self::Exact
+    }
+}

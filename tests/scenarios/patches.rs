@@ -92,6 +92,24 @@ async fn a_planted_link_stops_the_patch() {
     assert!(!world.exists("outside/t"));
 }
 
+/// Two changes of one file at once are two questions: a yes to the one that was shown is none to the other.
+#[tokio::test]
+async fn another_change_of_the_same_file_is_another_question() {
+    let world = World::new(AskForApproval::Untrusted);
+    *world.script.takes.lock().unwrap() = std::time::Duration::from_millis(200);
+    world.script.say(ReviewDecision::Approved);
+    world.script.say(ReviewDecision::Denied { reason: None });
+    let run = world.orchestrator();
+    let shown = adding(&world, &[world.path("ws/a")]);
+    let mut unseen = shown.clone();
+    unseen.id = "patch-2".parse().unwrap();
+    unseen.changes = vec![FileChange::Add { path: world.path("ws/a"), content: "evil\n".into() }];
+    let (first, second) = tokio::join!(run.patch(&shown), run.patch(&unseen));
+    assert_eq!(world.script.questions().len(), 2);
+    assert!(matches!(first.unwrap(), PatchOutcome::Applied { .. }));
+    assert!(matches!(second.unwrap(), PatchOutcome::Refused(_)));
+}
+
 /// fs27: a directory that is swapped while the person thinks is noticed.
 #[tokio::test]
 async fn a_directory_swapped_after_the_question_stops_the_patch() {

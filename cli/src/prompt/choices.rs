@@ -2,7 +2,7 @@
 
 use stockade_protocol::{
     ApprovalRequest, ApprovalSubject, ExecPolicyAmendment, Invalid, NetworkPolicyAmendment, NetworkPolicyRuleAction,
-    ReviewDecision,
+    RememberArguments, ReviewDecision,
 };
 
 use super::filling::Form;
@@ -78,7 +78,10 @@ fn again(subject: &ApprovalSubject) -> &'static str {
         ApprovalSubject::Patch(_) => "further changes to these files in this session",
         ApprovalSubject::Network(_) => "this destination for the rest of the session",
         ApprovalSubject::Permissions(_) => "for the rest of the session",
-        ApprovalSubject::ToolCall(_) => "the same call in this session",
+        ApprovalSubject::ToolCall(call) => match call.remember {
+            RememberArguments::Exact => "the same call in this session",
+            RememberArguments::Any => "EVERY call of this tool in this session, whatever its arguments",
+        },
         ApprovalSubject::Elicitation(_) => "the same in this session",
     }
 }

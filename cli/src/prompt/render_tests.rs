@@ -1,7 +1,7 @@
 //! Prompts as they look, kept as snapshots.
 
 use insta::assert_snapshot;
-use stockade_protocol::{ApprovalRequest, ReviewDecision};
+use stockade_protocol::{ApprovalRequest, ApprovalSubject, RememberArguments, ReviewDecision};
 
 use super::choices::choices;
 use super::page::{Look, Paint};
@@ -68,6 +68,15 @@ fn or19_secrets_are_not_shown() {
         let whole = screen(&request, Paint::Plain, Detail::Whole);
         assert!(!whole.contains("hunter2") && whole.contains("redacted"), "{whole}");
     }
+}
+
+#[test]
+fn a_yes_for_every_call_says_so() {
+    let mut request = samples::tool_call();
+    assert!(shown(&request).contains("the same call in this session"));
+    let ApprovalSubject::ToolCall(call) = &mut request.subject else { panic!("{request:?}") };
+    call.remember = RememberArguments::Any;
+    assert!(shown(&request).contains("EVERY call of this tool in this session, whatever its arguments"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use stockade_protocol::{
     ElicitationApproval, EscalationExecution, Evidence, ExecPolicyAmendment, FileChange, FileRule, FileRules, HostRule,
     HostRules, NetworkApproval, NetworkPolicy, NetworkPolicyAmendment, NetworkPolicyRuleAction, NetworkProtocol,
     Operation, ParsedCommand, ParsedLine, PatchApproval, PermissionAmendment, Permissions, PermissionsApproval,
-    ResolvedPath, RuleSource, ToolCallApproval, Violation, ViolationTarget, Word,
+    RememberArguments, ResolvedPath, RuleSource, ToolCallApproval, Violation, ViolationTarget, Word,
 };
 
 fn request(subject: ApprovalSubject, reason: &str) -> ApprovalRequest {
@@ -193,7 +193,12 @@ pub(super) fn tool_call() -> ApprovalRequest {
         (String::from("path"), serde_json::json!("/etc/passwd")),
         (String::from("te\u{1b}xt"), serde_json::json!({"a": ["\u{202e}", 1]})),
     ]);
-    let call = ToolCallApproval { server: String::from("files"), tool: String::from("read"), arguments };
+    let call = ToolCallApproval {
+        server: String::from("files"),
+        tool: String::from("read"),
+        arguments,
+        remember: RememberArguments::Exact,
+    };
     request(ApprovalSubject::ToolCall(call), "the tool is not known to only read")
 }
 

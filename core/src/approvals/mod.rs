@@ -179,8 +179,8 @@ impl Approvals {
         asking: Asking<'_>,
     ) -> Result<(EscalationExecution, DecisionSource), Refusal> {
         let subject = tool.subject(request, around, &asking.shown());
+        let written = memory::written(&asking.execution) + &content(&subject);
         let question = Arc::new(question::approval_request(trail, subject, asking.reason.clone(), asking.paths()));
-        let written = memory::written(&asking.execution);
         let ask = || question::put(&self.approver, Arc::clone(&question), self.answer_limit, trail);
         let (answer, asked) = self.asking.ask((asking.keys.clone(), written), ask).await;
         let decision = answer?;
@@ -272,6 +272,19 @@ impl Approvals {
     /// After "stop everything", nothing more is run.
     fn check_session(&self) -> Result<(), Refusal> {
         if self.aborted.load(Ordering::Acquire) { Err(no(RefusedBy::Reviewer, ABORTED)) } else { Ok(()) }
+    }
+}
+
+/// What a question shows that its keys do not say: two changes of one file are two questions. The keys of a command
+/// say all of it, but for what its first run was denied.
+fn content(subject: &ApprovalSubject) -> String {
+    match subject {
+        ApprovalSubject::Command(_) => String::new(),
+        ApprovalSubject::Patch(_)
+        | ApprovalSubject::Network(_)
+        | ApprovalSubject::Permissions(_)
+        | ApprovalSubject::ToolCall(_)
+        | ApprovalSubject::Elicitation(_) => memory::written(subject),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A program that answers: the question as JSON on its standard input, the answer on its output.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,14 +81,21 @@ impl Hook {
         })
     }
 
-    /// Refuses the hook if it lies below one of these directories, by its given or its real path.
-    /// They are the ones that sandboxed commands may write.
+    /// Refuses the hook if it, or a file that is among its arguments so far, lies below one of these directories,
+    /// by its given or its real path. They are the ones that sandboxed commands may write: a script there could be
+    /// made to answer yes.
     pub fn outside(self, writable_roots: &[AbsPath]) -> Result<Self, ApproverError> {
-        let inside = |root: &&AbsPath| self.given.starts_with(root) || self.resolved.starts_with(root);
-        match writable_roots.iter().find(inside) {
-            Some(root) => Err(ApproverError::HookWritable { program: self.given.clone(), root: root.clone() }),
-            None => Ok(self),
+        let named = self.arguments.iter().filter_map(|argument| {
+            let given = AbsPath::from_path(Path::new(argument)).ok()?;
+            let real = Path::new(argument).canonicalize().ok().and_then(|real| AbsPath::from_path(&real).ok());
+            Some((given.clone(), real.unwrap_or(given)))
+        });
+        for (given, real) in std::iter::once((self.given.clone(), self.resolved.clone())).chain(named) {
+            if let Some(root) = writable_roots.iter().find(|root| given.starts_with(root) || real.starts_with(root)) {
+                return Err(ApproverError::HookWritable { program: given, root: root.clone() });
+            }
         }
+        Ok(self)
     }
 
     /// Starts the program with these arguments; with none unless set.

@@ -157,6 +157,12 @@ fn a_hook_that_commands_can_change_is_refused() {
     let out = link(workspace.path("out"), place.path("hook"));
     assert!(matches!(out, Err(ApproverError::HookWritable { .. })));
 
+    // Nor a script that another program is to read.
+    let script = |path: PathBuf| place.hook("").with_arguments([path.into_os_string()]).outside(from_ref(&root));
+    assert!(matches!(script(workspace.path("hook")), Err(ApproverError::HookWritable { .. })));
+    assert!(matches!(script(place.path("into")), Err(ApproverError::HookWritable { .. })));
+    assert!(script(place.path("hook")).is_ok());
+
     let directory = Hook::new(root);
     assert!(matches!(directory, Err(ApproverError::HookNotAFile { .. })));
     let missing = Hook::new("/nonexistent/hook".parse().unwrap());

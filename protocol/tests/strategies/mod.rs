@@ -385,8 +385,9 @@ fn subject() -> BoxedStrategy<ApprovalSubject> {
     let wanted = (permissions(), option::of(any::<String>())).prop_map(|(permissions, justification)| {
         ApprovalSubject::Permissions(Box::new(PermissionsApproval { permissions, justification }))
     });
-    let call = (any::<String>(), any::<String>(), json_object())
-        .prop_map(|(server, tool, arguments)| ApprovalSubject::ToolCall(ToolCallApproval { server, tool, arguments }));
+    let call = (any::<String>(), any::<String>(), json_object()).prop_map(|(server, tool, arguments)| {
+        ApprovalSubject::ToolCall(ToolCallApproval { server, tool, arguments, remember: RememberArguments::Exact })
+    });
     let elicitation = (any::<String>(), any::<String>(), option::of(json_object())).prop_map(
         |(server, message, requested_schema)| {
             ApprovalSubject::Elicitation(ElicitationApproval { server, message, requested_schema })
