@@ -18,6 +18,7 @@ mod run;
 mod schema;
 mod session;
 mod signals;
+mod stage;
 mod telemetry;
 mod trust;
 mod warnings;

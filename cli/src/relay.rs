@@ -1,13 +1,13 @@
 //! A command's terminal inside ours: keys go in, everything else comes out.
 
 use std::fs::File;
-use std::io::{self, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stockade_core::{OutputSink, StreamName};
 use stockade_protocol::TerminalSize;
 
 use crate::exit::note;
+use crate::stage;
 
 /// Passes a command's terminal through to ours for as long as the command runs.
 #[derive(Debug, Default)]
@@ -33,10 +33,8 @@ impl Relay {
 }
 
 impl OutputSink for Relay {
-    fn write(&self, _: StreamName, bytes: &[u8]) {
-        let mut out = io::stdout().lock();
-        // A terminal that hung up ends the command by its signal, not from here.
-        out.write_all(bytes).and_then(|()| out.flush()).ok();
+    fn write(&self, stream: StreamName, bytes: &[u8]) {
+        stage::print(stream, bytes);
     }
 
     fn opened(&self, terminal: File) {
@@ -58,11 +56,17 @@ mod inner {
     use std::io::{self, PipeReader, PipeWriter, Write as _};
     use std::os::fd::{AsFd as _, OwnedFd};
     use std::thread::JoinHandle;
+    use std::time::Duration;
 
     use rustix::event::{PollFd, PollFlags, poll};
     use rustix::io::Errno;
     use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
     use stockade_protocol::TerminalSize;
+
+    use crate::stage;
+
+    /// How often to look whether a question is over, whose keys they are.
+    const LOOK: Duration = Duration::from_millis(20);
 
     /// Keys are passed on until this is dropped, which gives our terminal back as it was.
     #[derive(Debug)]
@@ -126,6 +130,10 @@ mod inner {
                 return;
             }
             if keys.revents().is_empty() {
+                continue;
+            }
+            if stage::is_taken() {
+                std::thread::sleep(LOOK);
                 continue;
             }
             match rustix::io::read(&stdin, &mut buffer) {

@@ -1,6 +1,6 @@
 //! `stockade run`: one command from request to exit code.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use crate::relay::Relay;
 use crate::report;
 use crate::session::{Prepared, Purpose, prepare};
 use crate::signals;
+use crate::stage;
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
     platform::get_ready();
@@ -88,11 +89,7 @@ struct Copy;
 
 impl OutputSink for Copy {
     fn write(&self, stream: StreamName, bytes: &[u8]) {
-        // A reader that has gone away is the command's loss, not a reason to stop it.
-        match stream {
-            StreamName::Stdout => io::stdout().write_all(bytes).ok(),
-            StreamName::Stderr => io::stderr().write_all(bytes).ok(),
-        };
+        stage::print(stream, bytes);
     }
 }
 

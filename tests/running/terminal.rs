@@ -187,3 +187,26 @@ fn anybody_is_asked() {
     assert_eq!(screen.ends().0, 0);
     assert_eq!(home.read("outside/x"), "x\n");
 }
+
+/// A question about a connection is asked while the command runs, which could paint over it and take its keys.
+#[test]
+fn a_running_command_has_no_part_in_a_question() {
+    let home = Home::new();
+    let line = "(for n in $(seq 300); do printf PAINT; sleep 0.01; done) & printf '\\033[8mhidden'; \
+        curl -4 -s http://new.test:8080/; wait; read -r key; echo got:$key";
+    let mut screen = start(&home, &["run", "--network", "hosts", "--ask", "on-failure", "--", "sh", "-c", line]);
+    let asked = screen.sees("]? ");
+    let (before, question) = asked.split_once("stockade asks").unwrap();
+    assert!(before.contains("\u{1b}[8mhidden") && before.contains("\u{1b}[0m"), "{asked:?}");
+    assert!(question.contains("new.test, port 8080") && !question.contains("PAINT"), "{asked:?}");
+    std::thread::sleep(Duration::from_millis(500));
+    screen.types("n");
+    let why = screen.sees("no reason) ");
+    assert!(!why.contains("PAINT"), "{why:?}");
+    screen.types("\r");
+    // What was printed meanwhile comes now, and keys are the command's again.
+    screen.sees("PAINT");
+    screen.types("k\r");
+    let (_, rest) = screen.ends();
+    assert!(rest.contains("got:k"), "{rest:?}");
+}

@@ -25,6 +25,7 @@ use super::page::{Look, Paint};
 use super::raw_mode::RawMode;
 use super::render;
 use super::text::Detail;
+use crate::stage;
 
 /// Keys count only after nothing was typed for so long: whoever was typing when the prompt appeared
 /// did not mean it.
@@ -86,8 +87,10 @@ impl Asking {
     ) -> io::Result<Self> {
         let (called_off, call_off) = io::pipe()?;
         let thread = std::thread::Builder::new().name(String::from("prompt")).spawn(move || {
-            let prompt = Prompt { terminal: &terminal, called_off, look: &look };
+            let question = stage::Question::open();
+            let prompt = Prompt { terminal: &terminal, called_off, look: &look, cleaning: question.cleaning() };
             let result = prompt.ask(&request).map_err(Ending::into_reason);
+            drop(question);
             // Whoever asked may have given up.
             answer.send(result).ok();
             drop(turn);
@@ -152,6 +155,8 @@ struct Prompt<'a> {
     /// Ends when the question is called off.
     called_off: PipeReader,
     look: &'a Look,
+    /// What is written first.
+    cleaning: &'static str,
 }
 
 impl Prompt<'_> {
@@ -161,7 +166,7 @@ impl Prompt<'_> {
         let choices = choices(request);
         let (question, shortened) = render::question(request, self.look, Detail::Short);
         let keys = render::keys(&choices, shortened, self.look.paint);
-        self.write(&format!("\n{question}{keys}\n"))?;
+        self.write(&format!("{}\n{question}{keys}\n", self.cleaning))?;
         if let Some(stopped) = self.wait_for_quiet(&mode)? {
             return Ok(stopped.into());
         }
