@@ -2,7 +2,7 @@
 
 use stockade_execpolicy::{CommandEvaluation, Evaluation, HostExecutables, Policy, propose_amendment};
 use stockade_protocol::{Argv, CommandRole, Decision, ExecPolicyAmendment, ParsedCommand, ParsedLine};
-use stockade_shell_command::{MOST_SAFE_COMMANDS, Safety, line_safety, parse_argv, safety};
+use stockade_shell_command::{MOST_SAFE_COMMANDS, Safety, line_safety, parse_argv, reads_secret, safety};
 
 /// What is known of a command before it runs.
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ fn restricting_rule(line: &ParsedLine, evaluation: &Evaluation, decision: Decisi
 /// The line without the parts that rules allow. A `cd` stays: it decides what the others mean.
 fn unmatched(line: &ParsedLine, evaluation: &Evaluation) -> ParsedLine {
     let is_allowed = |judged: &CommandEvaluation, part: &ParsedCommand| {
-        let by_rule = judged.decision == Decision::Allow && judged.fallback.is_none();
+        let by_rule = judged.decision == Decision::Allow && judged.fallback.is_none() && !reads_secret(part);
         // A wrapper is judged by what it starts; rules that restrict it have been looked at.
         by_rule || part.role == CommandRole::Wrapper
     };
@@ -172,6 +172,15 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
             let RuleVerdict::Unknown { reason } = verdict(RULES, &["bash", "-c", line]) else { panic!("{line}") };
             assert!(reason != "nothing is run", "{line}");
         }
+    }
+
+    /// A rule for the words lets a command leave the sandbox, and with it the masks on credentials.
+    #[test]
+    fn a_part_that_is_given_a_secret_is_not_allowed_by_a_rule_for_its_words() {
+        for line in ["make < .env", "make < ~/.ssh/id_rsa", "make < $x", "make; make < /home/me/.netrc"] {
+            assert!(matches!(verdict(RULES, &["bash", "-c", line]), RuleVerdict::Unknown { .. }), "{line}");
+        }
+        assert_eq!(verdict(RULES, &["bash", "-c", "make < input.txt"]), RuleVerdict::Allowed);
     }
 
     #[test]

@@ -7,4 +7,4 @@ mod inside;
 mod safety;
 
 pub use inside::{parse_argv, parse_bash};
-pub use safety::{MOST_SAFE_COMMANDS, Safety, line_safety, safety};
+pub use safety::{MOST_SAFE_COMMANDS, Safety, line_safety, reads_secret, safety};

@@ -130,6 +130,12 @@ fn reason_to_ask(command: &ParsedCommand) -> Option<String> {
     judged.err().map(|why| format!("`{name}`: {why}"))
 }
 
+/// Whether a redirection gives the command a file to read that holds secrets, or one that can't be told. A rule
+/// for the command's words says nothing of it.
+pub fn reads_secret(command: &ParsedCommand) -> bool {
+    command.reads.iter().any(|file| reason_not_to_read(file).is_some())
+}
+
 fn reason_not_to_read(file: &Word) -> Option<String> {
     let Some(path) = file.as_str() else { return Some("reads a file that can't be told".into()) };
     paths::sensitive(path).map(|what| format!("reads `{path}`, {what}"))
