@@ -21,6 +21,7 @@ mod shell;
 mod tool_call;
 mod verdict;
 mod writable_program;
+mod writable_repository;
 
 pub use approvals::{ANSWER_LIMIT, ApprovalKey, CommandKey, Confinement, Grant, RuleStore};
 pub use approver::{

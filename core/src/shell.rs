@@ -25,6 +25,7 @@ use crate::runtime::{
 use crate::session::Session;
 use crate::verdict::{RuleVerdict, Verdict};
 use crate::writable_program::has_writable_program;
+use crate::writable_repository::has_writable_repository;
 
 /// Runs commands: what an [`ExecRequest`] asks for.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +59,10 @@ pub(crate) fn command_requirement(
         }
     };
     let mut requirement = with_amendment(requirement, verdict.amendment.clone());
-    if leaves_or_may(&requirement) && has_writable_program(session, cwd, &verdict.parsed) {
+    let is_commands_own = || {
+        has_writable_program(session, cwd, &verdict.parsed) || has_writable_repository(session, cwd, &verdict.parsed)
+    };
+    if leaves_or_may(&requirement) && is_commands_own() {
         requirement = confined(requirement);
     }
     (verdict, Requirement { requirement, source })

@@ -154,3 +154,21 @@ fn a_program_that_a_command_has_planted_does_not_leave_the_sandbox() {
     home.says(&["run", "--rules", "../allow.rules", "--env", &path, "--", "deploy"], 0);
     assert!(home.exists("outside/deployed"));
 }
+
+/// A repository's settings name programs, and a command can make a repository.
+#[test]
+fn git_does_not_leave_the_sandbox_for_a_repository_that_a_command_has_made() {
+    let home = Home::new();
+    home.write("allow.rules", "prefix_rule(pattern=[\"git\", \"status\"])\n");
+    let plant = "git init -q nested && git -C nested config core.fsmonitor 'touch ../../outside/planted; false'";
+    home.runs(&[], plant, 0);
+    let nested = home.path("ws/nested");
+    let options: &[&str] = &["run", "--ask", "never", "--rules", "../allow.rules", "--cwd"];
+    let status: &[&str] = &["--", "git", "status"];
+    home.says(&[options, &["nested"], status].concat(), 0);
+    assert!(!home.exists("outside/planted"));
+    // Without a sandbox it works, so the settings are what they should be.
+    let danger: &[&str] = &["run", "--sandbox", "danger-full-access", "--ask", "never", "--cwd"];
+    home.says(&[danger, &[nested.to_str().unwrap()], status].concat(), 0);
+    assert!(home.exists("outside/planted"));
+}
