@@ -163,7 +163,10 @@ impl Parser<'_> {
                 break;
             }
             let start = self.at;
-            let operator = ["&&", "||", "(", ")", "<", ">"].into_iter().find(|operator| self.eat(operator));
+            // `<(` and `>(` run something here as anywhere else.
+            let substitutes = matches!(self.peek(), Some(b'<' | b'>')) && self.peek_at(1) == Some(b'(');
+            let mut operators = ["&&", "||", "(", ")", "<", ">"].into_iter();
+            let operator = operators.find(|operator| !substitutes && self.eat(operator));
             let word = match operator {
                 Some(operator) => FoundWord { start, end: self.at, word: Word::from(operator), worst: None },
                 None => self.word()?.ok_or(SYNTAX)?,

@@ -15,6 +15,9 @@ pub(crate) fn seed() -> u64 {
 /// Lines where parsers are known to disagree with bash.
 pub(crate) const LISTED: &[&str] = &[
     "a # c\nbb",
+    "[[ + == <(a) ]] || bb",
+    "[[ <(a) > (bb) ]]",
+    "[[ x < >(a b) ]]; cc",
     "a #\nbb",
     "a \\\n; bb",
     "a\\\n x",
