@@ -57,6 +57,10 @@ impl Parser<'_> {
             Target::Read => read(command, found.word),
             Target::Write => write(command, found.word),
             Target::Descriptor if is_descriptor(&found.word) => {}
+            // Bash expands the name of such a file twice, so that quotes protect nothing: `>& '$(a)'` runs `a`.
+            Target::Descriptor if !is_plain(&found.word) => {
+                return Err(Doubt("bash reads the name of this file twice"));
+            }
             Target::Descriptor => write(command, found.word),
             Target::Text => {
                 command.input = match found.word.as_str() {
@@ -75,6 +79,12 @@ fn is_descriptor(word: &Word) -> bool {
         let digits = text.strip_suffix('-').unwrap_or(text);
         !text.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
     })
+}
+
+/// Whether a word stays what it is however often it is expanded.
+fn is_plain(word: &Word) -> bool {
+    word.as_str()
+        .is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_./,:@%+=-".contains(&byte)))
 }
 
 fn read(command: &mut Found, word: Word) {

@@ -16,6 +16,8 @@ pub(crate) fn seed() -> u64 {
 pub(crate) const LISTED: &[&str] = &[
     "a # c\nbb",
     "[[ + == <(a) ]] || bb",
+    "a >& '$(bb)'",
+    "a >& 'x `bb`'; cc",
     "[[ <(a) > (bb) ]]",
     "[[ x < >(a b) ]]; cc",
     "a #\nbb",
