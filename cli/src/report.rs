@@ -4,6 +4,7 @@ use stockade_protocol::{
     Access, DenyingRule, Destination, Evidence, FileRule, FileTarget, HostRule, NetworkProtocol, Operation, Outcome,
     PermissionAmendment, RuleSource, Violation, ViolationTarget,
 };
+use stockade_sandboxing::permits;
 
 /// The lines for an outcome.
 pub(crate) fn outcome(outcome: &Outcome) -> Vec<String> {
@@ -39,7 +40,7 @@ pub(crate) fn violation(violation: &Violation) -> String {
         (None, None) if is_in_root(violation) => {
             String::from("; nothing less than the whole file system would allow it")
         }
-        (None, None) if matches!(violation.target, ViolationTarget::Path(_)) => {
+        (None, None) if !may_without_sandbox(violation) => {
             String::from("; without the sandbox this user may not either")
         }
         (None, None) => String::new(),
@@ -112,6 +113,11 @@ fn suffix(protocol: Option<NetworkProtocol>) -> &'static str {
 fn is_in_root(violation: &Violation) -> bool {
     let ViolationTarget::Path(path) = &violation.target else { return false };
     path.parent().is_some_and(|parent| parent.parent().is_none())
+}
+
+fn may_without_sandbox(violation: &Violation) -> bool {
+    let ViolationTarget::Path(path) = &violation.target else { return true };
+    permits(path, if violation.operation == Operation::Write { Access::Write } else { Access::Read })
 }
 
 /// A protected name that does not exist, which is what a command was kept from making.

@@ -5,12 +5,12 @@
 //! is kept until it is over, and keys are not passed on.
 #![cfg_attr(not(unix), allow(dead_code, reason = "nobody is asked at a terminal there"))]
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stockade_core::StreamName;
 
-/// More than this is not kept of what a command prints while somebody thinks.
+/// More than this is not kept of what a command prints to the terminal while somebody thinks.
 const MOST_HELD: usize = 1024 * 1024;
 
 /// Brings a terminal back to plain letters, whatever was printed before: hidden or coloured text, another set of
@@ -31,15 +31,22 @@ fn stage() -> MutexGuard<'static, Stage> {
     STAGE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Passes a command's output on, once no question is open.
+/// Passes a command's output on: to a terminal once no question is open, to anything else at once and whole.
 pub(crate) fn print(stream: StreamName, bytes: &[u8]) {
     let mut stage = stage();
-    if stage.questions == 0 {
+    if stage.questions == 0 || !is_terminal(stream) {
         return stage.write(stream, bytes);
     }
     let kept = bytes.get(..stage.room).unwrap_or(bytes);
     stage.room -= kept.len();
     stage.held.push((stream, kept.to_vec()));
+}
+
+fn is_terminal(stream: StreamName) -> bool {
+    match stream {
+        StreamName::Stdout => io::stdout().is_terminal(),
+        StreamName::Stderr => io::stderr().is_terminal(),
+    }
 }
 
 /// Whether keys are for a question.
@@ -49,7 +56,7 @@ pub(crate) fn is_taken() -> bool {
 
 impl Stage {
     fn write(&mut self, stream: StreamName, bytes: &[u8]) {
-        self.is_stained |= bytes.iter().any(|byte| matches!(byte, 0x0e | 0x1b | 0x9b));
+        self.is_stained |= bytes.iter().any(|byte| matches!(byte, 0x0e | 0x1b | 0x9b)) && is_terminal(stream);
         // A reader that has gone away is the command's loss, not a reason to stop it. A terminal that hung up ends
         // it by its signal, not from here.
         match stream {
