@@ -1,8 +1,9 @@
 //! The HTTP proxy: requests in absolute form, and `CONNECT`.
 //!
 //! Every request is decided by itself, also on a connection that is kept, and sent over a connection
-//! of its own. hyper reads it and writes it anew, so what a server gets is what was checked: no second
-//! request hides in the first one's framing.
+//! of its own, which the server is told to close. hyper reads it and writes it anew, so what a server gets is
+//! what was checked: no second request hides in the first one's framing, nor in a body that the server does
+//! not take for one.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,13 +12,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
 };
+use hyper::http::request::Parts;
 use hyper::http::uri::{PathAndQuery, Uri};
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use stockade_protocol::{Destination, Host, HttpMethods, NetworkProtocol};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -25,6 +27,7 @@ use tokio::net::TcpStream;
 
 use crate::gate::attempt;
 use crate::http_target::{BadRequest, HttpTarget, check_direct, origin_form, read_target};
+use crate::read_only::objection;
 use crate::relay::{Stop, dial, relay, stopped};
 use crate::{Admitted, Denied, Gate, Secret};
 
@@ -51,6 +54,7 @@ const LARGEST_HEAD: usize = 64 * 1024;
 /// Headers that are for this proxy, not for the server behind it.
 const FOR_ONE_HOP: &[&str] = &[
     "connection",
+    "http2-settings",
     "keep-alive",
     "proxy-authenticate",
     "proxy-authorization",
@@ -94,8 +98,9 @@ impl HttpFront {
         let (parts, body) = request.into_parts();
         match &self.client {
             Client::Direct(admitted) => {
-                check_direct(&parts, &admitted.destination)?;
-                self.check_method(&parts.method, &admitted.destination)?;
+                check_direct(&parts, &admitted.destination)
+                    .map_err(|bad| self.on_record(bad, &admitted.destination))?;
+                self.check_reading(&parts, &body, &admitted.destination)?;
                 forward(Request::from_parts(parts, body), admitted).await
             }
             Client::OfProxy(secret) => {
@@ -106,7 +111,7 @@ impl HttpFront {
                 match read_target(&parts)? {
                     HttpTarget::Forward { host, port } => {
                         let wanted = Destination { host, protocol: NetworkProtocol::Http, port };
-                        self.check_method(&parts.method, &wanted)?;
+                        self.check_reading(&parts, &body, &wanted)?;
                         let admitted = self.gate.admit(attempt(wanted.host, port, Some(wanted.protocol))).await?;
                         forward(Request::from_parts(parts, body), &admitted).await
                     }
@@ -118,14 +123,21 @@ impl HttpFront {
         }
     }
 
-    fn check_method(&self, method: &Method, destination: &Destination) -> Result<(), Denied> {
-        let reads = [Method::GET, Method::HEAD, Method::OPTIONS].contains(method);
-        match self.gate.methods() {
-            HttpMethods::Any => Ok(()),
-            HttpMethods::ReadOnly if reads => Ok(()),
-            HttpMethods::ReadOnly => {
-                Err(self.gate.refuse(destination.clone(), "only GET, HEAD and OPTIONS requests are allowed"))
-            }
+    /// Refuses what does more than read, where only reading is allowed.
+    fn check_reading(&self, head: &Parts, body: &Incoming, destination: &Destination) -> Result<(), Denied> {
+        let objection = match self.gate.methods() {
+            HttpMethods::Any => None,
+            HttpMethods::ReadOnly => objection(head, !body.is_end_stream()),
+        };
+        objection.map_or(Ok(()), |why| Err(self.gate.refuse(destination.clone(), why)))
+    }
+
+    /// A request that may not pass, on a connection that was allowed, is a denial; one that is no HTTP is not.
+    fn on_record(&self, bad: BadRequest, destination: &Destination) -> Refusal {
+        if bad.status == StatusCode::FORBIDDEN {
+            self.gate.refuse(destination.clone(), bad.why).into()
+        } else {
+            bad.into()
         }
     }
 
@@ -164,6 +176,9 @@ async fn forward(mut request: Request<Incoming>, admitted: &Admitted) -> Result<
         HOST,
         host.map_err(|_| Refusal::Bad(BadRequest { status: StatusCode::BAD_REQUEST, why: "the host is not valid" }))?,
     );
+    // The server has nothing more to expect here, whatever it takes for the end of this request.
+    request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    *request.version_mut() = Version::HTTP_11;
     let no_answer = |error: &dyn std::fmt::Display| Refusal::no_answer(admitted, error);
     let stream: TcpStream = dial(&admitted.addresses).await.map_err(|error| no_answer(&error))?;
     let (mut sender, connection) =
@@ -171,6 +186,9 @@ async fn forward(mut request: Request<Incoming>, admitted: &Admitted) -> Result<
     // Ends with the answer's body, or when the client goes away and drops it.
     tokio::spawn(connection);
     let mut response = sender.send_request(request).await.map_err(|error| no_answer(&error))?;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(no_answer(&"it changes the protocol, which it was not asked for"));
+    }
     remove_hop_headers(response.headers_mut());
     Ok(response.map(BodyExt::boxed))
 }

@@ -9,6 +9,8 @@ use hyper::http::uri::{Authority, PathAndQuery};
 use hyper::{Method, StatusCode};
 use stockade_protocol::{Destination, Host, HostPattern};
 
+use crate::read_only::sounds_like;
+
 /// What a request wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpTarget {
@@ -89,6 +91,10 @@ fn check_headers(headers: &HeaderMap) -> Result<(), BadRequest> {
     }
     if headers.get_all(CONTENT_LENGTH).iter().count() > 1 || headers.get_all(TRANSFER_ENCODING).iter().count() > 1 {
         return Err(bad("a body has one length"));
+    }
+    let is_disguised = |name: &str| headers.keys().any(|given| given != name && sounds_like(given, name));
+    if ["content-length", "transfer-encoding", "host", "connection"].into_iter().any(is_disguised) {
+        return Err(bad("a header's name looks like another one that decides where a request ends or goes"));
     }
     Ok(())
 }
@@ -174,6 +180,9 @@ mod tests {
             ("GET", "http://a.test/", &[("x-unix-socket", "/var/run/docker.sock")], Err(403)),
             ("POST", "http://a.test/", &[("content-length", "1"), ("transfer-encoding", "chunked")], Err(400)),
             ("POST", "http://a.test/", &[("content-length", "1"), ("content-length", "1")], Err(400)),
+            ("POST", "http://a.test/", &[("content_length", "1")], Err(400)),
+            ("POST", "http://a.test/", &[("transfer.encoding", "chunked")], Err(400)),
+            ("POST", "http://a.test/", &[("content-length", "1"), ("x_content_length", "1")], Ok("forward a.test 80")),
         ] {
             assert_eq!(target(method, uri, headers), wanted.map(str::to_owned), "{method} {uri} {headers:?}");
         }

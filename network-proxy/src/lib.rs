@@ -7,6 +7,7 @@ mod gate;
 mod http;
 mod http_target;
 mod proxy;
+mod read_only;
 mod record;
 mod relay;
 mod resolve;

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::home::{Home, Said, User, said};
@@ -156,4 +157,47 @@ fn a_host_that_a_rule_denies_is_not_reached_by_a_full_network() {
     assert_eq!(told.stdout, "a page\n", "{}", told.stderr);
     assert!(told.stderr.contains("the network is `hosts`, not `full`"), "{}", told.stderr);
     assert_eq!(home.read("heard"), "good.test:8080\n");
+}
+
+/// A server that takes no body of a GET for one reads it as the next request. Where only reading is allowed, it gets
+/// none, however the request comes to it.
+#[test]
+fn a_request_that_reads_carries_no_other() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let heard: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let kept = Arc::clone(&heard);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let kept = Arc::clone(&kept);
+            thread::spawn(move || {
+                let mut piece = [0; 4096];
+                while let Ok(read @ 1..) = stream.read(&mut piece) {
+                    kept.lock().unwrap().extend_from_slice(&piece[..read]);
+                    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\na page\n").ok();
+                }
+            });
+        }
+    });
+    let home = Home::new();
+    let hidden = "POST /hidden HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 0\r\n\r\n";
+    home.write("ws/hidden", hidden);
+    let url = format!("http://localhost:{port}/");
+    let line = format!(
+        "curl -s {url}; curl -s -X GET --data-binary @hidden {url}; \
+         curl -s -X GET -H 'Transfer-Encoding: chunked' --data-binary @hidden {url}; \
+         curl -s -H 'X-HTTP-Method-Override: DELETE' {url}"
+    );
+    let named = format!("localhost:{port}");
+    let told = home.runs(&["--network", "limited", "--allow-host", &named], &line, 0);
+    let heard = String::from_utf8_lossy(&heard.lock().unwrap()).into_owned();
+    assert!(heard.starts_with("GET / HTTP/1.1\r\n"), "{heard}");
+    for unwanted in ["POST", "evil.test", "DELETE"] {
+        assert!(!heard.contains(unwanted), "{heard}");
+    }
+    assert!(told.stdout.starts_with("a page\n"), "{}{}", told.stdout, told.stderr);
+    assert_eq!(told.stdout.matches("requests that read have no body").count(), 2, "{}", told.stdout);
+    assert_eq!(told.stdout.matches("taken for another method").count(), 1, "{}", told.stdout);
+    let refused = connections(&home).iter().filter(|line| line.contains("forbidden")).count();
+    assert_eq!(refused, 3, "each is on record: {:?}", connections(&home));
 }

@@ -115,6 +115,17 @@ pub(crate) fn good_world(port: u16) -> (Arc<Gate>, Arc<Trail>) {
     (gate(policy, Approvals::never(), names, Arc::clone(&trail)), trail)
 }
 
+/// How a server keeps a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Whatever the client says.
+    Always,
+    /// Unless the client says `Connection: close`.
+    AsAsked,
+    /// For another protocol, which was not asked for.
+    Switching,
+}
+
 /// A server that answers each request with what it got, and counts connections.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -135,6 +146,32 @@ impl Server {
             let answer =
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}", page.len());
             stream.write_all(answer.as_bytes()).await.ok();
+        })
+        .await
+    }
+
+    /// HTTP/1.1 without bodies: what follows a head is the next request.
+    pub(crate) async fn without_bodies(kept: Kept) -> Self {
+        Self::start(move |mut stream: TcpStream, heard: Arc<Mutex<Vec<String>>>| async move {
+            let mut bytes = Vec::new();
+            loop {
+                while let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+                    let head = String::from_utf8_lossy(&bytes.drain(..end + 4).collect::<Vec<u8>>()).into_owned();
+                    let is_last = head.to_ascii_lowercase().contains("connection: close");
+                    heard.lock().unwrap().push(head);
+                    let answer = match kept {
+                        Kept::Always | Kept::AsAsked => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+                        Kept::Switching => "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n",
+                    };
+                    stream.write_all(answer.as_bytes()).await.ok();
+                    if is_last && kept == Kept::AsAsked {
+                        return;
+                    }
+                }
+                if stream.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
+                    return;
+                }
+            }
         })
         .await
     }
