@@ -8,7 +8,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::sys::{self, ECHILD, EPERM, Result, SIGKILL};
+use crate::sys::{self, ECHILD, EINTR, EPERM, Result, SIGKILL};
 
 /// Whether this process's own domain keeps its signals inside.
 static KEPT: AtomicBool = AtomicBool::new(false);
@@ -73,5 +73,5 @@ pub(crate) fn end_all() {
         return;
     }
     drop(sys::kill(-1, SIGKILL));
-    while sys::reap(true) != Err(ECHILD) {}
+    while matches!(sys::reap(true), Ok(_) | Err(EINTR)) {}
 }

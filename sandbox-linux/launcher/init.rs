@@ -4,7 +4,7 @@
 use crate::build::Slots;
 use crate::frame::Frame;
 use crate::reader::Reader;
-use crate::sys::{self, ECHILD, EPERM, EPROTO, Errno, Result, SIGCHLD, SIGKILL};
+use crate::sys::{self, ECHILD, EINTR, EPERM, EPROTO, Errno, Result, SIGCHLD, SIGKILL};
 use crate::{Report, build, confine, contain, supervised, wire};
 
 const PR_SET_PDEATHSIG: usize = 1;
@@ -117,7 +117,9 @@ fn supervise(child: i32, launcher: i32) -> i32 {
             Ok(LAUNCHER_GONE) if sys::parent_pid() != launcher => status = Some(SIGKILL),
             // A failure means that the command has just ended: its SIGCHLD is next.
             Ok(signal) => drop(sys::kill(child, signal)),
-            Err(_) => {}
+            Err(EINTR) => {}
+            // Without signals its end would not be heard of.
+            Err(_) => status = Some(SIGKILL),
         }
     }
     status.unwrap_or_default()

@@ -29,7 +29,7 @@ mod wire;
 use crate::build::Slots;
 use crate::frame::Frame;
 use crate::reader::Reader;
-use crate::sys::{EPROTO, Errno, FINISHED, Poll, READABLE, Result, SIGKILL};
+use crate::sys::{EINTR, EPROTO, Errno, FINISHED, MOST_POLLED, Poll, READABLE, Result, SIGKILL};
 
 /// The socket that frames come from.
 const CONTROL: i32 = 0;
@@ -120,11 +120,10 @@ extern "C" fn main() -> ! {
         waits_to_hear: false,
         runs: [None; wire::MOST_RUNS],
     };
-    // Nothing of the caller's but the socket comes along, and no signal meant for it ends this.
-    let ready = sys::close_range(1, 0).and_then(|_| sys::block_signals(true)).and_then(|_| sys::new_counter());
-    session.open = ready.is_ok();
-    session.ended = ready.unwrap_or(-1);
-    session.process = sys::own_process();
+    match prepare() {
+        Ok((ended, process)) => (session.ended, session.process) = (ended, process),
+        Err(errno) => session.stop(errno),
+    }
     while session.open || session.runs.iter().any(Option::is_some) {
         session.turn();
     }
@@ -133,11 +132,35 @@ extern "C" fn main() -> ! {
     sys::exit(0)
 }
 
+/// Nothing of the caller's but the socket comes along, and no signal meant for it ends this. Gives a counter
+/// and a descriptor of this process.
+fn prepare() -> Result<(i32, i32)> {
+    sys::close_range(1, 0)?;
+    sys::block_signals(true)?;
+    Ok((sys::new_counter()?, sys::own_process()?))
+}
+
 impl Session {
+    /// Takes no more frames, and tells the caller why.
+    fn stop(&mut self, errno: Errno) {
+        self.open = false;
+        Report { kind: wire::REPORT_FAILED, a: errno.0, b: wire::PHASE_SETUP << 32 }.send(CONTROL);
+    }
+
+    /// Ends every command where their ends can't be waited for.
+    fn give_up(&mut self, errno: Errno) {
+        for run in self.runs.iter_mut().filter_map(Option::take) {
+            drop(sys::signal_process(run.process, SIGKILL));
+            drop(sys::reap(true));
+            contain::end_all();
+        }
+        self.stop(errno);
+    }
+
     /// Waits for one thing to happen and deals with it.
     fn turn(&mut self) {
-        let nothing = Poll { file: -1, events: 0, happened: 0 };
-        let mut files = [nothing; 2 + 3 * wire::MOST_RUNS];
+        let nothing = Poll::NONE;
+        let mut files = [nothing; MOST_POLLED];
         let readable = |file| Poll { file, events: READABLE, happened: 0 };
         // The caller hears of a command's end before its namespaces are gone. Until there is room again, the
         // next command waits.
@@ -154,7 +177,8 @@ impl Session {
             None
         };
         match sys::poll(&mut files, unused) {
-            Err(_) => return,
+            Err(EINTR) => return,
+            Err(errno) => return self.give_up(errno),
             // Nobody has wanted it.
             Ok(0) => self.open = false,
             Ok(_) => {}
@@ -173,7 +197,13 @@ impl Session {
             }
         }
         if control.happened != 0 {
-            self.open = has_room && self.next_frame().is_ok() && self.open;
+            let frame = if has_room { self.next_frame() } else { Err(EPROTO) };
+            match frame {
+                Ok(()) => {}
+                // The caller has nothing more to say.
+                Err(EPROTO) => self.open = false,
+                Err(errno) => self.stop(errno),
+            }
         }
         // What waits ends with the caller, unless it turns out to have been given a command before.
         if !self.open && self.waits_to_hear && self.runs.iter().flatten().any(|run| !run.is_parked()) {
@@ -189,8 +219,10 @@ impl Session {
     /// Cleans up behind the only command, and then tells the caller how it ended.
     fn finish_only_one(&mut self) {
         let mut status = [0; 8];
-        if sys::read(self.ended, &mut status).is_err() {
-            return;
+        match sys::read(self.ended, &mut status) {
+            Ok(_) => {}
+            Err(EINTR) => return,
+            Err(errno) => return self.give_up(errno),
         }
         self.clean_up();
         let status = u64::from_ne_bytes(status).saturating_sub(1) as u32;

@@ -37,7 +37,7 @@ pub(crate) use self::network::{
     bind_resolver, change_network, loopback_up, network_control, see_datagrams, wait_for_loopback,
 };
 use self::number as nr;
-pub(crate) use self::poll::{FINISHED, Poll, READABLE, has_ended, new_counter, poll};
+pub(crate) use self::poll::{FINISHED, MOST_POLLED, Poll, READABLE, has_ended, new_counter, poll};
 pub(crate) use self::process::{
     PointerList, exec, exit, fork, new_session, own_pid, own_process, parent_pid, reap, run_elsewhere,
     start_and_wait_for_exec, start_with_files, take_terminal, wait_for,
@@ -54,6 +54,7 @@ pub(crate) const EINTR: Errno = Errno(4);
 pub(crate) const EPERM: Errno = Errno(1);
 pub(crate) const ECHILD: Errno = Errno(10);
 pub(crate) const EINVAL: Errno = Errno(22);
+pub(crate) const EMFILE: Errno = Errno(24);
 pub(crate) const ENOSYS: Errno = Errno(38);
 const ELOOP: Errno = Errno(40);
 pub(crate) const EPROTO: Errno = Errno(71);

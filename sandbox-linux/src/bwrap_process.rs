@@ -14,7 +14,7 @@ use stockade_sandboxing::SpawnError;
 use crate::bwrap_arguments::{Argument, LAUNCHER};
 use crate::bwrap_program::Program;
 use crate::launch::{launcher_file, socket_pair};
-use crate::{stdio, sys};
+use crate::{memory_file, stdio, sys};
 
 /// A bubblewrap that is on its way to the launcher.
 pub(crate) struct Bubblewrap {
@@ -103,11 +103,7 @@ fn launcher_copy() -> io::Result<OwnedFd> {
 
 fn memory_file(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let written = rustix::io::write(&file, rest)?;
-        rest = rest.get(written..).unwrap_or_default();
-    }
+    memory_file::write(&file, bytes)?;
     rustix::fs::seek(&file, SeekFrom::Start(0))?;
     Ok(file)
 }

@@ -30,6 +30,8 @@ pub(crate) const LAYER: &str = "control_group";
 const PREFIX: &str = "stockade-";
 /// How long the kernel may take to let go of processes that were killed.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How many names are tried for one that no other program has, and none removes.
+const TRIES: usize = 1000;
 
 /// A control group that is to be made, with its limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -74,7 +76,7 @@ impl Group {
 
     fn directory(&self, process: Pid) -> io::Result<Made> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        loop {
+        for _ in 0..TRIES {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
             let name = format!("{PREFIX}{}-{number}", std::process::id());
             let path = self.parent.join(name);
@@ -91,6 +93,7 @@ impl Group {
                 return Ok(Made { path, lock: Some(lock), limits: self.limits.clone(), process });
             }
         }
+        Err(io::Error::other("each that was made is gone again"))
     }
 }
 

@@ -82,12 +82,15 @@ impl Report {
 /// The step that failed, by its number.
 pub(crate) fn failure(errno: i32, phase: u64, step: u64) -> SpawnError {
     let source = io::Error::from_raw_os_error(errno);
-    let part = match phase {
-        wire::PHASE_SETUP => "setup",
-        wire::PHASE_INIT => "init",
-        _ => "command",
+    let step = match (phase, step) {
+        (wire::PHASE_SETUP, 0) => String::from("receive the plan and the files that come with it"),
+        (wire::PHASE_SETUP, step) => format!("setup step {step}"),
+        (wire::PHASE_INIT, 0) => String::from("start the first process inside"),
+        (wire::PHASE_INIT, step) => format!("init step {step}"),
+        (_, 0) => String::from("start the command's process"),
+        (_, step) => format!("command step {step}"),
     };
-    SpawnError::Setup { step: format!("{part} step {step}"), source }
+    SpawnError::Setup { step, source }
 }
 
 /// Whether the launcher has said that a command ended, or the end was seen otherwise.
@@ -273,7 +276,7 @@ impl Running for Child {
     }
 }
 
-fn readable_within(file: BorrowedFd<'_>, limit: Duration) -> Result<bool, SpawnError> {
+pub(crate) fn readable_within(file: BorrowedFd<'_>, limit: Duration) -> Result<bool, SpawnError> {
     let end = Instant::now() + limit;
     loop {
         let left = end.saturating_duration_since(Instant::now());

@@ -10,6 +10,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::net::{RecvFlags, Shutdown};
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -20,11 +21,14 @@ pub(crate) use self::frame::{receive_part, socket_pair};
 pub(crate) use self::program::launcher_file;
 pub(crate) use self::run::{Run, SocketsFrom};
 use crate::cgroup::{Group, Made};
-use crate::child::Report;
+use crate::child::{Report, failure, readable_within};
 use crate::placeholder::{Name, Placeholder};
 use crate::starter::Starter;
 use crate::step::{Step, encode};
 use crate::{ahead, sys, wire};
+
+/// How long a launcher that can't go on may take to say why.
+const LONGEST_LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// A launcher that has been told how to build its sandbox.
 #[derive(Debug)]
@@ -79,7 +83,7 @@ impl Launcher {
         }
         let mut launcher = Self::spawn()?;
         launcher.join(setup.group, launcher.pid)?;
-        launcher.placeholders = launcher.set_up(setup, 0)?;
+        launcher.placeholders = launcher.set_up(setup, 0).map_err(|error| launcher.with_last_words(error))?;
         Ok(launcher)
     }
 
@@ -116,6 +120,32 @@ impl Launcher {
     pub(crate) fn join(&mut self, group: Option<&Group>, process: Pid) -> Result<(), SpawnError> {
         self.group = group.map(|group| group.make(process)).transpose()?;
         Ok(())
+    }
+
+    /// What the launcher has said of its end, in the place of an error that only tells that it is gone.
+    fn with_last_words(&self, error: SpawnError) -> SpawnError {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        let is_gone = matches!(&error, SpawnError::Launcher { source, .. }
+            if matches!(source.kind(), BrokenPipe | ConnectionReset | UnexpectedEof));
+        let Some(control) = self.control().filter(|_| is_gone) else { return error };
+        while let Ok(true) = readable_within(control, LONGEST_LAST_WORDS)
+            && let Ok((report, _)) = frame::receive(control, RecvFlags::DONTWAIT)
+        {
+            match Report::read(report) {
+                Report::Failed { errno, phase, step } => return failure(errno, phase, step),
+                Report::Gone => return error,
+                Report::Ready(_)
+                | Report::Parked
+                | Report::Resolver
+                | Report::Datagrams
+                | Report::Lease
+                | Report::NoDatagrams
+                | Report::Listener
+                | Report::Ended(_)
+                | Report::Busy => {}
+            }
+        }
+        error
     }
 
     /// What keeps it from ending.

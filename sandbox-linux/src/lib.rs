@@ -19,6 +19,7 @@ mod landlock_only;
 mod launch;
 mod limits;
 mod losses;
+mod memory_file;
 mod native;
 mod placeholder;
 #[cfg(test)]

@@ -115,10 +115,13 @@ fn is_ours(held: &OwnedFd) -> bool {
 
 /// Makes, opens and locks the directory; `None` if it was gone again by then.
 fn take(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<OwnedFd>> {
+    // What can't be opened can't be removed again: the descriptor is reserved before anything is made.
+    let reserved = rustix::io::fcntl_dupfd_cloexec(parent, 0)?;
     match rustix::fs::mkdirat(parent, name, MARK) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno.into()),
     }
+    drop(reserved);
     let Some(held) = open(parent, name)? else { return Ok(None) };
     // What somebody wanted there is nobody's to remove, and needs no lock.
     if is_ours(&held) {

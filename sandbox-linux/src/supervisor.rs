@@ -319,7 +319,12 @@ impl Watch {
 
     fn on_relay(&mut self, token: u64) {
         let Some(relay) = self.relays.get_mut(&token) else { return };
-        for destination in relay.turn(&self.names, Instant::now()) {
+        let Ok(asked) = relay.turn(&self.names, Instant::now()) else {
+            // It would be tried for ever. Without a relay datagrams go nowhere.
+            self.relays.remove(&token);
+            return;
+        };
+        for destination in asked {
             let Destination { host, port } = destination.clone();
             // Whose it was can't be told from a datagram.
             let attempt = Attempt { host, port, protocol: Some(NetworkProtocol::Udp), pid: None, program: None };
@@ -342,19 +347,29 @@ impl Watch {
     }
 
     fn on_listener(&mut self, token: u64, flags: EventFlags) {
-        let Some(Watched { listener, resolver, network, .. }) = self.commands.get(&token) else { return };
+        let Some(Watched { listener, network, .. }) = self.commands.get(&token) else { return };
         if flags.contains(EventFlags::IN) {
-            // Otherwise it has been answered, or its process is gone.
-            if let Ok(Some((call, act))) = call::next(listener, *network, &self.reach) {
-                self.act(call, act);
+            match call::next(listener, *network, &self.reach) {
+                Ok(Some((call, act))) => self.act(call, act),
+                // It has been answered.
+                Ok(None) => {}
+                // Its process is gone, or has been interrupted.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => {}
+                // Nothing more can be heard, and would be tried for ever: every call behind it fails.
+                Err(_) => self.forget(token),
             }
         } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
-            // The last process behind it has ended. A call that is still being dialled may keep it open.
-            epoll::delete(&self.epoll, &**listener).ok();
-            // Other commands may have the same, which would be heard of here for ever.
-            epoll::delete(&self.epoll, resolver).ok();
-            self.commands.remove(&token);
+            // The last process behind it has ended.
+            self.forget(token);
         }
+    }
+
+    fn forget(&mut self, token: u64) {
+        let Some(Watched { listener, resolver, .. }) = self.commands.remove(&token) else { return };
+        // A call that is still being dialled may keep it open.
+        epoll::delete(&self.epoll, &*listener).ok();
+        // Other commands may have the same, which would be heard of here for ever.
+        epoll::delete(&self.epoll, &resolver).ok();
     }
 
     fn act(&mut self, call: Call, act: Act) {

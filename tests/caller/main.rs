@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args_os().nth(1).ok_or("usage: caller REQUEST")?;
     let request: request::Request = serde_json::from_slice(&std::fs::read(path)?)?;
     let ended = linux::run(&request);
+    linux::raise_limits()?;
     std::fs::write(&request.report, serde_json::to_vec(&ended)?)?;
     Ok(())
 }
@@ -29,9 +30,10 @@ mod linux {
     use std::process::Command;
     use std::time::Duration;
 
-    use stockade_protocol::{AbsPath, Argv, EnvironmentPolicy, RawText};
-    use stockade_sandbox_linux::{Bwrap, LandlockOnly, Loss, Native};
-    use stockade_sandboxing::{Backend, CommandSpec, Stdio, WaitStatus};
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    use stockade_protocol::{AbsPath, Argv, EnvironmentPolicy, LayerReport, RawText};
+    use stockade_sandbox_linux::{Bwrap, LandlockOnly, Loss, Native, SessionError};
+    use stockade_sandboxing::{Backend, CommandSpec, Running, SpawnError, Stdio, WaitStatus};
 
     use crate::request::{Ended, Request};
 
@@ -55,8 +57,15 @@ mod linux {
     }
 
     pub(crate) fn run(request: &Request) -> Ended {
-        if request.engine == "none" {
-            return bare(request);
+        match request.engine.as_str() {
+            "none" => return bare(request),
+            "session" => {
+                return spec(request).map_or_else(
+                    |why| Ended::NotStarted { why: why.to_string() },
+                    |command| in_session(request, &command),
+                );
+            }
+            _ => {}
         }
         match (backend(&request.engine), spec(request)) {
             (Some(backend), Ok(command)) => confined(request, backend.as_ref(), &command),
@@ -86,24 +95,53 @@ mod linux {
         let stdio = Stdio { controlling_terminal: request.controlling_terminal, ..Stdio::inherit() };
         let warnings = plan.warnings().to_vec();
         let started = plan.spawn(stdio);
-        let waited = started.and_then(|mut running| {
-            let layers = running.enforcement().layers.clone();
-            let mut status = running.wait(request.limit_ms.map(Duration::from_millis))?;
-            if status.is_none() {
-                running.kill()?;
-                status = running.wait(None)?;
-            }
-            Ok((status, layers))
-        });
+        ended(started.and_then(|running| wait(running, request.limit_ms)), warnings)
+    }
+
+    /// Runs the command twice in one warm sandbox, and tells how the second one ended.
+    fn in_session(request: &Request, command: &CommandSpec) -> Ended {
+        let session = match Native::new().session(&request.permissions) {
+            Ok(session) => session,
+            Err(SessionError::Unenforceable(error)) => return Ended::Refused { what: error.what, why: error.why },
+            Err(error) => return Ended::NotStarted { why: with_cause(&error) },
+        };
+        let run = || session.spawn(command, Stdio::inherit()).and_then(|running| wait(running, request.limit_ms));
+        ended(run().and_then(|_| run()), Vec::new())
+    }
+
+    type Waited = (Option<WaitStatus>, Vec<LayerReport>);
+
+    fn wait(mut running: Box<dyn Running>, limit_ms: Option<u64>) -> Result<Waited, SpawnError> {
+        let layers = running.enforcement().layers.clone();
+        let mut status = running.wait(limit_ms.map(Duration::from_millis))?;
+        if status.is_none() {
+            running.kill()?;
+            status = running.wait(None)?;
+        }
+        Ok((status, layers))
+    }
+
+    fn with_cause(error: &dyn std::error::Error) -> String {
+        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        format!("{error}{cause}")
+    }
+
+    fn ended(waited: Result<Waited, SpawnError>, warnings: Vec<String>) -> Ended {
         match waited {
             Ok((Some(WaitStatus::Exited(code)), layers)) => Ended::Exited { code, layers, warnings },
             Ok((Some(WaitStatus::Signaled(signal)), layers)) => Ended::Signaled { signal, layers },
             Ok((None, _)) => Ended::NotStarted { why: String::from("waiting without a limit gave no status") },
-            Err(error) => {
-                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-                Ended::NotStarted { why: format!("{error}{cause}") }
-            }
+            Err(error) => Ended::NotStarted { why: with_cause(&error) },
         }
+    }
+
+    /// The answer is written whatever limits the command had.
+    pub(crate) fn raise_limits() -> std::io::Result<()> {
+        for resource in [Resource::Fsize, Resource::Nofile, Resource::As] {
+            let maximum = getrlimit(resource).maximum;
+            setrlimit(resource, Rlimit { current: maximum, maximum })?;
+        }
+        Ok(())
     }
 
     #[expect(clippy::disallowed_methods, reason = "the suites' own program, which starts what they tell it to")]

@@ -1,19 +1,24 @@
 //! Messages with descriptors, between the launcher and whoever started it.
 
 use super::number as nr;
-use super::{CLOEXEC, EPROTO, Result, call};
+use super::{CLOEXEC, EMFILE, EPROTO, Result, call};
 
-/// Receives bytes and the descriptors that come with them.
+/// Receives bytes and the descriptors that come with them. Fails if not all of those could be taken: the
+/// limit on open files is too low.
 pub(crate) fn receive(socket: i32, bytes: &mut [u8], files: &mut [i32]) -> Result<(usize, usize)> {
     #[repr(C, align(8))]
     struct Control([u8; 1040]);
     const CLOSE_ON_EXEC: usize = 0x4000_0000;
     const HEADER: usize = 16;
+    const CONTROL_CUT_SHORT: usize = 8;
     let mut control = Control([0; 1040]);
     let mut vector = [bytes.as_mut_ptr() as usize, bytes.len()];
     // `struct msghdr` on a 64-bit machine.
     let mut header = [0, 0, vector.as_mut_ptr() as usize, 1, control.0.as_mut_ptr() as usize, control.0.len(), 0];
     let length = call(nr::RECVMSG, [socket as usize, header.as_mut_ptr() as usize, CLOSE_ON_EXEC, 0, 0, 0])?;
+    if header[6] & CONTROL_CUT_SHORT != 0 {
+        return Err(EMFILE);
+    }
     let received = header[5].min(control.0.len());
     if received < HEADER {
         return Ok((length, 0));

@@ -39,9 +39,9 @@ pub(crate) fn parent_pid() -> i32 {
     call(nr::GETPPID, [0; 6]).map_or(0, fd)
 }
 
-/// This process, as a descriptor that a child can ask about it; negative if there is none.
-pub(crate) fn own_process() -> i32 {
-    call(nr::PIDFD_OPEN, [own_pid() as usize, 0, 0, 0, 0, 0]).map_or(-1, fd)
+/// This process, as a descriptor that a child can ask about it.
+pub(crate) fn own_process() -> Result<i32> {
+    call(nr::PIDFD_OPEN, [own_pid() as usize, 0, 0, 0, 0, 0]).map(fd)
 }
 
 /// Starts a process that shares this one's memory, and nothing else unless the flags say so, on a

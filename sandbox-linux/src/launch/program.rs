@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 
+use crate::memory_file;
+
 /// The launcher's own file, compiled by the build script.
 const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
 
@@ -25,11 +27,7 @@ pub(crate) fn launcher_file() -> io::Result<&'static OwnedFd> {
         Err(Errno::INVAL) => rustix::fs::memfd_create("stockade-launcher", flags)?,
         other => other?,
     };
-    let mut rest = LAUNCHER;
-    while !rest.is_empty() {
-        let written = rustix::io::write(&file, rest)?;
-        rest = rest.get(written..).unwrap_or_default();
-    }
+    memory_file::write(&file, LAUNCHER)?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
     Ok(FILE.get_or_init(|| file))
 }

@@ -61,6 +61,7 @@ impl Launcher {
         let mut child = match self.start_only(run, stdio) {
             Ok(child) => child,
             Err(error) => {
+                let error = self.with_last_words(error);
                 self.end();
                 return Err(error);
             }

@@ -120,14 +120,13 @@ impl Relay {
         })
     }
 
-    /// Does what can be done now, and says which destinations have to be asked for.
-    pub(super) fn turn(&mut self, names: &Names, now: Instant) -> Vec<Destination> {
+    /// Does what can be done now, and says which destinations have to be asked for. Fails if nothing can be
+    /// heard any more.
+    pub(super) fn turn(&mut self, names: &Names, now: Instant) -> io::Result<Vec<Destination>> {
         let mut asked = Vec::new();
         let mut events = Vec::with_capacity(64);
         let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        if epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&at_once)).is_err() {
-            return asked;
-        }
+        rustix::io::retry_on_intr(|| epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&at_once)))?;
         let mut buffer = mem::take(&mut self.buffer);
         for event in &events {
             match event.data.u64() {
@@ -136,7 +135,7 @@ impl Relay {
             }
         }
         self.buffer = buffer;
-        asked
+        Ok(asked)
     }
 
     /// Takes what the command has sent.

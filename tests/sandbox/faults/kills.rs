@@ -99,9 +99,9 @@ fn kill(pid: i32) {
 }
 
 /// A caller, and the process that adopts whatever it leaves behind. Ends all of them with itself.
-struct Kept {
-    adopter: Child,
-    caller: i32,
+pub(super) struct Kept {
+    pub(super) adopter: Child,
+    pub(super) caller: i32,
 }
 
 impl Kept {
@@ -121,6 +121,11 @@ impl Kept {
             }
             found.extend(more);
         }
+    }
+
+    /// What is left, by command lines.
+    pub(super) fn command_lines(&self) -> Vec<String> {
+        self.descendants().into_iter().map(command_line).collect()
     }
 }
 
@@ -225,11 +230,7 @@ fn nothing_is_left(user: User, engine: &'static Engine) {
             }
             wait_for(SOON, settled)
         });
-        assert!(
-            ended,
-            "{what}: the caller hangs with {:?}",
-            kept.descendants().into_iter().map(command_line).collect::<Vec<_>>()
-        );
+        assert!(ended, "{what}: the caller hangs with {:?}", kept.command_lines());
         // Then the command ends by itself, and the caller does what was left to the one that is gone.
         wait_for(SOON, || {
             processes_with(&scene.nap).into_iter().for_each(|pid| kill(pid.cast_signed()));

@@ -38,7 +38,7 @@ impl Sandbox {
     }
 
     fn turn(&mut self) -> Vec<Destination> {
-        self.relay.turn(&self.names, self.now)
+        self.relay.turn(&self.names, self.now).unwrap()
     }
 
     fn decide(&mut self, name: &str, port: u16, verdict: Verdict) {
