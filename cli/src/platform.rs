@@ -49,6 +49,29 @@ pub(crate) fn get_ready() {
     stockade_sandbox_linux::Native::new().get_ready();
 }
 
+/// The fewest open files that a run gets by with: the event loop, the trail, the streams and the launcher.
+#[cfg(unix)]
+const FEWEST_OPEN_FILES: u64 = 32;
+
+/// This program may open too few files.
+#[derive(Debug, thiserror::Error)]
+#[error("the limit on open files is {limit}, and at least {fewest} are needed: raise it (`ulimit -n {fewest}`)")]
+pub(crate) struct TooFewOpenFiles {
+    limit: u64,
+    fewest: u64,
+}
+
+/// Whether this program may open as many files as a run needs. Without them its event loop can't be made.
+pub(crate) fn check_open_files() -> Result<(), TooFewOpenFiles> {
+    #[cfg(unix)]
+    if let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+        && limit < FEWEST_OPEN_FILES
+    {
+        return Err(TooFewOpenFiles { limit, fewest: FEWEST_OPEN_FILES });
+    }
+    Ok(())
+}
+
 /// This system has no such engine.
 #[derive(Debug, thiserror::Error)]
 #[error("the engine `{name:?}` does not exist on this system: use `auto`")]

@@ -18,6 +18,7 @@ use crate::signals;
 use crate::stage;
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
+    platform::check_open_files()?;
     platform::get_ready();
     let Prepared { orchestrator, request, .. } = prepare(&args.session, &args.command, Purpose::Run)?;
     let streams = if args.json { Streams::captured() } else { Streams::passed_through() };

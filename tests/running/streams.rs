@@ -1,11 +1,12 @@
 //! Input, output, exit codes, limits, the environment.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use stockade_protocol::{Outcome, parse};
 
 use super::home::{Home, User, fed, said};
-use crate::support::text;
+use crate::support::{program, text};
 
 #[test]
 fn input_output_and_the_exit_code_pass_through() {
@@ -111,6 +112,33 @@ fn limits_hold() {
     assert!(told.stderr.contains("exceeding `cpu_seconds` was denied: the limit was reached"), "{}", told.stderr);
     let told = home.runs(&["--limit", "memory=64M"], "dd if=/dev/zero of=/dev/null bs=200M count=1", 1);
     assert!(told.stderr.contains("memory exhausted"), "{}", told.stderr);
+}
+
+/// The limits of whoever starts the program: it works, or says what is wrong. It never hangs.
+#[test]
+fn low_limits_of_the_caller_end_in_a_clear_error() {
+    for user in [User::Own, User::Ordinary] {
+        let home = Home::of(user);
+        for (limit, value) in [("nofile", 4), ("nofile", 12), ("nofile", 24), ("nofile", 32), ("nofile", 100)]
+            .into_iter()
+            .chain([("nproc", 1), ("nproc", 4), ("as", 40_000_000)])
+        {
+            let mut command = program("timeout");
+            command.args(["30", "prlimit", &format!("--{limit}={value}:"), "--"]).args(home.words());
+            command.args(["run", "--", "/bin/true"]).stdin(Stdio::null());
+            home.surround(&mut command);
+            let output = command.output().unwrap();
+            let (code, said) = (output.status.code(), text(&output.stderr));
+            assert!(matches!(code, Some(0 | 125)), "{user:?} {limit}={value}: {code:?} {said}");
+            assert!(code == Some(0) || !said.is_empty(), "{user:?} {limit}={value}");
+            let left = std::fs::read_dir(home.path("ws")).unwrap().count();
+            assert_eq!(left, 0, "{user:?} {limit}={value}: {said}");
+        }
+        let mut command = program("prlimit");
+        command.arg("--nofile=100:").arg("--").args(home.words()).args(["run", "--", "/bin/true"]);
+        home.surround(&mut command);
+        said(command.stdin(Stdio::null()), 0);
+    }
 }
 
 #[test]
