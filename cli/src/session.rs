@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stockade_config::{AuditDurability, ConfigLoader, Layer, Loaded, ProjectTrust, Settings};
+use stockade_config::{AuditDurability, ConfigLoader, Layer, Loaded, ProjectRules, Settings};
 use stockade_core::{
     Approver, AuditDemand, AuditSink, AuditTrail, Durability, Fixed, Hook, Orchestrator, OutputLimit, RuleStore,
     Session, TrailOptions,
 };
-use stockade_execpolicy::{PolicyLoader, Trust, user_rules};
+use stockade_execpolicy::{PolicyLoader, user_rules};
 use stockade_protocol::{
     AbsPath, Access, Argv, AskForApproval, EscalationExecution, ExecExpiration, ExecRequest, FileTarget, HostPaths,
     NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
@@ -57,7 +57,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     let loader = ConfigLoader::standard();
     let workspace = workspace(args, &here, &loader)?;
     let project = workspace.first().unwrap_or(&here).to_host_path().unwrap_or_default();
-    let Loaded { settings, notices, trust } = loader.project(&project).load(layer(args, &here)?)?;
+    let Loaded { settings, notices, project_rules, .. } = loader.project(&project).load(layer(args, &here)?)?;
     for notice in notices {
         note(&notice);
     }
@@ -74,7 +74,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     let is_open = session.permissions.network == NetworkPolicy::Full;
     let mut orchestrator =
         Orchestrator::new(session, platform::backend(settings.engine, &settings.accept_losses)?.into(), approver)
-            .with_rules(rules(args, &project, &trust)?);
+            .with_rules(rules(args, project_rules)?);
     if is_open && orchestrator.session().permissions.network != NetworkPolicy::Full {
         note("the network is `hosts`, not `full`: a network rule denies a host, and a full network knows no hosts");
     }
@@ -228,10 +228,11 @@ fn approver(
     }))
 }
 
-fn rules(args: &SessionArgs, project: &Path, trust: &ProjectTrust) -> Result<RuleStore, Failure> {
-    let trust = if matches!(trust, ProjectTrust::Trusted) { Trust::Trusted } else { Trust::Untrusted };
+fn rules(args: &SessionArgs, project: Vec<ProjectRules>) -> Result<RuleStore, Failure> {
     let loader = match args.rules.as_slice() {
-        [] => PolicyLoader::new().standard().project(project, trust),
+        [] => project.into_iter().fold(PolicyLoader::new().standard(), |loader, ProjectRules { path, content }| {
+            loader.project_file(path, content)
+        }),
         files => files.iter().fold(PolicyLoader::new(), PolicyLoader::file),
     };
     let store = RuleStore::new(loader.load()?);

@@ -23,6 +23,7 @@ pub use layer::{Changes, Layer};
 pub use load::{ConfigLoader, Loaded, SYSTEM_DIRECTORY, check_config};
 pub use loss::LossName;
 pub use maximum::Maximum;
+pub use project::ProjectRules;
 pub use schema::{CONFIG_SCHEMA_NAME, config_schema};
 pub use settings::{Hook, Origin, Settings};
 pub use trust::{FileDifference, ProjectTrust, TrustStore, TrustedProject};

@@ -12,7 +12,7 @@ use crate::form::{ConfigForm, MaximumForm};
 use crate::homes::recorded_home;
 use crate::layer::Layer;
 use crate::maximum::Maximum;
-use crate::project::DIRECTORY;
+use crate::project::{DIRECTORY, ProjectRules};
 use crate::settings::{Origin, Settings};
 use crate::source::Source;
 use crate::store::{others_may_write, read_open};
@@ -61,6 +61,8 @@ pub struct Loaded {
     pub notices: Vec<String>,
     /// Whether the project's own settings and rules count.
     pub trust: ProjectTrust,
+    /// The project's rules files, if they count.
+    pub project_rules: Vec<ProjectRules>,
 }
 
 impl ConfigLoader {
@@ -133,7 +135,7 @@ impl ConfigLoader {
         if let Some(directory) = &self.user {
             files.extend(self.read(directory, Owner::User)?);
         }
-        let trust = self.read_project(&mut files, &mut notices)?;
+        let (trust, project_rules) = self.read_project(&mut files, &mut notices)?;
         let mut settings = Settings::new(self.credentials()?);
         let profile = chosen_profile(&files, &flags)?;
         for file in &files {
@@ -149,7 +151,7 @@ impl ConfigLoader {
         if let Some(maximum) = maximum {
             notices.extend(maximum.enforce(&mut settings)?);
         }
-        Ok(Loaded { settings, notices, trust })
+        Ok(Loaded { settings, notices, trust, project_rules })
     }
 
     fn credentials(&self) -> Result<Vec<AbsPath>, ConfigError> {
@@ -169,27 +171,27 @@ impl ConfigLoader {
         self.understand(path, &text, directory, owner).map(Some)
     }
 
-    fn read_project(&self, files: &mut Vec<ReadFile>, notices: &mut Vec<String>) -> Result<ProjectTrust, ConfigError> {
-        let Some(root) = &self.project else { return Ok(ProjectTrust::Nothing) };
-        // Without a place for the list, nobody can have vouched for anything.
+    /// A project whose files can't be read or judged ends here: rules among them might forbid something.
+    fn read_project(
+        &self,
+        files: &mut Vec<ReadFile>,
+        notices: &mut Vec<String>,
+    ) -> Result<(ProjectTrust, Vec<ProjectRules>), ConfigError> {
+        let Some(root) = &self.project else { return Ok((ProjectTrust::Nothing, Vec::new())) };
+        // Without a place for the list, nothing on it can be trusted.
         let store = self.state.clone().map_or_else(|| TrustStore::new("/nonexistent"), TrustStore::new);
-        let (trust, content) = match store.check_files(root) {
-            Ok(found) => found,
-            Err(error) => {
-                notices.push(format!("the settings and rules of this project are not used: {error}"));
-                return Ok(ProjectTrust::Untrusted);
-            }
-        };
+        let (trust, content) = store.check_files(root)?;
         notices.extend(trust.advice(root));
-        if trust == ProjectTrust::Trusted
-            && let Some(bytes) = content.get(CONFIG)
-        {
+        if trust != ProjectTrust::Trusted {
+            return Ok((trust, Vec::new()));
+        }
+        if let Some(bytes) = content.get(CONFIG) {
             let path = root.join(DIRECTORY).join(CONFIG);
             let text = String::from_utf8(bytes.to_vec())
                 .map_err(|error| ConfigError::io("read", &path)(io::Error::other(error)))?;
             files.push(self.understand(path, &text, root, Owner::Project)?);
         }
-        Ok(trust)
+        Ok((trust, content.rules(root)))
     }
 
     fn understand(&self, path: PathBuf, text: &str, base: &Path, owner: Owner) -> Result<ReadFile, ConfigError> {

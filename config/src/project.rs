@@ -17,6 +17,15 @@ const MAX_FILES: usize = 256;
 const MAX_DEPTH: usize = 8;
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
+/// A rules file of a trusted project, with the bytes that were compared with what a person trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectRules {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it held when it was compared.
+    pub content: Vec<u8>,
+}
+
 /// Every file below `.stockade`, by its path below it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProjectFiles(BTreeMap<RawText, Vec<u8>>);
@@ -27,23 +36,34 @@ impl ProjectFiles {
         let mut left = MAX_BYTES;
         let mut waiting: Vec<(PathBuf, usize)> = vec![(PathBuf::new(), 0)];
         while let Some((below, depth)) = waiting.pop() {
-            let path = root.join(DIRECTORY).join(&below);
+            // Joined with nothing, the path would end in a slash, and a link would be followed.
+            let own = root.join(DIRECTORY);
+            let path = if depth == 0 { own } else { own.join(&below) };
             let kind = match fs::symlink_metadata(&path) {
                 Ok(found) => found.file_type(),
                 Err(error) if depth == 0 && error.kind() == std::io::ErrorKind::NotFound => return Ok(files),
                 Err(error) => return Err(ConfigError::io("look at", &path)(error)),
             };
+            if kind.is_symlink() {
+                let why = "is a symbolic link, which could lead to what a command writes: put an ordinary file or \
+                           directory in its place, or remove it";
+                return Err(ConfigError::Unsafe { path, why });
+            }
             if kind.is_dir() && depth < MAX_DEPTH {
                 for entry in fs::read_dir(&path).map_err(ConfigError::io("list", &path))? {
                     let name = entry.map_err(ConfigError::io("list", &path))?.file_name();
                     waiting.push((below.join(name), depth + 1));
                 }
-            } else if kind.is_file() {
+            } else if kind.is_file() && depth > 0 {
                 let content = read_bytes(&path, left)?;
                 left = left.saturating_sub(u64::try_from(content.len()).unwrap_or(u64::MAX));
                 files.0.insert(RawText::from(below.as_os_str().as_encoded_bytes().to_vec()), content);
             } else {
-                let why = "is neither an ordinary file nor a directory near the top: such a project can't be trusted";
+                let why = if depth == 0 {
+                    "is no directory: remove it"
+                } else {
+                    "is no ordinary file or lies too deep: remove it"
+                };
                 return Err(ConfigError::Unsafe { path, why });
             }
             if files.0.len() + waiting.len() > MAX_FILES {
@@ -61,6 +81,19 @@ impl ProjectFiles {
     /// The content of one file.
     pub(crate) fn get(&self, name: &str) -> Option<&[u8]> {
         self.0.get(&RawText::from(name)).map(Vec::as_slice)
+    }
+
+    /// The files in `rules` whose names end in `.rules`, by name. Hidden ones don't count.
+    pub(crate) fn rules(&self, root: &Path) -> Vec<ProjectRules> {
+        let is_rules = |name: &RawText| {
+            let name = name.as_bytes().strip_prefix(b"rules/").unwrap_or_default();
+            name.ends_with(b".rules") && !name.starts_with(b".") && !name.contains(&b'/')
+        };
+        let found = self.0.iter().filter(|(name, _)| is_rules(name));
+        let place = |name: &RawText| name.to_os_string().map(|name| root.join(DIRECTORY).join(name));
+        found
+            .filter_map(|(name, content)| Some(ProjectRules { path: place(name)?, content: content.clone() }))
+            .collect()
     }
 
     /// The hash of each file.

@@ -30,7 +30,9 @@ pub(crate) fn read_private(directory: &Path, name: &str, limit: u64) -> Result<O
     let path = directory.join(name);
     let file = match options().read(true).open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         Err(error) => return Err(ConfigError::io("open", &path)(error)),
     };
     if let Some(why) = others_may_write(&file).map_err(ConfigError::io("look at", &path))? {

@@ -393,8 +393,51 @@ fn trust_is_for_the_real_path() {
     // A link inside could lead to what the sandbox writes.
     symlink("/tmp/x", world.path("repo/.stockade/rules")).unwrap();
     assert!(matches!(store.check(&world.path("repo")), Err(ConfigError::Unsafe { .. })));
+    assert!(world.error().contains("repo/.stockade/rules` is a symbolic link"), "{}", world.error());
+}
+
+/// A link may lead to what a command writes, and rules behind what can't be read might forbid something.
+#[test]
+fn a_project_with_links_in_its_directory_is_refused() {
+    let links = [".stockade", ".stockade/config.toml", ".stockade/rules", ".stockade/rules/a.rules"];
+    for link in links {
+        for target in ["elsewhere", "/nonexistent/x", "../repo/elsewhere/rules/a.rules"] {
+            let world = World::new();
+            fs::remove_dir_all(world.path("repo/.stockade")).unwrap();
+            world.write("repo/elsewhere/rules/a.rules", "prefix_rule(pattern=[\"ls\"])\n");
+            let path = world.path("repo").join(link);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink(target, &path).unwrap();
+            assert!(world.error().contains("is a symbolic link"), "{link}: {}", world.error());
+            let store = world.loader().trust_store().unwrap();
+            assert!(matches!(store.trust(&world.path("repo")), Err(ConfigError::Unsafe { .. })), "{link}");
+        }
+    }
+    let world = World::new();
+    fs::remove_dir_all(world.path("repo/.stockade")).unwrap();
+    world.write("repo/.stockade", "ask = \"never\"");
+    assert!(world.error().contains("is no directory"), "{}", world.error());
+}
+
+/// What is swapped after the comparison is not read again.
+#[test]
+fn the_rules_that_count_are_the_bytes_that_were_compared() {
+    let world = World::new();
+    let files = ["b.rules", "a.rules", ".hidden.rules", "note.txt", "deeper/c.rules"];
+    for file in files {
+        world.write(&format!("repo/.stockade/rules/{file}"), &format!("# {file}\n"));
+    }
+    assert_eq!(world.load().project_rules, []);
+    world.loader().trust_store().unwrap().trust(&world.path("repo")).unwrap();
     let loaded = world.load();
-    assert_eq!((loaded.trust, loaded.settings.ask), (ProjectTrust::Untrusted, None));
+    for file in files {
+        world.write(&format!("repo/.stockade/rules/{file}"), "prefix_rule(pattern=[\"rm\"])\n");
+    }
+    let found: Vec<_> = loaded.project_rules.into_iter().map(|rules| (rules.path, rules.content)).collect();
+    let expected = ["a.rules", "b.rules"]
+        .map(|file| (world.path(&format!("repo/.stockade/rules/{file}")), format!("# {file}\n").into_bytes()));
+    assert_eq!(found, expected);
+    assert_eq!(world.load().project_rules, [], "they have changed");
 }
 
 #[test]

@@ -173,7 +173,7 @@ impl Place {
     }
 
     fn current(&self) -> Result<String, RulesError> {
-        match load::read(&self.target, Layer::User) {
+        match load::read(&self.target) {
             Err(RulesError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(String::new()),
             other => other,
         }

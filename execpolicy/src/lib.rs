@@ -21,7 +21,7 @@ pub use amend::{Amended, append_allow_prefix, append_network_rule};
 pub use error::RulesError;
 pub use evaluation::{Certainty, CommandEvaluation, Evaluation, RuleMatch};
 pub use layer::Layer;
-pub use load::{MAX_FILE_BYTES, PolicyLoader, RulesFile, SYSTEM_RULES, Trust, user_rules};
+pub use load::{MAX_FILE_BYTES, PolicyLoader, RulesFile, SYSTEM_RULES, user_rules};
 pub use network::NetworkRule;
 pub use policy::{HostExecutables, Policy};
 pub use propose::propose_amendment;

@@ -16,15 +16,6 @@ pub const MAX_FILE_BYTES: usize = 2 * 1024 * 1024;
 /// The administrator's rules.
 pub const SYSTEM_RULES: &str = "/etc/stockade/rules";
 
-/// Whether the owner of this session vouches for what a project brings along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trust {
-    /// Its rules count.
-    Trusted,
-    /// Its rules are not even read.
-    Untrusted,
-}
-
 /// A file of rules and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulesFile {
@@ -37,15 +28,13 @@ pub struct RulesFile {
 /// Collects rules files, layer by layer, and loads them as one policy.
 ///
 /// ```
-/// use stockade_execpolicy::{PolicyLoader, Trust};
+/// use stockade_execpolicy::{Layer, PolicyLoader};
 ///
-/// let project = tempfile::tempdir()?;
-/// std::fs::create_dir_all(project.path().join(".stockade/rules"))?;
-/// std::fs::write(project.path().join(".stockade/rules/a.rules"), r#"prefix_rule(pattern=["make", "check"])"#)?;
+/// let user = tempfile::tempdir()?;
+/// std::fs::write(user.path().join("a.rules"), r#"prefix_rule(pattern=["make", "check"])"#)?;
 ///
-/// let load = |trust| PolicyLoader::new().project(project.path(), trust).load();
-/// assert_eq!(load(Trust::Trusted)?.rules().count(), 1);
-/// assert_eq!(load(Trust::Untrusted)?.rules().count(), 0);
+/// let loader = PolicyLoader::new().directory(Layer::User, user.path());
+/// assert_eq!(loader.load()?.rules().count(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -56,9 +45,12 @@ pub struct PolicyLoader {
 #[derive(Clone, Debug)]
 enum RulesSource {
     Directory(Layer, PathBuf),
-    Project(PathBuf),
+    Project(PathBuf, Vec<u8>),
     File(PathBuf),
 }
+
+/// A file, and its content if it is not to be opened.
+type FoundFile<'a> = (RulesFile, Option<&'a [u8]>);
 
 impl PolicyLoader {
     /// A loader that reads nothing yet.
@@ -83,13 +75,11 @@ impl PolicyLoader {
         self
     }
 
-    /// The rules that a project keeps in `.stockade/rules`, if it is trusted.
+    /// A rules file of a trusted project, by its content. A project's files are not opened here: the bytes
+    /// that trust was decided on are the bytes that count.
     #[must_use]
-    pub fn project(mut self, root: &Path, trust: Trust) -> Self {
-        match trust {
-            Trust::Trusted => self.sources.push(RulesSource::Project(root.to_owned())),
-            Trust::Untrusted => {}
-        }
+    pub fn project_file(mut self, path: impl Into<PathBuf>, content: impl Into<Vec<u8>>) -> Self {
+        self.sources.push(RulesSource::Project(path.into(), content.into()));
         self
     }
 
@@ -102,26 +92,37 @@ impl PolicyLoader {
 
     /// The files that would be loaded, in the order of the layers and, within one, by name.
     pub fn files(&self) -> Result<Vec<RulesFile>, RulesError> {
-        let mut files = Vec::new();
-        for source in &self.sources {
-            match source {
-                RulesSource::Directory(layer, directory) => files.extend(in_directory(*layer, directory)?),
-                RulesSource::Project(root) => files.extend(in_project(root)?),
-                RulesSource::File(path) => files.push(RulesFile { layer: Layer::Session, path: path.clone() }),
-            }
-        }
-        files.sort_by_key(|file| file.layer);
-        Ok(files)
+        Ok(self.found()?.into_iter().map(|(file, _)| file).collect())
     }
 
     /// Reads all files and merges them. One bad file is an error: there is no policy without it.
     pub fn load(&self) -> Result<Policy, RulesError> {
-        let files = self.files()?;
-        let declarations = files.iter().map(|file| {
-            let text = read(&file.path, file.layer)?;
-            parse(&file.path.to_string_lossy(), &text, file.layer)
+        let declarations = self.found()?.into_iter().map(|(RulesFile { layer, path }, content)| {
+            let text = match content {
+                Some(content) => as_text(&path, content.to_vec())?,
+                None => read(&path)?,
+            };
+            parse(&path.to_string_lossy(), &text, layer)
         });
         declarations.collect::<Result<_, _>>().map(Policy::build)
+    }
+
+    /// The files in their order.
+    fn found(&self) -> Result<Vec<FoundFile<'_>>, RulesError> {
+        let mut files: Vec<FoundFile<'_>> = Vec::new();
+        for source in &self.sources {
+            match source {
+                RulesSource::Directory(layer, directory) => {
+                    files.extend(in_directory(*layer, directory)?.into_iter().map(|file| (file, None)));
+                }
+                RulesSource::Project(path, content) => {
+                    files.push((RulesFile { layer: Layer::Project, path: path.clone() }, Some(content)));
+                }
+                RulesSource::File(path) => files.push((RulesFile { layer: Layer::Session, path: path.clone() }, None)),
+            }
+        }
+        files.sort_by_key(|(file, _)| file.layer);
+        Ok(files)
     }
 }
 
@@ -152,34 +153,11 @@ fn in_directory(layer: Layer, directory: &Path) -> Result<Vec<RulesFile>, RulesE
     Ok(names.into_iter().map(|name| RulesFile { layer, path: directory.join(name) }).collect())
 }
 
-/// A project's rules have to be in the project: whoever trusted it has not looked behind its links.
-fn in_project(root: &Path) -> Result<Vec<RulesFile>, RulesError> {
-    let own = root.join(".stockade");
-    let rules = own.join("rules");
-    for directory in [&own, &rules] {
-        match fs::symlink_metadata(directory) {
-            Ok(found) if found.is_dir() => {}
-            Ok(_) => {
-                return Err(RulesError::NotAFile {
-                    path: directory.clone(),
-                    what: "a link or file in place of a directory",
-                });
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(RulesError::Read { path: directory.clone(), source }),
-        }
-    }
-    in_directory(Layer::Project, &rules)
-}
-
 /// Reads a file that has to be regular, text and of a sane size. What was checked is what is read:
 /// the checks are made on the open file.
-pub(crate) fn read(path: &Path, layer: Layer) -> Result<String, RulesError> {
+pub(crate) fn read(path: &Path) -> Result<String, RulesError> {
     let failed = |source| RulesError::Read { path: path.to_owned(), source };
-    let file = open(path, layer).map_err(|error| match error.raw_os_error() {
-        Some(code) if is_link_refusal(code) => RulesError::NotAFile { path: path.to_owned(), what: "a symbolic link" },
-        _ => failed(error),
-    })?;
+    let file = open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
         let what = if metadata.is_dir() { "a directory" } else { "a device, pipe or socket" };
@@ -187,6 +165,10 @@ pub(crate) fn read(path: &Path, layer: Layer) -> Result<String, RulesError> {
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0).min(MAX_FILE_BYTES));
     file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    as_text(path, bytes)
+}
+
+fn as_text(path: &Path, bytes: Vec<u8>) -> Result<String, RulesError> {
     if bytes.len() > MAX_FILE_BYTES {
         return Err(RulesError::TooLarge { path: path.to_owned(), limit: MAX_FILE_BYTES });
     }
@@ -195,33 +177,20 @@ pub(crate) fn read(path: &Path, layer: Layer) -> Result<String, RulesError> {
 }
 
 #[cfg(unix)]
-fn open(path: &Path, layer: Layer) -> io::Result<File> {
+fn open(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
 
     use rustix::fs::OFlags;
 
     // A pipe without a writer must not make us wait, nor a terminal become ours.
-    let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    if layer == Layer::Project {
-        flags |= OFlags::NOFOLLOW;
-    }
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     // The flags of every Unix fit; `custom_flags` takes them in C's type.
     OpenOptions::new().read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or(0)).open(path)
 }
 
-#[cfg(unix)]
-fn is_link_refusal(code: i32) -> bool {
-    code == rustix::io::Errno::LOOP.raw_os_error()
-}
-
 #[cfg(not(unix))]
-fn open(path: &Path, _: Layer) -> io::Result<File> {
+fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).open(path)
-}
-
-#[cfg(not(unix))]
-fn is_link_refusal(_: i32) -> bool {
-    false
 }
 
 pub(crate) fn parse(name: &str, text: &str, layer: Layer) -> Result<Declarations, RulesError> {

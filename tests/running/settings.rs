@@ -83,6 +83,23 @@ fn a_projects_own_rules_and_settings_need_trust() {
     assert!(!home.exists("outside/other"));
 }
 
+/// Settings behind a link are refused, before anything runs.
+#[test]
+fn a_project_directory_that_is_a_link_is_refused() {
+    for link in [".stockade", ".stockade/rules", ".stockade/config.toml"] {
+        let home = Home::new();
+        home.write("ws/elsewhere/rules/a.rules", "prefix_rule(pattern=[\"touch\"])\n");
+        let path = home.path("ws").join(link);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(home.path("ws/elsewhere"), path).unwrap();
+        for words in [["run", "--", "touch", "made"].as_slice(), &["explain", "--", "touch", "made"], &["trust"]] {
+            let told = home.says(words, 125);
+            assert!(told.stderr.contains(&format!("{link}` is a symbolic link")), "{}", told.stderr);
+        }
+        assert!(!home.exists("ws/made"));
+    }
+}
+
 /// What an engine can't hold is refused by its name, and run without by that name only.
 #[test]
 fn losses_are_accepted_by_name_and_on_record() {
@@ -127,7 +144,7 @@ fn names_in_a_project_do_not_repaint_the_terminal() {
     let home = Home::new();
     std::fs::create_dir(home.path("ws/.stockade")).unwrap();
     std::os::unix::fs::symlink("x", home.path("ws/.stockade/a\u{1b}[2J\u{202e}b\rc")).unwrap();
-    let told = home.runs(&[], "true", 0).stderr;
+    let told = home.runs(&[], "true", 125).stderr;
     assert!(told.contains("a\\u{1b}[2J\\u{202e}b\\u{d}c"), "{told:?}");
     assert!(!told.contains(['\u{1b}', '\u{202e}', '\r']), "{told:?}");
 }
