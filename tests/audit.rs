@@ -21,6 +21,7 @@ fn trail() -> tempfile::TempDir {
         command: Argv::parse(words.iter().copied()).unwrap(),
         cwd: "/repo".parse().unwrap(),
         escalation: EscalationExecution::TurnDefault,
+        whole: None,
     };
     append("t1", "call-1", requested(&["/usr/bin/npm", "test", "--token", "S3CRET", "\u{1b}[2J\u{202e}x"]));
     append(

@@ -14,6 +14,7 @@ mod trail;
 mod verify;
 
 pub use error::AuditError;
+pub(crate) use line::MAX_RECORD_BYTES;
 pub use place::state_directory;
 pub use read::records;
 pub use sink::{AuditSink, MemoryAudit, NoAudit};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use stockade_protocol::{AuditEvent, Decision, DecisionSource, Outcome, Refusal, RefusedBy, RequestId, ThreadId};
 
+use crate::audit_budget::{MAX_RECORDS, RecordBudget};
 use crate::run::RunError;
 use crate::runtime::Attempted;
 use crate::{AuditError, AuditSink};
@@ -31,11 +32,12 @@ pub(crate) struct Trail {
     log: AuditLog,
     thread: ThreadId,
     request: RequestId,
+    budget: Arc<RecordBudget>,
 }
 
 impl AuditLog {
     pub(crate) fn begin(&self, thread: &ThreadId, request: &RequestId) -> Trail {
-        Trail { log: self.clone(), thread: thread.clone(), request: request.clone() }
+        Trail { log: self.clone(), thread: thread.clone(), request: request.clone(), budget: Arc::default() }
     }
 }
 
@@ -50,6 +52,9 @@ impl Trail {
 
     /// Records what has to be on record before the request goes on.
     pub(crate) fn record(&self, event: AuditEvent) -> Result<(), Refusal> {
+        if !self.budget.take(&event) {
+            return self.beyond_budget();
+        }
         match (self.append(event), self.log.demand) {
             (Ok(()), _) => Ok(()),
             (Err(error), AuditDemand::Required) => {
@@ -63,8 +68,29 @@ impl Trail {
         }
     }
 
+    /// What a run may do without a record of it, once it has no more of them.
+    fn beyond_budget(&self) -> Result<(), Refusal> {
+        match self.log.demand {
+            AuditDemand::BestEffort => Ok(()),
+            AuditDemand::Required => {
+                let reason = format!(
+                    "this run has made the {MAX_RECORDS} audit records that one run may have, and the audit trail is \
+                     required: start another run for the rest"
+                );
+                Err(Refusal { by: RefusedBy::Audit, reason })
+            }
+        }
+    }
+
     /// Records what has happened and can't be undone.
     pub(crate) fn note(&self, event: AuditEvent) {
+        if self.budget.take(&event) {
+            self.keep(event);
+        }
+    }
+
+    /// Records an event whatever came before it.
+    fn keep(&self, event: AuditEvent) {
         if let Err(error) = self.append(event) {
             tracing::error!(%error, "the audit trail could not be written");
         }
@@ -80,7 +106,11 @@ impl Trail {
             }
         };
         self.tell(&event);
-        self.note(event);
+        let unrecorded = self.budget.unrecorded();
+        if unrecorded > 0 {
+            self.keep(AuditEvent::Unrecorded { events: unrecorded });
+        }
+        self.keep(event);
     }
 
     /// How a request ended, for telemetry.
@@ -109,6 +139,7 @@ impl Trail {
             | AuditEvent::Asked { .. }
             | AuditEvent::Answered { .. }
             | AuditEvent::Connected { .. }
+            | AuditEvent::Unrecorded { .. }
             | AuditEvent::Repaired { .. } => {}
         }
     }

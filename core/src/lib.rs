@@ -3,6 +3,7 @@
 mod approvals;
 mod approver;
 mod audit;
+mod audit_budget;
 mod audit_log;
 mod cancellation;
 mod connections;

@@ -9,6 +9,7 @@ mod event;
 mod names;
 mod programs;
 mod shapes;
+mod shorten;
 mod text;
 mod words;
 

@@ -126,6 +126,7 @@ impl Approvable<ExecRequest> for ShellRuntime {
             command: request.command.clone(),
             cwd: request.cwd.clone(),
             escalation: request.escalation.clone(),
+            whole: None,
         })
     }
 

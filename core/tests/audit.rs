@@ -93,6 +93,7 @@ fn secrets_do_not_reach_the_file() {
         command: stockade_protocol::Argv::parse(["curl", "-u", "me:hunter2", "https://a:hunter2@b/"]).unwrap(),
         cwd: "/repo".parse().unwrap(),
         escalation: stockade_protocol::EscalationExecution::TurnDefault,
+        whole: None,
     };
     trail.append(&"t".parse().unwrap(), &"r".parse().unwrap(), event).unwrap();
     let reason = refused("password=hunter2");
@@ -101,20 +102,78 @@ fn secrets_do_not_reach_the_file() {
     assert!(text.contains("redacted") && !text.contains("hunter2"), "{text}");
 }
 
+fn requested(words: Vec<String>) -> AuditEvent {
+    AuditEvent::Requested {
+        command: stockade_protocol::Argv::parse(words).unwrap(),
+        cwd: "/repo".parse().unwrap(),
+        escalation: stockade_protocol::EscalationExecution::TurnDefault,
+        whole: None,
+    }
+}
+
+/// What a command does at its end is on record, however long its beginning is.
 #[test]
-fn a_huge_command_is_cut_and_kept() {
+fn a_huge_command_keeps_both_ends_and_a_digest() {
     let directory = tempfile::tempdir().unwrap();
     let trail = open(directory.path());
-    for words in [vec!["x".repeat(3_000_000)], vec![String::from("y"); 500_000]] {
-        let event = AuditEvent::Requested {
-            command: stockade_protocol::Argv::parse(words).unwrap(),
-            cwd: "/repo".parse().unwrap(),
-            escalation: stockade_protocol::EscalationExecution::TurnDefault,
-        };
-        trail.append(&"t".parse().unwrap(), &"r".parse().unwrap(), event).unwrap();
+    let line = |padding: usize| vec!["sh".into(), "-c".into(), format!(": {}; evil", "a".repeat(padding))];
+    let words = |count: usize| [vec![String::from("y"); count], vec![String::from("evil")]].concat();
+    for words in [line(100), line(5_000), line(3_000_000), words(500_000)] {
+        trail.append(&"t".parse().unwrap(), &"r".parse().unwrap(), requested(words)).unwrap();
+    }
+    let read: Vec<_> = records(directory.path()).unwrap().map(|record| record.unwrap().event).collect();
+    let whole = |event: &AuditEvent| {
+        let AuditEvent::Requested { command, whole, .. } = event else { panic!("{event:?}") };
+        assert!(command.words().last().unwrap().as_str().unwrap().ends_with("evil"), "{command}");
+        whole.as_ref().map(|whole| (whole.words, whole.bytes, whole.sha256.to_string()))
+    };
+    // Of `printf 'sh\\0-c\\0: aaa…; evil\\0' | sha256sum`.
+    let digest = "da8ebaa8e36c255c617b3cd4c0e1d2da5bf182608da9629206b8c95291772c6a";
+    let expected = [None, None, Some((3, 3_000_012, digest.to_owned()))];
+    assert_eq!(read[..3].iter().map(whole).collect::<Vec<_>>(), expected);
+    assert!(whole(&read[3]).is_some_and(|(words, bytes, _)| (words, bytes) == (500_001, 500_004)));
+    let text = fs::read_to_string(current(directory.path())).unwrap();
+    assert!(text.contains("bytes left out›") && text.contains("words left out›") && text.len() < 300_000);
+    assert_whole(directory.path());
+}
+
+/// A secret that a cut would go through is gone before the cut.
+#[test]
+fn no_half_of_a_secret_is_left_at_a_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let trail = open(directory.path());
+    let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+    for before in (8_192 - 60..8_192 + 10).step_by(7) {
+        let word = format!("{} {secret} {} {secret} {}", "a".repeat(before), "b".repeat(50_000), "c".repeat(before));
+        trail.append(&"t".parse().unwrap(), &"r".parse().unwrap(), requested(vec!["echo".into(), word])).unwrap();
     }
     let text = fs::read_to_string(current(directory.path())).unwrap();
-    assert!(text.contains("more bytes›") && text.contains("more words›") && text.len() < 300_000);
+    assert!(!text.contains("ghp_") && !text.contains("wxyz") && text.contains("bytes left out›"));
+}
+
+/// Paths that a command was denied are its own choice: they must not keep its end off the record.
+#[test]
+fn long_denials_do_not_keep_the_end_off_the_record() {
+    use stockade_protocol::{Enforcement, Evidence, Operation, Violation, ViolationTarget};
+    let directory = tempfile::tempdir().unwrap();
+    let trail = open(directory.path());
+    let violation = |n: usize| Violation {
+        operation: Operation::Write,
+        target: ViolationTarget::Path(format!("/{n}{}", "\u{1}".repeat(4000)).parse().unwrap()),
+        evidence: Evidence::Observed,
+        pid: None,
+        program: None,
+        rule: None,
+        amendment: None,
+    };
+    let ended = AuditEvent::Ended {
+        result: String::from("denied"),
+        exit_code: Some(1),
+        duration_ms: 1,
+        enforcement: Enforcement { engine: String::from("native"), layers: Vec::new() },
+        violations: (0..200).map(violation).collect(),
+    };
+    trail.append(&"t".parse().unwrap(), &"r".parse().unwrap(), ended).unwrap();
     assert_whole(directory.path());
 }
 

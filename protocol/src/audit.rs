@@ -45,6 +45,9 @@ pub enum AuditEvent {
         cwd: AbsPath,
         /// What it wants to run with.
         escalation: EscalationExecution,
+        /// How much there is of it, where this record holds only the beginning and the end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        whole: Option<WholeCommand>,
     },
     /// Somebody asked to change files.
     PatchRequested {
@@ -126,12 +129,29 @@ pub enum AuditEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         violations: Vec<Violation>,
     },
+    /// The run made more records than one run may have, so that no run pushes earlier ones out of the
+    /// trail. What came after the limit is counted.
+    Unrecorded {
+        /// How many events have no record of their own.
+        events: u64,
+    },
     /// The trail itself did not end as it should, and goes on from here. The ids are those of the
     /// request that found it so.
     Repaired {
         /// What was found.
         damage: TrailDamage,
     },
+}
+
+/// A command that is too long for a record: what tells it from every other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WholeCommand {
+    /// How many words it has.
+    pub words: u64,
+    /// How many bytes these have together.
+    pub bytes: u64,
+    /// The SHA-256 of all words, without secrets, each followed by a NUL byte.
+    pub sha256: RecordHash,
 }
 
 /// What a writer found at the end of the trail.

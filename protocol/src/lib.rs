@@ -37,7 +37,7 @@ pub use approval::{
 };
 pub use argv::Argv;
 pub use ask::{AskForApproval, RejectConfig};
-pub use audit::{AuditEvent, AuditRecord, DecisionSource, RecordHash, TrailDamage};
+pub use audit::{AuditEvent, AuditRecord, DecisionSource, RecordHash, TrailDamage, WholeCommand};
 pub use command::{CommandRole, ParsedCommand, ParsedLine, Word};
 pub use decision::{Decision, ExecApprovalRequirement};
 pub use elicitation_form::{ElicitationForm, FieldKind, FormChoice, FormField, NumberShape, TextFormat};

@@ -79,3 +79,36 @@ fn a_command_can_not_change_the_trail() {
     home.runs(&[], &format!("echo x >> {}", file.display()), 2);
     home.says(&["audit", "verify"], 0);
 }
+
+/// A long beginning hides no end: both are shown, with what tells the whole command.
+#[test]
+fn both_ends_of_a_long_command_are_on_record() {
+    let home = Home::new();
+    home.runs(&[], &format!(": {}; exit 3", "a".repeat(100_000)), 3);
+    let listed = home.says(&["audit", "list"], 0).stdout;
+    let run: serde_json::Value = serde_json::from_str(listed.trim()).unwrap();
+    let shown = home.says(&["audit", "show", run["request_id"].as_str().unwrap()], 0).stdout;
+    assert!(shown.contains("asked to run  sh -c ': aaaa") && shown.contains("aaaa; exit 3'"), "{shown}");
+    assert!(shown.contains("shortened: 100014 bytes in 3 words, SHA-256 "), "{shown}");
+}
+
+/// A command that makes many records fills no file with them, and the run's own stay.
+#[test]
+fn a_run_has_a_bounded_number_of_records() {
+    let home = Home::new();
+    let line = "import socket\nfor port in range(1, 3001):\n  s = socket.socket()\n  s.settimeout(0.1)\n  \
+                s.connect_ex(('192.0.2.1', port))\n  s.close()\n";
+    home.says(&["run", "--allow-host", "good.test:80", "--", "python3", "-c", line], 0);
+    let records: String = trail(&home).iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let count = records.lines().count();
+    assert!((900..1100).contains(&count), "{count}");
+    let events: u64 = records
+        .lines()
+        .filter_map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["event"]["unrecorded"]["events"].as_u64()
+        })
+        .sum();
+    assert!((1900..2100).contains(&events), "{events}");
+    assert!(records.lines().last().unwrap().contains("\"ended\""), "{records}");
+    home.says(&["audit", "verify"], 0);
+}

@@ -166,6 +166,7 @@ pub(crate) fn kind(event: &AuditEvent) -> &'static str {
         AuditEvent::Connected { .. } => "connected",
         AuditEvent::Refused(_) => "refused",
         AuditEvent::Ended { .. } => "ended",
+        AuditEvent::Unrecorded { .. } => "unrecorded",
         AuditEvent::Repaired { .. } => "repaired",
     }
 }

@@ -129,6 +129,7 @@ impl Run {
             | AuditEvent::Decided { .. }
             | AuditEvent::Answered { .. }
             | AuditEvent::Connected { .. }
+            | AuditEvent::Unrecorded { .. }
             | AuditEvent::Repaired { .. } => {}
         }
     }

@@ -58,6 +58,9 @@ fn headline(event: &AuditEvent) -> Result<String, serde_json::Error> {
             let code = exit_code.map(|code| format!(" with {code}")).unwrap_or_default();
             format!("{}{code} after {}", shown(&result.replace('_', " ")), when::duration(*duration_ms))
         }
+        AuditEvent::Unrecorded { events } => {
+            format!("{events} further events have no record of their own: the run made more than one run may have")
+        }
         AuditEvent::Repaired { damage: TrailDamage::Unfinished { bytes, .. } } => {
             format!("the trail went on behind {bytes} bytes of a record that was never finished")
         }
@@ -70,8 +73,11 @@ fn headline(event: &AuditEvent) -> Result<String, serde_json::Error> {
 fn details(event: &AuditEvent) -> Result<Vec<String>, serde_json::Error> {
     let mut lines = Vec::new();
     match event {
-        AuditEvent::Requested { cwd, escalation, .. } => {
+        AuditEvent::Requested { cwd, escalation, whole, .. } => {
             lines.push(format!("in {cwd}"));
+            lines.extend(whole.iter().map(|whole| {
+                format!("shortened: {} bytes in {} words, SHA-256 {}", whole.bytes, whole.words, whole.sha256)
+            }));
             lines.extend(wish(escalation)?);
         }
         AuditEvent::Decided { reason, sandbox_warnings, .. } => {
@@ -104,6 +110,7 @@ fn details(event: &AuditEvent) -> Result<Vec<String>, serde_json::Error> {
         | AuditEvent::Answered { .. }
         | AuditEvent::Connected { .. }
         | AuditEvent::Refused(_)
+        | AuditEvent::Unrecorded { .. }
         | AuditEvent::Repaired { .. } => {}
     }
     Ok(lines)

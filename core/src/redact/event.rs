@@ -5,26 +5,29 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use stockade_protocol::{
     AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, DenyingRule, EscalationExecution,
-    ExecPolicyAmendment, FileChange, ParsedLine, Permissions, RawText, ReviewDecision, Violation, Word,
+    ExecPolicyAmendment, FileChange, ParsedLine, Permissions, RawText, ReviewDecision, Violation, ViolationTarget,
+    WholeCommand, Word,
 };
 
-use super::{REDACTED, names, redact_argv, redact_raw, redact_text, redact_variable, words};
+use super::{REDACTED, names, redact_argv, redact_raw, redact_text, redact_variable, shorten, words};
 
 /// How much of one text is kept, and of all texts of an event together.
 const MAX_TEXT: usize = 4096;
 const MAX_TEXTS: usize = 128 * 1024;
 /// How many entries of a list are kept.
 const MAX_ENTRIES: usize = 128;
+/// What an entry of a list takes in a record besides its text, at most about.
+const WORD_COST: usize = 32;
 
 /// The event without secrets. What is very long is cut, and says so.
 pub fn redact_event(event: AuditEvent) -> AuditEvent {
     let mut scribe = Scribe { left: MAX_TEXTS };
     match event {
-        AuditEvent::Requested { command, cwd, escalation } => AuditEvent::Requested {
-            command: scribe.argv(&command),
-            cwd: scribe.path(&cwd),
-            escalation: scribe.escalation(escalation),
-        },
+        AuditEvent::Requested { command, cwd, escalation, whole } => {
+            let (command, shortened) = scribe.command(&command);
+            let (cwd, escalation) = (scribe.path(&cwd), scribe.escalation(escalation));
+            AuditEvent::Requested { command, cwd, escalation, whole: shortened.or(whole) }
+        }
         AuditEvent::Decided { decision, source, reason, sandbox_warnings } => AuditEvent::Decided {
             decision,
             source: scribe.source(source),
@@ -55,7 +58,7 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
         AuditEvent::Failed { reason } => AuditEvent::Failed { reason: scribe.text(&reason) },
         called @ AuditEvent::ToolCalled { .. } => called,
         patch @ (AuditEvent::PatchRequested { .. } | AuditEvent::Patched { .. }) => patch,
-        repaired @ AuditEvent::Repaired { .. } => repaired,
+        plain @ (AuditEvent::Unrecorded { .. } | AuditEvent::Repaired { .. }) => plain,
     }
 }
 
@@ -66,13 +69,7 @@ struct Scribe {
 
 impl Scribe {
     fn text(&mut self, text: &str) -> String {
-        let redacted = redact_text(text);
-        let room = self.take(redacted.len());
-        if redacted.len() <= room {
-            return redacted;
-        }
-        let end = boundary(&redacted, room);
-        format!("{}{}", redacted.get(..end).unwrap_or_default(), left_out(redacted.len() - end))
+        self.cut(redact_text(text).into()).as_str().map_or_else(|| REDACTED.to_owned(), str::to_owned)
     }
 
     fn raw(&mut self, text: &RawText) -> RawText {
@@ -80,33 +77,19 @@ impl Scribe {
     }
 
     fn cut(&mut self, text: RawText) -> RawText {
-        let bytes = text.as_bytes();
-        let room = self.take(bytes.len());
-        if bytes.len() <= room {
-            return text;
-        }
-        let end = text.as_str().map_or(room, |text| boundary(text, room));
-        RawText::from([bytes.get(..end).unwrap_or_default(), left_out(bytes.len() - end).as_bytes()].concat())
-    }
-
-    fn take(&mut self, wanted: usize) -> usize {
-        let room = wanted.min(MAX_TEXT).min(self.left);
+        let room = text.as_bytes().len().min(MAX_TEXT).min(self.left);
         self.left -= room;
-        room
+        shorten::text(text, room)
     }
 
     fn argv(&mut self, argv: &Argv) -> Argv {
-        let redacted = redact_argv(argv);
-        let count = redacted.words().len();
-        let mut words = Vec::new();
-        for word in redacted.words() {
-            if self.left == 0 || words.len() >= 8 * MAX_ENTRIES {
-                words.push(RawText::from(format!("‹{} more words›", count - words.len())));
-                break;
-            }
-            words.push(self.cut(word.clone()));
-        }
-        Argv::parse(words).unwrap_or(redacted)
+        self.command(argv).0
+    }
+
+    fn command(&mut self, argv: &Argv) -> (Argv, Option<WholeCommand>) {
+        let (kept, whole) = shorten::command(redact_argv(argv), self.left);
+        self.left = self.left.saturating_sub(kept.words().iter().map(|word| word.as_bytes().len()).sum());
+        (kept, whole)
     }
 
     fn path(&mut self, path: &AbsPath) -> AbsPath {
@@ -165,7 +148,7 @@ impl Scribe {
 
     fn subject(&mut self, subject: ApprovalSubject) -> ApprovalSubject {
         match subject {
-            ApprovalSubject::Command(command) => ApprovalSubject::Command(Box::new(self.command(*command))),
+            ApprovalSubject::Command(command) => ApprovalSubject::Command(Box::new(self.asked(*command))),
             ApprovalSubject::Patch(mut patch) => {
                 patch.changes = patch.changes.into_iter().map(|change| self.change(change)).collect();
                 ApprovalSubject::Patch(patch)
@@ -191,7 +174,7 @@ impl Scribe {
         }
     }
 
-    fn command(&mut self, command: CommandApproval) -> CommandApproval {
+    fn asked(&mut self, command: CommandApproval) -> CommandApproval {
         CommandApproval {
             command: self.argv(&command.command),
             cwd: self.path(&command.cwd),
@@ -205,17 +188,26 @@ impl Scribe {
     }
 
     fn line(&mut self, mut line: ParsedLine) -> ParsedLine {
-        line.commands.truncate(MAX_ENTRIES);
+        keep_ends(&mut line.commands, MAX_ENTRIES);
         for command in &mut line.commands {
             let known: Vec<&[u8]> =
                 command.words.iter().map(|word| word.known().map_or(&b"\0"[..], RawText::as_bytes)).collect();
             let redacted = words::redact(&known);
             for (word, redacted) in command.words.iter_mut().zip(redacted) {
                 if let Word::Known(text) = word {
-                    *text = self.cut(RawText::from(redacted));
+                    *text = RawText::from(redacted);
                 }
             }
-            command.words.truncate(8 * MAX_ENTRIES);
+            let fits = self.left / (WORD_COST * 2);
+            for words in [&mut command.words, &mut command.writes, &mut command.reads] {
+                keep_ends(words, fits.min(8 * MAX_ENTRIES));
+                self.left = self.left.saturating_sub(words.len() * WORD_COST);
+            }
+            for word in &mut command.words {
+                if let Word::Known(text) = word {
+                    *text = self.cut(text.clone());
+                }
+            }
             for word in command.writes.iter_mut().chain(&mut command.reads) {
                 if let Word::Known(text) = word {
                     *text = self.raw(text);
@@ -243,8 +235,21 @@ impl Scribe {
     }
 
     fn violations(&mut self, violations: Vec<Violation>) -> Vec<Violation> {
-        use stockade_protocol::ViolationTarget;
         let mut kept: Vec<Violation> = violations.into_iter().take(MAX_ENTRIES).collect();
+        let mut fits = |violation: &Violation| {
+            let cost = match &violation.target {
+                ViolationTarget::Path(path) | ViolationTarget::UnixSocket(path) => 3 * path.as_raw().as_bytes().len(),
+                ViolationTarget::Destination(_)
+                | ViolationTarget::SystemCall(_)
+                | ViolationTarget::Limit(_)
+                | ViolationTarget::Process(_) => 0,
+            };
+            let left = self.left.checked_sub(cost + 4 * WORD_COST);
+            self.left = left.unwrap_or_default();
+            left.is_some()
+        };
+        let fitting = kept.iter().take_while(|violation| fits(violation)).count();
+        kept.truncate(fitting);
         for violation in &mut kept {
             if let ViolationTarget::Path(path) | ViolationTarget::UnixSocket(path) = &mut violation.target {
                 *path = self.path(path);
@@ -277,11 +282,9 @@ impl Scribe {
     }
 }
 
-/// The last place up to `most` where a character ends.
-fn boundary(text: &str, most: usize) -> usize {
-    (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
-}
-
-fn left_out(bytes: usize) -> String {
-    format!("‹{bytes} more bytes›")
+/// Keeps the first and the last entries of a list.
+fn keep_ends<T>(list: &mut Vec<T>, most: usize) {
+    if list.len() > most {
+        list.drain(most.div_ceil(2)..list.len() - most / 2);
+    }
 }

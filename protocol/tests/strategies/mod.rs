@@ -466,12 +466,13 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
         ]
     };
     let hash = || any::<[u8; 32]>().prop_map(RecordHash);
+    let whole =
+        (any::<u64>(), any::<u64>(), hash()).prop_map(|(words, bytes, sha256)| WholeCommand { words, bytes, sha256 });
     let event = prop_oneof![
-        (argv(), wild_path(), escalation()).prop_map(|(command, cwd, escalation)| AuditEvent::Requested {
-            command,
-            cwd,
-            escalation
+        (argv(), wild_path(), escalation(), option::of(whole)).prop_map(|(command, cwd, escalation, whole)| {
+            AuditEvent::Requested { command, cwd, escalation, whole }
         }),
+        any::<u64>().prop_map(|events| AuditEvent::Unrecorded { events }),
         (decision(), source(), option::of(any::<String>()), vec(any::<String>(), 0..2)).prop_map(
             |(decision, source, reason, sandbox_warnings)| AuditEvent::Decided {
                 decision,
