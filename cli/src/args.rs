@@ -59,9 +59,10 @@ pub(crate) enum Command {
 
 /// Run a command in the sandbox.
 ///
-/// The rules say whether it runs, is asked about or is refused; the sandbox says what it may touch. A
-/// command that the sandbox denied something can be run again with what it needs, if you say so. Its
-/// output and exit code pass through.
+/// The rules say whether it runs, is asked about or is refused; the sandbox says what it may touch. A rule
+/// that allows spares the question; the command runs in the sandbox, unless the rule says `outside = True`
+/// and no flag names the sandbox. A command that the sandbox denied something can be run again with what it
+/// needs, if you say so. Its output and exit code pass through.
 #[derive(Debug, Parser)]
 #[command(after_help = "Exit codes:
   the command's own, also where it was denied something, or
@@ -225,8 +226,8 @@ pub(crate) struct Schema {
 
 /// Vouch for the settings and rules that a project brings along in `.stockade`.
 ///
-/// They count as long as no file there changes. Look at them first: trusted rules may let commands run
-/// without asking.
+/// Prints each rule and each setting, in the words of what it does. They count as long as no file there
+/// changes. Rules of a project may let commands run without asking, never without the sandbox.
 #[derive(Debug, Parser)]
 #[command(after_help = "Exit codes:
   0    done

@@ -14,6 +14,7 @@ mod platform;
 mod prompt;
 mod relay;
 mod report;
+mod rules;
 mod run;
 mod schema;
 mod session;

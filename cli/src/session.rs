@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stockade_config::{AuditDurability, ConfigLoader, Layer, Loaded, ProjectRules, Settings};
+use stockade_config::{AllowedCommands, AuditDurability, ConfigLoader, Layer, Loaded, Settings};
 use stockade_core::{
-    Approver, AuditDemand, AuditSink, AuditTrail, Durability, Fixed, Hook, Orchestrator, OutputLimit, RuleStore,
+    Approver, AuditDemand, AuditSink, AuditTrail, Durability, Fixed, Hook, Orchestrator, OutputLimit, RulesOutside,
     Session, TrailOptions,
 };
-use stockade_execpolicy::{PolicyLoader, user_rules};
 use stockade_protocol::{
     AbsPath, Access, Argv, AskForApproval, EscalationExecution, ExecExpiration, ExecRequest, FileTarget, HostPaths,
     NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
@@ -20,7 +19,7 @@ use stockade_sandboxing::{HostFiles as _, RealFiles, absolute};
 
 use crate::args::SessionArgs;
 use crate::exit::{Failure, note};
-use crate::{flags, losses, platform, prompt};
+use crate::{flags, losses, platform, prompt, rules};
 
 #[derive(Debug, thiserror::Error)]
 enum SessionError {
@@ -57,7 +56,8 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     let loader = ConfigLoader::standard();
     let workspace = workspace(args, &here, &loader)?;
     let project = workspace.first().unwrap_or(&here).to_host_path().unwrap_or_default();
-    let Loaded { settings, notices, project_rules, .. } = loader.project(&project).load(layer(args, &here)?)?;
+    let loader = loader.project(&project);
+    let Loaded { settings, notices, project_rules, .. } = loader.load(layer(args, &here)?)?;
     for notice in notices {
         note(&notice);
     }
@@ -71,10 +71,14 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     let thread_id = new_id()?;
     let session = session(&settings, &host, settings.ask_or(usual), thread_id.clone())?;
     let approver = approver(&settings, &session.permissions, person)?;
+    let rules = rules::load(args, project_rules, &session)?;
+    if purpose == Purpose::Run {
+        rules::tell_what_changed(&rules.policy(), &settings, &loader);
+    }
     let is_open = session.permissions.network == NetworkPolicy::Full;
     let mut orchestrator =
         Orchestrator::new(session, platform::backend(settings.engine, &settings.accept_losses)?.into(), approver)
-            .with_rules(rules(args, project_rules)?);
+            .with_rules(rules);
     if is_open && orchestrator.session().permissions.network != NetworkPolicy::Full {
         note("the network is `hosts`, not `full`: a network rule denies a host, and a full network knows no hosts");
     }
@@ -182,6 +186,11 @@ fn session(
     session.permissions = settings.permissions(host)?;
     session.maximum = maximum(settings, host)?;
     session.default_timeout = settings.timeout;
+    session.rules_outside = match settings.rules_allow {
+        _ if settings.names_sandbox() => RulesOutside::Never,
+        AllowedCommands::Inside => RulesOutside::Said,
+        AllowedCommands::Outside => RulesOutside::Unsaid,
+    };
     let bytes = |text: OsString| RawText::from(text.into_encoded_bytes());
     session.environment = std::env::vars_os().map(|(name, value)| (bytes(name), bytes(value))).collect();
     // A quarter of what is kept is the beginning; the end says more of a failure.
@@ -226,22 +235,6 @@ fn approver(
         Some(limit) => asked.within_time(limit),
         None => asked,
     }))
-}
-
-fn rules(args: &SessionArgs, project: Vec<ProjectRules>) -> Result<RuleStore, Failure> {
-    let loader = match args.rules.as_slice() {
-        [] => project.into_iter().fold(PolicyLoader::new().standard(), |loader, ProjectRules { path, content }| {
-            loader.project_file(path, content)
-        }),
-        files => files.iter().fold(PolicyLoader::new(), PolicyLoader::file),
-    };
-    let store = RuleStore::new(loader.load()?);
-    // New rules are the user's own, whichever files were read.
-    let saved = user_rules(|name| std::env::var_os(name)).map(|directory| directory.join("saved.rules"));
-    Ok(match saved {
-        Some(file) => store.saving_to(file),
-        None => store,
-    })
 }
 
 fn audit(settings: &Settings) -> Result<(Arc<dyn AuditSink>, AuditDemand), Failure> {

@@ -1,5 +1,7 @@
 //! `stockade trust`: vouch for what a project brings along.
 
+mod review;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,18 +23,15 @@ pub(crate) fn run(args: &Trust) -> Result<ExitCode, Failure> {
     if args.revoke {
         return revoke(&store, &directory);
     }
-    let project = store.trust(&directory)?;
-    let mut text = format!("{} is trusted, as long as these files stay as they are:\n", project.path);
-    for file in project.files.keys() {
-        text.push_str(&format!("  .stockade/{file}\n"));
-    }
-    if project.files.is_empty() {
-        text = format!(
-            "{} is trusted; it brings nothing along yet, and what it adds has to be trusted again\n",
-            project.path
-        );
-    }
-    print(&text)?;
+    let reviewed = store.review(&directory)?;
+    let described = review::describe(&reviewed)?;
+    store.trust(&reviewed)?;
+    let path = reviewed.path();
+    print(&if described.is_empty() {
+        format!("{path} is trusted; it brings nothing along yet, and what it adds has to be trusted again\n")
+    } else {
+        format!("{path} is trusted, as long as these files stay as they are:\n{described}")
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

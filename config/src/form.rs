@@ -68,6 +68,8 @@ settings_keys! {
     audit: Option<Written<AuditForm>>,
     /// A program that answers in a person's place.
     approver: Option<Written<ApproverForm>>,
+    /// What rules mean for the sandbox.
+    rules: Option<Written<RulesForm>>,
 }
 
 /// How much a command is trusted with, the least first.
@@ -206,6 +208,26 @@ pub(crate) struct ApproverForm {
     pub(crate) hook: Vec<Written<String>>,
     /// How long it may take, such as `"10s"`.
     pub(crate) timeout: Option<Written<String>>,
+}
+
+/// What rules mean for the sandbox.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "RulesSettings")]
+pub(crate) struct RulesForm {
+    /// Where a command runs that a rule allows without saying `outside` itself.
+    pub(crate) allow: Option<AllowedCommands>,
+}
+
+/// Where a command runs that a rule allows without saying `outside` itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AllowedCommands {
+    /// In the sandbox, like any other.
+    #[default]
+    Inside,
+    /// Without the sandbox, as codex reads such rules. Exact rules and those of a project stay inside.
+    Outside,
 }
 
 /// What no setting, flag or approval exceeds.

@@ -11,7 +11,8 @@ use stockade_protocol::{
 };
 
 use crate::form::{
-    AuditDurability, EngineName, EnvForm, NamesForm, NetworkMode, SandboxForm, SandboxMode, SettingsForm,
+    AllowedCommands, AuditDurability, EngineName, EnvForm, NamesForm, NetworkMode, SandboxForm, SandboxMode,
+    SettingsForm,
 };
 use crate::loss::LossName;
 use crate::source::Source;
@@ -78,6 +79,8 @@ pub struct Layer {
     pub audit_directory: Option<PathBuf>,
     /// A program that answers in a person's place.
     pub hook: Option<Hook>,
+    /// Where a command runs that a rule allows without saying.
+    pub rules_allow: Option<AllowedCommands>,
 }
 
 /// Changes of a list.
@@ -110,6 +113,7 @@ impl Layer {
                     .list(&form.credentials.remove, "credentials.remove", |text| resolve_path(text, source))?,
             },
             limits: form.limits,
+            rules_allow: form.rules.as_ref().and_then(|rules| rules.value().allow),
             ..Self::default()
         };
         layer.read_sandbox(&form.sandbox, source)?;

@@ -12,10 +12,10 @@ use crate::form::{ConfigForm, MaximumForm};
 use crate::homes::recorded_home;
 use crate::layer::Layer;
 use crate::maximum::Maximum;
-use crate::project::{DIRECTORY, ProjectRules};
+use crate::project::{CONFIG, DIRECTORY, ProjectRules};
 use crate::settings::{Origin, Settings};
 use crate::source::Source;
-use crate::store::{others_may_write, read_open};
+use crate::store::{leave_mark, others_may_write, read_open};
 use crate::suggest::suggest;
 use crate::written::Written;
 use crate::{ConfigError, ProjectTrust, TrustStore};
@@ -23,7 +23,6 @@ use crate::{ConfigError, ProjectTrust, TrustStore};
 /// The administrator's directory.
 pub const SYSTEM_DIRECTORY: &str = "/etc/stockade";
 
-const CONFIG: &str = "config.toml";
 const MAXIMUM: &str = "maximum.toml";
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
@@ -122,6 +121,12 @@ impl ConfigLoader {
         self.state.as_ref().map(TrustStore::new).ok_or(ConfigError::NoPlace)
     }
 
+    /// Whether something has not been said before that is said once: it is on record from now on. Where it can't be
+    /// recorded, it is said again.
+    pub fn is_news(&self, notice: &str) -> bool {
+        self.state.as_ref().is_none_or(|directory| leave_mark(directory, notice))
+    }
+
     /// Reads all files and puts them together, with the flags on top. One bad file is an error: there
     /// are no settings without it.
     pub fn load(&self, flags: Layer) -> Result<Loaded, ConfigError> {
@@ -187,8 +192,7 @@ impl ConfigLoader {
         }
         if let Some(bytes) = content.get(CONFIG) {
             let path = root.join(DIRECTORY).join(CONFIG);
-            let text = String::from_utf8(bytes.to_vec())
-                .map_err(|error| ConfigError::io("read", &path)(io::Error::other(error)))?;
+            let text = project_text(&path, bytes)?;
             files.push(self.understand(path, &text, root, Owner::Project)?);
         }
         Ok((trust, content.rules(root)))
@@ -225,6 +229,19 @@ impl ConfigLoader {
 pub fn check_config(file: &Path, text: &str) -> Result<(), ConfigError> {
     let base = file.parent().unwrap_or(Path::new("/"));
     ConfigLoader::new().home("/home/nobody").understand(file.to_owned(), text, base, Owner::User).map(drop)
+}
+
+/// Checks the text of a project's file, and gives it as it is written.
+pub(crate) fn check_project(path: &Path, bytes: &[u8], root: &Path) -> Result<toml::Table, ConfigError> {
+    let text = project_text(path, bytes)?;
+    let loader = ConfigLoader { home: Some(PathBuf::from("/home/nobody")), ..ConfigLoader::new() };
+    loader.understand(path.to_owned(), &text, root, Owner::Project)?;
+    let source = Source { file: path, text: &text, base: root, home: None };
+    source.parse()
+}
+
+fn project_text(path: &Path, bytes: &[u8]) -> Result<String, ConfigError> {
+    String::from_utf8(bytes.to_vec()).map_err(|error| ConfigError::io("read", path)(io::Error::other(error)))
 }
 
 /// Whose file it is.
@@ -276,6 +293,8 @@ fn refuse_foreign_keys(form: &ConfigForm, source: &Source<'_>, owner: Owner) -> 
             )?;
             let place = form.approver.as_ref().map(Written::span);
             refuse(place, "`approver` belongs in your own file: a project can't answer in your place")?;
+            let place = form.rules.as_ref().map(Written::span);
+            refuse(place, "`rules` belongs in your own file: a project can't let its commands leave the sandbox")?;
         }
     }
     Ok(())

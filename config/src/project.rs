@@ -13,6 +13,9 @@ use crate::store::read_bytes;
 /// Where a project keeps them.
 pub(crate) const DIRECTORY: &str = ".stockade";
 
+/// The file of its settings.
+pub(crate) const CONFIG: &str = "config.toml";
+
 const MAX_FILES: usize = 256;
 const MAX_DEPTH: usize = 8;
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
@@ -78,6 +81,11 @@ impl ProjectFiles {
         self.0.is_empty()
     }
 
+    /// Each file and its content.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&RawText, &[u8])> {
+        self.0.iter().map(|(name, content)| (name, content.as_slice()))
+    }
+
     /// The content of one file.
     pub(crate) fn get(&self, name: &str) -> Option<&[u8]> {
         self.0.get(&RawText::from(name)).map(Vec::as_slice)
@@ -85,10 +93,6 @@ impl ProjectFiles {
 
     /// The files in `rules` whose names end in `.rules`, by name. Hidden ones don't count.
     pub(crate) fn rules(&self, root: &Path) -> Vec<ProjectRules> {
-        let is_rules = |name: &RawText| {
-            let name = name.as_bytes().strip_prefix(b"rules/").unwrap_or_default();
-            name.ends_with(b".rules") && !name.starts_with(b".") && !name.contains(&b'/')
-        };
         let found = self.0.iter().filter(|(name, _)| is_rules(name));
         let place = |name: &RawText| name.to_os_string().map(|name| root.join(DIRECTORY).join(name));
         found
@@ -101,4 +105,10 @@ impl ProjectFiles {
         let hash = |content: &Vec<u8>| Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
         self.0.iter().map(|(name, content)| (name.to_string(), hash(content))).collect()
     }
+}
+
+/// Whether a file's rules count, by its path below `.stockade`.
+pub(crate) fn is_rules(name: &RawText) -> bool {
+    let name = name.as_bytes().strip_prefix(b"rules/").unwrap_or_default();
+    name.ends_with(b".rules") && !name.starts_with(b".") && !name.contains(&b'/')
 }

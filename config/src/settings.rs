@@ -18,7 +18,7 @@ use stockade_protocol::{
     ResourceLimits, RuleSource, SandboxPolicy,
 };
 
-use crate::form::{AuditDurability, EngineName, NetworkMode, SandboxMode};
+use crate::form::{AllowedCommands, AuditDurability, EngineName, NetworkMode, SandboxMode};
 use crate::layer::{Changes, Layer};
 use crate::loss::LossName;
 use crate::maximum::Maximum;
@@ -118,6 +118,8 @@ pub struct Settings {
     pub audit_directory: Option<PathBuf>,
     /// A program that answers in a person's place.
     pub hook: Option<Hook>,
+    /// Where a command runs that a rule allows without saying.
+    pub rules_allow: AllowedCommands,
     /// What nothing exceeds.
     pub maximum: Option<Maximum>,
     pub(crate) origins: BTreeMap<String, Origin>,
@@ -153,6 +155,7 @@ impl Settings {
             audit_durability: AuditDurability::default(),
             audit_directory: None,
             hook: None,
+            rules_allow: AllowedCommands::default(),
             maximum: None,
             origins: BTreeMap::new(),
         }
@@ -167,6 +170,21 @@ impl Settings {
     /// Every value that somebody has set, and where.
     pub fn origins(&self) -> impl Iterator<Item = (&str, &Origin)> {
         self.origins.iter().map(|(key, origin)| (key.as_str(), origin))
+    }
+
+    /// Whether the command line says what a command may touch: by a flag, or by a profile that it chooses.
+    pub fn names_sandbox(&self) -> bool {
+        let by_profile = *self.origin("profile") == Origin::Flag;
+        self.origins().any(|(key, origin)| {
+            let is_said = match origin {
+                Origin::Flag => true,
+                Origin::Profile { .. } => by_profile,
+                Origin::Default | Origin::System(_) | Origin::User(_) | Origin::Project(_) | Origin::Maximum(_) => {
+                    false
+                }
+            };
+            is_said && key.starts_with("sandbox.") && !key.starts_with("sandbox.accept_losses")
+        })
     }
 
     /// When a person is asked, if `default` is what holds without a setting.
@@ -266,6 +284,7 @@ impl Settings {
             "audit.durability" => audit_durability = layer.audit_durability;
             "audit.path" => audit_directory = layer.audit_directory.map(Some);
             "approver.hook" => hook = layer.hook.map(Some);
+            "rules.allow" => rules_allow = layer.rules_allow;
         }
         let network = layer.network.or_else(|| {
             let named = layer.allow_hosts.as_ref().is_some_and(|hosts| !hosts.is_empty());

@@ -64,6 +64,13 @@ pub(crate) fn replace_private(directory: &Path, name: &str, text: &str) -> Resul
     })
 }
 
+/// Leaves an empty file of this name. Says whether it was not there, as far as can be told.
+pub(crate) fn leave_mark(directory: &Path, name: &str) -> bool {
+    let made = make_directory(directory);
+    let made = made.and_then(|()| options().write(true).create_new(true).open(directory.join(name)));
+    !made.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+}
+
 /// A writer's turn, which ends when this is dropped.
 pub(crate) struct Lock(#[expect(dead_code, reason = "it is held, not read")] File);
 

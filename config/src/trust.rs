@@ -14,6 +14,7 @@ use stockade_protocol::{AbsPath, RawText};
 
 use crate::ConfigError;
 use crate::project::ProjectFiles;
+use crate::review::ProjectReview;
 use crate::store::{Lock, read_private, replace_private};
 
 const STORE: &str = "trust.toml";
@@ -135,11 +136,16 @@ impl TrustStore {
         Ok((trust, files))
     }
 
-    /// Vouches for a project as it is now.
-    pub fn trust(&self, root: &Path) -> Result<TrustedProject, ConfigError> {
-        let root = canonical(root)?;
-        let files = ProjectFiles::read(&host_path(&root)?)?;
-        let project = TrustedProject { path: root, files: files.hashes() };
+    /// What a project brings along, to be looked at before it is vouched for.
+    pub fn review(&self, root: &Path) -> Result<ProjectReview, ConfigError> {
+        let path = canonical(root)?;
+        let files = ProjectFiles::read(&host_path(&path)?)?;
+        Ok(ProjectReview { path, files })
+    }
+
+    /// Vouches for a project as it was reviewed.
+    pub fn trust(&self, review: &ProjectReview) -> Result<TrustedProject, ConfigError> {
+        let project = TrustedProject { path: review.path.clone(), files: review.files.hashes() };
         self.change(|projects| {
             projects.retain(|known| known.path != project.path);
             projects.push(project.clone());

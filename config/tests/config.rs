@@ -53,7 +53,8 @@ impl World {
 
     fn trusted(&self, text: &str) -> &Self {
         self.project(text);
-        self.loader().trust_store().unwrap().trust(&self.path("repo")).unwrap();
+        let store = self.loader().trust_store().unwrap();
+        store.trust(&store.review(&self.path("repo")).unwrap()).unwrap();
         self
     }
 
@@ -369,11 +370,11 @@ fn trust_ends_with_the_first_change() {
     let told = loaded.notices.join("\n");
     assert!(told.contains("`.stockade/rules/a.rules` has changed") && told.contains("diff -- .stockade"), "{told}");
     let store = world.loader().trust_store().unwrap();
-    store.trust(&world.path("repo")).unwrap();
+    store.trust(&store.review(&world.path("repo")).unwrap()).unwrap();
     assert_eq!(world.load().trust, ProjectTrust::Trusted);
     fs::remove_file(world.path("repo/.stockade/rules/a.rules")).unwrap();
     assert!(matches!(world.load().trust, ProjectTrust::Changed { .. }));
-    store.trust(&world.path("repo")).unwrap();
+    store.trust(&store.review(&world.path("repo")).unwrap()).unwrap();
     assert_eq!(store.projects().unwrap().len(), 1);
     assert!(store.revoke(&world.path("repo")).unwrap());
     assert!(!store.revoke(&world.path("repo")).unwrap());
@@ -471,7 +472,7 @@ fn the_list_of_trusted_projects_is_private_and_survives_many_writers() {
             scope.spawn(move || {
                 let root = world.path(&format!("p{index}"));
                 fs::create_dir_all(root.join(".stockade")).unwrap();
-                store.trust(&root).unwrap();
+                store.trust(&store.review(&root).unwrap()).unwrap();
             });
         }
     });

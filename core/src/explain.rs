@@ -89,7 +89,7 @@ impl Orchestrator {
         let (verdict, required) =
             command_requirement(session, &around.rules.policy(), &request.command, &request.cwd, &request.escalation);
         let bypass = matches!(required.requirement, ExecApprovalRequirement::Skip { bypass_sandbox: true, .. });
-        let execution = if bypass && session.must_confine().is_none() {
+        let execution = if bypass && session.rules_may_leave() {
             EscalationExecution::Unsandboxed
         } else {
             request.escalation.clone()

@@ -44,7 +44,7 @@ pub use run::{Orchestrator, RunError};
 pub use runtime::{
     Approvable, Attempted, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
 };
-pub use session::{OutputLimit, Sandboxing, Session};
+pub use session::{OutputLimit, RulesOutside, Sandboxing, Session};
 pub use shell::ShellRuntime;
 pub use tool_call::{ToolCallOutcome, ToolCallRuntime, ToolCaller};
 pub use verdict::{RuleVerdict, Verdict};

@@ -4,6 +4,7 @@
 //! wants asked, what the command asks for, what it is. [`answer`] says what the policy does with a
 //! question of that kind; the strictest answer counts. Both are tables; the tests spell out every row.
 
+use stockade_execpolicy::Placement;
 use stockade_protocol::{AskForApproval, EscalationExecution, ExecApprovalRequirement, RejectConfig};
 
 use crate::session::Sandboxing;
@@ -105,18 +106,21 @@ const REJECTED_RULES: &str = "approval policy rejected rule approval prompt";
 const REJECTED_SANDBOX: &str = "approval policy rejected sandbox approval prompt";
 const REJECTED_PERMISSIONS: &str = "approval policy rejected additional permissions prompt";
 
-/// What has to happen before a shell command runs. The amendment is added by whoever knows one.
+/// What has to happen before a shell command runs. `placement` is where it runs if rules allow it. The amendment is
+/// added by the caller.
 pub(crate) fn of_command(
     ask: AskForApproval,
     sandboxing: Sandboxing,
     rules: &RuleVerdict,
+    placement: Placement,
     escalation: &EscalationExecution,
 ) -> ExecApprovalRequirement {
     if let RuleVerdict::Forbidden { reason } = rules {
         return ExecApprovalRequirement::Forbidden { reason: reason.clone() };
     }
-    // Rules that allow every part let it leave the sandbox; whether it may is for the session to say.
-    let bypass_sandbox = *rules == RuleVerdict::Allowed && *escalation == EscalationExecution::TurnDefault;
+    let bypass_sandbox = *rules == RuleVerdict::Allowed
+        && placement == Placement::Outside
+        && *escalation == EscalationExecution::TurnDefault;
     let skip = ExecApprovalRequirement::Skip { bypass_sandbox, proposed_execpolicy_amendment: None };
     let mut asked = None;
     for question in questions(rules, escalation) {
@@ -197,7 +201,8 @@ pub(crate) fn asks_after_denial(ask: AskForApproval) -> bool {
 mod tests {
     //! Every combination once, against a table that is written by hand, cell by cell.
     //!
-    //! `run` nobody is asked; `ask`; `no` refused by the policy; `forbid` refused by the rule.
+    //! `run` nobody is asked; `bypass` neither, and it leaves the sandbox; `ask`; `no` refused by the policy; `forbid`
+    //! refused by the rule. Rules: `outside` allow it and let it leave.
 
     use std::collections::BTreeMap;
 
@@ -214,7 +219,10 @@ on       forbidden unsandboxed forbid    forbid     forbid     forbid forbid for
 on       prompt    default     ask       ask        ask        ask  ask   no    ask   no     no
 on       prompt    permissions ask       ask        ask        ask  ask   no    ask   no     no
 on       prompt    unsandboxed ask       ask        ask        ask  ask   no    ask   no     no
-on       allowed   default     bypass    bypass     bypass     bypass bypass bypass bypass bypass bypass
+on       outside   default     bypass    bypass     bypass     bypass bypass bypass bypass bypass bypass
+on       outside   permissions ask       ask        ask        ask  no    ask   no    no     no
+on       outside   unsandboxed ask       ask        ask        ask  no    ask   ask   no     no
+on       allowed   default     run       run        run        run  run   run   run   run    run
 on       allowed   permissions ask       ask        ask        ask  no    ask   no    no     no
 on       allowed   unsandboxed ask       ask        ask        ask  no    ask   ask   no     no
 on       safe      default     run       run        run        run  run   run   run   run    run
@@ -229,18 +237,20 @@ on       dangerous unsandboxed ask       ask        ask        ask  no    ask   
 
 off      forbidden *           forbid    forbid     forbid     forbid forbid forbid forbid forbid forbid
 off      prompt    *           ask       ask        ask        ask  ask   no    ask   no     no
-off      allowed   default     bypass    bypass     bypass     bypass bypass bypass bypass bypass bypass
-off      allowed   permissions run       run        run        run  run   run   run   run    run
-off      allowed   unsandboxed run       run        run        run  run   run   run   run    run
+off      outside   default     bypass    bypass     bypass     bypass bypass bypass bypass bypass bypass
+off      outside   permissions run       run        run        run  run   run   run   run    run
+off      outside   unsandboxed run       run        run        run  run   run   run   run    run
+off      allowed   *           run       run        run        run  run   run   run   run    run
 off      safe      *           run       run        run        run  run   run   run   run    run
 off      unknown   *           ask       run        run        run  run   run   run   run    run
 off      dangerous *           ask       ask        ask        ask  no    ask   ask   no     no
 
 external forbidden *           forbid    forbid     forbid     forbid forbid forbid forbid forbid forbid
 external prompt    *           ask       ask        ask        ask  ask   no    ask   no     no
-external allowed   default     bypass    bypass     bypass     bypass bypass bypass bypass bypass bypass
-external allowed   permissions run       run        run        run  run   run   run   run    run
-external allowed   unsandboxed run       run        run        run  run   run   run   run    run
+external outside   default     bypass    bypass     bypass     bypass bypass bypass bypass bypass bypass
+external outside   permissions run       run        run        run  run   run   run   run    run
+external outside   unsandboxed run       run        run        run  run   run   run   run    run
+external allowed   *           run       run        run        run  run   run   run   run    run
 external safe      *           run       run        run        run  run   run   run   run    run
 external unknown   *           ask       run        run        run  run   run   run   run    run
 external dangerous *           ask       ask        ask        ask  no    ask   ask   no     no
@@ -273,6 +283,7 @@ external dangerous *           ask       ask        ask        ask  no    ask   
         vec![
             ("forbidden", RuleVerdict::Forbidden { reason: reason() }),
             ("prompt", RuleVerdict::Prompt { reason: reason() }),
+            ("outside", RuleVerdict::Allowed),
             ("allowed", RuleVerdict::Allowed),
             ("safe", RuleVerdict::Safe),
             ("unknown", RuleVerdict::Unknown { reason: reason() }),
@@ -333,7 +344,8 @@ external dangerous *           ask       ask        ask        ask  no    ask   
                 for (escalation, wanted) in escalations() {
                     for (policy, ask) in policies() {
                         let cell = [sandbox, rules, escalation, policy];
-                        let found = of_command(ask, sandboxing, &verdict, &wanted);
+                        let placement = if rules == "outside" { Placement::Outside } else { Placement::Inside };
+                        let found = of_command(ask, sandboxing, &verdict, placement, &wanted);
                         assert_eq!(Some(word(&found)), expected.remove(&cell), "{cell:?}");
                     }
                 }
@@ -373,7 +385,8 @@ external dangerous *           ask       ask        ask        ask  no    ask   
     #[test]
     fn a_refusal_names_the_policy_and_the_question() {
         let dangerous = RuleVerdict::Dangerous { reason: String::from("it wipes a disk") };
-        let found = of_command(AskForApproval::Never, Sandboxing::On, &dangerous, &EscalationExecution::TurnDefault);
+        let wanted = EscalationExecution::TurnDefault;
+        let found = of_command(AskForApproval::Never, Sandboxing::On, &dangerous, Placement::Inside, &wanted);
         let reason = String::from("the approval policy is `never`, so nobody is asked: it wipes a disk");
         assert_eq!(found, ExecApprovalRequirement::Forbidden { reason });
     }

@@ -46,7 +46,7 @@ pub struct Shown<'a> {
 /// How the first run of a request is started that rules allow in full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstAttempt {
-    /// As the rules say: without the sandbox, where the session has nothing that needs one.
+    /// As the rules say: without the sandbox where they say so and the session has nothing that needs one.
     #[default]
     AsRulesSay,
     /// In the sandbox, whatever the rules say.

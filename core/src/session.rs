@@ -28,6 +28,8 @@ pub struct Session {
     pub environment: BTreeMap<RawText, RawText>,
     /// How much of a command's output is kept.
     pub output: OutputLimit,
+    /// Which commands that rules allow run without the sandbox.
+    pub rules_outside: RulesOutside,
     /// Where this host's file system starts.
     pub(crate) host_roots: Vec<AbsPath>,
 }
@@ -46,6 +48,18 @@ impl Default for OutputLimit {
     fn default() -> Self {
         Self { head: 64 * 1024, tail: 192 * 1024 }
     }
+}
+
+/// Which commands that rules allow run without the sandbox. All others run in it, without a question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RulesOutside {
+    /// None: a person named the sandbox for this session.
+    Never,
+    /// Those whose rules say `outside = True`.
+    #[default]
+    Said,
+    /// Also those whose rules do not say, as in codex; exact rules and those of a project have to say it.
+    Unsaid,
 }
 
 /// Whether Stockade builds a sandbox around a session's commands.
@@ -77,6 +91,7 @@ impl Session {
             default_timeout: None,
             environment: BTreeMap::new(),
             output: OutputLimit::default(),
+            rules_outside: RulesOutside::default(),
             host_roots: host.file_system_roots.clone(),
         })
     }
@@ -123,6 +138,11 @@ impl Session {
         let denial = self.permissions.hard_denials().next().map(MustConfine::HardDenial);
         let limits = (!self.permissions.limits.is_unlimited()).then_some(MustConfine::Limits);
         denial.or(self.forbids_hosts().then_some(MustConfine::ForbiddenHost)).or(limits)
+    }
+
+    /// Whether a rule may let a command run without the sandbox.
+    pub(crate) fn rules_may_leave(&self) -> bool {
+        self.rules_outside != RulesOutside::Never && self.must_confine().is_none()
     }
 
     /// Whether a host is forbidden by name, which an open network could not hold.

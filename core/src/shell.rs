@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stockade_execpolicy::Policy;
+use stockade_execpolicy::{Placement, Policy};
 use stockade_protocol::{
     AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EscalationExecution,
-    ExecApprovalRequirement, ExecExpiration, ExecPolicyAmendment, ExecRequest, Execution, Operation, Outcome,
-    Permissions, Refusal, RefusedBy, RequestId, TerminalSize, Violation,
+    ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, Refusal,
+    RefusedBy, RequestId, TerminalSize, Violation,
 };
 use stockade_sandboxing::{Backend as _, Bare, CommandSpec, Plan, SpawnError, Unenforceable};
 
@@ -22,7 +22,7 @@ use crate::run::RunError;
 use crate::runtime::{
     Approvable, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
 };
-use crate::session::Session;
+use crate::session::{RulesOutside, Session};
 use crate::verdict::{RuleVerdict, Verdict};
 use crate::writable_program::has_writable_program;
 use crate::writable_repository::has_writable_repository;
@@ -49,7 +49,8 @@ pub(crate) fn command_requirement(
     wanted: &EscalationExecution,
 ) -> (Verdict, Requirement) {
     let verdict = Verdict::of(policy, command);
-    let requirement = requirement::of_command(session.ask, session.sandboxing(), &verdict.rules, wanted);
+    let placement = placement(session, cwd, &verdict);
+    let requirement = requirement::of_command(session.ask, session.sandboxing(), &verdict.rules, placement, wanted);
     let source = match (&verdict.rules, &requirement) {
         (RuleVerdict::Forbidden { reason } | RuleVerdict::Prompt { reason }, _) => DecisionSource::Rule(reason.clone()),
         (RuleVerdict::Allowed, ExecApprovalRequirement::Skip { .. }) => DecisionSource::Rule(allowing_rules(&verdict)),
@@ -58,52 +59,31 @@ pub(crate) fn command_requirement(
             DecisionSource::ApprovalPolicy
         }
     };
-    let mut requirement = with_amendment(requirement, verdict.amendment.clone());
-    let is_commands_own = || {
-        has_writable_program(session, cwd, &verdict.parsed) || has_writable_repository(session, cwd, &verdict.parsed)
+    // A saved rule spares the question and grants nothing, so it is offered only where nothing else is asked for.
+    let requirement = match (requirement, wanted) {
+        (ExecApprovalRequirement::NeedsApproval { reason, .. }, EscalationExecution::TurnDefault) => {
+            let proposed_execpolicy_amendment = verdict.amendment.clone();
+            ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment }
+        }
+        (requirement, _) => requirement,
     };
-    if leaves_or_may(&requirement) && is_commands_own() {
-        requirement = confined(requirement);
-    }
     (verdict, Requirement { requirement, source })
 }
 
-/// Whether the command leaves the sandbox by a rule, or would by the one that is offered.
-fn leaves_or_may(requirement: &ExecApprovalRequirement) -> bool {
-    match requirement {
-        ExecApprovalRequirement::Skip { bypass_sandbox, proposed_execpolicy_amendment } => {
-            *bypass_sandbox || proposed_execpolicy_amendment.is_some()
-        }
-        ExecApprovalRequirement::NeedsApproval { proposed_execpolicy_amendment, .. } => {
-            proposed_execpolicy_amendment.is_some()
-        }
-        ExecApprovalRequirement::Forbidden { .. } => false,
-    }
-}
-
-fn confined(requirement: ExecApprovalRequirement) -> ExecApprovalRequirement {
-    let inside = match requirement {
-        ExecApprovalRequirement::Skip { proposed_execpolicy_amendment, .. } => {
-            ExecApprovalRequirement::Skip { bypass_sandbox: false, proposed_execpolicy_amendment }
-        }
-        other @ (ExecApprovalRequirement::NeedsApproval { .. } | ExecApprovalRequirement::Forbidden { .. }) => other,
+/// Where a command runs that rules allow: outside if its rules say so, nothing has to hold, and neither its programs
+/// nor its repository are what the session's commands could have put there.
+fn placement(session: &Session, cwd: &AbsPath, verdict: &Verdict) -> Placement {
+    let unsaid = match session.rules_outside {
+        RulesOutside::Never | RulesOutside::Said => Placement::Inside,
+        RulesOutside::Unsaid => Placement::Outside,
     };
-    with_amendment(inside, None)
-}
-
-fn with_amendment(
-    requirement: ExecApprovalRequirement,
-    proposed_execpolicy_amendment: Option<ExecPolicyAmendment>,
-) -> ExecApprovalRequirement {
-    match requirement {
-        ExecApprovalRequirement::Skip { bypass_sandbox, .. } => {
-            ExecApprovalRequirement::Skip { bypass_sandbox, proposed_execpolicy_amendment }
-        }
-        ExecApprovalRequirement::NeedsApproval { reason, .. } => {
-            ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment }
-        }
-        ExecApprovalRequirement::Forbidden { reason } => ExecApprovalRequirement::Forbidden { reason },
-    }
+    let may_leave = verdict.rules == RuleVerdict::Allowed
+        && session.rules_may_leave()
+        && verdict.evaluation.placement(&verdict.parsed, unsaid) == Placement::Outside;
+    let is_commands_own = || {
+        has_writable_program(session, cwd, &verdict.parsed) || has_writable_repository(session, cwd, &verdict.parsed)
+    };
+    if may_leave && !is_commands_own() { Placement::Outside } else { Placement::Inside }
 }
 
 /// The rules that allow a command, by their places.

@@ -25,32 +25,33 @@ pub enum Amended {
     AlreadyThere,
 }
 
-/// Saves that commands with this prefix are allowed.
+/// Saves that exactly this command is allowed, inside the sandbox.
 ///
 /// The file and its directories are made when they are missing, for the user alone. A file that is
-/// not valid is left as it is, and so is one with a stricter rule for this prefix. If `file` is a
+/// not valid is left as it is, and so is one with a stricter rule for this command. If `file` is a
 /// symbolic link, the file it leads to is changed and the link stays.
 ///
 /// ```
-/// use stockade_execpolicy::{Amended, append_allow_prefix};
+/// use stockade_execpolicy::{Amended, append_allow_rule};
 /// use stockade_protocol::{Argv, ExecPolicyAmendment};
 ///
 /// let home = tempfile::tempdir()?;
 /// let file = home.path().join("rules/default.rules");
 /// let tests = ExecPolicyAmendment(Argv::parse(["cargo", "test"])?);
-/// assert_eq!(append_allow_prefix(&file, &tests)?, Amended::Written);
-/// assert_eq!(append_allow_prefix(&file, &tests)?, Amended::AlreadyThere);
-/// assert_eq!(std::fs::read_to_string(&file)?, "prefix_rule(pattern=[\"cargo\", \"test\"], decision=\"allow\")\n");
+/// assert_eq!(append_allow_rule(&file, &tests)?, Amended::Written);
+/// assert_eq!(append_allow_rule(&file, &tests)?, Amended::AlreadyThere);
+/// let saved = "prefix_rule(pattern=[\"cargo\", \"test\"], decision=\"allow\", exact=True)\n";
+/// assert_eq!(std::fs::read_to_string(&file)?, saved);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn append_allow_prefix(file: &Path, amendment: &ExecPolicyAmendment) -> Result<Amended, RulesError> {
+pub fn append_allow_rule(file: &Path, amendment: &ExecPolicyAmendment) -> Result<Amended, RulesError> {
     let prefix = &amendment.0;
     let words = prefix.words().iter().map(|word| match word.as_str() {
         Some(text) => Ok(starlark_string(text)),
         None => Err(RulesError::Unwritable { prefix: prefix.clone(), word: word.clone() }),
     });
     let words = words.collect::<Result<Vec<_>, _>>()?;
-    let rule = format!("prefix_rule(pattern=[{}], decision=\"allow\")", words.join(", "));
+    let rule = format!("prefix_rule(pattern=[{}], decision=\"allow\", exact=True)", words.join(", "));
     append(file, &rule, |policy| {
         let matches = policy.matches(prefix, HostExecutables::Ignore);
         match matches.iter().max_by_key(|found| found.decision()) {
@@ -67,7 +68,7 @@ pub fn append_allow_prefix(file: &Path, amendment: &ExecPolicyAmendment) -> Resu
 
 /// Saves what happens to connections to a port of a host, or to all of its ports.
 ///
-/// The file is treated as by [`append_allow_prefix`]. A decision that is stricter than the one in
+/// The file is treated as by [`append_allow_rule`]. A decision that is stricter than the one in
 /// the file is added, and wins; one that is laxer is an error.
 pub fn append_network_rule(
     file: &Path,

@@ -4,7 +4,7 @@ use stockade_protocol::{AbsPath, Decision, HostPattern};
 
 use crate::language::{Call, Function, Located, Value};
 use crate::network::{NetworkRule, parse_protocol};
-use crate::rule::{HostExecutable, Origin, PatternToken, PrefixRule};
+use crate::rule::{Extent, HostExecutable, Origin, PatternToken, Placement, PrefixRule};
 use crate::source::{Problem, Source, Span, quoted};
 use crate::{Layer, examples, program};
 
@@ -53,16 +53,19 @@ fn prefix_rule(
     arguments: Arguments<'_>,
     origin: Origin,
 ) -> Result<(PrefixRule, examples::Examples), Problem> {
-    let [pattern, decision, matching, not_matching, justification] = arguments;
+    let [pattern, decision, matching, not_matching, justification, exact, outside] = arguments;
     let pattern = required(
         pattern,
         at,
         "`pattern`",
         "give the words that a command starts with: `pattern=[\"git\", \"status\"]`",
     )?;
+    let decision = optional(decision).map_or(Ok(Decision::Allow), command_decision)?;
     let rule = PrefixRule {
         pattern: pattern_tokens(pattern)?,
-        decision: optional(decision).map_or(Ok(Decision::Allow), command_decision)?,
+        extent: extent(optional(exact), decision)?,
+        decision,
+        placement: placement(optional(outside), decision, origin.layer)?,
         justification: justification_text(justification)?,
         origin,
     };
@@ -71,6 +74,50 @@ fn prefix_rule(
         not_matching: examples::read(optional(not_matching))?,
     };
     Ok((rule, examples))
+}
+
+/// `exact = True`. A rule that asks or forbids can't be exact: a command would evade it with one more word.
+fn extent(exact: Option<Located<'_>>, decision: Decision) -> Result<Extent, Problem> {
+    let Some(exact) = exact else { return Ok(Extent::Prefix) };
+    let at = exact.at;
+    match (truth(&exact, "`exact`")?, decision) {
+        (false, _) => Ok(Extent::Prefix),
+        (true, Decision::Allow) => Ok(Extent::Exact),
+        (true, Decision::Prompt | Decision::Forbidden) => Err(Problem::new(
+            at,
+            "`exact` stands in a rule that does not allow, which one more word would evade",
+            "leave `exact` out: the rule then holds for every command that starts with the pattern",
+        )),
+    }
+}
+
+/// `outside = True`. A project can't let its commands leave the sandbox that protects its user.
+fn placement(outside: Option<Located<'_>>, decision: Decision, layer: Layer) -> Result<Option<Placement>, Problem> {
+    let Some(outside) = outside else { return Ok(None) };
+    let at = outside.at;
+    match (truth(&outside, "`outside`")?, decision, layer) {
+        (false, ..) => Ok(Some(Placement::Inside)),
+        (true, Decision::Prompt | Decision::Forbidden, _) => Err(Problem::new(
+            at,
+            "`outside` stands in a rule that does not allow, and speaks of commands that run",
+            "leave `outside` out",
+        )),
+        (true, Decision::Allow, Layer::Project) => Err(Problem::new(
+            at,
+            "`outside` stands in rules that a project's commands can bring along or change",
+            "leave `outside` out, or move the rule to a file of your own in `~/.config/stockade/rules`",
+        )),
+        (true, Decision::Allow, Layer::System | Layer::User | Layer::Session) => Ok(Some(Placement::Outside)),
+    }
+}
+
+fn truth(value: &Located<'_>, what: &str) -> Result<bool, Problem> {
+    match &value.value {
+        Value::Bool(truth) => Ok(*truth),
+        other @ (Value::Text(_) | Value::List(_) | Value::Tuple(_) | Value::Int(_) | Value::None) => {
+            Err(Problem::new(value.at, format!("{what} is {}", other.kind()), "write `True` or `False`"))
+        }
+    }
 }
 
 const PATTERN_HELP: &str =
@@ -162,7 +209,7 @@ fn below_home(rest: &str, at: Span) -> Result<stockade_protocol::RawText, Proble
 }
 
 fn network_rule(at: Span, arguments: Arguments<'_>, origin: Origin) -> Result<NetworkRule, Problem> {
-    let [host, protocol, decision, justification, port] = arguments;
+    let [host, protocol, decision, justification, port, ..] = arguments;
     let help = "write `network_rule(host=\"example.com\", protocol=\"https\", decision=\"allow\")`";
     let host = required(host, at, "`host`", help)?;
     let host_at = host.at;

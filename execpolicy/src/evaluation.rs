@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use stockade_protocol::{AbsPath, Decision, ParsedLine, RawText};
+use stockade_protocol::{AbsPath, CommandRole, Decision, ParsedLine, RawText};
 
 use crate::index::RuleId;
 use crate::report::CheckReport;
-use crate::rule::PrefixRule;
+use crate::rule::{Placement, PrefixRule};
 
 /// What happens to a line, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,9 +107,34 @@ impl Evaluation {
         matches.filter(|(_, found)| found.decision() == self.decision)
     }
 
+    /// Where an allowed line runs: outside if a rule lets each of its commands leave the sandbox. `line` is the line
+    /// that was evaluated; `unsaid` is what holds for rules that do not say.
+    pub fn placement(&self, line: &ParsedLine, unsaid: Placement) -> Placement {
+        if let Some(exact) = &self.exact {
+            return exact.rule().placement(unsaid);
+        }
+        let commands = self.commands.iter().zip(&line.commands);
+        let mut placements = commands
+            .filter(|(_, command)| command.role == CommandRole::Runs)
+            .map(|(judged, _)| judged.placement(unsaid))
+            .peekable();
+        let leaves = placements.peek().is_some() && placements.all(|placement| placement == Placement::Outside);
+        if leaves { Placement::Outside } else { Placement::Inside }
+    }
+
     /// The form that `execpolicy check` prints. `line` is the line that was evaluated.
     pub fn report(&self, line: &ParsedLine) -> CheckReport {
         CheckReport::of_line(self, line)
+    }
+}
+
+impl CommandEvaluation {
+    /// Where the rules that allow it let it run. One that says `outside = False` keeps it in.
+    fn placement(&self, unsaid: Placement) -> Placement {
+        let allowing = || self.matches.iter().filter(|found| found.decision() == Decision::Allow).map(RuleMatch::rule);
+        let stays = allowing().any(|rule| rule.said_placement() == Some(Placement::Inside));
+        let leaves = allowing().any(|rule| rule.placement(unsaid) == Placement::Outside);
+        if leaves && !stays { Placement::Outside } else { Placement::Inside }
     }
 }
 

@@ -7,7 +7,7 @@ use stockade_protocol::{AbsPath, Argv, Decision};
 use crate::declare::{list, text};
 use crate::language::{Located, Value};
 use crate::program;
-use crate::rule::PrefixRule;
+use crate::rule::{Extent, PrefixRule};
 use crate::source::{Problem, Span};
 
 /// Commands that a rule must and must not match.
@@ -56,7 +56,7 @@ fn example(item: Located<'_>) -> Result<Example, Problem> {
 pub(crate) fn check(rule: &PrefixRule, examples: &Examples, trusted: &HashSet<&AbsPath>) -> Result<(), Problem> {
     // Sets, because a rule may have as many alternatives as examples.
     let pattern = rule.pattern.iter().map(|token| token.alternatives().collect()).collect::<Vec<HashSet<&str>>>();
-    let holds = |example: &Example| holds(rule.decision, &pattern, example, trusted);
+    let holds = |example: &Example| holds(rule, &pattern, example, trusted);
     if let Some(example) = examples.matching.iter().find(|example| !holds(example)) {
         let message = format!("the example `{}` does not match the pattern {}", shown(example), pattern_shown(rule));
         return Err(Problem::new(example.at, message, help(rule, example)));
@@ -70,15 +70,16 @@ pub(crate) fn check(rule: &PrefixRule, examples: &Examples, trusted: &HashSet<&A
 }
 
 /// Whether the rule matches, with paths resolved by what the same file lists.
-fn holds(decision: Decision, pattern: &[HashSet<&str>], example: &Example, trusted: &HashSet<&AbsPath>) -> bool {
+fn holds(rule: &PrefixRule, pattern: &[HashSet<&str>], example: &Example, trusted: &HashSet<&AbsPath>) -> bool {
     let Some((given, rest)) = example.words.split_first() else { return false };
     let begins = |program: &str| {
         let mut words = std::iter::once(program).chain(rest.iter().map(String::as_str));
-        pattern.iter().all(|token| words.next().is_some_and(|word| token.contains(word)))
+        let begins = pattern.iter().all(|token| words.next().is_some_and(|word| token.contains(word)));
+        begins && (rule.extent == Extent::Prefix || words.next().is_none())
     };
     let name = program::base_name(given.as_bytes()).and_then(|name| std::str::from_utf8(name).ok());
     let is_trusted = || AbsPath::parse(given.as_str()).is_ok_and(|path| trusted.contains(&path));
-    begins(given) || name.is_some_and(|name| begins(name) && (decision != Decision::Allow || is_trusted()))
+    begins(given) || name.is_some_and(|name| begins(name) && (rule.decision != Decision::Allow || is_trusted()))
 }
 
 fn help(rule: &PrefixRule, example: &Example) -> &'static str {

@@ -14,7 +14,7 @@ use stockade_protocol::Decision;
 
 use self::edges::Edges;
 use crate::program;
-use crate::rule::PrefixRule;
+use crate::rule::{Extent, PrefixRule};
 
 /// Combinations that a pattern may be spread out into.
 const MAX_SPREAD: usize = 16;
@@ -52,8 +52,10 @@ pub(crate) struct Node {
     pub(crate) below: Option<(Decision, RuleId)>,
     /// The strictest of the rules that end here and do not allow.
     pub(crate) restricts: Option<Decision>,
-    /// Whether one of the rules that end here allows.
+    /// Whether one of the rules that end here allows, whatever follows.
     pub(crate) allows: bool,
+    /// Whether one of them allows what ends here, too.
+    pub(crate) allows_exactly: bool,
     has_children: bool,
 }
 
@@ -66,7 +68,16 @@ struct End {
 impl Default for Node {
     fn default() -> Self {
         let (first_end, last_end) = (NONE, NONE);
-        Self { first: None, first_end, last_end, below: None, restricts: None, allows: false, has_children: false }
+        Self {
+            first: None,
+            first_end,
+            last_end,
+            below: None,
+            restricts: None,
+            allows: false,
+            allows_exactly: false,
+            has_children: false,
+        }
     }
 }
 
@@ -112,7 +123,7 @@ impl Index {
             };
         }
         for node in frontier {
-            self.end_at(node, id, rule.decision);
+            self.end_at(node, id, rule);
         }
     }
 
@@ -182,23 +193,24 @@ impl Index {
         }
     }
 
-    fn end_at(&mut self, node: NodeId, id: RuleId, decision: Decision) {
+    fn end_at(&mut self, node: NodeId, id: RuleId, rule: &PrefixRule) {
         let Some(node) = self.nodes.get_mut(node as usize) else { return };
-        let rule = (decision, id);
+        let end = (rule.decision, id);
         if node.first.is_none() {
-            node.first = Some(rule);
+            node.first = Some(end);
         } else {
-            let end = narrow(self.ends.len());
-            self.ends.push(End { rule, next: NONE });
+            self.ends.push(End { rule: end, next: NONE });
+            let end = narrow(self.ends.len() - 1);
             match self.ends.get_mut(node.last_end as usize) {
                 Some(last) => last.next = end,
                 None => node.first_end = end,
             }
             node.last_end = end;
         }
-        match decision {
-            Decision::Allow => node.allows = true,
-            Decision::Prompt | Decision::Forbidden => node.restricts = node.restricts.max(Some(decision)),
+        match (rule.decision, rule.extent) {
+            (Decision::Allow, Extent::Prefix) => node.allows = true,
+            (Decision::Allow, Extent::Exact) => node.allows_exactly = true,
+            (Decision::Prompt | Decision::Forbidden, _) => node.restricts = node.restricts.max(Some(rule.decision)),
         }
     }
 

@@ -17,7 +17,7 @@ mod report;
 mod rule;
 mod source;
 
-pub use amend::{Amended, append_allow_prefix, append_network_rule};
+pub use amend::{Amended, append_allow_rule, append_network_rule};
 pub use error::RulesError;
 pub use evaluation::{Certainty, CommandEvaluation, Evaluation, RuleMatch};
 pub use layer::Layer;
@@ -26,5 +26,5 @@ pub use network::NetworkRule;
 pub use policy::{HostExecutables, Policy};
 pub use propose::propose_amendment;
 pub use report::{CheckReport, ReportedMatch};
-pub use rule::{Origin, PatternToken, PrefixRule};
+pub use rule::{Extent, Origin, PatternToken, Placement, PrefixRule};
 pub use source::{Diagnostic, Position};

@@ -46,7 +46,7 @@ pub struct PolicyLoader {
 enum RulesSource {
     Directory(Layer, PathBuf),
     Project(PathBuf, Vec<u8>),
-    File(PathBuf),
+    File(Layer, PathBuf),
 }
 
 /// A file, and its content if it is not to be opened.
@@ -85,8 +85,14 @@ impl PolicyLoader {
 
     /// A file named for this run alone, as with `--rules`. It has to exist.
     #[must_use]
-    pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.sources.push(RulesSource::File(path.into()));
+    pub fn file(self, path: impl Into<PathBuf>) -> Self {
+        self.file_of(Layer::Session, path)
+    }
+
+    /// A file that counts as one of a layer. It has to exist.
+    #[must_use]
+    pub fn file_of(mut self, layer: Layer, path: impl Into<PathBuf>) -> Self {
+        self.sources.push(RulesSource::File(layer, path.into()));
         self
     }
 
@@ -118,7 +124,7 @@ impl PolicyLoader {
                 RulesSource::Project(path, content) => {
                     files.push((RulesFile { layer: Layer::Project, path: path.clone() }, Some(content)));
                 }
-                RulesSource::File(path) => files.push((RulesFile { layer: Layer::Session, path: path.clone() }, None)),
+                RulesSource::File(layer, path) => files.push((RulesFile { layer: *layer, path: path.clone() }, None)),
             }
         }
         files.sort_by_key(|(file, _)| file.layer);

@@ -96,6 +96,11 @@ impl Policy {
         &self.network
     }
 
+    /// The programs whose paths are trusted, each with these paths, in the order of the layers.
+    pub fn host_executables(&self) -> impl Iterator<Item = (&str, &[AbsPath])> {
+        self.executables.iter().map(|entry| (entry.name.as_str(), entry.paths.as_slice()))
+    }
+
     /// The strictest network rule for a destination, if any names it.
     pub fn network_rule(&self, host: &Host, protocol: NetworkProtocol, port: u16) -> Option<&NetworkRule> {
         self.network_rule_covering(host, protocol, Some(port))
@@ -150,9 +155,10 @@ impl Policy {
         let mut floor = if matches!(command.word(0), Some(Seen::Unknown)) { Decision::Prompt } else { Decision::Allow };
         let mut may_allow = None;
         self.scan(command, paths, &mut |hit| match hit {
-            Hit::Rules { node, allows, .. } => {
+            Hit::Rules { node, words, allows, .. } => {
                 matched = matched.max(node.restricts);
-                if node.allows && allows.granted(|| *may_allow.get_or_insert_with(|| command.may_be_allowed())) {
+                let is_allowed = node.allows || (node.allows_exactly && command.word(words).is_none());
+                if is_allowed && allows.granted(|| *may_allow.get_or_insert_with(|| command.may_be_allowed())) {
                     matched = matched.max(Some(Decision::Allow));
                 }
             }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use stockade_protocol::{AbsPath, Decision, ParsedLine, RawText, Word};
 
 use crate::evaluation::{Evaluation, RuleMatch};
+use crate::rule::Placement;
 
 /// What `execpolicy check` prints: `{"matchedRules":[…],"decision":"…"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub enum ReportedMatch {
         /// Why the rule exists.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         justification: Option<String>,
+        /// Whether the rule says `outside = True`, which codex does not know. Absent where it does not.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        outside: bool,
     },
     /// No rule matched, and the fallback judged the command.
     HeuristicsRuleMatch {
@@ -69,5 +73,6 @@ fn reported(found: &RuleMatch) -> ReportedMatch {
         decision: found.decision(),
         resolved_program: found.resolved_program().cloned(),
         justification: found.rule().justification().map(str::to_owned),
+        outside: found.rule().said_placement() == Some(Placement::Outside),
     }
 }

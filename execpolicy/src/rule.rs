@@ -7,13 +7,35 @@ use stockade_protocol::{AbsPath, Decision};
 
 use crate::{Layer, Position};
 
-/// Commands that start with a pattern get a decision.
+/// Commands that start with a pattern, or are exactly it, get a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixRule {
     pub(crate) pattern: Vec<PatternToken>,
+    pub(crate) extent: Extent,
     pub(crate) decision: Decision,
+    /// What the rule itself says, with `outside`.
+    pub(crate) placement: Option<Placement>,
     pub(crate) justification: Option<String>,
     pub(crate) origin: Origin,
+}
+
+/// How much of a command a pattern speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Its beginning; any words may follow.
+    Prefix,
+    /// All of it, to the last word. Only rules that allow can be exact: one more word would evade another.
+    Exact,
+}
+
+/// Where a command runs that rules allow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// In the session's sandbox, like any other.
+    #[default]
+    Inside,
+    /// Without the sandbox.
+    Outside,
 }
 
 /// What one word of a command may be: any of these.
@@ -52,8 +74,27 @@ impl PrefixRule {
         self.decision
     }
 
-    /// Why, in the words of whoever wrote the rule. It may hold any character: escape it where it
-    /// is shown.
+    /// How much of a command the pattern speaks of.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Whether the rule itself says where such a command runs, and where.
+    pub fn said_placement(&self) -> Option<Placement> {
+        self.placement
+    }
+
+    /// Where a command runs that the rule allows. `unsaid` holds for rules of codex's kind that do not say: an exact
+    /// rule is what a prompt saves, and neither such a rule nor a project's leaves the sandbox by a setting.
+    pub fn placement(&self, unsaid: Placement) -> Placement {
+        match (self.placement, self.extent, self.origin.layer) {
+            (Some(said), _, _) => said,
+            (None, Extent::Exact, _) | (None, _, Layer::Project) => Placement::Inside,
+            (None, Extent::Prefix, Layer::System | Layer::User | Layer::Session) => unsaid,
+        }
+    }
+
+    /// Why, in the words of the rule's author. It may hold any character: escape it where it is shown.
     pub fn justification(&self) -> Option<&str> {
         self.justification.as_deref()
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
-use stockade_execpolicy::{Amended, Layer, Policy, PolicyLoader, RulesError, append_allow_prefix, append_network_rule};
+use stockade_execpolicy::{Amended, Layer, Policy, PolicyLoader, RulesError, append_allow_rule, append_network_rule};
 use stockade_protocol::{Argv, Decision, ExecPolicyAmendment, NetworkProtocol};
 
 fn prefix(words: &[&str]) -> ExecPolicyAmendment {
@@ -37,9 +37,8 @@ fn a_missing_newline_is_made_up_for() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.rules");
     fs::write(&file, "prefix_rule(pattern=[\"ls\"])  # mine").unwrap();
-    append_allow_prefix(&file, &prefix(&["make", "check"])).unwrap();
-    let expected =
-        "prefix_rule(pattern=[\"ls\"])  # mine\nprefix_rule(pattern=[\"make\", \"check\"], decision=\"allow\")\n";
+    append_allow_rule(&file, &prefix(&["make", "check"])).unwrap();
+    let expected = "prefix_rule(pattern=[\"ls\"])  # mine\nprefix_rule(pattern=[\"make\", \"check\"], decision=\"allow\", exact=True)\n";
     assert_eq!(fs::read_to_string(&file).unwrap(), expected);
 }
 
@@ -49,10 +48,10 @@ fn what_is_implied_is_not_written() {
     let file = dir.path().join("a.rules");
     fs::write(&file, "prefix_rule(pattern=[\"git\", [\"status\", \"log\"]])\n").unwrap();
     let before = fs::metadata(&file).unwrap().modified().unwrap();
-    assert_eq!(append_allow_prefix(&file, &prefix(&["git", "log"])).unwrap(), Amended::AlreadyThere);
-    assert_eq!(append_allow_prefix(&file, &prefix(&["git", "log", "-1"])).unwrap(), Amended::AlreadyThere);
+    assert_eq!(append_allow_rule(&file, &prefix(&["git", "log"])).unwrap(), Amended::AlreadyThere);
+    assert_eq!(append_allow_rule(&file, &prefix(&["git", "log", "-1"])).unwrap(), Amended::AlreadyThere);
     assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), before);
-    assert_eq!(append_allow_prefix(&file, &prefix(&["git", "diff"])).unwrap(), Amended::Written);
+    assert_eq!(append_allow_rule(&file, &prefix(&["git", "diff"])).unwrap(), Amended::Written);
 }
 
 #[test]
@@ -60,7 +59,7 @@ fn a_rule_that_would_be_void_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.rules");
     fs::write(&file, "prefix_rule(pattern=[\"git\", \"push\"], decision=\"prompt\")\n").unwrap();
-    let error = append_allow_prefix(&file, &prefix(&["git", "push", "origin"])).unwrap_err();
+    let error = append_allow_rule(&file, &prefix(&["git", "push", "origin"])).unwrap_err();
     assert!(matches!(error, RulesError::Restricted { .. }), "{error}");
     assert!(error.to_string().contains(r#"["git", "push"] at "#), "{error}");
 }
@@ -71,7 +70,7 @@ fn a_bad_file_is_left_alone() {
     let file = dir.path().join("a.rules");
     for text in ["prefix_rule(pattern=[\"ls\"", "x = 1 \\", "\u{0}", "\"\"\""] {
         fs::write(&file, text).unwrap();
-        let error = append_allow_prefix(&file, &prefix(&["ls", "-l"])).unwrap_err();
+        let error = append_allow_rule(&file, &prefix(&["ls", "-l"])).unwrap_err();
         assert!(matches!(error, RulesError::Invalid(_)), "{error}");
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
         assert_eq!(leftovers(dir.path()), [""; 0]);
@@ -83,7 +82,7 @@ fn a_word_that_is_not_text_cannot_be_saved() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.rules");
     let argv = Argv::parse([b"cat".to_vec(), b"caf\xe9".to_vec()]).unwrap();
-    let error = append_allow_prefix(&file, &ExecPolicyAmendment(argv)).unwrap_err();
+    let error = append_allow_rule(&file, &ExecPolicyAmendment(argv)).unwrap_err();
     assert!(matches!(error, RulesError::Unwritable { .. }), "{error}");
     assert!(!file.exists());
 }
@@ -139,26 +138,26 @@ fn links_modes_and_owners_survive() {
     fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
     symlink("real.rules", &link).unwrap();
     let owner = fs::metadata(&real).unwrap().uid();
-    append_allow_prefix(&link, &prefix(&["ls", "-l"])).unwrap();
+    append_allow_rule(&link, &prefix(&["ls", "-l"])).unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(patterns(&real), [["ls", "-l"]]);
     assert_eq!(fs::metadata(&real).unwrap().mode() & 0o7777, 0o640);
     assert_eq!(fs::metadata(&real).unwrap().uid(), owner);
     // A new file is for its owner alone, and a link that leads nowhere is not followed.
     let fresh = dir.path().join("new/x.rules");
-    append_allow_prefix(&fresh, &prefix(&["ls", "-l"])).unwrap();
+    append_allow_rule(&fresh, &prefix(&["ls", "-l"])).unwrap();
     assert_eq!(fs::metadata(&fresh).unwrap().mode() & 0o7777, 0o600);
     assert_eq!(fs::metadata(fresh.parent().unwrap()).unwrap().mode() & 0o7777, 0o700);
     let dangling = dir.path().join("dangling.rules");
     symlink("/nonexistent/x.rules", &dangling).unwrap();
-    assert!(matches!(append_allow_prefix(&dangling, &prefix(&["ls", "-l"])), Err(RulesError::Save { .. })));
+    assert!(matches!(append_allow_rule(&dangling, &prefix(&["ls", "-l"])), Err(RulesError::Save { .. })));
     // Neither is one that was planted in place of the files beside it.
     let bait = dir.path().join("bait");
     fs::write(&bait, "precious").unwrap();
     symlink("bait", dir.path().join(".trap.rules.lock")).unwrap();
-    assert!(append_allow_prefix(&dir.path().join("trap.rules"), &prefix(&["ls", "-l"])).is_err());
+    assert!(append_allow_rule(&dir.path().join("trap.rules"), &prefix(&["ls", "-l"])).is_err());
     symlink("bait", dir.path().join(".trap2.rules.new")).unwrap();
-    append_allow_prefix(&dir.path().join("trap2.rules"), &prefix(&["ls", "-l"])).unwrap();
+    append_allow_rule(&dir.path().join("trap2.rules"), &prefix(&["ls", "-l"])).unwrap();
     assert_eq!(fs::read_to_string(&bait).unwrap(), "precious");
 }
 
@@ -192,9 +191,9 @@ const SHARED: usize = 5;
 fn writer() {
     let own: usize = std::env::var("WRITER").unwrap().parse().unwrap();
     for index in 0..RULES_EACH {
-        append_allow_prefix(&rules_file(), &prefix(&["tool", &format!("w{own}"), &format!("r{index}")])).unwrap();
+        append_allow_rule(&rules_file(), &prefix(&["tool", &format!("w{own}"), &format!("r{index}")])).unwrap();
         // A rule that all of them want: exactly one may write it.
-        append_allow_prefix(&rules_file(), &prefix(&["shared", &format!("r{}", index % SHARED)])).unwrap();
+        append_allow_rule(&rules_file(), &prefix(&["shared", &format!("r{}", index % SHARED)])).unwrap();
     }
 }
 
@@ -234,7 +233,7 @@ fn many_processes_write_without_loss() {
 #[test]
 #[ignore = "a process of `a_disk_that_is_full_leaves_the_old_file`"]
 fn writer_without_space() {
-    let error = append_allow_prefix(&rules_file(), &prefix(&["one", "too", "many"])).unwrap_err();
+    let error = append_allow_rule(&rules_file(), &prefix(&["one", "too", "many"])).unwrap_err();
     assert!(matches!(error, RulesError::Save { act: "write", .. }), "{error}");
 }
 
@@ -256,7 +255,7 @@ fn a_disk_that_is_full_leaves_the_old_file() {
     assert_eq!(fs::read_to_string(&file).unwrap(), old);
     // What the dead writer left behind does not stop the next.
     assert_eq!(leftovers(dir.path()).len(), 1);
-    append_allow_prefix(&file, &prefix(&["one", "more"])).unwrap();
+    append_allow_rule(&file, &prefix(&["one", "more"])).unwrap();
     assert_eq!(patterns(&file).len(), 2001);
     assert_eq!(leftovers(dir.path()), [""; 0]);
 }
@@ -270,7 +269,7 @@ proptest! {
         prop_assume!(Argv::parse(words.iter().map(String::as_str)).is_ok());
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.rules");
-        append_allow_prefix(&file, &ExecPolicyAmendment(Argv::parse(words.iter().map(String::as_str)).unwrap())).unwrap();
+        append_allow_rule(&file, &ExecPolicyAmendment(Argv::parse(words.iter().map(String::as_str)).unwrap())).unwrap();
         prop_assert_eq!(patterns(&file), vec![words]);
         let text = fs::read_to_string(&file).unwrap();
         prop_assert!(text.lines().count() == 1 && !text.trim_end().contains(char::is_control), "{text:?}");

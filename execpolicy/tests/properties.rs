@@ -31,10 +31,13 @@ fn rule() -> impl Strategy<Value = Rule> {
     // Up to four to the power of five combinations: both ways of indexing are taken.
     let token = prop::collection::vec(word(), 1..4);
     let program = prop::collection::vec(program(), 1..3);
-    (program, prop::collection::vec(token, 0..5), decision()).prop_map(|(program, rest, decision)| Rule {
-        pattern: std::iter::once(program).chain(rest).collect(),
-        decision,
-    })
+    (program, prop::collection::vec(token, 0..5), decision(), any::<bool>()).prop_map(
+        |(program, rest, decision, exact)| Rule {
+            pattern: std::iter::once(program).chain(rest).collect(),
+            decision,
+            exact: exact && decision == Decision::Allow,
+        },
+    )
 }
 
 fn command() -> impl Strategy<Value = ParsedCommand> {
@@ -68,7 +71,10 @@ fn written(rules: &[Rule]) -> String {
     };
     rules
         .iter()
-        .map(|rule| format!("prefix_rule(pattern={:?}, decision=\"{}\")\n", rule.pattern, decision(rule.decision)))
+        .map(|rule| {
+            let exact = if rule.exact { ", exact=True" } else { "" };
+            format!("prefix_rule(pattern={:?}, decision=\"{}\"{exact})\n", rule.pattern, decision(rule.decision))
+        })
         .collect()
 }
 

@@ -208,10 +208,10 @@ impl ApprovalSubject {
         match self {
             Self::Command(command) => {
                 decisions.push(ReviewDecision::ApprovedForSession);
-                // A saved rule allows the command by name, with or without the sandbox. It says nothing of
-                // additional permissions, so it is not offered where those are asked for.
-                let with_more = matches!(command.escalation, EscalationExecution::Permissions(_));
-                let saved = command.proposed_execpolicy_amendment.clone().filter(|_| !with_more);
+                // A saved rule spares the question and keeps the command in the session's sandbox, so it is not
+                // offered where that is not enough.
+                let is_enough = command.escalation == EscalationExecution::TurnDefault && command.violations.is_empty();
+                let saved = command.proposed_execpolicy_amendment.clone().filter(|_| is_enough);
                 decisions.extend(saved.map(|proposed_execpolicy_amendment| {
                     ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment }
                 }));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_not_offered_along_with_more_permissions() {
+    fn a_rule_is_not_offered_along_with_more_than_the_session_grants() {
         let offers_rule = |subject: ApprovalSubject| {
             subject
                 .available_decisions()
@@ -258,7 +258,7 @@ mod tests {
                 .any(|decision| matches!(decision, ReviewDecision::ApprovedExecpolicyAmendment { .. }))
         };
         assert!(offers_rule(command(EscalationExecution::TurnDefault)));
-        assert!(offers_rule(command(EscalationExecution::Unsandboxed)));
+        assert!(!offers_rule(command(EscalationExecution::Unsandboxed)));
         assert!(!offers_rule(command(EscalationExecution::Permissions(Box::default()))));
     }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Argv, Decision, HostPattern, HostRule, NetworkProtocol};
 
-/// A rule to be saved: commands that start with this prefix are allowed from now on.
+/// A rule to be saved: exactly this command is allowed from now on, in the sandbox of its session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct ExecPolicyAmendment(pub Argv);

@@ -12,7 +12,8 @@ use crate::flags;
 /// What a command may do, and when to ask.
 #[derive(Debug, Arguments)]
 pub(crate) struct SessionArgs {
-    /// How much the command is trusted with [default: workspace-write]
+    /// How much the command is trusted with; no rule lets a command leave a sandbox that is named here
+    /// [default: workspace-write]
     #[arg(long, value_enum, value_name = "POLICY")]
     pub(crate) sandbox: Option<flags::Policy>,
 
@@ -69,7 +70,7 @@ pub(crate) struct SessionArgs {
     pub(crate) timeout: Option<Duration>,
 
     /// Read this rules file instead of the system's, the user's and the project's; may be given several
-    /// times
+    /// times. It counts as your own, or as a project's where commands may write it
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Vec<PathBuf>,
 

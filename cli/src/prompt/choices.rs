@@ -90,9 +90,9 @@ fn saved_command(amendment: &ExecPolicyAmendment) -> (String, Vec<String>) {
     let words = amendment.0.words();
     let shown = text::words(words, text::Detail::Whole);
     let pattern = words.iter().map(text::string).collect::<Vec<_>>().join(", ");
-    let label = format!("yes, and always for commands that start with: {shown}");
-    let saved = format!("saves the rule: prefix_rule(pattern=[{pattern}], decision=\"allow\")");
-    (label, vec![saved, String::from("A saved rule also lets such commands run without the sandbox.")])
+    let label = format!("yes, and always for exactly this command, in any directory: {shown}");
+    let saved = format!("saves the rule: prefix_rule(pattern=[{pattern}], decision=\"allow\", exact=True)");
+    (label, vec![saved, String::from("A rule that allows spares the question; the command runs in the sandbox.")])
 }
 
 fn saved_host(amendment: &NetworkPolicyAmendment) -> (char, String, Vec<String>) {

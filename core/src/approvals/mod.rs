@@ -95,11 +95,8 @@ impl Approvals {
                         None => trail.decided(Decision::Allow, source.clone(), None)?,
                     }
                     let may_bypass = bypass_sandbox && tool.first_attempt(request) == crate::FirstAttempt::AsRulesSay;
-                    let execution = if may_bypass && session.must_confine().is_none() {
-                        EscalationExecution::Unsandboxed
-                    } else {
-                        wanted
-                    };
+                    let execution =
+                        if may_bypass && session.rules_may_leave() { EscalationExecution::Unsandboxed } else { wanted };
                     granted(session, execution, source)
                 }
             },
@@ -148,13 +145,6 @@ impl Approvals {
             return None;
         }
         let execution = widened(tool, request, grant, violations, around)?;
-        let amendment = match tool.requirement(request, around).map(|found| found.requirement) {
-            Some(
-                ExecApprovalRequirement::Skip { proposed_execpolicy_amendment, .. }
-                | ExecApprovalRequirement::NeedsApproval { proposed_execpolicy_amendment, .. },
-            ) => proposed_execpolicy_amendment,
-            Some(ExecApprovalRequirement::Forbidden { .. }) | None => None,
-        };
         let reason = match execution {
             EscalationExecution::Unsandboxed => "the sandbox denied it; retry without the sandbox?",
             EscalationExecution::TurnDefault | EscalationExecution::Permissions(_) => {
@@ -162,7 +152,8 @@ impl Approvals {
             }
         };
         let keys = tool.keys(request, session);
-        let asking = Asking { keys, execution, reason: Some(reason.to_owned()), violations, amendment };
+        // A saved rule keeps the command in the sandbox, where it would be denied the same again.
+        let asking = Asking { keys, execution, reason: Some(reason.to_owned()), violations, amendment: None };
         // A no ends the matter: what the first run gave stands.
         let (execution, source) = self.ask(tool, request, around, trail, asking).await.ok()?;
         tracing::info!(name: "command.escalated", thread = %trail.thread(), request = %trail.request());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use stockade_execpolicy::{Policy, PolicyLoader, append_allow_prefix, append_network_rule};
+use stockade_execpolicy::{Policy, PolicyLoader, append_allow_rule, append_network_rule};
 use stockade_protocol::{ExecPolicyAmendment, HostPattern, HostRule, NetworkPolicyAmendment};
 
 /// The rules of a session. A rule that a person saves counts from then on.
@@ -38,7 +38,7 @@ impl RuleStore {
     /// Saves a rule. The approval that came with it holds even if that fails, for this once.
     pub(crate) fn save(&self, amendment: &ExecPolicyAmendment) {
         let Some(file) = &self.file else { return };
-        match append_allow_prefix(file, amendment) {
+        match append_allow_rule(file, amendment) {
             Ok(_) => self.reload(file),
             Err(error) => tracing::warn!(%error, file = %file.display(), "a rule was approved but could not be saved"),
         }

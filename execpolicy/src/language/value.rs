@@ -13,7 +13,7 @@ pub(crate) enum Function {
 }
 
 /// The most parameters that a function has.
-pub(crate) const PARAMETERS: usize = 5;
+pub(crate) const PARAMETERS: usize = 7;
 
 impl Function {
     pub(crate) fn named(name: &str) -> Option<Self> {
@@ -33,10 +33,11 @@ impl Function {
         }
     }
 
-    /// The parameters in the order in which they may be given without their names, as in codex.
+    /// The parameters in the order in which they may be given without their names, as in codex, which has neither
+    /// `exact` nor `outside`.
     pub(crate) fn parameters(self) -> &'static [&'static str] {
         match self {
-            Self::PrefixRule => &["pattern", "decision", "match", "not_match", "justification"],
+            Self::PrefixRule => &["pattern", "decision", "match", "not_match", "justification", "exact", "outside"],
             Self::HostExecutable => &["name", "paths"],
             Self::NetworkRule => &["host", "protocol", "decision", "justification", "port"],
         }

@@ -6,6 +6,7 @@ use super::{HostExecutables, Policy};
 use crate::evaluation::{Certainty, RuleMatch, RuleRef};
 use crate::index::{Met, Node, RuleId, Seen};
 use crate::program;
+use crate::rule::Extent;
 
 impl Policy {
     /// Every rule that matches a command, or may match it.
@@ -15,8 +16,11 @@ impl Policy {
         self.scan(command, paths, &mut |hit| match hit {
             Hit::Rules { node, words, program, resolved, allows } => {
                 for (decision, id) in self.index.rules_at(node) {
+                    let goes_on = command.word(words).is_some();
+                    let is_exact = self.rules.get(id as usize).is_some_and(|rule| rule.extent == Extent::Exact);
                     let applies = decision != Decision::Allow
-                        || allows.granted(|| *may_allow.get_or_insert_with(|| command.may_be_allowed()));
+                        || (!(is_exact && goes_on)
+                            && allows.granted(|| *may_allow.get_or_insert_with(|| command.may_be_allowed())));
                     if applies {
                         found.push(RuleMatch {
                             rule: RuleRef::new(&self.rules, id),

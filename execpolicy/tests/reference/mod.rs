@@ -8,6 +8,8 @@ use stockade_protocol::{AbsPath, CommandRole, Decision, ParsedCommand, ParsedLin
 pub(crate) struct Rule {
     pub(crate) pattern: Vec<Vec<String>>,
     pub(crate) decision: Decision,
+    /// Whether nothing may follow; only where it allows.
+    pub(crate) exact: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -85,6 +87,9 @@ fn matches(rule: &Rule, program: &str, command: &ParsedCommand) -> Match {
         if !token.iter().any(|alternative| alternative == word) {
             return Match::No;
         }
+    }
+    if rule.exact && command.words.len() > rule.pattern.len() {
+        return Match::No;
     }
     Match::Certain
 }

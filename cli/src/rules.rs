@@ -1,0 +1,81 @@
+//! The rules of a session: which files are read, and as whose.
+
+use std::path::Path;
+
+use stockade_config::{ConfigLoader, Origin, ProjectRules, Settings};
+use stockade_core::{RuleStore, Sandboxing, Session};
+use stockade_execpolicy::{Extent, Layer, Policy, PolicyLoader, PrefixRule, user_rules};
+use stockade_protocol::{AbsPath, Access, Decision, RawText};
+
+use crate::args::SessionArgs;
+use crate::exit::{Failure, note};
+
+/// The mark of what is said once.
+const STAYS_INSIDE: &str = "said-allow-stays-inside";
+
+pub(crate) fn load(args: &SessionArgs, project: Vec<ProjectRules>, session: &Session) -> Result<RuleStore, Failure> {
+    let loader = match args.rules.as_slice() {
+        [] => project.into_iter().fold(PolicyLoader::new().standard(), |loader, ProjectRules { path, content }| {
+            loader.project_file(path, content)
+        }),
+        files => files.iter().fold(PolicyLoader::new(), |loader, file| named(loader, file, session)),
+    };
+    let store = RuleStore::new(loader.load()?);
+    // New rules are the user's own, whichever files were read.
+    let saved = user_rules(|name| std::env::var_os(name)).map(|directory| directory.join("saved.rules"));
+    Ok(match saved {
+        Some(file) => store.saving_to(file),
+        None => store,
+    })
+}
+
+/// A file that a flag names is the user's, unless the session's commands may write it: then it is a project's, and
+/// none of its rules lets a command leave the sandbox.
+fn named(loader: PolicyLoader, file: &Path, session: &Session) -> PolicyLoader {
+    match std::fs::canonicalize(file) {
+        Ok(target) if session.sandboxing() == Sandboxing::On && is_writable(file, &target, session) => {
+            loader.file_of(Layer::Project, target)
+        }
+        Ok(_) | Err(_) => loader.file(file),
+    }
+}
+
+/// Whether commands may write a file: where it is, or a link on the way there.
+fn is_writable(given: &Path, target: &Path, session: &Session) -> bool {
+    let given = std::path::absolute(given).ok();
+    let place = given.as_deref().and_then(|given| Some(given.parent()?.canonicalize().ok()?.join(given.file_name()?)));
+    let places = given.iter().chain(&place).map(|path| path.as_path()).chain([target]);
+    // A path with `..` in it has no place of its own; its parent has been resolved.
+    let mut places = places.filter_map(|path| AbsPath::from_path(path).ok());
+    places.any(|path| session.permissions.access(&path) == Access::Write)
+}
+
+/// Rules that allow once let commands leave the sandbox. Says once that they do no longer, if there are such rules.
+pub(crate) fn tell_what_changed(policy: &Policy, settings: &Settings, loader: &ConfigLoader) {
+    let mut silent = policy.rules().filter(|rule| is_silent(rule));
+    let Some(first) = silent.next() else { return };
+    if *settings.origin("rules.allow") != Origin::Default || !loader.is_news(STAYS_INSIDE) {
+        return;
+    }
+    let others = match silent.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let config = user_rules(|name| std::env::var_os(name)).and_then(|rules| Some(rules.parent()?.join("config.toml")));
+    let config = config.map(|path| RawText::from(path.into_os_string().into_encoded_bytes()));
+    let config = config.map_or_else(|| String::from("your settings"), |path| format!("`{path}`"));
+    note(&format!(
+        "a rule that allows a command ({}{others}) no longer lets it leave the sandbox: it spares the question, and \
+         the command runs in the sandbox. Write `outside = True` in a rule whose commands have to leave, or \
+         `rules.allow = \"outside\"` in {config} for all of them. This is said once",
+        first.origin()
+    ));
+}
+
+/// Whether the rule once let commands leave the sandbox, and does not say where they run.
+fn is_silent(rule: &PrefixRule) -> bool {
+    rule.decision() == Decision::Allow
+        && rule.extent() == Extent::Prefix
+        && rule.said_placement().is_none()
+        && rule.origin().layer != Layer::Project
+}

@@ -1,0 +1,81 @@
+//! What a project's files would do, in words, before a person vouches for them.
+
+use stockade_config::{ProjectFileKind, ProjectReview};
+use stockade_execpolicy::{Extent, Layer, NetworkRule, Policy, PrefixRule, RulesError};
+use stockade_protocol::{Decision, NetworkProtocol, RawText};
+
+use crate::exit::Failure;
+
+/// Every file with what it does, line by line. A file that could not be used is an error.
+pub(super) fn describe(review: &ProjectReview) -> Result<String, Failure> {
+    let mut text = String::new();
+    for (name, kind) in review.files() {
+        text.push_str(&format!("  .stockade/{name}\n"));
+        let lines = match kind {
+            ProjectFileKind::Settings => settings(review)?,
+            ProjectFileKind::Rules(content) => rules(name, content)?,
+            ProjectFileKind::Unread => vec![String::from("is not read")],
+        };
+        for line in lines {
+            text.push_str(&format!("    {line}\n"));
+        }
+    }
+    Ok(text)
+}
+
+fn settings(review: &ProjectReview) -> Result<Vec<String>, Failure> {
+    let settings = review.settings()?.into_iter();
+    Ok(settings.map(|setting| format!("sets {} = {}", shown(&setting.key), shown(&setting.value))).collect())
+}
+
+fn rules(name: &RawText, content: &[u8]) -> Result<Vec<String>, Failure> {
+    let path = format!(".stockade/{name}");
+    let text = std::str::from_utf8(content)
+        .map_err(|error| RulesError::NotText { path: path.clone().into(), offset: error.valid_up_to() })?;
+    let policy = Policy::parse(&path, text, Layer::Project)?;
+    let mut lines: Vec<String> = policy.rules().map(rule).collect();
+    for (name, paths) in policy.host_executables() {
+        let paths: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
+        lines.push(format!("takes {} for `{}`", paths.join(", "), shown(name)));
+    }
+    lines.extend(policy.network_rules().iter().map(host));
+    Ok(lines)
+}
+
+fn rule(rule: &PrefixRule) -> String {
+    let what = match rule.decision() {
+        Decision::Allow => "allows without asking, in the sandbox:",
+        Decision::Prompt => "asks before",
+        Decision::Forbidden => "forbids",
+    };
+    let extent = match rule.extent() {
+        Extent::Prefix => "commands that start with",
+        Extent::Exact => "exactly the command",
+    };
+    format!("{what} {extent} {rule}{}", why(rule.justification()))
+}
+
+fn host(rule: &NetworkRule) -> String {
+    let what = match rule.decision() {
+        Decision::Allow => "allows without asking",
+        Decision::Prompt => "asks before",
+        Decision::Forbidden => "forbids",
+    };
+    let protocol = match rule.protocol() {
+        NetworkProtocol::Http => "HTTP",
+        NetworkProtocol::Https => "TLS",
+        NetworkProtocol::Tcp => "TCP",
+        NetworkProtocol::Udp => "UDP",
+    };
+    let port = rule.port().map_or_else(|| String::from("any port"), |port| format!("port {port}"));
+    format!("{what} connections to {}, {port}, over {protocol}{}", rule.host(), why(rule.justification()))
+}
+
+fn why(justification: Option<&str>) -> String {
+    justification.map(|why| format!(": {}", shown(why))).unwrap_or_default()
+}
+
+/// Nothing in a project's files moves the cursor or hides.
+fn shown(text: &str) -> RawText {
+    RawText::from(text)
+}

@@ -1,0 +1,79 @@
+//! What a project brings along, read once, so that what a person is shown is what they vouch for.
+
+use stockade_protocol::{AbsPath, RawText};
+
+use crate::ConfigError;
+use crate::load::check_project;
+use crate::project::{CONFIG, DIRECTORY, ProjectFiles, is_rules};
+
+/// A project's own files as they are now.
+#[derive(Clone, Debug)]
+pub struct ProjectReview {
+    pub(crate) path: AbsPath,
+    pub(crate) files: ProjectFiles,
+}
+
+/// What a project's file is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProjectFileKind<'a> {
+    /// As settings: see [`ProjectReview::settings`].
+    Settings,
+    /// As rules, with this content.
+    Rules(&'a [u8]),
+    /// Not at all.
+    Unread,
+}
+
+/// One setting of a file: its key, with dots, and its value as it would be written. Both may hold any character:
+/// escape them where they are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewedSetting {
+    /// The key.
+    pub key: String,
+    /// The value.
+    pub value: String,
+}
+
+impl ProjectReview {
+    /// The project's canonical path.
+    pub fn path(&self) -> &AbsPath {
+        &self.path
+    }
+
+    /// Every file, by its path below `.stockade`, with what it is read as.
+    pub fn files(&self) -> impl Iterator<Item = (&RawText, ProjectFileKind<'_>)> {
+        self.files.iter().map(|(name, content)| {
+            let kind = match name.as_str() {
+                Some(CONFIG) => ProjectFileKind::Settings,
+                Some(_) | None if is_rules(name) => ProjectFileKind::Rules(content),
+                Some(_) | None => ProjectFileKind::Unread,
+            };
+            (name, kind)
+        })
+    }
+
+    /// Every setting of the project's `config.toml`. One that could not be used is an error.
+    pub fn settings(&self) -> Result<Vec<ReviewedSetting>, ConfigError> {
+        let Some(bytes) = self.files.get(CONFIG) else { return Ok(Vec::new()) };
+        let root = self.path.to_host_path().unwrap_or_default();
+        let path = root.join(DIRECTORY).join(CONFIG);
+        let table = check_project(&path, bytes, &root)?;
+        let mut settings = Vec::new();
+        list(None, toml::Value::Table(table), &mut settings);
+        Ok(settings)
+    }
+}
+
+/// Nesting is bounded by the parser of the file.
+fn list(key: Option<String>, value: toml::Value, settings: &mut Vec<ReviewedSetting>) {
+    match (key, value) {
+        (key, toml::Value::Table(table)) => {
+            for (name, value) in table {
+                let key = key.as_ref().map_or_else(|| name.clone(), |above| format!("{above}.{name}"));
+                list(Some(key), value, settings);
+            }
+        }
+        (Some(key), value) => settings.push(ReviewedSetting { key, value: value.to_string() }),
+        (None, _) => {}
+    }
+}
