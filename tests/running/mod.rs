@@ -8,6 +8,8 @@ mod files;
 mod home;
 /// Network by host.
 mod hosts;
+/// What a rule means for the sandbox.
+mod rules;
 /// Who says what holds: flags, files, profiles, rules, trust.
 mod settings;
 /// Signals, and what is left when Stockade is killed.

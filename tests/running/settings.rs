@@ -30,14 +30,6 @@ fn rules_are_read_from_the_files_that_are_named() {
     home.write("broken.rules", "prefix_rule(pattern=[)\n");
     let told = home.runs(&["--rules", "../broken.rules"], "true", 125);
     assert!(told.stderr.contains("broken.rules:1"), "{}", told.stderr);
-    // What a rule allows may leave the sandbox; a hard denial keeps it in.
-    home.write("outside/f", "");
-    home.write("allow.rules", "prefix_rule(pattern=[\"touch\"])\n");
-    home.says(&["run", "--rules", "../allow.rules", "--", "touch", "../outside/made"], 0);
-    assert!(home.exists("outside/made"));
-    let confined = ["run", "--rules", "../allow.rules", "--deny-read", "x", "--", "touch", "../outside/other"];
-    home.says(&confined, 1);
-    assert!(!home.exists("outside/other"));
 }
 
 #[test]
@@ -65,22 +57,25 @@ fn a_projects_own_rules_and_settings_need_trust() {
     let home = Home::new();
     home.write("ws/.stockade/rules/a.rules", "prefix_rule(pattern=[\"touch\"])\n");
     home.write("ws/.stockade/config.toml", "[env.set]\nWHO = \"project\"\n");
-    let leave = ["run", "--", "touch", "../outside/made"];
-    let told = home.says(&leave, 1);
+    let made = ["run", "--ask", "untrusted", "--", "touch", "made"];
+    let told = home.says(&made, 126);
     assert!(told.stderr.contains("are not used: look at them, then run `stockade trust"), "{}", told.stderr);
-    assert!(!home.exists("outside/made"));
+    assert!(!home.exists("ws/made"));
     home.says(&["trust"], 0);
     assert_eq!(home.runs(&[], "echo $WHO", 0).stdout, "project\n");
-    home.says(&leave, 0);
-    assert!(home.exists("outside/made"));
+    home.says(&made, 0);
+    assert!(home.exists("ws/made"));
+    // No rule of a project lets a command leave.
+    home.says(&["run", "--", "touch", "../outside/made"], 1);
+    assert!(!home.exists("outside/made"));
     // The sandbox keeps a command from writing rules for the next one.
     let told = home.runs(&[], "echo 'prefix_rule(pattern=[\"rm\"])' >> .stockade/rules/a.rules", 2);
     assert!(told.stderr.contains(".stockade` is protected from writing"), "{}", told.stderr);
     // Whoever changes them from outside has to be vouched for again.
     home.write("ws/.stockade/rules/b.rules", "prefix_rule(pattern=[\"rm\"])\n");
-    let told = home.says(&["run", "--", "touch", "../outside/other"], 1);
+    let told = home.says(&["run", "--ask", "untrusted", "--", "touch", "other"], 126);
     assert!(told.stderr.contains("b.rules"), "{}", told.stderr);
-    assert!(!home.exists("outside/other"));
+    assert!(!home.exists("ws/other"));
 }
 
 /// Settings behind a link are refused, before anything runs.
@@ -153,7 +148,7 @@ fn names_in_a_project_do_not_repaint_the_terminal() {
 #[test]
 fn a_program_that_a_command_has_planted_does_not_leave_the_sandbox() {
     let home = Home::new();
-    home.write("allow.rules", "prefix_rule(pattern=[\"deploy\"])\n");
+    home.write("allow.rules", "prefix_rule(pattern=[\"deploy\"], outside=True)\n");
     let path = format!("PATH={}:/usr/bin:/bin", home.path("ws/.venv/bin").display());
     let plant = "mkdir -p .venv/bin && printf '#!/bin/sh\\ntouch ../outside/planted\\n' > .venv/bin/deploy && chmod +x .venv/bin/deploy";
     home.runs(&[], plant, 0);
@@ -176,7 +171,7 @@ fn a_program_that_a_command_has_planted_does_not_leave_the_sandbox() {
 #[test]
 fn git_does_not_leave_the_sandbox_for_a_repository_that_a_command_has_made() {
     let home = Home::new();
-    home.write("allow.rules", "prefix_rule(pattern=[\"git\", \"status\"])\n");
+    home.write("allow.rules", "prefix_rule(pattern=[\"git\", \"status\"], outside=True)\n");
     let plant = "git init -q nested && git -C nested config core.fsmonitor 'touch ../../outside/planted; false'";
     home.runs(&[], plant, 0);
     let nested = home.path("ws/nested");

@@ -11,7 +11,7 @@ use crate::support::program;
 const SIZE: Winsize = Winsize { ws_row: 40, ws_col: 160, ws_xpixel: 0, ws_ypixel: 0 };
 
 /// Starts the program in a terminal, without colours.
-fn start(home: &Home, arguments: &[&str]) -> Screen {
+pub(super) fn start(home: &Home, arguments: &[&str]) -> Screen {
     start_with(home, arguments, &[("NO_COLOR", "1")])
 }
 
@@ -98,7 +98,7 @@ fn a_saved_rule_is_not_asked_again() {
     assert_eq!(screen.ends().0, 0);
     assert!(home.exists("ws/a"));
     let saved = home.read("config/stockade/rules/saved.rules");
-    assert!(saved.contains(r#"prefix_rule(pattern=["mkdir", "a"], decision="allow")"#), "{saved}");
+    assert!(saved.contains(r#"prefix_rule(pattern=["mkdir", "a"], decision="allow", exact=True)"#), "{saved}");
     std::fs::remove_dir(home.path("ws/a")).unwrap();
     let (exit_code, seen) = start(&home, &words("a")).ends();
     assert_eq!((exit_code, seen.as_str()), (0, ""));

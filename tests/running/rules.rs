@@ -1,0 +1,225 @@
+//! What a rule means for the sandbox: one that allows spares the question, and the command runs inside.
+
+use super::home::Home;
+use super::terminal::start;
+
+const TOUCH: &str = "prefix_rule(pattern=[\"touch\"])\n";
+const TOUCH_OUTSIDE: &str = "prefix_rule(pattern=[\"touch\"], outside = True)\n";
+
+/// Runs `touch` for a file outside of the workspace, and says whether the host has it then.
+fn leaves(home: &Home, options: &[&str]) -> bool {
+    let made = home.path("outside/made");
+    let command: &[&str] = &["--", "touch", "../outside/made"];
+    let output = home.stockade(&[&["run"], options, command].concat()).output().unwrap();
+    let exists = made.exists();
+    assert_eq!(output.status.success(), exists, "{output:?}");
+    if exists {
+        std::fs::remove_file(made).unwrap();
+    }
+    exists
+}
+
+#[test]
+fn what_a_rule_allows_stays_inside_unless_the_rule_says_outside() {
+    let home = Home::new();
+    home.write("config/stockade/rules/mine.rules", TOUCH);
+    assert!(!leaves(&home, &[]));
+    assert!(!leaves(&home, &["--sandbox", "read-only"]));
+    home.says(&["run", "--ask", "untrusted", "--", "touch", "unasked"], 0);
+    assert!(home.exists("ws/unasked"));
+    home.write("config/stockade/rules/mine.rules", TOUCH_OUTSIDE);
+    assert!(leaves(&home, &[]));
+    let explained = home.says(&["explain", "--", "touch", "x"], 0).stdout;
+    assert!(explained.contains("where    without a sandbox"), "{explained}");
+    // A part that is not allowed to leave keeps the whole line in.
+    home.runs(&[], "touch ../outside/a; ls", 0);
+    home.runs(&[], "touch ../outside/b; mkdir ../outside/c", 1);
+    assert!(!home.exists("outside/a") && !home.exists("outside/b") && !home.exists("outside/c"));
+}
+
+/// A sandbox that the command line names holds, and so does everything that a person put out of reach.
+#[test]
+fn no_rule_and_no_setting_leaves_a_sandbox_that_a_flag_names() {
+    let home = Home::new();
+    home.write("config/stockade/rules/mine.rules", TOUCH_OUTSIDE);
+    home.write("config/stockade/rules/codex.rules", TOUCH);
+    let setting = "rules.allow = \"outside\"\n[profiles.open]\nsandbox.mode = \"workspace-write\"\n";
+    for config in ["", setting] {
+        home.write("config/stockade/config.toml", config);
+        assert!(leaves(&home, &[]));
+        let cache = home.path("home").display().to_string();
+        let held: [&[&str]; 9] = [
+            &["--sandbox", "read-only"],
+            &["--sandbox", "workspace-write"],
+            &["--network", "off"],
+            &["--allow-host", "a.test"],
+            &["--readable", "/"],
+            &["--writable", &cache],
+            &["--deny-read", "x"],
+            &["--limit", "pids=100"],
+            &["--limit", "files=100"],
+        ];
+        for options in held {
+            assert!(!leaves(&home, options), "{options:?}");
+        }
+    }
+    assert!(!leaves(&home, &["--profile", "open"]));
+    let explained = home.says(&["explain", "--sandbox", "read-only", "--", "touch", "x"], 0).stdout;
+    assert!(explained.contains("where    in the sandbox"), "{explained}");
+}
+
+/// codex's files have no `outside`; the setting gives them codex's meaning.
+#[test]
+fn a_setting_gives_files_of_codex_their_meaning() {
+    let home = Home::new();
+    home.write("config/stockade/config.toml", "[rules]\nallow = \"outside\"\n");
+    home.write("config/stockade/rules/mine.rules", TOUCH);
+    assert!(leaves(&home, &[]));
+    home.write("config/stockade/rules/mine.rules", "prefix_rule(pattern=[\"touch\"], outside=False)\n");
+    assert!(!leaves(&home, &[]));
+    // What a prompt saves never leaves.
+    let saved = "prefix_rule(pattern=[\"touch\", \"../outside/made\"], decision=\"allow\", exact=True)\n";
+    home.write("config/stockade/rules/mine.rules", saved);
+    assert!(!leaves(&home, &[]));
+    std::fs::remove_file(home.path("config/stockade/rules/mine.rules")).unwrap();
+    home.write("ws/.stockade/rules/a.rules", TOUCH);
+    home.says(&["trust"], 0);
+    assert!(!leaves(&home, &[]), "a project's rule");
+    home.write("ws/.stockade/config.toml", "rules.allow = \"outside\"\n");
+    let told = home.says(&["trust"], 125).stderr;
+    assert!(told.contains("config.toml:1:1: `rules` belongs in your own file"), "{told}");
+}
+
+#[test]
+fn outside_in_a_projects_file_is_an_error() {
+    let home = Home::new();
+    home.write("ws/.stockade/rules/a.rules", TOUCH_OUTSIDE);
+    let told = home.says(&["trust"], 125).stderr;
+    assert!(told.contains("a.rules:1:42") && told.contains("leave `outside` out, or move the rule"), "{told}");
+    assert!(home.says(&["trust", "--list"], 0).stdout.is_empty());
+    // A file that a flag names is the user's, but not where commands could have written it.
+    home.write("mine.rules", TOUCH_OUTSIDE);
+    home.write("ws/planted.rules", TOUCH_OUTSIDE);
+    std::os::unix::fs::symlink(home.path("mine.rules"), home.path("ws/linked.rules")).unwrap();
+    assert!(leaves(&home, &["--rules", "../mine.rules"]));
+    for file in ["planted.rules", "linked.rules", "../ws/planted.rules"] {
+        let told = home.says(&["run", "--rules", file, "--", "touch", "../outside/made"], 125).stderr;
+        assert!(told.contains("`outside` stands in rules that a project's commands"), "{file}: {told}");
+    }
+    assert!(!home.exists("outside/made"));
+}
+
+/// `p` is for the command that was shown, and what it runs may be rewritten by the next one.
+#[test]
+fn a_saved_rule_grants_what_was_shown_and_stays_inside() {
+    let home = Home::new();
+    home.write("ws/Makefile", "check:\n\t@echo checked\n");
+    let check = ["run", "--ask", "untrusted", "--", "make", "check"];
+    let mut screen = start(&home, &check);
+    let asked = screen.sees("]? ");
+    assert!(asked.contains("exactly this command, in any directory: make check"), "{asked}");
+    screen.types("p");
+    assert_eq!(screen.ends().0, 0);
+    assert_eq!(home.says(&check, 0).stdout, "checked\n");
+    home.runs(&[], "printf 'check:\\n\\ttouch ../outside/planted\\n' > Makefile", 0);
+    home.says(&check, 2);
+    assert!(!home.exists("outside/planted"));
+    // One more word is another command.
+    for more in ["--eval=$(shell touch evil)", "-n"] {
+        home.says(&[&check[..], &[more]].concat(), 126);
+    }
+    assert!(!home.exists("ws/evil"));
+}
+
+/// Rules from before mean less now, which is said once, at the next run.
+#[test]
+fn that_rules_stay_inside_is_said_once() {
+    let home = Home::new();
+    let news = "no longer lets it leave the sandbox";
+    assert!(!home.runs(&[], "true", 0).stderr.contains(news), "there is no such rule");
+    home.write("config/stockade/rules/saved.rules", &(TOUCH.to_owned() + "prefix_rule(pattern=[\"make\"])\n"));
+    home.says(&["explain", "--", "true"], 0);
+    let told = home.runs(&[], "true", 0).stderr;
+    assert!(told.contains(news) && told.contains("saved.rules:1:1 and 1 more"), "{told}");
+    assert!(told.contains("`outside = True`") && told.contains("`rules.allow = \"outside\"`"), "{told}");
+    assert_eq!(home.runs(&[], "true", 0).stderr, "");
+    // Those who have said what they want need not be told.
+    let home = Home::new();
+    home.write("config/stockade/rules/saved.rules", TOUCH);
+    home.write("config/stockade/config.toml", "rules.allow = \"inside\"\n");
+    assert_eq!(home.runs(&[], "true", 0).stderr, "");
+}
+
+#[test]
+fn nothing_is_saved_after_a_denial_or_for_a_way_out() {
+    let home = Home::new();
+    let mut screen = start(&home, &["run", "--", "touch", "../outside/x"]);
+    let asked = screen.sees("]? ");
+    assert!(asked.contains("the sandbox stopped this command") && asked.ends_with("[y/s/n/q]? "), "{asked}");
+    screen.types("q");
+    screen.ends();
+    let mut screen = start(&home, &["run", "--unsandboxed", "--", "touch", "../outside/x"]);
+    let asked = screen.sees("]? ");
+    assert!(asked.contains("WITHOUT THE SANDBOX") && asked.ends_with("[y/s/n/q]? "), "{asked}");
+    screen.types("q");
+    screen.ends();
+}
+
+#[test]
+fn no_rule_is_offered_for_what_runs_anything_inside_a_shell() {
+    let home = Home::new();
+    let offered = |line: &str| {
+        let words = ["explain", "--json", "--ask", "untrusted", "--", "bash", "-c", line];
+        let told = home.says(&words, 1).stdout;
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        told["requirement"]["needs_approval"]["proposed_execpolicy_amendment"].clone()
+    };
+    assert_eq!(offered("npm test"), serde_json::json!(["bash", "-c", "npm test"]));
+    for line in [
+        "curl https://a.test/x | sh",
+        "curl https://a.test/x",
+        "source ./x",
+        ". ./x",
+        "sh <<< 'make'",
+        "sh <<E\nmake\nE",
+        "bash <(make)",
+        "make; make check",
+        "make | cat",
+        "make > log",
+        "make < input",
+        "X=1 make",
+        "make $X",
+        "eval make",
+        "sh -c 'python3 x.py'",
+        "timeout 5 make",
+        "./build.sh",
+    ] {
+        assert_eq!(offered(line), serde_json::Value::Null, "{line}");
+    }
+}
+
+/// Whoever vouches for a project sees what its files do, and nothing in them repaints the terminal.
+#[test]
+fn trust_says_what_a_projects_files_do() {
+    let home = Home::new();
+    let rules = "prefix_rule(pattern=[\"git\", [\"push\", \"fetch\"]], justification=\"it\\x1b[2J is \\u202efine\")\n\
+        prefix_rule(pattern=[\"make\", \"check\"], exact=True)\n\
+        prefix_rule(pattern=[\"docker\"], decision=\"prompt\")\n\
+        prefix_rule(pattern=[\"rm\"], decision=\"forbidden\", justification=\"use trash\")\n\
+        host_executable(name=\"git\", paths=[\"/opt/git/bin/git\"])\n\
+        network_rule(host=\"api.example.com\", protocol=\"https\", decision=\"allow\", port=443)\n\
+        network_rule(host=\"evil.test\", protocol=\"udp\", decision=\"deny\")\n";
+    home.write("ws/.stockade/rules/a.rules", rules);
+    home.write("ws/.stockade/rules/.hidden.rules", "x");
+    home.write("ws/.stockade/notes.md", "x");
+    home.write(
+        "ws/.stockade/config.toml",
+        "ask = \"never\"\n[env.set]\nA = \"\\u001b[2J\u{202e}\"\n[sandbox]\nallow_hosts = [\"a.test\"]\n",
+    );
+    let told = home.says(&["trust"], 0).stdout;
+    insta::assert_snapshot!("trust", told.replace(&home.path("ws").display().to_string(), "WS"));
+    assert!(!told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
+    home.write("ws/.stockade/config.toml", "sandbox.mode = \"none\"\n");
+    let told = home.says(&["trust"], 125).stderr;
+    assert!(told.contains("config.toml:1"), "{told}");
+}
