@@ -171,15 +171,22 @@ async fn a_command_that_only_speaks_of_a_denial_was_not_denied() {
 }
 
 #[tokio::test]
-async fn a_rule_that_allows_every_part_lets_it_leave_the_sandbox() {
-    let rules = r#"prefix_rule(pattern = ["touch"], decision = "allow")"#;
+async fn rules_that_say_outside_of_every_part_let_it_leave_the_sandbox() {
+    let world = World::new(AskForApproval::Never).rules(r#"prefix_rule(pattern = ["touch"])"#);
+    world.orchestrator().run(&world.command(&["touch", "../outside/a"])).await.unwrap();
+    assert!(!world.exists("outside/a"), "a rule that allows spares the question");
+    let rules = r#"prefix_rule(pattern = ["touch"], outside = True)"#;
     let world = World::new(AskForApproval::Never).rules(rules);
     let run = world.orchestrator();
     run.run(&world.command(&["touch", "../outside/a"])).await.unwrap();
     assert!(world.exists("outside/a"));
     run.run(&world.shell("touch ../outside/b; true")).await.unwrap();
     assert!(!world.exists("outside/b"), "one part is not allowed by a rule");
-    // A denial that a person wrote keeps the sandbox around it.
+    // A sandbox that a person named holds, and so does a denial that a person wrote.
+    let mut world = World::new(AskForApproval::Never).rules(rules);
+    world.session.rules_outside = stockade_core::RulesOutside::Never;
+    world.orchestrator().run(&world.command(&["touch", "../outside/a"])).await.unwrap();
+    assert!(!world.exists("outside/a"));
     let world = World::new(AskForApproval::Never).rules(rules);
     let denied = world.path("ws/secret");
     let world = world.deny(&denied);

@@ -53,7 +53,7 @@ fn each_key_gives_its_answer_and_the_terminal_back() {
         let asking = ask(&screen, samples::command());
         let shown = screen.sees("[y/s/p/n/q]? ");
         assert!(shown.contains("may this command run?\r\n\r\n    npm test\r\n    in /repo\r\n"), "{shown}");
-        assert!(shown.contains("prefix_rule(pattern=[\"npm\", \"test\"], decision=\"allow\")"), "{shown}");
+        assert!(shown.contains("prefix_rule(pattern=[\"npm\", \"test\"], decision=\"allow\", exact=True)"), "{shown}");
         assert!(!screen.is_as_before());
         screen.types(keys);
         assert_eq!(asking.join().unwrap(), decided(decision), "{keys:?}");
