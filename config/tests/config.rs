@@ -411,7 +411,7 @@ fn a_project_with_links_in_its_directory_is_refused() {
             symlink(target, &path).unwrap();
             assert!(world.error().contains("is a symbolic link"), "{link}: {}", world.error());
             let store = world.loader().trust_store().unwrap();
-            assert!(matches!(store.trust(&world.path("repo")), Err(ConfigError::Unsafe { .. })), "{link}");
+            assert!(matches!(store.review(&world.path("repo")), Err(ConfigError::Unsafe { .. })), "{link}");
         }
     }
     let world = World::new();
@@ -429,7 +429,8 @@ fn the_rules_that_count_are_the_bytes_that_were_compared() {
         world.write(&format!("repo/.stockade/rules/{file}"), &format!("# {file}\n"));
     }
     assert_eq!(world.load().project_rules, []);
-    world.loader().trust_store().unwrap().trust(&world.path("repo")).unwrap();
+    let store = world.loader().trust_store().unwrap();
+    store.trust(&store.review(&world.path("repo")).unwrap()).unwrap();
     let loaded = world.load();
     for file in files {
         world.write(&format!("repo/.stockade/rules/{file}"), "prefix_rule(pattern=[\"rm\"])\n");
