@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Explain) -> Result<ExitCode, Failure> {
     // A path is explained for the session, whatever the command.
     let nothing = [std::ffi::OsString::from("true")];
     let command = if args.command.is_empty() { &nothing[..] } else { &args.command };
-    let Prepared { orchestrator, request, settings } = prepare(&args.session, command, Purpose::Explain)?;
+    let Prepared { orchestrator, request, settings, .. } = prepare(&args.session, command, Purpose::Explain)?;
     let here = AbsPath::from_path(&std::env::current_dir()?)?;
     let mut paths = Vec::new();
     for path in &args.path {

@@ -13,6 +13,7 @@ mod man;
 mod platform;
 mod prompt;
 mod relay;
+mod remedy;
 mod report;
 mod rules;
 mod run;

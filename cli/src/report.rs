@@ -1,13 +1,15 @@
 //! What is said of an outcome on standard error: nothing of a good one, a line for each denial.
 
 use stockade_protocol::{
-    Access, DenyingRule, Destination, Evidence, FileRule, FileTarget, HostRule, NetworkProtocol, Operation, Outcome,
-    PermissionAmendment, RuleSource, Violation, ViolationTarget,
+    Access, DenyingRule, Destination, Evidence, FileRule, HostRule, NetworkProtocol, Operation, Outcome, RuleSource,
+    Violation, ViolationTarget,
 };
-use stockade_sandboxing::permits;
+
+use crate::remedy::Remedies;
 
 /// The lines for an outcome.
-pub(crate) fn outcome(outcome: &Outcome) -> Vec<String> {
+pub(crate) fn outcome(outcome: &Outcome, remedies: &Remedies) -> Vec<String> {
+    let violation = |violation: &Violation| self::violation(violation, remedies);
     match outcome {
         // What was denied is said, also where the command went on regardless.
         Outcome::Exited { execution, .. } | Outcome::Denied { execution, signal: None, .. } => {
@@ -27,23 +29,16 @@ fn ended_by(signal: i32) -> String {
 }
 
 /// One denial: what, why, how it is known, and what would allow it.
-pub(crate) fn violation(violation: &Violation) -> String {
+fn violation(violation: &Violation, remedies: &Remedies) -> String {
     let evidence = match violation.evidence {
         Evidence::Observed | Evidence::Reported => "was denied",
         Evidence::Guessed => "was denied, judging by the output",
     };
     let why = violation.rule.as_ref().map(|rule| format!(": {}", denying(rule))).unwrap_or_default();
-    let remedy = match (&violation.amendment, missing(violation)) {
-        (Some(amendment), _) => format!("; {} would allow it", allowing(amendment)),
-        (None, Some(name)) => format!("; make `{name}` yourself, and `--writable {name}` would allow it"),
-        (None, None) if is_hard(violation) => String::new(),
-        (None, None) if is_in_root(violation) => {
-            String::from("; nothing less than the whole file system would allow it")
-        }
-        (None, None) if !may_without_sandbox(violation) => {
-            String::from("; without the sandbox this user may not either")
-        }
-        (None, None) => String::new(),
+    let remedy = match remedies.of(violation) {
+        Some(remedy) => format!("; {remedy} would allow it"),
+        None if is_in_root(violation) => String::from("; nothing less than the whole file system would allow it"),
+        None => String::new(),
     };
     format!("{} {evidence}{why}{remedy}", attempt(violation))
 }
@@ -112,31 +107,6 @@ fn suffix(protocol: Option<NetworkProtocol>) -> &'static str {
 
 fn is_in_root(violation: &Violation) -> bool {
     let ViolationTarget::Path(path) = &violation.target else { return false };
-    path.parent().is_some_and(|parent| parent.parent().is_none())
-}
-
-fn may_without_sandbox(violation: &Violation) -> bool {
-    let ViolationTarget::Path(path) = &violation.target else { return true };
-    permits(path, if violation.operation == Operation::Write { Access::Write } else { Access::Read })
-}
-
-/// A protected name that does not exist, which is what a command was kept from making.
-fn missing(violation: &Violation) -> Option<String> {
-    let Some(DenyingRule::File(rule)) = &violation.rule else { return None };
-    let FileTarget::Path(path) = &rule.target else { return None };
-    let is_there = path.to_host_path().is_some_and(|path| path.symlink_metadata().is_ok());
-    (rule.source == RuleSource::ProtectedMetadata && !is_there).then(|| path.to_string())
-}
-
-fn is_hard(violation: &Violation) -> bool {
-    matches!(&violation.rule, Some(DenyingRule::File(rule)) if rule.is_hard_denial())
-}
-
-fn allowing(amendment: &PermissionAmendment) -> String {
-    match amendment {
-        PermissionAmendment::File(FileRule { target, access: Access::Write, .. }) => format!("`--writable {target}`"),
-        PermissionAmendment::File(FileRule { target, .. }) => format!("a grant to read `{target}`"),
-        PermissionAmendment::Network(rule) => format!("`--allow-host {}`", host_rule(rule)),
-        PermissionAmendment::UnixSocket(path) => format!("a grant of the socket `{path}`"),
-    }
+    let hard = matches!(&violation.rule, Some(DenyingRule::File(rule)) if rule.is_hard_denial());
+    !hard && path.parent().is_some_and(|parent| parent.parent().is_none())
 }

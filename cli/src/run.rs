@@ -12,6 +12,7 @@ use crate::args::Run;
 use crate::exit::{self, Failure, note, print};
 use crate::platform;
 use crate::relay::Relay;
+use crate::remedy::Remedies;
 use crate::report;
 use crate::session::{Prepared, Purpose, prepare};
 use crate::signals;
@@ -20,7 +21,7 @@ use crate::stage;
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
     platform::check_open_files()?;
     platform::get_ready();
-    let Prepared { orchestrator, request, .. } = prepare(&args.session, &args.command, Purpose::Run)?;
+    let Prepared { orchestrator, request, remedies, .. } = prepare(&args.session, &args.command, Purpose::Run)?;
     let streams = if args.json { Streams::captured() } else { Streams::passed_through() };
     let tool = ShellRuntime { streaming: streams.streaming.clone(), ..ShellRuntime::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
     // This program is about to end, and the system takes all of it back at once.
     std::mem::forget((orchestrator, request, runtime));
     match result {
-        Ok(outcome) => finish(args, &outcome),
+        Ok(outcome) => finish(args, &outcome, &remedies),
         Err(RunError::Spawn(error)) => not_started(args, &error),
         Err(error) => Err(error.into()),
     }
@@ -94,11 +95,11 @@ impl OutputSink for Copy {
     }
 }
 
-fn finish(args: &Run, outcome: &Outcome) -> Result<ExitCode, Failure> {
+fn finish(args: &Run, outcome: &Outcome, remedies: &Remedies) -> Result<ExitCode, Failure> {
     if args.json {
         print(&(serde_json::to_string_pretty(outcome)? + "\n"))?;
     } else {
-        for line in report::outcome(outcome) {
+        for line in report::outcome(outcome, remedies) {
             note(&line);
         }
     }

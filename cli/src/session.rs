@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stockade_config::{AllowedCommands, AuditDurability, ConfigLoader, Layer, Loaded, Settings};
+use stockade_config::{AllowedCommands, AuditDurability, ConfigLoader, Layer, Loaded, Origin, SandboxMode, Settings};
 use stockade_core::{
     Approver, AuditDemand, AuditSink, AuditTrail, Durability, Fixed, Hook, Orchestrator, OutputLimit, RulesOutside,
     Session, TrailOptions,
@@ -19,6 +19,7 @@ use stockade_sandboxing::{HostFiles as _, RealFiles, absolute};
 
 use crate::args::SessionArgs;
 use crate::exit::{Failure, note};
+use crate::remedy::Remedies;
 use crate::{flags, losses, platform, prompt, rules};
 
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,8 @@ enum SessionError {
     NotADirectory { path: PathBuf },
     #[error("`{}` leads to `{target}`: name that, if it is to be the workspace", .path.display())]
     LeadsHome { path: PathBuf, target: AbsPath },
+    #[error("`--writable` has no effect in a `read-only` sandbox ({origin}): pass `--sandbox workspace-write` as well")]
+    NothingIsWritable { origin: Origin },
     #[error("the hook that answers has no program")]
     NoHook,
 }
@@ -38,6 +41,7 @@ pub(crate) struct Prepared {
     pub(crate) orchestrator: Orchestrator,
     pub(crate) request: ExecRequest,
     pub(crate) settings: Settings,
+    pub(crate) remedies: Remedies,
 }
 
 /// Whether the session is going to run something, or only to say what would happen.
@@ -61,6 +65,8 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     for notice in notices {
         note(&notice);
     }
+    check_writable(args, &settings)?;
+    let remedies = Remedies::new(&settings, workspace.clone());
     let host = host_paths(workspace, &settings);
     let person = if purpose == Purpose::Run { prompt::person(losses::accepted(&settings)) } else { None };
     let usual = if person.is_some() || (purpose == Purpose::Explain && std::io::stderr().is_terminal()) {
@@ -98,7 +104,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
         approved_by_policy: false,
         sandbox_warnings: Vec::new(),
     };
-    Ok(Prepared { orchestrator, request, settings })
+    Ok(Prepared { orchestrator, request, settings, remedies })
 }
 
 fn existing_directory(here: &AbsPath, path: &Path) -> Result<AbsPath, Failure> {
@@ -131,6 +137,14 @@ fn workspace(args: &SessionArgs, here: &AbsPath, loader: &ConfigLoader) -> Resul
         return Ok(Vec::new());
     }
     Ok(vec![here.clone()])
+}
+
+/// What is granted by hand has to be granted.
+fn check_writable(args: &SessionArgs, settings: &Settings) -> Result<(), SessionError> {
+    if args.writable.is_empty() || settings.mode != SandboxMode::ReadOnly {
+        return Ok(());
+    }
+    Err(SessionError::NothingIsWritable { origin: settings.origin("sandbox.mode").clone() })
 }
 
 fn host_paths(workspace: Vec<AbsPath>, settings: &Settings) -> HostPaths {

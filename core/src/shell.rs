@@ -192,7 +192,8 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
                 let permissions = grant.permissions();
                 let command = request.command.words();
                 let (ended, cwd) = (finished.ended, &request.cwd);
-                evidence::violations(&Ending { ended, text: &text, command, cwd, permissions })
+                let environment = &around.session.environment;
+                evidence::violations(&Ending { ended, text: &text, command, environment, cwd, permissions })
             }
             Confinement::None => Vec::new(),
         };

@@ -20,7 +20,7 @@ pub use bare::Bare;
 pub use fake_host::{FakeHost, rules};
 pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
 pub use metadata::protect_repositories;
-pub use permits::permits;
+pub use permits::{is_administrator, listens, permits, permits_signal};
 pub use resolve::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, absolute, leads_to, resolve_links};
 pub use seen_once::SeenOnce;
 pub use support::{Diagnosis, LayerSupport, Support, SupportLevel, Unenforceable};

@@ -1,9 +1,10 @@
-//! What the operating system itself lets this user do, sandbox or not.
+//! What the operating system itself lets this user do, sandbox or not. A denial that would happen without a
+//! sandbox as well is not the sandbox's.
 
 use stockade_protocol::{AbsPath, Access};
 
 /// Whether this program could read or write a path by itself. What does not exist can be written if it
-/// could be made. A denial that would happen without a sandbox as well is not the sandbox's.
+/// could be made, with the directories that it would be in.
 #[cfg(unix)]
 pub fn permits(path: &AbsPath, access: Access) -> bool {
     use rustix::fs::{Access as Wanted, AtFlags, CWD, accessat};
@@ -12,15 +13,58 @@ pub fn permits(path: &AbsPath, access: Access) -> bool {
     let may = |path: &AbsPath, wanted| {
         path.to_host_path().is_some_and(|path| accessat(CWD, &path, wanted, AtFlags::EACCESS).is_ok())
     };
-    let exists = path.to_host_path().is_some_and(|path| path.symlink_metadata().is_ok());
-    match path.parent() {
-        Some(parent) if !exists && access == Access::Write => may(&parent, Wanted::WRITE_OK | Wanted::EXEC_OK),
+    let exists = |path: &AbsPath| path.to_host_path().is_some_and(|path| path.symlink_metadata().is_ok());
+    match path.ancestors().find(exists) {
+        Some(above) if above != *path && access == Access::Write => may(&above, Wanted::WRITE_OK | Wanted::EXEC_OK),
         Some(_) | None => may(path, wanted),
     }
+}
+
+/// Whether this program could send a signal to a process by itself.
+#[cfg(unix)]
+pub fn permits_signal(process: u32) -> bool {
+    use rustix::process::{Pid, test_kill_process};
+
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    process.is_some_and(|process| test_kill_process(process).is_ok())
+}
+
+/// Whether this program runs as the administrator, who alone may use some system calls.
+#[cfg(unix)]
+pub fn is_administrator() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// Whether this program could read or write a path by itself; here that is only known by trying.
 #[cfg(not(unix))]
 pub fn permits(_: &AbsPath, _: Access) -> bool {
     true
+}
+
+/// Whether this program could send a signal to a process by itself; here that is only known by trying.
+#[cfg(not(unix))]
+pub fn permits_signal(_: u32) -> bool {
+    true
+}
+
+/// Whether this program runs as the administrator; here that is only known by trying.
+#[cfg(not(unix))]
+pub fn is_administrator() -> bool {
+    true
+}
+
+/// Whether something on this machine waits for connections at a port; `false` where that can't be seen.
+pub fn listens(port: u16) -> bool {
+    // <https://www.kernel.org/doc/html/latest/networking/proc_net_tcp.html>: the second field is the local address,
+    // the fourth the state.
+    const LISTENING: &str = "0A";
+    let listed = |table: &str| std::fs::read_to_string(table).unwrap_or_default();
+    let wanted = format!("{port:04X}");
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+        listed(table).lines().any(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let at_port = fields.get(1).and_then(|local| local.rsplit(':').next()) == Some(wanted.as_str());
+            at_port && fields.get(3) == Some(&LISTENING)
+        })
+    })
 }

@@ -185,7 +185,7 @@ pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result
         FileTarget::Path(path) => granted.access(path) > rule.access || rule.access == Access::None,
         FileTarget::Glob(_) => true,
     };
-    let masks = masks.iter().flat_map(|rule| {
+    let masks = masks.iter().filter(|rule| !is_below_file(rule, &links)).flat_map(|rule| {
         let mut rules = with_target(rule, &links);
         // Where it leads comes first, if that is another path.
         if rules.len() > 1 && !rules.first().is_some_and(narrows) {
@@ -195,6 +195,14 @@ pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result
     });
     let resolved = granted.iter().cloned().chain(masks);
     Ok(Permissions { files: FileRules::new(resolved)?, ..permissions.clone() })
+}
+
+/// Whether a rule protects a name below a file, where there can be none: the file was granted by itself.
+fn is_below_file(rule: &FileRule, links: &Links<'_>) -> bool {
+    let FileTarget::Path(path) = &rule.target else { return false };
+    let parent = path.parent().map(|parent| links.follow(&parent));
+    rule.source == RuleSource::ProtectedMetadata
+        && parent.is_some_and(|parent| links.files.kind(&parent) == Some(Kind::File))
 }
 
 /// Paths with their links followed. Rules mostly speak of the same few directories, which are looked at

@@ -36,7 +36,7 @@ fn denials_are_explained() {
     let (workspace, outside) = (home.path("ws"), home.path("outside"));
     let (workspace, outside) = (workspace.display(), outside.display());
     let missing = format!(
-        "`{workspace}/.codex` is protected from writing; make `{workspace}/.codex` yourself, and `--writable \
+        "`{workspace}/.codex` is protected from writing; after `mkdir -p {workspace}/.codex`, `--writable \
          {workspace}/.codex` would allow it"
     );
     let cases = [

@@ -8,6 +8,8 @@ mod files;
 mod home;
 /// Network by host.
 mod hosts;
+/// The flags that a denial names.
+mod remedies;
 /// What a rule means for the sandbox.
 mod rules;
 /// Who says what holds: flags, files, profiles, rules, trust.

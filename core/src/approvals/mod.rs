@@ -22,6 +22,8 @@ pub(crate) use memory::written;
 pub use memory::{ApprovalKey, CommandKey};
 pub use rules::RuleStore;
 
+use stockade_sandboxing::{HostFiles as _, RealFiles};
+
 use crate::audit_log::Trail;
 use crate::connections::REMEMBERED;
 use crate::requirement;
@@ -321,7 +323,9 @@ fn widened<Req, T: ToolRuntime<Req>>(
     let session = around.session;
     // About a connection that was seen, somebody has been asked already, or nobody is.
     let open = || violations.iter().filter(|violation| !is_settled(violation));
-    let amendments: Vec<&PermissionAmendment> = open().filter_map(|violation| violation.amendment.as_ref()).collect();
+    let amendments = open().filter_map(|violation| violation.amendment.as_ref());
+    // What does not exist yet can't be granted: a person has to make it first.
+    let amendments: Vec<&PermissionAmendment> = amendments.filter(|amendment| !is_missing(amendment)).collect();
     if let Some(more) = permissions_of(&amendments) {
         let earlier = match grant.escalation() {
             EscalationExecution::Permissions(earlier) => earlier.merge(&more),
@@ -351,7 +355,18 @@ fn is_lasting(violation: &Violation) -> bool {
     }
     let about_files = matches!(violation.operation, Operation::Read | Operation::Write | Operation::Execute);
     let hard = matches!(&violation.rule, Some(DenyingRule::File(rule)) if rule.is_hard_denial());
-    hard || (about_files && violation.amendment.is_none())
+    hard || (about_files && violation.amendment.as_ref().is_none_or(is_missing))
+}
+
+/// Whether it grants a file or directory that has to be made first.
+fn is_missing(amendment: &PermissionAmendment) -> bool {
+    match amendment {
+        PermissionAmendment::File(rule) => match &rule.target {
+            FileTarget::Path(path) => RealFiles.kind(path).is_none(),
+            FileTarget::Glob(_) => false,
+        },
+        PermissionAmendment::Network(_) | PermissionAmendment::UnixSocket(_) => false,
+    }
 }
 
 /// The permissions that amendments add up to; `None` if there are none.

@@ -1,21 +1,26 @@
-//! Reading error messages: which of them say that a file or a host was out of reach, and which one.
+//! Reading error messages: which of them say that something was out of reach, and what it was.
 
-use std::path::Path;
+use stockade_protocol::AbsPath;
 
-use stockade_protocol::{AbsPath, Host, RawText};
-use stockade_sandboxing::absolute;
-
-use super::Attempt;
+use super::files::Attempt;
+use super::hosts::{self, NamedHost};
+use super::paths::paths;
 
 /// Something that an error message says was out of reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// A file.
     File { path: AbsPath, attempt: Attempt },
-    /// A host, with the port where that is said.
-    Host { host: Host, port: Option<u16> },
+    /// A host, which the message may not name.
+    Host { named: Option<NamedHost> },
     /// A system call.
     Call { name: &'static str },
+    /// A kind of socket.
+    Socket,
+    /// A process.
+    Process { number: u32 },
+    /// A limit, by its field.
+    Limit { field: &'static str },
 }
 
 /// A command that fails says why near its end.
@@ -58,13 +63,46 @@ const CALLS: &[&str] = &[
 const CALL_WORDS: &[&str] = &["operation not permitted", "eperm", "function not implemented", "enosys"];
 /// What they print when a kind of socket is.
 const SOCKET_WORDS: &[&str] = &["address family not supported", "eafnosupport"];
+/// What they print when a process can't be reached.
+const PROCESS_WORDS: &[&str] = &["no such process", "esrch", "operation not permitted", "eperm"];
 
-/// Words that make an unclear denial one of writing.
-const WRITE_WORDS: &[&str] =
-    &["create", "touch", "remove", "write", "writing", "mkdir", "rename", "unlink", "move", "lock", "chmod", "delete"];
+/// What they print at the end of a resource, and the limit that may have been it.
+const LIMIT_WORDS: &[(&str, &str)] = &[
+    ("fork: resource temporarily unavailable", "processes"),
+    ("fork: retry: resource temporarily unavailable", "processes"),
+    ("cannot fork", "processes"),
+    ("can't start new thread", "processes"),
+    ("cannot allocate memory", "memory_bytes"),
+    ("memoryerror", "memory_bytes"),
+    ("out of memory", "memory_bytes"),
+    ("too many open files", "open_files"),
+    ("emfile", "open_files"),
+    ("file too large", "file_size_bytes"),
+    ("efbig", "file_size_bytes"),
+];
+
+/// Words that make an unclear denial one of writing, and say what is written: the file, a new directory, or the
+/// directory that the file is in.
+const WRITE_WORDS: &[(&str, Attempt)] = &[
+    ("mkdir", Attempt::MakeDirectory),
+    ("remove", Attempt::Replace),
+    ("rename", Attempt::Replace),
+    ("renameat", Attempt::Replace),
+    ("unlink", Attempt::Replace),
+    ("unlinkat", Attempt::Replace),
+    ("move", Attempt::Replace),
+    ("lock", Attempt::Replace),
+    ("delete", Attempt::Replace),
+    ("rmdir", Attempt::Replace),
+    ("create", Attempt::Write),
+    ("touch", Attempt::Write),
+    ("write", Attempt::Write),
+    ("writing", Attempt::Write),
+    ("chmod", Attempt::Write),
+];
 
 /// What an error message says of a host, in lower case.
-const HOST_WORDS: &[&str] = &[
+pub(super) const HOST_WORDS: &[&str] = &[
     "could not resolve host",
     "unable to resolve host",
     "couldn't resolve host",
@@ -79,143 +117,76 @@ const HOST_WORDS: &[&str] = &[
     "failed to connect to",
     "failed to lookup address",
     "dns error",
+    "unknownhostexception",
 ];
 
 /// Everything that the last lines say was out of reach, the last first.
 pub(crate) fn failures(text: &[u8], cwd: &AbsPath) -> Vec<Failure> {
     let text = String::from_utf8_lossy(text);
-    let lines = text.lines().rev().take(MOST_LINES).filter(|line| line.len() <= LONGEST_LINE);
+    let lines = text.lines().rev().take(MOST_LINES).filter(|line| line.len() <= LONGEST_LINE && !is_quoted(line));
     lines.flat_map(|line| failures_of(line, cwd)).collect()
+}
+
+/// A line of a diff is not a message of its own, and neither is one of a stack.
+fn is_quoted(line: &str) -> bool {
+    line.starts_with(['<', '>', '+', '-']) || line.trim_start().starts_with("at ")
 }
 
 fn failures_of(line: &str, cwd: &AbsPath) -> Vec<Failure> {
     let lower = line.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|words| lower.contains(words));
     let said = FILE_WORDS.iter().find_map(|(words, attempt)| Some((lower.find(words)?, *attempt)));
     if let Some((reason, attempt)) = said {
-        let writes = WRITE_WORDS.iter().any(|word| lower.contains(word));
-        let attempt = if writes && attempt == Attempt::Unclear { Attempt::Write } else { attempt };
+        let written = written(&lower);
+        let attempt = match attempt {
+            Attempt::Write | Attempt::Unclear => written.unwrap_or(attempt),
+            other @ (Attempt::MakeDirectory | Attempt::Replace | Attempt::Missing | Attempt::Taken) => other,
+        };
         let paths = paths(line, reason, attempt, cwd);
         if !paths.is_empty() {
             return paths.into_iter().map(|path| Failure::File { path, attempt }).collect();
         }
     }
-    if HOST_WORDS.iter().any(|words| lower.contains(words)) {
-        return destination(line).into_iter().collect();
+    if says(HOST_WORDS) {
+        return vec![Failure::Host { named: hosts::named(line) }];
     }
-    call(&lower).map(|name| Failure::Call { name }).into_iter().collect()
-}
-
-/// The call that a message in lower case says was refused.
-fn call(lower: &str) -> Option<&'static str> {
-    let says = |words: &[&str]| words.iter().any(|words| lower.contains(words));
     if says(SOCKET_WORDS) {
-        return Some("socket");
+        return vec![Failure::Socket];
     }
+    if let Some((_, field)) = LIMIT_WORDS.iter().find(|(words, _)| lower.contains(words)) {
+        return vec![Failure::Limit { field }];
+    }
+    if let Some(number) = process(&lower).filter(|_| says(PROCESS_WORDS)) {
+        return vec![Failure::Process { number }];
+    }
+    call(&lower).filter(|_| says(CALL_WORDS)).map(|name| Failure::Call { name }).into_iter().collect()
+}
+
+/// What a message in lower case says was to be written. A path may hold any of the words.
+fn written(lower: &str) -> Option<Attempt> {
+    let words: Vec<&str> = lower
+        .split(' ')
+        .filter(|word| !word.contains(['/', '.']))
+        .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()))
+        .collect();
+    let makes_directory = words.windows(2).any(|pair| matches!(pair, ["create" | "creating", "directory" | "dir"]));
+    if makes_directory {
+        return Some(Attempt::MakeDirectory);
+    }
+    WRITE_WORDS.iter().find(|(word, _)| words.contains(word)).map(|(_, attempt)| *attempt)
+}
+
+/// The call that a message in lower case names.
+fn call(lower: &str) -> Option<&'static str> {
     let mut words = lower.split(|c: char| !c.is_alphanumeric() && c != '_');
-    words.find_map(|word| CALLS.iter().find(|call| **call == word)).filter(|_| says(CALL_WORDS)).copied()
+    words.find_map(|word| CALLS.iter().find(|call| **call == word)).copied()
 }
 
-/// The paths that a message names: what stands in quotes, else what stands before the reason.
-fn paths(line: &str, reason: usize, attempt: Attempt, cwd: &AbsPath) -> Vec<AbsPath> {
-    let in_quotes = quoted(line);
-    let candidates = if in_quotes.is_empty() { before(line, reason) } else { in_quotes };
-    let mut found: Vec<AbsPath> = Vec::new();
-    for path in candidates.into_iter().filter_map(|text| to_path(text, attempt, cwd)) {
-        if !found.contains(&path) {
-            found.push(path);
-        }
-    }
-    found
-}
-
-fn quoted(line: &str) -> Vec<&str> {
-    const PAIRS: [(char, char); 5] = [('\'', '\''), ('"', '"'), ('‘', '’'), ('“', '”'), ('`', '`')];
-    let mut found = Vec::new();
-    let mut rest = line;
-    while let Some((at, open)) = rest.char_indices().find(|(_, c)| PAIRS.iter().any(|(open, _)| open == c)) {
-        let after = rest.get(at + open.len_utf8()..).unwrap_or_default();
-        let close = PAIRS.iter().find(|(first, _)| *first == open).map_or(open, |(_, last)| *last);
-        let Some((inside, behind)) = after.split_once(close) else { break };
-        found.push(inside);
-        rest = behind;
-    }
-    found
-}
-
-/// `sh: 1: cannot create /etc/x: Permission denied`: the piece before the reason, and its last word.
-fn before(line: &str, reason: usize) -> Vec<&str> {
-    let Some(piece) = line.get(..reason).and_then(|before| before.trim_end().strip_suffix(':')) else {
-        return Vec::new();
-    };
-    let piece = piece.rsplit(": ").next().unwrap_or_default().trim();
-    let last_word = piece.rsplit(' ').next().unwrap_or_default();
-    // The whole of a piece may be a path with spaces in it.
-    if piece == last_word { vec![piece] } else { vec![piece, last_word] }
-}
-
-fn to_path(text: &str, attempt: Attempt, cwd: &AbsPath) -> Option<AbsPath> {
-    let text = text.trim();
-    let sensible = !text.is_empty() && text.len() < 1024 && !text.contains("://") && !text.contains('\0');
-    if !sensible {
-        return None;
-    }
-    let absolute = absolute(cwd, Path::new(text)).ok()?;
-    // A sentence is no path: something above it has to exist, and a bare word has to be a file itself,
-    // unless it was to be made. What held a name that must not be made is gone by now, with all below it.
-    let (path, parent) = (absolute.to_host_path()?, absolute.parent()?.to_host_path()?);
-    let exists = |path: &AbsPath| path.to_host_path().is_some_and(|path| path.exists());
-    let is_made = matches!(attempt, Attempt::Write | Attempt::Taken);
-    let fits = match (text.contains('/'), is_made) {
-        (false, false) => path.symlink_metadata().is_ok(),
-        _ if path.exists() => true,
-        (_, true) => {
-            let below_something = absolute.ancestors().find(exists).is_some_and(|above| above.parent().is_some());
-            !text.contains(' ') && (below_something || parent.exists())
-        }
-        (true, false) => !text.contains(' ') && parent.exists(),
-    };
-    fits.then_some(absolute)
-}
-
-/// The host that a message names, with its port where that is said.
-fn destination(line: &str) -> Option<Failure> {
-    let words: Vec<&str> = line.split([' ', '\'', '"', '(', ')', ',', ';', '`', '‘', '’']).collect();
-    let (host, port) = words.iter().find_map(|word| host_word(word))?;
-    // `Failed to connect to example.com port 8080`
-    let said = words
-        .iter()
-        .skip_while(|word| **word != "port")
-        .nth(1)
-        .and_then(|word| word.trim_end_matches(':').parse().ok());
-    Some(Failure::Host { host, port: port.or(said) })
-}
-
-/// The port of a host in the command itself, where a message does not name one.
-pub(crate) fn port_in(command: &[RawText], host: &Host) -> Option<u16> {
-    let found = command.iter().flat_map(|word| {
-        let word = word.to_string();
-        let words: Vec<String> = word.split([' ', '\'', '"', '=', '(', ')', ';']).map(str::to_owned).collect();
-        words
-    });
-    found.filter_map(|word| host_word(&word)).find_map(|(named, port)| port.filter(|_| named == *host))
-}
-
-/// A word that is a host: it has a dot inside or is an address, and is no file.
-fn host_word(word: &str) -> Option<(Host, Option<u16>)> {
-    let (scheme, word) = word.split_once("://").unwrap_or(("", word));
-    let word = word.split('/').next().unwrap_or_default().trim_end_matches([':', '.']);
-    let (name, port) = match word.rsplit_once(':') {
-        Some((name, port)) if !name.contains(':') => (name, port.parse().ok()),
-        Some(_) | None => (word, None),
-    };
-    let looks_like_one = name.contains('.') && !name.starts_with('.') && name.chars().any(char::is_alphanumeric);
-    let host: Host = looks_like_one.then(|| name.parse().ok()).flatten()?;
-    let usual = match scheme.to_lowercase().as_str() {
-        "http" => Some(80),
-        "https" => Some(443),
-        _ => None,
-    };
-    Some((host, port.or(usual)))
+/// The process that a message in lower case says could not be signalled: `kill: (12) - No such process`.
+fn process(lower: &str) -> Option<u32> {
+    let mut words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.find(|word| matches!(*word, "kill" | "pkill" | "killall"))?;
+    words.find_map(|word| word.parse().ok())
 }
 
 #[cfg(test)]
@@ -230,10 +201,14 @@ mod tests {
             .into_iter()
             .map(|failure| match failure {
                 Failure::File { path, attempt } => format!("{attempt:?} {path}"),
-                Failure::Host { host, port } => {
+                Failure::Host { named: Some(NamedHost { host, port }) } => {
                     format!("{host}:{}", port.map_or(String::from("?"), |port| port.to_string()))
                 }
+                Failure::Host { named: None } => String::from("some host"),
                 Failure::Call { name } => format!("{name}()"),
+                Failure::Socket => String::from("socket"),
+                Failure::Process { number } => format!("process {number}"),
+                Failure::Limit { field } => format!("limit {field}"),
             })
             .collect()
     }
@@ -245,15 +220,17 @@ mod tests {
             ("sh: 1: cannot create /etc/x: Read-only file system", "Write /etc/x"),
             ("bash: line 1: /etc/x: Read-only file system", "Write /etc/x"),
             ("touch: cannot touch '/etc/x': Read-only file system", "Write /etc/x"),
-            ("mkdir: cannot create directory ‘/opt/new’: Permission denied", "Write /opt/new"),
+            ("mkdir: cannot create directory ‘/opt/new’: Permission denied", "MakeDirectory /opt/new"),
             ("cat: /root/.ssh: Permission denied", "Unclear /root/.ssh"),
             ("cat: /etc/hidden: No such file or directory", "Missing /etc/hidden"),
             ("OSError: [Errno 30] Read-only file system: '/etc/x'", "Write /etc/x"),
             ("PermissionError: [Errno 13] Permission denied: '/etc/x'", "Unclear /etc/x"),
             ("Error: EACCES: permission denied, open '/etc/x'", "Unclear /etc/x"),
             ("open /etc/x: read-only file system", "Write /etc/x"),
-            ("error: could not lock config file lib/config: Read-only file system", "Write /usr/lib/config"),
+            ("error: could not lock config file lib/config: Read-only file system", "Replace /usr/lib/config"),
             ("cat: a file: Permission denied", ""),
+            ("cat: lib/locked/x: Permission denied", ""),
+            ("sh: 1: cannot create lib/a file: Permission denied", "Write /usr/lib/a file"),
             ("cat: lib: Permission denied", "Unclear /usr/lib"),
             ("sh: 1: cannot create new: Read-only file system", "Write /usr/new"),
             ("cat: ../etc/hidden: Permission denied", "Unclear /etc/hidden"),
@@ -271,10 +248,28 @@ mod tests {
             ("Error: getaddrinfo EAI_AGAIN registry.example.com", "registry.example.com:?"),
             ("mkdir: cannot create directory ‘/usr/.codex’: File exists", "Taken /usr/.codex"),
             ("mkdir: cannot create directory ‘.codex’: File exists", "Taken /usr/.codex"),
-            ("mkdir: cannot create directory ‘.codex/a/b’: Read-only file system", "Write /usr/.codex/a/b"),
+            ("mkdir: cannot create directory ‘.codex/a/b’: Read-only file system", "MakeDirectory /usr/.codex/a/b"),
             ("unshare: unshare failed: Operation not permitted", "unshare()"),
             ("strace: attach: ptrace(PTRACE_SEIZE, 1): Operation not permitted", "ptrace()"),
-            ("OSError: [Errno 97] Address family not supported by protocol", "socket()"),
+            ("OSError: [Errno 97] Address family not supported by protocol", "socket"),
+            // A dotted word is a host only where hosts stand.
+            ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "some host"),
+            ("    at GetAddrInfoReqWrap.onlookup [as oncomplete] (node:dns:109:26)", ""),
+            ("urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>", "some host"),
+            ("main.go:12: dial tcp: lookup api.example.com: no such host", "api.example.com:?"),
+            ("java.net.UnknownHostException: api.example.com", "api.example.com:?"),
+            ("ping: api.example.com: Temporary failure in name resolution", "api.example.com:?"),
+            ("nc: getaddrinfo for host \"api.example.com\" port 80: Name or service not known", "api.example.com:80"),
+            ("ssh: Could not resolve hostname git.example.com: Name or service not known", "git.example.com:?"),
+            ("wget: unable to resolve host address ‘api.example.com’", "api.example.com:?"),
+            ("tar (child): ../etc/b.tgz: Cannot open: Read-only file system", "Write /etc/b.tgz"),
+            ("rm: cannot remove '/etc/hostname': Read-only file system", "Replace /etc/hostname"),
+            ("Error: EROFS: read-only file system, mkdir '/opt/a/b'", "MakeDirectory /opt/a/b"),
+            ("< cp: cannot create /etc/x: Read-only file system", ""),
+            ("sh: 1: kill: No such process", ""),
+            ("kill: (12) - No such process", "process 12"),
+            ("sh: 1: Cannot fork", "limit processes"),
+            ("MemoryError", "limit memory_bytes"),
             ("an amount: Operation not permitted", ""),
             ("fatal: could not clone it: Operation not permitted", ""),
             ("Permission denied", ""),

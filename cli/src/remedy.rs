@@ -1,0 +1,80 @@
+//! The flags that would have allowed what was denied, as they are typed.
+
+use stockade_config::{SandboxMode, Settings};
+use stockade_protocol::{AbsPath, Access, FileTarget, PermissionAmendment, RuleSource, Violation, ViolationTarget};
+use stockade_sandboxing::{HostFiles as _, RealFiles};
+
+use crate::report::host_rule;
+
+/// What the flags of a run are added to.
+pub(crate) struct Remedies {
+    mode: SandboxMode,
+    /// Reading is restricted to what is named.
+    reads_are_named: bool,
+    workspace: Vec<AbsPath>,
+}
+
+impl Remedies {
+    pub(crate) fn new(settings: &Settings, workspace: Vec<AbsPath>) -> Self {
+        Self { mode: settings.mode, reads_are_named: settings.readable_roots.is_some(), workspace }
+    }
+
+    /// What to type, in backticks; `None` where no flag would do.
+    pub(crate) fn of(&self, violation: &Violation) -> Option<String> {
+        if let ViolationTarget::Limit(field) = &violation.target {
+            return limit(field);
+        }
+        match violation.amendment.as_ref()? {
+            PermissionAmendment::File(rule) => {
+                let FileTarget::Path(path) = &rule.target else { return None };
+                let is_protected = matches!(&violation.rule, Some(stockade_protocol::DenyingRule::File(rule))
+                    if rule.source == RuleSource::ProtectedMetadata);
+                Some(match rule.access {
+                    Access::Write => self.writing(path, is_protected),
+                    Access::Read | Access::Scratch | Access::None => self.reading(path),
+                })
+            }
+            PermissionAmendment::Network(rule) => Some(format!("`--allow-host {}`", host_rule(rule))),
+            PermissionAmendment::UnixSocket(path) => Some(format!("`--allow-socket {}`", word(path))),
+        }
+    }
+
+    fn writing(&self, path: &AbsPath, is_protected: bool) -> String {
+        let in_workspace = !is_protected && self.workspace.iter().any(|root| path.starts_with(root));
+        let mode = match self.mode {
+            SandboxMode::ReadOnly if in_workspace => return String::from("`--sandbox workspace-write`"),
+            SandboxMode::ReadOnly => "--sandbox workspace-write ",
+            SandboxMode::WorkspaceWrite | SandboxMode::ExternalSandbox | SandboxMode::DangerFullAccess => "",
+        };
+        let path_word = word(path);
+        // Only what is there can be granted.
+        let made =
+            if RealFiles.kind(path).is_none() { format!("after `mkdir -p {path_word}`, ") } else { String::new() };
+        format!("{made}`{mode}--writable {path_word}`")
+    }
+
+    /// Where everything may be read, a flag that names one path would take the rest away.
+    fn reading(&self, path: &AbsPath) -> String {
+        let rest = if self.reads_are_named { "" } else { "--readable / " };
+        format!("`{rest}--readable {}`", word(path))
+    }
+}
+
+fn limit(field: &str) -> Option<String> {
+    let name = match field {
+        "cpu_seconds" => "cpu",
+        "memory_bytes" => "memory",
+        "processes" => "pids",
+        "file_size_bytes" => "fsize",
+        "open_files" => "files",
+        _ => return None,
+    };
+    Some(format!("a higher `--limit {name}=…`"))
+}
+
+/// A path as a shell takes it for one word.
+fn word(path: &AbsPath) -> String {
+    let text = path.to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}

@@ -1,0 +1,112 @@
+//! What is neither a file nor a host: system calls, unix sockets, processes, limits.
+
+use std::path::Path;
+
+use stockade_protocol::{
+    AbsPath, DenyingRule, NetworkPolicy, Operation, PermissionAmendment, Permissions, RawText, ResourceLimits,
+    Violation, ViolationTarget,
+};
+use stockade_sandboxing::{absolute, is_administrator, permits, permits_signal};
+
+use super::{Ending, violation};
+
+/// What stands against more.
+pub(super) const LIMIT_REACHED: &str = "the limit was reached";
+
+/// Calls that the administrator alone may use, sandbox or not.
+const ADMINISTRATORS: &[&str] = &["mount", "umount", "pivot_root", "chroot", "setns", "bpf"];
+
+/// Variables that name the unix socket of a service.
+const SOCKET_VARIABLES: &[&str] = &["SSH_AUTH_SOCK", "DOCKER_HOST", "DBUS_SESSION_BUS_ADDRESS"];
+
+/// A system call that was refused.
+pub(super) fn call(name: &str) -> Option<Violation> {
+    if ADMINISTRATORS.contains(&name) && !is_administrator() {
+        return None;
+    }
+    let target = ViolationTarget::SystemCall(name.to_owned());
+    Some(violation(Operation::SystemCall, target, layer("no sandboxed command may use it"), None))
+}
+
+/// A kind of socket that was refused: a unix socket, where the command or its environment names one.
+pub(super) fn socket(permissions: &Permissions, ending: &Ending<'_>) -> Option<Violation> {
+    // By host, the supervisor decides on each.
+    if matches!(permissions.network, NetworkPolicy::Hosts(_)) {
+        return None;
+    }
+    let Some(path) = named_socket(ending) else {
+        let reason = layer("only internet sockets are allowed; `--allow-socket PATH` grants a unix socket");
+        let target = ViolationTarget::SystemCall(String::from("socket"));
+        return Some(violation(Operation::SystemCall, target, reason, None));
+    };
+    let may = !permissions.unix_sockets.contains(&path) && permits(&path, stockade_protocol::Access::Write);
+    may.then(|| {
+        let amendment = PermissionAmendment::UnixSocket(path.clone());
+        violation(Operation::Connect, ViolationTarget::UnixSocket(path), DenyingRule::NotGranted, Some(amendment))
+    })
+}
+
+/// The unix socket that the words of the command name, else the only one of its environment.
+fn named_socket(ending: &Ending<'_>) -> Option<AbsPath> {
+    let words = ending.command.iter().flat_map(pieces).collect::<Vec<_>>();
+    let by_words = words.iter().find_map(|word| existing_socket(ending.cwd, word));
+    by_words.or_else(|| {
+        let values = SOCKET_VARIABLES.iter().filter_map(|name| ending.environment.get(&RawText::from(*name)));
+        let mut named: Vec<AbsPath> =
+            values.flat_map(pieces).filter_map(|word| existing_socket(ending.cwd, &word)).collect();
+        named.dedup();
+        match named.as_slice() {
+            [only] => Some(only.clone()),
+            [] | [..] => None,
+        }
+    })
+}
+
+/// The parts of a word that may be a path: `SSH_AUTH_SOCK=/run/agent.sock`, `unix:///run/docker.sock`.
+fn pieces(word: &RawText) -> Vec<String> {
+    let word = word.to_string();
+    let pieces = word.split([' ', '\'', '"', '=', ';', ',', '(', ')']);
+    pieces.map(|piece| piece.trim_start_matches("unix://").trim_start_matches("unix:").to_owned()).collect()
+}
+
+fn existing_socket(cwd: &AbsPath, text: &str) -> Option<AbsPath> {
+    if text.is_empty() {
+        return None;
+    }
+    let path = absolute(cwd, Path::new(text)).ok()?;
+    is_socket(&path.to_host_path()?).then_some(path)
+}
+
+#[cfg(unix)]
+fn is_socket(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    path.metadata().is_ok_and(|found| found.file_type().is_socket())
+}
+
+#[cfg(not(unix))]
+fn is_socket(_: &Path) -> bool {
+    false
+}
+
+/// A process outside that could not be signalled or traced.
+pub(super) fn process(number: u32) -> Option<Violation> {
+    let reason = layer("a sandboxed command reaches its own processes only");
+    permits_signal(number).then(|| violation(Operation::Process, ViolationTarget::Process(number), reason, None))
+}
+
+/// A limit that was reached.
+pub(super) fn limit(limits: &ResourceLimits, field: &str) -> Option<Violation> {
+    let is_set = match field {
+        "memory_bytes" => limits.memory_bytes.is_some(),
+        "processes" => limits.processes.is_some(),
+        "file_size_bytes" => limits.file_size_bytes.is_some(),
+        "open_files" => limits.open_files.is_some(),
+        _ => false,
+    };
+    let target = ViolationTarget::Limit(field.to_owned());
+    is_set.then(|| violation(Operation::Exceed, target, layer(LIMIT_REACHED), None))
+}
+
+fn layer(reason: &str) -> DenyingRule {
+    DenyingRule::Layer { reason: reason.to_owned() }
+}
