@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stockade_config::{ConfigLoader, Origin, ProjectRules, Settings};
 use stockade_core::{RuleStore, Sandboxing, Session};
-use stockade_execpolicy::{Extent, Layer, Policy, PolicyLoader, PrefixRule, user_rules};
+use stockade_execpolicy::{Extent, Layer, Policy, PolicyLoader, PrefixRule, RulesFile, user_rules};
 use stockade_protocol::{AbsPath, Access, Decision, RawText};
 
 use crate::args::SessionArgs;
@@ -15,10 +15,13 @@ const STAYS_INSIDE: &str = "said-allow-stays-inside";
 
 pub(crate) fn load(args: &SessionArgs, project: Vec<ProjectRules>, session: &Session) -> Result<RuleStore, Failure> {
     let loader = match args.rules.as_slice() {
-        [] => project.into_iter().fold(PolicyLoader::new().standard(), |loader, ProjectRules { path, content }| {
-            loader.project_file(path, content)
-        }),
-        files => files.iter().fold(PolicyLoader::new(), |loader, file| named(loader, file, session)),
+        [] => {
+            let own = PolicyLoader::new().standard().files()?.into_iter();
+            let own = own
+                .fold(PolicyLoader::new(), |loader, RulesFile { layer, path }| placed(loader, layer, &path, session));
+            project.into_iter().fold(own, |loader, ProjectRules { path, content }| loader.project_file(path, content))
+        }
+        files => files.iter().fold(PolicyLoader::new(), |loader, file| placed(loader, Layer::Session, file, session)),
     };
     let store = RuleStore::new(loader.load()?);
     // New rules are the user's own, whichever files were read.
@@ -29,14 +32,14 @@ pub(crate) fn load(args: &SessionArgs, project: Vec<ProjectRules>, session: &Ses
     })
 }
 
-/// A file that a flag names is the user's, unless the session's commands may write it: then it is a project's, and
-/// none of its rules lets a command leave the sandbox.
-fn named(loader: PolicyLoader, file: &Path, session: &Session) -> PolicyLoader {
+/// A file that the session's commands may write counts as a project's, whoever it belongs to: none of its rules lets
+/// a command leave the sandbox.
+fn placed(loader: PolicyLoader, layer: Layer, file: &Path, session: &Session) -> PolicyLoader {
     match std::fs::canonicalize(file) {
         Ok(target) if session.sandboxing() == Sandboxing::On && is_writable(file, &target, session) => {
             loader.file_of(Layer::Project, target)
         }
-        Ok(_) | Err(_) => loader.file(file),
+        Ok(_) | Err(_) => loader.file_of(layer, file),
     }
 }
 

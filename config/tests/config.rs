@@ -449,6 +449,8 @@ fn a_project_can_neither_answer_for_you_nor_hide_its_traces() {
         "[approver]\nhook = [\"./yes\"]",
         "[profiles.x.audit]\npath = \"/tmp\"",
         "[sandbox]\naccept_losses = [\"credentials\"]",
+        "rules.allow = \"outside\"",
+        "[profiles.x.rules]\nallow = \"outside\"",
         "[maximum]",
     ] {
         let world = World::new();

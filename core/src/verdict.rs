@@ -174,7 +174,7 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
         }
     }
 
-    /// A rule for the words lets a command leave the sandbox, and with it the masks on credentials.
+    /// A rule for the words may let a command leave the sandbox, and with it the masks on credentials.
     #[test]
     fn a_part_that_is_given_a_secret_is_not_allowed_by_a_rule_for_its_words() {
         for line in ["make < .env", "make < ~/.ssh/id_rsa", "make < $x", "make; make < /home/me/.netrc"] {

@@ -1,6 +1,6 @@
 //! Whether a program stands where the session's commands may write.
 //!
-//! A rule speaks of a program by its name, and what it allows may leave the sandbox. A command inside could put a
+//! A rule speaks of a program by its name, and may let it leave the sandbox. A command inside could put a
 //! program of that name into the workspace, where `PATH` may lead first (`.venv/bin`, `node_modules/.bin`), or
 //! change one that a rule names by its path. What it has written stays in the sandbox with it.
 

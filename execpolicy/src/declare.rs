@@ -104,8 +104,9 @@ fn placement(outside: Option<Located<'_>>, decision: Decision, layer: Layer) -> 
         )),
         (true, Decision::Allow, Layer::Project) => Err(Problem::new(
             at,
-            "`outside` stands in rules that a project's commands can bring along or change",
-            "leave `outside` out, or move the rule to a file of your own in `~/.config/stockade/rules`",
+            "`outside` stands in rules of a project, or in a file that commands may write",
+            "leave `outside` out, or move the rule to a file of your own that commands can't write, such as one in \
+             `~/.config/stockade/rules`",
         )),
         (true, Decision::Allow, Layer::System | Layer::User | Layer::Session) => Ok(Some(Placement::Outside)),
     }

@@ -62,6 +62,10 @@ mod tests {
             "pattern=",
             "decision=",
             "match=",
+            "exact=",
+            "outside=",
+            "True",
+            "False",
             "\"allow\"",
             "'git'",
             "\"a\\\"b\"",
@@ -107,6 +111,9 @@ mod tests {
 
     #[test]
     fn ordinary_files_take_the_short_way() {
+        let saved = "prefix_rule(pattern=[\"make\"], decision=\"allow\", exact=True, outside = False)\n";
+        assert!(literal::read(saved).is_some());
+        both(saved);
         let text = "# head\n\nprefix_rule(\n    pattern = [\"git\", [\"status\", 'log']],  # both\n    match = [\"git status\", [\"git\", \"log\"]],\n)\nhost_executable(name=\"git\", paths=[\"/usr/bin/git\"])\n";
         assert!(literal::read(text).is_some_and(|calls| calls.len() == 2));
         both(text);

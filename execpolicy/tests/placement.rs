@@ -95,7 +95,7 @@ fn outside_and_exact_are_refused_where_they_have_no_meaning() {
             r#"prefix_rule(pattern=["a"], outside=True)"#,
             Layer::Project,
             "1:36",
-            "`outside` stands in rules that a project",
+            "`outside` stands in rules of a project",
         ),
         (
             r#"prefix_rule(["a"], "prompt", outside=True)"#,

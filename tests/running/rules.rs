@@ -104,7 +104,31 @@ fn outside_in_a_projects_file_is_an_error() {
     assert!(leaves(&home, &["--rules", "../mine.rules"]));
     for file in ["planted.rules", "linked.rules", "../ws/planted.rules"] {
         let told = home.says(&["run", "--rules", file, "--", "touch", "../outside/made"], 125).stderr;
-        assert!(told.contains("`outside` stands in rules that a project's commands"), "{file}: {told}");
+        assert!(
+            told.contains("`outside` stands in rules of a project, or in a file that commands may write"),
+            "{file}: {told}"
+        );
+    }
+    assert!(!home.exists("outside/made"));
+}
+
+/// What a command has written lets no other one leave, wherever the rules lie and whatever leads to them.
+#[test]
+fn rules_that_a_command_has_written_do_not_leave() {
+    let home = Home::new();
+    home.write("ws/team.rules", TOUCH);
+    std::fs::create_dir_all(home.path("config/stockade/rules")).unwrap();
+    let linked = home.path("config/stockade/rules/team.rules");
+    std::os::unix::fs::symlink(home.path("ws/team.rules"), &linked).unwrap();
+    let plant = "echo 'prefix_rule(pattern=[\"touch\"], outside=True)' > team.rules";
+    home.stockade(&["run", "--", "sh", "-c", plant]).output().unwrap();
+    assert!(!leaves(&home, &[]));
+    std::fs::remove_file(linked).unwrap();
+    // The user's own directory, in the workspace.
+    let config = home.path("ws/config");
+    let plant = "mkdir -p config/stockade/rules; echo 'prefix_rule(pattern=[\"touch\"], outside=True)' > config/stockade/rules/a.rules";
+    for words in [&["run", "--", "sh", "-c", plant][..], &["run", "--", "touch", "../outside/made"]] {
+        home.stockade(words).env("XDG_CONFIG_HOME", &config).output().unwrap();
     }
     assert!(!home.exists("outside/made"));
 }

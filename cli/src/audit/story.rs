@@ -167,7 +167,7 @@ fn answer(decision: &ReviewDecision) -> String {
         ReviewDecision::Approved => String::from("yes, once"),
         ReviewDecision::ApprovedForSession => String::from("yes, for the session"),
         ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
-            format!("yes, always for commands that start with {}", proposed_execpolicy_amendment.0)
+            format!("yes, and saved as a rule: {}", proposed_execpolicy_amendment.0)
         }
         ReviewDecision::NetworkPolicyAmendment { network_policy_amendment } => {
             format!("from now on, for {}", network_policy_amendment.host)

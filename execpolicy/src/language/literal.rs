@@ -1,6 +1,6 @@
 //! The short way: files that are nothing but calls with literal arguments.
 //!
-//! It knows strings without prefix or exotic escapes, lists, comments and line breaks. At the first
+//! It knows strings without prefix or exotic escapes, lists, `True` and `False`, comments and line breaks. At the first
 //! byte it does not know it gives up, and the full reader decides what the file means or what is
 //! wrong with it. So it never has to word an error, and it may only ever accept what Starlark reads
 //! in the same way.
@@ -144,9 +144,17 @@ impl<'a> Reader<'a> {
         let value = match self.peek()? {
             quote @ (b'"' | b'\'') => Value::Text(self.string(quote)?),
             b'[' => Value::List(self.list(depth.checked_sub(1)?)?),
+            b'T' => self.truth("True", true)?,
+            b'F' => self.truth("False", false)?,
             _ => return None,
         };
         Some(Located { value, at: Span::new(start, self.at) })
+    }
+
+    /// A word that is no longer name: what has to follow a value can't be part of one.
+    fn truth(&mut self, word: &str, truth: bool) -> Option<Value<'a>> {
+        self.text.get(self.at..)?.starts_with(word).then(|| self.at += word.len())?;
+        Some(Value::Bool(truth))
     }
 
     fn list(&mut self, depth: usize) -> Option<Vec<Located<'a>>> {
