@@ -5,8 +5,11 @@
 //! redirections of what starts it, so that `A=1 timeout 5 ls > f` is as little plain as
 //! `A=1 ls > f`.
 
+mod builtins;
+mod git;
 mod runners;
 mod shells;
+mod variables;
 mod wrappers;
 
 use std::collections::BTreeSet;
@@ -15,6 +18,8 @@ use stockade_protocol::{Argv, CommandRole, ParsedCommand, ParsedLine, Word};
 
 use crate::bash::{self, Found, Input};
 use crate::safety::{Safety, safety};
+
+use variables::sets_locale;
 
 /// More levels than anyone needs. It bounds the work for `nice nice nice …`.
 const DEEPEST: usize = 12;
@@ -108,6 +113,9 @@ impl Lister {
         if let Some(why) = reading.opaque {
             self.make_opaque(&why);
         }
+        if !text.is_ascii() && reading.commands.iter().flat_map(|found| &found.assigns).any(|name| sets_locale(name)) {
+            self.make_opaque("the line changes how its own characters are read");
+        }
         for found in reading.commands {
             let worst = worst_case(&found);
             let command = ParsedCommand {
@@ -134,6 +142,9 @@ impl Lister {
         let inside = look(&command, input);
         if let Some(why) = inside.opaque {
             self.make_opaque(why);
+        }
+        if let Some(name) = command.assigns.iter().find(|name| variables::is_acted_upon(name)) {
+            self.make_opaque(&format!("bash acts upon what `{name}` is set to"));
         }
         self.line.commands.push(ParsedCommand { role: inside.role, ..command.clone() });
         if self.depth >= DEEPEST {
@@ -202,6 +213,7 @@ fn look(command: &ParsedCommand, input: &Input) -> Inside {
     };
     let name = program.rsplit('/').next().unwrap_or(program);
     shells::look(name, command, input)
+        .or_else(|| builtins::look(name, &command.words))
         .or_else(|| wrappers::look(name, &command.words))
         .or_else(|| runners::look(name, &command.words))
         .map(|inside| trust(program, inside))

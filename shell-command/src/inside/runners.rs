@@ -1,48 +1,151 @@
-//! Programs that run commands among other things: `find -exec`, `eval`, `trap`, `ssh`, `git`.
+//! Programs that run commands among other things: `find -exec`, `ssh`, `tar --to-command`.
 //!
-//! They are always judged themselves. What they can be seen to start is listed so that a rule that
-//! forbids it is heard; what can't be seen is their own affair, since no safe form of them has it.
+//! They are always judged themselves. What they can be seen to start is listed, so that a rule that forbids it is
+//! heard. Where an argument may be a command that is not listed, the line is opaque.
 
 use stockade_protocol::Word;
 
-use super::{Inside, Started};
+use super::{Inside, Started, git};
+
+const NOT_FOLLOWED: &str = "a program is started in a way that can't be followed";
+const TAKES_COMMAND: &str = "an option takes a command to run";
+
+/// Programs that start others in ways of their own: later, elsewhere, traced, or as their settings say.
+const NOT_FOLLOWED_AT_ALL: &[&str] = &[
+    "abduco",
+    "at",
+    "batch",
+    "byobu",
+    "cpulimit",
+    "cron",
+    "crond",
+    "crontab",
+    "cttyhack",
+    "dtach",
+    "entr",
+    "expect",
+    "gdb",
+    "gdbserver",
+    "inetd",
+    "lldb",
+    "ltrace",
+    "openvt",
+    "parallel",
+    "perf",
+    "reptyr",
+    "rlwrap",
+    "rr",
+    "run-parts",
+    "runsv",
+    "runsvdir",
+    "screen",
+    "softlimit",
+    "start-stop-daemon",
+    "strace",
+    "svc",
+    "systemd-inhibit",
+    "systemd-nspawn",
+    "systemd-run",
+    "tcpsvd",
+    "tmux",
+    "tcpserver",
+    "udpsvd",
+    "uftrace",
+    "valgrind",
+    "xinetd",
+    "zellij",
+    "switch_root",
+    "pivot_root",
+    "chpst",
+    "envdir",
+    "envuidgid",
+    "setuidgid",
+    "newgrp",
+    "sudoedit",
+    "visudo",
+    "vipw",
+    "vigr",
+    "login",
+    "agetty",
+    "getty",
+];
+
+/// Programs with options that take a command: short letters, and beginnings of long options.
+const WITH_COMMAND_OPTIONS: &[(&[&str], &str, &[&str])] = &[
+    (
+        &["tar", "gtar", "bsdtar"],
+        "IF",
+        &["--to-c", "--use-c", "--checkpoint-a", "--rsh", "--rmt", "--info-s", "--new-v"],
+    ),
+    (&["rsync"], "e", &["--rsh", "--rsync-p"]),
+    (&["scp", "sftp"], "oSFD", &[]),
+    (&["split", "gsplit"], "", &["--fi"]),
+    (&["sort", "gsort"], "", &["--comp"]),
+    (&["rg"], "", &["--pre", "--hostname-bin"]),
+    (&["nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"], "ce", &["--ex", "--sh", "--lua"]),
+    (&["go"], "", &["-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool"]),
+    (&["make", "gmake"], "E", &["--ev", "SHELL=", ".SHELL"]),
+    (&["cargo"], "", &["--config"]),
+    (&["man"], "PH", &["--pager", "--html", "--preprocessor"]),
+    (&["tcpdump"], "z", &[]),
+    (&["zip"], "T", &["--unzip-command"]),
+    (&["vi", "vim", "nvim", "view", "ex", "vimdiff"], "cSuUsW", &["--cmd", "+"]),
+    (&["emacs"], "lf", &["--ev", "--exec", "--lo", "--fu", "-ev", "-exec"]),
+    (&["less", "more"], "k", &["+", "--lesskey"]),
+    (&["fzf"], "", &["--bind", "--preview", "--execute", "--header-command"]),
+    (&["socat"], "", &["EXEC", "SYSTEM", "SHELL", "exec", "system", "shell"]),
+];
 
 /// What the program `name` can be seen to start, if it is known to start anything.
 pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
     let rest = words.get(1..).unwrap_or_default();
     let inside = match name {
-        "eval" => evaluated(rest),
-        "trap" => trapped(rest),
-        "let" => Inside::nothing().opaque("arithmetic can't be predicted"),
-        "alias" | "shopt" | "enable" | "set" => {
-            Inside::nothing().opaque("the rest of the line may mean something else")
-        }
-        "declare" | "typeset" | "local" | "export" | "readonly" | "unset" | "read" | "getopts" | "wait" => {
-            variable_builtin(rest)
-        }
-        "printf" | "test" | "[" => maybe_variable_builtin(name, rest),
-        "source" | "." => Inside::nothing().opaque("a file is read as if it stood in the line"),
-        "mapfile" | "readarray" => {
-            Inside::runs(values_of(rest, &["-C"], "mapfile -C")).opaque("a command is run on each line")
-        }
-        "complete" | "bind" => Inside::nothing().opaque("a command is kept for later"),
-        "find" | "gfind" => Inside::runs(found_by_find(rest)),
-        "fd" | "fdfind" => Inside::runs(behind(rest, &["-x", "-X", "--exec", "--exec-batch"], "fd --exec")),
-        "ssh" => Inside::runs(joined(operands(rest, "BbcDEeFIiJLlmOopQRSWw").skip(1), "ssh")),
-        "watch" => Inside::runs(joined(operands(rest, "n"), "watch")),
-        "su" | "runuser" | "sg" | "script" | "flock" => with_command_option(name, rest),
-        "docker" | "podman" | "nerdctl" | "kubectl" => container(name, rest),
-        "git" => Inside::runs(run_by_git(rest)),
-        "gdb" | "lldb" => Inside::runs(behind(rest, &["--args", "--"], name)),
-        "perf" => Inside::runs(words_from(operands(rest, "eopFgt").skip(1), name)),
-        _ => return None,
+        "find" | "gfind" => found_by_find(rest),
+        "fd" | "fdfind" => found_by_fd(rest),
+        "su" | "runuser" | "sg" | "script" => as_user(name, rest),
+        "docker" | "podman" | "nerdctl" | "kubectl" | "lxc" | "machinectl" => container(name, rest),
+        "git" => git::look(rest),
+        _ if NOT_FOLLOWED_AT_ALL.contains(&name) => loosely(name, rest),
+        _ if is_dynamic_linker(name) => loosely(name, rest),
+        _ => return with_command_options(name, rest),
     };
     Some(inside)
 }
 
+/// `ld-linux-x86-64.so.2 program …` runs the program.
+fn is_dynamic_linker(name: &str) -> bool {
+    name == "ld.so" || name.starts_with("ld.so.") || (name.starts_with("ld-") && name.contains(".so"))
+}
+
+/// The command that stands behind the options, as far as those can be told apart, and in any case an opaque line.
+fn loosely(name: &str, rest: &[Word]) -> Inside {
+    let behind_dashes = behind(rest, &["--args", "--"], name);
+    let starts = if behind_dashes.is_empty() {
+        let verbless = usize::from(matches!(name, "perf" | "tmux"));
+        words_from(operands(rest, "").skip(verbless), name)
+    } else {
+        behind_dashes
+    };
+    Inside::runs(starts).opaque(NOT_FOLLOWED)
+}
+
+fn with_command_options(name: &str, rest: &[Word]) -> Option<Inside> {
+    let (_, letters, long) = WITH_COMMAND_OPTIONS.iter().find(|(names, ..)| names.contains(&name))?;
+    let takes_command = |text: &str| {
+        let cluster = text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+        cluster.is_some_and(|cluster| cluster.contains(|letter| letters.contains(letter)))
+            || long.iter().any(|option| text.starts_with(option))
+    };
+    // tar's first word may be a cluster without a dash.
+    let first = rest.first().and_then(Word::as_str).filter(|_| name.ends_with("tar"));
+    let old_cluster = first.is_some_and(|text| !text.starts_with('-') && text.contains(|c| letters.contains(c)));
+    let harmless = rest.iter().all(|word| word.as_str().is_none_or(|text| !takes_command(text))) && !old_cluster;
+    Some(if harmless { Inside::nothing() } else { Inside::nothing().opaque(TAKES_COMMAND) })
+}
+
 /// The operands of a command whose short options with a value are `values`. After the first one all
 /// words are operands: these programs hand the rest on.
-fn operands<'w>(words: &'w [Word], values: &'static str) -> impl Iterator<Item = &'w Word> {
+pub(super) fn operands<'w>(words: &'w [Word], values: &'static str) -> impl Iterator<Item = &'w Word> {
     let mut at = 0;
     while let Some(text) = words.get(at).and_then(Word::as_str).filter(|text| text.len() > 1 && text.starts_with('-')) {
         at += 1;
@@ -55,11 +158,11 @@ fn operands<'w>(words: &'w [Word], values: &'static str) -> impl Iterator<Item =
     words.get(at..).unwrap_or_default().iter()
 }
 
-fn text(word: &Word, via: &str) -> Option<Started> {
+pub(super) fn text(word: &Word, via: &str) -> Option<Started> {
     Some(Started::Text { text: word.as_str()?.to_owned(), via: via.to_owned() })
 }
 
-fn words_from<'w>(words: impl Iterator<Item = &'w Word>, via: &str) -> Vec<Started> {
+pub(super) fn words_from<'w>(words: impl Iterator<Item = &'w Word>, via: &str) -> Vec<Started> {
     let words: Vec<Word> = words.cloned().collect();
     if words.is_empty() {
         return Vec::new();
@@ -68,49 +171,12 @@ fn words_from<'w>(words: impl Iterator<Item = &'w Word>, via: &str) -> Vec<Start
 }
 
 /// The text that a shell gets when words are joined, as far as it is known.
-fn joined<'w>(words: impl Iterator<Item = &'w Word>, via: &str) -> Vec<Started> {
+pub(super) fn joined<'w>(words: impl Iterator<Item = &'w Word>, via: &str) -> Vec<Started> {
     let known: Vec<&str> = words.map(|word| word.as_str().unwrap_or("\"$unknown\"")).collect();
     if known.is_empty() {
         return Vec::new();
     }
     vec![Started::Text { text: known.join(" "), via: via.to_owned() }]
-}
-
-fn evaluated(rest: &[Word]) -> Inside {
-    let inside = Inside::runs(joined(operands(rest, ""), "eval"));
-    if rest.iter().all(|word| word.known().is_some()) {
-        inside
-    } else {
-        inside.opaque("the text for `eval` is made while the line runs")
-    }
-}
-
-fn trapped(rest: &[Word]) -> Inside {
-    match operands(rest, "").next() {
-        Some(Word::Unknown) => Inside::nothing().opaque("the text for `trap` is made while the line runs"),
-        Some(body) => Inside::runs(text(body, "trap").into_iter().collect()),
-        None => Inside::nothing(),
-    }
-}
-
-/// A builtin that takes names of variables. A subscript in a name is evaluated, with the commands
-/// in it and in the values of variables that it names; so is the value of an integer (`-i`).
-fn variable_builtin(words: &[Word]) -> Inside {
-    let plain = |word: &Word| {
-        word.as_str().is_some_and(|text| !(text.contains('[') || text.starts_with('-') && text.contains('i')))
-    };
-    if words.iter().all(plain) { Inside::nothing() } else { Inside::nothing().opaque("a subscript may be evaluated") }
-}
-
-/// `printf` and `test` take names of variables only behind `-v`, `-R` and in `%n`.
-fn maybe_variable_builtin(name: &str, words: &[Word]) -> Inside {
-    let judged = if name == "printf" { words.get(..1).unwrap_or_default() } else { words };
-    let names_variable = |word: &Word| match word.as_str() {
-        Some(text) if name == "printf" => text.starts_with("-v") || text.contains('%') && text.contains('n'),
-        Some(text) => matches!(text, "-v" | "-R"),
-        None => true,
-    };
-    if judged.iter().any(names_variable) { variable_builtin(words) } else { Inside::nothing() }
 }
 
 /// The words behind the first of `options`.
@@ -121,7 +187,7 @@ fn behind(rest: &[Word], options: &[&str], via: &str) -> Vec<Started> {
 }
 
 /// The values of all `options`, each a text for a shell, as the next word or glued.
-fn values_of(rest: &[Word], options: &[&str], via: &str) -> Vec<Started> {
+pub(super) fn values_of(rest: &[Word], options: &[&str], via: &str) -> Vec<Started> {
     let value_at = |(at, word): (usize, &Word)| {
         let word = word.as_str()?;
         options.iter().find_map(|option| {
@@ -133,79 +199,78 @@ fn values_of(rest: &[Word], options: &[&str], via: &str) -> Vec<Started> {
     rest.iter().enumerate().filter_map(value_at).collect()
 }
 
-fn found_by_find(rest: &[Word]) -> Vec<Started> {
+fn found_by_find(rest: &[Word]) -> Inside {
     let mut starts = Vec::new();
     let mut words = rest.iter();
+    // A word that is not known may be `-exec`, or the end of it.
+    let all_known = rest.iter().all(|word| word.known().is_some());
     while let Some(word) = words.next() {
         if !matches!(word.as_str(), Some("-exec" | "-execdir" | "-ok" | "-okdir")) {
             continue;
         }
-        // `find` puts file names in the place of `{}`.
-        let command = words.by_ref().take_while(|word| !matches!(word.as_str(), Some(";" | "+")));
-        let command = command.map(|word| match word.as_str() {
-            Some(text) if !text.contains("{}") => word.clone(),
-            Some(_) | None => Word::Unknown,
-        });
-        starts.push(Started::Words { words: command.collect(), assigns: Vec::new(), via: "find -exec".into() });
+        let mut command: Vec<Word> = Vec::new();
+        let mut names_files = false;
+        for word in words.by_ref() {
+            match word.as_str() {
+                Some(";") => break,
+                // Anywhere else it is a word like another.
+                Some("+") if names_files => break,
+                Some(text) if !text.contains("{}") => command.push(word.clone()),
+                // `find` puts file names there.
+                Some(_) | None => command.push(Word::Unknown),
+            }
+            names_files = word.as_str() == Some("{}");
+        }
+        starts.push(Started::Words { words: command, assigns: Vec::new(), via: "find -exec".into() });
     }
-    starts
+    let inside = Inside::runs(starts);
+    if all_known { inside } else { inside.opaque("an argument of `find` is made while the line runs") }
 }
 
-/// `-c 'text'` anywhere, or else a command behind the operand.
-fn with_command_option(name: &str, rest: &[Word]) -> Inside {
-    let is_option = |word: &Word| {
-        word.as_str().is_some_and(|text| {
-            text == "--command" || (text.starts_with('-') && !text.starts_with("--") && text.ends_with('c'))
+/// The command that `fd` runs on what it finds. File names are added to it, or put into it.
+fn found_by_fd(rest: &[Word]) -> Inside {
+    let runs = |word: &Word| {
+        word.as_str().is_none_or(|text| match text.strip_prefix("--") {
+            Some(long) => long.starts_with("ex") && !long.starts_with("excl") && !long.starts_with("ext"),
+            None => text.starts_with('-') && text.contains(['x', 'X']),
         })
     };
+    let Some(at) = rest.iter().position(runs) else { return Inside::nothing() };
+    let command = rest.iter().skip(at + 1).chain([&Word::Unknown]);
+    let inside = Inside::runs(words_from(command, "fd --exec"));
+    let plain = matches!(rest.get(at).and_then(Word::as_str), Some("-x" | "-X" | "--exec" | "--exec-batch"));
+    let replaces = rest.iter().skip(at + 1).any(|word| word.as_str().is_none_or(|text| text.contains(['{', ';'])));
+    if plain && !replaces { inside } else { inside.opaque(NOT_FOLLOWED) }
+}
+
+/// Programs that hand a text to another user's shell, or words behind `--`. Which shell that is, and what it reads
+/// first, is not in the line.
+fn as_user(name: &str, rest: &[Word]) -> Inside {
     let via = format!("{name} -c");
-    if let Some(at) = rest.iter().position(is_option) {
-        return Inside::runs(rest.get(at + 1).and_then(|body| text(body, &via)).into_iter().collect());
-    }
-    let glued = values_of(rest, &["--command="], &via);
-    if !glued.is_empty() {
-        return Inside::runs(glued);
+    let mut starts = values_of(rest, &["--command", "--session-command"], &via);
+    for (at, word) in rest.iter().enumerate() {
+        let cluster = word.as_str().and_then(|text| text.strip_prefix('-')).filter(|text| !text.starts_with('-'));
+        let Some((_, glued)) = cluster.and_then(|cluster| cluster.split_once('c')) else { continue };
+        let body = if glued.is_empty() { rest.get(at + 1).cloned() } else { Some(Word::from(glued)) };
+        starts.extend(body.and_then(|body| text(&body, &via)));
     }
     match name {
-        "flock" => Inside::runs(words_from(operands(rest, "wE").skip(1), name)),
-        "runuser" => Inside::runs(words_from(operands(rest, "ugG"), name)),
-        _ => Inside::nothing(),
+        "runuser" if starts.is_empty() => starts.extend(words_from(operands(rest, "ugG"), name)),
+        "sg" if starts.is_empty() => starts.extend(joined(rest.iter().skip(1), name)),
+        _ => {}
     }
+    Inside::runs(starts).opaque("a shell is started in a way that can't be followed")
 }
 
 /// `docker exec NAME command …`, `docker run IMAGE command …`, `kubectl exec POD -- command …`.
 fn container(name: &str, rest: &[Word]) -> Inside {
-    let starts = |word: &Word| matches!(word.as_str(), Some("run" | "exec" | "create"));
+    let starts = |word: &Word| matches!(word.as_str(), Some("run" | "exec" | "create" | "shell" | "debug") | None);
     let Some(at) = rest.iter().position(starts) else { return Inside::nothing() };
     let rest = rest.get(at + 1..).unwrap_or_default();
     let via = format!("{name} run");
-    if name == "kubectl" {
-        return Inside::runs(behind(rest, &["--"], &via));
-    }
-    Inside::runs(words_from(operands(rest, "acehlmpuvw").skip(1), &via))
-}
-
-fn run_by_git(rest: &[Word]) -> Vec<Started> {
-    let mut starts = Vec::new();
-    for word in rest {
-        // `-c alias.x='!command'`
-        let alias = word.as_str().and_then(|text| text.split_once("=!")).filter(|(key, _)| key.contains("alias."));
-        starts.extend(alias.and_then(|(_, body)| text(&Word::from(body), "git alias")));
-    }
-    let verb = |names: [&str; 2]| {
-        rest.windows(2).position(|pair| {
-            let texts: Vec<_> = pair.iter().map(Word::as_str).collect();
-            texts == [Some(names[0]), Some(names[1])]
-        })
+    let started = match name {
+        "kubectl" => behind(rest, &["--"], &via),
+        _ => words_from(operands(rest, "acehlmpuvw").skip(1), &via),
     };
-    if let Some(at) = verb(["submodule", "foreach"]) {
-        starts.extend(joined(operands(rest.get(at + 2..).unwrap_or_default(), ""), "git submodule foreach"));
-    }
-    if let Some(at) = verb(["bisect", "run"]) {
-        starts.extend(words_from(rest.iter().skip(at + 2), "git bisect run"));
-    }
-    if rest.iter().any(|word| matches!(word.as_str(), Some("rebase" | "difftool"))) {
-        starts.extend(values_of(rest, &["--exec", "--extcmd", "-x"], "git -x"));
-    }
-    starts
+    Inside::runs(started).opaque("what runs in a container is not known")
 }

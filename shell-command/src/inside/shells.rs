@@ -11,9 +11,8 @@ enum Dialect {
     Bash,
     /// `sh`, which may be bash, dash or ash: what bash adds to POSIX means something else there.
     Posix,
-    /// zsh and ksh, with expansions of their own.
-    Kin,
-    /// Another language. Read as bash only to find commands that a rule forbids.
+    /// Another language, or one with builtins and expansions of its own (zsh, ksh). Read as bash only to find
+    /// commands that a rule forbids.
     Foreign,
 }
 
@@ -36,8 +35,8 @@ pub(super) fn look(name: &str, command: &ParsedCommand, input: &Input) -> Option
     let dialect = match name {
         "bash" | "rbash" => Dialect::Bash,
         "sh" | "dash" | "ash" => Dialect::Posix,
-        "zsh" | "ksh" | "ksh93" | "mksh" | "oksh" | "yash" => Dialect::Kin,
-        "fish" | "csh" | "tcsh" | "nu" | "elvish" | "xonsh" => Dialect::Foreign,
+        "zsh" | "ksh" | "ksh93" | "mksh" | "oksh" | "yash" | "hush" | "fish" | "csh" | "tcsh" | "nu" | "elvish"
+        | "xonsh" => Dialect::Foreign,
         _ => return None,
     };
     Some(unix_shell(name, dialect, command, input))
@@ -49,14 +48,17 @@ fn unix_shell(name: &str, dialect: Dialect, command: &ParsedCommand, input: &Inp
     if !options.takes_body {
         return match operand {
             // A script: a program like another, as long as its start can be followed.
-            Some(_) if !options.reads_input && options.plain => Inside::nothing(),
+            Some(script) if !options.reads_input && options.plain && !is_stream(script) => Inside::nothing(),
             Some(_) | None => fed(name, input),
         };
     }
-    let Some(body) = operand else { return Inside::nothing() };
-    let Some(body) = body.as_str() else {
-        return Inside::nothing().opaque("the text for a shell is made while the line runs");
+    let made_later = "the text for a shell is made while the line runs";
+    let Some(body) = operand else {
+        // A word that is not known was counted as an option, and may be the text.
+        let inside = Inside::nothing();
+        return if command.known_words().is_some() { inside } else { inside.opaque(made_later) };
     };
+    let Some(body) = body.as_str() else { return Inside::nothing().opaque(made_later) };
     let via = format!("{name} -c");
     let inside = Inside::runs(vec![Started::Text { text: body.to_owned(), via }]);
     let known_start = options.plain && command.assigns.is_empty() && command.known_words().is_some();
@@ -77,14 +79,15 @@ fn fed(name: &str, input: &Input) -> Inside {
     Inside::runs(starts).opaque("a shell reads its commands from its input")
 }
 
+/// Whether a script's name is one for something that is already open: `/dev/stdin`, `/proc/self/fd/3`.
+fn is_stream(script: &Word) -> bool {
+    script.as_str().is_none_or(|path| path == "-" || path.contains("dev/") || path.contains("proc/"))
+}
+
 fn shares_language(dialect: Dialect, body: &str) -> bool {
     match dialect {
         Dialect::Bash => true,
         Dialect::Posix => !NOT_POSIX.iter().any(|bashism| body.contains(bashism)),
-        Dialect::Kin => {
-            let plain = |c: char| c.is_ascii_alphanumeric() || " \n\t_./:,@%+-'\"|&;<>".contains(c);
-            body.chars().all(plain) && !NOT_POSIX.iter().any(|bashism| body.contains(bashism))
-        }
         Dialect::Foreign => false,
     }
 }

@@ -6,6 +6,7 @@
 
 use stockade_protocol::{CommandRole, Word};
 
+use super::runners::{joined, text};
 use super::{Inside, Started};
 
 struct Wrapper {
@@ -19,8 +20,11 @@ struct Wrapper {
     long: &'static [&'static str],
     /// Long options that take the next word if there is no `=`.
     long_values: &'static [&'static str],
+    /// Short options with a value that change what is started, or what it finds: the line is opaque.
+    odd_values: &'static str,
     /// Operands before the command.
     operands: usize,
+    alone: Alone,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,12 +35,39 @@ enum Kind {
     SameWithVariables,
     /// Starts it with other rights, elsewhere, traced or later: judged itself.
     Other,
+    /// As `Other`, with variables set by `NAME=value` operands.
+    OtherWithVariables,
     /// As `Other`, with more words that are not in the line.
     Appends,
+    /// As `Other`, with its words joined to a text for a shell.
+    Joins,
 }
 
-const PLAIN: Wrapper =
-    Wrapper { names: &[], kind: Kind::Same, flags: "", values: "", long: &[], long_values: &[], operands: 0 };
+/// What a wrapper does without a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Alone {
+    /// Nothing, or something of its own.
+    Nothing,
+    /// It starts a shell, which reads its input.
+    Shell,
+}
+
+const PLAIN: Wrapper = Wrapper {
+    names: &[],
+    kind: Kind::Same,
+    flags: "",
+    values: "",
+    long: &[],
+    long_values: &[],
+    odd_values: "",
+    operands: 0,
+    alone: Alone::Nothing,
+};
+
+const OTHER: Wrapper = Wrapper { kind: Kind::Other, ..PLAIN };
+
+/// Programs that start a shell where no command is given.
+const SHELL: Wrapper = Wrapper { alone: Alone::Shell, ..OTHER };
 
 const WRAPPERS: &[Wrapper] = &[
     Wrapper {
@@ -60,50 +91,114 @@ const WRAPPERS: &[Wrapper] = &[
         long_values: &["class", "classdata"],
         ..PLAIN
     },
-    Wrapper { names: &["chrt"], flags: "bfior", operands: 1, ..PLAIN },
-    Wrapper { names: &["taskset"], flags: "c", operands: 1, ..PLAIN },
-    Wrapper { names: &["time"], flags: "p", ..PLAIN },
+    // With other policies newer versions take no priority.
+    Wrapper { names: &["chrt"], flags: "fr", long: &["fifo", "rr"], operands: 1, ..PLAIN },
+    Wrapper { names: &["taskset"], flags: "c", long: &["cpu-list"], operands: 1, ..PLAIN },
+    Wrapper { names: &["time"], flags: "p", odd_values: "fo", ..PLAIN },
     // `-p` searches the default path, which finds the same programs or safer ones.
     Wrapper { names: &["command"], flags: "p", ..PLAIN },
-    // `-a` changes only what the program calls itself, which busybox and others act upon: not here.
-    Wrapper { names: &["exec"], flags: "l", ..PLAIN },
+    // `-a` changes what the program calls itself, which busybox and others act upon.
+    Wrapper { names: &["exec"], flags: "l", odd_values: "a", ..PLAIN },
     // `-i`, `-u`, `-C` and `-S` change what the command finds or is.
-    Wrapper { names: &["env", "genv"], kind: Kind::SameWithVariables, flags: "v", ..PLAIN },
+    Wrapper { names: &["env", "genv"], kind: Kind::SameWithVariables, flags: "v", odd_values: "uCa", ..PLAIN },
+    // `-e` starts an editor.
     Wrapper {
         names: &["sudo", "doas", "pkexec", "run0"],
-        kind: Kind::Other,
-        flags: "AbEeHiKklnPSsVv",
+        kind: Kind::OtherWithVariables,
+        flags: "AbEHiKklnPSsVv",
         values: "CDghpRrTtUu",
         long_values: &["user", "group", "host", "prompt", "chdir", "chroot", "role", "type", "close-from"],
-        ..PLAIN
+        ..SHELL
     },
-    Wrapper { names: &["chroot"], kind: Kind::Other, long: &["skip-chdir"], operands: 1, ..PLAIN },
+    Wrapper { names: &["chroot"], long: &["skip-chdir"], operands: 1, ..SHELL },
     Wrapper {
         names: &["unshare"],
-        kind: Kind::Other,
         flags: "cCfimnprTuU",
         values: "GRSw",
         long: &["fork", "mount", "net", "pid", "ipc", "uts", "user", "map-root-user", "mount-proc"],
-        ..PLAIN
+        ..SHELL
     },
-    Wrapper { names: &["nsenter"], kind: Kind::Other, flags: "aCFimnpTuU", values: "tGSWrw", ..PLAIN },
-    Wrapper { names: &["setpriv", "systemd-run", "systemd-inhibit"], kind: Kind::Other, values: "pu", ..PLAIN },
-    Wrapper { names: &["strace", "ltrace"], kind: Kind::Other, flags: "cfqrtTvxyCD", values: "abeEoOpPsuS", ..PLAIN },
-    Wrapper { names: &["chronic", "fakeroot", "valgrind", "caffeinate", "unbuffer"], kind: Kind::Other, ..PLAIN },
-    Wrapper { names: &["torsocks", "proxychains", "proxychains4", "dbus-run-session"], kind: Kind::Other, ..PLAIN },
-    Wrapper { names: &["coproc", "noglob", "nocorrect", "-"], kind: Kind::Other, ..PLAIN },
-    Wrapper { names: &["firejail", "bwrap", "proot"], kind: Kind::Other, ..PLAIN },
+    // The values of `-r`, `-w`, `-W` and of the namespaces are glued or absent.
+    Wrapper { names: &["nsenter"], flags: "aCFimnpTuU", values: "tGS", ..SHELL },
+    Wrapper { names: &["setpriv"], ..OTHER },
+    Wrapper { names: &["prlimit"], long: PRLIMIT, ..OTHER },
+    Wrapper {
+        names: &[
+            "linux32", "linux64", "uname26", "i386", "i486", "i586", "i686", "athlon", "x86_64", "amd64", "aarch64",
+            "arm64", "arm", "armv7l", "armv8l", "ppc", "ppc32", "ppc64", "ppc64le", "s390", "s390x", "sparc",
+            "sparc32", "sparc64", "mips", "mips64", "parisc", "parisc64", "ia64", "alpha", "riscv32", "riscv64",
+            "setarch", "arch",
+        ],
+        flags: "BFILRSTXZ3hv",
+        long: &["addr-no-randomize", "fdpic-funcptrs", "mmap-page-zero", "read-implies-exec", "32bit", "uname-2.6"],
+        ..SHELL
+    },
+    // A file or directory to lock stands first; `-c text` may follow it.
+    Wrapper {
+        names: &["flock"],
+        flags: "sxeunoF",
+        values: "wE",
+        long: &["shared", "exclusive", "unlock", "nonblock", "nb", "close", "no-fork", "verbose"],
+        long_values: &["timeout", "wait", "conflict-exit-code"],
+        operands: 1,
+        ..OTHER
+    },
+    Wrapper { names: &["logsave"], flags: "asv", operands: 1, ..OTHER },
+    Wrapper { names: &["faketime"], operands: 1, ..OTHER },
+    Wrapper {
+        names: &["watch"],
+        kind: Kind::Joins,
+        flags: "bcdegptwx",
+        values: "nq",
+        long: &["beep", "color", "differences", "errexit", "chgexit", "precise", "no-title", "no-wrap", "exec"],
+        long_values: &["interval", "equexit"],
+        ..OTHER
+    },
+    // `-o`, `-F`, `-E`, `-J` and `-S` name commands or files with settings.
+    Wrapper {
+        names: &["ssh"],
+        kind: Kind::Joins,
+        flags: "46AaCfgGKkMNnqsTtVvXxYy",
+        values: "BbcDeilLmpRWw",
+        odd_values: "EFIJOoQS",
+        operands: 1,
+        ..OTHER
+    },
+    Wrapper { names: &["busybox", "toybox", "coreutils"], ..OTHER },
+    Wrapper { names: &["chronic", "caffeinate", "unbuffer", "torsocks", "proxychains", "proxychains4"], ..OTHER },
+    Wrapper { names: &["fakeroot", "fakechroot", "proot", "firejail", "bwrap", "toolbox", "distrobox"], ..SHELL },
+    Wrapper { names: &["dbus-run-session", "dbus-launch", "xvfb-run", "xvfb-run-safe"], ..OTHER },
+    Wrapper { names: &["coproc", "noglob", "nocorrect", "-"], kind: Kind::OtherWithVariables, ..OTHER },
     Wrapper {
         names: &["xargs", "gxargs"],
         kind: Kind::Appends,
-        flags: "0oprtxei",
-        values: "adEIJLnPRsS",
+        flags: "0oprtx",
+        values: "adELnPs",
         long: &["null", "interactive", "no-run-if-empty", "verbose", "exit", "open-tty"],
-        long_values: &["arg-file", "delimiter", "max-args", "max-procs", "max-lines", "max-chars", "replace"],
-        ..PLAIN
+        long_values: &["arg-file", "delimiter", "max-args", "max-procs", "max-chars"],
+        odd_values: "IJRS",
+        ..OTHER
     },
-    Wrapper { names: &["parallel"], kind: Kind::Appends, flags: "kuX", values: "jnNLISa", ..PLAIN },
-    Wrapper { names: &["entr"], kind: Kind::Appends, flags: "acdnprsxz", ..PLAIN },
+];
+
+/// Their values stand behind `=`.
+const PRLIMIT: &[&str] = &[
+    "core",
+    "data",
+    "fsize",
+    "memlock",
+    "nofile",
+    "nproc",
+    "rss",
+    "sigpending",
+    "stack",
+    "cpu",
+    "as",
+    "locks",
+    "msgqueue",
+    "nice",
+    "rtprio",
+    "rttime",
 ];
 
 /// Where the command of a wrapper begins.
@@ -128,27 +223,27 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
         let started = Started::Text { text, via: "env -S".into() };
         return Some(Inside::runs(vec![started]).opaque("`env` splits a text in its own way"));
     }
-    let stripped = wrapper.strip(words);
-    let mut inner: Vec<Word> = words.get(stripped.at..).unwrap_or_default().to_vec();
+    // `setarch` may be told an architecture first.
+    let has_architecture =
+        name == "setarch" && words.get(1).and_then(Word::as_str).is_some_and(|text| !text.starts_with('-'));
+    let stripped = wrapper.strip(words.get(usize::from(has_architecture)..).unwrap_or_default());
+    let at = stripped.at + usize::from(has_architecture);
+    let inner: Vec<Word> = words.get(at..).unwrap_or_default().to_vec();
     if inner.is_empty() {
-        // Words that are not known may be a command after all.
         let inside = Inside::nothing();
-        return Some(if stripped.understood { inside } else { inside.opaque("what a wrapper starts is not known") });
+        return Some(match wrapper.alone {
+            // `arch` alone only prints.
+            Alone::Shell if name != "arch" => inside.opaque("a shell reads its commands from its input"),
+            // Words that are not known may be a command after all.
+            Alone::Shell | Alone::Nothing if stripped.understood => inside,
+            Alone::Shell | Alone::Nothing => inside.opaque("what a wrapper starts is not known"),
+        });
     }
-    if wrapper.kind == Kind::Appends {
-        for word in &mut inner {
-            if word.as_str().is_some_and(|text| text.contains("{}")) {
-                *word = Word::Unknown;
-            }
-        }
-        inner.push(Word::Unknown);
-    }
-    let started = Started::Words { words: inner, assigns: stripped.assigns, via: name.to_owned() };
-    let inside = Inside::runs(vec![started]);
+    let inside = Inside::runs(wrapper.starts(name, inner, stripped.assigns));
     Some(match wrapper.kind {
         _ if !stripped.understood => inside.opaque("the options of a wrapper can't be followed"),
         Kind::Same | Kind::SameWithVariables => Inside { role: CommandRole::Wrapper, ..inside },
-        Kind::Other | Kind::Appends => inside,
+        Kind::Other | Kind::OtherWithVariables | Kind::Appends | Kind::Joins => inside,
     })
 }
 
@@ -156,7 +251,14 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
 fn split_string(words: &[Word]) -> Option<String> {
     let glued = |word: &Word| {
         let text = word.as_str()?;
-        text.strip_prefix("-S").or_else(|| text.strip_prefix("--split-string=")).map(str::to_owned)
+        let long = text.strip_prefix("--s").and_then(|rest| {
+            let end = rest.find('=').unwrap_or(rest.len());
+            let (name, value) = rest.split_at_checked(end)?;
+            "plit-string".starts_with(name).then(|| value.strip_prefix('=').unwrap_or(value))
+        });
+        let cluster = text.strip_prefix('-').filter(|text| !text.starts_with('-'));
+        let short = cluster.and_then(|cluster| cluster.split_once('S')).map(|(_, value)| value);
+        long.or(short).map(str::to_owned)
     };
     let at = words.iter().position(|word| glued(word).is_some())?;
     let glued = words.get(at).and_then(glued)?;
@@ -165,6 +267,26 @@ fn split_string(words: &[Word]) -> Option<String> {
 }
 
 impl Wrapper {
+    /// What is started with the words behind the options and operands.
+    fn starts(&self, name: &str, mut inner: Vec<Word>, assigns: Vec<String>) -> Vec<Started> {
+        let via = name.to_owned();
+        if self.kind == Kind::Joins {
+            return joined(inner.iter(), name);
+        }
+        if name == "flock" && matches!(inner.first().and_then(Word::as_str), Some("-c" | "--command")) {
+            return inner.get(1).and_then(|body| text(body, "flock -c")).into_iter().collect();
+        }
+        if self.kind == Kind::Appends {
+            for word in &mut inner {
+                if word.as_str().is_some_and(|text| text.contains("{}")) {
+                    *word = Word::Unknown;
+                }
+            }
+            inner.push(Word::Unknown);
+        }
+        vec![Started::Words { words: inner, assigns, via }]
+    }
+
     fn strip(&self, words: &[Word]) -> Stripped {
         let mut stripped = Stripped { at: 1, understood: true, assigns: Vec::new() };
         while let Some(word) = words.get(stripped.at) {
@@ -173,7 +295,7 @@ impl Wrapper {
                     stripped.at += 1;
                     break;
                 }
-                Some(text) if text.len() > 1 && text.starts_with('-') => self.option(text, &mut stripped),
+                Some(text) if text.len() > 1 && text.starts_with('-') => self.option(text, words, &mut stripped),
                 Some(_) => break,
                 None => stripped.understood = false,
             }
@@ -183,28 +305,35 @@ impl Wrapper {
             stripped.understood &= words.get(stripped.at).is_none_or(|word| word.as_str().is_some());
             stripped.at += 1;
         }
-        if matches!(self.kind, Kind::SameWithVariables | Kind::Other) {
+        if matches!(self.kind, Kind::SameWithVariables | Kind::OtherWithVariables) {
             self.variables(words, &mut stripped);
         }
         stripped
     }
 
     /// Reads one option word; `at` stays on the last word that belongs to it.
-    fn option(&self, text: &str, stripped: &mut Stripped) {
+    fn option(&self, text: &str, words: &[Word], stripped: &mut Stripped) {
         if let Some(long) = text.strip_prefix("--") {
             let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
             if self.long_values.contains(&name) {
-                stripped.at += usize::from(value.is_none());
+                stripped.take_value(words, value.is_some());
             } else if !self.long.contains(&name) {
                 stripped.understood = false;
             }
             return;
         }
         for (index, letter) in text.char_indices().skip(1) {
-            if self.values.contains(letter) {
-                let glued = index + letter.len_utf8() < text.len();
-                stripped.at += usize::from(!glued);
+            let glued = text.get(index + letter.len_utf8()..).unwrap_or_default();
+            if self.odd_values.contains(letter) {
+                // `xargs -I {}` is the one that is followed: `{}` is taken for unknown anyway.
+                let replaces = self.kind == Kind::Appends && letter == 'I';
+                stripped.take_value(words, !glued.is_empty());
+                let value = if glued.is_empty() { words.get(stripped.at).and_then(Word::as_str) } else { Some(glued) };
+                stripped.understood &= replaces && value == Some("{}");
                 return;
+            }
+            if self.values.contains(letter) {
+                return stripped.take_value(words, !glued.is_empty());
             }
             if !self.flags.contains(letter) {
                 stripped.understood = false;
@@ -217,6 +346,17 @@ impl Wrapper {
         {
             stripped.assigns.push(name.to_owned());
             stripped.at += 1;
+        }
+    }
+}
+
+impl Stripped {
+    /// Steps onto the value of an option, unless it was part of the same word. One that is not known may be no word,
+    /// or several.
+    fn take_value(&mut self, words: &[Word], glued: bool) {
+        if !glued {
+            self.at += 1;
+            self.understood &= words.get(self.at).is_some_and(|word| word.known().is_some());
         }
     }
 }
