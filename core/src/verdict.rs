@@ -1,6 +1,8 @@
 //! What the rules and the table of known commands make of a command.
 
-use stockade_execpolicy::{CommandEvaluation, Evaluation, HostExecutables, Policy, propose_amendment};
+use stockade_execpolicy::{
+    Certainty, CommandEvaluation, Evaluation, HostExecutables, Policy, PrefixRule, propose_amendment,
+};
 use stockade_protocol::{Argv, CommandRole, Decision, ExecPolicyAmendment, ParsedCommand, ParsedLine};
 use stockade_shell_command::{MOST_SAFE_COMMANDS, Safety, line_safety, parse_argv, reads_secret, safety};
 
@@ -25,7 +27,7 @@ pub enum RuleVerdict {
         /// Which, and why.
         reason: String,
     },
-    /// A rule wants a part of it asked.
+    /// A rule wants a part of it asked, or restricts what the line may run unseen.
     Prompt {
         /// Which, and why.
         reason: String,
@@ -50,12 +52,14 @@ impl Verdict {
     /// Judges a command.
     pub fn of(policy: &Policy, command: &Argv) -> Self {
         let mut parsed = parse_argv(command);
-        // Nobody reads that many, so nobody should be spared the question.
-        if parsed.commands.len() > MOST_SAFE_COMMANDS {
-            parsed.opaque.get_or_insert_with(|| format!("it runs more than {MOST_SAFE_COMMANDS} commands"));
+        // Nobody reads that many, so nobody should be spared the question. All of them are seen, though.
+        let too_many = parsed.opaque.is_none() && parsed.commands.len() > MOST_SAFE_COMMANDS;
+        if too_many {
+            parsed.opaque = Some(format!("it runs more than {MOST_SAFE_COMMANDS} commands"));
         }
         let fallback = |part: &ParsedCommand| safety(part).decision();
-        let evaluation = policy.evaluate_argv(command, &parsed, HostExecutables::Resolve, fallback);
+        let mut evaluation = policy.evaluate_argv(command, &parsed, HostExecutables::Resolve, fallback);
+        evaluation.unseen = evaluation.unseen.filter(|_| !too_many);
         let rules = RuleVerdict::of(&parsed, &evaluation);
         let amendment = match rules {
             RuleVerdict::Unknown { .. } => propose_amendment(command, &parsed, &evaluation),
@@ -78,6 +82,9 @@ impl RuleVerdict {
             if let Some(reason) = restricting_rule(line, evaluation, decision) {
                 return verdict(reason);
             }
+        }
+        if let Some(reason) = unseen_rule(line, evaluation) {
+            return Self::Prompt { reason };
         }
         if evaluation.exact.is_some() {
             return Self::Allowed;
@@ -112,10 +119,29 @@ fn restricting_rule(line: &ParsedLine, evaluation: &Evaluation, decision: Decisi
         Some((found, part))
     });
     let (found, part) = found?;
-    let verb = if decision == Decision::Forbidden { "forbids" } else { "asks before" };
+    let rule = found.rule();
     let words: Vec<String> = part.words.iter().map(ToString::to_string).collect();
-    let why = found.rule().justification().map(|why| format!(": {why}")).unwrap_or_default();
-    Some(format!("a rule ({}) {verb} `{}`{why}", found.rule().origin(), words.join(" ")))
+    let words = words.join(" ");
+    let why = rule.justification().map(|why| format!(": {why}")).unwrap_or_default();
+    Some(match found.certainty() {
+        Certainty::Certain => format!("a rule ({}) {} `{words}`{why}", rule.origin(), verb(rule)),
+        Certainty::Possible => format!("`{words}` may become what a rule ({}) {}: {rule}", rule.origin(), verb(rule)),
+    })
+}
+
+fn verb(rule: &PrefixRule) -> &'static str {
+    if rule.decision() == Decision::Forbidden { "forbids" } else { "asks before" }
+}
+
+/// The rule that what can't be seen of the line may meet, in words.
+fn unseen_rule(line: &ParsedLine, evaluation: &Evaluation) -> Option<String> {
+    let rule = evaluation.unseen.as_ref()?.rule();
+    let why = line.opaque.as_deref().unwrap_or("it can't be read in full");
+    let destroys = match line_safety(line) {
+        Safety::Dangerous { reason } => format!("{reason}; "),
+        Safety::Safe | Safety::Unknown { .. } => String::new(),
+    };
+    Some(format!("{destroys}{why}, so the line may run what a rule ({}) {}: {rule}", rule.origin(), verb(rule)))
 }
 
 /// The line without the parts that rules allow. A `cd` stays: it decides what the others mean.
@@ -168,9 +194,26 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
     /// Whoever is asked is told what can't be seen, not that there is nothing.
     #[test]
     fn a_line_of_allowed_parts_that_may_run_more_says_so() {
+        let only_allows = r#"prefix_rule(pattern = ["make"], decision = "allow")"#;
         for line in ["((PATH=0)); make", "for x in $((PATH=0)); do make; done", "make <<< $((PATH=0))"] {
-            let RuleVerdict::Unknown { reason } = verdict(RULES, &["bash", "-c", line]) else { panic!("{line}") };
+            let RuleVerdict::Unknown { reason } = verdict(only_allows, &["bash", "-c", line]) else { panic!("{line}") };
             assert!(reason != "nothing is run", "{line}");
+        }
+    }
+
+    /// What is hidden in a line may be what a rule restricts.
+    #[test]
+    fn a_line_that_cannot_be_known_meets_every_rule_that_restricts() {
+        let lines = ["echo $((x))", "RANDOM='a[$(curl x)]'", "echo curl | sh", "make; eval \"$x\"", "compgen -C curl"];
+        let only_allows = r#"prefix_rule(pattern = ["make"], decision = "allow")"#;
+        for line in lines {
+            let words = ["bash", "-c", line];
+            let found = verdict(RULES, &words);
+            let RuleVerdict::Prompt { reason } = &found else { panic!("{line}: {found:?}") };
+            assert!(reason.contains("what a rule (t.rules:4:1) forbids: [\"curl\"]"), "{reason}");
+            assert!(matches!(verdict(only_allows, &words), RuleVerdict::Unknown { .. }), "{line}: nothing restricts");
+            let exact = format!("{RULES}\nprefix_rule(pattern = [\"bash\", \"-c\", {line:?}])");
+            assert!(matches!(verdict(&exact, &words), RuleVerdict::Prompt { .. }), "{line}: rules that restrict count");
         }
     }
 
@@ -185,7 +228,7 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
 
     #[test]
     fn a_shell_that_runs_nothing_is_allowed_by_no_rule() {
-        for words in [&["bash", "-c", ""][..], &["bash", "-lc", "# x"], &["zsh", "-c", " "], &["sh", "-c", "sh -c ''"]]
+        for words in [&["bash", "-c", ""][..], &["bash", "-lc", "# x"], &["dash", "-c", " "], &["sh", "-c", "sh -c ''"]]
         {
             for rules in ["", RULES] {
                 assert!(matches!(verdict(rules, words), RuleVerdict::Unknown { .. }), "{words:?}");

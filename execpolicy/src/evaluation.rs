@@ -19,6 +19,9 @@ pub struct Evaluation {
     /// The rule that allows the whole argv to the last word, where it decided. See
     /// [`Policy::evaluate_argv`](crate::Policy::evaluate_argv).
     pub exact: Option<RuleMatch>,
+    /// A rule that restricts, if the line is opaque: what can't be seen of it may meet that rule. Any rule counts, the
+    /// strictest is named; nothing that is hidden in a line can be shown to stay clear of a rule.
+    pub unseen: Option<RuleMatch>,
 }
 
 /// What happens to one command of a line, and why.
@@ -94,7 +97,8 @@ impl Evaluation {
 
     /// Whether a rule, and not only the fallback or an unknown word, asks or refuses.
     pub(crate) fn is_restricted(&self) -> bool {
-        self.commands.iter().flat_map(|command| &command.matches).any(|found| found.decision() != Decision::Allow)
+        let mut matches = self.commands.iter().flat_map(|command| &command.matches).chain(&self.unseen);
+        matches.any(|found| found.decision() != Decision::Allow)
     }
 
     /// The rules that gave the decision, the strictest ones, with the command they matched.

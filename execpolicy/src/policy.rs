@@ -186,7 +186,8 @@ impl Policy {
             one
         });
         let commands = commands.collect();
-        Evaluation { commands, decision: verdict.of(line), exact: None }
+        let unseen = line.opaque.as_ref().and_then(|_| self.any_restriction());
+        Evaluation { commands, decision: verdict.of(line), exact: None, unseen }
     }
 
     /// Like [`evaluate`](Self::evaluate), for a line that was taken out of `argv`, such as the

@@ -63,6 +63,7 @@ impl CheckReport {
                     .map(|decision| ReportedMatch::HeuristicsRuleMatch { command: command.words.clone(), decision }),
             );
         }
+        matched_rules.extend(evaluation.unseen.iter().map(reported));
         Self { matched_rules, decision: Some(evaluation.decision) }
     }
 }

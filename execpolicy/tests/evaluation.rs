@@ -191,18 +191,25 @@ fn a_match_names_its_rule() {
 #[test]
 fn a_rule_for_the_whole_argv_answers_for_a_script_that_cannot_be_read() {
     let rules = r#"prefix_rule(pattern=["bash", "-lc", "make $X"])
-prefix_rule(pattern=["bash", "-c"])
-prefix_rule(pattern=["rm"], decision="forbidden")"#;
+prefix_rule(pattern=["bash", "-c"])"#;
     let policy = Policy::parse("t.rules", rules, Layer::User).unwrap();
-    let judge = |argv: [&str; 3], commands| {
+    let judge_by = |policy: &Policy, argv: [&str; 3], commands| {
         let line = ParsedLine { commands, opaque: Some("a variable".into()) };
         policy.evaluate_argv(&Argv::parse(argv).unwrap(), &line, HostExecutables::Resolve, |_| Decision::Prompt)
     };
+    let judge = |argv, commands| judge_by(&policy, argv, commands);
     assert_eq!(judge(["bash", "-lc", "make $X"], vec![command("make …")]).decision, Decision::Allow);
     // To the last word, and no further.
     assert_eq!(judge(["bash", "-lc", "make $Y"], vec![command("make …")]).decision, Decision::Prompt);
     assert_eq!(judge(["bash", "-c", "make $X"], vec![command("make …")]).decision, Decision::Prompt);
-    assert_eq!(judge(["bash", "-lc", "make $X"], vec![command("rm …")]).decision, Decision::Forbidden);
+    // It undoes no rule that restricts, and what can't be seen may meet any of those.
+    let restricting = format!("{rules}\nprefix_rule(pattern=[\"rm\"], decision=\"forbidden\")");
+    let restricting = Policy::parse("t.rules", &restricting, Layer::User).unwrap();
+    let argv = ["bash", "-lc", "make $X"];
+    let evaluation = judge_by(&restricting, argv, vec![command("make …")]);
+    assert_eq!(evaluation.decision, Decision::Prompt);
+    assert_eq!(evaluation.unseen.map(|found| found.rule().to_string()).as_deref(), Some(r#"["rm"]"#));
+    assert_eq!(judge_by(&restricting, argv, vec![command("rm …")]).decision, Decision::Forbidden);
 }
 
 fn check(words: &[&str], paths: HostExecutables) -> String {

@@ -338,7 +338,6 @@ const PLAIN: &[&str] = &[
     "git push origin main",
     "git config user.name",
     "sudo ls",
-    "busybox ls",
     "setarch x86_64 ls",
     "ssh -p 22 host ls",
     "tar xf a.tar",

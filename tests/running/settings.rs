@@ -32,6 +32,33 @@ fn rules_are_read_from_the_files_that_are_named() {
     assert!(told.stderr.contains("broken.rules:1"), "{}", told.stderr);
 }
 
+/// What is hidden in a line may be what a rule forbids. Without such a rule the sandbox is enough.
+#[test]
+fn a_line_that_cannot_be_known_runs_only_where_no_rule_restricts() {
+    let home = Home::new();
+    home.write("team.rules", "prefix_rule(pattern=[\"touch\"], decision=\"forbidden\")\n");
+    home.write("open.rules", "prefix_rule(pattern=[\"ls\"])\n");
+    for line in [
+        "RANDOM='a[$(touch made)]'",
+        "read OPTIND <<< 'a[$(touch made)]'",
+        "hash -p /usr/bin/touch foo; foo made",
+        "x='a[$(touch made)]'; echo $((x))",
+        "echo touch made | sh",
+        "compgen -C 'touch made'",
+    ] {
+        for ask in ["never", "reject=rules"] {
+            let told = home.says(&["run", "--rules", "../team.rules", "--ask", ask, "--", "bash", "-c", line], 126);
+            assert!(told.stderr.contains("so the line may run what a rule ("), "{line}: {}", told.stderr);
+            assert!(!home.exists("ws/made"), "{line}");
+        }
+        for ask in ["untrusted", "on-failure", "on-request"] {
+            home.says(&["explain", "--rules", "../team.rules", "--ask", ask, "--", "bash", "-c", line], 1);
+        }
+    }
+    home.says(&["run", "--rules", "../open.rules", "--ask", "never", "--", "bash", "-c", "echo touch made | sh"], 0);
+    assert!(home.exists("ws/made"));
+}
+
 #[test]
 fn questions_are_refused_by_category() {
     let home = Home::new();

@@ -43,6 +43,17 @@ impl Policy {
         found
     }
 
+    /// The strictest rule that restricts, as one that may match what is not known.
+    pub(super) fn any_restriction(&self) -> Option<RuleMatch> {
+        self.index.any_restriction().map(|rule| RuleMatch {
+            rule: RuleRef::new(&self.rules, rule),
+            decision: Decision::Prompt,
+            certainty: Certainty::Possible,
+            matched_prefix: Vec::new(),
+            resolved_program: None,
+        })
+    }
+
     /// Walks the tree once for each name that the program goes by.
     pub(super) fn scan<'i>(
         &'i self,

@@ -164,7 +164,6 @@ const WRAPPERS: &[Wrapper] = &[
         operands: 1,
         ..OTHER
     },
-    Wrapper { names: &["busybox", "toybox", "coreutils"], ..OTHER },
     Wrapper { names: &["chronic", "caffeinate", "unbuffer", "torsocks", "proxychains", "proxychains4"], ..OTHER },
     Wrapper { names: &["fakeroot", "fakechroot", "proot", "firejail", "bwrap", "toolbox", "distrobox"], ..SHELL },
     Wrapper { names: &["dbus-run-session", "dbus-launch", "xvfb-run", "xvfb-run-safe"], ..OTHER },

@@ -416,6 +416,150 @@ const SOUP: &[&str] = &[
     "in ",
 ];
 
+/// Builtins, as bash lists them; those that would end the driver or wait for ever are left out.
+const BUILTINS: &[&str] = &[
+    ".",
+    ":",
+    "[",
+    "alias",
+    "bg",
+    "bind",
+    "break",
+    "builtin",
+    "caller",
+    "cd",
+    "command",
+    "compgen",
+    "complete",
+    "compopt",
+    "continue",
+    "declare",
+    "dirs",
+    "disown",
+    "echo",
+    "enable",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "false",
+    "fc",
+    "fg",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "jobs",
+    "let",
+    "local",
+    "mapfile",
+    "popd",
+    "printf",
+    "pushd",
+    "pwd",
+    "read",
+    "readarray",
+    "readonly",
+    "return",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "test",
+    "times",
+    "trap",
+    "true",
+    "type",
+    "typeset",
+    "umask",
+    "unalias",
+    "unset",
+    "wait",
+];
+
+/// Arguments that run `a`, `bb` or `real` where something evaluates them.
+const HOSTILE: &[&str] = &[
+    "'x[$(bb)]'",
+    "'x[$(bb)]=1'",
+    "'x=($(bb))'",
+    "'$(bb)'",
+    "'`bb`'",
+    "'a b'",
+    "a",
+    "x",
+    "x='y[$(bb)]'",
+    "RANDOM='y[$(bb)]'",
+    "OPTIND='y[$(bb)]'",
+    "RANDOM",
+    "SECONDS",
+    "OPTIND",
+    "HISTCMD",
+    "SRANDOM",
+    "PATH",
+    "y",
+    "real",
+    "'real x'",
+    "./real",
+    "<(echo a b)",
+    "/dev/stdin",
+    "--",
+    "]",
+    "-eq",
+    "0",
+    "+1",
+    "'%n'",
+    "'%s'",
+    "'%d'",
+    "EXIT",
+    "DEBUG",
+    "ERR",
+    "posix",
+    "history",
+    "expand_aliases",
+    "a=bb",
+    "'a=bb x'",
+    "\"$x\"",
+    "$y",
+];
+
+/// Variables whose assignment may do more than assign.
+const VARIABLES: &[&str] = &[
+    "RANDOM",
+    "SRANDOM",
+    "SECONDS",
+    "OPTIND",
+    "HISTCMD",
+    "LINENO",
+    "BASHPID",
+    "EPOCHSECONDS",
+    "PS4",
+    "PROMPT_COMMAND",
+    "BASH_ENV",
+    "COLUMNS",
+    "LINES",
+    "HISTSIZE",
+    "TMOUT",
+    "FUNCNEST",
+    "MAILCHECK",
+    "IFS",
+    "OPTERR",
+    "OPTARG",
+    "REPLY",
+    "UID",
+    "PPID",
+    "SHLVL",
+    "BASH_XTRACEFD",
+    "BASH_COMPAT",
+    "BASH_CMDS",
+    "BASH_ALIASES",
+    "DIRSTACK",
+    "COMP_POINT",
+    "READLINE_POINT",
+    "GROUPS",
+    "PIPESTATUS",
+    "x",
+];
+
 pub(crate) struct Generator {
     state: u64,
 }
@@ -450,6 +594,56 @@ impl Generator {
                 self.mutate(&line)
             }
             _ => (0..2 + self.next(10)).map(|_| self.pick(SOUP)).collect(),
+        }
+    }
+
+    /// A line around a builtin, or around a variable that bash may act upon, with arguments that run something where
+    /// they are evaluated.
+    pub(crate) fn builtin_line(&mut self) -> String {
+        let mut out = self.pick(&["", "", "", "x='y[$(bb)]'; ", "y='x[$(bb)]'; ", "set -x; ", "a & "]).to_owned();
+        match self.next(5) {
+            0 => out.push_str(&self.special_assignment()),
+            _ => {
+                let name = self.pick(BUILTINS);
+                out.push_str(self.pick(&["", "", "", "builtin ", "command "]));
+                out.push_str(name);
+                for _ in 0..1 + self.next(4) {
+                    out.push(' ');
+                    out.push_str(&self.hostile());
+                }
+            }
+        }
+        out.push_str(self.pick(&["", "", "", " <<< 'y[$(bb)]'", " <<< 'a b'", " < /dev/null"]));
+        out.push_str(self.pick(&["", "", "; a", "; x", " && bb", "; fc -s", "; real x"]));
+        out
+    }
+
+    fn hostile(&mut self) -> String {
+        match self.next(3) {
+            0 => {
+                let letters: String = (0..1 + self.next(2)).map(|_| self.letter()).collect();
+                let glued = if self.next(4) == 0 { self.pick(HOSTILE) } else { "" };
+                format!("-{letters}{glued}")
+            }
+            _ => self.pick(HOSTILE).to_owned(),
+        }
+    }
+
+    fn letter(&mut self) -> char {
+        const LETTERS: &[u8] = b"abcdefghiklmnoprstuvwxACDEFGIPSTVWX";
+        char::from(LETTERS[self.next(LETTERS.len())])
+    }
+
+    fn special_assignment(&mut self) -> String {
+        let (name, value) = (self.pick(VARIABLES), self.pick(HOSTILE));
+        match self.next(7) {
+            0 => format!("{name}={value}"),
+            1 => format!("{name}+={value}"),
+            2 => format!("{name}={value} a"),
+            3 => format!("for {name} in {value}; do a; done"),
+            4 => format!("{name}=({value} {value})"),
+            5 => format!("f() {{ local {name}={value}; }}; f"),
+            _ => format!("echo ${{{name}:={value}}}"),
         }
     }
 

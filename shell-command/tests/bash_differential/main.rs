@@ -28,34 +28,60 @@ use generate::Generator;
 use harness::{Observed, observe};
 
 const GENERATED: usize = 10_000;
+const BUILTIN_LINES: usize = 6_000;
 
 #[test]
 fn every_program_that_bash_runs_is_listed_or_the_line_is_opaque() {
     let seed = generate::seed();
-    println!("STOCKADE_SEED={seed}");
     let mut generator = Generator::new(seed);
     let mut lines: Vec<String> = generate::LISTED.iter().map(ToString::to_string).collect();
     lines.extend((0..GENERATED).map(|_| generator.line()));
+    let counted = compare(seed, &lines);
+    assert!(counted.complete * 3 > lines.len(), "too few lines were read in full: nothing is shown: {counted:?}");
+    assert!(counted.executed > GENERATED / 4, "too few programs were executed: nothing is shown: {counted:?}");
+}
 
-    let observed = observe(&lines);
+#[test]
+fn what_builtins_run_is_listed_or_the_line_is_opaque() {
+    let seed = generate::seed();
+    let mut generator = Generator::new(seed);
+    let lines: Vec<String> = (0..BUILTIN_LINES).map(|_| generator.builtin_line()).collect();
+    let counted = compare(seed, &lines);
+    assert!(counted.complete * 10 > lines.len(), "too few lines were read in full: nothing is shown: {counted:?}");
+    assert!(counted.executed_by_opaque > BUILTIN_LINES / 10, "too few arguments were evaluated: {counted:?}");
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    /// Lines that were read in full.
+    complete: usize,
+    /// Programs that those executed.
+    executed: usize,
+    /// Programs that the others executed.
+    executed_by_opaque: usize,
+}
+
+/// Runs all lines under bash and fails for each that was misread.
+fn compare(seed: u64, lines: &[String]) -> Counted {
+    println!("STOCKADE_SEED={seed}");
     let mut wrong = Vec::new();
-    let (mut complete, mut executed) = (0, 0);
+    let mut counted = Counted::default();
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-    for (line, observed) in lines.iter().zip(&observed) {
+    for (line, observed) in lines.iter().zip(&observe(lines)) {
         let parsed = parse_bash(line);
         if let Some(why) = parsed.opaque {
             *reasons.entry(why).or_default() += 1;
+            counted.executed_by_opaque += observed.programs.len();
             continue;
         }
-        complete += 1;
-        executed += observed.programs.len();
+        counted.complete += 1;
+        counted.executed += observed.programs.len();
         wrong.extend(objection(&parsed, observed).map(|what| format!("{line:?}: {what}\n    {parsed:?}")));
     }
-    println!("{} lines, {complete} read in full, {executed} programs executed by those", lines.len());
+    println!("{} lines, {counted:?}", lines.len());
     println!("opaque lines by reason: {reasons:#?}");
     assert!(wrong.is_empty(), "seed {seed}: {} lines were misread\n{}", wrong.len(), wrong.join("\n"));
-    assert!(complete * 3 > lines.len(), "only {complete} of {} lines were read in full: nothing is shown", lines.len());
-    assert!(executed > GENERATED / 4, "only {executed} programs were executed: nothing is shown");
+    counted
 }
 
 /// What bash did that the parser did not announce.
