@@ -17,6 +17,10 @@ prefix_rule(pattern=["git", "push"], decision="prompt")
 prefix_rule(pattern=[["rm", "sudo"]], decision="forbidden")
 "#;
 
+/// Rows whose answer is stricter by now, by their numbers: `git stash list` is `git log` inside, with the pager and
+/// the signature checks that the repository's settings name.
+const STRICTER: [u32; 1] = [111];
+
 struct Case {
     id: u32,
     engine: String,
@@ -48,7 +52,14 @@ fn cases(engine: &str, amend: bool) -> Vec<Case> {
             expected: (*expected).into(),
         }
     };
-    let rows = CASES.lines().skip(1).map(case);
+    let stricter = |mut case: Case| {
+        if STRICTER.contains(&case.id) {
+            assert_eq!(case.expected, "allow", "row {} has caught up", case.id);
+            case.expected = "prompt".into();
+        }
+        case
+    };
+    let rows = CASES.lines().skip(1).map(case).map(stricter);
     rows.filter(|case| case.engine == engine && case.line.starts_with("AMEND ") == amend).collect()
 }
 

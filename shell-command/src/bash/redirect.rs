@@ -96,12 +96,10 @@ fn read(command: &mut Found, word: Word) {
     command.reads.push(word);
 }
 
+/// Only `/dev/null` is nowhere. `/dev/stdout`, `/dev/fd/3` and `/proc/self/fd/3` open the file behind a descriptor
+/// once more, for writing, whatever it was opened for: `3<f >/dev/fd/3` writes `f`.
 fn write(command: &mut Found, word: Word) {
-    let nowhere = |path: &str| {
-        matches!(path, "/dev/null" | "/dev/stdout" | "/dev/stderr")
-            || path.strip_prefix("/dev/fd/").is_some_and(|fd| fd.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    if !word.as_str().is_some_and(nowhere) {
+    if word.as_str() != Some("/dev/null") {
         command.writes.push(word);
     }
 }

@@ -11,7 +11,7 @@ mod table;
 
 use std::collections::BTreeMap;
 
-use stockade_protocol::{CommandRole, Decision, ParsedCommand, ParsedLine, Word};
+use stockade_protocol::{CommandRole, Decision, ParsedCommand, ParsedLine, RawText, Word};
 
 use crate::inside::is_trusted;
 
@@ -122,12 +122,21 @@ fn reason_to_ask(command: &ParsedCommand) -> Option<String> {
     let words: Option<Vec<&str>> = command.words.iter().map(Word::as_str).collect();
     let Some(words) = words else { return Some("has words that are made while the line runs".into()) };
     let Some((program, arguments)) = words.split_first() else { return Some("redirects without a command".into()) };
+    if let Some(word) = words.iter().find(|word| hides_characters(word)) {
+        return Some(format!("`{}` has characters that don't show", RawText::from(*word)));
+    }
     if !is_trusted(program) {
         return Some(format!("`{program}` is not in a directory of the system"));
     }
     let name = program.rsplit('/').next().unwrap_or(program);
     let judged = shapes::judge(name, arguments).unwrap_or_else(|| table::judge(name, arguments));
     judged.err().map(|why| format!("`{name}`: {why}"))
+}
+
+/// Whether a word is not what it looks like: control characters, and those that hide or reorder others.
+fn hides_characters(word: &str) -> bool {
+    let shown: String = word.chars().filter(|c| !matches!(c, '\n' | '\t' | '\\')).collect();
+    RawText::from(shown.as_str()).to_string() != shown
 }
 
 /// Whether a redirection gives the command a file to read that holds secrets, or one that can't be told. A rule
@@ -142,7 +151,9 @@ fn reason_not_to_read(file: &Word) -> Option<String> {
 }
 
 fn runs_after_cd(line: &ParsedLine, program: &str) -> bool {
-    let is = |command: &ParsedCommand, name: &str| command.words.first().and_then(Word::as_str) == Some(name);
+    let is = |command: &ParsedCommand, name: &str| {
+        command.words.first().and_then(Word::as_str).is_some_and(|word| word.rsplit('/').next() == Some(name))
+    };
     let mut moved = false;
     line.commands.iter().any(|command| {
         moved |= is(command, "cd");
@@ -220,8 +231,11 @@ mod tests {
             "find . -name '*.rs' -type f",
             "cat <<'E'\n$(x)\nE",
             "ls 2>/dev/null",
+            "ls >/dev/null 2>&1",
+            "ls &>/dev/null",
+            "echo 'two\nlines'",
             "printf '%5.2f\\n' 1",
-            "grep -rn 'a|b' src | sort -u | head -20",
+            "rg -n 'a|b' src | sort -u | head -20",
             "date +%s",
         ] {
             assert_eq!(decide(line), Decision::Allow, "{line}: {:?}", parse_bash(line));
@@ -248,6 +262,24 @@ mod tests {
             "for PATH in .; do ls; done",
             "PATH=.; ls",
             "git config --get http.x",
+            "git stash list",
+            "cd x && git config --get user.name",
+            "cd x && /usr/bin/git config --get user.name",
+            "cat 'a\u{202e}b'",
+            "echo '\u{1b}[2J'",
+            "echo 'a\u{200b}'",
+            "date +X 3<f >/dev/fd/3",
+            "date +X 1<f >/dev/stdout",
+            "date >/dev/stderr",
+            "date 2>/dev/stdout",
+            "date >&/dev/stdout",
+            "date &>/dev/stderr",
+            "date >|/dev/fd/3",
+            "date <>/dev/fd/3",
+            "date >/proc/self/fd/1",
+            "date >/proc/1/fd/1",
+            "date >/dev/tcp/h/80",
+            "date >/dev/../dev/null",
         ] {
             assert_eq!(decide(line), Decision::Prompt, "{line}: {:?}", parse_bash(line));
         }

@@ -10,6 +10,8 @@ pub(super) struct Allowed {
     pub(super) flags: &'static str,
     /// Short options with a value, glued or as the next word.
     pub(super) values: &'static str,
+    /// Short options with a number that is glued or absent: the next word is no part of them.
+    pub(super) glued: &'static str,
     /// Long options without a value, or with an optional one behind `=`.
     pub(super) long: &'static [&'static str],
     /// Long options with a value, behind `=` or as the next word.
@@ -73,6 +75,10 @@ impl Allowed {
                     return Err(format!("`{word}` lacks its value"));
                 }
                 return Ok(());
+            }
+            if self.glued.contains(letter) {
+                let number = cluster.get(after..).unwrap_or_default().bytes().all(|byte| byte.is_ascii_digit());
+                return if number { Ok(()) } else { Err(format!("`{word}` is not known as safe")) };
             }
             if !self.flags.contains(letter) {
                 return Err(format!("`{word}` is not known as safe"));

@@ -102,6 +102,16 @@ pub(super) fn is_below_here(path: &str) -> bool {
     !path.is_empty() && !path.starts_with(['/', '~', '-']) && path.split('/').all(|component| component != "..")
 }
 
+/// Whether a component of `path` is hidden.
+pub(super) fn is_hidden(path: &str) -> bool {
+    path.split('/').any(|component| component.starts_with('.') && component != ".")
+}
+
+/// Whether `path` is spelled like a directory.
+pub(super) fn is_surely_a_directory(path: &str) -> bool {
+    matches!(path.rsplit('/').next(), Some("" | "." | ".."))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -71,7 +71,7 @@ fn date(arguments: &[&str]) -> Judged {
 
 /// Only `sed -n 'Np'` and `sed -n 'N,Mp'`: sed's language writes files and runs commands.
 fn sed(arguments: &[&str]) -> Judged {
-    const ALLOWED: Allowed = Allowed { flags: "n", values: "", long: &[], long_values: &[], number: false };
+    const ALLOWED: Allowed = Allowed { flags: "n", values: "", glued: "", long: &[], long_values: &[], number: false };
     let given = ALLOWED.read(arguments)?;
     let Some((script, files)) = given.operands.split_first() else { return refuse("sed") };
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -175,7 +175,7 @@ fn find(arguments: &[&str]) -> Judged {
 /// read without such helpers.
 fn git(arguments: &[&str]) -> Judged {
     match arguments {
-        ["--version" | "version"] | ["stash", "list"] => Ok(()),
+        ["--version" | "version"] => Ok(()),
         // Not `--get-all` or `--list`, which start the configured pager, and no section that
         // holds tokens.
         ["config", "--get", key] => {

@@ -15,8 +15,18 @@ struct Program {
     /// Operands before the files: a pattern, unless one of `pattern_options` gives it.
     patterns: usize,
     pattern_options: &'static [&'static str],
-    /// Options with which directories are read in full; `*`: always.
-    recurses: &'static [&'static str],
+    trees: Trees,
+}
+
+/// What the program does with a directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trees {
+    /// Nothing, or it shows names.
+    Names,
+    /// It reads what is not hidden below it.
+    Read,
+    /// It reads files in it, hidden ones too.
+    ReadHidden,
 }
 
 #[derive(Clone, Copy)]
@@ -31,8 +41,8 @@ enum Operands {
 const ANY: usize = usize::MAX;
 
 const fn files(names: &'static [&'static str], flags: &'static str, values: &'static str) -> Program {
-    let allowed = Allowed { flags, values, long: &[], long_values: &[], number: false };
-    Program { names, allowed, operands: Operands::Files(ANY), patterns: 0, pattern_options: &[], recurses: &[] }
+    let allowed = Allowed { flags, values, glued: "", long: &[], long_values: &[], number: false };
+    Program { names, allowed, operands: Operands::Files(ANY), patterns: 0, pattern_options: &[], trees: Trees::Names }
 }
 
 impl Program {
@@ -46,6 +56,10 @@ impl Program {
 
     const fn number(self) -> Self {
         Self { allowed: Allowed { number: true, ..self.allowed }, ..self }
+    }
+
+    const fn glued(self, glued: &'static str) -> Self {
+        Self { allowed: Allowed { glued, ..self.allowed }, ..self }
     }
 
     const fn at_most(self, count: usize) -> Self {
@@ -64,8 +78,12 @@ impl Program {
         Self { patterns: 1, pattern_options: options, ..self }
     }
 
-    const fn recurses(self, recurses: &'static [&'static str]) -> Self {
-        Self { recurses, ..self }
+    const fn reads_trees(self) -> Self {
+        Self { trees: Trees::Read, ..self }
+    }
+
+    const fn no_trees(self) -> Self {
+        Self { trees: Trees::ReadHidden, ..self }
     }
 }
 
@@ -134,36 +152,33 @@ const PROGRAMS: &[Program] = &[
     files(&["md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum"], "btz", "")
         .long(&["binary", "tag", "text", "zero"]),
     files(&["cksum", "sum"], "", ""),
-    files(&["od"], "abcdfiloxsv", "AjNtSw").long_values(&["address-radix", "format", "read-bytes", "skip-bytes"]),
+    files(&["od"], "abcdfiloxsv", "AjNtS").glued("w").long_values(&["address-radix", "format", "read-bytes", "skip-bytes"]),
     files(&["hexdump"], "bcCdovx", "ns"),
     files(&["strings"], "a", "nte"),
     files(&["cmp"], "bls", "in").long(&["print-bytes", "quiet", "silent", "verbose"]).long_values(&["bytes"]),
-    // `-l` runs `pr`.
-    files(&["diff"], "abBcdeEiNpqrsTtuwyZ", "CFIUWxX")
+    // `-l` runs `pr`. `-r` and `-N` show whole trees, with the secrets in them.
+    files(&["diff"], "abBcdeEipqsTtuwyZ", "CFIUWx")
         .long(&["brief", "color", "ignore-all-space", "ignore-blank-lines", "ignore-case", "ignore-space-change",
-            "minimal", "new-file", "no-dereference", "recursive", "report-identical-files", "side-by-side", "text",
-            "unified"])
-        .long_values(&["exclude", "width"]).recurses(&["r", "recursive"]),
-    // `-f` reads patterns from a file.
-    files(&["grep"], "abcEFGhHiIlLnoPqrRsTUvwxyzZ", "ABCem").number()
+            "minimal", "no-dereference", "report-identical-files", "side-by-side", "text", "unified"])
+        .long_values(&["exclude", "width"]).no_trees(),
+    // `-f` reads patterns from a file. `-r` reads every file below, `.env` among them.
+    files(&["grep"], "abcEFGhHiIlLnoPqsTUvwxyzZ", "ABCem").number()
         .long(&["basic-regexp", "byte-offset", "color", "colour", "count", "extended-regexp", "files-with-matches",
             "files-without-match", "fixed-strings", "ignore-case", "invert-match", "line-number", "line-regexp",
-            "no-filename", "no-messages", "null", "only-matching", "perl-regexp", "quiet", "recursive", "silent",
-            "text", "with-filename", "word-regexp"])
-        .long_values(&["after-context", "before-context", "context", "exclude", "exclude-dir", "include", "max-count",
-            "regexp"])
-        .pattern(&["e", "regexp"]).recurses(&["r", "R", "recursive"]),
-    // `--pre` and `--hostname-bin` run programs, `-z` runs decompressors, `-f` reads patterns from a file.
-    files(&["rg"], "abcFHiIlLnNopPqsSuUvwx0.", "ABCdEegjmMrtT")
+            "no-filename", "no-messages", "null", "only-matching", "perl-regexp", "quiet", "silent", "text",
+            "with-filename", "word-regexp"])
+        .long_values(&["after-context", "before-context", "context", "max-count", "regexp"])
+        .pattern(&["e", "regexp"]),
+    // `--pre` and `--hostname-bin` run programs, `-z` runs decompressors, `-f` reads patterns from a file. It leaves
+    // out hidden and ignored files, unless `-u`, `-.`, `--no-ignore` or a glob says otherwise; `-L` leads elsewhere.
+    files(&["rg"], "abcFHiIlnNopPqsSUvwx0", "ABCdEejmMrtT")
         .long(&["case-sensitive", "count", "count-matches", "files", "files-with-matches", "files-without-match",
-            "fixed-strings", "heading", "hidden", "ignore-case", "invert-match", "line-number", "line-regexp",
-            "multiline", "no-config", "no-filename", "no-heading", "no-ignore", "no-ignore-vcs", "no-line-number",
-            "null", "only-matching", "pcre2", "pretty", "quiet", "smart-case", "stats", "text", "trim", "type-list",
+            "fixed-strings", "heading", "ignore-case", "invert-match", "line-number", "line-regexp",
+            "multiline", "no-config", "no-filename", "no-heading", "no-line-number", "null", "only-matching", "pcre2", "pretty", "quiet", "smart-case", "stats", "text", "trim", "type-list",
             "vimgrep", "with-filename", "word-regexp"])
-        .long_values(&["after-context", "before-context", "color", "colors", "context", "glob", "iglob", "max-columns",
-            "max-count", "max-depth", "max-filesize", "regexp", "replace", "sort", "sortr", "threads", "type",
+        .long_values(&["after-context", "before-context", "color", "colors", "context", "max-columns", "max-count", "max-depth", "max-filesize", "regexp", "replace", "sort", "sortr", "threads", "type",
             "type-not"])
-        .pattern(&["e", "regexp", "files", "type-list"]).recurses(&["*"]),
+        .pattern(&["e", "regexp", "files", "type-list"]).reads_trees(),
 ];
 
 /// Judges a command by its row.
@@ -187,12 +202,16 @@ impl Program {
         if files.len() > most {
             return Err("the last operand is written".into());
         }
-        let recurses = self.recurses.contains(&"*") || is_given(self.recurses);
         for file in files {
             if let Some(what) = paths::sensitive(file) {
                 return Err(format!("`{file}` is {what}"));
             }
-            if recurses && !paths::is_below_here(file) {
+            let may_hold_secrets = match self.trees {
+                Trees::Names => false,
+                Trees::Read => !paths::is_below_here(file) || paths::is_hidden(file),
+                Trees::ReadHidden => paths::is_surely_a_directory(file),
+            };
+            if may_hold_secrets {
                 return Err(format!("`{file}` may hold secrets further down"));
             }
         }
@@ -249,8 +268,36 @@ mod tests {
 
     #[test]
     fn secrets_are_not_read() {
-        for line in ["cat .env", "head /proc/1/environ", "grep -r x /", "rg x ..", "diff -r a /etc", "grep x -r -- ~"] {
+        for line in [
+            "cat .env",
+            "head /proc/1/environ",
+            "od -w .env",
+            "od -w16 .env",
+            "od -w8x f",
+            "grep -r x .",
+            "grep -r x --include=.env .",
+            "grep x --include=.env",
+            "grep --recursive x src",
+            "grep x -R -- ~",
+            "rg x ..",
+            "rg -uuu x",
+            "rg -. x",
+            "rg --hidden x",
+            "rg --no-ignore x",
+            "rg -g .env x",
+            "rg --iglob=.env x",
+            "rg -L x",
+            "rg x .config",
+            "diff -r a b",
+            "diff -rN a /etc",
+            "diff -N a b",
+            "diff . b",
+            "diff a/ b",
+        ] {
             assert!(!is_safe(line), "{line}");
+        }
+        for line in ["od -w f", "od -w16 f", "rg x", "rg -n x ./src", "diff -u a b", "grep -n x f"] {
+            assert!(is_safe(line), "{line}");
         }
         assert!(is_safe("grep environ f"), "a pattern is no file");
         assert!(!is_safe("grep -e x environ"));
