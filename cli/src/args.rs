@@ -60,7 +60,7 @@ pub(crate) enum Command {
 /// Run a command in the sandbox.
 ///
 /// The rules say whether it runs, is asked about or is refused; the sandbox says what it may touch. A rule
-/// that allows spares the question; the command runs in the sandbox, unless the rule says `outside = True`
+/// that allows spares the question; the command runs in the session's sandbox, unless the rule says `outside = True`
 /// and no flag names the sandbox. A command that the sandbox denied something can be run again with what it
 /// needs, if you say so. Its output and exit code pass through.
 #[derive(Debug, Parser)]
@@ -235,7 +235,8 @@ pub(crate) struct Schema {
   125  the project or the list can't be read or written
 
 Examples:
-  stockade trust                 the project in this directory
+  stockade trust --show          what the project in this directory would have
+  stockade trust                 vouch for it
   stockade trust ~/src/app
   stockade trust --revoke ~/src/app
   stockade trust --list")]
@@ -243,6 +244,10 @@ pub(crate) struct Trust {
     /// The project's directory; the current one if absent
     #[arg(value_name = "DIR", conflicts_with = "list")]
     pub(crate) directory: Option<PathBuf>,
+
+    /// Print what the project's rules and settings do, and vouch for nothing
+    #[arg(long, conflicts_with_all = ["list", "revoke"])]
+    pub(crate) show: bool,
 
     /// Take the project off the list
     #[arg(long, conflicts_with = "list")]

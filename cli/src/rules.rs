@@ -69,7 +69,7 @@ pub(crate) fn tell_what_changed(policy: &Policy, settings: &Settings, loader: &C
     let config = config.map_or_else(|| String::from("your settings"), |path| format!("`{path}`"));
     note(&format!(
         "a rule that allows a command ({}{others}) no longer lets it leave the sandbox: it spares the question, and \
-         the command runs in the sandbox. Write `outside = True` in a rule whose commands have to leave, or \
+         the command runs in the session's sandbox. Write `outside = True` in a rule whose commands have to leave, or \
          `rules.allow = \"outside\"` in {config} for all of them. This is said once",
         first.origin()
     ));

@@ -201,7 +201,7 @@ fn session(
     session.maximum = maximum(settings, host)?;
     session.default_timeout = settings.timeout;
     session.rules_outside = match settings.rules_allow {
-        _ if settings.names_sandbox() => RulesOutside::Never,
+        _ if settings.names_sandbox => RulesOutside::Never,
         AllowedCommands::Inside => RulesOutside::Said,
         AllowedCommands::Outside => RulesOutside::Unsaid,
     };

@@ -25,8 +25,13 @@ pub(crate) fn run(args: &Trust) -> Result<ExitCode, Failure> {
     }
     let reviewed = store.review(&directory)?;
     let described = review::describe(&reviewed)?;
-    store.trust(&reviewed)?;
     let path = reviewed.path();
+    if args.show {
+        let none = if described.is_empty() { " none" } else { "" };
+        print(&format!("{path} is not trusted by this; its rules and settings:{none}\n{described}"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    store.trust(&reviewed)?;
     print(&if described.is_empty() {
         format!("{path} is trusted; it brings nothing along yet, and what it adds has to be trusted again\n")
     } else {

@@ -131,6 +131,18 @@ impl Layer {
         Ok(layer)
     }
 
+    /// Whether it says what a command may touch.
+    pub(crate) fn describes_sandbox(&self) -> bool {
+        self.mode.is_some()
+            || self.writable_roots.is_some()
+            || self.readable_roots.is_some()
+            || !self.deny_read.is_empty()
+            || self.network.is_some()
+            || self.allow_hosts.is_some()
+            || !self.deny_hosts.is_empty()
+            || self.unix_sockets.is_some()
+    }
+
     pub(crate) fn read_sandbox(&mut self, form: &SandboxForm, source: &Source<'_>) -> Result<(), ConfigError> {
         let roots = |list: &Option<Vec<Written<String>>>, key: &'static str| {
             list.as_ref().map(|list| source.list(list, key, |text| resolve_path(text, source))).transpose()

@@ -148,9 +148,11 @@ impl ConfigLoader {
         }
         if let Some(name) = profile {
             for (file, layer) in files.iter().filter_map(|file| Some((file, file.profiles.get(&name)?))) {
+                settings.names_sandbox |= flags.profile.is_some() && layer.describes_sandbox();
                 settings.apply(layer.clone(), &Origin::Profile { name: name.clone(), file: file.path.clone() });
             }
         }
+        settings.names_sandbox |= flags.describes_sandbox();
         settings.apply(flags, &Origin::Flag);
         notices.extend(settings.keep_denied_hosts());
         if let Some(maximum) = maximum {

@@ -120,6 +120,9 @@ pub struct Settings {
     pub hook: Option<Hook>,
     /// Where a command runs that a rule allows without saying.
     pub rules_allow: AllowedCommands,
+    /// Whether the command line says what a command may touch: by flags, or by a profile that it chooses. No rule
+    /// leaves such a sandbox.
+    pub names_sandbox: bool,
     /// What nothing exceeds.
     pub maximum: Option<Maximum>,
     pub(crate) origins: BTreeMap<String, Origin>,
@@ -156,6 +159,7 @@ impl Settings {
             audit_directory: None,
             hook: None,
             rules_allow: AllowedCommands::default(),
+            names_sandbox: false,
             maximum: None,
             origins: BTreeMap::new(),
         }
@@ -170,21 +174,6 @@ impl Settings {
     /// Every value that somebody has set, and where.
     pub fn origins(&self) -> impl Iterator<Item = (&str, &Origin)> {
         self.origins.iter().map(|(key, origin)| (key.as_str(), origin))
-    }
-
-    /// Whether the command line says what a command may touch: by a flag, or by a profile that it chooses.
-    pub fn names_sandbox(&self) -> bool {
-        let by_profile = *self.origin("profile") == Origin::Flag;
-        self.origins().any(|(key, origin)| {
-            let is_said = match origin {
-                Origin::Flag => true,
-                Origin::Profile { .. } => by_profile,
-                Origin::Default | Origin::System(_) | Origin::User(_) | Origin::Project(_) | Origin::Maximum(_) => {
-                    false
-                }
-            };
-            is_said && key.starts_with("sandbox.") && !key.starts_with("sandbox.accept_losses")
-        })
     }
 
     /// When a person is asked, if `default` is what holds without a setting.

@@ -66,7 +66,7 @@ impl ProjectTrust {
         match self {
             Self::Nothing | Self::Trusted => None,
             Self::Untrusted => Some(format!(
-                "the settings and rules in `{shown}/.stockade` are not used: look at them, then run `stockade trust {shown}`"
+                "the settings and rules in `{shown}/.stockade` are not used: look with `stockade trust --show {shown}`, then run `stockade trust {shown}`"
             )),
             Self::Changed { changes } => {
                 let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();

@@ -43,11 +43,14 @@ fn no_rule_and_no_setting_leaves_a_sandbox_that_a_flag_names() {
     let home = Home::new();
     home.write("config/stockade/rules/mine.rules", TOUCH_OUTSIDE);
     home.write("config/stockade/rules/codex.rules", TOUCH);
-    let setting = "rules.allow = \"outside\"\n[profiles.open]\nsandbox.mode = \"workspace-write\"\n";
-    for config in ["", setting] {
+    let cache = home.path("home").display().to_string();
+    // What the settings say too, the flag says nevertheless.
+    let setting = format!(
+        "rules.allow = \"outside\"\nsandbox.writable_roots = [{cache:?}]\n[profiles.open]\nsandbox.mode = \"workspace-write\"\n"
+    );
+    for config in ["", &setting] {
         home.write("config/stockade/config.toml", config);
         assert!(leaves(&home, &[]));
-        let cache = home.path("home").display().to_string();
         let held: [&[&str]; 9] = [
             &["--sandbox", "read-only"],
             &["--sandbox", "workspace-write"],
@@ -240,7 +243,10 @@ fn trust_says_what_a_projects_files_do() {
         "ws/.stockade/config.toml",
         "ask = \"never\"\n[env.set]\nA = \"\\u001b[2J\u{202e}\"\n[sandbox]\nallow_hosts = [\"a.test\"]\n",
     );
+    let shown = home.says(&["trust", "--show"], 0).stdout;
+    assert!(home.says(&["trust", "--list"], 0).stdout.is_empty(), "to look is not to trust");
     let told = home.says(&["trust"], 0).stdout;
+    assert_eq!(shown.split_once('\n').unwrap().1, told.split_once('\n').unwrap().1);
     insta::assert_snapshot!("trust", told.replace(&home.path("ws").display().to_string(), "WS"));
     assert!(!told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
     home.write("ws/.stockade/config.toml", "sandbox.mode = \"none\"\n");

@@ -86,7 +86,7 @@ fn a_projects_own_rules_and_settings_need_trust() {
     home.write("ws/.stockade/config.toml", "[env.set]\nWHO = \"project\"\n");
     let made = ["run", "--ask", "untrusted", "--", "touch", "made"];
     let told = home.says(&made, 126);
-    assert!(told.stderr.contains("are not used: look at them, then run `stockade trust"), "{}", told.stderr);
+    assert!(told.stderr.contains("are not used: look with `stockade trust --show "), "{}", told.stderr);
     assert!(!home.exists("ws/made"));
     home.says(&["trust"], 0);
     assert_eq!(home.runs(&[], "echo $WHO", 0).stdout, "project\n");

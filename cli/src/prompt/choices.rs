@@ -92,7 +92,10 @@ fn saved_command(amendment: &ExecPolicyAmendment) -> (String, Vec<String>) {
     let pattern = words.iter().map(text::string).collect::<Vec<_>>().join(", ");
     let label = format!("yes, and always for exactly this command, in any directory: {shown}");
     let saved = format!("saves the rule: prefix_rule(pattern=[{pattern}], decision=\"allow\", exact=True)");
-    (label, vec![saved, String::from("A rule that allows spares the question; the command runs in the sandbox.")])
+    (
+        label,
+        vec![saved, String::from("A rule that allows spares the question; the command runs in the session's sandbox.")],
+    )
 }
 
 fn saved_host(amendment: &NetworkPolicyAmendment) -> (char, String, Vec<String>) {
