@@ -10,6 +10,84 @@ fn argv(words: &[&str]) -> Vec<String> {
     redacted.words().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
 }
 
+/// The lines of a table, without its comments.
+fn lines(table: &str) -> impl Iterator<Item = &str> {
+    table.lines().filter(|line| !line.is_empty() && !line.starts_with("# "))
+}
+
+/// The words of a line as a shell would have them, as far as the tables go: quotes, no escapes.
+fn split(line: &str) -> Vec<String> {
+    let (mut words, mut quote, mut open) = (Vec::new(), None, false);
+    for c in line.chars() {
+        match (c, quote) {
+            (' ', None) => open = false,
+            ('\'' | '"', None) => quote = Some(c),
+            (c, Some(end)) if c == end => quote = None,
+            (c, _) => {
+                if !open {
+                    words.push(String::new());
+                }
+                open = true;
+                words.last_mut().unwrap().push(c);
+            }
+        }
+    }
+    words
+}
+
+/// What of a table is not as it should be, read as a line and as the words of a command.
+fn misses(table: &str, expected: impl Fn(&str) -> String) -> Vec<String> {
+    let plain = |line: &str| line.replace(['«', '»'], "");
+    let mut misses = Vec::new();
+    for line in lines(table) {
+        let (given, expected) = (plain(line), expected(line));
+        if redact_text(&given) != expected {
+            misses.push(format!("{given}\n    {}", redact_text(&given)));
+        }
+        let words = split(&given);
+        let redacted = argv(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        if redacted != split(&expected) {
+            misses.push(format!("{words:?}\n    {redacted:?}"));
+        }
+    }
+    misses
+}
+
+/// What stands between `«` and `»` is replaced, whole, and nothing else.
+fn marked(line: &str) -> String {
+    let mut parts = line.split('«');
+    let mut expected = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (_, rest) = part.split_once('»').unwrap();
+        expected = format!("{expected}{REDACTED}{rest}");
+    }
+    expected
+}
+
+#[test]
+fn every_known_form_of_a_secret_is_hidden() {
+    let table = include_str!("redaction/hidden.txt");
+    assert!(lines(table).count() >= 220);
+    let misses = misses(table, marked);
+    assert!(misses.is_empty(), "{} misses:\n{}", misses.len(), misses.join("\n"));
+}
+
+#[test]
+fn ordinary_commands_stay_as_they_are() {
+    let table = include_str!("redaction/kept.txt");
+    assert!(lines(table).count() >= 220);
+    let misses = misses(table, str::to_owned);
+    assert!(misses.is_empty(), "{} misses:\n{}", misses.len(), misses.join("\n"));
+}
+
+#[test]
+fn no_form_is_redacted_twice() {
+    for line in lines(include_str!("redaction/hidden.txt")).chain(lines(include_str!("redaction/kept.txt"))) {
+        let once = redact_text(&line.replace(['«', '»'], ""));
+        assert_eq!(redact_text(&once), once);
+    }
+}
+
 #[test]
 fn secrets_of_commands_are_hidden() {
     for (words, hidden) in [
@@ -141,6 +219,18 @@ fn text() -> impl Strategy<Value = String> {
             "bearer ",
             "é",
             "$TOKEN",
+            "<password>",
+            "</password>",
+            "machine h login u password ",
+            "curl -sSHAuthorization: ",
+            "sqlplus u/",
+            "smbclient -U u%",
+            "vault login ",
+            "npm config set _auth ",
+            "docker login -p",
+            "\"name\": \"TOKEN\", \"value\": ",
+            "?sig=",
+            "123456789:AA",
         ])
         .prop_map(str::to_owned),
     ];
@@ -188,9 +278,30 @@ proptest! {
 /// The time grows with the length, whatever the text is made of.
 #[test]
 fn long_texts_take_no_longer_than_their_length() {
-    for piece in
-        ["'", "\"", "a=", "token=", "sk-", "://", "@", "ghp_", "-----BEGIN ", "$(", "\\", "eyJ", "x ", "--token "]
-    {
+    for piece in [
+        "'",
+        "\"",
+        "a=",
+        "token=",
+        "sk-",
+        "://",
+        "@",
+        "ghp_",
+        "-----BEGIN ",
+        "$(",
+        "\\",
+        "eyJ",
+        "x ",
+        "--token ",
+        "docker login ",
+        "vault token ",
+        "<password>",
+        "login u password ",
+        "name value=",
+        "?key=",
+        "123456789:AA",
+        "curl -u a ",
+    ] {
         let time = |count: usize| {
             let text = piece.repeat(count / piece.len());
             let start = std::time::Instant::now();

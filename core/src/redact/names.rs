@@ -7,14 +7,31 @@ pub(super) const MAX_NAME: usize = 96;
 
 /// Parts of a name that make the whole one secret, alone or at the end of a longer part
 /// (`PGPASSWORD`, `authToken`).
-const SECRET_ENDINGS: &[&str] = &["password", "passwd", "passphrase", "passcode", "secret", "token", "apikey"];
+const SECRET_ENDINGS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "apikey",
+    "sessid",
+    "sessionid",
+];
+
+/// Words that end so and are none.
+const PLAIN_ENDINGS: &[&str] = &["compass", "bypass", "trespass", "surpass", "overpass", "underpass", "multipass"];
 
 /// Parts that make a name secret only as a whole.
 const SECRET_PARTS: &[&str] = &[
-    "pass",
-    "pwd",
     "pw",
+    "psk",
+    "mnemonic",
     "secrets",
+    "cred",
+    "creds",
     "credential",
     "credentials",
     "accesskey",
@@ -53,6 +70,9 @@ const SECRET_KEYS: &[&str] = &[
     "x",
 ];
 
+/// What makes a following `KEY` none, although constants in capitals usually are: `PUBLIC_KEY`.
+const PLAIN_KEYS: &[&str] = &["public", "primary", "foreign", "cache", "sort", "partition", "host", "hot", "lookup"];
+
 /// Last parts that say where a secret is, or something else about it, instead of the secret.
 const ABOUT: &[&str] = &[
     "file",
@@ -83,6 +103,53 @@ const ABOUT: &[&str] = &[
     "sock",
     "method",
     "id",
+    "jar",
+    "env",
+    "var",
+    "prompt",
+    "prefix",
+    "suffix",
+    "format",
+    "field",
+    "version",
+    "size",
+    "bits",
+    "algorithm",
+    "provider",
+    "source",
+    "mode",
+    "timeout",
+    "age",
+    "rotation",
+    "ref",
+    "arn",
+    "user",
+    "username",
+    "email",
+    "server",
+    "host",
+    "port",
+    "domain",
+    "scope",
+    "scopes",
+    "issuer",
+    "audience",
+    "store",
+    "txt",
+    "json",
+    "yml",
+    "yaml",
+    "toml",
+    "md",
+    "rs",
+    "py",
+    "js",
+    "ts",
+    "go",
+    "pem",
+    "pub",
+    "crt",
+    "log",
 ];
 
 /// Whether a value behind this name (of an option, a field, a header, a variable) is a secret.
@@ -98,12 +165,24 @@ pub(super) fn is_secret(name: &[u8]) -> bool {
         return false;
     }
     let is_secret_part = |part: &String| {
-        SECRET_PARTS.contains(&part.as_str()) || SECRET_ENDINGS.iter().any(|ending| part.ends_with(ending))
+        let ends = SECRET_ENDINGS.iter().any(|ending| part.ends_with(ending));
+        SECRET_PARTS.contains(&part.as_str()) || (ends && !PLAIN_ENDINGS.iter().any(|plain| part.ends_with(plain)))
     };
+    let before = parts.iter().rev().nth(1).map(String::as_str);
     let is_secret_key = last == "key"
-        && (parts.iter().rev().nth(1).is_some_and(|before| SECRET_KEYS.contains(&before.as_str()))
-            || (parts.len() > 1 && !name.contains(char::is_lowercase)));
-    parts.iter().any(is_secret_part) || is_secret_key
+        && before.is_some_and(|before| {
+            SECRET_KEYS.contains(&before) || (!name.contains(char::is_lowercase) && !PLAIN_KEYS.contains(&before))
+        });
+    // A personal access token: `GH_PAT`, `--pat`.
+    let is_access_token = last == "pat" && (before.is_some() || name.starts_with('-'));
+    let is_login = last == "login" && before.is_some_and(|before| before.ends_with("sonar"));
+    parts.iter().any(is_secret_part) || is_secret_key || is_access_token || is_login
+}
+
+/// Whether the value of this parameter of a URL is a secret.
+pub(super) fn is_secret_parameter(name: &[u8]) -> bool {
+    const PARAMETERS: &[&str] = &["sig", "key", "code", "pw", "hmac", "ticket", "assertion", "sid"];
+    is_secret(name) || PARAMETERS.iter().any(|parameter| name.eq_ignore_ascii_case(parameter.as_bytes()))
 }
 
 /// Whether an environment variable of this name is one that commands don't inherit by default.
@@ -115,7 +194,7 @@ pub(super) fn is_secret_variable(name: &str) -> bool {
 
 /// Whether the value of this header is a secret to its end.
 pub(super) fn is_secret_header(name: &[u8]) -> bool {
-    const HEADERS: &[&str] = &["authorization", "proxy-authorization", "cookie", "set-cookie"];
+    const HEADERS: &[&str] = &["x-jfrog-art-api", "authorization", "proxy-authorization", "cookie", "set-cookie"];
     HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header.as_bytes()))
 }
 
@@ -163,6 +242,11 @@ mod tests {
             "pass",
             "access_token",
             "http.extraHeader.Authorization",
+            "GH_PAT",
+            "DB_CREDS",
+            "MYSQLPWD",
+            "keyPass",
+            "sonar.login",
         ] {
             assert!(is_secret(name.as_bytes()), "{name}");
         }
@@ -181,6 +265,12 @@ mod tests {
             "SSH_AUTH_SOCK",
             "author",
             "passive",
+            "bypass",
+            "compass",
+            "SSH_PUBLIC_KEY",
+            "PATH",
+            "pat",
+            "cookie-jar",
             "",
             "--",
         ] {

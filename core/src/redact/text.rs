@@ -55,7 +55,9 @@ fn find_anywhere(bytes: &[u8], secrets: &mut Vec<Range<usize>>) {
             b'-' => shapes::private_key_at(bytes, at),
             b':' if bytes.get(at..).is_some_and(|rest| rest.starts_with(b"://")) => user_in_url(bytes, at),
             b':' | b'=' => named_value(bytes, at),
-            b'B' | b'b' => bearer(bytes, at),
+            b'<' => element(bytes, at),
+            b'B' | b'b' => bearer(bytes, at).or_else(|| shapes::token_at(bytes, at)),
+            b'p' => netrc_password(bytes, at).or_else(|| shapes::token_at(bytes, at)),
             _ => shapes::token_at(bytes, at),
         };
         at = match found {
@@ -100,8 +102,14 @@ fn named_value(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     let before = unquoted.unwrap_or(before);
     let is_name = |c: &&u8| c.is_ascii_alphanumeric() || b"_-.".contains(c);
     let length = before.iter().rev().take(names::MAX_NAME + 1).take_while(is_name).count();
-    let name = before.get(before.len() - length..)?;
-    if !names::is_secret(name) {
+    let outside = before.len() - length;
+    let name = header_name(before.get(outside..)?);
+    let in_url = outside.checked_sub(1).and_then(|at| before.get(at)).is_some_and(|c| b"?&".contains(c));
+    let is_secret = match in_url {
+        true => names::is_secret_parameter(name),
+        false => names::is_secret(name) || names::is_secret_header(name) || is_value_of_secret(before, name),
+    };
+    if !is_secret {
         return None;
     }
     let rest = bytes.get(at + 1..)?;
@@ -121,6 +129,64 @@ fn named_value(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     secret.filter(|secret| !secret.is_empty()).map(|secret| start + secret.start..start + secret.end)
 }
 
+/// The name of a header that is glued to its option, as in `-HAuthorization: …`.
+fn header_name(name: &[u8]) -> &[u8] {
+    let glued = name.iter().take(8).position(|c| *c == b'H').filter(|_| name.starts_with(b"-"));
+    let header = glued.and_then(|at| name.get(at + 1..)).filter(|header| names::is_secret(header));
+    header.unwrap_or(name)
+}
+
+/// Whether this is the value of an entry that another member names: `"name": "DB_PASSWORD", "value": …`.
+fn is_value_of_secret(before: &[u8], name: &[u8]) -> bool {
+    if !name.eq_ignore_ascii_case(b"value") {
+        return false;
+    }
+    let before = before.get(..before.len() - name.len()).unwrap_or_default();
+    let mut words = words_before(before);
+    let own = words.next().unwrap_or_default();
+    let member = words.next().unwrap_or_default();
+    let is_name = [&b"name"[..], b"key"].iter().any(|word| member.eq_ignore_ascii_case(word));
+    is_name && names::is_secret(own)
+}
+
+/// The last words of a text, backwards, whatever stands between them.
+fn words_before(before: &[u8]) -> impl Iterator<Item = &[u8]> {
+    const LOOKED_AT: usize = 160;
+    let before = before.get(before.len().saturating_sub(LOOKED_AT)..).unwrap_or_default();
+    before.rsplit(|c| !c.is_ascii_alphanumeric() && !b"_-.@".contains(c)).filter(|word| !word.is_empty())
+}
+
+/// `<password>…</password>`.
+fn element(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    let rest = bytes.get(at + 1..)?;
+    let is_name = |c: &&u8| c.is_ascii_alphanumeric() || b"_-.:".contains(c);
+    let length = rest.iter().take(names::MAX_NAME).take_while(is_name).count();
+    if rest.get(length) != Some(&b'>') || !names::is_secret(rest.get(..length)?) {
+        return None;
+    }
+    let start = at + 1 + length + 1;
+    let value = bytes.get(start..)?;
+    let end = value.iter().position(|c| *c == b'<').filter(|end| value.get(end + 1) == Some(&b'/'))?;
+    let is_reference = value.get(..end).is_some_and(is_reference);
+    (end > 0 && !is_reference).then_some(start..start + end)
+}
+
+/// `machine HOST login USER password …`, as in `.netrc`.
+fn netrc_password(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    let rest = bytes.get(at..)?;
+    let word = [&b"password"[..], b"passwd"].into_iter().find(|word| rest.starts_with(word))?;
+    let gap = rest.get(word.len()..)?.iter().take_while(|c| matches!(c, b' ' | b'\t')).count();
+    let mut before = words_before(bytes.get(..at)?);
+    let is_entry = before.nth(1).is_some_and(|word| word == b"login" || word == b"machine");
+    if gap == 0 || !is_entry || !at.checked_sub(1).and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_whitespace) {
+        return None;
+    }
+    let start = word.len() + gap;
+    let value = rest.get(start..)?;
+    let end = value.iter().position(|c| c.is_ascii_whitespace() || b"\"'\\".contains(c)).unwrap_or(value.len());
+    (end > 0 && !is_reference(value.get(..end)?)).then_some(at + start..at + start + end)
+}
+
 /// The secret part of a header: without its scheme, to the end of the line or of the quotes.
 fn header(value: &[u8]) -> Option<Range<usize>> {
     const SCHEMES: &[&str] = &["bearer", "basic", "digest", "token", "negotiate", "apikey", "aws4-hmac-sha256"];
@@ -129,7 +195,8 @@ fn header(value: &[u8]) -> Option<Range<usize>> {
     let word = value.iter().position(|c| *c == b' ').unwrap_or(0);
     let is_scheme =
         SCHEMES.iter().any(|scheme| value.get(..word).is_some_and(|own| own.eq_ignore_ascii_case(scheme.as_bytes())));
-    Some(if is_scheme { word + 1..end } else { 0..end })
+    let secret = if is_scheme { word + 1..end } else { 0..end };
+    (!is_reference(value.get(secret.clone())?)).then_some(secret)
 }
 
 fn plain_value(value: &[u8], separator: u8) -> Option<Range<usize>> {

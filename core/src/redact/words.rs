@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::programs::{Program, Secret};
+use super::programs::{Operands, Programs, Reading, Secret};
 use super::{REDACTED, names, text};
 
 /// The words of a command, with secrets replaced.
@@ -11,7 +11,8 @@ pub(super) fn redact(words: &[&[u8]]) -> Vec<Vec<u8>> {
     let hide = |(word, secret): (&&[u8], Option<Range<usize>>)| match secret {
         Some(secret) => {
             let before = word.get(..secret.start).unwrap_or_default();
-            [before, REDACTED.as_bytes(), word.get(secret.end..).unwrap_or_default()].concat()
+            let after = text::redact(word.get(secret.end..).unwrap_or_default());
+            [before, REDACTED.as_bytes(), &after].concat()
         }
         None => text::redact(word),
     };
@@ -20,32 +21,43 @@ pub(super) fn redact(words: &[&[u8]]) -> Vec<Vec<u8>> {
 
 /// Which part of each word is a secret because of what the word is, or what stands before it.
 pub(super) fn secrets(words: &[&[u8]]) -> Vec<Option<Range<usize>>> {
-    let mut program = Program::of(words.first().copied().unwrap_or_default(), words);
-    let mut found = Vec::with_capacity(words.len());
-    let mut expected = None;
-    let mut lines = false;
-    for word in words {
+    let mut reader = Reader::default();
+    words.iter().map(|word| reader.read(word)).collect()
+}
+
+/// Reads a command word by word.
+#[derive(Default)]
+struct Reader {
+    programs: Programs,
+    /// What a coming word hides, after so many others.
+    expected: Option<(usize, Secret)>,
+    /// Whether a word may be a line of a shell.
+    lines: bool,
+}
+
+impl Reader {
+    fn read(&mut self, word: &[u8]) -> Option<Range<usize>> {
         // `sudo mysql …`, `env A=1 timeout 5 curl …`: any word may be the program that counts.
-        if !program.is_known() && !word.starts_with(b"-") {
-            program = Program::of(word, words);
-        }
-        let secret = match expected.take() {
-            Some(secret) if !word.starts_with(b"--") => Some(part(word, 0, secret)),
-            Some(_) | None => None,
-        };
-        found.push(match secret {
-            Some(part) => part,
-            None => {
-                let (own, next) = alone(word, &program);
-                expected = next;
+        let secret = match self.expected.take() {
+            // `docker build --secret id=npm,src=.npmrc` says where the secret is.
+            Some((0, Secret::Whole)) if word.starts_with(b"id=") || word.starts_with(b"type=") => None,
+            Some((0, secret)) if !word.starts_with(b"--") => part(word, 0, secret),
+            Some((words, secret)) if words > 0 => {
+                self.expected = Some((words - 1, secret));
+                None
+            }
+            Some(_) | None => {
+                let (own, next) = alone(word, &self.programs);
+                self.expected = next;
+                self.programs.take(word);
                 // `sh -c "TOKEN=x make"`: a line that starts with an assignment, not a value.
-                let is_line = lines && !word.starts_with(b"-") && word.iter().any(u8::is_ascii_whitespace);
+                let is_line = self.lines && !word.starts_with(b"-") && word.iter().any(u8::is_ascii_whitespace);
                 own.filter(|_| !is_line)
             }
-        });
-        lines |= LINES.iter().any(|line| is_program(word, line));
+        };
+        self.lines |= LINES.iter().any(|line| is_program(word, line));
+        secret
     }
-    found
 }
 
 /// Programs that take a shell line as a word.
@@ -58,30 +70,85 @@ fn is_program(word: &[u8], name: &str) -> bool {
     word.rsplit(|c| *c == b'/').next() == Some(name.as_bytes())
 }
 
-/// The secret in a word that stands for itself, and what the next word hides.
-fn alone(word: &[u8], program: &Program) -> (Option<Range<usize>>, Option<Secret>) {
-    if let Some((start, secret)) = program.attached(word) {
-        return (part(word, start, secret), None);
+/// The secret in a word, and what a coming word hides.
+type Found = (Option<Range<usize>>, Option<(usize, Secret)>);
+
+/// What a word says that is no value of the one before it.
+fn alone(word: &[u8], programs: &Programs) -> Found {
+    if programs.await_verb(word) {
+        return (None, None);
     }
-    if let Some(secret) = program.expects(word) {
-        return (None, Some(secret));
+    let found = programs.complete().find_map(|reading| in_usage(word, reading));
+    found.unwrap_or_else(|| by_name(word))
+}
+
+/// What a program makes of a word.
+fn in_usage(word: &[u8], reading: &Reading) -> Option<Found> {
+    let usage = reading.usage;
+    if let Some(start) = usage.prefix(word) {
+        return Some((part(word, start, Secret::Whole), None));
     }
+    if word.starts_with(b"-") {
+        let (start, secret) = usage.option(word).or_else(|| usage.cluster(word))?;
+        return Some(match start {
+            Some(start) => (part(word, start, secret), None),
+            None => (None, Some((0, secret))),
+        });
+    }
+    usage.operands.iter().find_map(|operands| match operands {
+        // `vault login token=…` is read by its name.
+        Operands::Nth(at, secret) if *at == reading.operands && name_and_value(word).1.is_none() => {
+            part(word, 0, *secret).map(|secret| (Some(secret), None))
+        }
+        Operands::All(secret) => part(word, 0, *secret).map(|secret| (Some(secret), None)),
+        Operands::Pairs if !word.starts_with(b"@") => {
+            part(word, 0, Secret::BehindEquals).map(|secret| (Some(secret), None))
+        }
+        Operands::Settings => setting(word).map(|words| (None, Some((words, Secret::Whole)))),
+        Operands::Nth(..) | Operands::Pairs => None,
+    })
+}
+
+/// After how many words a setting of this name has its secret.
+fn setting(word: &[u8]) -> Option<usize> {
+    const TOKENS: &[&str] =
+        &["github-oauth.", "gitlab-oauth.", "gitlab-token.", "bitbucket-oauth.", "bearer.", "pypi-token."];
+    let starts = |prefix: &&str| word.starts_with(prefix.as_bytes());
+    let is_path = word.contains(&b'/') && !word.starts_with(b"//");
+    if is_path || word.contains(&b'=') || word.iter().any(u8::is_ascii_whitespace) {
+        return None;
+    }
+    // `poetry config http-basic.internal USER PASSWORD`
+    if word.starts_with(b"http-basic.") {
+        return Some(1);
+    }
+    let last = word.rsplit(|c| *c == b':').next().unwrap_or_default();
+    (TOKENS.iter().any(starts) || names::is_secret(last)).then_some(0)
+}
+
+/// What the name in a word makes of it.
+fn by_name(word: &[u8]) -> Found {
     match name_and_value(word) {
         (name, Some(value)) if names::is_secret(name) => (part(word, value, Secret::Whole), None),
-        (name, None) if word.starts_with(b"-") && names::is_secret(name) => (None, Some(Secret::Whole)),
+        (name, None) if word.starts_with(b"-") && !name.contains(&b':') && names::is_secret(name) => {
+            (None, Some((0, Secret::Whole)))
+        }
         // `npm config set //host/:_authToken VALUE`
-        (name, None) if is_registry_setting(name) => (None, Some(Secret::Whole)),
+        (name, None) if is_registry_setting(name) => (None, Some((0, Secret::Whole))),
         (_, Some(_) | None) => (None, None),
     }
 }
 
-/// An option or assignment: the name before the first `=`, and where its value starts.
+/// An option or assignment: the name before the first `=`, and where its value starts. The type in
+/// `password[text]=…` is no part of the name.
 fn name_and_value(word: &[u8]) -> (&[u8], Option<usize>) {
     let is_name = |name: &[u8]| name.iter().all(|c| c.is_ascii_alphanumeric() || b"-_./:".contains(c));
     let (name, value) = match word.iter().position(|c| *c == b'=') {
         Some(at) => (word.get(..at).unwrap_or_default(), Some(at + 1)),
         None => (word, None),
     };
+    let typed = name.strip_suffix(b"]").and_then(|name| name.rsplitn(2, |c| *c == b'[').nth(1));
+    let name = typed.unwrap_or(name);
     if is_name(name) { (name, value) } else { (b"", None) }
 }
 
@@ -93,11 +160,33 @@ fn is_registry_setting(name: &[u8]) -> bool {
 /// The secret part of a word, from `start` on; nothing where there is none.
 fn part(word: &[u8], start: usize, secret: Secret) -> Option<Range<usize>> {
     let value = word.get(start..).unwrap_or_default();
-    let start = match secret {
-        Secret::Whole => start,
-        // `user:password`: the user stays.
-        Secret::BehindColon => start + value.iter().position(|c| *c == b':')? + 1,
+    let behind = |separator: u8| value.iter().position(|c| *c == separator).map(|at| at + 1);
+    let own = match secret {
+        Secret::Whole => 0..value.len(),
+        // The user stays; `https://…` has none here.
+        Secret::BehindColon => {
+            let at = behind(b':')?;
+            if value.get(at..).is_some_and(|rest| rest.starts_with(b"//")) {
+                return None;
+            }
+            at..value.len()
+        }
+        Secret::BehindComma => behind(b',')?..value.len(),
+        Secret::BehindPercent => behind(b'%')?..value.len(),
+        Secret::BehindEquals => {
+            let at = behind(b'=')?;
+            // `name=@file` says where the secret is.
+            if value.get(at) == Some(&b'@') {
+                return None;
+            }
+            at..value.len()
+        }
+        Secret::OracleLogin => {
+            let from = behind(b'/').filter(|from| *from > 1)?;
+            let to = value.iter().rposition(|c| *c == b'@').filter(|to| *to >= from).unwrap_or(value.len());
+            from..to
+        }
     };
-    let is_reference = text::is_reference(word.get(start..).unwrap_or_default());
-    (start < word.len() && !is_reference).then_some(start..word.len())
+    let is_reference = value.get(own.clone()).is_none_or(text::is_reference);
+    (!own.is_empty() && !is_reference).then_some(start + own.start..start + own.end)
 }
