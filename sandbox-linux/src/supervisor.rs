@@ -12,7 +12,8 @@
 //!   then): a connection inside the sandbox is made from here, too, on the very same socket.
 //! - A socket outside is only handed out connected, or connecting, to what was allowed. It can't be
 //!   turned to another peer: that takes `connect`, which comes here; `listen`, which comes here; a
-//!   message with `MSG_FASTOPEN`, which the filter refuses; or a route of its own, which it refuses, too.
+//!   message with `MSG_FASTOPEN`, which the filter refuses; or an option that chooses an interface or a route,
+//!   of which none can be set (`options`).
 //! - Only streams are handed out, since a datagram socket takes another address with each message. The
 //!   command's datagram sockets stay in its own network for good: `connect` is made there, on the very
 //!   same socket, and what they send is seen there and relayed (`relay`). Should the number be another
@@ -26,6 +27,7 @@ mod dial;
 mod dns;
 mod filter;
 mod names;
+mod options;
 mod packet;
 mod relay;
 mod socket;

@@ -6,6 +6,7 @@
 
 mod bubblewrap;
 mod datagrams;
+mod handed_in;
 mod limits;
 mod load;
 mod programs;

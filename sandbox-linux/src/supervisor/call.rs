@@ -15,6 +15,7 @@ use stockade_protocol::AbsPath;
 
 use super::Reach;
 use super::caller::Caller;
+use super::options;
 use super::socket::{self, Address, Life, Nature};
 use super::table::{self, Table};
 use crate::sys::notify::{self, Notification};
@@ -44,6 +45,8 @@ pub(super) enum Act {
 
 /// The longest address that the kernel takes.
 const LONGEST_ADDRESS: usize = 128;
+/// The longest value of an option: a group with a list of some sixty sources.
+const LONGEST_OPTION: usize = 8192;
 
 /// Takes the next call, and answers it if that needs nothing else.
 pub(super) fn next(listener: &Arc<OwnedFd>, network: u64, reach: &Reach) -> io::Result<Option<(Call, Act)>> {
@@ -54,6 +57,7 @@ pub(super) fn next(listener: &Arc<OwnedFd>, network: u64, reach: &Reach) -> io::
             Err(errno) => errno,
         },
         libc::SYS_listen => listen(&notification, network).err().unwrap_or(0),
+        libc::SYS_setsockopt => set_option(listener, &notification, network).err().unwrap_or(0),
         _ => libc::ENOSYS,
     };
     notify::answer(listener.as_fd(), notification.id, errno)?;
@@ -78,6 +82,24 @@ fn listen(notification: &Notification, network: u64) -> Result<(), i32> {
         return Err(libc::EACCES);
     }
     rustix::net::listen(&socket, backlog as i32).map_err(rustix::io::Errno::raw_os_error)
+}
+
+/// An option that chooses an interface, a route or a group is set for the command's own network alone. It is
+/// set on the very socket that was looked at, and its value is nothing but bytes.
+fn set_option(listener: &Arc<OwnedFd>, notification: &Notification, network: u64) -> Result<(), i32> {
+    let failed = |error: io::Error| errno(&error);
+    let [number, level, name, value, length, ..] = notification.arguments;
+    let (level, name) = (level as i32, name as i32);
+    let length = usize::try_from(length as i32).ok().filter(|length| *length <= LONGEST_OPTION).ok_or(libc::EINVAL)?;
+    let caller = Caller::new(notification.thread).map_err(failed)?;
+    let socket = caller.file(descriptor(number)).map_err(failed)?;
+    let value = caller.memory(value, length).map_err(failed)?;
+    let is_waiting = notify::is_waiting(listener.as_fd(), notification.id);
+    let is_inside = socket::network_of(socket.as_fd()).map_err(failed)? == network;
+    if !is_waiting || !is_inside || !options::is_decided(level, name) {
+        return Err(libc::EPERM);
+    }
+    notify::set_socket_option(socket.as_fd(), level, name, &value).map_err(failed)
 }
 
 /// Reads a `connect` whole, before anything is decided about it.

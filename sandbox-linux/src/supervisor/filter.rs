@@ -4,10 +4,10 @@
 //! [`seccomp`]: crate::seccomp
 
 use libc::{
-    AF_UNIX, EPERM, IP_OPTIONS, IPPROTO_IP, IPPROTO_IPV6, IPV6_2292PKTOPTIONS, IPV6_RTHDR, SYS_connect, SYS_listen,
-    SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_setsockopt, SYS_socket,
+    AF_UNIX, EPERM, SYS_connect, SYS_listen, SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_setsockopt, SYS_socket,
 };
 
+use super::options;
 use crate::bpf::{Action, Field, Instruction, Test};
 use crate::step::Filter;
 
@@ -23,10 +23,6 @@ const DECIDED: &[(i64, &str)] = &[
 ];
 /// Calls that take flags, and which argument those are.
 const SENDS: &[(i64, u8)] = &[(SYS_sendto, 3), (SYS_sendmsg, 2), (SYS_sendmmsg, 3)];
-
-/// Options of a socket by which its packets are sent to another machine first, whoever its peer is: (level, name).
-const DETOURS: &[(i32, i32)] =
-    &[(IPPROTO_IP, IP_OPTIONS), (IPPROTO_IPV6, IPV6_RTHDR), (IPPROTO_IPV6, IPV6_2292PKTOPTIONS)];
 
 /// Set in `SOCK_DGRAM` and in `SOCK_RAW`, which is the same for unix sockets.
 const DATAGRAM_BIT: u32 = 2;
@@ -47,17 +43,9 @@ pub(crate) fn filter() -> Filter {
             Instruction::load(Field::Number),
         ]);
     }
-    for (level, name) in DETOURS {
-        program.extend([
-            Instruction::jump(number(SYS_setsockopt), 0, 6),
-            Instruction::load(Field::Argument(1)),
-            Instruction::jump(Test::Equal(*level as u32), 0, 3),
-            Instruction::load(Field::Argument(2)),
-            Instruction::jump(Test::Equal(*name as u32), 0, 1),
-            Instruction::answer(Action::Fail(EPERM as u16)),
-            Instruction::load(Field::Number),
-        ]);
-    }
+    let options = options::answer();
+    program.extend([Instruction::jump(number(SYS_setsockopt), 1, 0), Instruction::skip(options.len())]);
+    program.extend(options);
     // A unix socket for datagrams takes an address with each message, also that of a service of the host.
     program.extend([
         Instruction::jump(number(SYS_socket), 0, 5),
@@ -96,13 +84,9 @@ mod tests {
         ] {
             assert_eq!(answer(SYS_socket, [family, kind, 0, 0, 0, 0]), wanted, "{family} {kind}");
         }
-        for (level, name) in DETOURS {
-            let [level, name] = [*level, *name].map(|number| u64::try_from(number).unwrap());
-            assert_eq!(answer(SYS_setsockopt, [3, level, name, 0, 0, 0]), 0x0005_0001, "{level} {name}");
-            assert_eq!(answer(SYS_setsockopt, [3, 1 << 32 | level, 1 << 32 | name, 0, 0, 0]), 0x0005_0001);
-            assert_eq!(answer(SYS_setsockopt, [3, 6, name, 0, 0, 0]), 0x7fff_0000, "of another level");
-        }
         assert_eq!(answer(SYS_setsockopt, [3, 0, 1, 0, 0, 0]), 0x7fff_0000, "IP_TOS");
+        assert_eq!(answer(SYS_setsockopt, [3, 0, 4, 0, 0, 0]), 0x0005_005c, "IP_OPTIONS");
+        assert_eq!(answer(SYS_setsockopt, [3, 1, 25, 0, 0, 0]), 0x7fc0_0000, "SO_BINDTODEVICE");
         for call in [libc::SYS_read, libc::SYS_bind, libc::SYS_accept4] {
             assert_eq!(answer(call, [u64::MAX; 6]), 0x7fff_0000);
         }

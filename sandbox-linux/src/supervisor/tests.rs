@@ -208,6 +208,47 @@ threads = [threading.Thread(target=one) for _ in range(40)]
     assert_eq!(python(&doorman, port, script), wanted);
 }
 
+/// Options by their numbers: what ordinary programs set on a connection, what is for the command's own network
+/// alone, and what does not exist. What the host's network sees of it: `tests/network/handed_in.rs`.
+#[test]
+fn an_option_is_set_where_it_changes_nothing_outside() {
+    let port = server("page");
+    let doorman = good(port);
+    let script = r#"
+def tried(s, level, name, value):
+    value = struct.pack("=i", value) if isinstance(value, int) else value
+    try: s.setsockopt(level, name, value); return "set"
+    except OSError as e: return errno.errorcode[e.errno]
+outside = socket.socket(); outside.connect((socket.gethostbyname("good.test"), PORT))
+six = socket.socket(socket.AF_INET6); six.connect(("::ffff:" + socket.gethostbyname("good.test"), PORT))
+ordinary = [(1, 9, 1), (1, 13, struct.pack("=ii", 1, 5)), (1, 7, 65536), (1, 8, 65536), (1, 20, struct.pack("=qq", 5, 0)), (1, 21, struct.pack("=qq", 5, 0))]
+ordinary += [(1, 2, 1), (1, 15, 1), (1, 10, 1), (1, 12, 3), (1, 29, 1), (6, 1, 1), (6, 3, 0), (6, 4, 60), (6, 5, 10), (6, 6, 3), (6, 18, 5000), (6, 12, 1), (6, 25, 4096)]
+ordinary += [(6, 13, b"reno"), (0, 1, 0x10), (0, 2, 64), (0, 10, 2), (0, 11, 1), (0, 24, 1)]
+print(*{tried(s, *option) for option in ordinary for s in (outside, six)}, *{tried(six, *option) for option in [(41, 67, 0x10), (41, 25, 1), (41, 16, 64), (41, 49, 1)]})
+group = socket.inet_aton("239.77.66.55"); own = socket.inet_aton("127.0.0.1")
+inside = [(1, 25, b"lo\0"), (1, 62, 1), (1, 5, 1), (0, 32, own), (0, 33, 1), (0, 34, 1), (0, 35, group + own), (0, 36, group + own), (0, 39, group + own + own), (0, 42, struct.pack("=I4xHH4s120x", 1, 2, 0, group)), (0, 50, b"\0\0\0\1")]
+inside6 = [(41, 17, 1), (41, 18, 1), (41, 19, 1), (41, 20, socket.inet_pton(10, "ff15::7766") + struct.pack("=i", 1)), (41, 50, b"\0" * 16 + struct.pack("=i", 1)), (41, 76, b"\0\0\0\1")]
+print(*{tried(outside, *option) for option in inside + inside6}, *{tried(six, *option) for option in inside + inside6})
+print(*{tried(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), *option) for option in inside if option[1] not in (36,)}, *{tried(socket.socket(socket.AF_INET6, socket.SOCK_DGRAM), *option) for option in inside6})
+absent = [(0, 4, b""), (0, 19, 1), (41, 57, b"\0" * 24), (41, 6, b""), (41, 32, b"\0" * 32), (1, 36, 7), (6, 31, b"tls"), (6, 19, 1), (132, 1, 1)]
+print(*{tried(s, *option) for option in absent for s in (outside, six, socket.socket())})
+# a value that is not there, and one that is too long
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True); u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+print(libc.setsockopt(u.fileno(), 0, 35, ctypes.c_void_p(8), 8), errno.errorcode[ctypes.get_errno()], tried(u, 0, 41, b"x" * 9000))
+# the descriptor becomes another socket's while it is being looked at
+stop = False; spot = os.dup(u.fileno()); bound = []
+def swap():
+    while not stop: os.dup2(outside.fileno(), spot); os.dup2(u.fileno(), spot)
+t = threading.Thread(target=swap); t.start(); end = time.time() + 2
+device = ctypes.create_string_buffer(b"lo")
+while time.time() < end: libc.setsockopt(spot, 1, 25, device, 3)
+stop = True; t.join(); print(outside.getsockopt(1, 25, 16))
+"#;
+    let wanted = "set set\nEPERM EPERM\nset set\nENOPROTOOPT\n-1 EFAULT EINVAL\nb''";
+    assert_eq!(python(&doorman, port, script), wanted);
+}
+
 #[test]
 fn failures_are_the_ones_that_a_program_knows() {
     let port = server("page");
@@ -324,7 +365,7 @@ while time.time() < end:
 stop = True; [t.join() for t in threads]; print(tries > 50)
 "#
     );
-    let wanted = "-1 EACCES\nENOTSUP ENOTSUP\nEACCES\nENOTSUP ENOTSUP\nHTTP\nEPERM EPERM EPERM\nTrue";
+    let wanted = "-1 EACCES\nENOTSUP ENOTSUP\nEACCES\nENOTSUP ENOTSUP\nHTTP\nENOPROTOOPT ENOPROTOOPT ENOPROTOOPT\nTrue";
     assert_eq!(python(&doorman, port, &script), wanted);
     other.set_nonblocking(true).unwrap();
     assert!(other.accept().is_err(), "somebody reached a port that nobody allowed");

@@ -65,10 +65,10 @@ int main(int argc, char **argv) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(53), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (bind(resolver, (void *)&address, sizeof address) < 0) err(1, "bind");
 
-    static struct sock_filter instructions[256];
+    static struct sock_filter instructions[1024];
     FILE *file = fopen(argv[1], "re");
     if (!file) err(1, "%s", argv[1]);
-    size_t count = fread(instructions, sizeof *instructions, 256, file);
+    size_t count = fread(instructions, sizeof *instructions, 1024, file);
     struct sock_fprog program = {count, instructions};
     pass(0, resolver);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) err(1, "no_new_privs");
