@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use stockade_protocol::{
-    Decision, DecisionSource, DenyingRule, Destination, Host, HttpMethods, NetworkProtocol, RawText,
+    Decision, DecisionSource, DenyingRule, Destination, Host, HttpMethods, NetworkProtocol, RawText, Violation,
 };
 use stockade_sandboxing::Attempt;
 
@@ -75,6 +75,11 @@ impl Gate {
         let addresses = self.addresses(&destination, &who).await?;
         self.records.decided(connected(&destination, Decision::Allow, source));
         Ok(Admitted { destination, addresses })
+    }
+
+    /// Puts on record what was refused elsewhere.
+    pub(crate) fn note_refusal(&self, violation: Violation) {
+        self.records.denied(violation);
     }
 
     /// Refuses what a rule has allowed, because what is to be sent can't be seen or may not be.

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use stockade_protocol::{HttpMethods, NetworkProtocol};
+use stockade_protocol::{HttpMethods, NetworkProtocol, Violation};
 use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
@@ -44,6 +44,10 @@ impl Gatekeeper for Transparent {
                 Denied::Unreachable { .. } => Verdict::Unreachable,
             }));
         });
+    }
+
+    fn refused(&self, violation: Violation) {
+        self.gate.note_refusal(violation);
     }
 }
 

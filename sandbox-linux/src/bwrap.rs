@@ -104,7 +104,7 @@ impl Bwrap {
             supervision,
             rendered,
             placeholders: view.placeholders,
-            warnings: view.warnings,
+            warnings: [view.warnings, limits.warnings].concat(),
             setup,
             command: steps,
             group: limits.group,

@@ -102,6 +102,7 @@ impl LandlockOnly {
             init: vec![Step::AdoptOrphans, Step::KeepSignals],
             command: steps,
             group: limits.group,
+            warnings: limits.warnings,
             // Only root may give up the bounding set; without new privileges it means nothing.
             facts: if self.user == 0 { FACTS | wire::FACT_NO_BOUNDING_SET } else { FACTS },
             losses,
@@ -206,6 +207,8 @@ pub struct LandlockPlan {
     losses: Losses,
     attributes: Attributes,
     network_is_off: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 impl Plan for LandlockPlan {
@@ -230,6 +233,10 @@ impl Plan for LandlockPlan {
         report.layers.extend(self.reports());
         child.enforcement = Some(report);
         Ok(Box::new(child))
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 }
 

@@ -21,7 +21,12 @@ pub(crate) struct Limits {
     pub(crate) steps: Vec<Step>,
     /// A control group, which counts the whole tree, where the host lets one be made.
     pub(crate) group: Option<Group>,
+    /// What they leave open here.
+    pub(crate) warnings: Vec<String>,
 }
+
+const MEMORY_BY_PROCESS: &str = "the limit on memory holds for each process alone, and not for files in memory \
+    (`memfd_create`, `/dev/shm`): no control group can be made here; `stockade doctor` says what is missing";
 
 impl Limits {
     /// The limits of a policy, for a user.
@@ -59,6 +64,8 @@ impl Limits {
         let given =
             pairs.into_iter().filter_map(|(resource, value)| Some(Step::Limit { resource, value: value?.get() }));
         steps.extend(given);
-        Ok(Self { steps, group })
+        let is_by_process = group.is_none() && limits.memory_bytes.is_some();
+        let warnings = is_by_process.then(|| String::from(MEMORY_BY_PROCESS)).into_iter().collect();
+        Ok(Self { steps, group, warnings })
     }
 }

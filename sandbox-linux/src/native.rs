@@ -120,7 +120,7 @@ impl Native {
         Ok(Sandbox {
             placeholders: view.placeholders,
             covers: view.covers,
-            warnings: view.warnings,
+            warnings: [view.warnings, limits.warnings].concat(),
             setup,
             init: vec![Step::Proc],
             limits: limits.steps,

@@ -377,6 +377,19 @@ mod tests {
         assert_eq!(answer(libc::SYS_prlimit64, [0; 6]), ALLOWED);
         assert_eq!(answer(libc::SYS_prlimit64, [17, 0, 0, 0, 0, 0]), 0x0005_0001);
         assert_eq!(answer(SYS_ioctl, [3, 0x4008_6602, 0, 0, 0, 0]), 0x0005_0001);
+        for call in [
+            libc::SYS_sched_setaffinity,
+            libc::SYS_sched_setscheduler,
+            libc::SYS_sched_setparam,
+            libc::SYS_sched_setattr,
+        ] {
+            assert_eq!(answer(call, [0, 8, 0, 0, 0, 0]), ALLOWED, "the caller's own, call {call}");
+            assert_eq!(answer(call, [17, 8, 0, 0, 0, 0]), 0x0005_0001, "another's, call {call}");
+        }
+        assert_eq!(answer(libc::SYS_ioprio_set, [1, 0, 0, 0, 0, 0]), ALLOWED);
+        for whom in [[1, 17], [2, 0], [3, 1000]] {
+            assert_eq!(answer(libc::SYS_ioprio_set, [whom[0], whom[1], 0, 0, 0, 0]), 0x0005_0001, "{whom:?}");
+        }
         for family in 0..64 {
             assert_eq!(answer(SYS_socket, [family, 1, 0, 0, 0, 0]), 0x0005_0061, "family {family}");
         }

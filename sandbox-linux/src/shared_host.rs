@@ -5,9 +5,9 @@ use libc::{
     SYS_chmod, SYS_chown, SYS_fchmod, SYS_fchmodat, SYS_fchmodat2, SYS_fchown, SYS_fchownat, SYS_fremovexattr,
     SYS_fsetxattr, SYS_futimesat, SYS_ioctl, SYS_ioprio_set, SYS_lchown, SYS_lremovexattr, SYS_lsetxattr,
     SYS_mq_getsetattr, SYS_mq_notify, SYS_mq_open, SYS_mq_timedreceive, SYS_mq_timedsend, SYS_mq_unlink, SYS_msgctl,
-    SYS_msgget, SYS_msgrcv, SYS_msgsnd, SYS_prlimit64, SYS_removexattr, SYS_semctl, SYS_semget, SYS_semop,
-    SYS_semtimedop, SYS_setpriority, SYS_setxattr, SYS_shmat, SYS_shmctl, SYS_shmget, SYS_utime, SYS_utimensat,
-    SYS_utimes,
+    SYS_msgget, SYS_msgrcv, SYS_msgsnd, SYS_prlimit64, SYS_removexattr, SYS_sched_setaffinity, SYS_sched_setattr,
+    SYS_sched_setparam, SYS_sched_setscheduler, SYS_semctl, SYS_semget, SYS_semop, SYS_semtimedop, SYS_setpriority,
+    SYS_setxattr, SYS_shmat, SYS_shmctl, SYS_shmget, SYS_utime, SYS_utimensat, SYS_utimes,
 };
 
 use crate::seccomp::More;
@@ -46,6 +46,11 @@ pub(crate) const OTHERS: More = More {
         (SYS_setpriority, 0, u32::MAX, "slows a whole group or user down; 0 means a process"),
         (SYS_setpriority, 1, u32::MAX, "slows another process down; 0 is the caller's own"),
         (SYS_ioprio_set, 0, 2, "slows a whole group or user down"),
+        (SYS_ioprio_set, 1, u32::MAX, "slows another process down; 0 is the caller's own"),
+        (SYS_sched_setaffinity, 0, u32::MAX, "keeps another process from most processors; 0 is the caller's own"),
+        (SYS_sched_setscheduler, 0, u32::MAX, "has another process wait for all others; 0 is the caller's own"),
+        (SYS_sched_setparam, 0, u32::MAX, "the same"),
+        (SYS_sched_setattr, 0, u32::MAX, "the same"),
     ],
     values: &[],
 };

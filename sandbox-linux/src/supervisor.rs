@@ -26,9 +26,11 @@ mod caller;
 mod dial;
 mod dns;
 mod filter;
+mod granted;
 mod names;
 mod options;
 mod packet;
+mod places;
 mod relay;
 mod socket;
 mod table;
@@ -55,7 +57,9 @@ use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 
 use self::call::{Act, Call};
 use self::dial::{Dial, Progress};
+use self::granted::Granted;
 use self::names::{Meaning, Names};
+use self::places::Places;
 use self::relay::{Destination, Relay};
 use self::table::Table;
 
@@ -185,6 +189,8 @@ const BELL: u64 = 0;
 const FIRST_FREE: u64 = 2;
 /// The longest query that is answered; one that is longer comes from no ordinary resolver.
 const LONGEST_QUERY: usize = 1024;
+/// The most calls that wait for a verdict or a peer at once. Each has up to three descriptors.
+const MOST_CALLS: usize = 256;
 
 /// The supervisor's thread.
 struct Watch {
@@ -200,6 +206,8 @@ struct Watch {
     /// Calls that wait for a verdict.
     waiting: HashMap<u64, Call>,
     dials: HashMap<u64, Dial>,
+    granted: Granted,
+    places: Places,
     /// One for each network. They stay for the next command of a session.
     relays: HashMap<u64, Relay>,
     next: u64,
@@ -218,6 +226,8 @@ impl Watch {
             epoll,
             names: Names::default(),
             gatekeeper,
+            granted: Granted::hold(&reach.unix_sockets),
+            places: Places::default(),
             reach,
             mailbox,
             messages,
@@ -376,8 +386,13 @@ impl Watch {
 
     fn act(&mut self, call: Call, act: Act) {
         match act {
-            Act::Inside(address) => call.connect_inside(address),
-            Act::Unix(path) => call.connect_unix(&path, &self.reach.unix_sockets),
+            Act::Inside(address) => call.connect_inside(address, &self.places),
+            Act::Unix(path) => {
+                if let Some(violation) = call.connect_unix(&path, &self.granted, &self.places) {
+                    self.gatekeeper.refused(violation);
+                }
+            }
+            Act::Outside(_) if !self.has_room() => call.answer(libc::EAGAIN),
             Act::Outside(address) => match self.names.meaning(address.ip()) {
                 Meaning::Unknown => call.answer(libc::EHOSTUNREACH),
                 Meaning::Host(host) => {
@@ -396,6 +411,15 @@ impl Watch {
                 }
             },
         }
+    }
+
+    /// Whether one more call can be decided on. Those that nobody waits for any more make room.
+    fn has_room(&mut self) -> bool {
+        if self.waiting.len() + self.dials.len() >= MOST_CALLS {
+            self.waiting.retain(|_, call| call.is_waiting());
+            self.dials.retain(|_, dial| dial.call.is_waiting());
+        }
+        self.waiting.len() + self.dials.len() < MOST_CALLS
     }
 
     fn on_verdict(&mut self, call: Call, verdict: Verdict) {

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd as Stream;
 #[cfg(windows)]
 use std::os::windows::io::OwnedSocket as Stream;
 
-use stockade_protocol::{Host, NetworkProtocol, RawText};
+use stockade_protocol::{Host, NetworkProtocol, RawText, Violation};
 
 /// A connection that a command wants to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +46,11 @@ pub enum Verdict {
 pub trait Gatekeeper: Send + Sync {
     /// Decides on one attempt. Returns at once, and answers when the decision is there.
     fn decide(&self, attempt: Attempt, answer: Answer);
+
+    /// Hears of a connection that the sandbox has refused by itself.
+    fn refused(&self, violation: Violation) {
+        drop(violation);
+    }
 }
 
 /// Takes one verdict. Dropped without one, it refuses.

@@ -1,8 +1,6 @@
 //! A call that waits for an answer: read once, decided on what was read, answered once.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -10,12 +8,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::thread;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
-use stockade_protocol::AbsPath;
+use rustix::fs::OFlags;
+use stockade_protocol::{AbsPath, DenyingRule, Evidence, Operation, Violation, ViolationTarget};
 
 use super::Reach;
 use super::caller::Caller;
+use super::granted::{Granted, Refusal};
 use super::options;
+use super::places::Places;
 use super::socket::{self, Address, Life, Nature};
 use super::table::{self, Table};
 use crate::sys::notify::{self, Notification};
@@ -47,6 +47,9 @@ pub(super) enum Act {
 const LONGEST_ADDRESS: usize = 128;
 /// The longest value of an option: a group with a list of some sixty sources.
 const LONGEST_OPTION: usize = 8192;
+
+/// What a thread needs that makes one call.
+const STACK: usize = 128 * 1024;
 
 /// Takes the next call, and answers it if that needs nothing else.
 pub(super) fn next(listener: &Arc<OwnedFd>, network: u64, reach: &Reach) -> io::Result<Option<(Call, Act)>> {
@@ -169,7 +172,7 @@ impl Call {
     }
 
     /// Connects the command's own socket, inside its own network.
-    pub(super) fn connect_inside(self, address: Vec<u8>) {
+    pub(super) fn connect_inside(self, address: Vec<u8>, places: &Places) {
         let connect = move |call: Self| {
             let errno = notify::connect(call.socket.as_fd(), &address);
             call.answer(errno);
@@ -178,45 +181,77 @@ impl Call {
         if self.nature.is_datagram {
             return connect(self);
         }
-        // It may have to wait for whoever listens; nobody else has to wait for it. Without a thread,
-        // the call is dropped, and fails when the supervisor ends.
-        let (listener, id) = (Arc::clone(&self.listener), self.id);
-        let started = thread::Builder::new().name(String::from("stockade-connect")).spawn(move || connect(self));
-        if started.is_err() {
-            notify::answer(listener.as_fd(), id, libc::EAGAIN).ok();
-        }
+        self.connect_aside(places, connect);
     }
 
-    /// Connects to a unix socket that was granted, whatever the way that leads to it.
-    pub(super) fn connect_unix(self, path: &[u8], granted: &BTreeSet<AbsPath>) {
-        match self.granted(path, granted) {
-            Err(errno) => self.answer(errno),
+    /// Connects to a unix socket that was granted, whatever the way that leads to it. Gives
+    /// what has to be told.
+    pub(super) fn connect_unix(self, path: &[u8], granted: &Granted, places: &Places) -> Option<Violation> {
+        let path = match self.caller.directory() {
+            Ok(directory) => directory.join(OsStr::from_bytes(path)),
+            Err(error) => {
+                self.answer(errno(&error));
+                return None;
+            }
+        };
+        match granted.find(&path) {
             Ok(file) => {
                 // By the file that was looked at: the path may lead elsewhere by now.
                 let mut address = libc::AF_UNIX.to_ne_bytes().get(..2).unwrap_or_default().to_vec();
                 address.extend(format!("/proc/self/fd/{}\0", file.as_raw_fd()).bytes());
-                let connect = move || {
-                    let errno = notify::connect(self.socket.as_fd(), &address);
-                    drop(file);
-                    self.answer(errno);
-                };
                 // The server may be busy.
-                thread::Builder::new().name(String::from("stockade-connect")).spawn(connect).ok();
+                self.connect_aside(places, move |call: Self| {
+                    let errno = notify::connect(call.socket.as_fd(), &address);
+                    drop(file);
+                    call.answer(errno);
+                });
+                None
+            }
+            Err(Refusal::NotGranted) => {
+                self.answer(libc::EACCES);
+                None
+            }
+            Err(Refusal::Replaced(path)) => {
+                let violation = self.replaced(path);
+                self.answer(libc::ECONNREFUSED);
+                Some(violation)
             }
         }
     }
 
-    fn granted(&self, path: &[u8], granted: &BTreeSet<AbsPath>) -> Result<OwnedFd, i32> {
-        let path = self.caller.directory().map_err(|error| errno(&error))?.join(OsStr::from_bytes(path));
-        let resolved = fs::canonicalize(&path).map_err(|_| libc::EACCES)?;
-        let known = AbsPath::parse(resolved.as_os_str().as_bytes().to_vec()).map_err(|_| libc::EACCES)?;
-        if !granted.contains(&known) {
-            return Err(libc::EACCES);
+    fn replaced(&self, path: AbsPath) -> Violation {
+        let reason = "the socket is not the one that was there when the run started: if its service was restarted, \
+            start the command again";
+        Violation {
+            operation: Operation::Connect,
+            target: ViolationTarget::UnixSocket(path),
+            evidence: Evidence::Observed,
+            pid: u32::try_from(self.caller.thread()).ok(),
+            program: self.caller.program(),
+            rule: Some(DenyingRule::Layer { reason: String::from(reason) }),
+            amendment: None,
         }
-        // What has become a link since is not the way that was looked at.
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        rustix::fs::openat2(CWD, &resolved, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
-            .map_err(rustix::io::Errno::raw_os_error)
+    }
+
+    /// Connects in a thread: it may have to wait for a server, and nothing else has to wait for it. Without a
+    /// place or a thread the call fails for now.
+    fn connect_aside(self, places: &Places, connect: impl FnOnce(Self) + Send + 'static) {
+        let Some(place) = places.take() else { return self.answer(libc::EAGAIN) };
+        let (listener, id) = (Arc::clone(&self.listener), self.id);
+        let connect = move || {
+            connect(self);
+            drop(place);
+        };
+        let thread = thread::Builder::new().name(String::from("stockade-connect")).stack_size(STACK);
+        if thread.spawn(connect).is_err() {
+            // The call went with what was to be run.
+            notify::answer(listener.as_fd(), id, libc::EAGAIN).ok();
+        }
+    }
+
+    /// Whether the process still waits for an answer.
+    pub(super) fn is_waiting(&self) -> bool {
+        notify::is_waiting(self.listener.as_fd(), self.id)
     }
 
     /// Puts a socket in the place of the command's, wherever the process has it, and returns.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg, socketpair,
 };
-use stockade_protocol::AbsPath;
+use stockade_protocol::{AbsPath, DenyingRule, Violation, ViolationTarget};
 use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 
 use super::{Reach, Sockets, Supervisor, filter};
@@ -25,6 +25,7 @@ struct Doorman {
     allowed: BTreeMap<(String, u16), Vec<SocketAddr>>,
     after: Duration,
     asked: Mutex<Vec<String>>,
+    refused: Mutex<Vec<Violation>>,
 }
 
 impl Gatekeeper for Doorman {
@@ -43,6 +44,10 @@ impl Gatekeeper for Doorman {
             thread::sleep(after);
             answer.give(verdict);
         });
+    }
+
+    fn refused(&self, violation: Violation) {
+        self.refused.lock().unwrap().push(violation);
     }
 }
 
@@ -476,6 +481,89 @@ print(reach({:?}), reach("tempting.sock"), reach("missing.sock"), reach("\\0abst
         "{}",
         text(&output.stderr)
     );
+}
+
+/// A grant is for the service that was there: what is moved to its path, or made there later, is another one.
+#[test]
+fn a_grant_is_for_the_socket_that_was_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().canonicalize().unwrap().join(name).to_str().unwrap().to_owned();
+    for name in ["agent.sock", "docker.sock", "new.sock"] {
+        let listener = std::os::unix::net::UnixListener::bind(at(name)).unwrap();
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                stream.write_all(&name.as_bytes()[..3]).ok();
+            }
+        });
+    }
+    let script = format!(
+        r#"
+import socket, errno, os
+os.chdir({:?})
+def reach(path):
+    s = socket.socket(socket.AF_UNIX)
+    try: s.connect(path); return s.recv(3).decode()
+    except OSError as e: return errno.errorcode[e.errno]
+print(reach("agent.sock"), reach("late.sock"))
+# another service is moved there
+os.rename("agent.sock", "kept.sock"); os.rename("docker.sock", "agent.sock"); print(reach("agent.sock"), reach("kept.sock"))
+# a link, a second name, and what is bound there anew
+os.rename("agent.sock", "docker.sock"); os.symlink("docker.sock", "agent.sock"); print(reach("agent.sock")); os.unlink("agent.sock")
+os.link("docker.sock", "agent.sock"); print(reach("agent.sock")); os.unlink("agent.sock")
+l = socket.socket(socket.AF_UNIX); l.bind("agent.sock"); l.listen(5); print(reach("agent.sock")); os.unlink("agent.sock")
+# one that was not there yet
+os.rename("new.sock", "late.sock"); print(reach("late.sock"))
+# the one that was there is back
+os.rename("kept.sock", "agent.sock"); print(reach("agent.sock"))
+"#,
+        at("")
+    );
+    let granted = ["agent.sock", "late.sock"].map(|name| AbsPath::parse(at(name)).unwrap());
+    let doorman = Arc::new(Doorman::default());
+    let output = run(&doorman, granted.clone().into(), &["timeout", "20", "python3", "-c", &script]);
+    let wanted = "age EACCES\nECONNREFUSED EACCES\nEACCES\nECONNREFUSED\nECONNREFUSED\nECONNREFUSED\nage\n";
+    assert_eq!(text(&output.stdout), wanted, "{}", text(&output.stderr));
+    let refused = doorman.refused.lock().unwrap();
+    let targets: BTreeSet<String> = refused.iter().map(|violation| format!("{:?}", violation.target)).collect();
+    assert_eq!(targets, granted.map(|path| format!("{:?}", ViolationTarget::UnixSocket(path))).into());
+    let is_told = |violation: &Violation| matches!(&violation.rule, Some(DenyingRule::Layer { reason }) if reason.contains("start the command again"));
+    assert!(refused.iter().all(is_told), "{refused:?}");
+}
+
+/// Processes that are killed while they connect leave nothing behind that others have to wait for.
+#[test]
+fn calls_of_processes_that_are_gone_have_a_bound() {
+    let port = server("page");
+    let after = Duration::from_millis(1500);
+    let doorman = Arc::new(Doorman { allowed: good(port).allowed.clone(), after, ..Doorman::default() });
+    let script = r#"
+import signal
+address = socket.gethostbyname("good.test")
+busy = socket.socket(); busy.bind(("127.0.0.1", 0)); busy.listen(0)
+full = [socket.socket() for _ in range(4)]
+for s in full: s.setblocking(False); s.connect_ex(busy.getsockname())
+def killed(where):
+    s = socket.socket(); child = os.fork()
+    if child == 0: s.connect_ex(where); os._exit(0)
+    return child
+def many(count, where):
+    children = [killed(where) for _ in range(count)]
+    time.sleep(0.3)
+    for child in children: os.kill(child, signal.SIGKILL); os.waitpid(child, 0)
+# inside, where the server is busy: those that are over the bound fail for now
+for _ in range(4): many(50, busy.getsockname())
+s = socket.socket(); print(errno.errorcode[s.connect_ex(busy.getsockname())]); sys.stdout.flush()
+# outside, where an answer takes a while: those that are gone make room
+for _ in range(8): many(50, (address, PORT))
+s = socket.create_connection((address, PORT)); s.sendall(b"GET / HTTP/1.0\r\n\r\n"); print(s.recv(4).decode())
+sys.stdout.flush(); os._exit(0)
+"#;
+    assert_eq!(python(&doorman, port, script), "EAGAIN\nHTTP");
+    let named = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten().map(named);
+    // Other tests in this process have threads as well.
+    let threads = tasks.filter(|name| name.starts_with("stockade-conn")).count();
+    assert!(threads <= 3 * super::places::MOST, "{threads}");
 }
 
 /// A directory on the way to a granted socket becomes a link while it is being looked at.
