@@ -1,6 +1,7 @@
 //! The command line, as data.
 
 mod audit;
+mod repeated;
 mod session;
 
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ use clap::{Args as Arguments, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use self::audit::{Audit, AuditCommand, AuditList, AuditShow, AuditVerify};
+pub(crate) use self::repeated::parse;
 pub(crate) use self::session::SessionArgs;
 use crate::flags;
 

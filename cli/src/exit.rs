@@ -1,8 +1,11 @@
 //! How the program ends: exit codes by convention, and errors with their causes on standard error.
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+
+use stockade_protocol::{Outcome, Refusal, RefusedBy};
 
 use crate::prompt;
 
@@ -28,8 +31,8 @@ impl<E: Error + 'static> From<E> for Failure {
 
 impl Failure {
     /// Says what went wrong and why.
-    pub(crate) fn report(&self) -> ExitCode {
-        note(&with_causes(&*self.0));
+    pub(crate) fn report(&self, form: Form) -> ExitCode {
+        form.say(&with_causes(&*self.0));
         ExitCode::from(FAILED)
     }
 }
@@ -58,8 +61,49 @@ pub(crate) fn note(text: &str) {
     writeln!(io::stderr(), "stockade: {text}").ok();
 }
 
+/// The form in which an end is told that has no document of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A line on standard error.
+    Text,
+    /// `run --json`: an outcome on standard output.
+    Outcome,
+    /// Another command with `--json`: an object with an `error`, on standard output.
+    Json,
+}
+
+impl Form {
+    /// The form that arguments ask for, which may make no sense otherwise. What stands behind `--` is the command's.
+    pub(crate) fn of(arguments: &[OsString]) -> Self {
+        let own: Vec<&OsString> = arguments.iter().skip(1).take_while(|word| *word != "--").collect();
+        if !own.iter().any(|word| *word == "--json") {
+            return Self::Text;
+        }
+        if own.first().is_some_and(|word| *word == "run") { Self::Outcome } else { Self::Json }
+    }
+
+    fn say(self, reason: &str) {
+        let document = match self {
+            Self::Text => return note(reason),
+            Self::Outcome => {
+                let refusal = Refusal { by: RefusedBy::Usage, reason: reason.to_owned() };
+                serde_json::to_value(Outcome::Refused(refusal)).unwrap_or_default()
+            }
+            Self::Json => serde_json::json!({ "error": reason }),
+        };
+        if print(&format!("{document:#}\n")).is_err() {
+            note(reason);
+        }
+    }
+}
+
 /// Ends after `--help` and `--version`, or after arguments that make no sense.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn usage(error: &clap::Error, form: Form) -> ExitCode {
+    if error.use_stderr() && form != Form::Text {
+        let text = error.render().to_string();
+        form.say(text.trim().trim_start_matches("error: "));
+        return ExitCode::from(FAILED);
+    }
     // With nowhere left to print to, the exit code is all that can be said.
     let printed = error.print().is_ok();
     if printed && !error.use_stderr() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }

@@ -149,21 +149,42 @@ pub(crate) fn limits(text: &str) -> Result<ResourceLimits, String> {
     Ok(limits)
 }
 
-/// A number with `K`, `M`, `G` or `T` behind it, or `s` behind a time.
+/// A number with a unit: of bytes `K`, `KiB`, `KB` and so on, of time `s`, `m` or `h`.
 fn number(name: &str, text: &str) -> Result<NonZeroU64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default();
-    let factor: u64 = match (name, unit) {
-        (_, "") | ("cpu", "s") => 1,
-        ("cpu", "m") => 60,
-        ("memory" | "fsize", "K") => 1 << 10,
-        ("memory" | "fsize", "M") => 1 << 20,
-        ("memory" | "fsize", "G") => 1 << 30,
-        ("memory" | "fsize", "T") => 1 << 40,
-        _ => return Err(format!("`{text}` has a unit that `{name}` does not have")),
+    let factor: Option<u64> = match (name, unit) {
+        (_, "") | ("cpu", "s") => Some(1),
+        ("cpu", "m") => Some(60),
+        ("cpu", "h") => Some(3600),
+        ("memory" | "fsize", unit) => bytes_of(unit),
+        _ => None,
+    };
+    let Some(factor) = factor else {
+        let units = match name {
+            "cpu" => "write seconds, or a number with s, m or h behind it",
+            "memory" | "fsize" => {
+                "write bytes, or a number with K, M, G or T (powers of 1024), or KB, MB, GB or TB behind it"
+            }
+            _ => "write a plain number",
+        };
+        return Err(format!("`{text}` has a unit that `{name}` does not have: {units}"));
     };
     let value = digits.parse::<u64>().ok().and_then(|value| value.checked_mul(factor)).and_then(NonZeroU64::new);
     value.ok_or_else(|| format!("`{text}` is no number above zero"))
+}
+
+/// How many bytes a unit has. As for `dd` and `head`, `K` and `KiB` are 1024, and `KB` is 1000.
+fn bytes_of(unit: &str) -> Option<u64> {
+    let unit = unit.to_ascii_lowercase();
+    let (prefix, base) = match unit.as_str() {
+        "b" => return Some(1),
+        unit if unit.ends_with("ib") => (unit.strip_suffix("ib")?, 1024_u64),
+        unit if unit.ends_with('b') => (unit.strip_suffix('b')?, 1000),
+        unit => (unit, 1024),
+    };
+    let power = ["k", "m", "g", "t"].iter().position(|known| *known == prefix)?;
+    base.checked_pow(u32::try_from(power).ok()? + 1)
 }
 
 /// `--timeout`: `30s`, `5m`.
@@ -241,6 +262,23 @@ mod tests {
         let found = limits("cpu=2m,memory=2G,pids=20,fsize=3K,files=9").unwrap();
         let numbers = [found.cpu_seconds, found.memory_bytes, found.processes, found.file_size_bytes, found.open_files];
         assert_eq!(numbers.map(|number| number.map_or(0, NonZeroU64::get)), [120, 2 << 30, 20, 3 << 10, 9]);
+        for (text, bytes) in [
+            ("256MiB", 256 << 20),
+            ("64KiB", 64 << 10),
+            ("64k", 64 << 10),
+            ("5MB", 5_000_000),
+            ("2GB", 2_000_000_000),
+            ("1g", 1 << 30),
+            ("1T", 1 << 40),
+            ("7B", 7),
+        ] {
+            let found = limits(&format!("memory={text}")).unwrap().memory_bytes;
+            assert_eq!(found.map(NonZeroU64::get), Some(bytes), "{text}");
+        }
+        assert_eq!(limits("cpu=30s").unwrap().cpu_seconds.map(NonZeroU64::get), Some(30));
+        for wrong in ["memory=1ib", "memory=1Q", "cpu=1G", "files=1s"] {
+            assert!(limits(wrong).unwrap_err().contains("write "), "{wrong}");
+        }
         for wrong in ["", "cpu", "cpu=0", "cpu=x", "disk=1", "pids=1K", "memory=99999999T", "cpu=1,"] {
             assert!(limits(wrong).is_err(), "{wrong}");
         }

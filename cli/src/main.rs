@@ -25,22 +25,23 @@ mod telemetry;
 mod trust;
 mod warnings;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 use crate::args::{Args, Command};
-use crate::exit::Failure;
+use crate::exit::{Failure, Form};
 use crate::telemetry::Telemetry;
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let form = Form::of(&arguments);
+    let args = match args::parse(arguments) {
         Ok(args) => args,
-        Err(error) => return exit::usage(&error),
+        Err(error) => return exit::usage(&error, form),
     };
     match run(args) {
         Ok(code) => code,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(form),
     }
 }
 

@@ -118,7 +118,7 @@ fn exit_code(outcome: &Outcome) -> ExitCode {
         Outcome::Denied { exit_code: None, signal: None, .. } => exit::FAILED,
         Outcome::TimedOut { .. } => exit::TIMED_OUT,
         Outcome::Refused(refusal) => match refusal.by {
-            RefusedBy::Sandbox | RefusedBy::Audit => exit::FAILED,
+            RefusedBy::Sandbox | RefusedBy::Audit | RefusedBy::Usage => exit::FAILED,
             RefusedBy::Rule
             | RefusedBy::ApprovalPolicy
             | RefusedBy::Reviewer

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stockade_config::{AllowedCommands, AuditDurability, ConfigLoader, Layer, Loaded, Origin, SandboxMode, Settings};
+use stockade_config::{
+    AllowedCommands, AuditDurability, ConfigLoader, Layer, Loaded, NetworkMode, Origin, SandboxMode, Settings,
+};
 use stockade_core::{
     Approver, AuditDemand, AuditSink, AuditTrail, Durability, Fixed, Hook, Orchestrator, OutputLimit, RulesOutside,
     Session, TrailOptions,
@@ -15,7 +17,7 @@ use stockade_protocol::{
     AbsPath, Access, Argv, AskForApproval, EscalationExecution, ExecExpiration, ExecRequest, FileTarget, HostPaths,
     NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
 };
-use stockade_sandboxing::{HostFiles as _, RealFiles, absolute};
+use stockade_sandboxing::{HostFiles as _, RealFiles, absolute, permits};
 
 use crate::args::SessionArgs;
 use crate::exit::{Failure, note};
@@ -32,6 +34,10 @@ enum SessionError {
     LeadsHome { path: PathBuf, target: AbsPath },
     #[error("`--writable` has no effect in a `read-only` sandbox ({origin}): pass `--sandbox workspace-write` as well")]
     NothingIsWritable { origin: Origin },
+    #[error(
+        "`--network` has no effect without a sandbox of Stockade's own ({origin}): leave it out, or pass `--sandbox workspace-write`"
+    )]
+    NetworkIsOpen { origin: Origin },
     #[error("the hook that answers has no program")]
     NoHook,
 }
@@ -65,7 +71,8 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     for notice in notices {
         note(&notice);
     }
-    check_writable(args, &settings)?;
+    check_flags(args, &settings)?;
+    let workspace = without_unwritable(workspace, &settings);
     let remedies = Remedies::new(&settings, workspace.clone());
     let host = host_paths(workspace, &settings);
     let person = if purpose == Purpose::Run { prompt::person(losses::accepted(&settings)) } else { None };
@@ -139,12 +146,29 @@ fn workspace(args: &SessionArgs, here: &AbsPath, loader: &ConfigLoader) -> Resul
     Ok(vec![here.clone()])
 }
 
-/// What is granted by hand has to be granted.
-fn check_writable(args: &SessionArgs, settings: &Settings) -> Result<(), SessionError> {
-    if args.writable.is_empty() || settings.mode != SandboxMode::ReadOnly {
-        return Ok(());
+/// What is said by hand has to hold.
+fn check_flags(args: &SessionArgs, settings: &Settings) -> Result<(), SessionError> {
+    if !args.writable.is_empty() && settings.mode == SandboxMode::ReadOnly {
+        return Err(SessionError::NothingIsWritable { origin: settings.origin("sandbox.mode").clone() });
     }
-    Err(SessionError::NothingIsWritable { origin: settings.origin("sandbox.mode").clone() })
+    let is_open = matches!(settings.mode, SandboxMode::ExternalSandbox | SandboxMode::DangerFullAccess);
+    if is_open && args.network.is_some() && settings.network != NetworkMode::Full {
+        return Err(SessionError::NetworkIsOpen { origin: settings.origin("sandbox.mode").clone() });
+    }
+    Ok(())
+}
+
+/// The workspace without what this user can't write anyway, which needs no protection and can't be granted.
+fn without_unwritable(workspace: Vec<AbsPath>, settings: &Settings) -> Vec<AbsPath> {
+    if settings.mode != SandboxMode::WorkspaceWrite {
+        return workspace;
+    }
+    let (writable, rest): (Vec<AbsPath>, Vec<AbsPath>) =
+        workspace.into_iter().partition(|root| permits(root, Access::Write));
+    for root in rest {
+        note(&format!("`{root}` is not made writable: you lack permission to write it outside the sandbox, too"));
+    }
+    writable
 }
 
 fn host_paths(workspace: Vec<AbsPath>, settings: &Settings) -> HostPaths {

@@ -26,7 +26,7 @@ pub(crate) fn print(event: &Event<'_>) {
     }
     let mut line = Line::default();
     event.record(&mut line);
-    note(&format!("warning: {}{}", line.message, line.fields));
+    note(&format!("warning: {}", line.sentence()));
 }
 
 impl Subscriber for Warnings {
@@ -62,10 +62,20 @@ impl<S: Subscriber> tracing_subscriber::Layer<S> for Warnings {
     }
 }
 
+/// What an event says: its message, what it is about, and why.
 #[derive(Default)]
 struct Line {
     message: String,
-    fields: String,
+    about: String,
+    cause: String,
+}
+
+impl Line {
+    fn sentence(&self) -> String {
+        let parts = [format!("{}{}", self.message, self.about), self.cause.clone()];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join(": ")
+    }
 }
 
 impl Visit for Line {
@@ -73,7 +83,54 @@ impl Visit for Line {
         // Writing to a text can't fail.
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
-            name => write!(self.fields, "; {name}: {value:?}"),
+            "warning" | "error" => write!(self.cause, "{value:?}"),
+            // Of one command there is one request.
+            "request" | "thread" => Ok(()),
+            _ => write!(self.about, " `{value:?}`"),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps the sentences of events.
+    struct Kept(std::sync::Mutex<Vec<String>>);
+
+    impl Subscriber for Kept {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            let mut line = Line::default();
+            event.record(&mut line);
+            self.0.lock().unwrap().push(line.sentence());
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn an_event_is_a_sentence() {
+        let kept = std::sync::Arc::new(Kept(std::sync::Mutex::default()));
+        tracing::subscriber::with_default(std::sync::Arc::clone(&kept), || {
+            tracing::warn!(warning = %"`a` is denied, and has hard links", request = %"run-1");
+            tracing::warn!(error = %"disk full", file = %"/a/b", "a rule was approved but could not be saved");
+            tracing::warn!("nothing else");
+        });
+        assert_eq!(
+            *kept.0.lock().unwrap(),
+            [
+                "`a` is denied, and has hard links",
+                "a rule was approved but could not be saved `/a/b`: disk full",
+                "nothing else",
+            ]
+        );
     }
 }

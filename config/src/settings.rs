@@ -230,7 +230,10 @@ impl Settings {
             FileTarget::Glob(glob) => FileRule::deny_glob(glob.clone()).from_source(source),
         });
         let network = match (self.mode, self.network) {
-            (SandboxMode::DangerFullAccess, _) | (_, NetworkMode::Full) => NetworkPolicy::Full,
+            // Nothing of Stockade's stands around such a command.
+            (SandboxMode::DangerFullAccess | SandboxMode::ExternalSandbox, _) | (_, NetworkMode::Full) => {
+                NetworkPolicy::Full
+            }
             (_, NetworkMode::Off) => NetworkPolicy::Off,
             (_, NetworkMode::Hosts) => {
                 NetworkPolicy::Hosts(HostRules { rules: self.hosts.clone(), methods: HttpMethods::Any })

@@ -107,6 +107,8 @@ pub enum RefusedBy {
     Sandbox,
     /// The audit trail is required and can't be written.
     Audit,
+    /// The arguments, the settings or the rules can't be understood, so that nothing was decided.
+    Usage,
 }
 
 /// Which layers stood around a run, read back from the system where it can be asked.

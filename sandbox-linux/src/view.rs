@@ -16,7 +16,7 @@ use stockade_protocol::{AbsPath, Access, FileRules, FileTarget, RawText, RuleSou
 use stockade_sandboxing::{HostFiles, Kind, Unenforceable};
 
 use crate::step::{MOUNT_NO_DEVICES, MOUNT_NO_SETUID, MOUNT_READ_ONLY, Slot, Step};
-use crate::{devices, landlock};
+use crate::{devices, landlock, wire};
 
 /// The slot of the tmpfs that everything empty and private comes from.
 const STAGING: Slot = 0;
@@ -323,6 +323,7 @@ impl<'a> Builder<'a> {
             return Err(refuse(path, "does not exist, and neither does its directory", "create the directory first"));
         }
         self.pin_parents(path, &above)?;
+        check_held(self.placeholders.len())?;
         if self.placeholders.is_empty() {
             self.attachments.push(Step::AwaitNames);
         }
@@ -360,6 +361,21 @@ impl<'a> Builder<'a> {
             warnings: self.warnings,
         })
     }
+}
+
+/// Every name that is held takes a descriptor of one message to the launcher.
+pub(crate) fn check_held(held: usize) -> Result<(), Unenforceable> {
+    if held < wire::MOST_FILES {
+        return Ok(());
+    }
+    Err(Unenforceable {
+        what: String::from("the policy"),
+        why: format!(
+            "more than {} names are protected that do not exist, in all of its writable directories",
+            wire::MOST_FILES
+        ),
+        remedy: String::from("make a directory writable that holds several of them"),
+    })
 }
 
 fn refuse(path: &AbsPath, why: &str, remedy: &str) -> Unenforceable {

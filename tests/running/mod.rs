@@ -8,6 +8,8 @@ mod files;
 mod home;
 /// Network by host.
 mod hosts;
+/// What is said, and that it is so.
+mod messages;
 /// The flags that a denial names.
 mod remedies;
 /// What a rule means for the sandbox.

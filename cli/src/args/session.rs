@@ -60,8 +60,8 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<flags::Variable>,
 
-    /// Limits: cpu=SECONDS, memory=SIZE (at least 4M), pids=N, fsize=SIZE, files=N (at least 4), separated by
-    /// commas
+    /// Limits: cpu=TIME, memory=SIZE (at least 4M), pids=N, fsize=SIZE, files=N (at least 4), separated by
+    /// commas; sizes such as 256M, 256MiB or 256MB, times such as 30s
     #[arg(long, value_name = "NAME=VALUE,…", value_parser = flags::limits)]
     pub(crate) limit: Option<ResourceLimits>,
 

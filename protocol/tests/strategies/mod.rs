@@ -421,7 +421,7 @@ fn enforcement() -> BoxedStrategy<Enforcement> {
 
 fn refusal() -> impl Strategy<Value = Refusal> {
     let by =
-        prop_oneof![Just(RefusedBy::Rule), Just(RefusedBy::Reviewer), Just(RefusedBy::Sandbox), Just(RefusedBy::Audit)];
+        prop_oneof![Just(RefusedBy::Rule), Just(RefusedBy::Reviewer), Just(RefusedBy::Sandbox), Just(RefusedBy::Usage)];
     (by, any::<String>()).prop_map(|(by, reason)| Refusal { by, reason })
 }
 

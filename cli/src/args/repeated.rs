@@ -1,0 +1,60 @@
+//! Options that are given twice: scripts put them together from parts. The same value twice says nothing new, and
+//! two values are a contradiction.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
+
+use super::Args;
+
+/// Reads the command line.
+pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
+    let strict = Args::command();
+    let matches = lenient(strict.clone()).try_get_matches_from(arguments)?;
+    check(&strict, &matches)?;
+    Args::from_arg_matches(&matches)
+}
+
+/// The same command, but an option that has one value may be given several times.
+fn lenient(command: Command) -> Command {
+    command
+        .mut_args(|argument| match argument.get_action() {
+            ArgAction::Set if has_one_value(&argument) => argument.action(ArgAction::Append),
+            ArgAction::SetTrue => {
+                let id = argument.get_id().clone();
+                argument.overrides_with(id)
+            }
+            _ => argument,
+        })
+        .mut_subcommands(lenient)
+}
+
+fn has_one_value(argument: &Arg) -> bool {
+    argument.get_long().is_some() && matches!(argument.get_action(), ArgAction::Set)
+}
+
+fn check(command: &Command, matches: &ArgMatches) -> Result<(), clap::Error> {
+    for argument in command.get_arguments().filter(|argument| has_one_value(argument)) {
+        let id = argument.get_id().as_str();
+        // An option of all commands is known to each, but not to this one alone.
+        let Ok(Some(mut values)) = matches.try_get_raw(id) else { continue };
+        let first = values.next();
+        if let Some(other) = values.find(|value| Some(*value) != first) {
+            let text = format!(
+                "`--{}` is given as `{}` and as `{}`: leave one of them out",
+                argument.get_long().unwrap_or(id),
+                first.unwrap_or_default().display(),
+                other.display()
+            );
+            return Err(command.clone().error(ErrorKind::ArgumentConflict, text));
+        }
+    }
+    match matches.subcommand() {
+        Some((name, inner)) => match command.find_subcommand(name) {
+            Some(command) => check(command, inner),
+            None => Ok(()),
+        },
+        None => Ok(()),
+    }
+}
