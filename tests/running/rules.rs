@@ -1,6 +1,6 @@
 //! What a rule means for the sandbox: one that allows spares the question, and the command runs inside.
 
-use super::home::Home;
+use super::home::{Home, User};
 use super::terminal::start;
 
 const TOUCH: &str = "prefix_rule(pattern=[\"touch\"])\n";
@@ -21,14 +21,19 @@ fn leaves(home: &Home, options: &[&str]) -> bool {
 
 #[test]
 fn what_a_rule_allows_stays_inside_unless_the_rule_says_outside() {
-    let home = Home::new();
+    for user in [User::Own, User::Ordinary] {
+        stays_inside_unless_the_rule_says_outside(&Home::of(user));
+    }
+}
+
+fn stays_inside_unless_the_rule_says_outside(home: &Home) {
     home.write("config/stockade/rules/mine.rules", TOUCH);
-    assert!(!leaves(&home, &[]));
-    assert!(!leaves(&home, &["--sandbox", "read-only"]));
+    assert!(!leaves(home, &[]));
+    assert!(!leaves(home, &["--sandbox", "read-only"]));
     home.says(&["run", "--ask", "untrusted", "--", "touch", "unasked"], 0);
     assert!(home.exists("ws/unasked"));
     home.write("config/stockade/rules/mine.rules", TOUCH_OUTSIDE);
-    assert!(leaves(&home, &[]));
+    assert!(leaves(home, &[]));
     let explained = home.says(&["explain", "--", "touch", "x"], 0).stdout;
     assert!(explained.contains("where    without a sandbox"), "{explained}");
     // A part that is not allowed to leave keeps the whole line in.
