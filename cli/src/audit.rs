@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use stockade_core::{AuditError, records, state_directory, verify};
+use stockade_core::{AuditError, FirstKept, records, state_directory, verify};
 use stockade_protocol::{AuditRecord, RawText};
 
 use crate::args::{Audit, AuditCommand, AuditList, AuditShow, AuditVerify};
@@ -128,6 +128,8 @@ fn show_run(directory: &Path, args: &AuditShow) -> Result<ExitCode, Failure> {
 struct VerdictForm {
     whole: bool,
     records: u64,
+    first_sequence: Option<u64>,
+    first_time_ms: Option<u64>,
     last_sequence: Option<u64>,
     last_hash: Option<String>,
     unfinished: usize,
@@ -155,6 +157,8 @@ fn verify_trail(directory: &Path, args: &AuditVerify) -> Result<ExitCode, Failur
         let form = VerdictForm {
             whole: bad.is_none(),
             records: verdict.records,
+            first_sequence: verdict.first.map(|first| first.sequence),
+            first_time_ms: verdict.first.map(|first| first.time_ms),
             last_sequence: verdict.last.map(|(sequence, _)| sequence),
             last_hash: verdict.last.map(|(_, hash)| hash.to_string()),
             unfinished: verdict.unfinished.len(),
@@ -182,12 +186,24 @@ fn verify_trail(directory: &Path, args: &AuditVerify) -> Result<ExitCode, Failur
         )),
         (None, Some((sequence, hash))) => {
             text.push_str(&format!(
-                "{} records are whole; the last is {sequence} with the hash {hash}\n",
-                verdict.records
+                "{} records are whole; the last is {sequence} with the hash {hash}{}\n",
+                verdict.records,
+                verdict.first.map(first_kept).unwrap_or_default()
             ));
         }
         (None, None) => text.push_str("the trail is empty\n"),
     }
     print(&text)?;
     Ok(code)
+}
+
+/// Which record is the oldest that is left.
+fn first_kept(first: FirstKept) -> String {
+    let FirstKept { sequence, time_ms } = first;
+    let written = when::long(time_ms);
+    if sequence == 0 {
+        format!("; the first is 0, written {written}")
+    } else {
+        format!("; the first that is kept is {sequence}, written {written}: {sequence} earlier ones were rotated away")
+    }
 }

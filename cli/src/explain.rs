@@ -168,5 +168,5 @@ fn host_text(host: &HostExplanation) -> String {
         Decision::Forbidden => "is refused",
     };
     let why = host.rule.as_deref().map_or_else(|| String::from("no rule names it"), |rule| format!("by {rule}"));
-    format!("`{}` {what}: {why}\n", report::destination(&host.destination))
+    format!("`{}` {what}: {why}\n", host.destination)
 }

@@ -1,8 +1,8 @@
 //! What is said of an outcome on standard error: nothing of a good one, a line for each denial.
 
 use stockade_protocol::{
-    Access, DenyingRule, Destination, Evidence, FileRule, HostRule, NetworkProtocol, Operation, Outcome, RuleSource,
-    Violation, ViolationTarget,
+    Access, DenyingRule, Evidence, FileRule, HostRule, NetworkProtocol, Operation, Outcome, RuleSource, Violation,
+    ViolationTarget,
 };
 
 use crate::remedy::Remedies;
@@ -56,7 +56,7 @@ fn attempt(violation: &Violation) -> String {
     };
     let target = match &violation.target {
         ViolationTarget::Path(path) | ViolationTarget::UnixSocket(path) => path.to_string(),
-        ViolationTarget::Destination(to) => destination(to),
+        ViolationTarget::Destination(to) => to.to_string(),
         ViolationTarget::SystemCall(name) | ViolationTarget::Limit(name) => name.clone(),
         ViolationTarget::Process(number) => number.to_string(),
     };
@@ -87,15 +87,10 @@ pub(crate) fn file_rule(rule: &FileRule) -> String {
     }
 }
 
-/// A destination as it is written: `a.test:443`, `a.test:123/udp`.
-pub(crate) fn destination(to: &Destination) -> String {
-    format!("{}:{}{}", to.host, to.port, suffix(Some(to.protocol)))
-}
-
 /// The destinations of a rule, as a flag takes them.
 pub(crate) fn host_rule(rule: &HostRule) -> String {
     let port = rule.port.map(|port| format!(":{port}")).unwrap_or_default();
-    format!("{}{port}{}", rule.host, suffix(rule.protocol))
+    format!("{}{port}{}", rule.host.bracketed(), suffix(rule.protocol))
 }
 
 fn suffix(protocol: Option<NetworkProtocol>) -> &'static str {

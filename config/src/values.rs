@@ -1,5 +1,6 @@
 //! Values as people write them: times, hosts, paths.
 
+use std::net::Ipv6Addr;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// # Ok::<(), String>(())
 /// ```
 pub fn parse_host(text: &str, decision: Decision) -> Result<HostRule, String> {
+    check_form(text)?;
     let (text, protocol) = match text.rsplit_once('/') {
         Some((rest, "udp")) => (rest, Some(NetworkProtocol::Udp)),
         Some((_, word @ ("tcp" | "http" | "https"))) => {
@@ -55,6 +57,32 @@ pub fn parse_host(text: &str, decision: Decision) -> Result<HostRule, String> {
     let host = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host);
     let host = host.parse().map_err(|error: stockade_protocol::Invalid| error.to_string())?;
     Ok(HostRule { host, protocol, port, decision })
+}
+
+/// Refuses what people write instead of a host and a port, and says what to write.
+fn check_form(text: &str) -> Result<(), String> {
+    let shown = text.escape_debug();
+    if let Some((scheme, rest)) = text.split_once("://") {
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = host.rsplit('@').next().unwrap_or_default();
+        let port = if scheme.eq_ignore_ascii_case("http") { 80 } else { 443 };
+        let has_port = parse_host(host, Decision::Prompt).is_ok_and(|rule| rule.port.is_some());
+        let port = if has_port { String::new() } else { format!(":{port}") };
+        return Err(format!("`{shown}` is a URL; a host and a port are needed: write `{}{port}`", host.escape_debug()));
+    }
+    let Some((address, port)) = text.rsplit_once(':') else { return Ok(()) };
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    if address.parse::<Ipv6Addr>().is_ok() && is_port(port.split('/').next().unwrap_or_default()) {
+        let whole = match text.parse::<Ipv6Addr>() {
+            Ok(whole) => format!(", or `[{whole}]` for the address `{whole}` on every port"),
+            Err(_) => String::new(),
+        };
+        return Err(format!(
+            "`{shown}` can be read in two ways: write `[{address}]:{port}` for a port{whole}",
+            port = port.escape_debug()
+        ));
+    }
+    Ok(())
 }
 
 /// An absolute path from one that may be relative to the file or to the home directory.
@@ -130,6 +158,30 @@ mod tests {
         assert_eq!(host("::1"), Ok((String::from("::1"), None)));
         for text in ["", "a.test:0", "a.test:x", "a b", "https://a.test"] {
             assert!(host(text).is_err(), "{text}");
+        }
+        for text in ["2001:db8::1", "[2001:db8::1]", "1:2:3:4:5:6:7:8", "2a0b::2:ff", "2a0b::"] {
+            assert_eq!(host(text).map(|(_, port)| port), Ok(None), "{text}");
+        }
+    }
+
+    /// A message is worth what can be written after it.
+    #[test]
+    fn what_is_no_host_says_what_to_write() {
+        for (given, written) in [
+            ("https://a.test", &["a.test:443"][..]),
+            ("https://a.test/path?x#y", &["a.test:443"]),
+            ("http://user:pw@a.test:8080/", &["a.test:8080"]),
+            ("HTTP://a.test", &["a.test:80"]),
+            ("https://[2a0b::2]/", &["[2a0b::2]:443"]),
+            ("2a0b::2:8000", &["[2a0b::2]:8000", "[2a0b::2:8000]"]),
+            ("2a0b::2:53/udp", &["[2a0b::2]:53/udp"]),
+            ("1:2:3:4:5:6:7:8:443", &["[1:2:3:4:5:6:7:8]:443"]),
+        ] {
+            let refused = parse_host(given, Decision::Allow).unwrap_err();
+            for text in written {
+                assert!(refused.contains(&format!("`{text}`")), "{given}: {refused}");
+                parse_host(text, Decision::Allow).unwrap();
+            }
         }
     }
 }

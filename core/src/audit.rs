@@ -19,4 +19,4 @@ pub use place::state_directory;
 pub use read::records;
 pub use sink::{AuditSink, MemoryAudit, NoAudit};
 pub use trail::{AuditTrail, Durability, TrailOptions};
-pub use verify::{BadRecord, Flaw, Note, Verification, verify};
+pub use verify::{BadRecord, FirstKept, Flaw, Note, Verification, verify};

@@ -50,6 +50,12 @@ impl RecordBudget {
         }
     }
 
+    /// Counts an event that gets no record of its own.
+    pub(crate) fn leave_out(&self) {
+        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        left.unrecorded = left.unrecorded.saturating_add(1);
+    }
+
     /// How many events were only counted.
     pub(crate) fn unrecorded(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).unrecorded

@@ -52,14 +52,27 @@ impl Trail {
 
     /// Records what has to be on record before the request goes on.
     pub(crate) fn record(&self, event: AuditEvent) -> Result<(), Refusal> {
+        self.demand(event, "nothing is run").map_err(|reason| Refusal { by: RefusedBy::Audit, reason })
+    }
+
+    /// Records what has to be on record before a connection is made, or tells why it is not.
+    pub(crate) fn record_connection(&self, event: AuditEvent) -> Result<(), String> {
+        self.demand(event, "the connection is denied")
+    }
+
+    /// Counts an event that gets no record of its own.
+    pub(crate) fn leave_out(&self) {
+        self.budget.leave_out();
+    }
+
+    fn demand(&self, event: AuditEvent, otherwise: &str) -> Result<(), String> {
         if !self.budget.take(&event) {
             return self.beyond_budget();
         }
         match (self.append(event), self.log.demand) {
             (Ok(()), _) => Ok(()),
             (Err(error), AuditDemand::Required) => {
-                let reason = format!("{}; the audit trail is required, so nothing is run", with_cause(&error));
-                Err(Refusal { by: RefusedBy::Audit, reason })
+                Err(format!("{}; the audit trail is required, so {otherwise}", with_cause(&error)))
             }
             (Err(error), AuditDemand::BestEffort) => {
                 tracing::warn!(%error, "the audit trail could not be written");
@@ -69,16 +82,13 @@ impl Trail {
     }
 
     /// What a run may do without a record of it, once it has no more of them.
-    fn beyond_budget(&self) -> Result<(), Refusal> {
+    fn beyond_budget(&self) -> Result<(), String> {
         match self.log.demand {
             AuditDemand::BestEffort => Ok(()),
-            AuditDemand::Required => {
-                let reason = format!(
-                    "this run has made the {MAX_RECORDS} audit records that one run may have, and the audit trail is \
+            AuditDemand::Required => Err(format!(
+                "this run has made the {MAX_RECORDS} audit records that one run may have, and the audit trail is \
                      required: start another run for the rest"
-                );
-                Err(Refusal { by: RefusedBy::Audit, reason })
-            }
+            )),
         }
     }
 

@@ -3,21 +3,22 @@
 //! sandbox as they are made, or through a proxy that the command asks.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use stockade_network_proxy::{
     Approvals as NetworkApprovals, Ask, BoxFuture, Gate, NamedRule, Proxy, Records, Rules, SystemResolver, Transparent,
 };
 use stockade_protocol::{
-    ApprovalSubject, AskForApproval, AuditEvent, Decision, Destination, EscalationExecution, HostRule, HostRules,
-    NetworkApproval, NetworkPolicy, NetworkPolicyAmendment, Permissions, ReviewDecision, Violation,
+    ApprovalSubject, AskForApproval, Decision, Destination, EscalationExecution, HostRule, HostRules, NetworkApproval,
+    NetworkPolicy, NetworkPolicyAmendment, Permissions, ReviewDecision, Violation,
 };
 use stockade_sandboxing::Gatekeeper;
 use tokio::runtime::Handle;
 
 use crate::approvals::{ApprovalKey, Approvals, Confinement, Grant, RuleStore};
 use crate::audit_log::Trail;
+use crate::connection_log::ConnectionLog;
 use crate::exec::Clock;
 use crate::proxied::{Behind, proxied};
 use crate::runtime::Surroundings;
@@ -36,7 +37,7 @@ pub(crate) struct Connections {
 /// its proxy.
 pub(crate) struct Guard {
     front: Front,
-    denied: Arc<Denied>,
+    log: Arc<ConnectionLog>,
 }
 
 /// How connections come to the gate.
@@ -70,7 +71,8 @@ impl Guard {
             Front::Seen(gatekeeper) => drop(gatekeeper),
             Front::Asked(proxy) => proxy.end().await,
         }
-        self.denied.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.log.finish();
+        self.log.violations()
     }
 }
 
@@ -136,14 +138,14 @@ impl Connections {
         if !decides || grant.confinement() == Confinement::None {
             return Ok(None);
         }
-        let denied = Arc::new(Denied { trail: self.trail.clone(), violations: Mutex::default() });
+        let log = Arc::new(ConnectionLog::new(self.trail.clone()));
         let rules = Rules::new(permissions.network.clone(), named_rules(&self.rules, around.session));
-        let gate = self.gate(rules, clock, Arc::clone(&denied) as Arc<dyn Records>);
+        let gate = self.gate(rules, clock, Arc::clone(&log) as Arc<dyn Records>);
         let front = match proxied(around.sandbox, permissions) {
             Some(_) => Front::Asked(Proxy::start(gate).await?),
             None => Front::Seen(Arc::new(Transparent::new(gate, Handle::current()))),
         };
-        Ok(Some(Guard { front, denied }))
+        Ok(Some(Guard { front, log }))
     }
 
     fn gate(&self, rules: Rules, clock: &Clock, records: Arc<dyn Records>) -> Arc<Gate> {
@@ -154,40 +156,6 @@ impl Connections {
             NetworkApprovals::never()
         };
         Gate::new(rules, approvals, Arc::new(SystemResolver), records)
-    }
-}
-
-/// Puts every decision on record, and keeps what was denied.
-struct Denied {
-    trail: Trail,
-    violations: Mutex<Vec<Violation>>,
-}
-
-/// A command that tries the same in a loop says no more than one that tries it a few times.
-const MOST_VIOLATIONS: usize = 100;
-
-impl Records for Denied {
-    fn decided(&self, event: AuditEvent) {
-        if let AuditEvent::Connected { destination, decision, .. } = &event {
-            tracing::info!(
-                name: "network.decided",
-                thread = %self.trail.thread(),
-                request = %self.trail.request(),
-                host = %destination.host,
-                port = destination.port,
-                ?decision,
-            );
-        }
-        self.trail.note(event);
-    }
-
-    fn denied(&self, violation: Violation) {
-        let mut violations = self.violations.lock().unwrap_or_else(PoisonError::into_inner);
-        // A client tries a name's addresses of both families, from as many processes as it likes: one refusal.
-        let is_known = |known: &Violation| (known.operation, &known.target) == (violation.operation, &violation.target);
-        if violations.len() < MOST_VIOLATIONS && !violations.iter().any(is_known) {
-            violations.push(violation);
-        }
     }
 }
 
@@ -224,6 +192,7 @@ pub(crate) const REMEMBERED: EscalationExecution = EscalationExecution::TurnDefa
 #[cfg(test)]
 mod tests {
     use stockade_execpolicy::{Layer, Policy};
+    use stockade_network_proxy::LocalNetworks;
     use stockade_protocol::{HostPaths, NetworkProtocol, SandboxPolicy};
 
     use super::*;
@@ -252,7 +221,7 @@ mod tests {
     fn decide(session: &Session, rules: &RuleStore, host: &str) -> Decision {
         let network = session.bounded(&session.permissions).network;
         let destination = Destination { host: host.parse().unwrap(), protocol: NetworkProtocol::Https, port: 443 };
-        Rules::new(network, named_rules(rules, session)).decide(&destination).decision
+        Rules::new(network, named_rules(rules, session)).decide(&destination, &LocalNetworks::default()).decision
     }
 
     /// A user's rule is not the administrator's word.

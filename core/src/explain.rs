@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use stockade_execpolicy::CheckReport;
-use stockade_network_proxy::Rules;
+use stockade_network_proxy::{LocalNetworks, Rules};
 use stockade_protocol::{
     AbsPath, Access, Decision, DecisionSource, Destination, EscalationExecution, ExecApprovalRequirement, ExecRequest,
     FileRule, Host, NetworkPolicy, NetworkProtocol, ParsedLine, Permissions,
@@ -138,7 +138,7 @@ impl Orchestrator {
         let rules = Rules::new(permissions.network, named_rules(around.rules, around.session));
         let protocol = protocol.unwrap_or_else(|| rules.protocol(host, port));
         let destination = Destination { host: host.clone(), protocol, port };
-        let ruling = rules.decide(&destination);
+        let ruling = rules.decide(&destination, &LocalNetworks::now());
         HostExplanation { destination, decision: ruling.decision, rule: ruling.rule.map(|named| named.origin) }
     }
 }

@@ -6,6 +6,7 @@ mod audit;
 mod audit_budget;
 mod audit_log;
 mod cancellation;
+mod connection_log;
 mod connections;
 mod elicitation;
 mod evidence;
@@ -30,8 +31,8 @@ pub use approver::{
     Hook, LateAnswer, LateAnswers, Priority, RateLimit, Registered, Registry, Unanswered, WithTimeout,
 };
 pub use audit::{
-    AuditError, AuditSink, AuditTrail, BadRecord, Durability, Flaw, MemoryAudit, NoAudit, Note, TrailOptions,
-    Verification, records, state_directory, verify,
+    AuditError, AuditSink, AuditTrail, BadRecord, Durability, FirstKept, Flaw, MemoryAudit, NoAudit, Note,
+    TrailOptions, Verification, records, state_directory, verify,
 };
 pub use audit_log::AuditDemand;
 pub use cancellation::Cancellation;

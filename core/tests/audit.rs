@@ -331,6 +331,9 @@ fn a_full_file_makes_room_without_breaking_the_chain() {
     let found = all(directory.path());
     assert_eq!(found.last().unwrap().sequence, 99);
     assert!(found.len() < 60 && found.len() > 10, "{}", found.len());
+    let first = verify(directory.path()).unwrap().first.unwrap();
+    assert_eq!((first.sequence, first.time_ms), (found[0].sequence, found[0].time_ms), "the oldest that is kept");
+    assert!(first.sequence > 0);
     // One of the kept files is taken away: the oldest, one in the middle.
     let mut archives: Vec<_> = names.iter().filter(|name| name.len() > "audit.jsonl".len()).collect();
     archives.sort();

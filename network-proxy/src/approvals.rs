@@ -34,14 +34,14 @@ pub struct Approvals {
     ask: Option<Arc<dyn Ask>>,
     patience: Duration,
     state: Mutex<State>,
+    /// Whether an answer was to stop: nothing is asked any more, and nothing waits for an answer.
+    aborted: watch::Sender<bool>,
 }
 
 #[derive(Default)]
 struct State {
     remembered: Vec<HostRule>,
     pending: HashMap<Destination, watch::Receiver<Option<Answered>>>,
-    /// Somebody said stop: nothing is asked any more.
-    is_aborted: bool,
 }
 
 /// How a question ended.
@@ -63,12 +63,16 @@ const MOST_QUESTIONS: usize = 64;
 impl Approvals {
     /// Questions go to `ask`, which has `patience` to answer each.
     pub fn asking(ask: Arc<dyn Ask>, patience: Duration) -> Arc<Self> {
-        Arc::new(Self { ask: Some(ask), patience, state: Mutex::default() })
+        Self::new(Some(ask), patience)
     }
 
     /// Nothing is asked: what would have to be is refused.
     pub fn never() -> Arc<Self> {
-        Arc::new(Self { ask: None, patience: Duration::ZERO, state: Mutex::default() })
+        Self::new(None, Duration::ZERO)
+    }
+
+    fn new(ask: Option<Arc<dyn Ask>>, patience: Duration) -> Arc<Self> {
+        Arc::new(Self { ask, patience, state: Mutex::default(), aborted: watch::Sender::new(false) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -98,7 +102,7 @@ impl Approvals {
         if let Some(decision) = state.remembered(destination) {
             return Err(Answered::Remembered(decision));
         }
-        if state.is_aborted {
+        if *self.aborted.borrow() {
             return Err(Answered::Refused(String::from("the session was stopped")));
         }
         let Some(ask) = self.ask.clone() else { return Err(Answered::NotAsked) };
@@ -116,8 +120,17 @@ impl Approvals {
         tokio::spawn(async move {
             let asked = question.clone();
             let destination = Destination { host: asked.host.clone(), protocol: asked.protocol, port: asked.port };
-            let decision = tokio::time::timeout(approvals.patience, ask.ask(question)).await;
-            let answered = approvals.take_in(&asked, &destination, decision.unwrap_or(ReviewDecision::TimedOut), &*ask);
+            let mut aborted = approvals.aborted.subscribe();
+            // A question that was put to nobody yet, or is being read, is over with the one that ended them all.
+            let decision = tokio::select! {
+                // First: `ask` may have ended its questions already, and put that on record.
+                biased;
+                decision = tokio::time::timeout(approvals.patience, ask.ask(question)) => {
+                    decision.unwrap_or(ReviewDecision::TimedOut)
+                }
+                _ = aborted.wait_for(|aborted| *aborted) => ReviewDecision::Abort,
+            };
+            let answered = approvals.take_in(&asked, &destination, decision, &*ask);
             sender.send_replace(Some(answered));
         });
         Ok(receiver)
@@ -157,7 +170,7 @@ impl Approvals {
             ReviewDecision::Denied { reason } => Answered::Refused(reason.unwrap_or_else(|| String::from("denied"))),
             ReviewDecision::TimedOut => Answered::Refused(String::from("nobody answered in time")),
             ReviewDecision::Abort => {
-                state.is_aborted = true;
+                self.aborted.send_replace(true);
                 Answered::Refused(String::from("the session was stopped"))
             }
         }

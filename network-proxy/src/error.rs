@@ -1,13 +1,13 @@
 //! Why a connection was not made.
 
-use stockade_protocol::{DenyingRule, Destination, NetworkProtocol};
+use stockade_protocol::{DenyingRule, Destination};
 
 /// Why a connection was not made. It names the host, the protocol and the port, never a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Denied {
     /// A rule, the policy or whoever was asked is against it.
-    #[error("the connection to {} is not allowed: {why}", place(.destination))]
+    #[error("the connection to `{destination}` is not allowed: {why}")]
     Refused {
         /// Where to.
         destination: Destination,
@@ -32,16 +32,5 @@ impl Denied {
         match self {
             Self::Refused { destination, .. } | Self::Unreachable { destination, .. } => destination,
         }
-    }
-}
-
-/// `a.test:443` or `a.test:123/udp`, with an IPv6 address in brackets.
-pub(crate) fn place(destination: &Destination) -> String {
-    let Destination { host, port, protocol } = destination;
-    let suffix = if *protocol == NetworkProtocol::Udp { "/udp" } else { "" };
-    if host.address().is_some_and(|address| address.is_ipv6()) {
-        format!("`[{host}]:{port}{suffix}`")
-    } else {
-        format!("`{host}:{port}{suffix}`")
     }
 }

@@ -9,15 +9,16 @@ use stockade_protocol::{
 use stockade_sandboxing::Attempt;
 
 use crate::approvals::Answered;
+use crate::look_ups::LookUps;
 use crate::record::{connected, violation};
 use crate::rules::{NamedRule, Ruling};
-use crate::{Approvals, Denied, Records, Resolver, Rules};
+use crate::{Approvals, Denied, LocalNetworks, NotRecorded, Records, Resolver, Rules};
 
 /// Decides on the connections of one command.
 pub struct Gate {
     rules: Rules,
     approvals: Arc<Approvals>,
-    resolver: Arc<dyn Resolver>,
+    look_ups: LookUps,
     records: Arc<dyn Records>,
 }
 
@@ -41,7 +42,7 @@ impl Gate {
         resolver: Arc<dyn Resolver>,
         records: Arc<dyn Records>,
     ) -> Arc<Self> {
-        Arc::new(Self { rules, approvals, resolver, records })
+        Arc::new(Self { rules, approvals, look_ups: LookUps::new(resolver), records })
     }
 
     /// Which HTTP requests pass.
@@ -73,8 +74,10 @@ impl Gate {
         let who = (pid, program);
         let source = self.settle(&destination, &who).await?;
         let addresses = self.addresses(&destination, &who).await?;
-        self.records.decided(connected(&destination, Decision::Allow, source));
-        Ok(Admitted { destination, addresses })
+        match self.records.decided(connected(&destination, Decision::Allow, source)) {
+            Ok(()) => Ok(Admitted { destination, addresses }),
+            Err(NotRecorded(why)) => Err(self.refuse(destination, &why)),
+        }
     }
 
     /// Puts on record what was refused elsewhere.
@@ -86,12 +89,17 @@ impl Gate {
     pub(crate) fn refuse(&self, destination: Destination, reason: &str) -> Denied {
         let rule = DenyingRule::Layer { reason: reason.to_owned() };
         let source = DecisionSource::Rule(reason.to_owned());
-        self.records.decided(connected(&destination, Decision::Forbidden, source));
+        self.record_denial(&destination, source);
         let mut found = violation(&destination, rule.clone(), None, (None, None));
         // Another host rule would not help: it is the kind of request that is refused.
         found.amendment = None;
         self.records.denied(found);
         Denied::Refused { destination, rule, why: reason.to_owned() }
+    }
+
+    fn record_denial(&self, destination: &Destination, source: DecisionSource) {
+        // A denial that can't be put on record is one all the same.
+        self.records.decided(connected(destination, Decision::Forbidden, source)).ok();
     }
 
     /// By rule, from memory, or by asking.
@@ -100,13 +108,14 @@ impl Gate {
         destination: &Destination,
         who: &(Option<u32>, Option<RawText>),
     ) -> Result<DecisionSource, Denied> {
-        let Ruling { decision, rule } = self.rules.decide(destination);
+        let local = LocalNetworks::now();
+        let Ruling { decision, rule } = self.rules.decide(destination, &local);
         let named = rule.as_ref().map(|named| DecisionSource::Rule(named.origin.clone()));
         let denying = rule.as_ref().map_or(DenyingRule::NotGranted, |named| DenyingRule::Network(named.rule.clone()));
         match decision {
             Decision::Allow => Ok(named.unwrap_or_else(|| DecisionSource::Rule(String::from("the network is open")))),
             Decision::Forbidden => {
-                let why = forbidden(destination, rule.as_ref());
+                let why = forbidden(destination, rule.as_ref(), &local);
                 let source = named.unwrap_or_else(|| DecisionSource::Rule(why.clone()));
                 Err(self.deny(destination, denying, None, source, why, who))
             }
@@ -135,14 +144,14 @@ impl Gate {
     ) -> Result<Vec<SocketAddr>, Denied> {
         let found = match &destination.host {
             Host::Address(address) => vec![*address],
-            Host::Name(name) => match self.resolver.resolve(name.clone()).await {
+            Host::Name(name) => match self.look_ups.addresses(name).await {
                 Ok(found) if !found.is_empty() => found,
                 Ok(_) => return Err(self.unreachable(destination, "it has no address", who)),
                 Err(error) => return Err(self.unreachable(destination, &format!("its look-up failed: {error}"), who)),
             },
         };
-        let mut refused = None;
-        let may_dial = |address: &IpAddr| match self.rules.may_dial(destination, *address) {
+        let (mut refused, local) = (None, LocalNetworks::now());
+        let may_dial = |address: &IpAddr| match self.rules.may_dial(destination, *address, &local) {
             Ok(()) => true,
             Err(rule) => {
                 refused.get_or_insert((rule, *address));
@@ -176,7 +185,7 @@ impl Gate {
         why: String,
         who: &(Option<u32>, Option<RawText>),
     ) -> Denied {
-        self.records.decided(connected(destination, Decision::Forbidden, source));
+        self.record_denial(destination, source);
         self.records.denied(violation(destination, rule.clone(), address, who.clone()));
         Denied::Refused { destination: destination.clone(), rule, why }
     }
@@ -185,7 +194,7 @@ impl Gate {
     fn unreachable(&self, destination: &Destination, why: &str, who: &(Option<u32>, Option<RawText>)) -> Denied {
         let rule = DenyingRule::Layer { reason: why.to_owned() };
         let source = DecisionSource::Rule(why.to_owned());
-        self.records.decided(connected(destination, Decision::Forbidden, source));
+        self.record_denial(destination, source);
         let mut found = violation(destination, rule, None, who.clone());
         found.amendment = None;
         self.records.denied(found);
@@ -193,10 +202,10 @@ impl Gate {
     }
 }
 
-fn forbidden(destination: &Destination, rule: Option<&NamedRule>) -> String {
+fn forbidden(destination: &Destination, rule: Option<&NamedRule>, local: &LocalNetworks) -> String {
     match rule {
         Some(named) => format!("{} forbids it", named.origin),
-        None if destination.host.is_special() => format!(
+        None if local.is_special(&destination.host) => format!(
             "{} is on this machine, a local network or a metadata service, which is refused unless it is named",
             destination.host
         ),

@@ -25,18 +25,19 @@ use stockade_protocol::{Destination, Host, HttpMethods, NetworkProtocol};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use crate::doors::Visit;
 use crate::gate::attempt;
 use crate::http_target::{BadRequest, HttpTarget, check_direct, origin_form, read_target};
 use crate::read_only::objection;
 use crate::relay::{Stop, dial, relay, stopped};
-use crate::{Admitted, Denied, Gate, Secret};
+use crate::{Admitted, Denied, Gate};
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
 /// How the other side came here.
 pub(crate) enum Client {
     /// It knows that this is a proxy, and has to prove that it may use it.
-    OfProxy(Secret),
+    OfProxy(Arc<Visit>),
     /// It believes that this is the server it has connected to.
     Direct(Admitted),
 }
@@ -103,11 +104,12 @@ impl HttpFront {
                 self.check_reading(&parts, &body, &admitted.destination)?;
                 forward(Request::from_parts(parts, body), admitted).await
             }
-            Client::OfProxy(secret) => {
+            Client::OfProxy(visit) => {
                 let given = parts.headers.get(PROXY_AUTHORIZATION).map(HeaderValue::as_bytes);
-                if !given.is_some_and(|given| secret.is_basic(given)) {
+                if !given.is_some_and(|given| visit.secret().is_basic(given)) {
                     return Err(Refusal::NoSecret);
                 }
+                visit.welcome().await;
                 match read_target(&parts)? {
                     HttpTarget::Forward { host, port } => {
                         let wanted = Destination { host, protocol: NetworkProtocol::Http, port };
@@ -195,9 +197,7 @@ async fn forward(mut request: Request<Incoming>, admitted: &Admitted) -> Result<
 
 fn host_header(destination: &Destination) -> String {
     let Destination { host, port, .. } = destination;
-    let host =
-        if host.address().is_some_and(|address| address.is_ipv6()) { format!("[{host}]") } else { host.to_string() };
-    if *port == 80 { host } else { format!("{host}:{port}") }
+    if *port == 80 { host.bracketed() } else { host.with_port(*port) }
 }
 
 fn remove_hop_headers(headers: &mut HeaderMap) {
@@ -238,7 +238,7 @@ impl From<Denied> for Refusal {
 
 impl Refusal {
     fn no_answer(admitted: &Admitted, error: &dyn std::fmt::Display) -> Self {
-        Self::NoAnswer(format!("{} does not answer: {error}", crate::error::place(&admitted.destination)))
+        Self::NoAnswer(format!("`{}` does not answer: {error}", admitted.destination))
     }
 
     fn into_response(self) -> Response<Body> {

@@ -1,11 +1,14 @@
 #![doc = include_str!("../README.md")]
 
 mod approvals;
+mod doors;
 mod environment;
 mod error;
 mod gate;
 mod http;
 mod http_target;
+mod local_networks;
+mod look_ups;
 mod proxy;
 mod read_only;
 mod record;
@@ -15,6 +18,8 @@ mod rules;
 mod secret;
 mod socks;
 mod socks_message;
+#[cfg(unix)]
+mod sys;
 mod transparent;
 
 pub use approvals::{Approvals, Ask, BoxFuture};
@@ -22,8 +27,9 @@ pub use environment::environment;
 pub use error::Denied;
 pub use gate::{Admitted, Gate};
 pub use http_target::{BadRequest, HttpTarget, read_target};
+pub use local_networks::LocalNetworks;
 pub use proxy::Proxy;
-pub use record::Records;
+pub use record::{NotRecorded, Records};
 pub use resolve::{Resolver, SystemResolver};
 pub use rules::{NamedRule, Rules, Ruling};
 pub use secret::Secret;

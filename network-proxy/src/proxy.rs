@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
+use crate::doors::{Doors, Visit};
 use crate::http::{Client, HttpFront};
 use crate::relay::{Stop, stopped};
 use crate::{Gate, Secret, environment, socks};
@@ -21,10 +22,7 @@ pub struct Proxy {
     stop: watch::Sender<()>,
 }
 
-/// More connections at once wait for their turn.
-const MOST_CONNECTIONS: usize = 4096;
 const SOCKS_VERSION: u8 = 5;
-const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
 impl Proxy {
     /// Starts one, on a free port, with a new secret. Needs to be called on a Tokio runtime.
@@ -65,21 +63,22 @@ impl Proxy {
 }
 
 async fn accept(listener: TcpListener, gate: Arc<Gate>, secret: Secret, stop: Stop) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let doors = Doors::new();
     let serve_all = async {
         loop {
-            // Neither is ever closed, and a connection that was lost before it was taken is nobody's.
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let place = doors.place().await;
+            // A connection that was lost before it was taken is nobody's.
             let Ok((stream, _)) = listener.accept().await else {
                 // Out of descriptors, for a moment.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             };
-            let (gate, secret, stop) = (Arc::clone(&gate), secret.clone(), stop.clone());
+            let visit = Arc::new(doors.visit(place, secret.clone()));
+            let (gate, stop) = (Arc::clone(&gate), stop.clone());
             tokio::spawn(async move {
-                serve(stream, gate, secret, stop.clone()).await;
+                serve(stream, gate, Arc::clone(&visit), stop.clone()).await;
                 // Not before the stream is closed.
-                drop((place, stop));
+                drop((visit, stop));
             });
         }
     };
@@ -90,23 +89,28 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>, secret: Secret, stop: St
 }
 
 /// The first byte tells the protocols apart: no HTTP method begins with it.
-async fn serve(stream: TcpStream, gate: Arc<Gate>, secret: Secret, stop: Stop) {
+async fn serve(stream: TcpStream, gate: Arc<Gate>, visit: Arc<Visit>, stop: Stop) {
     let mut first = [0];
     let peeked = tokio::select! {
-        peeked = tokio::time::timeout(LONGEST_SILENCE, stream.peek(&mut first)) => peeked,
+        peeked = stream.peek(&mut first) => peeked,
+        () = visit.overstayed() => return,
         () = stopped(stop.clone()) => return,
     };
-    let is_speaking = matches!(peeked, Ok(Ok(1)));
+    let is_speaking = matches!(peeked, Ok(1));
     // Without it, small messages wait for each other.
     if !is_speaking || stream.set_nodelay(true).is_err() {
         return;
     }
     if first == [SOCKS_VERSION] {
         tokio::select! {
-            () = socks::serve(stream, gate, secret, stop.clone()) => {}
+            () = socks::serve(stream, gate, Arc::clone(&visit), stop.clone()) => {}
+            () = visit.overstayed() => {}
             () = stopped(stop) => {}
         }
     } else {
-        HttpFront { gate, client: Client::OfProxy(secret), stop }.serve(stream).await;
+        tokio::select! {
+            () = HttpFront { gate, client: Client::OfProxy(Arc::clone(&visit)), stop }.serve(stream) => {}
+            () = visit.overstayed() => {}
+        }
     }
 }

@@ -5,11 +5,16 @@ use stockade_protocol::{
     PermissionAmendment, RawText, Violation, ViolationTarget,
 };
 
+/// Why a decision is not on record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotRecorded(pub String);
+
 /// Hears of every decision. A record has the host, the port, the protocol, the decision and its
 /// source; never a URL, a path, a header or a body, which this crate does not keep anywhere.
 pub trait Records: Send + Sync {
-    /// A connection was decided, as [`AuditEvent::Connected`].
-    fn decided(&self, event: AuditEvent);
+    /// A connection was decided, as [`AuditEvent::Connected`]. One that was allowed is made after this has
+    /// returned, and not at all if it fails.
+    fn decided(&self, event: AuditEvent) -> Result<(), NotRecorded>;
 
     /// A connection was denied, with the least rule that would allow it.
     fn denied(&self, violation: Violation);
@@ -17,13 +22,15 @@ pub trait Records: Send + Sync {
 
 /// Nobody listens.
 impl Records for () {
-    fn decided(&self, _: AuditEvent) {}
+    fn decided(&self, _: AuditEvent) -> Result<(), NotRecorded> {
+        Ok(())
+    }
 
     fn denied(&self, _: Violation) {}
 }
 
 pub(crate) fn connected(destination: &Destination, decision: Decision, source: DecisionSource) -> AuditEvent {
-    AuditEvent::Connected { destination: destination.clone(), decision, source }
+    AuditEvent::Connected { destination: destination.clone(), decision, source, times: 1 }
 }
 
 /// The violation of a denied connection. `address` is what has to be allowed besides the name.

@@ -61,6 +61,8 @@ mod getent {
     pub(super) async fn look_up(program: &Path, name: &HostName) -> io::Result<Vec<IpAddr>> {
         let mut command = tokio::process::Command::new(program);
         command.args(["ahosts", "--", name.as_str()]).env_clear().current_dir("/").kill_on_drop(true);
+        // A process that ends at once does not drop anything.
+        crate::sys::end_with_this_thread(&mut command);
         let answer = command.stdin(Stdio::null()).stderr(Stdio::null()).output().await?;
         if !answer.status.success() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the host's resolver does not know the name"));

@@ -9,6 +9,8 @@ use stockade_protocol::{
     Decision, DenyingRule, Destination, Host, HostRule, HttpMethods, NetworkPolicy, NetworkProtocol,
 };
 
+use crate::LocalNetworks;
+
 /// A rule, and where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedRule {
@@ -38,13 +40,13 @@ impl Rules {
     /// A policy, and the network rules of the rules files on top.
     ///
     /// ```
-    /// use stockade_network_proxy::Rules;
+    /// use stockade_network_proxy::{LocalNetworks, Rules};
     /// use stockade_protocol::{Decision, Destination, HostRules, NetworkPolicy, NetworkProtocol};
     ///
     /// // An empty list allows nothing: what it does not name has to be asked for.
     /// let rules = Rules::new(NetworkPolicy::Hosts(HostRules::default()), Vec::new());
     /// let ask = |host: &str| rules.decide(&Destination {
-    ///     host: host.parse().unwrap(), protocol: NetworkProtocol::Https, port: 443 }).decision;
+    ///     host: host.parse().unwrap(), protocol: NetworkProtocol::Https, port: 443 }, &LocalNetworks::now()).decision;
     /// assert_eq!(ask("example.com"), Decision::Prompt);
     /// assert_eq!(ask("0xa9fea9fe"), Decision::Forbidden, "a metadata service, however it is spelled");
     /// ```
@@ -53,7 +55,7 @@ impl Rules {
     }
 
     /// The answer for one destination.
-    pub fn decide(&self, destination: &Destination) -> Ruling {
+    pub fn decide(&self, destination: &Destination, local: &LocalNetworks) -> Ruling {
         let Destination { host, protocol, port } = destination;
         if self.policy == NetworkPolicy::Off {
             return Ruling { decision: Decision::Forbidden, rule: None };
@@ -61,7 +63,7 @@ impl Rules {
         let rule = self.strictest(host, *protocol, *port);
         let unnamed = match &self.policy {
             NetworkPolicy::Full => Decision::Allow,
-            NetworkPolicy::Hosts(_) if host.is_special() => Decision::Forbidden,
+            NetworkPolicy::Hosts(_) if local.is_special(host) => Decision::Forbidden,
             NetworkPolicy::Hosts(_) => Decision::Prompt,
             NetworkPolicy::Off => Decision::Forbidden,
         };
@@ -70,10 +72,15 @@ impl Rules {
 
     /// Whether an allowed name may be dialled at an address that it resolved to.
     ///
-    /// An address of this machine, its networks or a metadata service has to be allowed by a rule that
+    /// An address of this machine, of the networks that it is on or of a metadata service has to be allowed by a rule that
     /// names the address, too, so that whoever answers for a name can't point it inside. The names of
     /// this machine itself (`localhost`) may lead to it.
-    pub fn may_dial(&self, destination: &Destination, address: IpAddr) -> Result<(), DenyingRule> {
+    pub fn may_dial(
+        &self,
+        destination: &Destination,
+        address: IpAddr,
+        local: &LocalNetworks,
+    ) -> Result<(), DenyingRule> {
         let host = Host::from(address);
         if destination.host == host {
             return Ok(());
@@ -82,7 +89,7 @@ impl Rules {
         match rule {
             Some(NamedRule { rule, .. }) if rule.decision == Decision::Allow => Ok(()),
             Some(NamedRule { rule, .. }) => Err(DenyingRule::Network(rule)),
-            None if self.policy == NetworkPolicy::Full || !host.is_special() => Ok(()),
+            None if self.policy == NetworkPolicy::Full || !local.is_special(&host) => Ok(()),
             None if destination.host.is_special() && address.to_canonical().is_loopback() => Ok(()),
             None => Err(DenyingRule::Layer {
                 reason: format!(
@@ -166,17 +173,33 @@ mod tests {
             ("bad.c.test", Decision::Forbidden),
             ("notc.test", Decision::Prompt),
         ] {
-            assert_eq!(rules.decide(&to(host, NetworkProtocol::Tcp, 1)).decision, decision, "{host}");
+            assert_eq!(
+                rules.decide(&to(host, NetworkProtocol::Tcp, 1), &LocalNetworks::default()).decision,
+                decision,
+                "{host}"
+            );
         }
     }
 
     #[test]
     fn port_and_protocol_are_part_of_the_question() {
         let rules = hosts(vec![rule("a.test", Some(NetworkProtocol::Https), Some(443), Decision::Allow)]);
-        assert_eq!(rules.decide(&to("a.test", NetworkProtocol::Https, 443)).decision, Decision::Allow);
-        assert_eq!(rules.decide(&to("a.test", NetworkProtocol::Https, 22)).decision, Decision::Prompt);
-        assert_eq!(rules.decide(&to("a.test", NetworkProtocol::Http, 443)).decision, Decision::Prompt);
-        assert_eq!(rules.decide(&to("a.test", NetworkProtocol::Udp, 443)).decision, Decision::Prompt);
+        assert_eq!(
+            rules.decide(&to("a.test", NetworkProtocol::Https, 443), &LocalNetworks::default()).decision,
+            Decision::Allow
+        );
+        assert_eq!(
+            rules.decide(&to("a.test", NetworkProtocol::Https, 22), &LocalNetworks::default()).decision,
+            Decision::Prompt
+        );
+        assert_eq!(
+            rules.decide(&to("a.test", NetworkProtocol::Http, 443), &LocalNetworks::default()).decision,
+            Decision::Prompt
+        );
+        assert_eq!(
+            rules.decide(&to("a.test", NetworkProtocol::Udp, 443), &LocalNetworks::default()).decision,
+            Decision::Prompt
+        );
     }
 
     #[test]
@@ -200,9 +223,12 @@ mod tests {
             "0",
             "[fd00:ec2::254]",
             "100.100.100.200",
+            "168.63.129.16",
+            "[64:ff9b::a83f:8110]",
         ];
         for host in spellings {
-            let decision = |rules: &Rules| rules.decide(&to(host, NetworkProtocol::Http, 80)).decision;
+            let decision =
+                |rules: &Rules| rules.decide(&to(host, NetworkProtocol::Http, 80), &LocalNetworks::default()).decision;
             assert_eq!(decision(&hosts(Vec::new())), Decision::Forbidden, "{host}");
             assert_eq!(decision(&Rules::default()), Decision::Forbidden, "{host}");
             if !host.contains('%') {
@@ -215,7 +241,9 @@ mod tests {
     fn an_allowed_name_may_not_lead_inside() {
         let name = rule("a.test", None, None, Decision::Allow);
         let dial = |rules: Vec<HostRule>, host: &str, address: &str| {
-            hosts(rules).may_dial(&to(host, NetworkProtocol::Tcp, 80), address.parse().unwrap()).is_ok()
+            hosts(rules)
+                .may_dial(&to(host, NetworkProtocol::Tcp, 80), address.parse().unwrap(), &LocalNetworks::default())
+                .is_ok()
         };
         assert!(dial(vec![name.clone()], "a.test", "93.184.216.34"));
         for inside in
@@ -236,11 +264,33 @@ mod tests {
         assert!(!dial(denied.clone(), "localhost", "127.0.0.1") && dial(denied, "localhost", "::1"));
     }
 
+    /// A public address can be this machine's, or its neighbour's.
+    #[test]
+    fn the_networks_of_this_machine_are_as_special_as_private_ones() {
+        let local = LocalNetworks::of("11.22.33.44".parse().unwrap(), 24);
+        let decide = |rules: &Rules, host: &str| rules.decide(&to(host, NetworkProtocol::Tcp, 80), &local).decision;
+        let dial = |rules: &Rules, address: &str| {
+            rules.may_dial(&to("a.test", NetworkProtocol::Tcp, 80), address.parse().unwrap(), &local).is_ok()
+        };
+        let allowed = hosts(vec![rule("a.test", None, None, Decision::Allow)]);
+        for (host, is_inside) in [("11.22.33.44", true), ("11.22.33.9", true), ("11.22.34.9", false)] {
+            let wanted = if is_inside { Decision::Forbidden } else { Decision::Prompt };
+            assert_eq!(decide(&hosts(Vec::new()), host), wanted, "{host}");
+            assert_eq!(dial(&allowed, host), !is_inside, "{host}");
+            let named = [rule("a.test", None, None, Decision::Allow), rule(host, None, Some(80), Decision::Allow)];
+            let named = hosts(named.to_vec());
+            assert!(dial(&named, host) && decide(&named, host) == Decision::Allow, "{host}");
+        }
+        assert_eq!(decide(&Rules::new(NetworkPolicy::Full, Vec::new()), "11.22.33.44"), Decision::Allow);
+    }
+
     /// A program that knows of no proxy shows the address of `localhost`, one that does shows the name.
     #[test]
     fn localhost_is_decided_as_its_addresses_are() {
         let all = ["localhost", "app.localhost", "127.0.0.1", "[::1]"];
-        let decide = |rules: &Rules, host: &str| rules.decide(&to(host, NetworkProtocol::Tcp, 5432)).decision;
+        let decide = |rules: &Rules, host: &str| {
+            rules.decide(&to(host, NetworkProtocol::Tcp, 5432), &LocalNetworks::default()).decision
+        };
         let allowed = hosts(vec![rule("localhost", None, Some(5432), Decision::Allow)]);
         let denied = hosts(
             all.map(|host| rule(host, None, None, Decision::Allow))
@@ -250,7 +300,11 @@ mod tests {
         );
         for host in all {
             assert_eq!(decide(&allowed, host), Decision::Allow, "{host}");
-            assert_eq!(allowed.decide(&to(host, NetworkProtocol::Tcp, 22)).decision, Decision::Forbidden, "{host}");
+            assert_eq!(
+                allowed.decide(&to(host, NetworkProtocol::Tcp, 22), &LocalNetworks::default()).decision,
+                Decision::Forbidden,
+                "{host}"
+            );
             assert_eq!(decide(&denied, host), Decision::Forbidden, "{host}");
         }
         assert_eq!(decide(&allowed, "127.0.0.2"), Decision::Forbidden);
@@ -262,13 +316,15 @@ mod tests {
             vec![NamedRule { rule: rule("a.test", None, None, decision), origin: String::from("x.rules:1") }]
         };
         let asked = to("a.test", NetworkProtocol::Tcp, 80);
-        let decide = |policy: NetworkPolicy, decision| Rules::new(policy, named(decision)).decide(&asked).decision;
+        let decide = |policy: NetworkPolicy, decision| {
+            Rules::new(policy, named(decision)).decide(&asked, &LocalNetworks::default()).decision
+        };
         let empty = || NetworkPolicy::Hosts(HostRules::default());
         assert_eq!(decide(empty(), Decision::Allow), Decision::Allow);
         assert_eq!(decide(NetworkPolicy::Off, Decision::Allow), Decision::Forbidden);
         assert_eq!(decide(NetworkPolicy::Full, Decision::Forbidden), Decision::Forbidden);
         assert_eq!(decide(NetworkPolicy::Full, Decision::Prompt), Decision::Prompt);
-        let ruling = Rules::new(empty(), named(Decision::Allow)).decide(&asked);
+        let ruling = Rules::new(empty(), named(Decision::Allow)).decide(&asked, &LocalNetworks::default());
         assert_eq!(ruling.rule.unwrap().origin, "x.rules:1");
     }
 
@@ -311,7 +367,7 @@ mod tests {
                 for protocol in [NetworkProtocol::Http, NetworkProtocol::Tcp] {
                     for port in [80, 22] {
                         let asked = to(host, protocol, port);
-                        prop_assert_eq!(rules.decide(&asked).decision, oracle.decide(&asked.host, protocol, port));
+                        prop_assert_eq!(rules.decide(&asked, &LocalNetworks::default()).decision, oracle.decide(&asked.host, protocol, port));
                     }
                 }
             }

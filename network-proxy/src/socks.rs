@@ -8,11 +8,12 @@ use stockade_protocol::{Destination, HttpMethods, NetworkProtocol};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::doors::Visit;
 use crate::gate::attempt;
 use crate::http::UNSEEN;
 use crate::relay::{Stop, dial, relay};
 use crate::socks_message::{Command, Malformed, Parsed, Request, credentials, greeting, request};
-use crate::{Denied, Gate, Secret};
+use crate::{Denied, Gate};
 
 const BY_PASSWORD: u8 = 2;
 const NO_ACCEPTABLE_WAY: u8 = 0xff;
@@ -32,8 +33,8 @@ enum Reply {
 }
 
 /// Serves one connection.
-pub(crate) async fn serve(mut stream: TcpStream, gate: Arc<Gate>, secret: Secret, stop: Stop) {
-    let Ok(Ok((asked, early))) = tokio::time::timeout(LONGEST_HELLO, hear(&mut stream, &secret)).await else { return };
+pub(crate) async fn serve(mut stream: TcpStream, gate: Arc<Gate>, visit: Arc<Visit>, stop: Stop) {
+    let Ok(Ok((asked, early))) = tokio::time::timeout(LONGEST_HELLO, hear(&mut stream, &visit)).await else { return };
     let mut outside = match connect(&gate, asked).await {
         Ok(outside) => outside,
         Err(reply) => {
@@ -69,7 +70,7 @@ async fn connect(gate: &Gate, asked: Request) -> Result<TcpStream, Reply> {
 }
 
 /// Hears what a client wants, after it has proven that it may.
-async fn hear(stream: &mut TcpStream, secret: &Secret) -> io::Result<(Request, Vec<u8>)> {
+async fn hear(stream: &mut TcpStream, visit: &Visit) -> io::Result<(Request, Vec<u8>)> {
     let mut heard = Vec::new();
     let methods = next(stream, &mut heard, greeting).await?;
     if !methods.contains(&BY_PASSWORD) {
@@ -78,11 +79,12 @@ async fn hear(stream: &mut TcpStream, secret: &Secret) -> io::Result<(Request, V
     }
     stream.write_all(&[5, BY_PASSWORD]).await?;
     let given = next(stream, &mut heard, credentials).await?;
-    let may_enter = secret.is(&given.user, &given.password);
+    let may_enter = visit.secret().is(&given.user, &given.password);
     stream.write_all(&[1, u8::from(!may_enter)]).await?;
     if !may_enter {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
+    visit.welcome().await;
     let asked = next(stream, &mut heard, request).await?;
     Ok((asked, heard))
 }

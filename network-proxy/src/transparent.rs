@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use stockade_protocol::{HttpMethods, NetworkProtocol, Violation};
 use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
@@ -10,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::http::{Client, HttpFront, UNSEEN};
-use crate::relay::Stop;
+use crate::relay::{Stop, stopped};
 use crate::{Admitted, Denied, Gate};
 
 /// Answers a backend's questions from a gate.
@@ -35,9 +36,17 @@ impl Gatekeeper for Transparent {
     fn decide(&self, attempt: Attempt, answer: Answer) {
         let (gate, stop) = (Arc::clone(&self.gate), self.stop.clone());
         self.runtime.spawn(async move {
-            let verdict = match gate.methods() {
-                HttpMethods::Any => gate.admit(attempt).await.map(|admitted| Verdict::Connect(admitted.addresses)),
-                HttpMethods::ReadOnly => look_into(gate, attempt, stop).await,
+            let decided = async {
+                match gate.methods() {
+                    HttpMethods::Any => gate.admit(attempt).await.map(|admitted| Verdict::Connect(admitted.addresses)),
+                    HttpMethods::ReadOnly => look_into(gate, attempt, stop.clone()).await,
+                }
+            };
+            // What is done for a caller ends with it, and with the run.
+            let verdict = tokio::select! {
+                decided = decided => decided,
+                () = unwanted(answer.is_wanted()) => return,
+                () = stopped(stop.clone()) => return,
             };
             answer.give(verdict.unwrap_or_else(|denied| match denied {
                 Denied::Refused { .. } => Verdict::Refuse,
@@ -48,6 +57,16 @@ impl Gatekeeper for Transparent {
 
     fn refused(&self, violation: Violation) {
         self.gate.note_refusal(violation);
+    }
+}
+
+/// How often a caller is looked at that waits for a person or a name.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+
+/// Waits until the caller waits no more.
+async fn unwanted(is_wanted: Arc<dyn Fn() -> bool + Send + Sync>) {
+    while is_wanted() {
+        tokio::time::sleep(BETWEEN_LOOKS).await;
     }
 }
 

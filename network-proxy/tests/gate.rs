@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use stockade_network_proxy::{Approvals, Denied, Gate};
+use stockade_network_proxy::{Approvals, Ask, BoxFuture, Denied, Gate};
 use stockade_protocol::{
-    AuditEvent, Decision, DecisionSource, HostRule, NetworkApproval, NetworkPolicy, NetworkProtocol,
-    PermissionAmendment, ReviewDecision,
+    AuditEvent, Decision, DecisionSource, HostRule, NetworkApproval, NetworkPolicy, NetworkPolicyAmendment,
+    NetworkProtocol, PermissionAmendment, ReviewDecision,
 };
 use stockade_sandboxing::Attempt;
 use support::{Names, Person, Trail, gate, hosts, rule};
@@ -153,6 +153,57 @@ async fn a_stop_is_for_everything_after_it() {
     assert!(gate.admit(to("a.test", 443)).await.is_err());
     assert!(gate.admit(to("b.test", 443)).await.is_err());
     assert_eq!(person.questions(), 1);
+}
+
+/// The first question is answered with stop while sixty others wait for theirs.
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_every_question_that_waits() {
+    fn stop(question: &NetworkApproval) -> ReviewDecision {
+        if question.port == 1 { ReviewDecision::Abort } else { ReviewDecision::Approved }
+    }
+    /// Reads the question for port 1 for a second, and the others for an hour.
+    struct Reader(Arc<Person>);
+    impl Ask for Reader {
+        fn ask(&self, question: NetworkApproval) -> BoxFuture<'_, ReviewDecision> {
+            Box::pin(async move {
+                let wait = if question.port == 1 { 1 } else { 3600 };
+                tokio::time::sleep(Duration::from_secs(wait)).await;
+                self.0.ask(question).await
+            })
+        }
+
+        fn save(&self, amendment: &NetworkPolicyAmendment) {
+            self.0.save(amendment);
+        }
+    }
+    let person = Person::new(stop, Duration::ZERO);
+    let approvals = Approvals::asking(Arc::new(Reader(Arc::clone(&person))), LONG * 10);
+    let names = Names::new(&[("a.test", "93.184.216.34")]);
+    let gate = gate(hosts(Vec::new()), approvals, names, Arc::default());
+    let started = tokio::time::Instant::now();
+    let waiting: Vec<_> = (1..=60)
+        .map(|port| {
+            let gate = Arc::clone(&gate);
+            tokio::spawn(async move { gate.admit(to("a.test", port)).await })
+        })
+        .collect();
+    for one in waiting {
+        let denied = one.await.unwrap().unwrap_err();
+        assert!(denied.to_string().contains("stopped"), "{denied}");
+    }
+    assert_eq!(started.elapsed().as_secs(), 1, "none waited for its own answer");
+    assert_eq!(person.questions(), 1, "the others were never answered");
+}
+
+/// What has to be on record and can't be is denied.
+#[tokio::test]
+async fn a_connection_that_is_not_on_record_is_not_made() {
+    let (gate, trail) = support::good_world(80);
+    assert!(gate.admit(to("good.test", 80)).await.is_ok());
+    trail.is_full.store(true, Ordering::Relaxed);
+    let denied = gate.admit(to("good.test", 80)).await.unwrap_err();
+    assert!(denied.to_string().contains("the disk is full"), "{denied}");
+    assert_eq!(trail.violations.lock().unwrap().len(), 1, "and it is told");
 }
 
 #[tokio::test(start_paused = true)]

@@ -106,6 +106,41 @@ async fn without_the_secret_nothing_is_done() {
     assert!(server.heard.lock().unwrap().is_empty());
 }
 
+/// Connections that never show the secret are let go, and keep no other out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_take_no_place_of_the_commands_own() {
+    let server = Server::page("hello").await;
+    let port = server.port();
+    let proxy = Proxy::start(good_world(port).0).await.unwrap();
+    // One that has shown it stays, however long it says nothing.
+    let mut kept = open(&proxy).await;
+    let good = format!("GET http://good.test:{port}/ HTTP/1.1\r\n{}\r\n", secret(&proxy));
+    assert!(exchange(&mut kept, &good).await.ends_with("hello"));
+    let mut strangers = Vec::new();
+    for number in 0..1000 {
+        let mut stranger = open(&proxy).await;
+        match number % 3 {
+            0 => {}
+            1 => stranger.write_all(b"GET http://good.test/ HTTP/1.1\r\nX: ").await.unwrap(),
+            _ => stranger.write_all(&[5, 1, 2]).await.unwrap(),
+        }
+        strangers.push(stranger);
+    }
+    let started = std::time::Instant::now();
+    let answer = tokio::time::timeout(Duration::from_secs(30), async {
+        let mut stream = open(&proxy).await;
+        stream.write_all(good.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"hello") && stream.read_buf(&mut answer).await.unwrap_or(0) > 0 {}
+        answer
+    });
+    assert!(answer.await.unwrap().ends_with(b"hello"), "after {:?}", started.elapsed());
+    let mut first = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(20), strangers[0].read_to_end(&mut first));
+    assert!(ended.await.is_ok(), "a stranger that says nothing is let go");
+    assert!(exchange(&mut kept, &good).await.ends_with("hello"), "and who has shown the secret is not");
+}
+
 /// Every request of a kept connection is decided by itself; px15 is the same after a redirect.
 #[tokio::test]
 async fn a_kept_connection_is_no_way_around() {

@@ -88,7 +88,8 @@ pub enum AuditEvent {
         /// How long it took, in milliseconds.
         duration_ms: u64,
     },
-    /// A connection was decided.
+    /// A connection was decided. Equal ones of a request are counted, and the count is written now and then and when
+    /// the request ends.
     Connected {
         /// Where to.
         destination: Destination,
@@ -96,6 +97,9 @@ pub enum AuditEvent {
         decision: Decision,
         /// Who or what decided.
         source: DecisionSource,
+        /// How many equal connections there have been in this request; one if absent.
+        #[serde(default = "once", skip_serializing_if = "is_once")]
+        times: u64,
     },
     /// Files were changed.
     Patched {
@@ -154,6 +158,15 @@ pub struct WholeCommand {
     pub sha256: RecordHash,
 }
 
+fn once() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_once(times: &u64) -> bool {
+    *times == 1
+}
+
 /// What a writer found at the end of the trail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -174,7 +187,7 @@ pub enum TrailDamage {
 }
 
 /// Who or what decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionSource {
     /// A rule, by its text or place.

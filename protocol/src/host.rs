@@ -77,6 +77,19 @@ impl Host {
         }
     }
 
+    /// The host with a port, as it is written: `example.com:443`, `[2001:db8::1]:443`.
+    pub fn with_port(&self, port: u16) -> String {
+        format!("{}:{port}", self.bracketed())
+    }
+
+    /// The host as it stands before a port: an IPv6 address in brackets.
+    pub fn bracketed(&self) -> String {
+        match self {
+            Self::Address(IpAddr::V6(address)) => format!("[{address}]"),
+            Self::Address(IpAddr::V4(_)) | Self::Name(_) => self.to_string(),
+        }
+    }
+
     /// The addresses that the names of this machine have; none for another name, or for an address.
     pub fn named_loopback(&self) -> &'static [IpAddr] {
         match self {
@@ -190,7 +203,13 @@ fn is_special_v4(address: Ipv4Addr) -> bool {
         || (a == 100 && (64..128).contains(&b))
         || (a == 198 && (18..20).contains(&b))
         || (a == 192 && b == 0 && c == 0)
+        || address == WIRE_SERVER
 }
+
+/// The metadata and agent service of Azure's virtual machines, at an address that looks public. Those of other
+/// clouds are at link-local, private or shared ones.
+/// <https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16>
+const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
 /// <https://www.iana.org/assignments/iana-ipv6-special-registry>
 fn is_special_v6(address: Ipv6Addr) -> bool {
@@ -341,11 +360,21 @@ mod tests {
             "2001:db8::1",
             "localhost",
             "a.localhost",
+            "168.63.129.16",
+            "::ffff:168.63.129.16",
+            "64:ff9b::a83f:8110",
+            "169.254.170.2",
+            "169.254.170.23",
+            "fd00:ec2::23",
+            "100.100.100.200",
+            "192.0.0.192",
+            "fd20:ce::254",
         ] {
             assert!(special(text), "{text}");
         }
         for text in [
             "1.1.1.1",
+            "168.63.129.17",
             "172.32.0.1",
             "100.128.0.1",
             "198.20.0.1",

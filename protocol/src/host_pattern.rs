@@ -45,6 +45,14 @@ impl HostPattern {
         }
     }
 
+    /// The pattern as it is written where a port may follow: an IPv6 address in brackets.
+    pub fn bracketed(&self) -> String {
+        match self {
+            Self::Exact(host) => host.bracketed(),
+            Self::Below(_) | Self::Within(_) => self.to_string(),
+        }
+    }
+
     /// The pattern of exactly those hosts that both patterns match; `None` where there is none.
     /// Two patterns are always disjoint, or one holds the other.
     pub fn intersect(&self, other: &Self) -> Option<Self> {

@@ -1,5 +1,7 @@
 //! Something that a command tried and was not allowed.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +79,14 @@ pub struct Destination {
     pub protocol: NetworkProtocol,
     /// The port.
     pub port: u16,
+}
+
+/// `example.com:443`, `[2001:db8::1]:443`, `example.com:123/udp`.
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let suffix = if self.protocol == NetworkProtocol::Udp { "/udp" } else { "" };
+        write!(f, "{}{suffix}", self.host.with_port(self.port))
+    }
 }
 
 /// How a denial is known, the surest first.

@@ -404,10 +404,10 @@ impl Watch {
                         pid: u32::try_from(call.caller.thread()).ok(),
                         program: call.caller.program(),
                     };
+                    let (mailbox, is_waiting) = (self.mailbox.clone(), call.waiting_check());
                     self.waiting.insert(token, call);
-                    let mailbox = self.mailbox.clone();
                     let answer = Answer::new(move |verdict| mailbox.send(Message::Verdict(token, verdict)));
-                    self.gatekeeper.decide(attempt, answer);
+                    self.gatekeeper.decide(attempt, answer.wanted_while(is_waiting));
                 }
             },
         }

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd as Stream;
 #[cfg(windows)]
 use std::os::windows::io::OwnedSocket as Stream;
+use std::sync::Arc;
 
 use stockade_protocol::{Host, NetworkProtocol, RawText, Violation};
 
@@ -54,17 +55,32 @@ pub trait Gatekeeper: Send + Sync {
 }
 
 /// Takes one verdict. Dropped without one, it refuses.
-pub struct Answer(Option<Box<dyn FnOnce(Verdict) + Send>>);
+pub struct Answer {
+    give: Option<Box<dyn FnOnce(Verdict) + Send>>,
+    is_wanted: Arc<dyn Fn() -> bool + Send + Sync>,
+}
 
 impl Answer {
-    /// Passes the verdict on to whoever waits for it.
+    /// Passes the verdict on to the caller that waits for it.
     pub fn new(give: impl FnOnce(Verdict) + Send + 'static) -> Self {
-        Self(Some(Box::new(give)))
+        Self { give: Some(Box::new(give)), is_wanted: Arc::new(|| true) }
+    }
+
+    /// Tells whether the caller still waits: its process may have ended meanwhile.
+    #[must_use]
+    pub fn wanted_while(mut self, is_wanted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.is_wanted = Arc::new(is_wanted);
+        self
+    }
+
+    /// Tells, whenever it is called, whether the caller still waits. If not, what is done for it can be broken off.
+    pub fn is_wanted(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
+        Arc::clone(&self.is_wanted)
     }
 
     /// Gives the verdict.
     pub fn give(mut self, verdict: Verdict) {
-        if let Some(give) = self.0.take() {
+        if let Some(give) = self.give.take() {
             give(verdict);
         }
     }
@@ -72,7 +88,7 @@ impl Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        if let Some(give) = self.0.take() {
+        if let Some(give) = self.give.take() {
             give(Verdict::Refuse);
         }
     }

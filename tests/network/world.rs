@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use stockade_network_proxy::{Approvals, Ask, BoxFuture, Gate, Records, Resolver, Rules, Transparent};
+use stockade_network_proxy::{Approvals, Ask, BoxFuture, Gate, NotRecorded, Records, Resolver, Rules, Transparent};
 use stockade_protocol::{
     AbsPath, Access, Argv, AuditEvent, Decision, FileRule, FileRules, HostName, HostRule, HostRules, HttpMethods,
     NetworkApproval, NetworkPolicy, NetworkPolicyAmendment, Permissions, RawText, ReviewDecision, Violation,
@@ -60,11 +60,12 @@ impl Trail {
 }
 
 impl Records for Trail {
-    fn decided(&self, event: AuditEvent) {
+    fn decided(&self, event: AuditEvent) -> Result<(), NotRecorded> {
         if let AuditEvent::Connected { destination, decision, .. } = event {
             let line = format!("{}:{} {decision:?}", destination.host, destination.port);
             self.lines.lock().unwrap().push(line);
         }
+        Ok(())
     }
 
     fn denied(&self, violation: Violation) {

@@ -201,3 +201,40 @@ fn a_request_that_reads_carries_no_other() {
     let refused = connections(&home).iter().filter(|line| line.contains("forbidden")).count();
     assert_eq!(refused, 3, "each is on record: {:?}", connections(&home));
 }
+
+/// A name may lead to a public address that is this machine's own, or one on its networks: no more to be reached
+/// unasked than a private one.
+#[test]
+fn a_public_address_of_this_machine_is_this_machine() {
+    for (name, address) in [("own.test", "11.22.34.1"), ("neighbour.test", "11.22.34.9")] {
+        let home = Home::new();
+        let line = format!("curl -s -m 5 http://{name}:8080/; curl -s -m 5 http://{address}:8080/; true");
+        let told = runs(&home, &["--allow-host", &format!("{name}:8080")], &line, 0);
+        let message = format!("{name} leads to {address}, on this machine, a local network or a metadata service");
+        assert!(told.stderr.contains(&format!("`--allow-host {address}:8080`")), "{}", told.stderr);
+        let connections = connections(&home);
+        for wanted in [format!("{name}:8080 (tcp) forbidden"), format!("{address}:8080 (tcp) forbidden")] {
+            assert!(connections.iter().any(|line| line.starts_with(&wanted)), "{wanted}: {connections:?}");
+        }
+        assert!(connections.iter().any(|line| line.contains(&message)), "{connections:?}");
+    }
+}
+
+/// What is printed can be typed, and grants what was denied; what can be read in two ways is refused.
+#[test]
+fn an_ipv6_address_stands_in_brackets() {
+    let home = Home::new();
+    let told = home.runs(&["--allow-host", "good.test:1"], "curl -s -m 5 'http://[2a0b::2]:8000/'", 7);
+    assert!(told.stderr.contains("`--allow-host [2a0b::2]:8000`"), "{}", told.stderr);
+    assert!(!told.stderr.contains("2a0b::2:8000"), "{}", told.stderr);
+    let connections = connections(&home);
+    assert!(connections.iter().all(|line| line.starts_with("[2a0b::2]:8000 (tcp)")), "{connections:?}");
+    let hosts = ["--host", "[2a0b::2]:8000", "--host", "[2a0b::2]:8001", "--host", "[2a0b::2:8000]:8000"];
+    let told = home.says(&[&["explain", "--allow-host", "[2a0b::2]:8000"][..], &hosts].concat(), 0).stdout;
+    assert!(told.contains("`[2a0b::2]:8000` may be reached"), "{told}");
+    assert_eq!(told.matches("may be reached").count(), 1, "{told}");
+    let refused = home.runs(&["--allow-host", "2a0b::2:8000"], "true", 125).stderr;
+    assert!(refused.contains("`[2a0b::2]:8000`") && refused.contains("`[2a0b::2:8000]`"), "{refused}");
+    let refused = home.runs(&["--allow-host", "https://example.com/x"], "true", 125).stderr;
+    assert!(refused.contains("write `example.com:443`"), "{refused}");
+}

@@ -1,8 +1,8 @@
 """An internet of one machine, for one run of a program: `internet.py PAGE HOSTS HEARD PROGRAM…`.
 
-Runs in a network and mount namespace that were made for it. The loopback interface there has an address
-as the internet has them, names lead to it through the host's own file of names, and a web server
-listens on it. The names that it was asked for are written to HEARD, one a line. At the same port datagrams
+Runs in a network and mount namespace that were made for it. An address as the internet has them leads to
+that machine without being one of its interfaces' own, names lead to it through the host's own file of names, and a
+web server listens on it. Another such address is an interface's own. The names that it was asked for are written to HEARD, one a line. At the same port datagrams
 are answered with what they say.
 """
 
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 
-ADDRESS, PORT = "11.22.33.44", 8080
+ADDRESS, OWN, PORT = "11.22.33.44", "11.22.34.1", 8080
 page, hosts, heard, *program = sys.argv[1:]
 
 
@@ -29,10 +29,20 @@ class Page(http.server.BaseHTTPRequestHandler):
         pass
 
 
-for line in ["ip link set lo up", f"ip address add {ADDRESS}/32 dev lo"]:
+for line in [
+    "ip link set lo up",
+    f"ip route add local {ADDRESS}/32 dev lo",
+    f"ip address add {OWN}/24 dev lo",
+]:
     subprocess.run(line.split(), check=True)
 with open(hosts, "w") as names:
-    print("127.0.0.1 localhost", f"{ADDRESS} good.test evil.test new.test", sep="\n", file=names)
+    lines = [
+        "127.0.0.1 localhost",
+        f"{ADDRESS} good.test evil.test new.test",
+        f"{OWN} own.test",
+        "11.22.34.9 neighbour.test",
+    ]
+    print(*lines, sep="\n", file=names)
 subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
 server = http.server.ThreadingHTTPServer((ADDRESS, PORT), Page)
 threading.Thread(target=server.serve_forever, daemon=True).start()

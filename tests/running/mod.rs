@@ -1,5 +1,7 @@
 //! `stockade run` and `stockade explain` as a user runs them, in a home of their own.
 
+/// What connections leave behind.
+mod connections;
 /// The decision without the deed.
 mod explaining;
 /// What a command may read and write.

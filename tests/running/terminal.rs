@@ -210,3 +210,21 @@ fn a_running_command_has_no_part_in_a_question() {
     let (_, rest) = screen.ends();
     assert!(rest.contains("got:k"), "{rest:?}");
 }
+
+/// Four programs wait for an answer, and one `q` is the answer to all.
+#[test]
+fn one_stop_ends_every_question() {
+    let home = Home::new();
+    let line = "for n in 1 2 3 4; do curl -s -m 60 http://n$n.test:8080/ & done; wait; echo over";
+    let mut screen = start(&home, &["run", "--network", "hosts", "--", "sh", "-c", line]);
+    screen.sees("]? ");
+    // The others come meanwhile.
+    std::thread::sleep(Duration::from_millis(1500));
+    screen.types("q");
+    let (_, rest) = screen.ends();
+    assert!(rest.contains("over") && !rest.contains("]? "), "{rest}");
+    let run: serde_json::Value = serde_json::from_str(home.says(&["audit", "list"], 0).stdout.trim()).unwrap();
+    let shown = home.says(&["audit", "show", run["request_id"].as_str().unwrap()], 0).stdout;
+    let count = |what: &str| shown.matches(what).count();
+    assert_eq!((count("a person was asked"), count("answered: no, and stop")), (4, 4), "{shown}");
+}

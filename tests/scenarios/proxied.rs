@@ -101,7 +101,7 @@ impl Behind {
     fn connections(&self, request: &ExecRequest) -> Vec<(String, Decision, DecisionSource)> {
         let events = self.world.audit.of(&request.id).into_iter();
         let connected = |event| {
-            let AuditEvent::Connected { destination, decision, source } = event else { return None };
+            let AuditEvent::Connected { destination, decision, source, .. } = event else { return None };
             Some((format!("{}:{}", destination.host, destination.port), decision, source))
         };
         events.filter_map(connected).collect()

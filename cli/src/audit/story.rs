@@ -45,13 +45,13 @@ fn headline(event: &AuditEvent) -> Result<String, serde_json::Error> {
             when::duration(*duration_ms),
             if *in_time { "" } else { ", too late to count" }
         ),
-        AuditEvent::Connected { destination, decision, source } => format!(
-            "connection to {}:{} ({}) {} by {}",
-            destination.host,
-            destination.port,
+        AuditEvent::Connected { destination, decision, source, times } => format!(
+            "connection to {} ({}) {} by {}{}",
+            destination.host.with_port(destination.port),
             word(&destination.protocol)?,
             decided(*decision),
-            decider(source)
+            decider(source),
+            if *times == 1 { String::new() } else { format!(", {times} times so far") }
         ),
         AuditEvent::Refused(refusal) => format!("refused by the {}: {}", word(&refusal.by)?, shown(&refusal.reason)),
         AuditEvent::Ended { result, exit_code, duration_ms, .. } => {
@@ -153,7 +153,7 @@ fn question(subject: &ApprovalSubject) -> String {
                 patch.changes.iter().flat_map(|change| change.paths()).map(ToString::to_string).collect();
             format!("to change {}", paths.join(", "))
         }
-        ApprovalSubject::Network(network) => format!("to reach {}:{}", network.host, network.port),
+        ApprovalSubject::Network(network) => format!("to reach {}", network.host.with_port(network.port)),
         ApprovalSubject::Permissions(_) => String::from("for permissions for the session"),
         ApprovalSubject::ToolCall(call) => format!("to call {} of {}", shown(&call.tool), shown(&call.server)),
         ApprovalSubject::Elicitation(question) => {
@@ -182,7 +182,7 @@ fn answer(decision: &ReviewDecision) -> String {
 fn target(target: &ViolationTarget) -> String {
     match target {
         ViolationTarget::Path(path) => path.to_string(),
-        ViolationTarget::Destination(destination) => format!("{}:{}", destination.host, destination.port),
+        ViolationTarget::Destination(destination) => destination.to_string(),
         ViolationTarget::UnixSocket(path) => format!("socket {path}"),
         ViolationTarget::SystemCall(name) | ViolationTarget::Limit(name) => shown(name).to_string(),
         ViolationTarget::Process(id) => format!("process {id}"),

@@ -99,7 +99,7 @@ fn saved_command(amendment: &ExecPolicyAmendment) -> (String, Vec<String>) {
 }
 
 fn saved_host(amendment: &NetworkPolicyAmendment) -> (char, String, Vec<String>) {
-    let to = destination(&amendment.host.to_string(), amendment.protocol, amendment.port);
+    let to = destination(&amendment.host.bracketed(), amendment.protocol, amendment.port);
     match amendment.action {
         NetworkPolicyRuleAction::Allow => {
             ('p', format!("yes, and always for: {to}"), vec![String::from("Saves a rule that allows it.")])

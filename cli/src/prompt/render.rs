@@ -80,7 +80,7 @@ fn title(subject: &ApprovalSubject) -> &'static str {
 
 fn show_network(page: &mut Page, network: &NetworkApproval) {
     page.plain(0, "");
-    page.line(2, Tone::Title, &destination(&network.host.to_string(), Some(network.protocol), Some(network.port)));
+    page.line(2, Tone::Title, &destination(&network.host.bracketed(), Some(network.protocol), Some(network.port)));
     if let Some(program) = &network.program {
         page.plain(2, &format!("wanted by {}", text::word(program, page.detail)));
     }
@@ -145,7 +145,7 @@ fn show_resolved(page: &mut Page, paths: &[ResolvedPath]) {
 
 /// All that a rule speaks of. One that allows has to say so of datagrams.
 pub(super) fn destinations(rule: &HostRule) -> String {
-    let host = rule.host.to_string();
+    let host = rule.host.bracketed();
     match (rule.protocol, rule.decision) {
         (None, Decision::Allow) => format!("{host}, {}, over any stream", port_words(rule.port)),
         (protocol, _) => destination(&host, protocol, rule.port),

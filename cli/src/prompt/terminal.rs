@@ -38,8 +38,11 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Terminal {
     terminal: Arc<File>,
     look: Arc<Look>,
-    turn: Arc<Mutex<()>>,
+    turn: Arc<Mutex<Stopped>>,
 }
+
+/// Whether a person has answered that everything stops: the questions that wait for their turn are not shown.
+type Stopped = bool;
 
 impl Terminal {
     /// The terminal of this process, if it has one.
@@ -61,6 +64,9 @@ impl Terminal {
 impl Approver for Terminal {
     async fn review(&self, request: Arc<ApprovalRequest>) -> Result<Answer, Unanswered> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
+        if *turn {
+            return Ok(ReviewDecision::Abort.into());
+        }
         let (answer, receiver) = oneshot::channel();
         let asking = Asking::start(Arc::clone(&self.terminal), Arc::clone(&self.look), request, turn, answer)
             .map_err(|error| gone(&format!("the prompt could not be opened: {error}")))?;
@@ -82,7 +88,7 @@ impl Asking {
         terminal: Arc<File>,
         look: Arc<Look>,
         request: Arc<ApprovalRequest>,
-        turn: OwnedMutexGuard<()>,
+        mut turn: OwnedMutexGuard<Stopped>,
         answer: oneshot::Sender<Result<Answer, Unanswered>>,
     ) -> io::Result<Self> {
         let (called_off, call_off) = io::pipe()?;
@@ -91,6 +97,7 @@ impl Asking {
             let prompt = Prompt { terminal: &terminal, called_off, look: &look, cleaning: question.cleaning() };
             let result = prompt.ask(&request).map_err(Ending::into_reason);
             drop(question);
+            *turn = matches!(&result, Ok(answer) if answer.decision == ReviewDecision::Abort);
             // Whoever asked may have given up.
             answer.send(result).ok();
             drop(turn);

@@ -7,7 +7,6 @@ mod question;
 mod rules;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use stockade_protocol::{
@@ -23,6 +22,7 @@ pub use memory::{ApprovalKey, CommandKey};
 pub use rules::RuleStore;
 
 use stockade_sandboxing::{HostFiles as _, RealFiles};
+use tokio::sync::watch;
 
 use crate::audit_log::Trail;
 use crate::connections::REMEMBERED;
@@ -42,8 +42,8 @@ pub(crate) struct Approvals {
     pub(crate) answer_limit: Duration,
     memory: Memory,
     asking: Shared<(Vec<ApprovalKey>, String), Result<ReviewDecision, Refusal>>,
-    /// Somebody said "stop everything".
-    aborted: AtomicBool,
+    /// Whether an answer was to stop: nothing is asked any more, and no question waits.
+    aborted: watch::Sender<bool>,
 }
 
 impl Approvals {
@@ -53,7 +53,7 @@ impl Approvals {
             answer_limit: ANSWER_LIMIT,
             memory: Memory::default(),
             asking: Shared::default(),
-            aborted: AtomicBool::new(false),
+            aborted: watch::Sender::new(false),
         }
     }
 
@@ -174,7 +174,7 @@ impl Approvals {
         let subject = tool.subject(request, around, &asking.shown());
         let written = memory::written(&asking.execution) + &content(&subject);
         let question = Arc::new(question::approval_request(trail, subject, asking.reason.clone(), asking.paths()));
-        let ask = || question::put(&self.approver, Arc::clone(&question), self.answer_limit, trail);
+        let ask = || question::put(&self.approver, Arc::clone(&question), self.answer_limit, &self.aborted, trail);
         let (answer, asked) = self.asking.ask((asking.keys.clone(), written), ask).await;
         let decision = answer?;
         let Asking { keys, execution, .. } = asking;
@@ -199,7 +199,6 @@ impl Approvals {
                 return Err(no(RefusedBy::Timeout, "nobody answered in time"));
             }
             ReviewDecision::Abort => {
-                self.aborted.store(true, Ordering::Release);
                 return Err(no(RefusedBy::Reviewer, ABORTED));
             }
         }
@@ -221,18 +220,18 @@ impl Approvals {
             return ReviewDecision::Denied { reason: Some(refusal.reason) };
         }
         let question = Arc::new(question::approval_request(trail, subject, None, Vec::new()));
-        let ask = || question::put(&self.approver, Arc::clone(&question), self.answer_limit, trail);
+        let ask = || question::put(&self.approver, Arc::clone(&question), self.answer_limit, &self.aborted, trail);
         let (answer, _) = self.asking.ask((keys.clone(), String::new()), ask).await;
         match answer {
             Ok(decision) => {
                 match decision {
                     ReviewDecision::ApprovedForSession => self.memory.remember(keys, &REMEMBERED),
-                    ReviewDecision::Abort => self.aborted.store(true, Ordering::Release),
                     ReviewDecision::Approved
                     | ReviewDecision::ApprovedExecpolicyAmendment { .. }
                     | ReviewDecision::NetworkPolicyAmendment { .. }
                     | ReviewDecision::Denied { .. }
-                    | ReviewDecision::TimedOut => {}
+                    | ReviewDecision::TimedOut
+                    | ReviewDecision::Abort => {}
                 }
                 decision
             }
@@ -250,11 +249,7 @@ impl Approvals {
         self.check_session()?;
         let subject = ApprovalSubject::Elicitation(question.clone());
         let request = Arc::new(question::approval_request(trail, subject, reason, Vec::new()));
-        let answer = question::put_whole(&self.approver, request, self.answer_limit, trail).await?;
-        if answer.decision == ReviewDecision::Abort {
-            self.aborted.store(true, Ordering::Release);
-        }
-        Ok(answer)
+        question::put_whole(&self.approver, request, self.answer_limit, &self.aborted, trail).await
     }
 
     fn by_memory(&self, session: &Session, execution: EscalationExecution, trail: &Trail) -> Result<Grant, Refusal> {
@@ -264,7 +259,7 @@ impl Approvals {
 
     /// After "stop everything", nothing more is run.
     fn check_session(&self) -> Result<(), Refusal> {
-        if self.aborted.load(Ordering::Acquire) { Err(no(RefusedBy::Reviewer, ABORTED)) } else { Ok(()) }
+        if *self.aborted.borrow() { Err(no(RefusedBy::Reviewer, ABORTED)) } else { Ok(()) }
     }
 }
 

@@ -8,6 +8,8 @@ use stockade_protocol::{
     Refusal, RefusedBy, ResolvedPath, ReviewDecision, Violation,
 };
 use stockade_sandboxing::leads_to;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 use super::memory::ApprovalKey;
 use crate::audit_log::Trail;
@@ -85,17 +87,19 @@ pub(super) async fn put(
     approver: &Arc<dyn Approver>,
     request: Arc<ApprovalRequest>,
     limit: Duration,
+    aborted: &watch::Sender<bool>,
     trail: &Trail,
 ) -> Result<ReviewDecision, Refusal> {
-    put_whole(approver, request, limit, trail).await.map(|answer| answer.decision)
+    put_whole(approver, request, limit, aborted, trail).await.map(|answer| answer.decision)
 }
 
 /// Asks, waits at most `limit`, and records the question and the decision. An answer that comes later
-/// is recorded too and changes nothing.
+/// is recorded too and changes nothing. An answer to stop everything is the answer to all questions that wait.
 pub(super) async fn put_whole(
     approver: &Arc<dyn Approver>,
     request: Arc<ApprovalRequest>,
     limit: Duration,
+    aborted: &watch::Sender<bool>,
     trail: &Trail,
 ) -> Result<Answer, Refusal> {
     let (thread, id) = (trail.thread(), trail.request());
@@ -106,13 +110,23 @@ pub(super) async fn put_whole(
         let (approver, request) = (Arc::clone(approver), Arc::clone(&request));
         tokio::spawn(async move { approver.review(request).await })
     };
-    let answer = match tokio::time::timeout(limit, &mut review).await {
-        Ok(answer) => usable(&request, answer.unwrap_or_else(|died| Err(Unanswered::Gone { why: died.to_string() }))),
-        Err(_) => {
+    // A question that is given up is taken away.
+    let mut given_up = AbortOnDrop(Some(review.abort_handle()));
+    let mut stop = aborted.subscribe();
+    let answer = tokio::select! {
+        answer = &mut review => {
+            usable(&request, answer.unwrap_or_else(|died| Err(Unanswered::Gone { why: died.to_string() })))
+        }
+        _ = stop.wait_for(|stop| *stop) => Ok(ReviewDecision::Abort.into()),
+        () = tokio::time::sleep(limit) => {
+            given_up.0 = None;
             record_late(review, trail.clone(), asked);
             Ok(ReviewDecision::TimedOut.into())
         }
     };
+    if matches!(&answer, Ok(answer) if answer.decision == ReviewDecision::Abort) {
+        aborted.send_replace(true);
+    }
     let (answer, refusal) = match answer {
         Ok(answer) => (answer, None),
         Err(unanswered) => {
@@ -131,6 +145,17 @@ pub(super) async fn put_whole(
     }
     trail.record(AuditEvent::Answered { decision: decision.clone(), in_time: true, duration_ms: millis(took) })?;
     refusal.map_or(Ok(answer), Err)
+}
+
+/// Ends a review when nothing waits for its answer any more.
+struct AbortOnDrop(Option<AbortHandle>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        if let Some(review) = &self.0 {
+            review.abort();
+        }
+    }
 }
 
 /// Keeps a question's place until it is answered after all, and records that.

@@ -21,12 +21,23 @@ use super::repair::begins_record;
 pub struct Verification {
     /// How many records are as they were written, up to the first that is not.
     pub records: u64,
+    /// The first that is kept. Earlier ones, if its number is not 0, were given up when the trail grew too large.
+    pub first: Option<FirstKept>,
     /// The last of them: keep its number and hash elsewhere to compare later.
     pub last: Option<(u64, RecordHash)>,
     /// The first that is not, if there is one.
     pub bad: Option<BadRecord>,
     /// Beginnings of records whose writers died. They are no sign of tampering.
     pub unfinished: Vec<Note>,
+}
+
+/// The oldest record of a trail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstKept {
+    /// Its number, which is also how many came before it.
+    pub sequence: u64,
+    /// When it was written, in milliseconds since 1970 (UTC).
+    pub time_ms: u64,
 }
 
 /// The first record that is not as it should be.
@@ -112,7 +123,7 @@ pub fn verify(directory: &Path) -> Result<Verification, AuditError> {
         Found::Nothing | Found::Unreadable => None,
     };
     let archives = snapshot.archives;
-    let mut check = Check { head, archives, next: Next::default(), before: None, unfinished: Vec::new() };
+    let mut check = Check { head, archives, next: Next::default(), first: None, before: None, unfinished: Vec::new() };
     let mut lines = snapshot.lines().peekable();
     let mut bad = None;
     while let Some(line) = lines.next() {
@@ -124,7 +135,7 @@ pub fn verify(directory: &Path) -> Result<Verification, AuditError> {
     }
     let bad = bad.or_else(|| check.end(directory));
     let last = check.before.as_ref().map(|(_, record)| (record.sequence, record.hash));
-    Ok(Verification { records: check.next.good, last, bad, unfinished: check.unfinished })
+    Ok(Verification { records: check.next.good, first: check.first, last, bad, unfinished: check.unfinished })
 }
 
 /// What the next record has to have.
@@ -140,6 +151,7 @@ struct Check {
     /// How many files came before the current one, by their names.
     archives: u64,
     next: Next,
+    first: Option<FirstKept>,
     before: Option<(Place, AuditRecord)>,
     unfinished: Vec<Note>,
 }
@@ -196,6 +208,7 @@ impl Check {
             good: self.next.good.saturating_add(1),
             chain: Some((record.sequence.saturating_add(1), record.hash)),
         };
+        self.first.get_or_insert(FirstKept { sequence: record.sequence, time_ms: record.time_ms });
         self.before = Some((Place::of(line), record));
         Ok(None)
     }

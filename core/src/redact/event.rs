@@ -38,8 +38,8 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
         AuditEvent::Answered { decision, in_time, duration_ms } => {
             AuditEvent::Answered { decision: scribe.review(decision), in_time, duration_ms }
         }
-        AuditEvent::Connected { destination, decision, source } => {
-            AuditEvent::Connected { destination, decision, source: scribe.source(source) }
+        AuditEvent::Connected { destination, decision, source, times } => {
+            AuditEvent::Connected { destination, decision, source: scribe.source(source), times }
         }
         AuditEvent::Refused(mut refusal) => {
             refusal.reason = scribe.text(&refusal.reason);

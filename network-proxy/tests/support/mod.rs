@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use stockade_network_proxy::{Approvals, Ask, BoxFuture, Gate, Records, Resolver, Rules};
+use stockade_network_proxy::{Approvals, Ask, BoxFuture, Gate, NotRecorded, Records, Resolver, Rules};
 use stockade_protocol::{
     AuditEvent, Decision, HostName, HostRule, HostRules, HttpMethods, NetworkApproval, NetworkPolicy,
     NetworkPolicyAmendment, ReviewDecision, Violation,
@@ -77,11 +77,17 @@ impl Ask for Person {
 pub(crate) struct Trail {
     pub(crate) events: Mutex<Vec<AuditEvent>>,
     pub(crate) violations: Mutex<Vec<Violation>>,
+    /// Takes no more events.
+    pub(crate) is_full: AtomicBool,
 }
 
 impl Records for Trail {
-    fn decided(&self, event: AuditEvent) {
+    fn decided(&self, event: AuditEvent) -> Result<(), NotRecorded> {
+        if self.is_full.load(Ordering::Relaxed) {
+            return Err(NotRecorded(String::from("the disk is full")));
+        }
         self.events.lock().unwrap().push(event);
+        Ok(())
     }
 
     fn denied(&self, violation: Violation) {

@@ -489,10 +489,8 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
         subject().prop_map(|subject| AuditEvent::Asked { subject }),
         (review_decision(), any::<bool>(), any::<u64>())
             .prop_map(|(decision, in_time, duration_ms)| AuditEvent::Answered { decision, in_time, duration_ms }),
-        (destination(), decision(), source()).prop_map(|(destination, decision, source)| AuditEvent::Connected {
-            destination,
-            decision,
-            source
+        (destination(), decision(), source(), any::<u64>()).prop_map(|(destination, decision, source, times)| {
+            AuditEvent::Connected { destination, decision, source, times }
         }),
         refusal().prop_map(AuditEvent::Refused),
         (any::<String>(), option::of(any::<i32>()), any::<u64>(), enforcement(), vec(violation(), 0..2)).prop_map(

@@ -254,6 +254,12 @@ impl Call {
         notify::is_waiting(self.listener.as_fd(), self.id)
     }
 
+    /// Tells the same, whenever it is asked, from another thread.
+    pub(super) fn waiting_check(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let (listener, id) = (Arc::clone(&self.listener), self.id);
+        move || notify::is_waiting(listener.as_fd(), id)
+    }
+
     /// Puts a socket in the place of the command's, wherever the process has it, and returns.
     pub(super) fn place(self, stream: &OwnedFd, errno: i32, table: &Table) {
         let answer =

@@ -127,7 +127,7 @@ fn violation(violation: &Violation, detail: Detail) -> String {
     let target = match &violation.target {
         ViolationTarget::Path(path) => text::word(path.as_raw(), detail),
         ViolationTarget::UnixSocket(path) => format!("the socket {}", text::word(path.as_raw(), detail)),
-        ViolationTarget::Destination(to) => destination(&to.host.to_string(), Some(to.protocol), Some(to.port)),
+        ViolationTarget::Destination(to) => destination(&to.host.bracketed(), Some(to.protocol), Some(to.port)),
         ViolationTarget::SystemCall(name) => format!("the system call {}", text::line(name.as_bytes(), detail)),
         ViolationTarget::Process(pid) => format!("process {pid}"),
         ViolationTarget::Limit(name) => format!("the limit {}", text::line(name.as_bytes(), detail)),

@@ -1,0 +1,127 @@
+//! The addresses of this machine, and the networks that it is on, as they are now.
+//!
+//! Public addresses can be this machine's own, or its neighbours': a server in a data centre trusts both. They
+//! count as private ones do, which are known by their numbers alone ([`Host::is_special`]).
+
+use std::net::IpAddr;
+
+use stockade_protocol::Host;
+
+/// Networks that this machine has an address on, its own addresses among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalNetworks(Known);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Known {
+    Networks(Vec<Network>),
+    /// The system did not tell, so that every address may be local.
+    Nothing,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self::Networks(Vec::new())
+    }
+}
+
+/// An address, and how many of its first bits are the network's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Network {
+    address: IpAddr,
+    prefix: u32,
+}
+
+impl LocalNetworks {
+    /// Those of every interface. If they can't be read, every address counts as local. Where this system has no
+    /// way to read them (Windows), there are none.
+    pub fn now() -> Self {
+        #[cfg(unix)]
+        return Self(crate::sys::interface_addresses().map_or(Known::Nothing, |found| {
+            let own = found.iter().map(|found| Network::new(found.address, found.netmask));
+            let peers = found.iter().filter_map(|found| found.peer).map(|peer| Network::new(peer, None));
+            Known::Networks(own.chain(peers).collect())
+        }));
+        #[cfg(not(unix))]
+        Self::default()
+    }
+
+    /// One network, by an address on it and the length of its prefix.
+    pub fn of(address: IpAddr, prefix: u32) -> Self {
+        Self(Known::Networks(vec![Network { address, prefix }]))
+    }
+
+    /// Whether this is an address of this machine, or one on its networks.
+    pub fn contain(&self, address: IpAddr) -> bool {
+        match &self.0 {
+            Known::Networks(networks) => networks.iter().any(|network| network.contains(address)),
+            Known::Nothing => true,
+        }
+    }
+
+    /// Whether a host is reached only when it is named: on this machine, a local network or a metadata service.
+    pub fn is_special(&self, host: &Host) -> bool {
+        host.is_special() || host.address().is_some_and(|address| self.contain(address))
+    }
+}
+
+impl Network {
+    fn new(address: IpAddr, netmask: Option<IpAddr>) -> Self {
+        let whole = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = netmask.map_or(whole, |mask| bits(mask).leading_ones());
+        // A network of everything is no neighbourhood.
+        Self { address, prefix: if prefix == 0 { whole } else { prefix } }
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        let (own, other) = (self.address.to_canonical(), address.to_canonical());
+        own.is_ipv4() == other.is_ipv4() && (bits(own) ^ bits(other)).leading_zeros() >= self.prefix
+    }
+}
+
+/// The bits of an address, the network's first.
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u128::from(v4.to_bits()) << 96,
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_network_is_its_prefix() {
+        for (network, mask, inside, outside) in [
+            ("11.22.33.44", "255.255.255.0", &["11.22.33.44", "11.22.33.0", "11.22.33.255"][..], &["11.22.34.1"][..]),
+            ("11.22.33.44", "255.255.255.255", &["11.22.33.44", "::ffff:11.22.33.44"], &["11.22.33.45"]),
+            ("11.22.33.44", "255.255.252.0", &["11.22.32.1", "11.22.35.9"], &["11.22.36.1", "11.22.31.1"]),
+            // One that claims everything is its own address alone.
+            ("11.22.33.44", "0.0.0.0", &["11.22.33.44"], &["1.1.1.1", "::b16:212c"]),
+            ("2a0b::2", "ffff:ffff:ffff:ffff::", &["2a0b::2", "2a0b::9:9"], &["2a0b:0:0:1::2", "2a0c::2"]),
+            ("2a0b::2", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &["2a0b::2"], &["2a0b::3", "0.0.0.2"]),
+        ] {
+            let local = LocalNetworks(Known::Networks(vec![Network::new(address(network), Some(address(mask)))]));
+            for text in inside {
+                assert!(local.contain(address(text)), "{text} in {network} {mask}");
+            }
+            for text in outside {
+                assert!(!local.contain(address(text)), "{text} in {network} {mask}");
+            }
+        }
+        assert!(LocalNetworks(Known::Nothing).contain(address("1.1.1.1")), "what is not known may be local");
+        assert!(!LocalNetworks::default().contain(address("1.1.1.1")));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn this_machine_knows_its_own() {
+        let local = LocalNetworks::now();
+        assert!(matches!(local.0, Known::Networks(_)), "{local:?}");
+        assert!(local.contain(address("127.0.0.1")), "{local:?}");
+    }
+}
