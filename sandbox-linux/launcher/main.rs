@@ -132,10 +132,11 @@ extern "C" fn main() -> ! {
     sys::exit(0)
 }
 
-/// Nothing of the caller's but the socket comes along, and no signal meant for it ends this. Gives a counter
-/// and a descriptor of this process.
+/// Nothing of the caller's but the socket comes along, not even its directory, and no signal meant for it ends
+/// this. Gives a counter and a descriptor of this process.
 fn prepare() -> Result<(i32, i32)> {
     sys::close_range(1, 0)?;
+    sys::change_directory(sys::ROOT)?;
     sys::block_signals(true)?;
     Ok((sys::new_counter()?, sys::own_process()?))
 }

@@ -107,7 +107,7 @@ impl<'a> CText<'a> {
 
 pub(crate) const EMPTY: CText<'static> = CText(b"\0");
 pub(crate) const DOT: CText<'static> = CText(b".\0");
-const ROOT: CText<'static> = CText(b"/\0");
+pub(crate) const ROOT: CText<'static> = CText(b"/\0");
 
 fn fd(number: usize) -> i32 {
     number as i32

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -122,12 +122,31 @@ fn take(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<OwnedFd>> {
         Err(errno) => return Err(errno.into()),
     }
     drop(reserved);
+    restore_mark(parent, name);
     let Some(held) = open(parent, name)? else { return Ok(None) };
     // What somebody wanted there is nobody's to remove, and needs no lock.
     if is_ours(&held) {
         lock(&held)?;
     }
     Ok(is_still_there(parent, name, &held)?.then_some(held))
+}
+
+/// Gives a directory its mark back that the mask for new files has taken something from, whichever run made it.
+/// It may not even be readable without. What is no such directory, or another user's, is left alone.
+fn restore_mark(parent: BorrowedFd<'_>, name: &[u8]) {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let is_masked = |mode: Mode| mode.contains(Mode::SVTX) && MARK.contains(mode) && mode != MARK;
+    let found = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
+    if !found.is_ok_and(|found| is_masked(Mode::from_raw_mode(found.st_mode))) {
+        return;
+    }
+    // By the directory that is looked at: another may stand there by now.
+    if let Ok(file) = rustix::fs::openat(parent, name, flags, Mode::empty())
+        && rustix::fs::fstat(&file).is_ok_and(|found| is_masked(Mode::from_raw_mode(found.st_mode)))
+    {
+        // Without the right to it, it is nobody's placeholder.
+        rustix::fs::chmod(format!("/proc/self/fd/{}", file.as_raw_fd()), MARK).ok();
+    }
 }
 
 /// Waits for a run that is about to remove the name. Whoever has it locked for longer is no run: whatever may

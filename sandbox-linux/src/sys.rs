@@ -11,11 +11,13 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use rustix::process::Pid;
 
 /// Starts a program with one descriptor as its standard input, nothing else of ours, and an empty
-/// environment. The C library does this without copying our memory, however much there is.
+/// environment. The C library does this without copying our memory, however much there is. The program gets a
+/// process group of its own: whoever ends the caller's group ends the caller, and it cleans up behind that.
 pub(crate) fn spawn(program: &CStr, name: &CStr, input: BorrowedFd<'_>) -> io::Result<Pid> {
     let mut actions = Actions::new()?;
     actions.duplicate(input, 0)?;
     let mut attributes = Attributes::new()?;
+    attributes.own_group()?;
     attributes.default_signals()?;
     let arguments = [name.as_ptr().cast_mut(), std::ptr::null_mut()];
     let environment = [std::ptr::null_mut()];

@@ -139,7 +139,10 @@ impl HostFiles for RealFiles {
 #[cfg(unix)]
 pub(crate) fn is_placeholder(path: &Path, found: &fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    let is_marked = found.is_dir() && found.permissions().mode() & 0o7777 == PLACEHOLDER_MODE;
+    const STICKY: u32 = 0o1000;
+    let mode = found.permissions().mode() & 0o7777;
+    // The mask of the run that makes it may take something from its mode, which that run then gives back.
+    let is_marked = found.is_dir() && mode & STICKY != 0 && mode & !PLACEHOLDER_MODE == 0;
     // One that is gone by now was one: only the run that put it there removes it.
     is_marked
         && fs::read_dir(path)

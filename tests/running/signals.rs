@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::home::Home;
+use super::home::{Home, User};
+use crate::support::program;
 
 /// Starts a line that prints `ready` when it is.
 fn start(home: &Home, line: &str) -> (Child, Pid) {
@@ -56,6 +57,53 @@ fn whoever_interrupts_three_times_means_it() {
         std::thread::sleep(Duration::from_millis(200));
     }
     assert_eq!(child.wait().unwrap().code(), Some(124));
+}
+
+fn left_in_workspace(home: &Home) -> Vec<std::ffi::OsString> {
+    std::fs::read_dir(home.path("ws")).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+}
+
+/// `timeout` ends the whole process group, first with TERM and then with KILL. The launcher is not in it, and
+/// removes the names that were held.
+#[test]
+fn nothing_is_left_when_the_process_group_is_killed() {
+    for (user, engine) in [(User::Own, "native"), (User::Ordinary, "native"), (User::Ordinary, "bwrap")] {
+        let home = Home::of(user);
+        let sleeps = format!("2{}", std::process::id());
+        let mut command = program("timeout");
+        command.args(["-k", "1", "1"]).args(home.words()).args(["run", "--engine", engine, "--", "sh", "-c"]);
+        command.arg(format!("trap '' TERM; while :; do sleep {sleeps}; done")).stdin(Stdio::null());
+        home.surround(&mut command);
+        command.status().unwrap();
+        let start = Instant::now();
+        while runs(&sleeps) || !left_in_workspace(&home).is_empty() {
+            let left = left_in_workspace(&home);
+            assert!(start.elapsed() < Duration::from_secs(5), "{user:?} {engine}: {left:?}, runs: {}", runs(&sleeps));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Names that are held are told by their mode, whatever a mask takes from new directories.
+#[test]
+fn nothing_is_left_whatever_the_mask() {
+    for (user, engine) in [(User::Own, "native"), (User::Ordinary, "native"), (User::Ordinary, "bwrap")] {
+        let home = Home::of(user);
+        // What is kept between runs is made with an ordinary mask.
+        home.runs(&[], "true", 0);
+        for mask in ["0177", "0377", "0477", "0777"] {
+            let mut command = program("sh");
+            command.args(["-c", &format!("umask {mask}; exec \"$@\""), "sh"]).args(home.words());
+            command.args(["run", "--engine", engine, "--", "true"]).stdin(Stdio::null());
+            home.surround(&mut command);
+            let output = command.output().unwrap();
+            let left = left_in_workspace(&home);
+            assert!(left.is_empty(), "{user:?} {engine} {mask}: {left:?} {}", String::from_utf8_lossy(&output.stderr));
+            if mask == "0177" {
+                assert!(output.status.success(), "{user:?} {engine}: {}", String::from_utf8_lossy(&output.stderr));
+            }
+        }
+    }
 }
 
 #[test]

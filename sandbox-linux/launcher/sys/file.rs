@@ -135,11 +135,13 @@ pub(crate) fn open_directory(directory: i32, path: CText<'_>) -> Result<i32> {
     open(directory, path, DIRECTORY_NO_FOLLOW)
 }
 
-/// Whether a directory is what stands under a name, and has this mode.
+/// Whether a directory is what stands under a name, and has this mode, or what a mask has left of it: the sticky
+/// bit, which no mask takes, and none that the mode does not have.
 pub(crate) fn is_at(file: i32, directory: i32, path: CText<'_>, mode: u32) -> bool {
     const NOT_FOLLOWED: usize = 0x100;
+    const STICKY: u32 = 0o1000;
     match (look(file, EMPTY, EMPTY_PATH), look(directory, path, NOT_FOLLOWED)) {
-        (Ok(own), Ok(there)) => own.mode & 0o7777 == mode && own == there,
+        (Ok(own), Ok(there)) => own.mode & STICKY != 0 && own.mode & 0o7777 & !mode == 0 && own == there,
         _ => false,
     }
 }
