@@ -12,6 +12,7 @@ mod losses;
 mod man;
 mod platform;
 mod prompt;
+mod registries;
 mod relay;
 mod remedy;
 mod report;

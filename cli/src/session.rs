@@ -22,7 +22,7 @@ use stockade_sandboxing::{HostFiles as _, RealFiles, absolute, permits};
 use crate::args::SessionArgs;
 use crate::exit::{Failure, note};
 use crate::remedy::Remedies;
-use crate::{flags, losses, platform, prompt, rules};
+use crate::{flags, losses, platform, prompt, registries, rules};
 
 #[derive(Debug, thiserror::Error)]
 enum SessionError {
@@ -82,7 +82,12 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
         AskForApproval::Never
     };
     let thread_id = new_id()?;
-    let session = session(&settings, &host, settings.ask_or(usual), thread_id.clone())?;
+    let mut session = session(&settings, &host, settings.ask_or(usual), thread_id.clone())?;
+    let command = Argv::from_os(command.iter().cloned())?;
+    let homes: Vec<AbsPath> = loader.homes().into_iter().filter_map(|home| AbsPath::from_path(home).ok()).collect();
+    for notice in registries::keep(&mut session, &homes, &command) {
+        note(&notice);
+    }
     let approver = approver(&settings, &session.permissions, person)?;
     let rules = rules::load(args, project_rules, &session)?;
     if purpose == Purpose::Run {
@@ -102,7 +107,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     let request = ExecRequest {
         id: thread_id.as_str().parse()?,
         thread_id,
-        command: Argv::from_os(command.iter().cloned())?,
+        command,
         cwd,
         expiration: ExecExpiration::DefaultTimeout,
         escalation: if args.unsandboxed { EscalationExecution::Unsandboxed } else { EscalationExecution::TurnDefault },

@@ -2,7 +2,35 @@
 //! below the one that the system has on record for the user. A service without `HOME`, or an agent that
 //! sets another one for its commands, would otherwise leave the real ones open.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use stockade_protocol::{AbsPath, CREDENTIAL_PATHS, CREDENTIAL_VARIABLES};
+
+/// The credentials that variables name, or move, in the place of well-known ones. A device, a home directory or what
+/// lies above one is none.
+pub(crate) fn named_credentials(variable: &impl Fn(&str) -> Option<OsString>, home: Option<&Path>) -> Vec<AbsPath> {
+    let mut named = Vec::new();
+    for (name, below) in CREDENTIAL_VARIABLES {
+        let Some(value) = variable(name) else { continue };
+        for path in std::env::split_paths(&value).filter(|path| path.is_absolute()) {
+            let path = if below.is_empty() { path } else { path.join(below) };
+            let is_device = ["/dev", "/proc", "/sys"].iter().any(|place| path.starts_with(place));
+            let is_above = path.parent().is_none() || home.is_some_and(|home| home.starts_with(&path));
+            if !is_device && !is_above {
+                named.extend(AbsPath::from_path(&path));
+            }
+        }
+    }
+    for (name, usual) in
+        [("XDG_CONFIG_HOME", ".config"), ("XDG_DATA_HOME", ".local/share"), ("XDG_CACHE_HOME", ".cache")]
+    {
+        let Some(directory) = variable(name).map(PathBuf::from).filter(|path| path.is_absolute()) else { continue };
+        let moved = CREDENTIAL_PATHS.iter().filter_map(|path| path.strip_prefix(usual)?.strip_prefix('/'));
+        named.extend(moved.filter_map(|path| AbsPath::from_path(&directory.join(path)).ok()));
+    }
+    named
+}
 
 /// The home directory that the system has on record for the user of this process.
 ///

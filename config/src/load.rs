@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use stockade_protocol::{AbsPath, CREDENTIAL_PATHS};
 
 use crate::form::{ConfigForm, MaximumForm};
-use crate::homes::recorded_home;
+use crate::homes::{named_credentials, recorded_home};
 use crate::layer::Layer;
 use crate::maximum::Maximum;
 use crate::project::{CONFIG, DIRECTORY, ProjectRules};
@@ -48,6 +48,8 @@ pub struct ConfigLoader {
     /// Whose credentials are masked as well.
     recorded_home: Option<PathBuf>,
     state: Option<PathBuf>,
+    /// Credentials that variables name.
+    named_credentials: Vec<AbsPath>,
     project: Option<PathBuf>,
 }
 
@@ -86,7 +88,8 @@ impl ConfigLoader {
         let below = |name: &str, other: &str| absolute(name).or_else(|| home.as_ref().map(|home| home.join(other)));
         let (config, state) = (below("XDG_CONFIG_HOME", ".config"), below("XDG_STATE_HOME", ".local/state"));
         let own = |directory: Option<PathBuf>| directory.map(|directory| directory.join("stockade"));
-        Self { user: own(config), state: own(state), home, ..Self::default() }
+        let named_credentials = named_credentials(&variable, home.as_deref());
+        Self { user: own(config), state: own(state), home, named_credentials, ..Self::default() }
     }
 
     /// The home directory, with the settings and state below it.
@@ -169,6 +172,9 @@ impl ConfigLoader {
                 credentials.push(home.join(*path)?);
             }
         }
+        credentials.extend(self.named_credentials.iter().cloned());
+        credentials.sort();
+        credentials.dedup();
         Ok(credentials)
     }
 

@@ -11,7 +11,41 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::{Invalid, RawText};
 
 /// Names that usually hold a secret.
-pub const SECRET_NAMES: &[&str] = &["*KEY*", "*SECRET*", "*TOKEN*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*"];
+pub const SECRET_NAMES: &[&str] = &[
+    "*KEY*",
+    "*SECRET*",
+    "*TOKEN*",
+    "*PASSWORD*",
+    "*PASSWD*",
+    "*PASSPHRASE*",
+    "*PASSCODE*",
+    "PASS",
+    "*_PASS",
+    "*_PASS_*",
+    "*_PWD",
+    "*_PW",
+    "*_PAT",
+    "*CREDENTIAL*",
+    "*CREDS*",
+    "*_CRED",
+    "*AUTH_CONFIG*",
+    "*_AUTH",
+    "*_JWT",
+    "*_PSK",
+    "*_SAS",
+    "*_COOKIE",
+    "*MNEMONIC*",
+    "*WEBHOOK*",
+    "*DATABASE_URL",
+    "*_DSN",
+    "*CONNECTION_STRING*",
+    "*CONNSTR*",
+];
+
+/// Words that hold a pattern of [`SECRET_NAMES`] and say nothing of a secret. They are left out of a name before
+/// it is judged: `MONKEY` stays, `MONKEY_API_KEY` does not.
+pub const PLAIN_WORDS: &[&str] =
+    &["KEYBOARD", "KEYMAP", "KEYWORD", "KEYSTROKE", "MONKEY", "TURKEY", "HOTKEY", "TOKENIZER", "MAX_TOKENS"];
 
 /// Names that make a loader, a shell or an interpreter run code before the command itself does.
 /// They are never inherited; `set` is the only way to give one to a command.
@@ -84,15 +118,19 @@ impl EnvironmentPolicy {
         };
         inherited
             && !in_list(LOADER_NAMES)
-            && (self.ignore_default_excludes || !in_list(SECRET_NAMES))
+            && (self.ignore_default_excludes || !usually_secret(name))
             && !self.exclude.iter().any(|pattern| pattern.matches(name))
             && self.includes(name)
     }
 
     /// The environment of a command that is started from one with `inherited`. A variable whose
-    /// name is not UTF-8 can't be judged and is dropped.
+    /// name is not UTF-8 can't be judged and is dropped. Of an inherited URL the user and password are left out.
     pub fn apply(&self, inherited: impl IntoIterator<Item = (RawText, RawText)>) -> BTreeMap<RawText, RawText> {
         let kept = inherited.into_iter().filter(|(name, _)| name.as_str().is_some_and(|name| self.inherits(name)));
+        let kept = kept.map(|(name, value)| match self.ignore_default_excludes {
+            true => (name, value),
+            false => (name, without_userinfo(&value).unwrap_or(value)),
+        });
         let set = self.set.iter().filter(|(name, _)| self.includes(name.as_str()));
         kept.chain(set.map(|(name, value)| (name.as_str().into(), value.as_str().into()))).collect()
     }
@@ -124,6 +162,37 @@ impl EnvironmentPolicy {
             include_only: intersect_patterns(&self.include_only, &bound.include_only),
         }
     }
+}
+
+/// Whether a variable of this name usually holds a secret.
+fn usually_secret(name: &str) -> bool {
+    let is_secret = |name: &str| SECRET_NAMES.iter().any(|pattern| wildcard(pattern, name));
+    if !is_secret(name) {
+        return false;
+    }
+    let plain = PLAIN_WORDS.iter().fold(name.to_ascii_uppercase(), |name, word| name.replace(word, ""));
+    is_secret(&plain)
+}
+
+/// A value without what stands before the `@` of its URLs, if that holds a password or is a token: the rest, such
+/// as which registry or proxy to use, is no secret.
+pub fn without_userinfo(value: &RawText) -> Option<RawText> {
+    let text = value.as_str()?;
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        let scheme =
+            before.rsplit(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c)).next().unwrap_or_default();
+        let is_web = scheme.to_ascii_lowercase().starts_with("http");
+        let end = after.find(|c: char| c.is_whitespace() || "/?#,;\"'".contains(c)).unwrap_or(after.len());
+        let userinfo = after.get(..end).and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
+        let secret = userinfo.filter(|user| is_web || user.contains(':')).map_or(0, |user| user.len() + 1);
+        kept.push_str(before);
+        kept.push_str("://");
+        rest = after.get(secret..).unwrap_or_default();
+    }
+    kept.push_str(rest);
+    (kept != text).then(|| kept.into())
 }
 
 /// Keeps the patterns of each side that the other side surely covers. Two wildcards that merely
@@ -272,6 +341,111 @@ mod tests {
         );
         let trusting = EnvironmentPolicy { ignore_default_excludes: true, ..policy };
         assert_eq!(names(&trusting, &["PATH", "API_TOKEN", "LD_PRELOAD"]), ["API_TOKEN", "PATH"]);
+    }
+
+    #[test]
+    fn names_of_secrets_are_dropped_and_others_stay() {
+        let policy = EnvironmentPolicy::default();
+        for name in [
+            "MYSQL_PWD",
+            "PGPASSWORD",
+            "PASSPHRASE",
+            "GPG_PASSPHRASE",
+            "GH_PAT",
+            "AZURE_DEVOPS_EXT_PAT",
+            "DATABASE_URL",
+            "TEST_DATABASE_URL",
+            "SENTRY_DSN",
+            "DB_PASS",
+            "DB_PW",
+            "SMTP_PASS",
+            "CREDS",
+            "AWS_CREDS",
+            "DOCKER_AUTH_CONFIG",
+            "NPM_AUTH",
+            "GITHUB_TOKEN",
+            "API_KEY",
+            "APIKEY",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "SSH_KEY",
+            "OPENAI_API_KEY",
+            "MONKEY_API_KEY",
+            "KEYBOARD_SECRET",
+            "SLACK_WEBHOOK_URL",
+            "AZURE_STORAGE_CONNECTION_STRING",
+            "SESSION_COOKIE",
+            "WALLET_MNEMONIC",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "KEYS",
+            "npm_token",
+        ] {
+            assert!(!policy.inherits(name), "{name}");
+        }
+        for name in [
+            "PATH",
+            "HOME",
+            "PWD",
+            "OLDPWD",
+            "USER",
+            "LANG",
+            "TERM",
+            "SHELL",
+            "EDITOR",
+            "DISPLAY",
+            "XAUTHORITY",
+            "SSH_AUTH_SOCK",
+            "SSH_ASKPASS",
+            "GIT_ASKPASS",
+            "GPG_TTY",
+            "KEYBOARD",
+            "KEYMAP",
+            "MONKEY",
+            "XKB_KEYMAP",
+            "COMPASS",
+            "BYPASS",
+            "AUTHOR",
+            "GIT_AUTHOR_NAME",
+            "TOKENIZERS_PARALLELISM",
+            "LLM_MAX_TOKENS",
+            "PATTERN",
+            "NODE_PATH",
+            "CARGO_HOME",
+            "VIRTUAL_ENV",
+            "KUBECONFIG",
+            "AWS_PROFILE",
+            "NPM_CONFIG_REGISTRY",
+            "PIP_INDEX_URL",
+            "HTTP_PROXY",
+            "no_proxy",
+            "CI",
+            "PASSENGER_HOME",
+        ] {
+            assert!(policy.inherits(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn passwords_in_urls_are_left_out() {
+        let value = |text: &str| {
+            let inherited = [(RawText::from("URL"), RawText::from(text))];
+            EnvironmentPolicy::default().apply(inherited)[&RawText::from("URL")].to_string()
+        };
+        for (given, kept) in [
+            ("https://me:hunter2@pypi.test/simple", "https://pypi.test/simple"),
+            ("https://ghp_0123@github.com/a", "https://github.com/a"),
+            ("redis://:hunter2@h:6379/0", "redis://h:6379/0"),
+            ("http://a:b@c,http://d:e@f/x", "http://c,http://f/x"),
+            ("ssh://git@h/r", "ssh://git@h/r"),
+            ("https://h/a@b", "https://h/a@b"),
+            ("unix:path=/run/bus", "unix:path=/run/bus"),
+            ("a://", "a://"),
+        ] {
+            assert_eq!(value(given), kept);
+        }
+        let policy = EnvironmentPolicy { ignore_default_excludes: true, ..EnvironmentPolicy::default() };
+        let kept = policy.apply([(RawText::from("URL"), RawText::from("https://a:b@c"))]);
+        assert_eq!(kept[&RawText::from("URL")], RawText::from("https://a:b@c"));
     }
 
     #[test]

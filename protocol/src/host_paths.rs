@@ -1,52 +1,10 @@
 //! The paths that a policy refers to without naming them.
 
-use crate::{AbsPath, Invalid};
+use crate::{AbsPath, CREDENTIAL_PATHS, Invalid};
 
 /// Metadata that lets a command take over later: what it plants there, git, an editor or an agent
 /// runs on the next start. Never written as part of a workspace.
 pub const PROTECTED_NAMES: &[&str] = &[".git", ".stockade", ".codex", ".agents", ".claude"];
-
-/// Well-known credentials below the home directory. They are not read unless named.
-pub const CREDENTIAL_PATHS: &[&str] = &[
-    // Keys and agents.
-    ".ssh",
-    ".gnupg",
-    ".password-store",
-    ".local/share/keyrings",
-    // What was run before, and which projects are trusted.
-    ".local/state/stockade",
-    // Cloud accounts.
-    ".aws",
-    ".azure",
-    ".config/gcloud",
-    ".config/doctl",
-    ".oci",
-    ".kube",
-    ".docker/config.json",
-    ".config/containers/auth.json",
-    ".terraform.d/credentials.tfrc.json",
-    // Forges and package registries.
-    ".netrc",
-    ".git-credentials",
-    ".config/git/credentials",
-    ".config/gh",
-    ".config/glab-cli",
-    ".npmrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".m2/settings.xml",
-    ".gradle/gradle.properties",
-    ".composer/auth.json",
-    // Databases, and browsers' saved passwords and cookies.
-    ".pgpass",
-    ".my.cnf",
-    ".mozilla",
-    ".config/google-chrome",
-    ".config/chromium",
-];
 
 /// Paths of this host and this session, gathered once by whoever starts the session.
 #[derive(Clone, Debug, PartialEq, Eq)]

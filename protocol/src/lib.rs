@@ -6,6 +6,7 @@ mod argv;
 mod ask;
 mod audit;
 mod command;
+mod credentials;
 mod decision;
 mod elicitation_form;
 mod environment;
@@ -39,17 +40,19 @@ pub use argv::Argv;
 pub use ask::{AskForApproval, RejectConfig};
 pub use audit::{AuditEvent, AuditRecord, DecisionSource, RecordHash, TrailDamage, WholeCommand};
 pub use command::{CommandRole, ParsedCommand, ParsedLine, Word};
+pub use credentials::{CREDENTIAL_PATHS, CREDENTIAL_VARIABLES};
 pub use decision::{Decision, ExecApprovalRequirement};
 pub use elicitation_form::{ElicitationForm, FieldKind, FormChoice, FormField, NumberShape, TextFormat};
 pub use environment::{
-    CORE_NAMES, EnvironmentInherit, EnvironmentPolicy, LOADER_NAMES, NamePattern, SECRET_NAMES, VariableName,
+    CORE_NAMES, EnvironmentInherit, EnvironmentPolicy, LOADER_NAMES, NamePattern, PLAIN_WORDS, SECRET_NAMES,
+    VariableName, without_userinfo,
 };
 pub use error::Invalid;
 pub use exec_request::{CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, TerminalSize};
 pub use file_rules::{Access, FileRule, FileRules, FileTarget, RuleSource};
 pub use glob::{Glob, GlobSegment, GlobToken};
 pub use host::{Host, HostName};
-pub use host_paths::{CREDENTIAL_PATHS, HostPaths, PROTECTED_NAMES};
+pub use host_paths::{HostPaths, PROTECTED_NAMES};
 pub use host_pattern::HostPattern;
 pub use id::{CancelToken, RequestId, ThreadId};
 pub use limits::ResourceLimits;

@@ -2,6 +2,8 @@
 
 /// What connections leave behind.
 mod connections;
+/// Credentials, secrets in variables, and registries.
+mod credentials;
 /// The decision without the deed.
 mod explaining;
 /// What a command may read and write.

@@ -1,0 +1,95 @@
+//! Credentials that commands don't see, and what they see in their place.
+
+use stockade_protocol::{CREDENTIAL_PATHS, CREDENTIAL_VARIABLES, PLAIN_WORDS, SECRET_NAMES};
+
+use super::home::{Home, said};
+use crate::support::repository;
+
+/// Files that hold credentials, or what was typed, below a home or where a variable leads.
+#[test]
+fn credentials_and_histories_are_masked() {
+    let home = Home::new();
+    let files = [
+        ".codex/auth.json",
+        ".claude/.credentials.json",
+        ".gemini/oauth_creds.json",
+        ".vault-token",
+        ".cache/huggingface/token",
+        ".Xauthority",
+        ".bash_history",
+        ".zsh_history",
+        ".local/share/fish/fish_history",
+        ".python_history",
+        ".psql_history",
+        ".config/pip/pip.conf",
+        ".config/op/config",
+        ".config/rclone/rclone.conf",
+    ];
+    for file in files {
+        home.write(&format!("home/{file}"), "hunter2\n");
+    }
+    for file in ["kube/a", "kube/b", "x/auth", "gh/hosts.yml", "config/hub/x"] {
+        home.write(file, "hunter2\n");
+    }
+    home.write("home/.codex/config.toml", "open\n");
+    let line = format!(
+        "cd; cat {} $A/kube/a $A/kube/b $A/x/auth $A/gh/hosts.yml $A/config/hub/x .codex/config.toml",
+        files.join(" ")
+    );
+    let mut command = home.stockade(&["run", "--", "sh", "-c", &line]);
+    let at = |below: &str| home.path(below).display().to_string();
+    command.env("A", home.path("")).env("KUBECONFIG", format!("{}:{}", at("kube/a"), at("kube/b")));
+    command.env("XAUTHORITY", at("x/auth")).env("GH_CONFIG_DIR", at("gh")).env("HISTFILE", "/dev/null");
+    let told = said(&mut command, 1);
+    assert_eq!(told.stdout, "open\n", "{}", told.stderr);
+    home.runs(&[], "echo x > /dev/null", 0);
+}
+
+#[test]
+fn variables_that_hold_secrets_are_not_inherited() {
+    let home = Home::new();
+    let secret = ["MYSQL_PWD", "PASSPHRASE", "GH_PAT", "DATABASE_URL", "DB_CREDS", "SLACK_WEBHOOK"];
+    let plain = ["KEYBOARD", "MONKEY", "SSH_AUTH_SOCK", "SSH_ASKPASS", "AUTHOR"];
+    let mut command = home.stockade(&["run", "--", "env"]);
+    for name in secret.iter().chain(&plain) {
+        command.env(name, "some");
+    }
+    let told = said(command.env("SOME_URL", "https://me:hunter2@h.test/x"), 0).stdout;
+    for name in secret {
+        assert!(!told.contains(&format!("{name}=")), "{name}: {told}");
+    }
+    for name in plain {
+        assert!(told.contains(&format!("{name}=some")), "{name}: {told}");
+    }
+    assert!(told.contains("SOME_URL=https://h.test/x\n"), "{told}");
+}
+
+/// A masked file does not lead to another registry in silence.
+#[test]
+fn the_users_registries_stay_in_use() {
+    let home = Home::new();
+    home.write("home/.npmrc", "registry=https://me:hunter2@npm.test/\n//npm.test/:_authToken=hunter2\n");
+    home.write("home/.config/pip/pip.conf", "[global]\nindex-url = https://me:hunter2@pip.test/simple\n");
+    let line = "echo $NPM_CONFIG_REGISTRY $PIP_INDEX_URL; cat ~/.npmrc";
+    let told = home.runs(&[], line, 1);
+    assert_eq!(told.stdout, "https://npm.test/ https://pip.test/simple\n", "{}", told.stderr);
+    let mut command = home.stockade(&["run", "--", "sh", "-c", "echo $NPM_CONFIG_REGISTRY"]);
+    assert_eq!(said(command.env("NPM_CONFIG_REGISTRY", "https://own.test/"), 0).stdout, "https://own.test/\n");
+    // What no variable can say is told to those whom it concerns.
+    home.write("home/.m2/settings.xml", "<mirrors><mirror><password>hunter2</password></mirror></mirrors>\n");
+    assert!(home.runs(&[], "true mvn", 0).stderr.contains(".m2/settings.xml` is masked"));
+    assert!(!home.runs(&[], "true", 0).stderr.contains("settings.xml"));
+    // A file that may be read is read.
+    let told = home.runs(&["--sandbox", "danger-full-access"], "echo $NPM_CONFIG_REGISTRY", 0);
+    assert_eq!(told.stdout, "\n", "{}", told.stderr);
+}
+
+#[test]
+fn the_documented_lists_are_whole() {
+    let text = std::fs::read_to_string(repository().join("docs/config.md")).unwrap();
+    let paths = CREDENTIAL_PATHS.iter().map(|path| format!("`~/{path}`"));
+    let variables = CREDENTIAL_VARIABLES.iter().map(|(name, _)| format!("`{name}`"));
+    let names = SECRET_NAMES.iter().chain(PLAIN_WORDS).map(|name| format!("`{name}`"));
+    let missing: Vec<String> = paths.chain(variables).chain(names).filter(|name| !text.contains(name)).collect();
+    assert!(missing.is_empty(), "docs/config.md does not name {missing:?}");
+}
