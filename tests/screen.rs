@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, tcgetattr};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 /// Longer than anything takes that is waited for.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -28,6 +28,10 @@ pub struct Screen {
     pub name: PathBuf,
     /// What has appeared and was not waited for yet.
     pub seen: String,
+    /// How long the terminal takes to answer a program that asks it something; `None` if it never does.
+    pub answers_after: Option<Duration>,
+    unread: String,
+    column: u16,
     child: Option<Child>,
 }
 
@@ -39,7 +43,11 @@ impl Screen {
         unlockpt(&outside).unwrap();
         let name = PathBuf::from(ptsname(&outside, Vec::new()).unwrap().into_string().unwrap());
         let inside = open(&name, OFlags::empty());
-        Self { outside: outside.into(), inside, name, seen: String::new(), child: None }
+        let (seen, unread) = (String::new(), String::new());
+        let outside = File::from(outside);
+        let size = Winsize { ws_row: 40, ws_col: 160, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&outside, size).unwrap();
+        Self { outside, inside, name, seen, answers_after: Some(Duration::ZERO), unread, column: 1, child: None }
     }
 
     /// The program's side once more, as a program opens it that waits for nothing.
@@ -66,8 +74,47 @@ impl Screen {
         }
         let mut bytes = [0; 4096];
         let count = self.outside.read(&mut bytes).unwrap();
-        self.seen.push_str(&String::from_utf8_lossy(bytes.get(..count).unwrap_or_default()));
+        self.unread.push_str(&String::from_utf8_lossy(bytes.get(..count).unwrap_or_default()));
+        self.interpret();
         true
+    }
+
+    /// Moves what a terminal shows to `seen`, and answers what it is asked.
+    fn interpret(&mut self) {
+        let mut answers = String::new();
+        while let Some(at) = self.unread.find('\u{1b}') {
+            let rest = self.unread.split_off(at);
+            self.seen.push_str(&std::mem::take(&mut self.unread));
+            let Some(length) = sequence(&rest) else {
+                self.unread = rest;
+                break;
+            };
+            let (sequence, rest) = rest.split_at(length);
+            self.unread = rest.to_owned();
+            let parameters = sequence.get(2..length - 1).unwrap_or_default();
+            match sequence.chars().last() {
+                Some('7' | '8') if length == 2 => {}
+                Some('G') => self.column = parameters.parse().unwrap_or(1),
+                Some('n') if parameters == "6" => answers += &format!("\u{1b}[1;{}R", self.column),
+                Some('n') if parameters == "5" => answers += "\u{1b}[0n",
+                Some('c') => answers += "\u{1b}[?62;22c",
+                Some('p') if parameters.ends_with('$') => {
+                    answers += &format!("\u{1b}[{};2$y", parameters.trim_end_matches('$'));
+                }
+                _ => self.seen.push_str(sequence),
+            }
+        }
+        if !self.unread.starts_with('\u{1b}') {
+            self.seen.push_str(&std::mem::take(&mut self.unread));
+        }
+        if let Some(time) = self.answers_after.filter(|_| !answers.is_empty()) {
+            let mut outside = self.outside.try_clone().unwrap();
+            std::thread::spawn(move || {
+                std::thread::sleep(time);
+                // A program that is gone is not answered.
+                outside.write_all(answers.as_bytes()).ok();
+            });
+        }
     }
 
     /// Waits until these words have appeared since the last time, and returns everything up to them.
@@ -113,6 +160,14 @@ impl Drop for Screen {
             child.kill().ok();
             child.wait().ok();
         }
+    }
+}
+
+/// How long the control sequence at the beginning is; `None` if more of it is to come.
+fn sequence(text: &str) -> Option<usize> {
+    match text.as_bytes().get(1)? {
+        b'[' => text.bytes().skip(2).position(|byte| (0x40..=0x7e).contains(&byte)).map(|place| place + 3),
+        _ => Some(2),
     }
 }
 

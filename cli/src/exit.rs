@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use stockade_protocol::{Outcome, Refusal, RefusedBy};
 
-use crate::prompt;
+use crate::{prompt, stage};
 
 /// Stockade itself could not do its job. The command's own exit codes pass through unchanged, so
 /// this is one that `env`, `timeout` and `docker run` use for the same purpose.
@@ -57,8 +57,7 @@ pub(crate) fn note(text: &str) {
         c => c.escape_unicode().to_string(),
     };
     let text: String = text.chars().map(shown).collect();
-    // With nowhere left to print to, there is nobody to tell.
-    writeln!(io::stderr(), "stockade: {text}").ok();
+    stage::tell(&format!("stockade: {text}\n"));
 }
 
 /// The form in which an end is told that has no document of its own.

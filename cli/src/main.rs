@@ -8,8 +8,11 @@ mod execpolicy;
 mod exit;
 mod explain;
 mod flags;
+#[cfg(unix)]
+mod job;
 mod losses;
 mod man;
+mod outlet;
 mod platform;
 mod prompt;
 mod registries;
@@ -22,6 +25,8 @@ mod schema;
 mod session;
 mod signals;
 mod stage;
+#[cfg(unix)]
+mod sys;
 mod telemetry;
 mod trust;
 mod warnings;
@@ -34,6 +39,8 @@ use crate::exit::{Failure, Form};
 use crate::telemetry::Telemetry;
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    sys::survive_file_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let form = Form::of(&arguments);
     let args = match args::parse(arguments) {

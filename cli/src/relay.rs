@@ -1,176 +1,182 @@
 //! A command's terminal inside ours: keys go in, everything else comes out.
-
-use std::fs::File;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use stockade_core::{OutputSink, StreamName};
-use stockade_protocol::TerminalSize;
-
-use crate::exit::note;
-use crate::stage;
-
-/// Passes a command's terminal through to ours for as long as the command runs.
-#[derive(Debug, Default)]
-pub(crate) struct Relay(Mutex<Option<Open>>);
-
-impl Relay {
-    fn open(&self) -> MutexGuard<'_, Option<Open>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How large our terminal is; `None` if there is none to pass through.
-    pub(crate) fn terminal_size() -> Option<TerminalSize> {
-        inner::size()
-    }
-
-    /// Tells the command's terminal that ours has another size now.
-    pub(crate) fn resize(&self) {
-        if let (Some(open), Some(size)) = (&*self.open(), inner::size()) {
-            // A command that has just ended has no terminal to be told of.
-            open.resize(size).ok();
-        }
-    }
-}
-
-impl OutputSink for Relay {
-    fn write(&self, stream: StreamName, bytes: &[u8]) {
-        stage::print(stream, bytes);
-    }
-
-    fn opened(&self, terminal: File) {
-        // The command runs on its terminal without a keyboard, which the person has to know.
-        let opened = Open::start(terminal).inspect_err(|error| note(&format!("keys are not passed on: {error}")));
-        *self.open() = opened.ok();
-    }
-
-    fn closed(&self) {
-        *self.open() = None;
-    }
-}
-
-use inner::Open;
+//!
+//! Wherever a standard stream is the person's terminal, the command gets a terminal of its own in its place. So it
+//! never reads the person's keys unasked, changes nothing on the person's terminal, and can't ask it anything that
+//! would pass for an answer later. Other streams are passed on as they are.
 
 #[cfg(unix)]
-mod inner {
-    use std::fs::File;
-    use std::io::{self, PipeReader, PipeWriter, Write as _};
-    use std::os::fd::{AsFd as _, OwnedFd};
-    use std::thread::JoinHandle;
-    use std::time::Duration;
+mod keys;
+#[cfg(unix)]
+mod modes;
 
-    use rustix::event::{PollFd, PollFlags, poll};
-    use rustix::io::Errno;
-    use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+#[cfg(unix)]
+pub(crate) use here::Relay;
+#[cfg(not(unix))]
+pub(crate) use nowhere::Relay;
+
+#[cfg(unix)]
+mod here {
+    use std::fs::{File, OpenOptions};
+    use std::io::{self, IsTerminal as _};
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+    use rustix::fs::{FileType, OFlags};
+    use rustix::termios::SpecialCodeIndex;
+    use stockade_core::{Cancellation, Clock, OutputSink, StreamName};
     use stockade_protocol::TerminalSize;
 
-    use crate::stage;
+    use super::keys::Keys;
+    use super::modes::{Modes, Share};
+    use crate::exit::note;
+    use crate::stage::{self, Outlet};
 
-    /// How often to look whether a question is over, whose keys they are.
-    const LOOK: Duration = Duration::from_millis(20);
-
-    /// Keys are passed on until this is dropped, which gives our terminal back as it was.
+    /// Passes a command's terminal through to ours for as long as the command runs.
     #[derive(Debug)]
-    pub(super) struct Open {
-        terminal: OwnedFd,
-        before: Termios,
-        stop: Option<PipeWriter>,
-        keys: Option<JoinHandle<()>>,
+    pub(crate) struct Relay {
+        modes: Arc<Modes>,
+        outlet: Outlet,
+        command: Cancellation,
+        clock: Clock,
+        keys: Mutex<Option<Keys>>,
     }
 
-    pub(super) fn size() -> Option<TerminalSize> {
-        let size = tcgetwinsize(io::stdin()).ok()?;
-        Some(TerminalSize { rows: size.ws_row, columns: size.ws_col })
+    impl Relay {
+        /// To the person's terminal, for a command whose standard input, output and error would be it or not.
+        /// `None` if none would.
+        pub(crate) fn new(streams: [bool; 3], command: &Cancellation, clock: &Clock) -> io::Result<Option<Self>> {
+            if streams == [false; 3] {
+                return Ok(None);
+            }
+            let is_piped = FileType::from_raw_mode(rustix::fs::fstat(io::stdin())?.st_mode) == FileType::Fifo;
+            let share = match streams {
+                [true, true, _] => Share::Whole,
+                [true, false, _] => Share::Lines,
+                [false, ..] if !is_piped => Share::Lines,
+                [false, ..] => Share::OnDemand,
+            };
+            let keys = if io::stdin().is_terminal() { copy(&io::stdin()) } else { own_terminal() }
+                .or_else(|_| output_terminal())?;
+            let shown = output_terminal().or_else(|_| own_terminal()).or_else(|_| copy(&io::stdin()))?;
+            Ok(Some(Self {
+                modes: Arc::new(Modes::new(keys, share)?),
+                outlet: Outlet::Terminal(Arc::new(shown)),
+                command: command.clone(),
+                clock: clock.clone(),
+                keys: Mutex::new(None),
+            }))
+        }
+
+        fn keys(&self) -> MutexGuard<'_, Option<Keys>> {
+            self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// How large our terminal is.
+        pub(crate) fn size(&self) -> TerminalSize {
+            self.modes.size()
+        }
+
+        /// Tells the command's terminal that ours has another size now.
+        pub(crate) fn resize(&self) {
+            if let Some(keys) = &*self.keys() {
+                keys.resize(self.size());
+            }
+        }
+
+        /// Presses a key that makes a signal, if the command's terminal makes one of it. The signal reaches all that
+        /// the command has in the foreground.
+        pub(crate) fn interrupt(&self, key: SpecialCodeIndex) -> bool {
+            self.keys().as_ref().is_some_and(|keys| keys.interrupt(key))
+        }
+
+        /// Gives our terminal back as it was.
+        pub(crate) fn close(&self) {
+            *self.keys() = None;
+            self.modes.restore();
+        }
+
+        /// Gives our terminal back for as long as this program is stopped.
+        pub(crate) fn restore(&self) {
+            self.modes.restore();
+        }
     }
 
-    impl Open {
-        pub(super) fn start(terminal: File) -> io::Result<Self> {
-            let before = tcgetattr(io::stdin())?;
-            let mut raw = before.clone();
-            // Every key is the command's: its own terminal makes signals of Ctrl-C and Ctrl-Z.
-            raw.make_raw();
-            let (stopped, stop) = io::pipe()?;
-            let writer = terminal.try_clone()?;
-            tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
-            let mut open = Self { terminal: terminal.into(), before, stop: Some(stop), keys: None };
-            let thread = std::thread::Builder::new().name(String::from("keys"));
-            open.keys = Some(thread.spawn(move || pass_keys(writer, &stopped))?);
-            Ok(open)
+    impl OutputSink for Relay {
+        fn write(&self, _: StreamName, bytes: &[u8]) -> io::Result<()> {
+            // Its terminal has ended lines as ours does, too, unless ours is raw.
+            let echo = self.keys().as_ref().map_or(0, |keys| keys.is_echo(bytes));
+            let bytes = bytes.get(echo..).unwrap_or_default();
+            let plain;
+            let shown = if self.modes.is_raw() {
+                bytes
+            } else {
+                plain = without_returns(bytes);
+                &plain
+            };
+            // A terminal that hung up ends the command by its signal, not from here.
+            stage::print(&self.outlet, shown).ok();
+            Ok(())
         }
 
-        pub(super) fn resize(&self, size: TerminalSize) -> io::Result<()> {
-            stockade_sandboxing::resize(&self.terminal, size)
+        fn opened(&self, terminal: File) {
+            let started = Keys::start(terminal, Arc::clone(&self.modes), self.command.clone(), self.clock.clone());
+            // The command runs on its terminal without a keyboard, which the person has to know.
+            let started = started.inspect_err(|error| note(&format!("keys are not passed on: {error}")));
+            *self.keys() = started.ok();
         }
     }
 
-    impl Drop for Open {
-        fn drop(&mut self) {
-            self.stop = None;
-            if let Some(keys) = self.keys.take() {
-                // If it panicked, no more keys are passed on, which is all that is wanted.
-                keys.join().ok();
-            }
-            // A terminal that is gone can't be given back.
-            tcsetattr(io::stdin(), OptionalActions::Drain, &self.before).ok();
-        }
+    fn copy(stream: &impl std::os::fd::AsFd) -> io::Result<File> {
+        Ok(File::from(stream.as_fd().try_clone_to_owned()?))
     }
 
-    /// Passes keys on until `stopped` ends. Nothing is read that the command will not get.
-    fn pass_keys(mut to: File, stopped: &PipeReader) {
-        let stdin = io::stdin();
-        let mut buffer = [0; 1024];
-        loop {
-            let mut files =
-                [PollFd::new(&stdin, PollFlags::IN), PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];
-            match poll(&mut files, None) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(_) => return,
-            }
-            let [keys, stop] = &files;
-            if !stop.revents().is_empty() {
-                return;
-            }
-            if keys.revents().is_empty() {
-                continue;
-            }
-            if stage::is_taken() {
-                std::thread::sleep(LOOK);
-                continue;
-            }
-            match rustix::io::read(&stdin, &mut buffer) {
-                Ok(0) => return,
-                Ok(count) => {
-                    if to.write_all(buffer.get(..count).unwrap_or_default()).is_err() {
-                        return;
-                    }
-                }
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(_) => return,
-            }
-        }
+    fn own_terminal() -> io::Result<File> {
+        let flags = (OFlags::NOCTTY | OFlags::CLOEXEC).bits().cast_signed();
+        OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty")
+    }
+
+    fn output_terminal() -> io::Result<File> {
+        let streams = [io::stdout().as_fd().try_clone_to_owned()?, io::stderr().as_fd().try_clone_to_owned()?];
+        let found = streams.into_iter().find(|stream| stream.is_terminal());
+        found.map(File::from).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn without_returns(bytes: &[u8]) -> Vec<u8> {
+        let follows = bytes.iter().skip(1).copied().map(Some).chain([None]);
+        let kept = bytes.iter().zip(follows).filter(|(byte, next)| !(**byte == b'\r' && *next == Some(b'\n')));
+        kept.map(|(byte, _)| *byte).collect()
     }
 }
 
 #[cfg(not(unix))]
-mod inner {
-    use std::fs::File;
+mod nowhere {
     use std::io;
 
+    use stockade_core::{Cancellation, Clock, OutputSink, StreamName};
     use stockade_protocol::TerminalSize;
 
+    /// There is no terminal to pass through.
     #[derive(Debug)]
-    pub(super) struct Open;
+    pub(crate) enum Relay {}
 
-    pub(super) fn size() -> Option<TerminalSize> {
-        None
-    }
-
-    impl Open {
-        pub(super) fn start(_: File) -> io::Result<Self> {
-            Ok(Self)
+    impl Relay {
+        pub(crate) fn new(_: [bool; 3], _: &Cancellation, _: &Clock) -> io::Result<Option<Self>> {
+            Ok(None)
         }
 
-        pub(super) fn resize(&self, _: TerminalSize) -> io::Result<()> {
-            Ok(())
+        pub(crate) fn size(&self) -> TerminalSize {
+            match *self {}
+        }
+
+        pub(crate) fn close(&self) {
+            match *self {}
+        }
+    }
+
+    impl OutputSink for Relay {
+        fn write(&self, _: StreamName, _: &[u8]) -> io::Result<()> {
+            match *self {}
         }
     }
 }

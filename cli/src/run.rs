@@ -3,9 +3,10 @@
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-use stockade_core::{Input, Output, OutputSink, RunError, ShellRuntime, StreamName, Streaming};
-use stockade_protocol::{Outcome, Refusal, RefusedBy, TerminalSize};
+use stockade_core::{CommandTerminal, Input, Output, OutputSink, RunError, ShellRuntime, StreamName, Streaming};
+use stockade_protocol::{Outcome, Refusal, RefusedBy};
 use stockade_sandboxing::SpawnError;
 
 use crate::args::Run;
@@ -16,86 +17,89 @@ use crate::remedy::Remedies;
 use crate::report;
 use crate::session::{Prepared, Purpose, prepare};
 use crate::signals;
-use crate::stage;
+use crate::stage::{self, Outlet};
+
+/// How long a run that did not end by itself waits for its terminal.
+const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
     platform::check_open_files()?;
     platform::get_ready();
     let Prepared { orchestrator, request, remedies, .. } = prepare(&args.session, &args.command, Purpose::Run)?;
-    let streams = if args.json { Streams::captured() } else { Streams::passed_through() };
-    let tool = ShellRuntime { streaming: streams.streaming.clone(), ..ShellRuntime::default() };
+    let mut tool = ShellRuntime::default();
+    let relay = streams(args, &mut tool)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let cancellation = tool.cancellation.clone();
+    let (cancellation, clock) = (tool.cancellation.clone(), tool.clock.clone());
     let result = runtime.block_on(async {
         tokio::select! {
             // In this order: whoever is told that the command runs may send it a signal at once.
             biased;
-            never = signals::pass_on(cancellation, streams.relay.clone()) => match never {},
-            result = orchestrator.run_with(&tool, &request) => result,
+            signal = signals::pass_on(cancellation, clock, relay.clone()) => Err(signal),
+            result = orchestrator.run_with(&tool, &request) => Ok(result),
         }
     });
+    // From here on nothing waits for a terminal, a pipe or a person that a signal could not end.
+    if let Some(relay) = relay {
+        relay.close();
+    }
+    signals::end_by_default();
     // This program is about to end, and the system takes all of it back at once.
     std::mem::forget((orchestrator, request, runtime));
     match result {
-        Ok(outcome) => finish(args, &outcome, &remedies),
-        Err(RunError::Spawn(error)) => not_started(args, &error),
-        Err(error) => Err(error.into()),
+        Ok(Ok(outcome)) => finish(args, &outcome, &remedies),
+        Ok(Err(RunError::Spawn(error))) => not_started(args, &error),
+        Ok(Err(error)) => Err(error.into()),
+        Err(signal) => Ok(ExitCode::from(signal.saturating_add(128))),
     }
 }
 
-/// Where the streams of this run lead.
-struct Streams {
-    streaming: Streaming,
-    relay: Option<Arc<Relay>>,
+/// Leads the streams of the command. Wherever one is the person's terminal, the command gets one of its own in its
+/// place, so that it looks and behaves as if it were run without Stockade, while its messages can be read. Otherwise it
+/// has the same files as this program, and only what it says on standard error passes through here.
+fn streams(args: &Run, tool: &mut ShellRuntime) -> Result<Option<Arc<Relay>>, Failure> {
+    let (stdin, stdout, stderr) = (io::stdin().is_terminal(), io::stdout().is_terminal(), io::stderr().is_terminal());
+    let terminals = [stdin, stdout && !args.json, stderr && !args.json];
+    let relay = Relay::new(terminals, &tool.cancellation, &tool.clock)?.map(Arc::new);
+    let [stdin, stdout, stderr] = terminals.map(|is_terminal| is_terminal && relay.is_some());
+    let terminal = relay.as_ref().map(|relay| {
+        let sink: Arc<dyn OutputSink> = Arc::clone(relay) as Arc<dyn OutputSink>;
+        CommandTerminal { size: relay.size(), sink: Some(sink) }
+    });
+    tool.streaming = Streaming {
+        stdin: if stdin { Input::Terminal } else { Input::Inherit },
+        stdout: match args.json {
+            true => Output::Capture,
+            false if stdout => Output::Terminal,
+            false => Output::Inherit,
+        },
+        stderr: match args.json {
+            true => Output::Capture,
+            false if stderr => Output::Terminal,
+            false => Output::Tee(Arc::new(Copy)),
+        },
+        terminal,
+    };
+    Ok(relay)
 }
 
-impl Streams {
-    fn captured() -> Self {
-        Self { streaming: Streaming { stdin: Input::Inherit, ..Streaming::default() }, relay: None }
-    }
-
-    /// At a terminal the command gets one of its own, so that it looks and behaves as if it were run
-    /// without Stockade, while its messages can be read. Otherwise it has the same files as this
-    /// program, and only what it says on standard error passes through here.
-    fn passed_through() -> Self {
-        let at_terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
-        match Relay::terminal_size().filter(|_| at_terminal) {
-            Some(size) => Self::in_terminal(size),
-            None => Self {
-                streaming: Streaming {
-                    stdin: Input::Inherit,
-                    stdout: Output::Inherit,
-                    stderr: Output::Tee(Arc::new(Copy)),
-                    terminal: None,
-                },
-                relay: None,
-            },
-        }
-    }
-
-    fn in_terminal(size: TerminalSize) -> Self {
-        let relay = Arc::new(Relay::default());
-        let streaming = Streaming {
-            stdin: Input::Inherit,
-            stdout: Output::Tee(Arc::clone(&relay) as Arc<dyn OutputSink>),
-            stderr: Output::Capture,
-            terminal: Some(size),
-        };
-        Self { streaming, relay: Some(relay) }
-    }
-}
-
-/// Passes output on to this program's own streams.
+/// Passes standard error on to this program's own.
 #[derive(Debug)]
 struct Copy;
 
 impl OutputSink for Copy {
-    fn write(&self, stream: StreamName, bytes: &[u8]) {
-        stage::print(stream, bytes);
+    fn write(&self, _: StreamName, bytes: &[u8]) -> io::Result<()> {
+        match stage::print(&Outlet::Stderr, bytes) {
+            // A reader such as `head` that has seen enough ends the command as it would without us.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(error),
+            // Anything else, such as a full disk, is the command's loss, not a reason to stop it.
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 }
 
 fn finish(args: &Run, outcome: &Outcome, remedies: &Remedies) -> Result<ExitCode, Failure> {
+    // What was printed during a question may not be on the screen yet. One that was told to end does not wait for it.
+    stage::catch_up(if matches!(outcome, Outcome::Exited { .. }) { None } else { Some(LAST_OUTPUT) });
     if args.json {
         print(&(serde_json::to_string_pretty(outcome)? + "\n"))?;
     } else {

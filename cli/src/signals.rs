@@ -1,57 +1,82 @@
 //! Signals that this program gets are meant for the command.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use stockade_core::Cancellation;
+use stockade_core::{Cancellation, Clock};
 
 use crate::relay::Relay;
 
-/// Passes signals on for as long as it is polled. A person who interrupts a third time means it.
+/// The signals that end a program and that are passed on.
 #[cfg(unix)]
-pub(crate) async fn pass_on(command: Cancellation, relay: Option<Arc<Relay>>) -> Infallible {
+const ENDING: [i32; 6] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
+/// Has signals end this program again, once there is no command to pass them on to.
+pub(crate) fn end_by_default() {
+    #[cfg(unix)]
+    crate::sys::end_by_default(&ENDING);
+}
+
+/// Passes signals on for as long as it is polled; ends with one that there is no command for. A signal that was ignored
+/// when this program started stays ignored, here and by the command.
+#[cfg(unix)]
+pub(crate) async fn pass_on(command: Cancellation, clock: Clock, relay: Option<Arc<Relay>>) -> u8 {
+    use rustix::termios::SpecialCodeIndex;
     use tokio::signal::unix::{Signal, SignalKind, signal};
 
+    use crate::job::Interrupts;
+
     // A signal that can't be watched does what it always does, which ends the command too.
-    let watch = |kind| signal(kind).ok();
-    async fn next(signal: &mut Option<Signal>) {
-        match signal {
-            Some(signal) => drop(signal.recv().await),
-            None => std::future::pending().await,
-        }
-    }
-    let mut interrupt = watch(SignalKind::interrupt());
-    let mut quit = watch(SignalKind::quit());
-    let mut terminate = watch(SignalKind::terminate());
-    let mut hangup = watch(SignalKind::hangup());
-    let mut resized = watch(SignalKind::window_change());
-    let mut interrupts = 0;
-    loop {
-        let signal = tokio::select! {
-            () = next(&mut interrupt) => SignalKind::interrupt(),
-            () = next(&mut quit) => SignalKind::quit(),
-            () = next(&mut terminate) => SignalKind::terminate(),
-            () = next(&mut hangup) => SignalKind::hangup(),
-            () = next(&mut resized) => {
-                if let Some(relay) = &relay {
-                    relay.resize();
+    let watch = |number: i32| {
+        let kind = SignalKind::from_raw(number);
+        if crate::sys::is_ignored(number) { None } else { signal(kind).ok() }
+    };
+    async fn next(signals: &mut [(i32, Option<Signal>)]) -> i32 {
+        std::future::poll_fn(|context| {
+            for (number, signal) in &mut *signals {
+                if signal.as_mut().is_some_and(|signal| signal.poll_recv(context).is_ready()) {
+                    return std::task::Poll::Ready(*number);
                 }
-                continue;
             }
-        };
-        interrupts += usize::from(signal == SignalKind::interrupt());
-        if interrupts >= 3 {
-            command.cancel();
+            std::task::Poll::Pending
+        })
+        .await
+    }
+    let watched = ENDING.into_iter().chain([libc::SIGTSTP, libc::SIGWINCH]);
+    let mut signals: Vec<(i32, Option<Signal>)> = watched.map(|number| (number, watch(number))).collect();
+    let mut interrupts = Interrupts::default();
+    loop {
+        let number = next(&mut signals).await;
+        match (number, &relay) {
+            (libc::SIGWINCH, relay) => relay.iter().for_each(|relay| relay.resize()),
+            (libc::SIGTSTP, relay) => suspend(&command, &clock, relay.clone()),
+            // The signals above have small numbers on every system.
+            _ if !command.has_command() => return u8::try_from(number).unwrap_or_default(),
+            (libc::SIGINT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VINTR) => {}
+            (libc::SIGQUIT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VQUIT) => {}
+            _ => command.signal(u8::try_from(number).unwrap_or_default()),
         }
-        // The signals above have small numbers on every system.
-        if let Ok(number) = u8::try_from(signal.as_raw_value()) {
-            command.signal(number);
+        if number == libc::SIGINT && interrupts.add() {
+            command.cancel();
         }
     }
 }
 
+/// The command is stopped by this thread's event loop, so another one has to wait for that.
+#[cfg(unix)]
+fn suspend(command: &Cancellation, clock: &Clock, relay: Option<Arc<Relay>>) {
+    let (command, clock) = (command.clone(), clock.clone());
+    let suspend = move || {
+        if let Some(relay) = relay {
+            relay.restore();
+        }
+        crate::job::suspend(&command, &clock, crate::sys::Stops::Alone);
+    };
+    // Without a thread it is not stopped, and goes on.
+    std::thread::Builder::new().name(String::from("suspend")).spawn(suspend).ok();
+}
+
 /// Here the system ends the command together with this program.
 #[cfg(not(unix))]
-pub(crate) async fn pass_on(_: Cancellation, _: Option<Arc<Relay>>) -> Infallible {
+pub(crate) async fn pass_on(_: Cancellation, _: Clock, _: Option<Arc<Relay>>) -> u8 {
     std::future::pending().await
 }

@@ -1,7 +1,7 @@
 //! Ending a run from outside, and passing signals on to it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stockade_protocol::CancelToken;
@@ -18,6 +18,26 @@ struct State {
     cancelled: AtomicBool,
     signals: Mutex<Vec<u8>>,
     told: Notify,
+    /// Whether one of the signals ends a program.
+    told_to_end: AtomicBool,
+    /// The commands that take signals at the moment.
+    running: AtomicUsize,
+}
+
+/// Suspend and continue a command.
+#[cfg(unix)]
+const JOB_CONTROL: [i32; 2] = [rustix::process::Signal::TSTP.as_raw(), rustix::process::Signal::CONT.as_raw()];
+#[cfg(not(unix))]
+const JOB_CONTROL: [i32; 0] = [];
+
+/// A command takes signals as long as this lives.
+#[derive(Debug)]
+pub(crate) struct TakesSignals(Cancellation);
+
+impl Drop for TakesSignals {
+    fn drop(&mut self) {
+        self.0.0.running.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Cancellation {
@@ -39,8 +59,31 @@ impl Cancellation {
 
     /// Passes a signal on to the command.
     pub fn signal(&self, signal: u8) {
+        if !JOB_CONTROL.contains(&i32::from(signal)) {
+            self.0.told_to_end.store(true, Ordering::Release);
+        }
         self.0.signals.lock().unwrap_or_else(PoisonError::into_inner).push(signal);
         self.0.told.notify_waiters();
+    }
+
+    /// Whether a command runs that takes signals. Before it and between two runs of it, a signal is for the caller.
+    pub fn has_command(&self) -> bool {
+        self.0.running.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether every signal has been passed on.
+    pub fn is_passed_on(&self) -> bool {
+        self.0.signals.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Whether a signal was passed on that ends a program.
+    pub(crate) fn is_told_to_end(&self) -> bool {
+        self.0.told_to_end.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn takes_signals(&self) -> TakesSignals {
+        self.0.running.fetch_add(1, Ordering::AcqRel);
+        TakesSignals(self.clone())
     }
 
     /// Ends when something is said that has not been looked at before it was made.

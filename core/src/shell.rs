@@ -7,7 +7,7 @@ use stockade_execpolicy::{Placement, Policy};
 use stockade_protocol::{
     AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EscalationExecution,
     ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, Refusal,
-    RefusedBy, RequestId, TerminalSize, Violation,
+    RefusedBy, RequestId, Violation,
 };
 use stockade_sandboxing::{Backend as _, Bare, CommandSpec, Plan, SpawnError, Unenforceable};
 
@@ -15,7 +15,7 @@ use crate::Cancellation;
 use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant};
 use crate::connections::{Guard, with_named_rules};
 use crate::evidence::{self, Ending};
-use crate::exec::{self, Clock, Ended, Finished, Setting, Streaming};
+use crate::exec::{self, Clock, Ended, Finished, Setting, StreamName, Streaming};
 use crate::proxied::{Behind, proxied};
 use crate::requirement;
 use crate::run::RunError;
@@ -185,7 +185,10 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
             }
             Err(other) => return Err(other.into()),
         };
-        let spoken = if self.terminal(request).is_some() { &finished.stdout } else { &finished.stderr };
+        let spoken = match self.streaming(request).messages() {
+            StreamName::Stdout => &finished.stdout,
+            StreamName::Stderr => &finished.stderr,
+        };
         let text = [spoken.head.as_bytes(), spoken.tail.as_bytes()].concat();
         let guessed = match grant.confinement() {
             Confinement::Sandbox => {
@@ -226,8 +229,13 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
 }
 
 impl ShellRuntime {
-    fn terminal(&self, request: &ExecRequest) -> Option<TerminalSize> {
-        request.terminal.or(self.streaming.terminal)
+    /// Where the streams lead: a request can ask for a terminal in place of them.
+    fn streaming(&self, request: &ExecRequest) -> Streaming {
+        let streaming = self.streaming.clone();
+        match request.terminal {
+            Some(size) => streaming.on_terminal(size),
+            None => streaming,
+        }
     }
 
     /// Compiles the plan and runs it to its end.
@@ -244,7 +252,7 @@ impl ShellRuntime {
             tracing::warn!(%warning, request = %request.id);
         }
         let setting = Setting {
-            streaming: Streaming { terminal: self.terminal(request), ..self.streaming.clone() },
+            streaming: self.streaming(request),
             output: around.session.output,
             limit: limit(request, around.session),
             clock: self.clock.clone(),

@@ -62,6 +62,13 @@ pub(crate) fn holds() -> bool {
     has_domain() || LAUNCHER_IS_FIRST.load(Ordering::Relaxed) || sys::own_pid() == 1
 }
 
+/// Signals everything but this process.
+pub(crate) fn signal_all(signal: i32) {
+    if holds() {
+        drop(sys::kill(-1, signal));
+    }
+}
+
 /// Ends everything but this process, and waits until it is gone.
 pub(crate) fn end_all() {
     if !holds() {

@@ -4,7 +4,7 @@
 use crate::build::Slots;
 use crate::frame::Frame;
 use crate::reader::Reader;
-use crate::sys::{self, ECHILD, EINTR, EPERM, EPROTO, Errno, Result, SIGCHLD, SIGKILL};
+use crate::sys::{self, ECHILD, EINTR, EPERM, EPROTO, Errno, Result, SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTSTP};
 use crate::{Report, build, confine, contain, supervised, wire};
 
 const PR_SET_PDEATHSIG: usize = 1;
@@ -115,6 +115,9 @@ fn supervise(child: i32, launcher: i32) -> i32 {
         match sys::next_signal() {
             Ok(SIGCHLD) => status = reap(child),
             Ok(LAUNCHER_GONE) if sys::parent_pid() != launcher => status = Some(SIGKILL),
+            // The whole job is suspended and continued, and not only its first process.
+            Ok(SIGTSTP) => contain::signal_all(SIGSTOP),
+            Ok(SIGCONT) => contain::signal_all(SIGCONT),
             // A failure means that the command has just ended: its SIGCHLD is next.
             Ok(signal) => drop(sys::kill(child, signal)),
             Err(EINTR) => {}

@@ -24,13 +24,18 @@ pub(crate) struct Console(pub(crate) AbsPath);
 impl Console {
     /// The terminal of these streams. One without a name on the host has none inside either.
     pub(crate) fn of(stdio: &Stdio) -> Option<Self> {
+        if !stdio.controlling_terminal {
+            return None;
+        }
         let name = |file: BorrowedFd<'_>| rustix::termios::ttyname(file, Vec::new()).ok();
-        let name = match &stdio.stdin {
-            _ if !stdio.controlling_terminal => None,
+        let stream = |stream: &Streams, own: BorrowedFd<'_>| match stream {
             Streams::Null => None,
-            Streams::Inherit => name(rustix::stdio::stdin()),
+            Streams::Inherit => name(own),
             Streams::To(terminal) => name(terminal.as_fd()),
-        }?;
+        };
+        let name = stream(&stdio.stdin, rustix::stdio::stdin())
+            .or_else(|| stream(&stdio.stdout, rustix::stdio::stdout()))
+            .or_else(|| stream(&stdio.stderr, rustix::stdio::stderr()))?;
         // Only a pseudo-terminal: the console of the machine is not for a sandbox.
         let path = AbsPath::parse(name.into_bytes()).ok()?;
         path.to_string().starts_with("/dev/pts/").then_some(Self(path))

@@ -344,7 +344,7 @@ impl Sandbox {
     }
 }
 
-/// Makes standard input the command's terminal, which has left the caller's session before.
+/// Makes the first standard stream that is a terminal the command's own, which has left the caller's session before.
 pub(crate) fn with_terminal(command: &[Step], stdio: &Stdio) -> Vec<Step> {
     let mut command = command.to_vec();
     let start = command.iter().position(|step| matches!(step, Step::WorkingDirectory { .. }));

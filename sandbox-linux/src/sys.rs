@@ -99,6 +99,14 @@ impl Drop for Actions {
     }
 }
 
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all-zero bytes are a valid action.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: with no new action this only reads the present one into a place of the right size.
+    let failed = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
+    failed == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
 struct Attributes(libc::posix_spawnattr_t);
 
 impl Attributes {
@@ -125,12 +133,19 @@ impl Attributes {
         check(unsafe { libc::posix_spawnattr_setflags(&mut self.0, set | flags as libc::c_short) })
     }
 
-    /// Signals that this program ignores or handles are not ignored by the command.
+    /// Signals do to the command what they do by default, whatever this program does with them. Only those stay
+    /// ignored by which a caller says so on purpose, as `nohup` does, or a shell of a job in the background. Others
+    /// are ignored by programs for themselves, as `SIGPIPE` is by this one.
     fn default_signals(&mut self) -> io::Result<()> {
+        const ON_PURPOSE: [i32; 7] =
+            [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
         // SAFETY: the sets are filled before they are used, and the value was initialised.
         unsafe {
             let mut set = std::mem::zeroed();
             check(libc::sigfillset(&mut set))?;
+            for signal in ON_PURPOSE.into_iter().filter(|signal| is_ignored(*signal)) {
+                check(libc::sigdelset(&mut set, signal))?;
+            }
             check(libc::posix_spawnattr_setsigdefault(&mut self.0, &set))?;
             check(libc::sigemptyset(&mut set))?;
             check(libc::posix_spawnattr_setsigmask(&mut self.0, &set))?;

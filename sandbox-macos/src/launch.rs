@@ -119,7 +119,7 @@ fn command(program: &Path, plan: &SeatbeltPlan, run: &Run) -> Result<Command, Sp
 
 /// The standard streams, and everything that the child does before `sandbox-exec` takes its place.
 fn streams(command: &mut Command, stdio: Stdio, plan: &SeatbeltPlan) -> Result<(), SpawnError> {
-    let terminal = if stdio.controlling_terminal { sys::Terminal::StandardInput } else { sys::Terminal::None };
+    let terminal = if stdio.controlling_terminal { sys::Terminal::StandardStream } else { sys::Terminal::None };
     let lost = |source| setup("pass on the standard streams", source);
     command.stdin(stream(stdio.stdin, io::stdin().as_fd()).map_err(lost)?);
     command.stdout(stream(stdio.stdout, io::stdout().as_fd()).map_err(lost)?);

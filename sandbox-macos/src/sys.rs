@@ -20,7 +20,8 @@ const MOST_DESCRIPTORS: i32 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Terminal {
     None,
-    StandardInput,
+    /// The first standard stream that is one.
+    StandardStream,
 }
 
 /// What is known of a process.
@@ -41,8 +42,10 @@ pub(crate) enum Membership {
 pub(crate) fn before_exec(command: &mut Command, limits: Vec<Limit>, terminal: Terminal) {
     let prepare = move || {
         rustix::process::setsid()?;
-        if terminal == Terminal::StandardInput {
-            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+        if terminal == Terminal::StandardStream {
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())
+                .or_else(|_| rustix::process::ioctl_tiocsctty(rustix::stdio::stdout()))
+                .or_else(|_| rustix::process::ioctl_tiocsctty(rustix::stdio::stderr()))?;
         }
         default_signals();
         close_others_on_exec();
@@ -52,8 +55,18 @@ pub(crate) fn before_exec(command: &mut Command, limits: Vec<Limit>, terminal: T
     unsafe { command.pre_exec(prepare) };
 }
 
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all-zero bytes are a valid action.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: with no new action this only reads the present one into a place of the right size.
+    let failed = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
+    failed == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
 fn default_signals() {
-    for signal in 1..32 {
+    // By these a caller says on purpose that the command is to ignore them, as `nohup` does.
+    let on_purpose = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP];
+    for signal in (1..32).filter(|signal| !(on_purpose.contains(signal) && is_ignored(*signal))) {
         // SAFETY: the default action is valid for every signal; for those that can't be changed, and for
         // numbers without one, the call fails and changes nothing.
         unsafe { libc::signal(signal, libc::SIG_DFL) };

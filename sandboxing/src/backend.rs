@@ -99,7 +99,7 @@ pub struct Stdio {
     pub stdout: Streams,
     /// Standard error.
     pub stderr: Streams,
-    /// Standard input is a terminal that becomes the command's own.
+    /// The first standard stream that is a terminal becomes the command's own.
     pub controlling_terminal: bool,
 }
 

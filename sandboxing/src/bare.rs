@@ -243,6 +243,8 @@ fn send(child: &mut Child, signal: u8) -> io::Result<()> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let signal = Signal::from_named_raw(i32::from(signal));
     let (Some(pid), Some(signal)) = (pid, signal) else { return Err(io::ErrorKind::InvalidInput.into()) };
+    // Nobody is left in its session who could continue it, so the kernel would not stop it by that signal.
+    let signal = if signal == Signal::TSTP { Signal::STOP } else { signal };
     match getpgid(Some(pid)) {
         Ok(group) if group == pid => kill_process_group(group, signal)?,
         Ok(_) | Err(_) => kill_process(pid, signal)?,

@@ -11,7 +11,7 @@ use crate::Stdio;
 /// One that shares this program's terminal stays in its group, or the terminal would stop it.
 pub(crate) fn place(command: &mut Command, stdio: &Stdio) {
     if stdio.controlling_terminal {
-        // SAFETY: the closure makes two system calls and touches no memory that another thread of the
+        // SAFETY: the closure makes a few system calls and touches no memory that another thread of the
         // parent could have left half changed.
         unsafe { command.pre_exec(own_terminal) };
     } else if !shares_terminal(stdio) {
@@ -21,7 +21,9 @@ pub(crate) fn place(command: &mut Command, stdio: &Stdio) {
 
 fn own_terminal() -> io::Result<()> {
     rustix::process::setsid()?;
-    rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+    rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())
+        .or_else(|_| rustix::process::ioctl_tiocsctty(rustix::stdio::stdout()))
+        .or_else(|_| rustix::process::ioctl_tiocsctty(rustix::stdio::stderr()))?;
     Ok(())
 }
 

@@ -89,7 +89,16 @@ impl Dialog {
         Step::Decide(choice.decision.clone().into(), format!("{key}: {answer}\n"))
     }
 
-    fn ask_again(&self) -> Step {
+    /// Whether one key alone is waited for, and not a line.
+    pub(super) fn wants_one_key(&self) -> bool {
+        match &self.state {
+            State::Choosing => true,
+            State::Explaining(_) => false,
+            State::Filling(filling) => filling.wants_one_key(),
+        }
+    }
+
+    pub(super) fn ask_again(&self) -> Step {
         Step::Say(format!("\nPlease press one of these keys. {}", self.invitation()))
     }
 

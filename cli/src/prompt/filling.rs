@@ -81,6 +81,10 @@ impl Filling {
         }
     }
 
+    pub(super) fn wants_one_key(&self) -> bool {
+        self.next >= self.form.form.fields().len()
+    }
+
     /// A single key: what was pasted or typed ahead sends nothing.
     fn confirm(&mut self, bytes: &[u8]) -> Filled {
         match bytes {

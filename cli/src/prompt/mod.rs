@@ -3,9 +3,13 @@
 //! What is shown ([`render`]) and what a key means ([`dialog`]) are plain functions of the question;
 //! only [`terminal`] touches the terminal.
 
+#[cfg(unix)]
+mod barrier;
 mod choices;
 mod dialog;
 mod filling;
+#[cfg(unix)]
+mod keys;
 mod line;
 mod page;
 mod render;

@@ -15,8 +15,8 @@ impl Paint {
     /// What suits a terminal with these environment variables: <https://no-color.org>.
     pub(super) fn for_terminal(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
-        let dumb = variable("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-        if dumb || set("NO_COLOR") { Self::Plain } else { Self::Colour }
+        let is_dumb = Kind::for_terminal(&variable) == Kind::Dumb;
+        if is_dumb || set("NO_COLOR") { Self::Plain } else { Self::Colour }
     }
 }
 
@@ -26,11 +26,27 @@ pub(super) struct Look {
     pub(super) paint: Paint,
     /// What the sandbox of a command may leave out, as was accepted before.
     pub(super) left_out: Vec<String>,
+    pub(super) terminal: Kind,
+}
+
+/// Whether a terminal can be expected to understand what is not plain text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Dumb,
+    Usual,
+}
+
+impl Kind {
+    /// That of a terminal with these environment variables.
+    pub(super) fn for_terminal(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let dumb = variable("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        if dumb { Self::Dumb } else { Self::Usual }
+    }
 }
 
 impl From<Paint> for Look {
     fn from(paint: Paint) -> Self {
-        Self { paint, left_out: Vec::new() }
+        Self { paint, left_out: Vec::new(), terminal: Kind::Usual }
     }
 }
 

@@ -142,8 +142,8 @@ fn enter_alone_asks_again() {
     screen.sees("[y/s/p/n/q]? ");
     screen.types("\r");
     screen.sees("Please press one of these keys. [y/s/p/n/q]? ");
-    // An arrow, and something pasted.
-    screen.types("\u{1b}[A");
+    // Something pasted, also with an arrow before it.
+    screen.types("\u{1b}[Ay");
     screen.sees("Please press one of these keys. ");
     screen.types("y\ny\n");
     screen.sees("Please press one of these keys. ");
@@ -183,6 +183,58 @@ fn what_was_typed_before_the_prompt_appeared_is_no_answer() {
     assert!(!asking.is_finished(), "type-ahead has approved");
     screen.types("q");
     assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Abort));
+}
+
+/// What terminals answer to a program that asks them ends in any letter, and may arrive in any pieces, at any time.
+#[test]
+fn what_a_terminal_answers_is_no_answer() {
+    let mut screen = Screen::open();
+    let asking = ask(&screen, samples::command());
+    screen.sees("[y/s/p/n/q]? ");
+    // One byte more than is read at once.
+    screen.types(&format!("\u{1b}[?{}$y", "1".repeat(60)));
+    std::thread::sleep(QUIET);
+    for piece in ["\u{1b}[?1;2", "$", "y", "\u{1b}P1+r", "y", "\u{1b}\\", "\u{1b}O", "y", "\u{9b}0$", "y"] {
+        screen.types(piece);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // What some terminals say of themselves, in plain letters.
+    screen.types("PuTTY");
+    screen.sees("Please press one of these keys. ");
+    assert!(!asking.is_finished(), "the terminal has approved");
+    screen.types("y");
+    assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Approved));
+}
+
+/// Until the terminal has answered us, it may still have to answer the command.
+#[test]
+fn keys_count_only_once_the_terminal_has_answered_everything() {
+    let mut screen = Screen::open();
+    screen.answers_after = Some(Duration::from_millis(1200));
+    let start = Instant::now();
+    let asking = ask(&screen, samples::command());
+    screen.sees("stockade asks: ");
+    while start.elapsed() < Duration::from_millis(1000) {
+        screen.look(Duration::from_millis(20));
+        assert!(!screen.seen.contains("]? "), "nothing was waited for");
+    }
+    screen.sees("[y/s/p/n/q]? ");
+    screen.types("y");
+    assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Approved));
+}
+
+/// One that never answers is waited for a moment only.
+#[test]
+fn a_terminal_that_does_not_answer_is_asked_at_all_the_same() {
+    let mut screen = Screen::open();
+    screen.answers_after = None;
+    let asking = ask(&screen, samples::command());
+    screen.sees("stockade asks: ");
+    screen.types("y");
+    screen.sees("[y/s/p/n/q]? ");
+    assert!(!asking.is_finished(), "typed before it counted");
+    screen.types("y");
+    assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Approved));
 }
 
 #[test]

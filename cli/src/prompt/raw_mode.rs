@@ -1,10 +1,11 @@
 //! A terminal that hands over each key as it is pressed, for as long as a prompt is open.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use rustix::termios::{
-    InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcsetattr,
+    InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+    tcsetattr,
 };
 
 use super::sys::RestoredBySignals;
@@ -26,16 +27,13 @@ impl<'a> RawMode<'a> {
         raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
         // Ctrl-S must not stop the prompt itself.
         raw.input_modes.remove(InputModes::IXON);
+        // A command's terminal may be passed through here, whose lines end as its own terminal has them.
+        raw.output_modes.insert(OutputModes::OPOST | OutputModes::ONLCR);
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         let mode = Self { terminal, before, _signals: signals };
         tcsetattr(mode.terminal, OptionalActions::Now, &raw)?;
         Ok(mode)
-    }
-
-    /// Forgets what was typed and not read.
-    pub(super) fn discard_input(&self) -> io::Result<()> {
-        Ok(tcflush(self.terminal.as_fd(), QueueSelector::IFlush)?)
     }
 }
 
@@ -43,7 +41,7 @@ impl Drop for RawMode<'_> {
     fn drop(&mut self) {
         // Keys that nobody asked for should not reach the shell. If the terminal is gone, there is
         // nothing to give back.
-        self.discard_input().ok();
+        tcflush(self.terminal, QueueSelector::IFlush).ok();
         tcsetattr(self.terminal, OptionalActions::Now, &self.before).ok();
     }
 }

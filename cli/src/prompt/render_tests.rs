@@ -34,7 +34,8 @@ fn prompts() {
 
 #[test]
 fn what_the_sandbox_may_leave_out_is_said_of_commands_in_it() {
-    let look = Look { paint: Paint::Plain, left_out: vec![String::from("credentials: they can be read")] };
+    let left_out = vec![String::from("credentials: they can be read")];
+    let look = Look { left_out, ..Paint::Plain.into() };
     let shown = |request| render::question(&request, &look, Detail::Short).0;
     let line = "Where the sandbox can't hold it, this was accepted to be lost:\n    - credentials: they can be read\n";
     assert!(shown(samples::command()).contains(line) && shown(samples::denial()).contains(line));

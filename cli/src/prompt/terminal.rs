@@ -8,8 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -19,9 +18,11 @@ use stockade_core::{Answer, Approver, Unanswered};
 use stockade_protocol::{ApprovalRequest, ReviewDecision};
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
+use super::barrier::Barrier;
 use super::choices::{choices, form};
 use super::dialog::{Dialog, Step};
-use super::page::{Look, Paint};
+use super::keys::{Decoder, Event, Piece};
+use super::page::{Kind, Look, Paint};
 use super::raw_mode::RawMode;
 use super::render;
 use super::text::Detail;
@@ -30,6 +31,15 @@ use crate::stage;
 /// Keys count only after nothing was typed for so long: whoever was typing when the prompt appeared
 /// did not mean it.
 const QUIET: Duration = Duration::from_millis(300);
+
+/// A terminal that has not answered by then never does.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// What arrives within this time belongs together: a person is not that fast, and a terminal that answers is.
+const BURST: Duration = Duration::from_millis(50);
+
+/// More than this is not gathered at once.
+const LONGEST_PIECE: usize = 4096;
 
 /// How often to look for a key where waiting for one is not possible.
 const LOOK: Duration = Duration::from_millis(20);
@@ -50,8 +60,9 @@ impl Terminal {
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits();
         let flags = i32::try_from(flags).ok()?;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty").ok()?;
-        let paint = Paint::for_terminal(|name| std::env::var_os(name));
-        Some(Self::on(file, Look { paint, left_out }))
+        let variable = |name: &str| std::env::var_os(name);
+        let (paint, terminal) = (Paint::for_terminal(variable), Kind::for_terminal(variable));
+        Some(Self::on(file, Look { paint, left_out, terminal }))
     }
 
     /// A terminal that is open already, for reading without waiting and for writing.
@@ -80,7 +91,9 @@ impl Approver for Terminal {
 /// was, which takes a moment at most.
 struct Asking {
     call_off: Option<PipeWriter>,
-    thread: Option<JoinHandle<()>>,
+    /// Ends when the terminal is as it was, or the prompt has panicked. What was printed meanwhile may take longer to
+    /// be shown, and is not waited for here.
+    is_restored: mpsc::Receiver<()>,
 }
 
 impl Asking {
@@ -92,27 +105,26 @@ impl Asking {
         answer: oneshot::Sender<Result<Answer, Unanswered>>,
     ) -> io::Result<Self> {
         let (called_off, call_off) = io::pipe()?;
+        let (restored, is_restored) = mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name(String::from("prompt")).spawn(move || {
             let question = stage::Question::open();
-            let prompt = Prompt { terminal: &terminal, called_off, look: &look, cleaning: question.cleaning() };
-            let result = prompt.ask(&request).map_err(Ending::into_reason);
-            drop(question);
+            let prompt = Prompt { terminal: &terminal, called_off, look: &look };
+            let result = prompt.ask(&request, &question).map_err(Ending::into_reason);
             *turn = matches!(&result, Ok(answer) if answer.decision == ReviewDecision::Abort);
             // Whoever asked may have given up.
             answer.send(result).ok();
-            drop(turn);
+            drop((restored, turn));
+            drop(question);
         })?;
-        Ok(Self { call_off: Some(call_off), thread: Some(thread) })
+        drop(thread);
+        Ok(Self { call_off: Some(call_off), is_restored })
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
         self.call_off = None;
-        if let Some(thread) = self.thread.take() {
-            // If it panicked, the question has ended without an answer.
-            thread.join().ok();
-        }
+        self.is_restored.recv().ok();
     }
 }
 
@@ -162,26 +174,31 @@ struct Prompt<'a> {
     /// Ends when the question is called off.
     called_off: PipeReader,
     look: &'a Look,
-    /// What is written first.
-    cleaning: &'static str,
 }
 
 impl Prompt<'_> {
-    fn ask(&self, request: &ApprovalRequest) -> Result<Answer, Ending> {
+    fn ask(&self, request: &ApprovalRequest, stage: &stage::Question) -> Result<Answer, Ending> {
         self.stand_in_foreground()?;
-        let mode = RawMode::enter(self.terminal.as_fd())?;
+        // A terminal that takes nothing can't be asked at; the question can still be called off.
+        while !stage.is_alone_within(LOOK) {
+            if poll_again(&mut [PollFd::new(&self.called_off, PollFlags::IN)], Some(Duration::ZERO))? > 0 {
+                return Err(Ending::CalledOff);
+            }
+        }
+        let _mode = RawMode::enter(self.terminal.as_fd())?;
         let choices = choices(request);
         let (question, shortened) = render::question(request, self.look, Detail::Short);
         let keys = render::keys(&choices, shortened, self.look.paint);
-        self.write(&format!("{}\n{question}{keys}\n", self.cleaning))?;
-        if let Some(stopped) = self.wait_for_quiet(&mode)? {
+        self.write(&format!("{}\n{question}{keys}\n", stage.cleaning()))?;
+        let mut decoder = Decoder::default();
+        if let Some(stopped) = self.settle(&mut decoder)? {
             return Ok(stopped.into());
         }
         let mut dialog = Dialog::new(choices, form(&request.subject).and_then(Result::ok));
         self.write(&dialog.invitation())?;
-        let result = self.converse(&mut dialog, request, &keys);
+        let result = self.converse(&mut dialog, &mut decoder, request, &keys);
         if matches!(result, Err(Ending::CalledOff)) {
-            self.write("\nThe question was called off.\n").ok();
+            self.write_at_once("\nThe question was called off.\n");
         }
         result
     }
@@ -195,22 +212,58 @@ impl Prompt<'_> {
         }
     }
 
-    /// Throws away what was typed before the prompt could be read. Only Ctrl-C is heard.
-    fn wait_for_quiet(&self, mode: &RawMode<'_>) -> Result<Option<ReviewDecision>, Ending> {
-        mode.discard_input()?;
-        while let Some(typed) = self.read(Some(QUIET))? {
-            if typed.contains(&3) {
-                self.write("stopped\n")?;
-                return Ok(Some(ReviewDecision::Abort));
+    /// Throws away what was typed before the prompt could be read, and what the terminal answers to questions of the
+    /// command. Only Ctrl-C is heard.
+    fn settle(&self, decoder: &mut Decoder) -> Result<Option<ReviewDecision>, Ending> {
+        let mut barrier = self.barrier();
+        if let Some(barrier) = &barrier {
+            self.write(&barrier.query())?;
+        }
+        let start = Instant::now();
+        loop {
+            let Some(bytes) = self.read(Some(QUIET))? else {
+                let is_passed = barrier.as_ref().is_none_or(Barrier::is_passed);
+                if is_passed || start.elapsed() > ANSWER {
+                    return Ok(None);
+                }
+                continue;
+            };
+            for event in bytes.into_iter().flat_map(|byte| decoder.take(byte)).flatten() {
+                match (event, &mut barrier) {
+                    (Event::Byte(3), _) => {
+                        self.write("stopped\n")?;
+                        return Ok(Some(ReviewDecision::Abort));
+                    }
+                    (Event::CursorColumn(column), Some(barrier)) => barrier.report(column),
+                    (Event::Byte(_) | Event::Sequence | Event::CursorColumn(_), _) => {}
+                }
             }
         }
-        Ok(None)
     }
 
-    fn converse(&self, dialog: &mut Dialog, request: &ApprovalRequest, keys: &str) -> Result<Answer, Ending> {
+    fn barrier(&self) -> Option<Barrier> {
+        match self.look.terminal {
+            Kind::Dumb => None,
+            Kind::Usual => Barrier::new(rustix::termios::tcgetwinsize(self.terminal).ok()?.ws_col),
+        }
+    }
+
+    fn converse(
+        &self,
+        dialog: &mut Dialog,
+        decoder: &mut Decoder,
+        request: &ApprovalRequest,
+        keys: &str,
+    ) -> Result<Answer, Ending> {
         loop {
-            let Some(typed) = self.read(None)?.filter(|typed| !typed.is_empty()) else { continue };
-            match dialog.press(&typed) {
+            let piece = self.next_piece(dialog, decoder)?;
+            let step = match piece.typed.as_slice() {
+                // Nothing was typed.
+                [] => continue,
+                typed if piece.has_sequences && dialog.wants_one_key() && !typed.contains(&3) => dialog.ask_again(),
+                typed => dialog.press(typed),
+            };
+            match step {
                 Step::Say(text) => self.write(&text)?,
                 Step::ShowEverything => {
                     let (everything, _) = render::question(request, self.look, Detail::Whole);
@@ -223,6 +276,22 @@ impl Prompt<'_> {
                 }
             }
         }
+    }
+
+    /// What comes next. Where a single key is waited for, all that comes at once is one piece.
+    fn next_piece(&self, dialog: &Dialog, decoder: &mut Decoder) -> Result<Piece, Ending> {
+        let mut bytes = match self.read(Some(QUIET))? {
+            Some(bytes) => bytes,
+            None => {
+                decoder.forget_escape();
+                self.read(None)?.unwrap_or_default()
+            }
+        };
+        while dialog.wants_one_key() && !bytes.is_empty() && bytes.len() < LONGEST_PIECE {
+            let Some(more) = self.read(Some(BURST))? else { break };
+            bytes.extend(more);
+        }
+        Ok(decoder.piece(&bytes))
     }
 
     /// What is typed next, or nothing if that takes longer than `limit`.
@@ -251,6 +320,11 @@ impl Prompt<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Writes what the terminal takes at once: it may be the reason why the question was called off.
+    fn write_at_once(&self, text: &str) {
+        (&*self.terminal).write(text.as_bytes()).ok();
     }
 
     /// Whether the terminal is ready within the limit.

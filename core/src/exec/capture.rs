@@ -1,12 +1,14 @@
 //! Keeping the beginning and the end of a stream of any length.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use stockade_protocol::{CapturedOutput, RawText};
 use tokio::sync::Notify;
 
+use super::Limits;
 use crate::session::OutputLimit;
 
 /// What has been read of a stream, shared between the thread that reads and whoever waits for its end.
@@ -14,6 +16,17 @@ use crate::session::OutputLimit;
 pub(crate) struct Capture {
     kept: Mutex<Kept>,
     at_end: Notify,
+    /// Output is being passed on, and does not get any further at the moment.
+    is_busy: AtomicBool,
+}
+
+/// How long the end of a stream is waited for once the command has ended.
+pub(super) struct Patience<'a> {
+    /// In a sandbox nothing is left that could write; without one, a process that detached itself may hold the
+    /// stream for ever.
+    pub(super) idle: Duration,
+    /// Output that is still being passed on, to a pager for example, is waited for until the run has to end.
+    pub(super) limits: &'a Limits,
 }
 
 #[derive(Debug)]
@@ -27,7 +40,7 @@ struct Kept {
 impl Capture {
     pub(crate) fn new(limit: OutputLimit) -> Self {
         let kept = Kept { limit, head: Vec::new(), tail: VecDeque::new(), omitted: 0 };
-        Self { kept: Mutex::new(kept), at_end: Notify::new() }
+        Self { kept: Mutex::new(kept), at_end: Notify::new(), is_busy: AtomicBool::new(false) }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -42,10 +55,22 @@ impl Capture {
         self.at_end.notify_one();
     }
 
-    /// What was kept, once the stream has ended or the time is up.
-    pub(crate) async fn finish(&self, limit: Duration) -> CapturedOutput {
-        // One that has not ended by then is taken as it is.
-        tokio::time::timeout(limit, self.at_end.notified()).await.ok();
+    pub(super) fn set_busy(&self, is_busy: bool) {
+        self.is_busy.store(is_busy, Ordering::Release);
+    }
+
+    /// What was kept, once the stream has ended or is not worth waiting for.
+    pub(super) async fn finish(&self, patience: &Patience<'_>) -> CapturedOutput {
+        while tokio::time::timeout(patience.idle, self.at_end.notified()).await.is_err() {
+            if !self.is_busy.load(Ordering::Acquire) || patience.limits.are_to_end() {
+                break;
+            }
+        }
+        self.take()
+    }
+
+    /// What was kept so far.
+    pub(super) fn take(&self) -> CapturedOutput {
         let mut kept = self.kept();
         let tail = Vec::from(std::mem::take(&mut kept.tail));
         let mut head = std::mem::take(&mut kept.head);
@@ -85,9 +110,7 @@ mod tests {
         for piece in pieces {
             capture.add(piece);
         }
-        capture.end();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(capture.finish(Duration::ZERO))
+        capture.take()
     }
 
     proptest! {
@@ -108,10 +131,27 @@ mod tests {
         }
     }
 
+    fn limits() -> Limits {
+        Limits { limit: None, clock: crate::Clock::new(), cancellation: crate::Cancellation::new() }
+    }
+
     #[tokio::test]
     async fn a_stream_that_never_ends_is_not_waited_for() {
         let capture = Capture::new(OutputLimit { head: 10, tail: 0 });
         capture.add(b"so far");
-        assert_eq!(capture.finish(Duration::ZERO).await.head, RawText::from("so far"));
+        let patience = Patience { idle: Duration::ZERO, limits: &limits() };
+        assert_eq!(capture.finish(&patience).await.head, RawText::from("so far"));
+    }
+
+    /// A pager that is looked at for an hour loses nothing; whoever ends the run does not wait for it.
+    #[tokio::test]
+    async fn output_that_is_being_passed_on_is_waited_for_until_the_run_is_told_to_end() {
+        let (capture, limits) = (Capture::new(OutputLimit { head: 10, tail: 0 }), limits());
+        capture.set_busy(true);
+        let patience = Patience { idle: Duration::from_millis(1), limits: &limits };
+        let waited = tokio::time::timeout(Duration::from_millis(100), capture.finish(&patience)).await;
+        assert!(waited.is_err());
+        limits.cancellation.signal(15);
+        tokio::time::timeout(Duration::from_secs(5), capture.finish(&patience)).await.unwrap();
     }
 }

@@ -21,10 +21,11 @@ use stockade_protocol::{CapturedOutput, Enforcement};
 use stockade_sandboxing::{Gatekeeper, Plan, Running, SpawnError, Stdio, WaitStatus};
 
 pub use clock::{Clock, Pause};
-pub use streams::{Input, Output, OutputSink, StreamName, Streaming};
+pub use streams::{CommandTerminal, Input, Output, OutputSink, StreamName, Streaming};
 
 use crate::session::OutputLimit;
 use crate::{Cancellation, Grant};
+use capture::Patience;
 #[cfg(unix)]
 use polled::wait;
 use streams::Opened;
@@ -84,19 +85,25 @@ impl Limits {
     fn are_reached(&self) -> bool {
         self.left().is_some_and(|left| left.is_zero()) || self.cancellation.is_cancelled()
     }
+
+    /// Whether a limit is reached, or a signal told the run to end.
+    fn are_to_end(&self) -> bool {
+        self.are_reached() || self.cancellation.is_told_to_end()
+    }
 }
 
 /// Starts the plan and waits for its end. The grant is the proof that somebody decided about it.
 pub(crate) async fn spawn(plan: Box<dyn Plan>, _grant: &Grant, setting: Setting) -> Result<Finished, SpawnError> {
     let Setting { streaming, output, limit, clock, cancellation, gatekeeper } = setting;
     let Opened { stdio, mut captures } = streaming.open(output)?;
+    let _running = cancellation.takes_signals();
     let running = start(&*plan, stdio, gatekeeper)?;
     let started = Instant::now();
     clock.start();
     let limits = Limits { limit, clock, cancellation };
     let (running, ended) = wait(running, &limits, &mut captures).await?;
     let duration = limits.clock.elapsed().min(started.elapsed());
-    let (stdout, stderr) = captures.finish(LAST_OUTPUT).await;
+    let (stdout, stderr) = captures.finish(&Patience { idle: LAST_OUTPUT, limits: &limits }).await;
     Ok(Finished { ended, stdout, stderr, duration, enforcement: running.enforcement().clone() })
 }
 

@@ -5,13 +5,14 @@
 
 use std::io::{self, PipeReader, Read};
 use std::sync::Arc;
-use std::time::Duration;
 
 use stockade_protocol::CapturedOutput;
 #[cfg(unix)]
 use tokio::net::unix::pipe::Receiver;
 
-use super::capture::Capture;
+#[cfg(unix)]
+use super::LAST_OUTPUT;
+use super::capture::{Capture, Patience};
 use super::streams::{OutputSink, StreamName};
 use crate::session::OutputLimit;
 
@@ -62,12 +63,12 @@ impl Reader {
         Ok(())
     }
 
-    /// What was kept, once the stream has ended or the time is up.
-    pub(super) async fn finish(self, limit: Duration) -> CapturedOutput {
+    /// What was kept, once the stream has ended or is not worth waiting for.
+    pub(super) async fn finish(self, patience: &Patience<'_>) -> CapturedOutput {
         match self {
             #[cfg(unix)]
-            Self::Waiting { pipe, orders } => orders.finish(pipe, limit).await,
-            Self::Reading(capture) => capture.finish(limit).await,
+            Self::Waiting { pipe, orders } => orders.finish(pipe, patience).await,
+            Self::Reading(capture) => capture.finish(patience).await,
         }
     }
 }
@@ -91,16 +92,25 @@ impl Orders {
                 Ok(0) => break,
                 Ok(count) => {
                     let bytes = buffer.get(..count).unwrap_or_default();
-                    if let Some(sink) = &self.sink {
-                        sink.write(self.name, bytes);
-                    }
                     self.capture.add(bytes);
+                    if self.pass_on(bytes).is_err() {
+                        break;
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // A terminal whose other end is closed says so with an error.
                 Err(_) => break,
             }
         }
+    }
+
+    /// Whatever takes the output may block for as long as it likes; nothing that ends a run waits for it.
+    fn pass_on(&self, bytes: &[u8]) -> io::Result<()> {
+        let Some(sink) = &self.sink else { return Ok(()) };
+        self.capture.set_busy(true);
+        let taken = sink.write(self.name, bytes);
+        self.capture.set_busy(false);
+        taken
     }
 
     fn end(&self) {
@@ -124,14 +134,16 @@ impl Orders {
     /// The command has ended and has said nothing so far. If there is something now, it is read as if it
     /// had come earlier.
     #[cfg(unix)]
-    async fn finish(self, pipe: Receiver, limit: Duration) -> CapturedOutput {
-        let found = tokio::time::timeout(limit, until_readable(&pipe)).await;
+    async fn finish(self, pipe: Receiver, patience: &Patience<'_>) -> CapturedOutput {
+        let found = tokio::time::timeout(LAST_OUTPUT, until_readable(&pipe)).await;
         // What somebody else may still write, after the command, is not waited for.
         let found = if let Ok(Ok(found)) = found { found } else { Found::End };
         let capture = Arc::clone(&self.capture);
-        let reads = self.follow_if(found, pipe).is_ok();
-        // Without a thread nothing can be read any more, and the rest is lost.
-        capture.finish(if reads { limit } else { Duration::ZERO }).await
+        match self.follow_if(found, pipe) {
+            Ok(_) => capture.finish(patience).await,
+            // Without a thread nothing can be read any more, and the rest is lost.
+            Err(_) => capture.take(),
+        }
     }
 }
 

@@ -4,18 +4,18 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use stockade_protocol::{CapturedOutput, TerminalSize};
 use stockade_sandboxing::{SpawnError, Stdio, Streams, Terminal};
 
+use super::capture::Patience;
 use super::reader::{Orders, Reader};
 use crate::session::OutputLimit;
 
 /// One of the two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamName {
-    /// Standard output; everything, if the command has a terminal.
+    /// Standard output, and what is printed on the command's terminal.
     Stdout,
     /// Standard error.
     Stderr,
@@ -23,8 +23,9 @@ pub enum StreamName {
 
 /// Takes output as it comes, besides its being captured.
 pub trait OutputSink: Send + Sync + fmt::Debug {
-    /// Some output. It blocks the command if it blocks.
-    fn write(&self, stream: StreamName, bytes: &[u8]);
+    /// Takes some output. It blocks the command if it blocks. An error closes the stream, so that the command's
+    /// next write fails as it would without a sink between.
+    fn write(&self, stream: StreamName, bytes: &[u8]) -> io::Result<()>;
 
     /// The command has a terminal, and this is our end of it: for what is typed, and for a new size.
     fn opened(&self, _terminal: File) {}
@@ -41,6 +42,8 @@ pub enum Input {
     Null,
     /// Where this program's own comes from.
     Inherit,
+    /// From the command's terminal.
+    Terminal,
 }
 
 /// What happens to an output stream.
@@ -53,6 +56,18 @@ pub enum Output {
     Tee(Arc<dyn OutputSink>),
     /// It goes where this program's own goes, and nothing of it is kept.
     Inherit,
+    /// It is the command's terminal.
+    Terminal,
+}
+
+/// A pseudo-terminal of the command's own. It is the controlling terminal (`/dev/tty`), whichever standard streams
+/// are redirected; at least one of them has to be this terminal.
+#[derive(Clone, Debug)]
+pub struct CommandTerminal {
+    /// How large it is at first.
+    pub size: TerminalSize,
+    /// Takes what is printed on it.
+    pub sink: Option<Arc<dyn OutputSink>>,
 }
 
 /// Where a command's streams lead.
@@ -64,8 +79,8 @@ pub struct Streaming {
     pub stdout: Output,
     /// Standard error.
     pub stderr: Output,
-    /// A pseudo-terminal of this size in place of all three. Its output is `stdout`'s.
-    pub terminal: Option<TerminalSize>,
+    /// The terminal that streams can be.
+    pub terminal: Option<CommandTerminal>,
 }
 
 /// The streams as the command gets them, and what is captured of them.
@@ -78,6 +93,11 @@ pub(super) struct Opened {
 pub(super) struct Captures {
     stdout: Option<Reader>,
     stderr: Option<Reader>,
+    /// Of a terminal that is neither of the two.
+    terminal: Option<Reader>,
+    /// The command's end of its terminal, held until the command has ended. A command may close its streams before it
+    /// ends (`rm` does), or open `/dev/tty` again later: neither is the end of the terminal.
+    held: Option<File>,
 }
 
 impl Captures {
@@ -90,39 +110,74 @@ impl Captures {
         }
     }
 
-    pub(super) async fn finish(self, limit: Duration) -> (CapturedOutput, CapturedOutput) {
-        async fn finish(reader: Option<Reader>, limit: Duration) -> CapturedOutput {
+    /// What was kept, once the streams have ended or are not worth waiting for.
+    pub(super) async fn finish(self, patience: &Patience<'_>) -> (CapturedOutput, CapturedOutput) {
+        async fn finish(reader: Option<Reader>, patience: &Patience<'_>) -> CapturedOutput {
             match reader {
-                Some(reader) => reader.finish(limit).await,
+                Some(reader) => reader.finish(patience).await,
                 None => CapturedOutput::default(),
             }
         }
-        tokio::join!(finish(self.stdout, limit), finish(self.stderr, limit))
+        drop(self.held);
+        let (stdout, stderr, _) =
+            tokio::join!(finish(self.stdout, patience), finish(self.stderr, patience), finish(self.terminal, patience));
+        (stdout, stderr)
     }
 }
 
 impl Streaming {
-    pub(super) fn open(self, limit: OutputLimit) -> Result<Opened, SpawnError> {
-        let failed = |source| SpawnError::Launcher { doing: "opening the standard streams", source };
-        match self.terminal {
-            Some(size) => open_terminal(size, self.stdout, limit).map_err(failed),
-            None => {
-                let (stdout, out) = open_output(self.stdout, StreamName::Stdout, limit).map_err(failed)?;
-                let (stderr, err) = open_output(self.stderr, StreamName::Stderr, limit).map_err(failed)?;
-                let stdin = match self.stdin {
-                    Input::Null => Streams::Null,
-                    Input::Inherit => Streams::Inherit,
-                };
-                let stdio = Stdio { stdin, stdout, stderr, controlling_terminal: false };
-                Ok(Opened { stdio, captures: Captures { stdout: out, stderr: err } })
+    /// A terminal of this size in place of all three streams. What takes standard output takes what is printed there.
+    pub(crate) fn on_terminal(self, size: TerminalSize) -> Self {
+        let sink = match (self.stdout, self.terminal) {
+            (Output::Tee(sink), _) => Some(sink),
+            (Output::Capture | Output::Inherit | Output::Terminal, terminal) => {
+                terminal.and_then(|terminal| terminal.sink)
             }
+        };
+        let terminal = Some(CommandTerminal { size, sink });
+        Self { stdin: Input::Terminal, stdout: Output::Terminal, stderr: Output::Terminal, terminal }
+    }
+
+    /// The captured stream that has the command's messages.
+    pub(crate) fn messages(&self) -> StreamName {
+        match (&self.stdout, &self.stderr) {
+            (Output::Terminal, Output::Terminal) => StreamName::Stdout,
+            _ => StreamName::Stderr,
         }
+    }
+
+    pub(super) fn open(self, limit: OutputLimit) -> Result<Opened, SpawnError> {
+        self.opened(limit).map_err(|source| SpawnError::Launcher { doing: "opening the standard streams", source })
+    }
+
+    fn opened(self, limit: OutputLimit) -> io::Result<Opened> {
+        let mut terminal = self.terminal.map(|terminal| OpenTerminal::new(terminal, limit)).transpose()?;
+        let stdin = match self.stdin {
+            Input::Null => Streams::Null,
+            Input::Inherit => Streams::Inherit,
+            Input::Terminal => OpenTerminal::stream(terminal.as_ref())?,
+        };
+        // Its output is captured as the first stream that it is.
+        let (stdout, out) = open_output(self.stdout, StreamName::Stdout, limit, &mut terminal)?;
+        let (stderr, err) = open_output(self.stderr, StreamName::Stderr, limit, &mut terminal)?;
+        let stdio = Stdio { stdin, stdout, stderr, controlling_terminal: terminal.is_some() };
+        let (held, terminal) = terminal.map_or((None, None), |terminal| (Some(terminal.theirs), terminal.reader));
+        Ok(Opened { stdio, captures: Captures { stdout: out, stderr: err, terminal, held } })
     }
 }
 
-fn open_output(output: Output, name: StreamName, limit: OutputLimit) -> io::Result<(Streams, Option<Reader>)> {
+fn open_output(
+    output: Output,
+    name: StreamName,
+    limit: OutputLimit,
+    terminal: &mut Option<OpenTerminal>,
+) -> io::Result<(Streams, Option<Reader>)> {
     let sink = match output {
         Output::Inherit => return Ok((Streams::Inherit, None)),
+        Output::Terminal => {
+            let stream = OpenTerminal::stream(terminal.as_ref())?;
+            return Ok((stream, terminal.as_mut().and_then(|terminal| terminal.reader.take())));
+        }
         Output::Capture => None,
         Output::Tee(sink) => Some(sink),
     };
@@ -130,22 +185,24 @@ fn open_output(output: Output, name: StreamName, limit: OutputLimit) -> io::Resu
     Ok((Streams::To(theirs.into()), Some(Orders::new(name, limit, sink).await_output(ours)?)))
 }
 
-fn open_terminal(size: TerminalSize, output: Output, limit: OutputLimit) -> io::Result<Opened> {
-    let Terminal { ours, theirs } = Terminal::open(size)?;
-    let sink = match output {
-        Output::Tee(sink) => {
+/// A command's terminal, and what is read of it.
+struct OpenTerminal {
+    theirs: File,
+    reader: Option<Reader>,
+}
+
+impl OpenTerminal {
+    fn new(terminal: CommandTerminal, limit: OutputLimit) -> io::Result<Self> {
+        let Terminal { ours, theirs } = Terminal::open(terminal.size)?;
+        if let Some(sink) = &terminal.sink {
             sink.opened(File::from(ours.try_clone()?));
-            Some(sink)
         }
-        // There is no stream of this program's that a terminal could be.
-        Output::Capture | Output::Inherit => None,
-    };
-    let reader = Orders::new(StreamName::Stdout, limit, sink).follow(File::from(ours))?;
-    let stdio = Stdio {
-        stdin: Streams::To(theirs.try_clone()?),
-        stdout: Streams::To(theirs.try_clone()?),
-        stderr: Streams::To(theirs),
-        controlling_terminal: true,
-    };
-    Ok(Opened { stdio, captures: Captures { stdout: Some(reader), stderr: None } })
+        let reader = Orders::new(StreamName::Stdout, limit, terminal.sink).follow(File::from(ours))?;
+        Ok(Self { theirs: File::from(theirs), reader: Some(reader) })
+    }
+
+    fn stream(terminal: Option<&Self>) -> io::Result<Streams> {
+        let terminal = terminal.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there is no terminal"))?;
+        Ok(Streams::To(terminal.theirs.try_clone()?.into()))
+    }
 }

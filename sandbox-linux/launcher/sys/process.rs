@@ -113,10 +113,11 @@ pub(crate) fn new_session() -> Result<usize> {
     call(nr::SETSID, [0; 6])
 }
 
-/// Makes standard input the controlling terminal of this session.
+/// Makes the first standard stream that is a terminal the controlling terminal of this session.
 pub(crate) fn take_terminal() -> Result<usize> {
     const SET_CONTROLLING_TERMINAL: usize = 0x540e;
-    call(nr::IOCTL, [0, SET_CONTROLLING_TERMINAL, 0, 0, 0, 0])
+    let take = |stream| call(nr::IOCTL, [stream, SET_CONTROLLING_TERMINAL, 0, 0, 0, 0]);
+    take(0).or_else(|_| take(1)).or_else(|_| take(2))
 }
 
 /// Runs a program. The lists hold pointers to text that ends in NUL, and end in a null pointer.

@@ -5,6 +5,9 @@ use super::{Result, call, fd};
 
 pub(crate) const SIGCHLD: i32 = 17;
 pub(crate) const SIGKILL: i32 = 9;
+pub(crate) const SIGCONT: i32 = 18;
+pub(crate) const SIGSTOP: i32 = 19;
+pub(crate) const SIGTSTP: i32 = 20;
 
 pub(crate) fn kill(pid: i32, signal: i32) -> Result<usize> {
     call(nr::KILL, [pid as usize, signal as usize, 0, 0, 0, 0])

@@ -1,0 +1,77 @@
+//! A command as a job of the shell: it is suspended and continued together with this program.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use stockade_core::{Cancellation, Clock};
+
+use crate::sys::{self, Stops};
+
+/// A person who interrupts so often within [`AT_ONCE`] means it.
+const INTERRUPTS: usize = 3;
+const AT_ONCE: Duration = Duration::from_secs(3);
+
+/// How long the command gets to be stopped before this program is.
+const PASSED_ON: Duration = Duration::from_millis(500);
+
+/// Interrupts of a person who loses patience.
+#[derive(Debug, Default)]
+pub(crate) struct Interrupts(Vec<Instant>);
+
+impl Interrupts {
+    /// Counts one, and says whether the command is to be ended.
+    pub(crate) fn add(&mut self) -> bool {
+        self.0.retain(|time| time.elapsed() < AT_ONCE);
+        self.0.push(Instant::now());
+        self.0.len() >= INTERRUPTS
+    }
+}
+
+/// Stops the command and then this program, until it is continued. The command's time stands still.
+pub(crate) fn suspend(command: &Cancellation, clock: &Clock, what: Stops) {
+    let pause = clock.pause();
+    pass(command, Signal::TSTP);
+    let start = Instant::now();
+    while !command.is_passed_on() && start.elapsed() < PASSED_ON {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // From the launcher to the processes it is a short way.
+    std::thread::sleep(Duration::from_millis(20));
+    sys::stop(what);
+    pass(command, Signal::CONT);
+    drop(pause);
+}
+
+fn pass(command: &Cancellation, signal: Signal) {
+    // They have small numbers on every system.
+    if let Ok(number) = u8::try_from(signal.as_raw()) {
+        command.signal(number);
+    }
+}
+
+/// Whether a process does what every process does when Ctrl-Z is pressed, instead of something of its own.
+pub(crate) fn is_stopped_by_key(process: Pid) -> bool {
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero())) else {
+        return true;
+    };
+    let bit = 1_u64 << (Signal::TSTP.as_raw() - 1);
+    let has = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & bit != 0)
+    };
+    !has("SigIgn:") && !has("SigCgt:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_interrupts_at_once_are_meant() {
+        let mut interrupts = Interrupts::default();
+        assert_eq!([interrupts.add(), interrupts.add(), interrupts.add()], [false, false, true]);
+        let Some(long_ago) = Instant::now().checked_sub(AT_ONCE) else { return };
+        let mut interrupts = Interrupts(vec![long_ago, long_ago]);
+        assert!(!interrupts.add());
+    }
+}

@@ -1,0 +1,68 @@
+//! What this program does with signals: the calls that need `unsafe`.
+
+#![expect(unsafe_code, reason = "`sigaction` has no safe form")]
+
+use std::mem::MaybeUninit;
+
+/// What stops together with this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stops {
+    /// This program alone: the others were told already.
+    Alone,
+    /// Every process of its job.
+    Job,
+}
+
+/// Whether a signal is ignored. What was ignored when this program was started (`nohup`, a job in the background of a
+/// script) has to stay so.
+pub(crate) fn is_ignored(signal: i32) -> bool {
+    present(signal).is_some_and(|action| action.sa_sigaction == libc::SIG_IGN)
+}
+
+fn present(signal: i32) -> Option<libc::sigaction> {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: with no new action this only reads the present one into a place of the right size.
+    let failed = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: a call that succeeded has filled the place.
+    (failed == 0).then(|| unsafe { action.assume_init() })
+}
+
+fn set(signal: i32, handler: usize) {
+    // SAFETY: all-zero bytes are a valid action: the default one, without flags.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the action is complete; its handler is the default, none, or one that does nothing.
+    unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
+}
+
+/// Makes a file that grows beyond `ulimit -f` an error of the call instead of the end of this program. A handler and
+/// not "ignored": that would be inherited by commands.
+pub(crate) fn survive_file_limit() {
+    extern "C" fn nothing(_: i32) {}
+    if !is_ignored(libc::SIGXFSZ) {
+        set(libc::SIGXFSZ, nothing as extern "C" fn(i32) as usize);
+    }
+}
+
+/// Has these signals end this program again, except those that are ignored.
+pub(crate) fn end_by_default(signals: &[i32]) {
+    for signal in signals.iter().filter(|signal| !is_ignored(**signal)) {
+        set(*signal, libc::SIG_DFL);
+    }
+}
+
+/// Stops as Ctrl-Z does, until this program is continued. Where nothing could continue it, it goes on at once.
+pub(crate) fn stop(what: Stops) {
+    let Some(before) = present(libc::SIGTSTP) else { return };
+    if what == Stops::Job {
+        set(libc::SIGTSTP, libc::SIG_IGN);
+        // SAFETY: sending a signal has no preconditions; 0 is this program's own group.
+        unsafe { libc::kill(0, libc::SIGTSTP) };
+    }
+    set(libc::SIGTSTP, libc::SIG_DFL);
+    // SAFETY: raising a signal has no preconditions. This thread goes on when the program is continued.
+    unsafe { libc::raise(libc::SIGTSTP) };
+    // SAFETY: the action was read from the same signal.
+    unsafe { libc::sigaction(libc::SIGTSTP, &before, std::ptr::null_mut()) };
+}
