@@ -18,6 +18,8 @@ mod messages;
 mod remedies;
 /// What a rule means for the sandbox.
 mod rules;
+/// The program among others: in a job, in a pipeline, with streams that take nothing.
+mod jobs;
 /// Who says what holds: flags, files, profiles, rules, trust.
 mod settings;
 /// Signals, and what is left when Stockade is killed.
