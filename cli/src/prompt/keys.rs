@@ -149,10 +149,7 @@ impl Decoder {
             0xf0..=0xf4 => State::Character(3),
             _ => State::Ground,
         };
-        match self.state {
-            State::Ground | State::Character(_) => [Some(Event::Byte(byte)), None],
-            _ => [None, None],
-        }
+        [(!self.is_inside()).then_some(Event::Byte(byte)), None]
     }
 
     fn escape(&mut self, byte: u8) -> [Option<Event>; 2] {

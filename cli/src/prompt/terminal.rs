@@ -324,7 +324,8 @@ impl Prompt<'_> {
 
     /// Writes what the terminal takes at once: it may be the reason why the question was called off.
     fn write_at_once(&self, text: &str) {
-        (&*self.terminal).write(text.as_bytes()).ok();
+        // What it does not take is not shown.
+        let _ = (&*self.terminal).write(text.as_bytes()).unwrap_or_default();
     }
 
     /// Whether the terminal is ready within the limit.
