@@ -12,14 +12,14 @@ mod files;
 mod home;
 /// Network by host.
 mod hosts;
+/// The program among others: in a job, in a pipeline, with streams that take nothing.
+mod jobs;
 /// What is said, and that it is so.
 mod messages;
 /// The flags that a denial names.
 mod remedies;
 /// What a rule means for the sandbox.
 mod rules;
-/// The program among others: in a job, in a pipeline, with streams that take nothing.
-mod jobs;
 /// Who says what holds: flags, files, profiles, rules, trust.
 mod settings;
 /// Signals, and what is left when Stockade is killed.
