@@ -16,10 +16,13 @@ pub(crate) use nowhere::Relay;
 
 #[cfg(unix)]
 mod here {
+    use std::ffi::OsStr;
     use std::fs::{File, OpenOptions};
     use std::io::{self, IsTerminal as _};
     use std::os::fd::AsFd as _;
+    use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::OpenOptionsExt as _;
+    use std::path::Path;
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
     use rustix::fs::{FileType, OFlags};
@@ -56,9 +59,10 @@ mod here {
                 [false, ..] if !is_piped => Share::Lines,
                 [false, ..] => Share::OnDemand,
             };
-            let keys = if io::stdin().is_terminal() { copy(&io::stdin()) } else { own_terminal() }
-                .or_else(|_| output_terminal())?;
-            let shown = output_terminal().or_else(|_| own_terminal()).or_else(|_| copy(&io::stdin()))?;
+            let keys = if io::stdin().is_terminal() { copy(&io::stdin())? } else { output_terminal()? };
+            // Another program may read what could be read a moment ago, and this one must not wait for more then.
+            let keys = reopened(&keys).unwrap_or(keys);
+            let shown = output_terminal().or_else(|_| copy(&io::stdin()))?;
             Ok(Some(Self {
                 modes: Arc::new(Modes::new(keys, share)?),
                 outlet: Outlet::Terminal(Arc::new(shown)),
@@ -131,9 +135,13 @@ mod here {
         Ok(File::from(stream.as_fd().try_clone_to_owned()?))
     }
 
-    fn own_terminal() -> io::Result<File> {
-        let flags = (OFlags::NOCTTY | OFlags::CLOEXEC).bits().cast_signed();
-        OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty")
+    /// The same terminal, for reading without waiting.
+    fn reopened(terminal: &File) -> io::Result<File> {
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits();
+        let flags = i32::try_from(flags).map_err(io::Error::other)?;
+        let open = |path: &Path| OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
+        let name = rustix::termios::ttyname(terminal, Vec::new())?;
+        open(Path::new(OsStr::from_bytes(name.to_bytes()))).or_else(|_| open(Path::new("/dev/tty")))
     }
 
     fn output_terminal() -> io::Result<File> {

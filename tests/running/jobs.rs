@@ -320,7 +320,7 @@ fn a_file_limit_is_an_error() {
         said(command.env("PATH", path(&home)).stdin(Stdio::null()), exit_code).stderr
     };
     let told = run("ulimit -f 1; stockade run -- true", 125);
-    assert!(told.contains("File too large"), "{told}");
+    assert!(told.contains("raise it (`ulimit -f`)"), "{told}");
     let told = run("ulimit -f 100; exec stockade run -- sh -c 'head -c 999999 /dev/zero > f; exit 3'", 3);
     assert!(!told.contains("audit trail"), "{told}");
     run("ulimit -f 100; exec stockade run -- head -c 999999 /dev/zero", 0);

@@ -18,8 +18,8 @@ pub(super) fn start(home: &Home, arguments: &[&str]) -> Screen {
 fn start_with(home: &Home, arguments: &[&str], variables: &[(&str, &str)]) -> Screen {
     let mut screen = Screen::open();
     tcsetwinsize(&screen.outside, SIZE).unwrap();
-    let mut command = program("setsid");
-    command.args(["--ctty", "--wait"]).args(home.words()).args(arguments);
+    let mut command = program("env");
+    command.args(["--default-signal", "setsid", "--ctty", "--wait"]).args(home.words()).args(arguments);
     home.surround(&mut command);
     screen.start(command.envs(variables.iter().copied()));
     screen

@@ -305,7 +305,9 @@ fn start(screen: &Screen, shell: &str) -> Child {
 #[expect(clippy::disallowed_methods, reason = "the test harness starts processes")]
 fn start_session(options: &[&str], input: Stdio, shell: &str) -> Child {
     let role = ["--ignored", "--exact", "--nocapture", "prompt::pty_tests::role"];
-    Command::new("setsid")
+    // Whatever the shell ignores that runs the tests.
+    Command::new("env")
+        .args(["--default-signal", "setsid"])
         .args(options)
         .args(["--wait", "bash", "-c", shell, "bash"])
         .arg(std::env::current_exe().unwrap())
