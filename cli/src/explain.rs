@@ -119,11 +119,14 @@ fn command_text(explanation: &Explanation) -> String {
 
 fn permissions(permissions: &Permissions) -> Vec<String> {
     let is_mask = |rule: &&FileRule| rule.source == RuleSource::CredentialMask;
-    let mut lines: Vec<String> =
-        permissions.files.iter().filter(|rule| !is_mask(rule)).map(report::file_rule).collect();
+    let single = permissions.files.iter().filter(|rule| !is_mask(rule) && !rule.is_bound());
+    let mut lines: Vec<String> = single.map(report::file_rule).collect();
     let masked = permissions.files.iter().filter(is_mask).count();
     if masked > 0 {
         lines.push(format!("{masked} places of credentials are masked, such as ~/.ssh (`--json` lists them)"));
+    }
+    if permissions.files.iter().any(FileRule::is_bound) {
+        lines.push(String::from("Stockade's own files can't be written, whatever is granted (`--json` lists them)"));
     }
     lines.push(match &permissions.network {
         NetworkPolicy::Off => String::from("the network is off"),

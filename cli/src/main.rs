@@ -30,6 +30,7 @@ mod sys;
 mod telemetry;
 mod trust;
 mod warnings;
+mod workspace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

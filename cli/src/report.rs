@@ -80,6 +80,9 @@ pub(crate) fn file_rule(rule: &FileRule) -> String {
         (Access::None, RuleSource::Policy) => format!("`{target}` is denied by the policy, and no approval lifts that"),
         (Access::None, RuleSource::Administrator) => format!("`{target}` is denied by the administrator"),
         (Access::None, RuleSource::ProtectedMetadata | RuleSource::Approval) => format!("`{target}` is out of reach"),
+        (Access::None | Access::Read, RuleSource::OwnFiles) => {
+            format!("`{target}` holds Stockade's own files, which no sandboxed command may write")
+        }
         (Access::Read, RuleSource::ProtectedMetadata) => format!("`{target}` is protected from writing"),
         (Access::Read, _) => format!("`{target}` may only be read"),
         (Access::Scratch, _) => format!("`{target}` is an empty private directory"),
@@ -102,6 +105,6 @@ fn suffix(protocol: Option<NetworkProtocol>) -> &'static str {
 
 fn is_in_root(violation: &Violation) -> bool {
     let ViolationTarget::Path(path) = &violation.target else { return false };
-    let hard = matches!(&violation.rule, Some(DenyingRule::File(rule)) if rule.is_hard_denial());
+    let hard = matches!(&violation.rule, Some(DenyingRule::File(rule)) if rule.is_hard_denial() || rule.is_bound());
     !hard && path.parent().is_some_and(|parent| parent.parent().is_none())
 }

@@ -17,21 +17,18 @@ use stockade_protocol::{
     AbsPath, Access, Argv, AskForApproval, EscalationExecution, ExecExpiration, ExecRequest, FileTarget, HostPaths,
     NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
 };
-use stockade_sandboxing::{HostFiles as _, RealFiles, absolute, permits};
+use stockade_sandboxing::{absolute, permits};
 
 use crate::args::SessionArgs;
 use crate::exit::{Failure, note};
 use crate::remedy::Remedies;
+use crate::workspace::{Workspace, existing_directory};
 use crate::{flags, losses, platform, prompt, registries, rules};
 
 #[derive(Debug, thiserror::Error)]
 enum SessionError {
     #[error("the working directory can't be found")]
     NoDirectory(#[source] std::io::Error),
-    #[error("`{}` is no directory", .path.display())]
-    NotADirectory { path: PathBuf },
-    #[error("`{}` leads to `{target}`: name that, if it is to be the workspace", .path.display())]
-    LeadsHome { path: PathBuf, target: AbsPath },
     #[error("`--writable` has no effect in a `read-only` sandbox ({origin}): pass `--sandbox workspace-write` as well")]
     NothingIsWritable { origin: Origin },
     #[error(
@@ -64,15 +61,20 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
         None => here.clone(),
     };
     let loader = ConfigLoader::standard();
-    let workspace = workspace(args, &here, &loader)?;
-    let project = workspace.first().unwrap_or(&here).to_host_path().unwrap_or_default();
+    let workspace = Workspace::find(args, &here, &loader)?;
+    let project = workspace.roots.first().unwrap_or(&here).to_host_path().unwrap_or_default();
     let loader = loader.project(&project);
-    let Loaded { settings, notices, project_rules, .. } = loader.load(layer(args, &here)?)?;
+    let Loaded { mut settings, notices, project_rules, .. } = loader.load(layer(args, &here)?)?;
+    // What a command wrote there would decide over the next one.
+    for file in &args.rules {
+        settings.own_files.push(absolute(&here, file)?);
+    }
     for notice in notices {
         note(&notice);
     }
+    workspace.check(&settings)?;
     check_flags(args, &settings)?;
-    let workspace = without_unwritable(workspace, &settings);
+    let workspace = without_unwritable(workspace.roots, &settings);
     let remedies = Remedies::new(&settings, workspace.clone());
     let host = host_paths(workspace, &settings);
     let person = if purpose == Purpose::Run { prompt::person(losses::accepted(&settings)) } else { None };
@@ -117,38 +119,6 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
         sandbox_warnings: Vec::new(),
     };
     Ok(Prepared { orchestrator, request, settings, remedies })
-}
-
-fn existing_directory(here: &AbsPath, path: &Path) -> Result<AbsPath, Failure> {
-    let absolute = absolute(here, path)?;
-    if absolute.to_host_path().is_some_and(|path| path.is_dir()) {
-        return Ok(RealFiles.canonical(&absolute));
-    }
-    Err(SessionError::NotADirectory { path: path.to_owned() }.into())
-}
-
-/// The directories that are the workspace: those that are named, else this one. A home directory or
-/// the root is nobody's workspace unless it is named: what is planted there runs at the next login. A link
-/// that leads there, which an earlier command may have planted, does not name it.
-fn workspace(args: &SessionArgs, here: &AbsPath, loader: &ConfigLoader) -> Result<Vec<AbsPath>, Failure> {
-    let homes: Vec<AbsPath> = loader.homes().into_iter().filter_map(|home| AbsPath::from_path(home).ok()).collect();
-    let is_home =
-        |path: &AbsPath| path.parent().is_none() || homes.iter().any(|home| RealFiles.canonical(home) == *path);
-    if !args.workspace.is_empty() {
-        let named = |path: &PathBuf| {
-            let (target, absolute) = (existing_directory(here, path)?, absolute(here, path)?);
-            if is_home(&target) && absolute != target && !homes.contains(&absolute) {
-                return Err(SessionError::LeadsHome { path: path.clone(), target }.into());
-            }
-            Ok(target)
-        };
-        return args.workspace.iter().map(named).collect();
-    }
-    if is_home(here) {
-        note(&format!("`{here}` is not made writable: start in a project's directory, or name it with --workspace"));
-        return Ok(Vec::new());
-    }
-    Ok(vec![here.clone()])
 }
 
 /// What is said by hand has to hold.

@@ -7,6 +7,7 @@ mod layer;
 mod load;
 mod loss;
 mod maximum;
+mod own_files;
 mod project;
 mod review;
 mod schema;

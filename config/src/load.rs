@@ -12,6 +12,7 @@ use crate::form::{ConfigForm, MaximumForm};
 use crate::homes::{named_credentials, recorded_home};
 use crate::layer::Layer;
 use crate::maximum::Maximum;
+use crate::own_files::place;
 use crate::project::{CONFIG, DIRECTORY, ProjectRules};
 use crate::settings::{Origin, Settings};
 use crate::source::Source;
@@ -42,12 +43,12 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ConfigLoader {
-    system: Option<PathBuf>,
-    user: Option<PathBuf>,
+    pub(crate) system: Option<PathBuf>,
+    pub(crate) user: Option<PathBuf>,
     home: Option<PathBuf>,
     /// Whose credentials are masked as well.
     recorded_home: Option<PathBuf>,
-    state: Option<PathBuf>,
+    pub(crate) state: Option<PathBuf>,
     /// Credentials that variables name.
     named_credentials: Vec<AbsPath>,
     project: Option<PathBuf>,
@@ -161,6 +162,7 @@ impl ConfigLoader {
         if let Some(maximum) = maximum {
             notices.extend(maximum.enforce(&mut settings)?);
         }
+        settings.own_files = self.own_files(&settings)?;
         Ok(Loaded { settings, notices, trust, project_rules })
     }
 
@@ -173,6 +175,8 @@ impl ConfigLoader {
             }
         }
         credentials.extend(self.named_credentials.iter().cloned());
+        // What was run before is nothing for a command to read, wherever it is kept.
+        credentials.extend(self.state.as_deref().map(place).transpose()?);
         credentials.sort();
         credentials.dedup();
         Ok(credentials)

@@ -123,6 +123,9 @@ pub struct Settings {
     /// Whether the command line says what a command may touch: by flags, or by a profile that it chooses. No rule
     /// leaves such a sandbox.
     pub names_sandbox: bool,
+    /// Stockade's own files and directories, and the programs and files that the settings name. No sandboxed
+    /// command may write them, whatever is granted.
+    pub own_files: Vec<AbsPath>,
     /// What nothing exceeds.
     pub maximum: Option<Maximum>,
     pub(crate) origins: BTreeMap<String, Origin>,
@@ -160,6 +163,7 @@ impl Settings {
             hook: None,
             rules_allow: AllowedCommands::default(),
             names_sandbox: false,
+            own_files: Vec::new(),
             maximum: None,
             origins: BTreeMap::new(),
         }
@@ -209,11 +213,13 @@ impl Settings {
     }
 
     /// What a command gets on this host: the policy, less what is denied, within the maximum. The
-    /// names and credentials of `host` are replaced by those of the settings.
+    /// names and credentials of `host` are replaced by those of the settings, and Stockade's own files are
+    /// those of both.
     pub fn permissions(&self, host: &HostPaths) -> Result<Permissions, Invalid> {
         let host = HostPaths {
             credentials: self.credentials.clone(),
             protected_names: self.protected_names.clone(),
+            own_files: host.own_files.iter().chain(&self.own_files).cloned().collect(),
             ..host.clone()
         };
         let granted = self.unbounded(&host, RuleSource::Policy)?;

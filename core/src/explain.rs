@@ -65,7 +65,7 @@ pub struct PathExplanation {
     /// The rule that decides; none if none speaks of it, which puts it out of reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<FileRule>,
-    /// Whether no approval can lift it.
+    /// Whether no approval can lift it, but for one to run without the sandbox where that may be asked for.
     pub hard: bool,
 }
 
@@ -122,12 +122,13 @@ impl Orchestrator {
 
     /// What a command of this session may do with a path.
     pub fn explain_path(&self, path: &AbsPath) -> Result<PathExplanation, stockade_protocol::Invalid> {
-        let permissions = self.session().bounded(&self.session().permissions);
+        let session = self.session();
+        let (permissions, _) = approvals::execution(session, &EscalationExecution::TurnDefault)?;
         // The rules as a backend completes them.
         let permissions = protect_repositories(&permissions)?;
         let resolved = leads_to(path);
         let rule = permissions.files.deciding(&resolved).cloned();
-        let hard = rule.as_ref().is_some_and(FileRule::is_hard_denial);
+        let hard = rule.as_ref().is_some_and(|rule| rule.is_hard_denial() || rule.is_bound());
         Ok(PathExplanation { path: path.clone(), access: permissions.access(&resolved), resolved, rule, hard })
     }
 

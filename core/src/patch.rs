@@ -143,6 +143,14 @@ impl Approvable<PatchRequest> for PatchRuntime {
         let denial = self.outside.iter().find_map(|path| {
             session.permissions.files.deciding(path).filter(|rule| rule.is_hard_denial()).map(|rule| (path, rule))
         });
+        let files = &session.permissions.files;
+        let own =
+            self.outside.iter().find_map(|path| Some((path, files.deciding(path).filter(|rule| rule.is_bound())?)));
+        if let Some((path, rule)) = own {
+            let reason = format!("`{path}` would be written, but `{}` holds Stockade's own files", rule.target);
+            let source = DecisionSource::Rule(rule.target.to_string());
+            return Some(Requirement { requirement: ExecApprovalRequirement::Forbidden { reason }, source });
+        }
         if let Some((path, rule)) = denial {
             let reason =
                 format!("`{path}` would be written, but `{}` is denied, and no approval lifts that", rule.target);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use stockade_protocol::{
     AuditEvent, CancelRequest, ExecExpiration, ExecRequest, Outcome, Refusal, RefusedBy, RequestId, ThreadId,
 };
-use stockade_sandboxing::{Backend, SpawnError};
+use stockade_sandboxing::{Backend, RealFiles, SpawnError, protect_own_files};
 use tracing::Instrument as _;
 
 use crate::approvals::{Approvals, Confinement, RuleStore};
@@ -141,7 +141,11 @@ impl Orchestrator {
 
 impl Orchestrator {
     /// An orchestrator that asks `approver`, has no rules, and keeps no trail.
-    pub fn new(session: Session, sandbox: Arc<dyn Backend>, approver: Arc<dyn Approver>) -> Self {
+    pub fn new(mut session: Session, sandbox: Arc<dyn Backend>, approver: Arc<dyn Approver>) -> Self {
+        // Where they really are, so that what is said of them, and patches, which no sandbox holds, know it too.
+        if let Ok(protected) = protect_own_files(&session.permissions, &RealFiles) {
+            session.permissions = protected;
+        }
         Self {
             session,
             rules: Arc::default(),

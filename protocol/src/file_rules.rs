@@ -5,6 +5,10 @@
 //! reach. So `/repo = write, /repo/a = none, /repo/a/b = write` does what it says, whatever the
 //! order.
 //!
+//! One kind of rule takes no part in that order: a bound ([`RuleSource::OwnFiles`]) on Stockade's own files.
+//! Whatever rule decides over a path at or below it, no more than the bound is granted. It grants nothing
+//! by itself, and nothing lifts it.
+//!
 //! A glob may only deny. Its matches are not known before the file system is looked at, and a
 //! grant that grows with new files is more than anybody approved.
 
@@ -46,6 +50,9 @@ pub enum RuleSource {
     CredentialMask,
     /// Somebody approved it for this run.
     Approval,
+    /// Stockade's own settings, rules, profiles, state and trail: an upper bound for the path and
+    /// everything below it, which no other rule and no grant exceeds.
+    OwnFiles,
 }
 
 /// What a rule speaks of.
@@ -70,8 +77,9 @@ pub struct FileRule {
     pub source: RuleSource,
 }
 
-/// Rules in their normal form: sorted, one for each target. The order they were given in means
-/// nothing, and of two rules for the same target the stricter is kept.
+/// Rules in their normal form: sorted, one for each target, and the bounds on Stockade's own files behind
+/// them. The order they were given in means nothing, and of two rules for the same target the stricter is
+/// kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct FileRules(Vec<FileRule>);
@@ -103,6 +111,11 @@ impl FileRule {
     /// lifts such a denial.
     pub fn is_hard_denial(&self) -> bool {
         self.access == Access::None && matches!(self.source, RuleSource::Administrator | RuleSource::Policy)
+    }
+
+    /// Whether this is a bound on Stockade's own files, which holds whatever other rules and grants say.
+    pub fn is_bound(&self) -> bool {
+        self.source == RuleSource::OwnFiles
     }
 
     /// Whether this is one of the default masks, which naming the path lifts.
@@ -137,8 +150,8 @@ impl FileRules {
     }
 
     fn normal(mut rules: Vec<FileRule>) -> Self {
-        rules.sort();
-        rules.dedup_by(|later, kept| later.target == kept.target);
+        rules.sort_by(|a, b| a.is_bound().cmp(&b.is_bound()).then_with(|| a.cmp(b)));
+        rules.dedup_by(|later, kept| later.target == kept.target && later.is_bound() == kept.is_bound());
         Self(rules)
     }
 
@@ -147,19 +160,33 @@ impl FileRules {
         self.0.iter()
     }
 
+    /// The rules of which the most specific decides, and the bounds on what they grant.
+    fn parts(&self) -> (&[FileRule], &[FileRule]) {
+        self.0.split_at_checked(self.0.partition_point(|rule| !rule.is_bound())).unwrap_or_default()
+    }
+
     /// The rule that decides over a path; `None` if none matches.
     pub fn deciding(&self, path: &AbsPath) -> Option<&FileRule> {
+        let granting = self.granting(path)?;
+        let bounds = self.parts().1.iter().filter(|bound| bound.access < granting.access);
+        let strictest = bounds.filter(|bound| bound.matched_depth(path).is_some()).min_by_key(|bound| bound.access);
+        Some(strictest.unwrap_or(granting))
+    }
+
+    /// The most specific rule, whatever bound there is.
+    fn granting(&self, path: &AbsPath) -> Option<&FileRule> {
         match path.style() {
-            PathStyle::Unix => self.deciding_by_name(path),
-            PathStyle::Windows => most_specific(path, &self.0),
+            PathStyle::Unix => self.granting_by_name(path),
+            PathStyle::Windows => most_specific(path, self.parts().0),
         }
     }
 
     /// The same where names are equal only byte by byte. Rules are sorted, those for paths first, so the
     /// one for a path or for a directory above it is found without looking at the others.
-    fn deciding_by_name(&self, path: &AbsPath) -> Option<&FileRule> {
-        let by_path = self.0.get(..self.0.partition_point(|rule| rule.own_path().is_some()))?;
-        let globs = self.0.get(by_path.len()..).unwrap_or_default();
+    fn granting_by_name(&self, path: &AbsPath) -> Option<&FileRule> {
+        let rules = self.parts().0;
+        let by_path = rules.get(..rules.partition_point(|rule| rule.own_path().is_some()))?;
+        let globs = rules.get(by_path.len()..).unwrap_or_default();
         let rule_for = |name: &[u8]| {
             let found = by_path.binary_search_by(|rule| rule.own_path().map_or(&[][..], AbsPath::as_bytes).cmp(name));
             found.ok().and_then(|place| by_path.get(place))
@@ -173,11 +200,27 @@ impl FileRules {
         self.deciding(path).map_or(Access::None, |rule| rule.access)
     }
 
-    /// Adds what was granted on top. A hard denial stays, a glob's denial stays, and a mask stays
+    /// The same meaning in rules of which the most specific decides: what a bound takes from a rule below it
+    /// is taken from the rule, and a bound stays only where more is granted around it.
+    #[must_use]
+    pub fn without_bounds(&self) -> Self {
+        let (rules, bounds) = self.parts();
+        let lowered = rules.iter().map(|rule| match rule.own_path() {
+            Some(path) => FileRule { access: self.access(path), ..rule.clone() },
+            None => rule.clone(),
+        });
+        let needed = bounds.iter().filter(|bound| match bound.own_path() {
+            Some(path) => self.granting(path).is_some_and(|rule| rule.access > bound.access),
+            None => true,
+        });
+        Self::normal(lowered.chain(needed.cloned()).collect())
+    }
+
+    /// Adds what was granted on top. A hard denial and a bound stay, a glob's denial stays, and a mask stays
     /// unless the grant names its path or one below it.
     pub(crate) fn merge(&self, granted: &Self) -> Self {
         let grant = |path: &AbsPath| {
-            let (own, theirs) = (self.deciding(path), granted.deciding(path));
+            let (own, theirs) = (self.granting(path), granted.deciding(path));
             let named = granted.0.iter().any(|rule| rule.own_path() == Some(path));
             match own {
                 Some(own) if own.is_hard_denial() => Some(own),
@@ -185,27 +228,36 @@ impl FileRules {
                 own => theirs.filter(|theirs| own.is_none_or(|own| theirs.access > own.access)).or(own),
             }
         };
-        self.combine(granted, |path| grant(path).map(|rule| (rule.access, rule.source)))
+        let answer = |path: &AbsPath| {
+            // What is granted within a bound of the grant's own is no bound here.
+            grant(path).map(|rule| (rule.access, if rule.is_bound() { RuleSource::Approval } else { rule.source }))
+        };
+        Self::combine(self.parts().0.iter().chain(&granted.0), answer, self.parts().1.iter())
     }
 
     /// The rules that grant exactly what both do, for every path.
     pub(crate) fn intersect(&self, bound: &Self) -> Self {
         let unmatched = (Access::None, RuleSource::Administrator);
         let answer =
-            |rules: &Self, path: &AbsPath| rules.deciding(path).map_or(unmatched, |rule| (rule.access, rule.source));
-        self.combine(bound, |path| Some(answer(self, path).min(answer(bound, path))))
+            |rules: &Self, path: &AbsPath| rules.granting(path).map_or(unmatched, |rule| (rule.access, rule.source));
+        let named = self.parts().0.iter().chain(bound.parts().0);
+        let bounds = self.parts().1.iter().chain(bound.parts().1);
+        Self::combine(named, |path| Some(answer(self, path).min(answer(bound, path))), bounds)
     }
 
-    /// One rule for each path that either side names, and the globs of both.
-    fn combine(&self, other: &Self, answer: impl Fn(&AbsPath) -> Option<(Access, RuleSource)>) -> Self {
-        let all = || self.0.iter().chain(&other.0);
-        let paths: BTreeSet<&AbsPath> = all().filter_map(FileRule::own_path).collect();
+    /// One rule for each path that is named, all globs, and these bounds.
+    fn combine<'a>(
+        named: impl Iterator<Item = &'a FileRule> + Clone,
+        answer: impl Fn(&AbsPath) -> Option<(Access, RuleSource)>,
+        bounds: impl Iterator<Item = &'a FileRule>,
+    ) -> Self {
+        let paths: BTreeSet<&AbsPath> = named.clone().filter_map(FileRule::own_path).collect();
         let by_path = paths.into_iter().filter_map(|path| {
             let (access, source) = answer(path)?;
             Some(FileRule { target: FileTarget::Path(path.clone()), access, source })
         });
-        let globs = all().filter(|rule| rule.own_path().is_none()).cloned();
-        Self::normal(by_path.chain(globs).collect())
+        let globs = named.filter(|rule| rule.own_path().is_none()).cloned();
+        Self::normal(by_path.chain(globs).chain(bounds.cloned()).collect())
     }
 }
 
@@ -323,6 +375,31 @@ mod tests {
         let json = r#"[{"target":{"glob":"/a/*"},"access":"write"}]"#;
         let error = serde_json::from_str::<FileRules>(json).unwrap_err().to_string();
         assert!(error.contains("glob `/a/*` may only be denied"), "{error}");
+    }
+
+    #[test]
+    fn nothing_lifts_a_bound_and_a_bound_grants_nothing() {
+        let own = |text: &str| FileRule::path(path(text), Access::Read).from_source(RuleSource::OwnFiles);
+        let base = |root: Access| {
+            let rules = [FileRule::path(path("/"), root), FileRule::path(path("/h"), Access::Write)];
+            FileRules::new(rules.into_iter().chain([own("/h/own"), own("/etc/own")])).unwrap()
+        };
+        let wide = rules(&[("/", Access::Write), ("/h/own", Access::Write), ("/h/own/a/b", Access::Write)]);
+        for files in [base(Access::Read).merge(&wide), base(Access::Read).merge(&wide).intersect(&wide)] {
+            for (text, access) in [
+                ("/h/x", Access::Write),
+                ("/h/own", Access::Read),
+                ("/h/own/a/b/c", Access::Read),
+                ("/etc/own/x", Access::Read),
+                ("/etc/x", Access::Write),
+            ] {
+                assert_eq!(files.access(&path(text)), access, "{text}");
+                assert_eq!(files.without_bounds().access(&path(text)), access, "{text}");
+            }
+            assert!(files.deciding(&path("/h/own/a/b")).unwrap().is_bound());
+        }
+        assert_eq!(base(Access::None).access(&path("/etc/own")), Access::None, "a bound is no grant");
+        assert_eq!(base(Access::Scratch).without_bounds().access(&path("/etc/own")), Access::Scratch);
     }
 
     #[test]

@@ -58,6 +58,16 @@ pub enum GlobToken {
     },
 }
 
+impl GlobSegment {
+    /// Whether this segment stands for a name by itself.
+    pub fn matches_name(&self, name: &[u8], style: PathStyle) -> bool {
+        match self {
+            Self::AnyDepth => true,
+            Self::Name(tokens) => match_name(tokens, name, style),
+        }
+    }
+}
+
 impl Glob {
     /// The directory that everything the glob can match lies below.
     pub fn base(&self) -> &AbsPath {
@@ -114,24 +124,36 @@ fn match_segments(segments: &[GlobSegment], names: &[&[u8]], style: PathStyle) -
 }
 
 fn match_name(tokens: &[GlobToken], name: &[u8], style: PathStyle) -> bool {
+    if !name.is_ascii() {
+        let chars: Vec<char> = String::from_utf8_lossy(name).chars().collect();
+        return match_chars(tokens, |place| chars.get(place).copied(), style);
+    }
+    // A walk asks for every name that it meets, most of which end otherwise.
+    let ends_otherwise = match (tokens.last(), name.last(), style) {
+        (Some(GlobToken::Literal(expected)), Some(actual), PathStyle::Unix) => *expected != char::from(*actual),
+        _ => false,
+    };
+    !ends_otherwise && match_chars(tokens, |place| name.get(place).copied().map(char::from), style)
+}
+
+fn match_chars(tokens: &[GlobToken], at: impl Fn(usize) -> Option<char>, style: PathStyle) -> bool {
     let fold = |c: char| match style {
         PathStyle::Unix => c,
         PathStyle::Windows => c.to_lowercase().next().unwrap_or(c),
     };
-    let chars: Vec<char> = String::from_utf8_lossy(name).chars().collect();
     let (mut k, mut c) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
-    while let Some(actual) = chars.get(c) {
+    while let Some(actual) = at(c) {
         let fits = match tokens.get(k) {
             Some(GlobToken::AnyText) => {
                 retry = Some((k, c));
                 k += 1;
                 continue;
             }
-            Some(GlobToken::Literal(expected)) => fold(*expected) == fold(*actual),
+            Some(GlobToken::Literal(expected)) => fold(*expected) == fold(actual),
             Some(GlobToken::AnyChar) => true,
             Some(GlobToken::Class { negated, ranges }) => {
-                ranges.iter().any(|(low, high)| (fold(*low)..=fold(*high)).contains(&fold(*actual))) != *negated
+                ranges.iter().any(|(low, high)| (fold(*low)..=fold(*high)).contains(&fold(actual))) != *negated
             }
             None => false,
         };

@@ -1,10 +1,14 @@
 //! The paths that a policy refers to without naming them.
 
-use crate::{AbsPath, CREDENTIAL_PATHS, Invalid};
+use crate::{AbsPath, Access, CREDENTIAL_PATHS, FileRule, Invalid, RuleSource};
 
 /// Metadata that lets a command take over later: what it plants there, git, an editor or an agent
 /// runs on the next start. Never written as part of a workspace.
 pub const PROTECTED_NAMES: &[&str] = &[".git", ".stockade", ".codex", ".agents", ".claude"];
+
+/// Where Stockade keeps its settings, rules, trust, state and trail below a home directory, unless the
+/// environment says otherwise.
+pub const OWN_PATHS: &[&str] = &[".config/stockade", ".local/state/stockade"];
 
 /// Paths of this host and this session, gathered once by whoever starts the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub struct HostPaths {
     pub credentials: Vec<AbsPath>,
     /// Names that are protected below every writable root.
     pub protected_names: Vec<String>,
+    /// Stockade's own files and directories, which no sandboxed command may write, whatever is granted.
+    pub own_files: Vec<AbsPath>,
 }
 
 impl HostPaths {
@@ -38,14 +44,23 @@ impl HostPaths {
             platform_defaults: Vec::new(),
             credentials: Vec::new(),
             protected_names: PROTECTED_NAMES.iter().map(|name| String::from(*name)).collect(),
+            own_files: Vec::new(),
         }
     }
 
-    /// Masks the well-known credentials of this home directory.
+    /// Masks the well-known credentials of this home directory, and protects Stockade's own files in it.
     pub fn with_home(mut self, home: &AbsPath) -> Result<Self, Invalid> {
         for path in CREDENTIAL_PATHS {
             self.credentials.push(home.join(*path)?);
         }
+        for path in OWN_PATHS {
+            self.own_files.push(home.join(*path)?);
+        }
         Ok(self)
+    }
+
+    /// The bounds that keep Stockade's own files from being written.
+    pub fn own_file_bounds(&self) -> impl Iterator<Item = FileRule> {
+        self.own_files.iter().map(|path| FileRule::path(path.clone(), Access::Read).from_source(RuleSource::OwnFiles))
     }
 }

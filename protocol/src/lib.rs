@@ -52,7 +52,7 @@ pub use exec_request::{CancelRequest, EscalationExecution, ExecExpiration, ExecR
 pub use file_rules::{Access, FileRule, FileRules, FileTarget, RuleSource};
 pub use glob::{Glob, GlobSegment, GlobToken};
 pub use host::{Host, HostName};
-pub use host_paths::{HostPaths, PROTECTED_NAMES};
+pub use host_paths::{HostPaths, OWN_PATHS, PROTECTED_NAMES};
 pub use host_pattern::HostPattern;
 pub use id::{CancelToken, RequestId, ThreadId};
 pub use limits::ResourceLimits;

@@ -138,6 +138,7 @@ impl SandboxPolicy {
             }
         };
         let network = if network_on { NetworkPolicy::Full } else { NetworkPolicy::Off };
+        let files = FileRules::new(files.iter().cloned().chain(host.own_file_bounds()))?;
         Ok(Permissions { files, network, ..Permissions::default() })
     }
 

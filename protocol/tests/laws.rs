@@ -65,17 +65,35 @@ proptest! {
         prop_assert_eq!(path.ancestors().count(), path.depth() + 1);
     }
 
-    /// The definition, written the slow way: look at every rule, keep the longest, then the strictest.
+    /// The definition, written the slow way: look at every rule, keep the longest, then the strictest; then no
+    /// more than any bound.
     #[test]
     fn access_is_what_the_definition_says(rules in access_rules(), path in any_path()) {
         let own_path = |rule: &FileRule| match &rule.target {
             stockade_protocol::FileTarget::Path(own) => path.starts_with(own).then(|| own.depth()),
             stockade_protocol::FileTarget::Glob(glob) => path.ancestors().filter(|above| glob.matches(above)).map(|above| above.depth()).max(),
         };
-        let longest = rules.iter().filter_map(own_path).max();
-        let expected = rules.iter().filter(|rule| own_path(rule) == longest && longest.is_some()).map(|rule| rule.access).min();
+        let (bounds, ordinary): (Vec<&FileRule>, Vec<&FileRule>) = rules.iter().partition(|rule| rule.is_bound());
+        let longest = ordinary.iter().filter_map(|rule| own_path(rule)).max();
+        let expected = ordinary.iter().filter(|rule| own_path(rule) == longest && longest.is_some()).map(|rule| rule.access).min();
+        let bound = bounds.iter().filter(|rule| own_path(rule).is_some()).map(|rule| rule.access).min();
+        let expected = expected.unwrap_or(Access::None).min(bound.unwrap_or(Access::Write));
         let rules = stockade_protocol::FileRules::new(rules.clone()).unwrap();
-        prop_assert_eq!(rules.access(&path), expected.unwrap_or(Access::None));
+        prop_assert_eq!(rules.access(&path), expected);
+        prop_assert_eq!(rules.without_bounds().access(&path), expected);
+    }
+
+    #[test]
+    fn no_merge_and_no_intersection_exceeds_a_bound(a in permissions(), b in permissions(), path in any_path()) {
+        let bound = |rule: &&FileRule| match &rule.target {
+            stockade_protocol::FileTarget::Path(own) => rule.is_bound() && path.starts_with(own),
+            stockade_protocol::FileTarget::Glob(_) => false,
+        };
+        for bound in a.files.iter().filter(bound) {
+            prop_assert!(a.merge(&b).access(&path) <= bound.access);
+            prop_assert!(a.intersect(&b).access(&path) <= bound.access);
+            prop_assert!(b.intersect(&a).access(&path) <= bound.access);
+        }
     }
 
     #[test]

@@ -64,6 +64,9 @@ pub(crate) struct Losses {
     /// What an administrator took away, which is nobody else's to give up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     administrators: Vec<AbsPath>,
+    /// Stockade's own files, which nobody gives up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    own_files: Vec<AbsPath>,
 }
 
 impl Losses {
@@ -76,17 +79,23 @@ impl Losses {
             }
             let there = host.kind(&path).is_some();
             let Some(loss) = loss(files, &path, access, there) else { continue };
-            if files.deciding(&path).is_some_and(|rule| rule.source == RuleSource::Administrator) {
-                losses.administrators.push(path);
-            } else {
-                losses.lost.entry(loss).or_default().push(path);
+            match files.deciding(&path).map(|rule| rule.source) {
+                Some(RuleSource::Administrator) => losses.administrators.push(path),
+                Some(RuleSource::OwnFiles) => losses.own_files.push(path),
+                Some(
+                    RuleSource::Policy
+                    | RuleSource::ProtectedMetadata
+                    | RuleSource::CredentialMask
+                    | RuleSource::Approval,
+                )
+                | None => losses.lost.entry(loss).or_default().push(path),
             }
         }
         losses
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.lost.is_empty() && self.administrators.is_empty()
+        self.lost.is_empty() && self.administrators.is_empty() && self.own_files.is_empty()
     }
 
     /// Refuses the first that was not accepted.
@@ -100,6 +109,9 @@ impl Losses {
         };
         if let Some(path) = self.administrators.first() {
             return refuse(path, String::from("; the rule is the administrator's, so its loss can't be accepted"));
+        }
+        if let Some(path) = self.own_files.first() {
+            return refuse(path, String::from("; it holds Stockade's own files, whose protection can't be given up"));
         }
         let refused = self.lost.iter().find(|(loss, _)| !accepted.contains(loss));
         match refused.and_then(|(loss, paths)| Some((loss, paths.first()?))) {
@@ -198,6 +210,16 @@ mod tests {
         let theirs = Losses::of(&rules(&["/ read", "/secret none", "/payroll none administrator"]), &host);
         let refused = theirs.check(&all).unwrap_err();
         assert!(refused.what.contains("/payroll") && refused.remedy.contains("administrator's"), "{refused}");
+    }
+
+    #[test]
+    fn nobody_gives_up_stockades_own_files() {
+        let host = FakeHost::new(&["/h/own/"]);
+        let files = rules(&["/ read", "/h write", "/h/own read own", "/etc/own read own"]);
+        let refused = Losses::of(&files, &host).check(&BTreeSet::from(Loss::ALL)).unwrap_err();
+        assert!(refused.what.contains("/h/own") && refused.remedy.contains("own files"), "{refused}");
+        let files = rules(&["/ read", "/w write", "/h/own read own"]);
+        assert!(Losses::of(&files, &host).is_empty(), "nothing is granted there");
     }
 
     #[test]

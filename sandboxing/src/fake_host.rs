@@ -87,6 +87,7 @@ fn rule(line: &str) -> FileRule {
         Some("protected") => RuleSource::ProtectedMetadata,
         Some("credential") => RuleSource::CredentialMask,
         Some("administrator") => RuleSource::Administrator,
+        Some("own") => RuleSource::OwnFiles,
         Some(other) => panic!("there is no source `{other}`"),
     };
     let target = if path.contains('*') {

@@ -11,6 +11,8 @@ use std::path::{Component, Path, PathBuf};
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Glob, Invalid, Permissions, RuleSource};
 
+use crate::own_files::protect_own_files;
+
 /// What stands at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -54,7 +56,7 @@ pub fn absolute(directory: &AbsPath, text: &Path) -> Result<AbsPath, Invalid> {
 }
 
 /// As many links as the kernel follows for one path.
-const MOST_LINKS: usize = 40;
+pub(crate) const MOST_LINKS: usize = 40;
 
 /// Where a file would be made under this name: as [`HostFiles::canonical`], and also through links that
 /// lead to something which does not exist yet. That is what a person has to see before it is written.
@@ -174,10 +176,16 @@ fn search(directory: &Path, glob: &Glob, found: &mut Vec<AbsPath>) {
 ///
 /// A link in a place that commands can write is theirs to choose, so it never widens what they may
 /// do: a grant that leads through one is refused, and a mask only takes away where it leads.
+///
+/// In the result the most specific rule decides over every path: bounds on Stockade's own files have been taken
+/// from the rules below them.
 pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result<Permissions, Invalid> {
+    let bounded = protect_own_files(permissions, files)?;
+    let bounds = bounded.files.iter().filter(|rule| rule.is_bound()).cloned();
     let (masks, meant): (Vec<&FileRule>, Vec<&FileRule>) = permissions
         .files
         .iter()
+        .filter(|rule| !rule.is_bound())
         .partition(|rule| matches!(rule.source, RuleSource::ProtectedMetadata | RuleSource::CredentialMask));
     let links = Links { files, followed: RefCell::default() };
     let granted = FileRules::new(meant.iter().flat_map(|rule| with_target(rule, &links)))?;
@@ -196,8 +204,8 @@ pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result
         }
         rules
     });
-    let resolved = granted.iter().cloned().chain(masks);
-    Ok(Permissions { files: FileRules::new(resolved)?, ..permissions.clone() })
+    let resolved = FileRules::new(granted.iter().cloned().chain(masks).chain(bounds))?;
+    Ok(Permissions { files: resolved.without_bounds(), ..permissions.clone() })
 }
 
 /// Whether a rule protects a name below a file, where there can be none: the file was granted by itself.

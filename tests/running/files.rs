@@ -1,6 +1,6 @@
 //! What a command may read and write.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::home::{Home, User};
 
@@ -110,15 +110,15 @@ fn a_home_and_the_root_are_nobodys_workspace() {
     let told = home.runs_in(&directory, &[], "touch .profile", 1);
     let note = format!("stockade: `{}` is not made writable: start in a project's", directory.display());
     assert!(told.stderr.starts_with(&note) && !home.exists("home/.profile"), "{}", told.stderr);
-    let told = home.runs_in(Path::new("/"), &[], "touch stockade-was-here", 1);
-    assert!(told.stderr.contains("`/` is not made writable"), "{}", told.stderr);
+    let told = home.runs_in(Path::new("/"), &[], "touch stockade-was-here", 125);
+    assert!(told.stderr.contains("`/` can't be the workspace"), "{}", told.stderr);
     assert!(!Path::new("/stockade-was-here").exists());
     home.runs_in(&directory, &["--workspace", "."], "touch .profile", 0);
     assert!(home.exists("home/.profile"));
     for (link, target) in [("to-home", directory.as_path()), ("to-root", Path::new("/"))] {
         std::os::unix::fs::symlink(target, home.path("ws").join(link)).unwrap();
         let told = home.runs(&["--workspace", link], "touch ~/.bashrc", 125);
-        assert!(told.stderr.contains(&format!("`{link}` leads to")), "{}", told.stderr);
+        assert!(told.stderr.contains(&format!("`{link}` links to")), "{}", told.stderr);
     }
     assert!(!home.exists("home/.bashrc"));
 }
@@ -191,4 +191,225 @@ fn every_engine_says_which_layers_held() {
     assert!(told.stdout.contains("\"engine\": \"landlock\"") && !home.exists("ws/made"), "{}", told.stdout);
     let told = home.says(&["run", "--engine", "firejail", "--", "true"], 125);
     assert!(told.stderr.contains("possible values: auto, native, bwrap, landlock"), "{}", told.stderr);
+}
+
+/// Settings, rules, trust and the trail decide over the next command. Wherever they are kept, and whatever is
+/// granted around them, no command writes them.
+#[test]
+fn stockades_own_files_are_never_a_commands() {
+    let attacks = [
+        "echo 'sandbox.mode = \"danger-full-access\"' > $OWN/config.toml",
+        "echo 'sandbox.mode = \"danger-full-access\"' > $OWN",
+        "mkdir -p $OWN/rules; echo 'prefix_rule([\"sh\"])' > $OWN/rules/x.rules",
+        "rm -rf $OWN; mkdir -p $OWN/rules; touch $OWN/evil",
+        "mv $OWN $OWN.old; mkdir -p $OWN; touch $OWN/evil",
+        "d=$(dirname $OWN); mv $d $d.old; mkdir -p $OWN; touch $OWN/evil",
+        "d=$(dirname $OWN); rm -f $d; mkdir -p $OWN; touch $OWN/evil",
+        "ln -sfn /tmp $OWN; rmdir $OWN; ln -s /tmp $OWN; true",
+    ];
+    let attacks: Vec<String> = attacks.iter().map(|attack| format!("( {attack} )")).collect();
+    for user in [User::Own, User::Ordinary] {
+        for kept in KEPT {
+            let home = Home::of(user);
+            let (own, options) = (kept.prepare)(&home);
+            home.give_to_user();
+            let before = own_tree(&own);
+            let options: Vec<&str> = options.iter().map(String::as_str).collect();
+            let told = home.runs(&options, &format!("OWN={}; {}; exit 0", own.display(), attacks.join("; ")), 0);
+            let at = format!("{} as {user:?}: {}", kept.name, told.stderr);
+            assert_eq!(own_tree(&own), before, "{at}");
+            if home.exists("state/stockade") {
+                assert!(home.says(&["audit", "verify"], 0).stdout.contains("whole"), "{at}");
+            }
+        }
+    }
+}
+
+/// What stands in a directory, and where it leads; of the trail only the names.
+fn own_tree(own: &Path) -> Vec<String> {
+    let mut found = vec![format!(
+        "{:?} {:?} {:?}",
+        std::fs::canonicalize(own).ok(),
+        std::fs::read_link(own).ok(),
+        std::fs::read(own).ok()
+    )];
+    let mut waiting = vec![own.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        assert!(found.len() < 100, "{found:?}");
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let content = if path.to_str().unwrap().contains("audit.") { None } else { std::fs::read(&path).ok() };
+            found.push(format!("{path:?} {:?} {content:?}", entry.file_type().unwrap()));
+            waiting.extend(entry.file_type().unwrap().is_dir().then_some(path));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// One way to keep Stockade's own files where a command may write around them.
+struct Kept {
+    name: &'static str,
+    /// Makes it so, and gives the directory and the options of the run.
+    prepare: fn(&Home) -> (PathBuf, Vec<String>),
+}
+
+const KEPT: &[Kept] = &[
+    Kept {
+        name: "the directory of settings is writable",
+        prepare: |home| {
+            home.write("config/stockade/config.toml", "");
+            (home.path("config/stockade"), vec![String::from("--writable"), shown(&home.path("config"))])
+        },
+    },
+    Kept {
+        name: "it is named itself",
+        prepare: |home| {
+            home.write("config/stockade/config.toml", "");
+            (home.path("config/stockade"), vec![String::from("--writable"), shown(&home.path("config/stockade"))])
+        },
+    },
+    Kept {
+        name: "it is missing",
+        prepare: |home| (home.path("config/stockade"), vec![String::from("--writable"), shown(&home.path("config"))]),
+    },
+    Kept {
+        name: "the directory above it is missing, too",
+        prepare: |home| {
+            (home.path("home/.config/stockade"), vec![String::from("--workspace"), shown(&home.path("home"))])
+        },
+    },
+    Kept {
+        name: "everything around it is the workspace",
+        prepare: |home| {
+            home.write("config/stockade/config.toml", "");
+            (home.path("config/stockade"), vec![String::from("--workspace"), shown(&home.path("."))])
+        },
+    },
+    Kept {
+        name: "the state",
+        prepare: |home| {
+            home.runs(&[], "true", 0);
+            (home.path("state/stockade"), vec![String::from("--writable"), shown(&home.path("state"))])
+        },
+    },
+    Kept {
+        name: "a link leads into the workspace",
+        prepare: |home| {
+            home.write("ws/dots/config.toml", "");
+            std::os::unix::fs::symlink(home.path("ws/dots"), home.path("config/stockade")).unwrap();
+            (home.path("ws/dots"), Vec::new())
+        },
+    },
+    Kept {
+        name: "a file in it is a link",
+        prepare: |home| {
+            home.write("ws/dots/config.toml", "");
+            home.write("config/stockade/x", "");
+            let link = home.path("config/stockade/config.toml");
+            std::os::unix::fs::symlink(home.path("ws/dots/config.toml"), link).unwrap();
+            (home.path("ws/dots/config.toml"), Vec::new())
+        },
+    },
+    Kept {
+        name: "the link to it can be replaced",
+        prepare: |home| {
+            home.write("outside/config.toml", "");
+            std::os::unix::fs::symlink(home.path("outside"), home.path("config/stockade")).unwrap();
+            (home.path("config/stockade"), vec![String::from("--writable"), shown(&home.path("config"))])
+        },
+    },
+    Kept {
+        name: "the trail is in the workspace",
+        prepare: |home| {
+            home.write("config/stockade/config.toml", &format!("audit.path = \"{}\"", shown(&home.path("ws/trail"))));
+            home.runs(&[], "true", 0);
+            (home.path("ws/trail"), Vec::new())
+        },
+    },
+];
+
+/// A grant that is asked for, and one that is given to a command that asks for more, leave them alone, too.
+#[test]
+fn what_is_said_of_stockades_own_files_is_true() {
+    let home = Home::new();
+    home.write("config/stockade/config.toml", "");
+    let config = home.path("config");
+    let file = home.path("config/stockade/config.toml");
+    let options = ["--writable", config.to_str().unwrap()];
+    let said = home.says(&[&["explain", "--path", file.to_str().unwrap()], &options[..]].concat(), 0).stdout;
+    assert!(said.contains("may be read: ") && said.contains("holds Stockade's own files"), "{said}");
+    let told = home.runs(&options, &format!("echo x > {}", file.display()), 2);
+    assert!(
+        told.stderr.contains("holds Stockade's own files, which no sandboxed command may write\n"),
+        "{}",
+        told.stderr
+    );
+    // Without a sandbox nothing is kept from anything.
+    let free = ["explain", "--sandbox", "danger-full-access", "--path", file.to_str().unwrap()];
+    assert!(home.says(&free, 0).stdout.contains("may be read and written"));
+    // What Landlock can't hold is refused, whatever is accepted.
+    let landlock =
+        ["--engine", "landlock", "--accept-loss", "protected_metadata", "--accept-loss", "private_directories"];
+    let losses = ["--accept-loss", "credentials", "--accept-loss", "read_only_parts"];
+    let told = home.runs(&[&options[..], &landlock, &losses].concat(), "true", 125);
+    assert!(told.stderr.contains("Stockade's own files, whose protection can't be given up"), "{}", told.stderr);
+}
+
+/// The program that answers and the rules of a run decide as well.
+#[test]
+fn a_rules_file_in_the_workspace_is_not_the_commands() {
+    let home = Home::new();
+    home.write("ws/team.rules", "prefix_rule([\"true\"])\n");
+    home.runs(&["--rules", "team.rules"], "echo 'prefix_rule([\"sh\"])' > team.rules; rm -f team.rules; exit 0", 0);
+    assert_eq!(home.read("ws/team.rules"), "prefix_rule([\"true\"])\n");
+}
+
+/// Where somebody happens to stand names nothing: what is masked or protected, or holds a home, is no workspace.
+#[test]
+fn a_directory_that_must_not_be_written_is_no_workspace() {
+    for user in [User::Own, User::Ordinary] {
+        let home = Home::of(user);
+        home.write("home/.ssh/id", "hunter2");
+        home.write("home/.config/gh/hosts.yml", "hunter2");
+        home.write("config/stockade/rules/x.rules", "");
+        for directory in ["ws/.git/hooks", "ws/.claude/a", "ws/.stockade", "ws/a/.codex"] {
+            std::fs::create_dir_all(home.path(directory)).unwrap();
+        }
+        home.give_to_user();
+        for (directory, reason) in [
+            ("home/.ssh", "holds credentials"),
+            ("home/.config/gh", "holds credentials"),
+            ("ws/.git", "`.git` is protected"),
+            ("ws/.git/hooks", "`.git` is protected"),
+            ("ws/.claude/a", "`.claude` is protected"),
+            ("ws/.stockade", "`.stockade` is protected"),
+            ("ws/a/.codex", "`.codex` is protected"),
+            ("config/stockade/rules", "holds Stockade's own files"),
+            (".", "contains the home directory"),
+        ] {
+            let here = home.path(directory).canonicalize().unwrap();
+            let told = home.runs_in(&here, &[], "cat id; cat hosts.yml; touch here", 125);
+            let expected = format!("stockade: `{}` can't be the workspace: ", here.display());
+            assert!(told.stderr.contains(&expected) && told.stderr.contains(reason), "{directory}: {}", told.stderr);
+            let remedy = format!("`--workspace {}`", here.display());
+            assert!(told.stderr.contains(&remedy), "{directory}: {}", told.stderr);
+            assert!(!told.stdout.contains("hunter2") && !here.join("here").exists(), "{directory}");
+            let told = home.says_in(&here, &["explain", "--", "true"], 125);
+            assert!(told.stderr.contains(&expected), "{directory}: {}", told.stderr);
+        }
+        // Nothing is written there, so there is nothing to be refused; what is masked stays so.
+        let told = home.runs_in(&home.path("home/.ssh"), &["--sandbox", "read-only"], "cat id", 1);
+        assert!(!told.stdout.contains("hunter2"));
+        // Named by hand, it is meant; what lies inside a home stays masked.
+        home.runs_in(&home.path("ws/.git"), &["--workspace", "."], "touch hooks/x", 0);
+        let line = "cat .ssh/id .config/gh/hosts.yml; echo x > .ssh/authorized_keys; touch .profile";
+        let told = home.runs_in(&home.path("home"), &["--workspace", "."], line, 0);
+        assert!(!told.stdout.contains("hunter2") && !home.exists("home/.ssh/authorized_keys"), "{}", told.stdout);
+        assert!(home.exists("home/.profile"));
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
 }

@@ -73,6 +73,16 @@ impl Home {
         fs::write(path, text).unwrap();
     }
 
+    /// Makes everything here the user's own.
+    pub(super) fn give_to_user(&self) {
+        if self.user == User::Ordinary && rustix::process::geteuid().is_root() {
+            // Not the program, which is another name of the one that was built.
+            for name in ["home", "ws", "outside", "config", "state"] {
+                crate::support::run(program("chown").args(["-hR", "65534:65534"]).arg(self.path(name)), 0);
+            }
+        }
+    }
+
     /// The program, started in the workspace by a user without a terminal, so that nobody is asked.
     pub(super) fn stockade(&self, arguments: &[&str]) -> Command {
         // Whatever the shell ignores that runs the tests.
@@ -114,8 +124,12 @@ impl Home {
 
     /// The same, started in another directory.
     pub(super) fn runs_in(&self, directory: &Path, options: &[&str], line: &str, exit_code: i32) -> Said {
-        let mut command = self.stockade(&[&["run"], options, &["--", "sh", "-c", line]].concat());
-        said(command.current_dir(directory), exit_code)
+        self.says_in(directory, &[&["run"], options, &["--", "sh", "-c", line]].concat(), exit_code)
+    }
+
+    /// The program with these arguments, started in another directory.
+    pub(super) fn says_in(&self, directory: &Path, arguments: &[&str], exit_code: i32) -> Said {
+        said(self.stockade(arguments).current_dir(directory), exit_code)
     }
 }
 

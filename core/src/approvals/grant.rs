@@ -80,13 +80,22 @@ pub(crate) fn execution(
     let wants_none = *escalation == EscalationExecution::Unsandboxed || session.sandboxing() != Sandboxing::On;
     let confinement =
         if wants_none && session.must_confine().is_none() { Confinement::None } else { Confinement::Sandbox };
-    Ok((session.bounded(&permissions), confinement))
+    let permissions = session.bounded(&permissions);
+    Ok((if confinement == Confinement::None { unbound(permissions)? } else { permissions }, confinement))
 }
 
-/// Everything, but for what a person put out of reach. Masks and protected names are lifted.
+/// Without a sandbox nothing keeps a command from Stockade's own files, so nothing says that it does.
+fn unbound(permissions: Permissions) -> Result<Permissions, Invalid> {
+    let rules = permissions.files.iter().filter(|rule| !rule.is_bound()).cloned();
+    Ok(Permissions { files: FileRules::new(rules)?, ..permissions })
+}
+
+/// Everything, but for what a person put out of reach and, where a sandbox is built all the same, Stockade's own
+/// files. Masks and protected names are lifted.
 fn unsandboxed(session: &Session) -> Result<Permissions, Invalid> {
     let everything = session.host_roots.iter().map(|root| FileRule::path(root.clone(), Access::Write));
-    let denials = session.permissions.hard_denials().cloned();
+    let lasting = |rule: &&FileRule| rule.is_hard_denial() || rule.is_bound();
+    let denials = session.permissions.files.iter().filter(lasting).cloned();
     // A forbidden host is held by the rules for hosts, so those stay.
     let network = if session.forbids_hosts() { session.permissions.network.clone() } else { NetworkPolicy::Full };
     Ok(Permissions { files: FileRules::new(everything.chain(denials))?, network, ..session.permissions.clone() })
@@ -138,6 +147,19 @@ mod tests {
             assert_eq!(found, (Access::None, Confinement::Sandbox));
         }
         assert_eq!(access(&session, EscalationExecution::Unsandboxed, "/etc/x").0, Access::Write);
+    }
+
+    #[test]
+    fn only_a_run_without_the_sandbox_writes_stockades_own_files() {
+        let mut session = session(SandboxPolicy::workspace_write());
+        let own = "/home/me/.config/stockade/config.toml";
+        let more = FileRules::new([FileRule::path(own.parse().unwrap(), Access::Write)]).unwrap();
+        let more = EscalationExecution::Permissions(Box::new(Permissions { files: more, ..Permissions::default() }));
+        assert_eq!(access(&session, more, own), (Access::Read, Confinement::Sandbox));
+        assert_eq!(access(&session, EscalationExecution::Unsandboxed, own), (Access::Write, Confinement::None));
+        session.permissions.limits =
+            ResourceLimits { cpu_seconds: std::num::NonZeroU64::new(1), ..ResourceLimits::default() };
+        assert_eq!(access(&session, EscalationExecution::Unsandboxed, own), (Access::Read, Confinement::Sandbox));
     }
 
     #[test]

@@ -290,7 +290,7 @@ fn impossible(invalid: &Invalid) -> Refusal {
     Refusal { by: RefusedBy::Sandbox, reason: format!("the permissions make no sense: {invalid}") }
 }
 
-/// What a person put out of reach can't be asked for.
+/// What a person put out of reach, and writing Stockade's own files, can't be asked for.
 fn check_hard_denials(session: &Session, wanted: &EscalationExecution) -> Result<(), Refusal> {
     let EscalationExecution::Permissions(wanted) = wanted else { return Ok(()) };
     for rule in wanted.files.iter().filter(|rule| rule.access > stockade_protocol::Access::None) {
@@ -299,6 +299,15 @@ fn check_hard_denials(session: &Session, wanted: &EscalationExecution) -> Result
             let reason = format!(
                 "`{path}` is asked for, but `{}` is denied in the session's policy, and no approval lifts that",
                 denial.target
+            );
+            return Err(Refusal { by: RefusedBy::Rule, reason });
+        }
+        let merged = session.permissions.merge(wanted);
+        if let Some(bound) = merged.files.deciding(path).filter(|found| found.is_bound() && found.access < rule.access)
+        {
+            let reason = format!(
+                "`{path}` is asked for, but `{}` holds Stockade's own files, which no sandboxed command may write",
+                bound.target
             );
             return Err(Refusal { by: RefusedBy::Rule, reason });
         }

@@ -76,7 +76,7 @@ fn at(permissions: &Permissions, path: &AbsPath, attempt: Attempt) -> Option<Vio
         return None;
     }
     let rule = permissions.files.deciding(path);
-    let amendment = if rule.is_some_and(FileRule::is_hard_denial) {
+    let amendment = if rule.is_some_and(|rule| rule.is_hard_denial() || rule.is_bound()) {
         None
     } else {
         least(permissions, path, wanted, attempt).map(PermissionAmendment::File)

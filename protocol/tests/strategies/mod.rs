@@ -86,6 +86,7 @@ fn source() -> impl Strategy<Value = RuleSource> {
         Just(RuleSource::ProtectedMetadata),
         Just(RuleSource::CredentialMask),
         Just(RuleSource::Approval),
+        Just(RuleSource::OwnFiles),
     ]
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use stockade_protocol::{Access, FileRule, FileRules, FileTarget, PROTECTED_NAMES, Permissions};
+use stockade_protocol::{Access, FileRule, FileRules, FileTarget, PROTECTED_NAMES, Permissions, RuleSource};
 
 use crate::engines::{Engine, View};
 use crate::random::Random;
@@ -130,6 +130,9 @@ impl Policy {
                 rules.push(FileRule::deny_glob(format!("{base}/{pattern}").parse().unwrap()));
             }
         }
+        if random.chance(30) {
+            rules.push(rule(&self.any_path(random), Access::Read).from_source(RuleSource::OwnFiles));
+        }
         if self.taste == Taste::OnlyMore {
             rules = only_more(rules);
         }
@@ -150,7 +153,7 @@ impl Policy {
 /// The rules that give as much as those around them do, or more.
 fn only_more(rules: Vec<FileRule>) -> Vec<FileRule> {
     let mut kept: Vec<FileRule> = Vec::new();
-    for rule in rules {
+    for rule in rules.into_iter().filter(|rule| !rule.is_bound()) {
         let FileTarget::Path(path) = &rule.target else { continue };
         let above = FileRules::new(kept.iter().cloned()).unwrap().access(path);
         if matches!(rule.access, Access::Read | Access::Write) && rule.access >= above {
@@ -167,6 +170,9 @@ fn only_more(rules: Vec<FileRule>) -> Vec<FileRule> {
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "directories {:?}\nfiles {:?}\nlinks {:?}", self.directories, self.files, self.links)?;
-        self.permissions.files.iter().try_for_each(|rule| writeln!(f, "{} {:?}", rule.target, rule.access))
+        self.permissions
+            .files
+            .iter()
+            .try_for_each(|rule| writeln!(f, "{} {:?} {:?}", rule.target, rule.access, rule.source))
     }
 }

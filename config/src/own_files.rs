@@ -1,0 +1,151 @@
+//! Where Stockade keeps what decides over the next command: settings, rules, trust, state and trail. No
+//! sandboxed command may write any of it.
+//!
+//! The places are those of this environment and the usual ones below each home directory, since the next
+//! run may have another environment. Settings and rules may be links to files that are kept elsewhere, as
+//! managers of dotfiles make them: those count as well. Where a link leads is found out when a sandbox is
+//! built.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use stockade_protocol::{AbsPath, OWN_PATHS};
+
+use crate::settings::Settings;
+use crate::{ConfigError, ConfigLoader};
+
+/// More than anybody keeps there. What is beyond could be a link that nobody looks at.
+const MOST_ENTRIES: usize = 4096;
+const DEEPEST: usize = 8;
+
+impl ConfigLoader {
+    /// Stockade's own files, as they are named; a file or directory need not exist.
+    pub(crate) fn own_files(&self, settings: &Settings) -> Result<Vec<AbsPath>, ConfigError> {
+        let mut own: BTreeSet<PathBuf> =
+            [&self.system, &self.user, &self.state].into_iter().flatten().cloned().collect();
+        for home in self.homes() {
+            own.extend(OWN_PATHS.iter().map(|path| home.join(path)));
+        }
+        let mut found = BTreeSet::new();
+        for directory in &own {
+            found.extend(links_in(directory)?);
+        }
+        found.extend(own);
+        found.extend(settings.audit_directory.clone());
+        found.extend(settings.hook.iter().flat_map(|hook| hook.command.words()).filter_map(|word| {
+            let path = word.to_os_string().map(PathBuf::from)?;
+            (path.is_absolute() && path.is_file()).then_some(path)
+        }));
+        found.iter().map(|path| place(path)).collect()
+    }
+}
+
+/// A path of the environment, with `..` taken as the kernel takes it.
+pub(crate) fn place(path: &Path) -> Result<AbsPath, ConfigError> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        if part == Component::ParentDir {
+            plain = fs::canonicalize(&plain).unwrap_or(plain);
+            plain.pop();
+        } else {
+            plain.push(part);
+        }
+    }
+    Ok(AbsPath::from_path(&plain)?)
+}
+
+/// The links in a directory of ours. One that can't be searched to its end is an error: what a link leads to
+/// would be open to a command.
+fn links_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let mut links = Vec::new();
+    let mut seen = 0;
+    let mut waiting = vec![(directory.to_owned(), 0)];
+    while let Some((directory, depth)) = waiting.pop() {
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+            // The administrator's may be closed to this user, who can't change it either.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_own(&directory) => continue,
+            Err(error) => return Err(ConfigError::io("list", &directory)(error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(ConfigError::io("list", &directory))?;
+            let kind = entry.file_type().map_err(ConfigError::io("look at", &entry.path()))?;
+            seen += 1;
+            if kind.is_symlink() {
+                links.push(entry.path());
+            } else if kind.is_dir() {
+                waiting.push((entry.path(), depth + 1));
+            }
+        }
+        if seen > MOST_ENTRIES || depth > DEEPEST {
+            let why = "holds more than settings, rules and state are: move the rest elsewhere";
+            return Err(ConfigError::Unsafe { path: directory, why });
+        }
+    }
+    Ok(links)
+}
+
+#[cfg(unix)]
+fn is_own(directory: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata(directory).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw())
+}
+
+#[cfg(not(unix))]
+fn is_own(_: &Path) -> bool {
+    true
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_places_of_every_environment_and_what_links_in_them_name() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path();
+        for directory in ["home/.config/stockade/rules", "config/stockade", "dots"] {
+            fs::create_dir_all(base.join(directory)).unwrap();
+        }
+        fs::write(base.join("hook"), "").unwrap();
+        std::os::unix::fs::symlink("../../dots/config.toml", base.join("config/stockade/config.toml")).unwrap();
+        std::os::unix::fs::symlink("/x", base.join("home/.config/stockade/rules/a.rules")).unwrap();
+        let variable = |name: &str| match name {
+            "HOME" => Some(base.join("home").into()),
+            "XDG_CONFIG_HOME" => Some(base.join("dots/../config").into()),
+            _ => None,
+        };
+        let mut settings = Settings::new(Vec::new());
+        settings.audit_directory = Some(base.join("trail"));
+        let command = [base.join("hook").into_os_string(), "--flag".into(), base.join("missing").into_os_string()];
+        settings.hook =
+            Some(crate::Hook { command: stockade_protocol::Argv::from_os(command).unwrap(), timeout: None });
+        let found = ConfigLoader::from_variables(variable).own_files(&settings).unwrap();
+        let found: Vec<String> =
+            found.iter().map(|path| path.to_string().replace(base.to_str().unwrap(), "")).collect();
+        assert_eq!(
+            found,
+            [
+                "/config/stockade",
+                "/config/stockade/config.toml",
+                "/home/.config/stockade",
+                "/home/.config/stockade/rules/a.rules",
+                "/home/.local/state/stockade",
+                "/hook",
+                "/trail",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_searched_to_its_end_is_an_error() {
+        let base = tempfile::tempdir().unwrap();
+        for number in 0..=MOST_ENTRIES {
+            fs::write(base.path().join(number.to_string()), "").unwrap();
+        }
+        assert!(links_in(base.path()).unwrap_err().to_string().contains("holds more than"));
+    }
+}

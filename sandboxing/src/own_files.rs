@@ -1,0 +1,129 @@
+//! Where Stockade's own files really are.
+//!
+//! A bound on a path says little where links are on the way: a command could write where they lead, or put
+//! another link in the place of one. So each link on the way gets a bound of its own, and so does the
+//! place that the last one leads to. Where that does not exist yet, the first directory that is missing is
+//! bounded as well: a command that makes it would own all that is put there.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path};
+
+use stockade_protocol::{AbsPath, FileRule, FileRules, FileTarget, Invalid, Permissions};
+
+use crate::resolve::{HostFiles, Kind, MOST_LINKS};
+
+/// The directory above, in a link.
+const ABOVE: &[u8] = b"..";
+
+/// Adds a bound for each place that the bounds on Stockade's own files lead to or through.
+pub fn protect_own_files(permissions: &Permissions, files: &dyn HostFiles) -> Result<Permissions, Invalid> {
+    let mut rules: Vec<FileRule> = permissions.files.iter().cloned().collect();
+    for bound in permissions.files.iter().filter(|rule| rule.is_bound()) {
+        if let FileTarget::Path(path) = &bound.target {
+            let places = places(path, files).into_iter();
+            rules.extend(places.map(|place| FileRule { target: FileTarget::Path(place), ..bound.clone() }));
+        }
+    }
+    Ok(Permissions { files: FileRules::new(rules)?, ..permissions.clone() })
+}
+
+/// Every link on the way of a path, where the last one leads, and the first name there that is missing.
+fn places(path: &AbsPath, files: &dyn HostFiles) -> BTreeSet<AbsPath> {
+    let mut found = BTreeSet::new();
+    let Some(mut reached) = path.ancestors().last() else { return found };
+    // The names that are still to be taken, the next one last.
+    let mut names: Vec<Vec<u8>> = path.components().skip(reached.depth()).map(<[u8]>::to_vec).collect();
+    names.reverse();
+    let mut followed = 0;
+    while let Some(name) = names.pop() {
+        if name == ABOVE {
+            reached = reached.parent().unwrap_or(reached);
+            continue;
+        }
+        let Ok(next) = reached.join(name) else { return found };
+        if files.kind(&next) != Some(Kind::Symlink) {
+            reached = next;
+            continue;
+        }
+        let target = files.link_target(&next);
+        found.insert(next);
+        followed += 1;
+        let Some(target) = target.filter(|_| followed <= MOST_LINKS) else { return found };
+        push_names(&target, &mut reached, &mut names);
+    }
+    let missing = reached.ancestors().take_while(|place| files.kind(place).is_none()).last();
+    let in_directory = |place: &AbsPath| place.parent().and_then(|parent| files.kind(&parent)) == Some(Kind::Directory);
+    found.extend(missing.filter(in_directory));
+    found.insert(reached);
+    found
+}
+
+/// Puts what a link says in front of the names that are left.
+fn push_names(target: &Path, reached: &mut AbsPath, names: &mut Vec<Vec<u8>>) {
+    for part in target.components().rev() {
+        match part {
+            Component::RootDir | Component::Prefix(_) => {
+                *reached = reached.ancestors().last().unwrap_or_else(|| reached.clone());
+            }
+            Component::CurDir => {}
+            Component::ParentDir => names.push(ABOVE.to_vec()),
+            Component::Normal(name) => names.push(name.as_encoded_bytes().to_vec()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use stockade_protocol::{Access, RuleSource};
+
+    use super::*;
+    use crate::RealFiles;
+
+    #[test]
+    fn every_link_on_the_way_is_bounded_and_so_is_what_is_missing() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("dots/a/b")).unwrap();
+        fs::create_dir_all(root.join("home")).unwrap();
+        symlink("../second", root.join("home/.config")).unwrap();
+        symlink(root.join("dots/in/../b"), root.join("second")).unwrap();
+        symlink("a/b", root.join("dots/in")).unwrap();
+        symlink("loop", root.join("home/loop")).unwrap();
+        fs::create_dir_all(root.join("dots/a/b/stockade")).unwrap();
+        let base = AbsPath::from_path(&root).unwrap();
+        let shown = |path: &str| -> Vec<String> {
+            let found = places(&base.join(path).unwrap(), &RealFiles);
+            let below = format!("{base}/");
+            found.iter().map(|path| path.to_string().replace(&below, "")).collect()
+        };
+        assert_eq!(
+            shown("home/.config/stockade"),
+            ["dots/a/b/stockade", "dots/in", "home/.config", "second"],
+            "`in/..` is the directory above where `in` leads"
+        );
+        assert_eq!(shown("home/.local/state/stockade"), ["home/.local", "home/.local/state/stockade"]);
+        assert_eq!(shown("home/loop/x"), ["home/loop"]);
+        symlink("../nowhere/deep", root.join("home/dangling")).unwrap();
+        assert_eq!(shown("home/dangling/x"), ["home/dangling", "nowhere", "nowhere/deep/x"]);
+    }
+
+    #[test]
+    fn a_bound_holds_where_its_links_lead() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("ws/real")).unwrap();
+        symlink("ws/real", root.join("config")).unwrap();
+        let base = AbsPath::from_path(&root).unwrap();
+        let at = |path: &str| base.join(path).unwrap();
+        let bound = FileRule::path(at("config/own"), Access::Read).from_source(RuleSource::OwnFiles);
+        let files = FileRules::new([FileRule::path(at("ws"), Access::Write), bound]).unwrap();
+        let permissions = Permissions { files, ..Permissions::default() };
+        let resolved = crate::resolve_links(&permissions, &RealFiles).unwrap();
+        assert_eq!(resolved.access(&at("ws/real/own/x")), Access::Read);
+        assert_eq!(resolved.access(&at("ws/real/x")), Access::Write);
+        assert_eq!(resolved.access(&at("config")), Access::None);
+    }
+}
