@@ -5,7 +5,7 @@ use std::path::Path;
 use stockade_config::{ConfigLoader, Origin, ProjectRules, Settings};
 use stockade_core::{RuleStore, Sandboxing, Session};
 use stockade_execpolicy::{Extent, Layer, Policy, PolicyLoader, PrefixRule, RulesFile, user_rules};
-use stockade_protocol::{AbsPath, Access, Decision, RawText};
+use stockade_protocol::{AbsPath, Access, Decision, FileRules, RawText};
 
 use crate::args::SessionArgs;
 use crate::exit::{Failure, note};
@@ -50,7 +50,9 @@ fn is_writable(given: &Path, target: &Path, session: &Session) -> bool {
     let places = given.iter().chain(&place).map(|path| path.as_path()).chain([target]);
     // A path with `..` in it has no place of its own; its parent has been resolved.
     let mut places = places.filter_map(|path| AbsPath::from_path(path).ok());
-    places.any(|path| session.permissions.access(&path) == Access::Write)
+    // This run holds the file, but an earlier command could have put it there.
+    let rules = session.permissions.files.iter().filter(|rule| !rule.is_bound()).cloned();
+    FileRules::new(rules).is_ok_and(|rules| places.any(|path| rules.access(&path) == Access::Write))
 }
 
 /// Rules that allow once let commands leave the sandbox. Says once that they do no longer, if there are such rules.
