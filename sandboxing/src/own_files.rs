@@ -2,8 +2,8 @@
 //!
 //! A bound on a path says little where links are on the way: a command could write where they lead, or put
 //! another link in the place of one. So each link on the way gets a bound of its own, and so does the
-//! place that the last one leads to. Where that does not exist yet, the first directory that is missing is
-//! bounded as well: a command that makes it would own all that is put there.
+//! place that the last one leads to. Where that does not exist yet, a sandbox bounds the first directory that
+//! is missing as well: a command that makes it would own all that is put there.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -27,7 +27,26 @@ pub fn protect_own_files(permissions: &Permissions, files: &dyn HostFiles) -> Re
     Ok(Permissions { files: FileRules::new(rules)?, ..permissions.clone() })
 }
 
-/// Every link on the way of a path, where the last one leads, and the first name there that is missing.
+/// The bounds of a sandbox: where the files are, and the first missing directory on the way to each that does not
+/// exist, for as long as the sandbox does.
+pub(crate) fn own_file_bounds(permissions: &Permissions, files: &dyn HostFiles) -> Result<Vec<FileRule>, Invalid> {
+    let protected = protect_own_files(permissions, files)?;
+    let bounds: Vec<FileRule> = protected.files.iter().filter(|rule| rule.is_bound()).cloned().collect();
+    let missing = bounds.iter().filter_map(|bound| {
+        let FileTarget::Path(path) = &bound.target else { return None };
+        Some(FileRule { target: FileTarget::Path(first_missing(path, files)?), ..bound.clone() })
+    });
+    Ok(missing.chain(bounds.iter().cloned()).collect())
+}
+
+/// The first name on the way to a path that does not exist, in a directory that does.
+fn first_missing(path: &AbsPath, files: &dyn HostFiles) -> Option<AbsPath> {
+    let missing = path.ancestors().take_while(|place| files.kind(place).is_none()).last()?;
+    let parent = files.kind(&missing.parent()?);
+    (parent == Some(Kind::Directory)).then_some(missing)
+}
+
+/// Every link on the way of a path, and where the last one leads.
 fn places(path: &AbsPath, files: &dyn HostFiles) -> BTreeSet<AbsPath> {
     let mut found = BTreeSet::new();
     let Some(mut reached) = path.ancestors().last() else { return found };
@@ -51,9 +70,6 @@ fn places(path: &AbsPath, files: &dyn HostFiles) -> BTreeSet<AbsPath> {
         let Some(target) = target.filter(|_| followed <= MOST_LINKS) else { return found };
         push_names(&target, &mut reached, &mut names);
     }
-    let missing = reached.ancestors().take_while(|place| files.kind(place).is_none()).last();
-    let in_directory = |place: &AbsPath| place.parent().and_then(|parent| files.kind(&parent)) == Some(Kind::Directory);
-    found.extend(missing.filter(in_directory));
     found.insert(reached);
     found
 }
@@ -104,10 +120,23 @@ mod tests {
             ["dots/a/b/stockade", "dots/in", "home/.config", "second"],
             "`in/..` is the directory above where `in` leads"
         );
-        assert_eq!(shown("home/.local/state/stockade"), ["home/.local", "home/.local/state/stockade"]);
+        assert_eq!(shown("home/.local/state/stockade"), ["home/.local/state/stockade"]);
         assert_eq!(shown("home/loop/x"), ["home/loop"]);
         symlink("../nowhere/deep", root.join("home/dangling")).unwrap();
-        assert_eq!(shown("home/dangling/x"), ["home/dangling", "nowhere", "nowhere/deep/x"]);
+        assert_eq!(shown("home/dangling/x"), ["home/dangling", "nowhere/deep/x"]);
+    }
+
+    #[test]
+    fn the_first_missing_directory_is_bounded_in_a_sandbox() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = AbsPath::from_path(&directory.path().canonicalize().unwrap()).unwrap();
+        let at = |path: &str| base.join(path).unwrap();
+        let bound = FileRule::path(at(".local/state/own"), Access::Read).from_source(RuleSource::OwnFiles);
+        let files = FileRules::new([FileRule::path(base.clone(), Access::Write), bound]).unwrap();
+        let permissions = Permissions { files, ..Permissions::default() };
+        let resolved = crate::resolve_links(&permissions, &RealFiles).unwrap();
+        assert_eq!(resolved.access(&at(".local")), Access::Read);
+        assert_eq!(protect_own_files(&permissions, &RealFiles).unwrap().access(&at(".local")), Access::Write);
     }
 
     #[test]

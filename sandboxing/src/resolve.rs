@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Glob, Invalid, Permissions, RuleSource};
 
-use crate::own_files::protect_own_files;
+use crate::own_files::own_file_bounds;
 
 /// What stands at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,8 +180,7 @@ fn search(directory: &Path, glob: &Glob, found: &mut Vec<AbsPath>) {
 /// In the result the most specific rule decides over every path: bounds on Stockade's own files have been taken
 /// from the rules below them.
 pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result<Permissions, Invalid> {
-    let bounded = protect_own_files(permissions, files)?;
-    let bounds = bounded.files.iter().filter(|rule| rule.is_bound()).cloned();
+    let bounds = own_file_bounds(permissions, files)?;
     let (masks, meant): (Vec<&FileRule>, Vec<&FileRule>) = permissions
         .files
         .iter()
