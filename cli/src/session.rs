@@ -113,7 +113,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
         cwd,
         expiration: ExecExpiration::DefaultTimeout,
         escalation: if args.unsandboxed { EscalationExecution::Unsandboxed } else { EscalationExecution::TurnDefault },
-        justification: None,
+        justification: args.justification.clone(),
         terminal: None,
         approved_by_policy: false,
         sandbox_warnings: Vec::new(),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +15,7 @@ use crate::own_files::place;
 use crate::project::{CONFIG, DIRECTORY, ProjectRules};
 use crate::settings::{Origin, Settings};
 use crate::source::Source;
-use crate::store::{leave_mark, others_may_write, read_open};
+use crate::store::{leave_mark, open_without_waiting, others_may_write, read_open};
 use crate::suggest::suggest;
 use crate::written::Written;
 use crate::{ConfigError, ProjectTrust, TrustStore};
@@ -249,7 +248,7 @@ pub(crate) fn check_project(path: &Path, bytes: &[u8], root: &Path) -> Result<to
     let loader = ConfigLoader { home: Some(PathBuf::from("/home/nobody")), ..ConfigLoader::new() };
     loader.understand(path.to_owned(), &text, root, Owner::Project)?;
     let source = Source { file: path, text: &text, base: root, home: None };
-    source.parse()
+    toml::from_str(source.text).map_err(|error| source.syntax(&error))
 }
 
 fn project_text(path: &Path, bytes: &[u8]) -> Result<String, ConfigError> {
@@ -326,7 +325,7 @@ fn chosen_profile(files: &[ReadFile], flags: &Layer) -> Result<Option<String>, C
 
 /// The text of a file that is the reader's or the administrator's own; `None` if it is missing.
 fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
-    let file = match File::open(path) {
+    let file = match open_without_waiting(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);

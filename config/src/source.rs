@@ -3,8 +3,12 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use stockade_protocol::RawText;
+use toml::de::{DeTable, DeValue};
 
 use crate::ConfigError;
 use crate::suggest::suggest;
@@ -20,7 +24,8 @@ pub(crate) struct Source<'a> {
 
 impl Source<'_> {
     /// Reads the whole text as one form.
-    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
+    pub(crate) fn parse<T: DeserializeOwned + JsonSchema>(&self) -> Result<T, ConfigError> {
+        self.check_tables::<T>()?;
         let deserializer = toml::Deserializer::parse(self.text).map_err(|error| self.syntax(&error))?;
         serde_path_to_error::deserialize(deserializer).map_err(|error| {
             // A value that knows its place is one level deeper for the reader, not for whoever wrote it.
@@ -43,7 +48,20 @@ impl Source<'_> {
         })
     }
 
-    fn syntax(&self, error: &toml::de::Error) -> ConfigError {
+    /// A derived reader takes a list for a table, field by field, and a date for a table of strings. Here neither is one.
+    fn check_tables<T: JsonSchema>(&self) -> Result<(), ConfigError> {
+        let table = DeTable::parse(self.text).map_err(|error| self.syntax(&error))?;
+        let schema = SchemaSettings::draft2020_12().for_deserialize().into_generator().into_root_schema_for::<T>();
+        match misplaced(schema.as_value(), &[schema.as_value()], table.get_ref(), "") {
+            Some((span, path, what)) => {
+                let path = RawText::from(path.as_str());
+                Err(self.invalid(span, format!("`{path}` is a table, not {what}: write `[{path}]` and its keys below")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn syntax(&self, error: &toml::de::Error) -> ConfigError {
         self.invalid(error.span().unwrap_or(0..0), format!("this is not TOML: {}", one_line(error.message())))
     }
 
@@ -53,6 +71,53 @@ impl Source<'_> {
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         ConfigError::Invalid { file: PathBuf::from(self.file), line, column, problem }
+    }
+}
+
+/// Where something else stands in the place of a table: its place, its key and what it is.
+fn misplaced(
+    root: &Value,
+    schemas: &[&Value],
+    table: &DeTable<'_>,
+    above: &str,
+) -> Option<(Range<usize>, String, &'static str)> {
+    for (key, value) in table {
+        let key = key.get_ref().as_ref();
+        let path = if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") };
+        let inner: Vec<&Value> = schemas.iter().flat_map(|schema| of_key(schema, key)).collect();
+        let inner: Vec<&Value> = inner.into_iter().flat_map(|schema| branches(root, schema)).collect();
+        let is_table = !inner.is_empty() && inner.iter().all(|schema| schema["type"] == "object");
+        let what = match value.get_ref() {
+            DeValue::Table(table) => match misplaced(root, &inner, table, &path) {
+                Some(found) => return Some(found),
+                None => continue,
+            },
+            DeValue::Array(_) => "a list",
+            DeValue::Datetime(_) => "a date",
+            DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) => "a single value",
+        };
+        if is_table {
+            return Some((value.span(), path, what));
+        }
+    }
+    None
+}
+
+/// What a schema says of the value of a key.
+fn of_key<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
+    schema["properties"].get(key).or_else(|| schema.get("additionalProperties").filter(|other| other.is_object()))
+}
+
+/// The schemas that a value may follow, with references followed and without that of nothing.
+fn branches<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
+    if let Some(reference) = schema["$ref"].as_str().and_then(|text| text.strip_prefix('#')) {
+        return root.pointer(reference).map(|schema| branches(root, schema)).unwrap_or_default();
+    }
+    let several =
+        schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()).or_else(|| schema["allOf"].as_array());
+    match several {
+        Some(several) => several.iter().flat_map(|schema| branches(root, schema)).collect(),
+        None => Some(schema).filter(|schema| schema["type"] != "null").into_iter().collect(),
     }
 }
 

@@ -13,6 +13,19 @@ pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, ConfigError
     read_open(&file, path, limit)
 }
 
+/// Opens a file that may be a link. A pipe or a terminal does not hold this up: it is refused when it is read.
+pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        options.custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
+    }
+    options.open(path)
+}
+
 pub(crate) fn read_open(file: &File, path: &Path, limit: u64) -> Result<Vec<u8>, ConfigError> {
     if !file.metadata().map_err(ConfigError::io("look at", path))?.is_file() {
         return Err(ConfigError::Unsafe { path: path.to_owned(), why: "is not an ordinary file" });

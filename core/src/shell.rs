@@ -122,6 +122,7 @@ impl Approvable<ExecRequest> for ShellRuntime {
             cwd: request.cwd.clone(),
             parsed: stockade_shell_command::parse_argv(&request.command),
             escalation: shown.execution.clone(),
+            justification: request.justification.clone(),
             violations: shown.violations.to_vec(),
             proposed_execpolicy_amendment: amendment,
         }))

@@ -145,6 +145,10 @@ fn in_directory(layer: Layer, directory: &Path) -> Result<Vec<RulesFile>, RulesE
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        // Below something that is no directory, such as a home at `/dev/null`, there is nothing.
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory && directory.symlink_metadata().is_err() => {
+            return Ok(Vec::new());
+        }
         Err(error) => return Err(failed(error)),
     };
     let mut names = Vec::new();

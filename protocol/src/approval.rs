@@ -59,6 +59,9 @@ pub struct CommandApproval {
     pub parsed: ParsedLine,
     /// What it will run with if approved.
     pub escalation: EscalationExecution,
+    /// Why, in the words of the requester. Nothing is decided by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub justification: Option<String>,
     /// What the sandbox denied the run before this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
@@ -245,6 +248,7 @@ mod tests {
             command: argv,
             cwd: "/repo".parse().unwrap(),
             escalation,
+            justification: None,
             violations: Vec::new(),
         }))
     }

@@ -32,7 +32,8 @@ pub struct ExecRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<TerminalSize>,
     /// A policy outside has approved it already: nobody is asked, and the trail says so.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// Read under codex's name `approved` as well.
+    #[serde(default, alias = "approved", skip_serializing_if = "std::ops::Not::not")]
     pub approved_by_policy: bool,
     /// What that policy found worth a warning.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

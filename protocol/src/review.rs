@@ -2,7 +2,7 @@
 //!
 //! The wire form is codex's: `"approved"`, `{"approved_execpolicy_amendment": {…}}` and so on. A
 //! denial without a reason is the bare `"denied"` that every codex client knows; with a reason it is
-//! `{"denied": {"reason": "…"}}`.
+//! `{"denied": {"rejection": "…"}}`, which is also read with `reason` in its place.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -123,9 +123,16 @@ enum Word {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Payload {
-    ApprovedExecpolicyAmendment { proposed_execpolicy_amendment: ExecPolicyAmendment },
-    NetworkPolicyAmendment { network_policy_amendment: NetworkPolicyAmendment },
-    Denied { reason: String },
+    ApprovedExecpolicyAmendment {
+        proposed_execpolicy_amendment: ExecPolicyAmendment,
+    },
+    NetworkPolicyAmendment {
+        network_policy_amendment: NetworkPolicyAmendment,
+    },
+    Denied {
+        #[serde(alias = "reason")]
+        rejection: String,
+    },
 }
 
 impl Serialize for ReviewDecision {
@@ -140,7 +147,7 @@ impl Serialize for ReviewDecision {
                 Payload::NetworkPolicyAmendment { network_policy_amendment }.serialize(serializer)
             }
             Self::Denied { reason: None } => Word::Denied.serialize(serializer),
-            Self::Denied { reason: Some(reason) } => Payload::Denied { reason }.serialize(serializer),
+            Self::Denied { reason: Some(rejection) } => Payload::Denied { rejection }.serialize(serializer),
             Self::TimedOut => Word::TimedOut.serialize(serializer),
             Self::Abort => Word::Abort.serialize(serializer),
         }
@@ -159,7 +166,7 @@ impl<'de> Visitor<'de> for DecisionVisitor {
     type Value = ReviewDecision;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a review decision such as `\"approved\"` or `{\"denied\": {\"reason\": …}}`")
+        f.write_str("a review decision such as `\"approved\"` or `{\"denied\": {\"rejection\": …}}`")
     }
 
     fn visit_str<E: de::Error>(self, word: &str) -> Result<ReviewDecision, E> {
@@ -180,7 +187,7 @@ impl<'de> Visitor<'de> for DecisionVisitor {
             Payload::NetworkPolicyAmendment { network_policy_amendment } => {
                 ReviewDecision::NetworkPolicyAmendment { network_policy_amendment }
             }
-            Payload::Denied { reason } => ReviewDecision::Denied { reason: Some(reason) },
+            Payload::Denied { rejection } => ReviewDecision::Denied { reason: Some(rejection) },
         })
     }
 }
@@ -195,5 +202,20 @@ impl JsonSchema for ReviewDecision {
             "description": "The answer to an approval request.",
             "anyOf": [Word::json_schema(generator), Payload::json_schema(generator)],
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_denial_is_read_in_every_form_and_written_in_the_newest() {
+        let read = |text: &str| serde_json::from_str::<ReviewDecision>(text).unwrap();
+        let why = ReviewDecision::Denied { reason: Some(String::from("why")) };
+        assert_eq!(read(r#"{"denied":{"rejection":"why"}}"#), why);
+        assert_eq!(read(r#"{"denied":{"reason":"why"}}"#), why);
+        assert_eq!(read(r#""denied""#), ReviewDecision::Denied { reason: None });
+        assert_eq!(serde_json::to_string(&why).unwrap(), r#"{"denied":{"rejection":"why"}}"#);
     }
 }

@@ -111,3 +111,18 @@ fn explain_and_run_agree() {
         assert!(told.stdout.contains(words) || told.stderr.contains(words), "{}{}", told.stdout, told.stderr);
     }
 }
+
+/// Why a command is run reaches the question, with secrets taken out of what goes on record.
+#[test]
+fn a_justification_is_part_of_the_question() {
+    let home = Home::new();
+    home.write("outside/hook", &format!("#!/bin/sh\ncat > {}\n", home.path("outside/question").display()));
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(home.path("outside/hook"), mode).unwrap();
+    let hook = home.path("outside/hook");
+    home.write("config/stockade/config.toml", &format!("[approver]\nhook = [{:?}]\n", hook.to_str().unwrap()));
+    home.runs(&["--ask", "untrusted", "--justification", "the release is due"], "touch made", 126);
+    let question: serde_json::Value = serde_json::from_str(&home.read("outside/question")).unwrap();
+    let subject = &question["subject"]["command"];
+    assert_eq!(subject["justification"], "the release is due", "{question}");
+}

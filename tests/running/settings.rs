@@ -211,3 +211,38 @@ fn git_does_not_leave_the_sandbox_for_a_repository_that_a_command_has_made() {
     home.says(&[danger, &[nested.to_str().unwrap()], status].concat(), 0);
     assert!(home.exists("outside/planted"));
 }
+
+/// A list in the place of a table would be taken field by field, and a date for a table of strings.
+#[test]
+fn nothing_but_a_table_is_a_table() {
+    let home = Home::new();
+    for (text, words) in [
+        ("sandbox = [\"danger-full-access\"]\n", "config.toml:1:11: `sandbox` is a table, not a list"),
+        ("limits = [1]\n", "config.toml:1:10: `limits` is a table, not a list"),
+        ("[env]\nset = 1979-05-27\n", "config.toml:2:7: `env.set` is a table, not a date"),
+        ("audit = [true]\n", "`audit` is a table, not a list"),
+        ("approver = [[\"/bin/true\"]]\n", "`approver` is a table, not a list"),
+        ("profiles = 1979-05-27\n", "`profiles` is a table, not a date"),
+        ("[profiles]\na = [\"never\"]\n", "config.toml:2:5: `profiles.a` is a table, not a list"),
+        ("[profiles.a]\nsandbox = [\"danger-full-access\"]\n", "`profiles.a.sandbox` is a table, not a list"),
+        ("protected_names = [[\".x\"]]\n", "`protected_names` is a table, not a list"),
+    ] {
+        home.write("config/stockade/config.toml", text);
+        let told = home.runs(&[], "true", 125);
+        assert!(told.stderr.contains(words), "{text}: {}", told.stderr);
+    }
+}
+
+#[test]
+fn a_pipe_is_no_settings_file_and_no_home_is_no_obstacle() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.path("config/stockade")).unwrap();
+    let pipe = home.path("config/stockade/config.toml");
+    super::home::said(crate::support::program("mkfifo").args(["-m", "600"]).arg(&pipe), 0);
+    let told = home.runs(&[], "true", 125);
+    assert!(told.stderr.contains("config.toml` is not an ordinary file"), "{}", told.stderr);
+    std::fs::remove_file(&pipe).unwrap();
+    let mut command = home.stockade(&["run", "--", "true"]);
+    command.env("HOME", "/dev/null").env_remove("XDG_CONFIG_HOME").env_remove("XDG_STATE_HOME");
+    super::home::said(&mut command, 0);
+}

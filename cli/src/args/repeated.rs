@@ -19,13 +19,15 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
 /// The same command, but an option that has one value may be given several times.
 fn lenient(command: Command) -> Command {
     command
-        .mut_args(|argument| match argument.get_action() {
-            ArgAction::Set if has_one_value(&argument) => argument.action(ArgAction::Append),
-            ArgAction::SetTrue => {
-                let id = argument.get_id().clone();
-                argument.overrides_with(id)
+        .mut_args(|argument| {
+            if has_one_value(&argument) {
+                return argument.action(ArgAction::Append);
             }
-            _ => argument,
+            if matches!(argument.get_action(), ArgAction::SetTrue) {
+                let id = argument.get_id().clone();
+                return argument.overrides_with(id);
+            }
+            argument
         })
         .mut_subcommands(lenient)
 }

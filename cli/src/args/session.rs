@@ -87,6 +87,10 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
 
+    /// Why the command is run, in words that a question shows; nothing is decided by them
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) justification: Option<String>,
+
     /// Ask to run without the sandbox
     #[arg(long)]
     pub(crate) unsandboxed: bool,

@@ -30,6 +30,7 @@ fn asking(command: Argv, parsed: ParsedLine, escalation: EscalationExecution) ->
         cwd: "/repo".parse().unwrap(),
         parsed,
         escalation,
+        justification: None,
         violations: Vec::new(),
         proposed_execpolicy_amendment: None,
     }

@@ -180,6 +180,7 @@ impl Scribe {
             cwd: self.path(&command.cwd),
             parsed: self.line(command.parsed),
             escalation: self.escalation(command.escalation),
+            justification: command.justification.map(|text| self.text(&text)),
             violations: self.violations(command.violations),
             proposed_execpolicy_amendment: command
                 .proposed_execpolicy_amendment

@@ -358,18 +358,21 @@ fn file_change() -> impl Strategy<Value = FileChange> {
 }
 
 fn subject() -> BoxedStrategy<ApprovalSubject> {
-    let command = (argv(), wild_path(), parsed_line(), escalation(), vec(violation(), 0..2), option::of(argv()))
-        .prop_map(|(command, cwd, parsed, escalation, violations, amendment)| {
+    let words = (option::of(any::<String>()), option::of(argv()));
+    let command = (argv(), wild_path(), parsed_line(), escalation(), vec(violation(), 0..2), words).prop_map(
+        |(command, cwd, parsed, escalation, violations, (justification, amendment))| {
             let proposed_execpolicy_amendment = amendment.map(ExecPolicyAmendment);
             ApprovalSubject::Command(Box::new(CommandApproval {
                 command,
                 cwd,
                 parsed,
                 escalation,
+                justification,
                 violations,
                 proposed_execpolicy_amendment,
             }))
-        });
+        },
+    );
     let patch = (vec(file_change(), 0..3), option::of(wild_path()))
         .prop_map(|(changes, grant_root)| ApprovalSubject::Patch(PatchApproval { changes, grant_root }));
     let network = (destination(), option::of(raw_text()), vec(network_amendment(), 0..2)).prop_map(

@@ -16,6 +16,10 @@ pub(super) fn show(page: &mut Page, command: &CommandApproval) {
     page.plain(0, "");
     page.line(2, Tone::Title, &text::words(&secrets::words(command.command.words()), detail));
     page.plain(2, &format!("in {}", text::word(command.cwd.as_raw(), detail)));
+    if let Some(justification) = &command.justification {
+        let said = text::line(secrets::text(justification).as_bytes(), detail);
+        page.plain(2, &format!("the requester says: {said}"));
+    }
     show_parts(page, command);
     show_violations(page, &command.violations);
 }
