@@ -97,7 +97,7 @@ fn other_forms_are_read_and_written_in_the_one_form() {
             r#"{"granular":{"sandbox_approval":true,"rules":true,"mcp_elicitations":true}}"#,
             r#"{"reject":{"mcp_elicitations":false,"request_permissions":true,"rules":false,"sandbox_approval":false,"skill_approval":true}}"#,
         ),
-        ("ReviewDecision", r#"{"denied":{"reason":"no"}}"#, r#"{"denied":{"reason":"no"}}"#),
+        ("ReviewDecision", r#"{"denied":{"reason":"no"}}"#, r#"{"denied":{"rejection":"no"}}"#),
         (
             "ReviewDecision",
             r#"{"network_policy_amendment":{"network_policy_amendment":{"host":"A.test.","action":"allow","protocol":"socks5_tcp"}}}"#,
