@@ -147,7 +147,8 @@ fn without_unwritable(workspace: Vec<AbsPath>, settings: &Settings) -> Vec<AbsPa
 }
 
 fn host_paths(workspace: Vec<AbsPath>, settings: &Settings) -> HostPaths {
-    let mut host = HostPaths::new(workspace);
+    // The settings have the list of credentials.
+    let mut host = HostPaths::without_masks(workspace);
     host.tmpdir = std::env::var_os("TMPDIR").and_then(|path| AbsPath::from_path(Path::new(&path)).ok());
     // Only where reading is restricted does it matter what programs need to start.
     if settings.readable_roots.is_some() || settings.maximum.is_some() {

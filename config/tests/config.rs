@@ -128,7 +128,7 @@ fn lists_that_grant_are_replaced_and_lists_that_deny_add_up() {
     assert!(!settings.protected_names.contains(&String::from(".claude")));
     // A host that may be reached turns the network on for it.
     assert_eq!(settings.network, NetworkMode::Hosts);
-    let permissions = settings.permissions(&HostPaths::new(["/repo".parse().unwrap()])).unwrap();
+    let permissions = settings.permissions(&HostPaths::without_masks(["/repo".parse().unwrap()])).unwrap();
     let access = |path: &str| permissions.access(&path.parse().unwrap());
     assert_eq!(
         [access("/repo/x"), access("/b/x"), access("/a/x"), access("/secret")],
@@ -146,7 +146,7 @@ fn a_denied_host_is_never_lost_in_a_full_network() {
     let world = World::new();
     world.user("[sandbox]\nnetwork = \"full\"\ndeny_hosts = [\"evil.test\"]");
     let loaded = world.load();
-    let permissions = loaded.settings.permissions(&HostPaths::new([])).unwrap();
+    let permissions = loaded.settings.permissions(&HostPaths::without_masks([])).unwrap();
     let connect = |host: &str| permissions.connect(&host.parse().unwrap(), NetworkProtocol::Https, 443);
     assert_eq!((connect("evil.test"), connect("b.test")), (Decision::Forbidden, Decision::Prompt));
     assert!(loaded.notices.iter().any(|notice| notice.contains("deny_hosts")), "{:?}", loaded.notices);
@@ -258,7 +258,7 @@ fn nothing_exceeds_the_maximum() {
     assert!(settings.audit_required && settings.limits.processes.unwrap().get() == 10);
     assert_eq!(loaded.notices.len(), 4, "{:?}", loaded.notices);
     assert_eq!(settings.origin("sandbox.mode"), &Origin::Maximum(world.path("etc/maximum.toml")));
-    let host = HostPaths::new(["/repo".parse().unwrap()]);
+    let host = HostPaths::without_masks(["/repo".parse().unwrap()]);
     let permissions = settings.permissions(&host).unwrap();
     let access = |path: &str| permissions.access(&path.parse().unwrap());
     assert_eq!(
@@ -330,7 +330,7 @@ fn losses_are_accepted_within_the_maximum() {
 #[test]
 fn a_maximum_that_says_nothing_takes_nothing_away() {
     let world = maximum("");
-    let host = HostPaths::new(["/repo".parse().unwrap()]);
+    let host = HostPaths::without_masks(["/repo".parse().unwrap()]);
     world.user("[sandbox]\nmode = \"danger-full-access\"");
     let settings = world.load().settings;
     let unbounded = World::new();

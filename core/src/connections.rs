@@ -212,7 +212,7 @@ mod tests {
     }
 
     fn session(sandbox: SandboxPolicy, network: NetworkPolicy) -> Session {
-        let host = HostPaths::new(["/repo".parse().unwrap()]);
+        let host = HostPaths::without_masks(["/repo".parse().unwrap()]);
         let mut session = Session::new("t".parse().unwrap(), AskForApproval::Never, sandbox, &host).unwrap();
         session.permissions.network = network;
         session

@@ -68,7 +68,7 @@ mod tests {
         symlink(workspace.join("deep/down"), system.join("down")).unwrap();
         fs::write(workspace.join("deep/tool"), "").unwrap();
         let text = |path: &Path| path.to_str().unwrap().to_owned();
-        let host = HostPaths::new([text(&workspace).parse().unwrap()]);
+        let host = HostPaths::without_masks([text(&workspace).parse().unwrap()]);
         let policy = SandboxPolicy::workspace_write();
         let mut session = Session::new("t".parse().unwrap(), AskForApproval::Never, policy, &host).unwrap();
         let is_found = |session: &Session, words: &[&str]| {

@@ -61,7 +61,7 @@ mod tests {
         }
         fs::write(root.join("ws/bare/HEAD"), "").unwrap();
         let path = |name: &str| AbsPath::from_path(&root.join(name)).unwrap();
-        let host = HostPaths::new([path("ws")]);
+        let host = HostPaths::without_masks([path("ws")]);
         let policy = SandboxPolicy::workspace_write();
         let mut session = Session::new("t".parse().unwrap(), AskForApproval::Never, policy, &host).unwrap();
         let cases: &[(&[&str], &str, bool)] = &[

@@ -33,8 +33,15 @@ pub struct HostPaths {
 }
 
 impl HostPaths {
-    /// The paths of a Unix session with this workspace and nothing else set.
-    pub fn new(workspace_roots: impl IntoIterator<Item = AbsPath>) -> Self {
+    /// The paths of a Unix session with this workspace, whose commands don't read the well-known credentials below
+    /// this home directory.
+    pub fn new(workspace_roots: impl IntoIterator<Item = AbsPath>, home: &AbsPath) -> Result<Self, Invalid> {
+        Self::without_masks(workspace_roots).with_home(home)
+    }
+
+    /// The same with nothing masked: for a session whose user has no home directory, or whose credentials are listed
+    /// otherwise.
+    pub fn without_masks(workspace_roots: impl IntoIterator<Item = AbsPath>) -> Self {
         let unix = |text: &str| AbsPath::parse(text).ok();
         Self {
             workspace_roots: workspace_roots.into_iter().collect(),

@@ -15,7 +15,7 @@ use crate::{
 /// use stockade_protocol::{Access, HostPaths, SandboxPolicy};
 ///
 /// let policy: SandboxPolicy = serde_json::from_str(r#"{"type":"workspace-write","writable_roots":["/cache"]}"#)?;
-/// let permissions = policy.resolve(&HostPaths::new(["/repo".parse()?]))?;
+/// let permissions = policy.resolve(&HostPaths::new(["/repo".parse()?], &"/home/me".parse()?)?)?;
 /// assert_eq!(permissions.access(&"/repo/src".parse()?), Access::Write);
 /// assert_eq!(permissions.access(&"/repo/.git/config".parse()?), Access::Read);
 /// assert_eq!(permissions.access(&"/cache/x".parse()?), Access::Write);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     fn access(policy: &str, path: &str) -> Access {
-        let mut host = HostPaths::new(["/repo".parse().unwrap()]);
+        let mut host = HostPaths::without_masks(["/repo".parse().unwrap()]);
         host.tmpdir = Some("/var/tmp/me".parse().unwrap());
         host.platform_defaults = vec!["/usr".parse().unwrap()];
         host.credentials = vec!["/home/me/.ssh".parse().unwrap()];

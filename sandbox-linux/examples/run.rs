@@ -11,7 +11,7 @@ use stockade_sandboxing::{Backend, CommandSpec, Stdio, WaitStatus};
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let cwd = AbsPath::from_path(&std::env::current_dir()?)?;
     let home = std::env::var("HOME")?.parse()?;
-    let permissions = SandboxPolicy::workspace_write().resolve(&HostPaths::new([cwd.clone()]).with_home(&home)?)?;
+    let permissions = SandboxPolicy::workspace_write().resolve(&HostPaths::new([cwd.clone()], &home)?)?;
     let bytes = |text: std::ffi::OsString| RawText::from(text.into_encoded_bytes());
     let inherited = std::env::vars_os().map(|(name, value)| (bytes(name), bytes(value)));
     let environment = EnvironmentPolicy::default().apply(inherited);

@@ -77,7 +77,7 @@ fn what_is_started_ahead_is_used_or_gone() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let workspace = directory.path().canonicalize().unwrap();
     fs::create_dir(workspace.join(".git")).unwrap();
-    let host = HostPaths::new([AbsPath::from_path(&workspace).unwrap()]);
+    let host = HostPaths::without_masks([AbsPath::from_path(&workspace).unwrap()]);
     let usual = SandboxPolicy::workspace_write().resolve(&host).unwrap();
     let native = Native::new();
 

@@ -59,7 +59,7 @@ impl World {
 
     /// The default policy, with one denied file.
     fn workspace(&self) -> Permissions {
-        let policy = SandboxPolicy::workspace_write().resolve(&HostPaths::new([self.abs("ws")])).unwrap();
+        let policy = SandboxPolicy::workspace_write().resolve(&HostPaths::without_masks([self.abs("ws")])).unwrap();
         let denied = FileRule::path(self.abs("ws/.env"), Access::None);
         let rules = policy.files.iter().cloned().chain([denied]);
         Permissions { files: FileRules::new(rules).unwrap(), ..policy }
@@ -384,7 +384,7 @@ fn inner_caller() {
     }
     let engine = std::env::var("STOCKADE_TEST_ENGINE").unwrap();
     // The outer test looks at its own workspace.
-    let outer = HostPaths::new([AbsPath::from_path(&path.join("ws").canonicalize().unwrap()).unwrap()]);
+    let outer = HostPaths::without_masks([AbsPath::from_path(&path.join("ws").canonicalize().unwrap()).unwrap()]);
     let (engine, permissions): (Box<dyn Backend>, _) = match engine.as_str() {
         "native" => (Box::new(Native::new()), SandboxPolicy::workspace_write().resolve(&outer).unwrap()),
         "bwrap" => (Box::new(Bwrap::new()), SandboxPolicy::workspace_write().resolve(&outer).unwrap()),

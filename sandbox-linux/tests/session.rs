@@ -29,7 +29,7 @@ impl World {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::create_dir(directory.path().join(".git")).unwrap();
         let workspace = AbsPath::from_path(&directory.path().canonicalize().unwrap()).unwrap();
-        let permissions = SandboxPolicy::workspace_write().resolve(&HostPaths::new([workspace])).unwrap();
+        let permissions = SandboxPolicy::workspace_write().resolve(&HostPaths::without_masks([workspace])).unwrap();
         let before = children(std::process::id());
         let session = Native::new().session(&permissions).unwrap();
         let launcher = children(std::process::id()).into_iter().find(|pid| !before.contains(pid)).unwrap();

@@ -29,7 +29,7 @@ use crate::{Host, Sid, command_line, environment, file_plan};
 ///     cwd: r"C:\w".parse()?,
 ///     environment: [("SystemRoot".into(), r"C:\Windows".into())].into(),
 /// };
-/// let paths = HostPaths { file_system_roots: vec![r"C:\".parse()?], slash_tmp: None, ..HostPaths::new([]) };
+/// let paths = HostPaths { file_system_roots: vec![r"C:\".parse()?], slash_tmp: None, ..HostPaths::without_masks([]) };
 /// let read_only: SandboxPolicy = serde_json::from_str(r#"{"type": "read-only", "network_access": true}"#)?;
 /// let plan = WindowsPlan::compile(&command, &read_only.resolve(&paths)?, &host, &RealFiles, &[])?;
 /// assert!(plan.to_string().contains("token integrity low"));

@@ -197,7 +197,7 @@ impl World {
             exclude_tmpdir_env_var: true,
             exclude_slash_tmp: true,
         };
-        policy.resolve(&HostPaths::new([abs(&self.workspace)])).unwrap()
+        policy.resolve(&HostPaths::without_masks([abs(&self.workspace)])).unwrap()
     }
 
     /// The same with more rules.

@@ -71,7 +71,8 @@ impl World {
             std::fs::create_dir(directory.path().join(name)).unwrap();
         }
         let workspace = AbsPath::from_path(&directory.path().join("ws")).unwrap();
-        let mut session = Session::new("t".parse().unwrap(), ask, policy, &HostPaths::new([workspace])).unwrap();
+        let mut session =
+            Session::new("t".parse().unwrap(), ask, policy, &HostPaths::without_masks([workspace])).unwrap();
         session.environment = [("PATH".into(), "/usr/bin:/bin".into()), ("API_TOKEN".into(), "hunter2".into())].into();
         Self {
             script: Arc::default(),

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn session(sandbox: SandboxPolicy) -> Session {
-        let host = HostPaths::new(["/repo".parse().unwrap()]).with_home(&"/home/me".parse().unwrap()).unwrap();
+        let host = HostPaths::new(["/repo".parse().unwrap()], &"/home/me".parse().unwrap()).unwrap();
         Session::new("t".parse().unwrap(), AskForApproval::OnFailure, sandbox, &host).unwrap()
     }
 

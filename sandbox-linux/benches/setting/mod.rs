@@ -45,7 +45,7 @@ impl Setting {
 
     /// The root is read, the workspace written, its metadata kept; no network.
     pub(crate) fn permissions(&self) -> Permissions {
-        SandboxPolicy::workspace_write().resolve(&HostPaths::new([self.path()])).unwrap()
+        SandboxPolicy::workspace_write().resolve(&HostPaths::without_masks([self.path()])).unwrap()
     }
 
     pub(crate) fn command(&self, argv: &[&str]) -> CommandSpec {

@@ -170,7 +170,7 @@ for_each_user! {
     /// The policy that is used when none is given: a private `/tmp`, with the workspace in its place.
     default_policy => |user: User, engine: &str| {
         let world = World::new(user);
-        let host = stockade_protocol::HostPaths::new([abs(&world.workspace)]);
+        let host = stockade_protocol::HostPaths::without_masks([abs(&world.workspace)]);
         let permissions = stockade_protocol::SandboxPolicy::workspace_write().resolve(&host).unwrap();
         let script = "echo hi > inside; echo x > .git/config; echo x > /tmp/$MARKER && cat /tmp/$MARKER; cat $OUT/t; echo end";
         let seen = world.run(&world.request(engine, permissions, script));
