@@ -33,6 +33,10 @@ fn a_line_is_judged_by_every_command_in_it() {
     assert_eq!(decision("git status && $(echo rm) x"), "prompt");
     assert_eq!(decision("git status && make"), "prompt");
     assert_eq!(decision(&"git status;".repeat(51)), "prompt", "too many to read");
+    // As `run` judges the line, not only its words.
+    assert_eq!(decision("git status < .env"), "prompt");
+    assert_eq!(decision("cd x && /usr/bin/git version"), "prompt");
+    assert_eq!(decision("RANDOM='a[$(rm f)]'"), "prompt");
     let forbidden = check(RULES, &["--shell", r"echo hi; bash -c 'r\m -rf /'"]);
     assert_eq!(forbidden["decision"], "forbidden");
     assert!(forbidden.to_string().contains("use trash"), "{forbidden}");

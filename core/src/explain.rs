@@ -107,7 +107,7 @@ impl Orchestrator {
             None => HostsThrough::Sandbox,
         });
         Ok(Explanation {
-            rules: verdict.evaluation.report(&verdict.parsed),
+            rules: verdict.report(),
             requirement: required.requirement,
             source: required.source,
             parsed: verdict.parsed,

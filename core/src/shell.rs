@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use stockade_execpolicy::{Placement, Policy};
 use stockade_protocol::{
     AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EscalationExecution,
-    ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, Refusal,
+    ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, RawText, Refusal,
     RefusedBy, RequestId, Violation,
 };
 use stockade_sandboxing::{Backend as _, Bare, CommandSpec, Plan, SpawnError, Unenforceable};
@@ -24,7 +24,7 @@ use crate::runtime::{
 };
 use crate::session::{RulesOutside, Session};
 use crate::verdict::{RuleVerdict, Verdict};
-use crate::writable_program::has_writable_program;
+use crate::writable_program::{has_writable_program, planted_program};
 use crate::writable_repository::has_writable_repository;
 
 /// Runs commands: what an [`ExecRequest`] asks for.
@@ -48,7 +48,14 @@ pub(crate) fn command_requirement(
     cwd: &AbsPath,
     wanted: &EscalationExecution,
 ) -> (Verdict, Requirement) {
-    let verdict = Verdict::of(policy, command);
+    let mut verdict = Verdict::of(policy, command);
+    // What is known as safe is the system's program of that name, not one that a command put there.
+    if verdict.rules == RuleVerdict::Safe
+        && let Some(program) = planted_program(session, cwd, &verdict.parsed)
+    {
+        let program = RawText::from(program.to_string_lossy().as_ref());
+        verdict.rules = RuleVerdict::Unknown { reason: format!("`{program}` may have been put there by a command") };
+    }
     let placement = placement(session, cwd, &verdict);
     let requirement = requirement::of_command(session.ask, session.sandboxing(), &verdict.rules, placement, wanted);
     let source = match (&verdict.rules, &requirement) {

@@ -1,9 +1,9 @@
 //! What the rules and the table of known commands make of a command.
 
 use stockade_execpolicy::{
-    Certainty, CommandEvaluation, Evaluation, HostExecutables, Policy, PrefixRule, propose_amendment,
+    Certainty, CheckReport, CommandEvaluation, Evaluation, HostExecutables, Policy, PrefixRule, propose_amendment,
 };
-use stockade_protocol::{Argv, CommandRole, Decision, ExecPolicyAmendment, ParsedCommand, ParsedLine};
+use stockade_protocol::{Argv, CommandRole, Decision, ExecPolicyAmendment, Invalid, ParsedCommand, ParsedLine};
 use stockade_shell_command::{MOST_SAFE_COMMANDS, Safety, line_safety, parse_argv, reads_secret, safety};
 
 /// What is known of a command before it runs.
@@ -49,6 +49,18 @@ pub enum RuleVerdict {
 }
 
 impl Verdict {
+    /// Judges a shell line as [`of`](Self::of) judges `bash -c` with it.
+    pub fn of_line(policy: &Policy, line: &str) -> Result<Self, Invalid> {
+        Ok(Self::of(policy, &Argv::parse(["bash", "-c", line])?))
+    }
+
+    /// The rules that match and the decision, as `execpolicy check` prints them. A part that rules allow is still
+    /// asked about where the line as a whole is not what they speak of.
+    pub fn report(&self) -> CheckReport {
+        let report = self.evaluation.report(&self.parsed);
+        CheckReport { decision: report.decision.max(Some(self.rules.decision())), ..report }
+    }
+
     /// Judges a command.
     pub fn of(policy: &Policy, command: &Argv) -> Self {
         let mut parsed = parse_argv(command);

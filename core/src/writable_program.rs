@@ -25,6 +25,23 @@ pub(crate) fn has_writable_program(session: &Session, cwd: &AbsPath, line: &Pars
     programs.filter_map(|program| find(&program, &path, &cwd)).any(|program| is_writable(session, &program))
 }
 
+/// The first program of the line that is not the one of that name, as far as can be told: it is found where commands
+/// may write, or, without a sandbox, below the working directory.
+pub(crate) fn planted_program(session: &Session, cwd: &AbsPath, line: &ParsedLine) -> Option<PathBuf> {
+    let host_cwd = cwd.to_host_path()?;
+    let variables = session.permissions.environment.apply(session.environment.clone());
+    let path = variables.get(&RawText::from("PATH")).and_then(RawText::to_os_string).unwrap_or_default();
+    let programs = line.commands.iter().filter_map(|part| part.words.first().and_then(Word::known)?.to_os_string());
+    let is_planted = |program: &PathBuf| match session.sandboxing() {
+        Sandboxing::On => is_writable(session, program),
+        Sandboxing::Off | Sandboxing::External => {
+            let real = fs::canonicalize(program).unwrap_or_default();
+            program.starts_with(&host_cwd) || fs::canonicalize(&host_cwd).is_ok_and(|cwd| real.starts_with(cwd))
+        }
+    };
+    programs.filter_map(|program| find(&program, &path, &host_cwd)).find(is_planted)
+}
+
 /// The file that is started: the first of that name, as a shell and `execvp` look for it.
 fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
     let given = Path::new(program);
@@ -90,6 +107,18 @@ mod tests {
             session.environment = [(RawText::from("PATH"), RawText::from(path.as_str()))].into();
             assert_eq!(is_found(&session, words), wanted, "{path} {words:?}");
         }
+        session.environment =
+            [(RawText::from("PATH"), RawText::from(format!("bin:{}", text(&system)).as_str()))].into();
+        let cwd = text(&workspace).parse().unwrap();
+        for policy in [SandboxPolicy::workspace_write(), SandboxPolicy::DangerFullAccess {}] {
+            session.sandbox = policy;
+            let planted = |words: &[&str]| {
+                planted_program(&session, &cwd, &parse_argv(&Argv::parse(words.iter().copied()).unwrap()))
+            };
+            assert_eq!(planted(&["planted"]), Some(workspace.join("bin/planted")));
+            assert_eq!(planted(&["tool"]), None);
+        }
+        session.sandbox = SandboxPolicy::workspace_write();
         // Read as text, this is a file beside the workspace. To the system it is one in it.
         assert!(is_found(&session, &[&format!("{}/down/../tool", text(&system))]));
     }

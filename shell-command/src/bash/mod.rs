@@ -26,6 +26,14 @@ use cursor::Parser;
 /// kept busy for seconds does not.
 const LONGEST_TEXT: usize = 128 * 1024;
 
+/// A longer text that the first reading doubts, or a line of more commands, is not read a second time. Tree-sitter
+/// takes time with the square of the length where it recovers from errors (22 s for 48 KB of `a=(`), and in pipelines;
+/// the line is opaque anyway.
+const LONGEST_DOUBTED_TEXT: usize = 2 * 1024;
+
+/// More commands than a person can judge. It bounds the list, and the second reading.
+pub(crate) const MOST_COMMANDS: usize = 500;
+
 /// What the two readings found.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
@@ -88,6 +96,13 @@ pub(crate) fn read(text: &str) -> Reading {
     let functions = std::mem::take(&mut parser.functions);
     let tame = tree::tame(text, &parser.hidden);
     let mut commands = parser.into_commands();
+    let too_much = match doubt {
+        Some(Doubt(why)) => (text.len() > LONGEST_DOUBTED_TEXT).then_some(why),
+        None => (commands.len() > MOST_COMMANDS).then_some("the line has too many commands"),
+    };
+    if let Some(why) = too_much {
+        return Reading { commands, functions, opaque: Some(why.to_owned()) };
+    }
     let opaque = match tree::read(&tame) {
         Err(Doubt(why)) => Some(why),
         Ok(seen) => {
