@@ -26,6 +26,8 @@ pub(super) struct Dialog {
     choices: Vec<Choice>,
     /// What a yes has to be filled in with.
     form: Option<Form>,
+    /// Whether something was left out of what was shown. It has to be seen before it can be approved.
+    is_unseen: bool,
     state: State,
 }
 
@@ -38,7 +40,12 @@ enum State {
 
 impl Dialog {
     pub(super) fn new(choices: Vec<Choice>, form: Option<Form>) -> Self {
-        Self { choices, form, state: State::Choosing }
+        Self { choices, form, is_unseen: false, state: State::Choosing }
+    }
+
+    /// The same about a question of which something was left out for brevity.
+    pub(super) fn shortened(self, is_unseen: bool) -> Self {
+        Self { is_unseen, ..self }
     }
 
     /// What stands before the cursor.
@@ -73,10 +80,14 @@ impl Dialog {
         if key == CTRL_C || key == CTRL_D {
             return stop("stopped\n");
         }
-        if key == 'v' {
+        let Some(choice) = self.choices.iter().find(|choice| choice.key == key).filter(|_| key != 'v') else {
+            let is_view = key == 'v';
+            self.is_unseen &= !is_view;
+            return if is_view { Step::ShowEverything } else { self.ask_again() };
+        };
+        if choice.decision.is_approval() && std::mem::take(&mut self.is_unseen) {
             return Step::ShowEverything;
         }
-        let Some(choice) = self.choices.iter().find(|choice| choice.key == key) else { return self.ask_again() };
         if matches!(choice.decision, ReviewDecision::Denied { .. }) {
             return self.ask_why("no");
         }
@@ -224,6 +235,20 @@ mod tests {
         let again = dialog.press(b"\n");
         assert_eq!(again, Step::Say(String::from("\nPlease press one of these keys. [y/s/p/n/q]? ")));
         assert_eq!(dialog.press(b"v"), Step::ShowEverything);
+    }
+
+    /// Whatever was left out is shown before a yes counts.
+    #[test]
+    fn nothing_is_approved_unseen() {
+        for key in [b"y", b"s", b"p"] {
+            let mut dialog = dialog().shortened(true);
+            assert_eq!(dialog.press(key), Step::ShowEverything);
+            assert!(matches!(dialog.press(key), Step::Decide(answer, _) if answer.decision.is_approval()));
+        }
+        let mut dialog = dialog().shortened(true);
+        assert_eq!(dialog.press(b"v"), Step::ShowEverything);
+        assert!(matches!(dialog.press(b"y"), Step::Decide(..)));
+        assert!(matches!(self::dialog().shortened(true).press(b"q"), Step::Decide(..)));
     }
 
     #[test]

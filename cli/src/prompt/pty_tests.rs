@@ -165,6 +165,19 @@ fn everything_is_shown_on_request() {
     assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Approved));
 }
 
+/// A yes to what was not shown shows it, and has to be said again.
+#[test]
+fn what_was_left_out_is_shown_before_a_yes_counts() {
+    let mut screen = Screen::open();
+    let asking = ask(&screen, samples::hostile());
+    screen.sees("]? ");
+    screen.types("y");
+    let shown = screen.sees("]? ");
+    assert!(shown.contains("43. echo 39") && !asking.is_finished(), "{shown}");
+    screen.types("y");
+    assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Approved));
+}
+
 #[test]
 fn what_was_typed_before_the_prompt_appeared_is_no_answer() {
     let mut screen = Screen::open();

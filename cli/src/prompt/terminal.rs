@@ -194,7 +194,7 @@ impl Prompt<'_> {
         if let Some(stopped) = self.settle(&mut decoder)? {
             return Ok(stopped.into());
         }
-        let mut dialog = Dialog::new(choices, form(&request.subject).and_then(Result::ok));
+        let mut dialog = Dialog::new(choices, form(&request.subject).and_then(Result::ok)).shortened(shortened);
         self.write(&dialog.invitation())?;
         let result = self.converse(&mut dialog, &mut decoder, request, &keys);
         if matches!(result, Err(Ending::CalledOff)) {
