@@ -58,6 +58,14 @@ pub enum Invalid {
         /// The glob as given.
         glob: RawText,
     },
+    /// A writable directory that can't be searched for repositories, which are protected.
+    #[error("`{path}` can't be searched for repositories: {why}")]
+    Unsearchable {
+        /// The directory.
+        path: RawText,
+        /// Why, and what to do.
+        why: String,
+    },
     /// A grant that a symbolic link leads elsewhere, where a command can change the link.
     #[error(
         "path `{path}` leads through the link `{link}`, which a command may have put there: name the path it leads to"

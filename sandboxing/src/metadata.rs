@@ -3,36 +3,51 @@
 //! A workspace's `.git` may be a file that names a directory elsewhere (`gitdir:`, in a worktree or
 //! a submodule), and that directory may share another (`commondir`). Hooks and configuration are
 //! read from all of them, so all of them are protected where they lie in something writable.
+//!
+//! What is searched is a command's to arrange: it can close a directory to listing, plant pipes and links in
+//! the place of files, and make names without end. So a directory that can't be listed is protected as a
+//! whole, files are read up to a bound and only if they are files, and a tree that is too large to be
+//! searched is refused.
 
-use std::collections::VecDeque;
-use std::fs;
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invalid, Permissions, RuleSource};
+use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invalid, Permissions, RawText, RuleSource};
 
 use crate::resolve::is_placeholder;
 
-/// How many directories are looked at for nested repositories, nearest first. Enough for submodules
-/// and vendored checkouts; more would cost more than starting the command does. What is not found is
-/// not protected, as SECURITY.md says.
-const MOST_DIRECTORIES: usize = 256;
+/// How deep below a writable root repositories are looked for. What lies deeper is not protected, as SECURITY.md
+/// says.
 const DEEPEST: usize = 3;
+/// The same where the whole file system is writable: what other users and programs keep there comes and goes while
+/// it is looked at.
+const DEEPEST_IN_ROOT: usize = 1;
+/// How many directories are looked at. More are refused: a repository could hide among them.
+const MOST_DIRECTORIES: usize = 100_000;
+/// How long it may take to look at them.
+const LONGEST_SEARCH: Duration = Duration::from_secs(5);
+/// What git itself takes for a `.git` file.
+const LONGEST_GIT_FILE: u64 = 1 << 20;
+/// Where no repository can be: kernel objects, in a number without end.
+const KERNEL_TREES: &[&str] = &["/proc", "/sys", "/dev"];
 
 /// Adds a rule for the metadata of each repository that is found in a writable place.
 pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, Invalid> {
-    let roots = permissions.files.iter().filter(|rule| rule.access == Access::Write);
-    let mut found = Vec::new();
-    for rule in roots {
+    let mut search = Search { started: Instant::now(), ..Search::default() };
+    for rule in permissions.files.iter().filter(|rule| rule.access == Access::Write) {
         if let FileTarget::Path(root) = &rule.target
             && let Some(path) = root.to_host_path()
-            // Where a link leads has a rule of its own.
-            && !path.is_symlink()
+            // Where a link leads has a rule of its own, and a file holds nothing.
+            && fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir())
         {
-            search(path, &mut found);
+            search.below(&path)?;
         }
     }
     let mut rules: Vec<FileRule> = permissions.files.iter().cloned().collect();
-    for path in found.iter().filter_map(|path| AbsPath::from_path(path).ok()) {
+    for path in search.found.iter().chain(&search.closed).filter_map(|path| AbsPath::from_path(path).ok()) {
         // Only what could be written needs a rule, and a path that is named is meant.
         let named = rules.iter().any(|rule| rule.target == FileTarget::Path(path.clone()));
         if permissions.access(&path) == Access::Write && !named {
@@ -42,95 +57,289 @@ pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, In
     Ok(Permissions { files: FileRules::new(rules)?, ..permissions.clone() })
 }
 
-fn search(root: PathBuf, found: &mut Vec<PathBuf>) {
-    let mut waiting = VecDeque::from([(root, 0)]);
-    let mut seen = 0;
-    while let Some((directory, depth)) = waiting.pop_front() {
-        seen += 1;
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            if entry.file_name() == ".git" {
-                note_repository(entry.path(), found);
-            } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
-                && depth < DEEPEST
-                && seen + waiting.len() < MOST_DIRECTORIES
-            {
-                waiting.push_back((entry.path(), depth + 1));
+struct Search {
+    started: Instant,
+    seen: usize,
+    /// Metadata.
+    found: BTreeSet<PathBuf>,
+    /// Directories that can't be searched.
+    closed: BTreeSet<PathBuf>,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { started: Instant::now(), seen: 0, found: BTreeSet::new(), closed: BTreeSet::new() }
+    }
+}
+
+impl Search {
+    fn below(&mut self, root: &Path) -> Result<(), Invalid> {
+        let deepest = if root.parent().is_none() { DEEPEST_IN_ROOT } else { DEEPEST };
+        let mut waiting = VecDeque::from([(root.to_owned(), 0)]);
+        while let Some((directory, depth)) = waiting.pop_front() {
+            self.count(root)?;
+            match fs::symlink_metadata(directory.join(".git")) {
+                Ok(found) => self.note_repository(directory.join(".git"), &found),
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    self.close(&directory, root)?;
+                    continue;
+                }
+                Err(_) => {}
+            }
+            // The deepest are only asked for their own.
+            if depth == deepest {
+                continue;
+            }
+            let entries = match fs::read_dir(&directory) {
+                Ok(entries) => entries,
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                    continue;
+                }
+                Err(_) => {
+                    self.close(&directory, root)?;
+                    continue;
+                }
+            };
+            for entry in entries.flatten() {
+                let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_directory && entry.file_name() != ".git" && !is_kernel_tree(&entry.path()) {
+                    waiting.push_back((entry.path(), depth + 1));
+                }
             }
         }
+        Ok(())
+    }
+
+    fn count(&mut self, root: &Path) -> Result<(), Invalid> {
+        self.seen += 1;
+        let is_late = self.seen.is_multiple_of(256) && self.started.elapsed() > LONGEST_SEARCH;
+        let why = match () {
+            () if self.seen > MOST_DIRECTORIES => format!(
+                "its first {DEEPEST} levels hold more than {MOST_DIRECTORIES} directories; make one inside of it writable in its place"
+            ),
+            () if is_late => format!(
+                "that takes longer than {} seconds; make a directory inside of it writable in its place",
+                LONGEST_SEARCH.as_secs()
+            ),
+            () => return Ok(()),
+        };
+        Err(unsearchable(root, why))
+    }
+
+    /// A directory that this user owns and can't look into may have been closed by a command, which can open it
+    /// again. One of another user's never was.
+    fn close(&mut self, directory: &Path, root: &Path) -> Result<(), Invalid> {
+        if !is_own(directory) {
+            return Ok(());
+        }
+        if directory == root {
+            return Err(unsearchable(
+                root,
+                format!("it can't be listed; open it with `chmod u+rx {}`", root.display()),
+            ));
+        }
+        self.closed.insert(directory.to_owned());
+        Ok(())
+    }
+
+    fn note_repository(&mut self, git: PathBuf, metadata: &fs::Metadata) {
+        if is_placeholder(&git, metadata) {
+            return;
+        }
+        self.found.insert(git.clone());
+        // Git follows a link, and so does whoever writes to where it leads.
+        let real = if metadata.is_symlink() { self.canonical(&git) } else { Some(git) };
+        let Some(real) = real else { return };
+        self.found.insert(real.clone());
+        if fs::metadata(&real).is_ok_and(|found| found.is_dir()) {
+            self.follow_common(&real);
+        } else if let Some(text) = read_file(&real, LONGEST_GIT_FILE)
+            && let Some(target) = text.strip_prefix(b"gitdir:")
+            && let Some(gitdir) = real.parent().and_then(|parent| self.target(parent, target))
+        {
+            self.found.insert(gitdir.clone());
+            self.follow_common(&gitdir);
+        }
+    }
+
+    /// The directory that a repository shares with others.
+    fn follow_common(&mut self, gitdir: &Path) {
+        let text = read_file(&gitdir.join("commondir"), LONGEST_GIT_FILE);
+        let common = text.and_then(|text| self.target(gitdir, &text));
+        self.found.extend(common);
+    }
+
+    /// The path that a file names, relative to where it stands.
+    fn target(&mut self, base: &Path, text: &[u8]) -> Option<PathBuf> {
+        let text = text.strip_prefix(b" ").unwrap_or(text);
+        let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
+        let path = base.join(path_of(text.get(..=end)?)?);
+        self.canonical(&path)
+    }
+
+    /// Where a path leads. What can't be reached is protected by the nearest directory that can.
+    fn canonical(&mut self, path: &Path) -> Option<PathBuf> {
+        match fs::canonicalize(path) {
+            Ok(real) => Some(real),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let nearest = path.ancestors().skip(1).find_map(|above| fs::canonicalize(above).ok());
+                self.closed.extend(nearest.filter(|nearest| is_own(nearest)));
+                None
+            }
+            Err(_) => None,
+        }
     }
 }
 
-fn note_repository(git: PathBuf, found: &mut Vec<PathBuf>) {
-    let Ok(metadata) = fs::symlink_metadata(&git) else { return };
-    if is_placeholder(&git, &metadata) {
-        return;
-    }
-    found.push(git.clone());
-    // Git follows a link, and so does whoever writes to where it leads.
-    let real = if metadata.is_symlink() { fs::canonicalize(&git).ok() } else { None };
-    let real = real.map_or(git, |real| {
-        found.push(real.clone());
-        real
-    });
-    if real.is_file() {
-        follow_git_file(&real, found);
-    }
+fn unsearchable(root: &Path, why: String) -> Invalid {
+    Invalid::Unsearchable { path: RawText::from(root.as_os_str().as_encoded_bytes().to_vec()), why }
 }
 
-/// Follows `gitdir:` and then `commondir`, each relative to where it stands.
-fn follow_git_file(file: &Path, found: &mut Vec<PathBuf>) {
-    let target = |text: String, base: &Path| fs::canonicalize(base.join(text.trim())).ok();
-    let gitdir = fs::read_to_string(file).ok().and_then(|text| {
-        let path = text.lines().next()?.strip_prefix("gitdir:")?.to_owned();
-        target(path, file.parent()?)
-    });
-    let Some(gitdir) = gitdir else { return };
-    let common = fs::read_to_string(gitdir.join("commondir")).ok().and_then(|text| target(text, &gitdir));
-    found.push(gitdir);
-    found.extend(common);
+fn is_kernel_tree(path: &Path) -> bool {
+    KERNEL_TREES.iter().any(|tree| path == Path::new(tree))
 }
 
-#[cfg(test)]
+/// The beginning of a file, if it is one: nothing that waits for a writer, or has no end.
+fn read_file(path: &Path, limit: u64) -> Option<Vec<u8>> {
+    // What a device does when it is opened is its own affair, so it is looked at first.
+    if !fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let file = open(path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
+    let mut text = Vec::new();
+    file.take(limit + 1).read_to_end(&mut text).ok()?;
+    (u64::try_from(text.len()).is_ok_and(|length| length <= limit)).then_some(text)
+}
+
+#[cfg(unix)]
+fn open(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+#[cfg(unix)]
+fn path_of(bytes: &[u8]) -> Option<&Path> {
+    use std::os::unix::ffi::OsStrExt as _;
+    (!bytes.contains(&0)).then(|| Path::new(std::ffi::OsStr::from_bytes(bytes)))
+}
+
+#[cfg(not(unix))]
+fn path_of(bytes: &[u8]) -> Option<&Path> {
+    std::str::from_utf8(bytes).ok().map(Path::new)
+}
+
+#[cfg(unix)]
+fn is_own(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::symlink_metadata(path).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw())
+}
+
+#[cfg(not(unix))]
+fn is_own(_: &Path) -> bool {
+    true
+}
+
+#[cfg(all(test, unix))]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
-    #[test]
-    fn a_large_tree_is_not_searched_to_its_end() {
-        let directory = tempfile::tempdir().unwrap();
-        for number in 0..2 * MOST_DIRECTORIES {
-            fs::create_dir(directory.path().join(number.to_string())).unwrap();
+    fn writable(root: &Path) -> Permissions {
+        let root = AbsPath::from_path(root).unwrap();
+        let files = FileRules::new([FileRule::path(root, Access::Write)]).unwrap();
+        Permissions { files, ..Permissions::default() }
+    }
+
+    fn expect(root: &Path, expected: &[(&str, Access)]) {
+        let protected = protect_repositories(&writable(root)).unwrap();
+        let root = AbsPath::from_path(root).unwrap();
+        for (path, access) in expected {
+            assert_eq!(protected.access(&root.join(*path).unwrap()), *access, "{path}");
         }
-        fs::create_dir(directory.path().join(".git")).unwrap();
-        let mut found = Vec::new();
-        search(directory.path().to_owned(), &mut found);
-        assert_eq!(found, [directory.path().join(".git")], "the nearest is always found");
+    }
+
+    #[test]
+    fn no_number_of_directories_hides_a_repository() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for number in 0..1000 {
+            fs::create_dir(root.join(number.to_string())).unwrap();
+        }
+        fs::create_dir_all(root.join("999/b/c/.git")).unwrap();
+        expect(&root, &[("999/b/c/.git/hooks/x", Access::Read), ("999/b", Access::Write)]);
+        let mut search = Search { seen: MOST_DIRECTORIES, ..Search::default() };
+        let refused = search.below(&root).unwrap_err();
+        assert!(refused.to_string().contains("more than 100000 directories"), "{refused}");
+        let before = Instant::now().checked_sub(LONGEST_SEARCH * 2).unwrap();
+        let mut search = Search { started: before, ..Search::default() };
+        assert!(search.below(&root).unwrap_err().to_string().contains("5 seconds"));
     }
 
     #[test]
     fn git_files_and_nested_repositories_are_followed() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
-        for path in ["gd/hooks", "common/hooks", "sub/.git/hooks", "linked", "elsewhere/hooks"] {
+        for path in ["gd/hooks", "common/hooks", "sub/.git/hooks", "linked", "elsewhere/hooks", "shared", "raw"] {
             fs::create_dir_all(root.join(path)).unwrap();
         }
         fs::write(root.join(".git"), "gitdir: gd\n").unwrap();
         std::os::unix::fs::symlink("../elsewhere", root.join("linked/.git")).unwrap();
         fs::write(root.join("gd/commondir"), "../common\n").unwrap();
-        let root = AbsPath::from_path(&root).unwrap();
-        let permissions = Permissions {
-            files: FileRules::new([FileRule::path(root.clone(), Access::Write)]).unwrap(),
-            ..Permissions::default()
-        };
-        let protected = protect_repositories(&permissions).unwrap();
-        for (path, access) in [
-            (".git", Access::Read),
-            ("gd/hooks/pre-commit", Access::Read),
-            ("common/hooks/pre-commit", Access::Read),
-            ("sub/.git/config", Access::Read),
-            ("elsewhere/hooks/pre-commit", Access::Read),
-            ("sub/x", Access::Write),
-        ] {
-            assert_eq!(protected.access(&root.join(path).unwrap()), access, "{path}");
+        fs::write(root.join("sub/.git/commondir"), "../../shared\n").unwrap();
+        let odd = std::ffi::OsStr::from_bytes(b"od\xff d");
+        fs::create_dir(root.join(odd)).unwrap();
+        fs::write(root.join("raw/.git"), b"gitdir: ../od\xff d\n").unwrap();
+        expect(
+            &root,
+            &[
+                (".git", Access::Read),
+                ("gd/hooks/pre-commit", Access::Read),
+                ("common/hooks/pre-commit", Access::Read),
+                ("sub/.git/config", Access::Read),
+                ("shared/hooks/x", Access::Read),
+                ("elsewhere/hooks/pre-commit", Access::Read),
+                ("sub/x", Access::Write),
+            ],
+        );
+        let protected = protect_repositories(&writable(&root)).unwrap();
+        assert_eq!(protected.access(&AbsPath::from_path(&root.join(odd)).unwrap()), Access::Read);
+    }
+
+    /// A pipe would wait for a writer, a device has no end, and a file may be as long as the disk.
+    #[test]
+    fn what_is_planted_in_the_place_of_a_file_holds_nothing_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for path in ["a/.git", "b/.git", "c", "d/.git", "e"] {
+            fs::create_dir_all(root.join(path)).unwrap();
         }
+        let pipe = |path: &str| {
+            rustix::fs::mknodat(
+                rustix::fs::CWD,
+                root.join(path),
+                rustix::fs::FileType::Fifo,
+                rustix::fs::Mode::from_raw_mode(0o600),
+                0,
+            )
+            .unwrap();
+        };
+        pipe("a/.git/commondir");
+        pipe("e/.git");
+        std::os::unix::fs::symlink("/dev/zero", root.join("b/.git/commondir")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", root.join("c/.git")).unwrap();
+        let long = File::create(root.join("d/.git/commondir")).unwrap();
+        long.set_len(1 << 40).unwrap();
+        let (done, waited) = std::sync::mpsc::channel();
+        let searched = root.clone();
+        std::thread::spawn(move || done.send(protect_repositories(&writable(&searched)).is_ok()));
+        assert!(waited.recv_timeout(Duration::from_secs(20)).unwrap());
+        expect(&root, &[("a/.git", Access::Read), ("c/.git", Access::Read), ("e/.git", Access::Read)]);
     }
 }

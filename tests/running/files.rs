@@ -410,6 +410,29 @@ fn a_directory_that_must_not_be_written_is_no_workspace() {
     }
 }
 
+/// What an earlier command did to the tree does not take the protection from a nested repository.
+#[test]
+fn a_command_cannot_hide_a_nested_repository_from_the_next_run() {
+    let home = Home::of(User::Ordinary);
+    for directory in ["ws/sub/.git/hooks", "ws/worktree", "ws/a/b/c/d/gd/hooks", "ws/z/.git/hooks"] {
+        std::fs::create_dir_all(home.path(directory)).unwrap();
+    }
+    home.write("ws/worktree/.git", "gitdir: ../a/b/c/d/gd\n");
+    home.give_to_user();
+    let hide = "chmod 0311 sub; chmod 0 a/b/c/d; i=0; while [ $i -lt 400 ]; do mkdir $i; i=$((i+1)); done; \
+                mkdir -p p/.git; mkfifo p/.git/commondir";
+    home.runs(&[], hide, 0);
+    let plant = "chmod 755 sub a/b/c/d; for d in sub/.git a/b/c/d/gd z/.git; do echo x > $d/hooks/pre-commit; done; \
+                 mv a/b/c/d a/b/c/e; mv sub sub2; exit 0";
+    home.runs(&[], plant, 0);
+    for hook in ["ws/sub/.git", "ws/a/b/c/d/gd", "ws/z/.git"] {
+        assert!(home.exists(hook) && !home.exists(&format!("{hook}/hooks/pre-commit")), "{hook}");
+    }
+    home.runs(&[], "chmod 0311 .", 0);
+    let told = home.runs(&[], "true", 125);
+    assert!(told.stderr.contains("can't be listed; open it with `chmod u+rx "), "{}", told.stderr);
+}
+
 fn shown(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
