@@ -35,8 +35,9 @@ impl Orchestrator {
     /// Asks a server's question, if the session's policy lets anybody be asked. The question and the decision
     /// go on record; what was answered is between the person and the server.
     pub async fn elicit(&self, id: &RequestId, question: &ElicitationApproval) -> ElicitationOutcome {
-        let trail = self.audit.begin(&self.session().thread_id, id);
-        let reason = match requirement::of_elicitation(self.session().ask, &question.server) {
+        let session = self.session();
+        let trail = self.audit.begin(&session.thread_id, id);
+        let reason = match requirement::of_elicitation(session.ask, &question.server) {
             ExecApprovalRequirement::Forbidden { reason } => {
                 let refusal = Refusal { by: RefusedBy::ApprovalPolicy, reason: reason.clone() };
                 // Nothing is run, so there is nothing that an unwritten trail would have to stop.

@@ -84,8 +84,8 @@ pub struct HostExplanation {
 impl Orchestrator {
     /// What would happen to a command.
     pub fn explain(&self, request: &ExecRequest) -> Result<Explanation, stockade_protocol::Invalid> {
-        let around = self.surroundings();
-        let session = around.session;
+        let session = &*self.session();
+        let around = self.surroundings(session);
         let (verdict, required) =
             command_requirement(session, &around.rules.policy(), &request.command, &request.cwd, &request.escalation);
         let bypass = matches!(required.requirement, ExecApprovalRequirement::Skip { bypass_sandbox: true, .. });
@@ -122,8 +122,7 @@ impl Orchestrator {
 
     /// What a command of this session may do with a path.
     pub fn explain_path(&self, path: &AbsPath) -> Result<PathExplanation, stockade_protocol::Invalid> {
-        let session = self.session();
-        let (permissions, _) = approvals::execution(session, &EscalationExecution::TurnDefault)?;
+        let (permissions, _) = approvals::execution(&self.session(), &EscalationExecution::TurnDefault)?;
         // The rules as a backend completes them.
         let permissions = protect_repositories(&permissions)?;
         let resolved = leads_to(path);
@@ -134,9 +133,9 @@ impl Orchestrator {
 
     /// What happens when a command of this session connects to a host.
     pub fn explain_host(&self, host: &Host, protocol: Option<NetworkProtocol>, port: u16) -> HostExplanation {
-        let around = self.surroundings();
-        let permissions = self.session().bounded(&self.session().permissions);
-        let rules = Rules::new(permissions.network, named_rules(around.rules, around.session));
+        let session = &*self.session();
+        let permissions = session.bounded(&session.permissions);
+        let rules = Rules::new(permissions.network, named_rules(self.surroundings(session).rules, session));
         let protocol = protocol.unwrap_or_else(|| rules.protocol(host, port));
         let destination = Destination { host: host.clone(), protocol, port };
         let ruling = rules.decide(&destination, &LocalNetworks::now());

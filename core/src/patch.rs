@@ -44,8 +44,10 @@ impl Orchestrator {
     /// Changes files: approval where one is needed, then all of the changes or none.
     pub async fn patch(&self, request: &PatchRequest) -> Result<PatchOutcome, RunError> {
         self.check_session(&request.thread_id)?;
-        match PatchRuntime::prepare(request, self.session()) {
-            Ok(runtime) => self.run_with(&runtime, request).await,
+        // Prepared and judged under one policy, whatever is set meanwhile.
+        let session = self.session();
+        match PatchRuntime::prepare(request, &session) {
+            Ok(runtime) => self.run_under(&session, &runtime, request).await,
             // Nobody can be asked about what can't be read, but it goes on record that it was wanted.
             Err(error) => self.failed_before_asking::<PatchOutcome>(&request.id, requested(request), failed(&error)),
         }

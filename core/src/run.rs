@@ -1,15 +1,16 @@
 //! The story of one request: decide, run, and after a denial perhaps once more.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use stockade_protocol::{
-    AuditEvent, CancelRequest, ExecExpiration, ExecRequest, Outcome, Refusal, RefusedBy, RequestId, ThreadId,
+    AskForApproval, AuditEvent, CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, Invalid, Outcome,
+    Refusal, RefusedBy, RequestId, SandboxPolicy, ThreadId,
 };
 use stockade_sandboxing::{Backend, RealFiles, SpawnError, protect_own_files};
 use tracing::Instrument as _;
 
-use crate::approvals::{Approvals, Confinement, RuleStore};
+use crate::approvals::{ApprovalKey, Approvals, Confinement, RuleStore};
 use crate::approver::Approver;
 use crate::audit_log::{AuditDemand, AuditLog, Trail};
 use crate::cancellation::Cancellable;
@@ -21,7 +22,10 @@ use crate::{AuditSink, NoAudit};
 
 /// Runs a session's requests.
 pub struct Orchestrator {
-    session: Session,
+    /// As it was given, with what was written on top of its policy.
+    given: Session,
+    /// As it is now. A request takes it once, when it begins.
+    session: RwLock<Arc<Session>>,
     rules: Arc<RuleStore>,
     sandbox: Arc<dyn Backend>,
     pub(crate) approvals: Arc<Approvals>,
@@ -71,10 +75,10 @@ impl Orchestrator {
 
     /// A request names the session whose permissions and memory it is judged by.
     pub(crate) fn check_session(&self, thread_id: &ThreadId) -> Result<(), RunError> {
-        if *thread_id == self.session.thread_id {
+        if *thread_id == self.given.thread_id {
             return Ok(());
         }
-        Err(RunError::OtherSession { request: thread_id.to_string(), session: self.session.thread_id.to_string() })
+        Err(RunError::OtherSession { request: thread_id.to_string(), session: self.given.thread_id.to_string() })
     }
 
     /// Runs a request of any tool.
@@ -83,9 +87,19 @@ impl Orchestrator {
         tool: &T,
         request: &Req,
     ) -> Result<T::Output, RunError> {
-        let trail = self.audit.begin(&self.session.thread_id, tool.id(request));
+        self.run_under(&self.session(), tool, request).await
+    }
+
+    /// Runs a request under the session as it was when the request began.
+    pub(crate) async fn run_under<Req: Sync, T: ToolRuntime<Req>>(
+        &self,
+        session: &Session,
+        tool: &T,
+        request: &Req,
+    ) -> Result<T::Output, RunError> {
+        let trail = self.audit.begin(&session.thread_id, tool.id(request));
         let span = tracing::info_span!("request", thread = %trail.thread(), request = %trail.request());
-        let result = self.decide_and_execute(tool, request, &trail).instrument(span).await;
+        let result = self.decide_and_execute(session, tool, request, &trail).instrument(span).await;
         trail.finish(&result);
         result
     }
@@ -97,7 +111,7 @@ impl Orchestrator {
         requested: AuditEvent,
         error: RunError,
     ) -> Result<Out, RunError> {
-        let trail = self.audit.begin(&self.session.thread_id, id);
+        let trail = self.audit.begin(&self.given.thread_id, id);
         trail.note(requested);
         let result = Err(error);
         trail.finish::<Out>(&result);
@@ -106,6 +120,7 @@ impl Orchestrator {
 
     async fn decide_and_execute<Req: Sync, T: ToolRuntime<Req>>(
         &self,
+        session: &Session,
         tool: &T,
         request: &Req,
         trail: &Trail,
@@ -114,9 +129,9 @@ impl Orchestrator {
             approvals: Arc::clone(&self.approvals),
             rules: Arc::clone(&self.rules),
             trail: trail.clone(),
-            ask: self.session.ask,
+            ask: session.ask,
         };
-        let around = Surroundings { connections: Some(connections), ..self.surroundings() };
+        let around = Surroundings { connections: Some(connections), ..self.surroundings(session) };
         if let Some(Err(refusal)) = tool.requested(request).map(|event| trail.record(event)) {
             return Ok(T::Output::from(refusal));
         }
@@ -141,14 +156,12 @@ impl Orchestrator {
 
 impl Orchestrator {
     /// An orchestrator that asks `approver`, has no rules, and keeps no trail.
-    pub fn new(mut session: Session, sandbox: Arc<dyn Backend>, approver: Arc<dyn Approver>) -> Self {
-        // Where they really are, so that what is said of them, and patches, which no sandbox holds, know it too.
-        if let Ok(protected) = protect_own_files(&session.permissions, &RealFiles) {
-            session.permissions = protected;
-        }
+    pub fn new(session: Session, sandbox: Arc<dyn Backend>, approver: Arc<dyn Approver>) -> Self {
+        let rules = Arc::default();
         Self {
-            session,
-            rules: Arc::default(),
+            session: RwLock::new(Arc::new(completed(session.clone(), &rules))),
+            given: session,
+            rules,
             sandbox,
             approvals: Arc::new(Approvals::new(approver)),
             audit: AuditLog { sink: Arc::new(NoAudit), demand: AuditDemand::default() },
@@ -158,9 +171,9 @@ impl Orchestrator {
 
     /// With these rules. Hosts that they forbid, the session forbids.
     #[must_use]
-    pub fn with_rules(mut self, rules: RuleStore) -> Self {
-        self.session.permissions.network = holding_forbidden(&self.session, &rules);
-        Self { rules: Arc::new(rules), ..self }
+    pub fn with_rules(self, rules: RuleStore) -> Self {
+        let session = RwLock::new(Arc::new(completed(Session::clone(&self.session()), &rules)));
+        Self { session, rules: Arc::new(rules), ..self }
     }
 
     /// With a trail.
@@ -176,20 +189,63 @@ impl Orchestrator {
         Self { approvals: Arc::new(approvals), ..self }
     }
 
-    /// The session.
-    pub fn session(&self) -> &Session {
-        &self.session
+    /// The session as it is now.
+    pub fn session(&self) -> Arc<Session> {
+        Arc::clone(&self.session.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What tools are run in.
-    pub fn surroundings(&self) -> Surroundings<'_> {
-        Surroundings { session: &self.session, rules: &self.rules, sandbox: &*self.sandbox, connections: None }
+    pub(crate) fn surroundings<'a>(&'a self, session: &'a Session) -> Surroundings<'a> {
+        Surroundings { session, rules: &self.rules, sandbox: &*self.sandbox, connections: None }
     }
+}
+
+/// What can be changed while a session runs.
+impl Orchestrator {
+    /// Changes when to ask and what the sandbox grants, from the next request on. A request that has begun, and
+    /// everything that it asks, goes on as it began.
+    ///
+    /// What a session was given on top of its policy stays as far as it takes away: denials, forbidden hosts, the
+    /// administrator's maximum, limits and the environment. What was granted on top comes back with the policy that
+    /// it was given with.
+    ///
+    /// What is remembered stays, and speaks of what was approved: a command is remembered with the permissions that
+    /// it was approved with, so under another sandbox policy it is another question.
+    pub fn set_policy(&self, ask: AskForApproval, sandbox: SandboxPolicy) -> Result<(), Invalid> {
+        let session = completed(self.given.with_policy(ask, sandbox)?, &self.rules);
+        *self.session.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(session);
+        Ok(())
+    }
+
+    /// What was approved for the session so far: what it was approved under, and the execution that was approved.
+    pub fn remembered(&self) -> Vec<(ApprovalKey, EscalationExecution)> {
+        self.approvals.memory.all()
+    }
+
+    /// Forgets one approval, and says whether it was known. The next such request is asked about again; one that
+    /// has been decided runs on.
+    pub fn forget(&self, key: &ApprovalKey) -> bool {
+        self.approvals.memory.forget(key)
+    }
+
+    /// Forgets every approval, and says how many there were.
+    pub fn forget_all(&self) -> usize {
+        self.approvals.memory.forget_all()
+    }
+}
+
+/// A session with Stockade's own files protected where they really are, so that what is said of them, and patches,
+/// which no sandbox holds, know it too; and with the hosts forbidden that the rules forbid.
+fn completed(mut session: Session, rules: &RuleStore) -> Session {
+    if let Ok(protected) = protect_own_files(&session.permissions, &RealFiles) {
+        session.permissions = protected;
+    }
+    session.permissions.network = holding_forbidden(&session, rules);
+    session
 }
 
 impl std::fmt::Debug for Orchestrator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Orchestrator").field("session", &self.session).finish_non_exhaustive()
+        f.debug_struct("Orchestrator").field("session", &self.session()).finish_non_exhaustive()
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use stockade_protocol::{
-    AbsPath, AskForApproval, Decision, HostPaths, HostRule, HostRules, Invalid, NetworkPolicy, Permissions, RawText,
-    SandboxPolicy, ThreadId,
+    Access, AskForApproval, Decision, FileRules, FileTarget, HostPaths, HostRule, HostRules, Invalid, NetworkPolicy,
+    Permissions, RawText, SandboxPolicy, ThreadId,
 };
 
 /// A session: whose requests these are, when to ask, and what its commands may do. A request changes
@@ -30,8 +30,8 @@ pub struct Session {
     pub output: OutputLimit,
     /// Which commands that rules allow run without the sandbox.
     pub rules_outside: RulesOutside,
-    /// Where this host's file system starts.
-    pub(crate) host_roots: Vec<AbsPath>,
+    /// The paths of this host that a policy is resolved for.
+    pub(crate) host: HostPaths,
 }
 
 /// How much of each output stream is kept: its beginning and its end.
@@ -92,8 +92,46 @@ impl Session {
             environment: BTreeMap::new(),
             output: OutputLimit::default(),
             rules_outside: RulesOutside::default(),
-            host_roots: host.file_system_roots.clone(),
+            host: host.clone(),
         })
+    }
+
+    /// This session with another policy. Of what was written on top of the former one, everything that takes away
+    /// stays: denials, forbidden hosts, the administrator's bound, limits and the environment. What was granted on
+    /// top stays only with the policy that it was granted with.
+    pub(crate) fn with_policy(&self, ask: AskForApproval, sandbox: SandboxPolicy) -> Result<Self, Invalid> {
+        if sandbox == self.sandbox {
+            return Ok(Self { ask, ..self.clone() });
+        }
+        let fresh = sandbox.resolve(&self.host)?;
+        let former = self.sandbox.resolve(&self.host)?;
+        let on_top = self.permissions.files.iter().filter(|rule| !former.files.iter().any(|plain| plain == *rule));
+        let takes_away = on_top.filter(|rule| match &rule.target {
+            FileTarget::Path(path) => {
+                rule.is_hard_denial() || rule.is_bound() || rule.access < fresh.files.access(path)
+            }
+            FileTarget::Glob(_) => rule.access == Access::None,
+        });
+        let permissions = Permissions {
+            files: FileRules::new(fresh.files.iter().chain(takes_away).cloned())?,
+            network: self.forbidding(fresh.network),
+            limits: self.permissions.limits.clone(),
+            environment: self.permissions.environment.clone(),
+            unix_sockets: fresh.unix_sockets,
+        };
+        Ok(Self { ask, sandbox, permissions, ..self.clone() })
+    }
+
+    /// A network with the hosts that this session forbids.
+    fn forbidding(&self, network: NetworkPolicy) -> NetworkPolicy {
+        let NetworkPolicy::Hosts(own) = &self.permissions.network else { return network };
+        let forbidden = own.rules.iter().filter(|rule| rule.decision == Decision::Forbidden).cloned().collect();
+        match network {
+            NetworkPolicy::Full if self.forbids_hosts() => {
+                NetworkPolicy::Hosts(HostRules { rules: forbidden, methods: own.methods })
+            }
+            same @ (NetworkPolicy::Off | NetworkPolicy::Full | NetworkPolicy::Hosts(_)) => same,
+        }
     }
 
     /// Whether a sandbox is built.

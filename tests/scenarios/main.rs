@@ -16,6 +16,8 @@ mod execution;
 mod load;
 /// File changes that the host writes.
 mod patches;
+/// Another policy in a running session, and what it remembers.
+mod policy;
 /// Network by host where the sandbox leaves it to a proxy.
 mod proxied;
 /// Recorded sequences of tool calls and their answers.

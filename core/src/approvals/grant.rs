@@ -93,7 +93,7 @@ fn unbound(permissions: Permissions) -> Result<Permissions, Invalid> {
 /// Everything, but for what a person put out of reach and, where a sandbox is built all the same, Stockade's own
 /// files. Masks and protected names are lifted.
 fn unsandboxed(session: &Session) -> Result<Permissions, Invalid> {
-    let everything = session.host_roots.iter().map(|root| FileRule::path(root.clone(), Access::Write));
+    let everything = session.host.file_system_roots.iter().map(|root| FileRule::path(root.clone(), Access::Write));
     let lasting = |rule: &&FileRule| rule.is_hard_denial() || rule.is_bound();
     let denials = session.permissions.files.iter().filter(lasting).cloned();
     // A forbidden host is held by the rules for hosts, so those stay.

@@ -94,6 +94,23 @@ impl Memory {
     pub(crate) fn remember(&self, keys: Vec<ApprovalKey>, execution: &EscalationExecution) {
         self.approved().extend(keys.into_iter().map(|key| (key, execution.clone())));
     }
+
+    pub(crate) fn all(&self) -> Vec<(ApprovalKey, EscalationExecution)> {
+        self.approved().iter().map(|(key, execution)| (key.clone(), execution.clone())).collect()
+    }
+
+    /// Says whether it was known.
+    pub(crate) fn forget(&self, key: &ApprovalKey) -> bool {
+        self.approved().remove(key).is_some()
+    }
+
+    /// Says how many were known.
+    pub(crate) fn forget_all(&self) -> usize {
+        let mut approved = self.approved();
+        let known = approved.len();
+        approved.clear();
+        known
+    }
 }
 
 /// Questions that wait for an answer, so that equal ones share it.

@@ -40,7 +40,7 @@ pub const ANSWER_LIMIT: Duration = Duration::from_secs(600);
 pub(crate) struct Approvals {
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) answer_limit: Duration,
-    memory: Memory,
+    pub(crate) memory: Memory,
     asking: Shared<(Vec<ApprovalKey>, String), Result<ReviewDecision, Refusal>>,
     /// Whether an answer was to stop: nothing is asked any more, and no question waits.
     aborted: watch::Sender<bool>,
