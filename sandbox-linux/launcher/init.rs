@@ -7,6 +7,8 @@ use crate::reader::Reader;
 use crate::sys::{self, ECHILD, EINTR, EPERM, EPROTO, Errno, Result, SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTSTP};
 use crate::{Report, build, confine, contain, supervised, wire};
 
+/// Where the counter of the command's end is in the end: behind the control socket, which nothing else is.
+const COUNTER: i32 = 1;
 const PR_SET_PDEATHSIG: usize = 1;
 const PR_SET_DUMPABLE: usize = 4;
 /// Comes when the launcher is gone, where it must not end this process before it has cleaned up.
@@ -83,10 +85,20 @@ pub(crate) fn main(run: Run, process: i32, slots: &mut Slots) -> ! {
 fn tell(status: i32, report: i32, told: Told) -> ! {
     match told {
         Told::Nothing | Told::Start(_) => Report { kind: wire::REPORT_ENDED, a: status, b: 0 }.send(report),
-        // The counter has to change, whatever the status.
-        Told::End(ended) => drop(sys::write(ended, &(1 + u64::from(status as u32)).to_ne_bytes())),
+        Told::End(ended) => {
+            let_go_of_workspace(ended);
+            // The counter has to change, whatever the status.
+            drop(sys::write(COUNTER, &(1 + u64::from(status as u32)).to_ne_bytes()));
+        }
     }
     sys::exit(0)
+}
+
+/// Closes everything but a counter: what the launcher has of the workspace is open here as well, and would keep
+/// its file system from being unmounted.
+fn let_go_of_workspace(counter: i32) {
+    drop(sys::dup(counter, COUNTER));
+    drop(sys::close_range(COUNTER as u32 + 1, 0));
 }
 
 /// Where no pid namespace ends with this process, it has to end the command itself.

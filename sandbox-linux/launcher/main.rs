@@ -20,6 +20,7 @@ mod contain;
 mod frame;
 mod init;
 mod memory;
+mod names;
 mod network;
 mod reader;
 mod supervised;
@@ -28,6 +29,7 @@ mod wire;
 
 use crate::build::Slots;
 use crate::frame::Frame;
+use crate::names::Names;
 use crate::reader::Reader;
 use crate::sys::{EINTR, EPROTO, Errno, FINISHED, MOST_POLLED, Poll, READABLE, Result, SIGKILL};
 
@@ -80,11 +82,8 @@ struct Session {
     begun: bool,
     built: Result<()>,
     failed_step: u64,
-    /// What covers the names that stand in the workspace for the time of the session, the names, and
-    /// the directories they are in.
-    names: Option<(Reader, Reader, [i32; wire::MOST_FILES])>,
-    /// What stands there.
-    held: [i32; wire::MOST_FILES],
+    /// The names that stand in the workspace for the time of the session.
+    names: Option<Names>,
     /// This process, for its children to ask whether it is still there.
     process: i32,
     /// Counts up by a command's status and one when it has ended, if it was the only one.
@@ -110,7 +109,6 @@ extern "C" fn main() -> ! {
         built: Err(EPROTO),
         failed_step: 0,
         names: None,
-        held: [-1; wire::MOST_FILES],
         process: -1,
         ended: -1,
         open: true,
@@ -242,10 +240,7 @@ impl Session {
                 self.build(body);
                 Ok(())
             }
-            Frame { kind: wire::FRAME_HELD, files, .. } => {
-                self.held = files;
-                Ok(())
-            }
+            Frame { kind: wire::FRAME_HELD, files, .. } => self.hold(files),
             Frame { kind: wire::FRAME_PARK, .. } => {
                 self.park();
                 Ok(())
@@ -260,7 +255,7 @@ impl Session {
     }
 
     fn set_up(&mut self, mut body: Reader, parents: [i32; wire::MOST_FILES]) -> Result<()> {
-        self.names = Some((body.part()?, body.part()?, parents));
+        self.names = Some(Names::new(body.part()?, body.part()?, parents));
         let mut parking = body.part()?;
         if !parking.is_empty() {
             self.parking = Some(Parking { flags: parking.number()?, init: parking.part()?, confine: parking.part()? });
@@ -296,15 +291,18 @@ impl Session {
         if frame.kind != wire::FRAME_HELD {
             return Err(EPROTO);
         }
-        self.held = frame.files;
-        Ok(())
+        self.hold(frame.files)
+    }
+
+    fn hold(&mut self, held: [i32; wire::MOST_FILES]) -> Result<()> {
+        self.names.as_mut().map(|names| names.hold(held)).ok_or(EPROTO)
     }
 
     /// Starts the only command of this sandbox. The caller closes its socket when it has looked at this
     /// process from outside, which stays until then, however soon the command ends.
     fn start(&mut self, mut body: Reader, streams: [i32; 3], report: i32) -> Result<()> {
         let (flags, init, confine, start) = (body.number()?, body.part()?, body.part()?, body.part()?);
-        let cleans_up = self.names.as_ref().is_some_and(|(_, names, _)| !names.is_empty());
+        let cleans_up = self.names.as_ref().is_some_and(|names| !names.is_empty());
         let told = if cleans_up { init::Told::End(self.ended) } else { init::Told::Nothing };
         let orders = Some(init::Orders { start, streams });
         if let Err(failed) = self.fork(flags, init::Run { init, confine, orders, report, told }, -1) {
@@ -377,25 +375,9 @@ impl Session {
         Ok(())
     }
 
-    /// Removes the names that were put into the workspace, unless another session needs them.
+    /// Removes the names that were put into the workspace.
     fn clean_up(&mut self) {
-        let Some((mut covers, mut names, parents)) = self.names.take() else { return };
-        // Here the names are covered by mounts, which have to go first. One that holds several goes
-        // with all of them, since each takes the kernel a while.
-        while let Ok(path) = covers.text() {
-            drop(sys::detach_mount(path));
-        }
-        for (parent, held) in parents.into_iter().zip(self.held) {
-            let Ok(name) = names.text() else { return };
-            // If the caller was killed before it could say so, what it has made is found by its name.
-            let found = if held > 0 { Ok(held) } else { sys::open_directory(parent, name) };
-            let Ok(found) = found else { continue };
-            // Only the last one to hold it may remove it, and only if it is still what is there. It stays
-            // open: freeing it takes the kernel a while, and nobody has to wait for that.
-            if sys::lock_exclusively(found).is_ok() && sys::is_at(found, parent, name, wire::PLACEHOLDER_MODE) {
-                drop(sys::remove_directory(parent, name));
-            }
-        }
+        self.names.take().into_iter().for_each(Names::remove);
     }
 }
 

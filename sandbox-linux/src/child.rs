@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -11,6 +12,7 @@ use stockade_protocol::{Enforcement, RawText};
 use stockade_sandboxing::{Running, SpawnError, WaitStatus};
 
 use crate::launch::{Launcher, receive_part};
+use crate::placeholder::Placeholder;
 use crate::supervisor::Supervisor;
 use crate::wire;
 
@@ -31,6 +33,8 @@ pub(crate) struct Child {
     pub(crate) session: Option<Launcher>,
     /// The launcher outside that has made the sockets of its network, where another did so.
     pub(crate) network: Option<Launcher>,
+    /// The names that its session holds. Let go after everything else.
+    pub(crate) placeholders: Arc<Vec<Placeholder>>,
 }
 
 /// What the launcher says.
@@ -112,6 +116,7 @@ impl Child {
             supervisor: None,
             session: None,
             network: None,
+            placeholders: Arc::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, Shutdown};
@@ -36,7 +36,9 @@ pub(crate) struct Launcher {
     /// Closing it tells the launcher that no command will follow.
     control: Option<OwnedFd>,
     pid: Pid,
-    placeholders: Vec<Placeholder>,
+    /// Shared with the commands of a session, which may outlive it: the last one removes what the launcher could
+    /// not.
+    placeholders: Arc<Vec<Placeholder>>,
     /// A launcher outside that removes the placeholders, where this one can't from where it is.
     keeper: Option<Box<Launcher>>,
     /// Whoever starts it, where that is another program.
@@ -68,7 +70,7 @@ pub(crate) struct Parking<'a> {
 
 impl Launcher {
     fn new(control: OwnedFd, pid: Pid, keeper: Option<Box<Self>>) -> Self {
-        let (placeholders, asking) = (Vec::new(), Mutex::new(()));
+        let (placeholders, asking) = (Arc::default(), Mutex::new(()));
         Self { control: Some(control), pid, placeholders, keeper, starter: None, asking, group: None }
     }
 
@@ -78,12 +80,13 @@ impl Launcher {
         if let Some((mut launcher, done)) = begun
             && let Ok(placeholders) = launcher.set_up(setup, done)
         {
-            launcher.placeholders = placeholders;
+            launcher.placeholders = Arc::new(placeholders);
             return Ok(launcher);
         }
         let mut launcher = Self::spawn()?;
         launcher.join(setup.group, launcher.pid)?;
-        launcher.placeholders = launcher.set_up(setup, 0).map_err(|error| launcher.with_last_words(error))?;
+        let placeholders = launcher.set_up(setup, 0).map_err(|error| launcher.with_last_words(error))?;
+        launcher.placeholders = Arc::new(placeholders);
         Ok(launcher)
     }
 
@@ -190,22 +193,21 @@ impl Launcher {
         self.keeper.take().into_iter().for_each(|keeper| keeper.end());
     }
 
-    /// The launcher has cleaned up itself, or is going to.
+    /// The launcher has cleaned up as far as it could.
     pub(crate) fn has_cleaned_up(&mut self) {
-        self.placeholders.iter_mut().for_each(Placeholder::forget);
+        let placeholders = Arc::into_inner(std::mem::take(&mut self.placeholders));
+        placeholders.into_iter().flatten().for_each(Placeholder::finish);
     }
 
     /// Lets it go, and waits until it has either cleaned up or said that it is going to when its commands
     /// have ended.
-    fn is_busy(&self) -> bool {
-        let Some(control) = self.control() else { return false };
+    fn let_go(&self) {
+        let Some(control) = self.control() else { return };
         // One that is gone already can't be told.
         rustix::net::shutdown(control, Shutdown::Write).ok();
         // What else it has said before, nobody needs any more.
-        let said = std::iter::from_fn(|| frame::receive(control, RecvFlags::empty()).ok());
-        let last =
-            said.map(|(report, _)| Report::read(report)).find(|said| matches!(said, Report::Busy | Report::Gone));
-        matches!(last, Some(Report::Busy))
+        let mut said = std::iter::from_fn(|| frame::receive(control, RecvFlags::empty()).ok());
+        said.find(|(report, _)| matches!(Report::read(*report), Report::Busy | Report::Gone));
     }
 
     /// Lets it go, and waits until it has cleaned up.
@@ -215,8 +217,11 @@ impl Launcher {
 
     fn close(&mut self) {
         self.control = None;
-        // What can't be waited for has ended.
-        waitpid(Some(self.pid), WaitOptions::empty()).ok();
+        // What can't be waited for has ended. One that was not killed has cleaned up before.
+        let ended = waitpid(Some(self.pid), WaitOptions::empty());
+        if matches!(ended, Ok(Some((_, status))) if status.exit_status() == Some(0)) {
+            self.has_cleaned_up();
+        }
         self.starter.iter().for_each(Starter::end);
     }
 }
@@ -228,8 +233,8 @@ impl Drop for Launcher {
             self.close();
             keeper.end();
         }
-        if !self.placeholders.is_empty() && self.is_busy() {
-            self.has_cleaned_up();
+        if !self.placeholders.is_empty() {
+            self.let_go();
         }
         if matches!(waitpid(Some(self.pid), WaitOptions::NOHANG), Ok(None)) {
             ENDING.lock().unwrap_or_else(PoisonError::into_inner).push(self.pid);

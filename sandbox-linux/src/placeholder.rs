@@ -28,6 +28,8 @@ const LONGEST_DYING: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct Name {
     name: Vec<u8>,
+    /// The path of the directory that it is in.
+    directory: AbsPath,
     parent: OwnedFd,
 }
 
@@ -44,7 +46,7 @@ enum Holder {
     This(OwnedFd),
     /// The launcher and the first process, which lock it as long as either lives.
     Launcher,
-    /// The launcher has removed it.
+    /// The launcher has let it go.
     Nobody,
 }
 
@@ -52,14 +54,19 @@ impl Name {
     pub(crate) fn new(path: &AbsPath) -> io::Result<Self> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
         let name = path.components().last().ok_or_else(invalid)?.to_vec();
-        let parent = path.parent().and_then(|parent| parent.to_host_path()).ok_or_else(invalid)?;
+        let directory = path.parent().ok_or_else(invalid)?;
+        let parent = directory.to_host_path().ok_or_else(invalid)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = rustix::fs::openat2(CWD, parent, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-        Ok(Self { name, parent })
+        Ok(Self { name, directory, parent })
     }
 
     pub(crate) fn name(&self) -> &[u8] {
         &self.name
+    }
+
+    pub(crate) fn directory(&self) -> &[u8] {
+        self.directory.as_raw().as_bytes()
     }
 
     pub(crate) fn parent(&self) -> BorrowedFd<'_> {
@@ -102,9 +109,14 @@ impl Placeholder {
         self.holder = Holder::Launcher;
     }
 
-    /// The launcher has removed it.
-    pub(crate) fn forget(&mut self) {
+    /// The launcher has let it go, and has removed it unless another run holds it. In its user namespace it may
+    /// have lacked the right to, in a directory of another user; then it is removed here.
+    pub(crate) fn finish(mut self) {
         self.holder = Holder::Nobody;
+        if let Ok(Some(held)) = open(self.name.parent(), &self.name.name) {
+            // What another run holds is that run's to remove.
+            self.name.remove(&held).ok();
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -107,7 +107,10 @@ impl Launcher {
             let sent =
                 frame::send(child.readable(), wire::FRAME_RUN, &start, &files).map_err(lost("sending it a command"));
             match sent.and_then(|()| self.follow(run, &mut child)) {
-                Ok(()) => return Ok(child),
+                Ok(()) => {
+                    child.placeholders = Arc::clone(&self.placeholders);
+                    return Ok(child);
+                }
                 // Somebody has killed it while it waited. Nothing has run in it.
                 Err(SpawnError::Launcher { source, .. }) if is_gone(&source) && tries < TRIES => {
                     child.failure_left_behind().map_or(Ok(()), Err)?;

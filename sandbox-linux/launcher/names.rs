@@ -1,0 +1,79 @@
+//! The names that stand in the workspace for the time of a session, and removing them.
+//!
+//! What the caller has sent of the workspace was opened in the host's mounts, and keeps them from being
+//! unmounted. So it is closed before the caller is told that all is done.
+
+use crate::reader::Reader;
+use crate::sys::{self, AT_FDCWD, CText, Result};
+use crate::wire;
+
+pub(crate) struct Names {
+    /// The mounts that cover the names here.
+    covers: Reader,
+    /// The names, each behind the path of its directory.
+    names: Reader,
+    /// Their directories.
+    parents: [i32; wire::MOST_FILES],
+    /// The placeholders, once they stand there.
+    held: [i32; wire::MOST_FILES],
+}
+
+impl Names {
+    pub(crate) fn new(covers: Reader, names: Reader, parents: [i32; wire::MOST_FILES]) -> Self {
+        Self { covers, names, parents, held: [-1; wire::MOST_FILES] }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The caller has put the placeholders there.
+    pub(crate) fn hold(&mut self, held: [i32; wire::MOST_FILES]) {
+        self.held = held;
+    }
+
+    fn next(names: &mut Reader) -> Result<(CText<'static>, CText<'static>)> {
+        Ok((names.text()?, names.text()?))
+    }
+
+    /// Removes the names, unless another session needs them.
+    pub(crate) fn remove(mut self) {
+        let own = self.uncover();
+        for ((parent, held), own) in self.parents.into_iter().zip(self.held).zip(own) {
+            let Ok((_, name)) = Self::next(&mut self.names) else { return };
+            // If the caller was killed before it could say so, what it has made is found by its name.
+            let found = if held > 0 { Ok(held) } else { sys::open_directory(parent, name) };
+            if let Ok(found) = found {
+                // The last one to close a directory that was removed waits until the disk has freed it. This
+                // stays open until the launcher ends, for which the caller does not wait.
+                drop(sys::open_exact(own, name, 0));
+                // Only the last one to hold a name may remove it, and only if it is still what is there.
+                if sys::lock_exclusively(found).is_ok() && sys::is_at(found, parent, name, wire::PLACEHOLDER_MODE) {
+                    // In a user namespace the right to do so may be missing. Then the caller does it.
+                    drop(sys::remove_directory(parent, name));
+                }
+                // Lets the lock go as well.
+                sys::close(found);
+            }
+            sys::close(parent);
+        }
+    }
+
+    /// Detaches the mounts that cover the names, and gives the names' directories as this mount namespace has
+    /// them. A mount that covers several names goes with all of them, since each takes the kernel a while.
+    fn uncover(&mut self) -> [i32; wire::MOST_FILES] {
+        let mut own = [-1; wire::MOST_FILES];
+        if self.covers.is_empty() {
+            return own;
+        }
+        let mut names = self.names.again();
+        for own in &mut own {
+            let Ok((directory, _)) = Self::next(&mut names) else { break };
+            *own = sys::open_exact(AT_FDCWD, directory, 0).unwrap_or(-1);
+        }
+        while let Ok(path) = self.covers.text() {
+            drop(sys::detach_mount(path));
+        }
+        own
+    }
+}
