@@ -17,7 +17,7 @@ use stockade_sandboxing::{Backend, CommandSpec, Gatekeeper, Plan, Running, Spawn
 use crate::bwrap::Bwrap;
 use crate::landlock_only::LandlockOnly;
 use crate::losses::Loss;
-use crate::native::{Native, NativePlan};
+use crate::native::{Native, NativePlan, NotStarted};
 use crate::{doctor, stdio};
 
 /// Takes `native`, else `bwrap`, else `landlock`.
@@ -131,15 +131,15 @@ impl Plan for AutoPlan {
 impl AutoPlan {
     fn start(&self, stdio: Stdio, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Box<dyn Running>, SpawnError> {
         if self.engines.chosen.get() == Some(&Choice::Native) {
-            return self.native.start(stdio, gatekeeper).map_err(|error| self.native.explain(error));
+            return self.native.start(stdio, gatekeeper).map_err(|failed| failed.error);
         }
         let again = copy(&stdio)?;
         match self.native.start(stdio, gatekeeper.clone()) {
-            Err(error) if is_refused_by_host(&error) => {
-                let why = format!("`native`: {}", told(&self.native.explain(error)));
+            Err(NotStarted { error, is_refused_by_host: true }) => {
+                let why = format!("`native`: {}", told(&error));
                 self.spawn_otherwise(again, gatekeeper, why)
             }
-            Err(error) => Err(self.native.explain(error)),
+            Err(NotStarted { error, is_refused_by_host: false }) => Err(error),
             Ok(running) => {
                 self.engines.chosen.get_or_init(|| Choice::Native);
                 Ok(running)
@@ -177,19 +177,6 @@ impl AutoPlan {
 
 fn copy(stdio: &Stdio) -> Result<Stdio, SpawnError> {
     stdio::duplicate(stdio).map_err(|source| SpawnError::Launcher { doing: "copying the standard streams", source })
-}
-
-/// Whether the host does not let a sandbox be built in this way at all. A path that has changed, or a
-/// working directory that can't be entered, is an error whichever engine meets it.
-fn is_refused_by_host(error: &SpawnError) -> bool {
-    let SpawnError::Setup { step, source } = error else { return false };
-    // Names are held before anything is built, by a call that an outer sandbox hides.
-    if step.starts_with("hold ") {
-        return source.raw_os_error() == Some(libc::ENOSYS);
-    }
-    let building = step.starts_with("setup ") || step.starts_with("init ");
-    let refused = [libc::EPERM, libc::EACCES, libc::ENOSPC, libc::EUSERS, libc::ENOSYS, libc::EINVAL];
-    building && source.raw_os_error().is_some_and(|errno| refused.contains(&errno))
 }
 
 fn told(error: &SpawnError) -> String {

@@ -26,7 +26,7 @@ use crate::bwrap_program::Program;
 use crate::cgroup::Group;
 use crate::console::Console;
 use crate::enforcement::{namespaces, read_back};
-use crate::launch::{Launcher, Run, Setup, SocketsFrom};
+use crate::launch::{Launcher, Run, Setup, SocketsFrom, StepLists};
 use crate::limits::Limits;
 use crate::native::{FACTS, confine, resolve, start, with_terminal};
 use crate::starter::Starter;
@@ -216,7 +216,8 @@ impl BwrapPlan {
         // Outside, since inside the names are covered and can't be removed.
         let covers = BTreeSet::new();
         let names = Setup { steps: &[], parking: None, placeholders: &self.placeholders, covers: &covers, group: None };
-        let keeper = (!self.placeholders.is_empty()).then(|| Launcher::start(&names)).transpose()?;
+        let keeper = (!self.placeholders.is_empty()).then(|| Launcher::start(&names)).transpose();
+        let keeper = keeper.map_err(|failure| failure.told(&StepLists::default()))?;
         let control = keeper.as_ref().and_then(Launcher::control);
         let console = Console::of(&stdio);
         let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc, console.as_ref()), control)?;
@@ -235,7 +236,8 @@ impl BwrapPlan {
             let (init, facts, supervisor) = ([Step::AdoptOrphans], Self::FACTS, supervisor.as_ref());
             let (engine, files) = ("bwrap", Some(&self.files));
             let run = Run { engine, flags: 0, init: &init, command: &command, files, facts, supervisor, sockets };
-            let mut child = launcher.run_only(&run, &stdio).map_err(|error| self.explain(error))?;
+            let lists = StepLists { setup: &self.setup, init: &init, command: &command };
+            let mut child = launcher.run_only(&run, &stdio).map_err(|failure| failure.told(&lists))?;
             child.network = network.map(|(_, launcher)| launcher);
             Ok((child, layers))
         });
@@ -282,15 +284,6 @@ impl BwrapPlan {
         let missing = found.iter().filter(|found| found.status != LayerStatus::FullyEnforced);
         let missing: Vec<&str> = missing.map(|found| found.layer.as_str()).filter(|layer| is_needed(layer)).collect();
         if missing.is_empty() { Ok(found) } else { Err(SpawnError::NotEnforced { missing: missing.join(", ") }) }
-    }
-
-    /// Puts the step itself in the place of its number.
-    fn explain(&self, error: SpawnError) -> SpawnError {
-        let SpawnError::Setup { step, source } = error else { return error };
-        let list = if step.starts_with("setup ") { &self.setup } else { &self.command };
-        let number = step.split(' ').nth(2).and_then(|number| number.parse::<usize>().ok());
-        let found = number.and_then(|number| list.get(number.checked_sub(1)?));
-        SpawnError::Setup { step: found.map_or(step, |step| format!("{step:?}")), source }
     }
 }
 

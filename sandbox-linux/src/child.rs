@@ -11,7 +11,7 @@ use rustix::net::{SendFlags, Shutdown};
 use stockade_protocol::{Enforcement, RawText};
 use stockade_sandboxing::{Running, SpawnError, WaitStatus};
 
-use crate::launch::{Launcher, receive_part};
+use crate::launch::{Launcher, StartFailure, receive_part};
 use crate::placeholder::Placeholder;
 use crate::supervisor::Supervisor;
 use crate::wire;
@@ -83,20 +83,6 @@ impl Report {
     }
 }
 
-/// The step that failed, by its number.
-pub(crate) fn failure(errno: i32, phase: u64, step: u64) -> SpawnError {
-    let source = io::Error::from_raw_os_error(errno);
-    let step = match (phase, step) {
-        (wire::PHASE_SETUP, 0) => String::from("receive the plan and the files that come with it"),
-        (wire::PHASE_SETUP, step) => format!("setup step {step}"),
-        (wire::PHASE_INIT, 0) => String::from("start the first process inside"),
-        (wire::PHASE_INIT, step) => format!("init step {step}"),
-        (_, 0) => String::from("start the command's process"),
-        (_, step) => format!("command step {step}"),
-    };
-    SpawnError::Setup { step, source }
-}
-
 /// Whether the launcher has said that a command ended, or the end was seen otherwise.
 #[derive(Clone, Copy)]
 enum Told {
@@ -143,12 +129,12 @@ impl Child {
     }
 
     /// Waits until the command is about to start, and gives the facts that were read back.
-    pub(crate) fn ready(&mut self) -> Result<u64, SpawnError> {
+    pub(crate) fn ready(&mut self) -> Result<u64, StartFailure> {
         loop {
             match self.next_report_and_file()? {
                 (Report::Ready(facts), _) => return Ok(facts),
                 (Report::Listener, file) => self.listener = file,
-                (Report::Failed { errno, phase, step }, _) => return Err(failure(errno, phase, step)),
+                (Report::Failed { errno, phase, step }, _) => return Err(StartFailure::reported(errno, phase, step)),
                 (
                     Report::Parked
                     | Report::Resolver
@@ -160,20 +146,18 @@ impl Child {
                     | Report::Gone,
                     _,
                 ) => {
-                    return Err(SpawnError::Launcher {
-                        doing: "building the sandbox",
-                        source: io::Error::from(io::ErrorKind::UnexpectedEof),
-                    });
+                    let source = io::Error::from(io::ErrorKind::UnexpectedEof);
+                    return Err(SpawnError::Launcher { doing: "building the sandbox", source }.into());
                 }
             }
         }
     }
 
     /// Why its process ended before it was told what to run; nothing if it was killed.
-    pub(crate) fn failure_left_behind(&self) -> Option<SpawnError> {
+    pub(crate) fn failure_left_behind(&self) -> Option<StartFailure> {
         loop {
             match self.next_report() {
-                Ok(Report::Failed { errno, phase, step }) => return Some(failure(errno, phase, step)),
+                Ok(Report::Failed { errno, phase, step }) => return Some(StartFailure::reported(errno, phase, step)),
                 Ok(Report::Listener) => {}
                 Ok(
                     Report::Ready(_)

@@ -8,7 +8,7 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use stockade_protocol::{AbsPath, RawText};
-use stockade_sandboxing::{SpawnError, Stdio, Streams};
+use stockade_sandboxing::{Stdio, Streams};
 
 use crate::step::{MOUNT_NO_SETUID, Slot, Step};
 use crate::wire;
@@ -60,20 +60,6 @@ impl Console {
         ];
         steps.splice(beside.sealed..beside.sealed, copied);
         Some(steps)
-    }
-
-    /// Counts the step that failed in the view that a plan shows, which has no terminal yet. A step that was
-    /// added counts as the one before it.
-    pub(crate) fn renumber(error: SpawnError, steps: &[Step], view: &[Step]) -> SpawnError {
-        let SpawnError::Setup { step, source } = error else { return error };
-        let number = step.strip_prefix("setup step ").and_then(|number| number.parse::<usize>().ok());
-        let step = match number {
-            Some(number) if steps.len() != view.len() => {
-                format!("setup step {}", steps.iter().take(number).filter(|step| view.contains(step)).count())
-            }
-            Some(_) | None => step,
-        };
-        SpawnError::Setup { step, source }
     }
 }
 
@@ -147,14 +133,6 @@ mod tests {
             assert!(position("`/dev/pts/7`") < position(&dev) && position(&dev) < position(&format!("`{place}`")));
         }
         let view = view::compile(&rules(&["/ read"]), &host, &[]).unwrap().steps;
-        let steps = Console("/dev/pts/7".parse().unwrap()).shown_by(&view).unwrap();
-        for (number, step) in (1..).zip(&steps).filter(|(_, step)| view.contains(step)) {
-            let failed =
-                SpawnError::Setup { step: format!("setup step {number}"), source: std::io::Error::other("failed") };
-            let told = Console::renumber(failed, &steps, &view).to_string();
-            let found = told.rsplit(' ').next().unwrap().parse::<usize>().unwrap();
-            assert_eq!(&view[found - 1], step);
-        }
         // Without a `/dev/tty` there is nothing to put it beside.
         assert_eq!(Console("/dev/pts/7".parse().unwrap()).shown_by(&[Step::Proc]), None);
         let full: Vec<Step> = view

@@ -21,7 +21,7 @@ use stockade_sandboxing::{
 };
 
 use crate::cgroup::Group;
-use crate::launch::{Launcher, Run, Setup, SocketsFrom};
+use crate::launch::{Launcher, Run, Setup, SocketsFrom, StepLists};
 use crate::limits::Limits;
 use crate::losses::{Loss, Losses};
 use crate::native::{confine, network_flags, resolve, start, with_terminal};
@@ -215,8 +215,9 @@ impl Plan for LandlockPlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let group = self.group.as_ref();
         let setup = Setup { steps: &self.setup, parking: None, placeholders: &[], covers: &BTreeSet::new(), group };
-        let launcher = Launcher::start(&setup)?;
         let command = with_terminal(&self.command, &stdio);
+        let lists = StepLists { setup: &self.setup, init: &self.init, command: &command };
+        let launcher = Launcher::start(&setup).map_err(|failure| failure.told(&lists))?;
         let run = Run {
             engine: "landlock",
             flags: 0,
@@ -228,7 +229,7 @@ impl Plan for LandlockPlan {
             supervisor: None,
             sockets: SocketsFrom::Nobody,
         };
-        let mut child = launcher.run_only(&run, &stdio)?;
+        let mut child = launcher.run_only(&run, &stdio).map_err(|failure| failure.told(&lists))?;
         let mut report = child.enforcement().clone();
         report.layers.extend(self.reports());
         child.enforcement = Some(report);

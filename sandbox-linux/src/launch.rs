@@ -1,5 +1,6 @@
 //! Starting the launcher, having it build a sandbox, and letting it go.
 
+mod failure;
 mod frame;
 mod program;
 mod run;
@@ -17,11 +18,12 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::SpawnError;
 
+pub(crate) use self::failure::{StartFailure, StepLists};
 pub(crate) use self::frame::{receive_part, socket_pair};
 pub(crate) use self::program::launcher_file;
 pub(crate) use self::run::{Run, SocketsFrom};
 use crate::cgroup::{Group, Made};
-use crate::child::{Report, failure, readable_within};
+use crate::child::{Report, readable_within};
 use crate::placeholder::{Name, Placeholder};
 use crate::starter::Starter;
 use crate::step::{Step, encode};
@@ -75,7 +77,7 @@ impl Launcher {
     }
 
     /// Starts a launcher, or takes the one that was begun ahead, and has it build a sandbox.
-    pub(crate) fn start(setup: &Setup<'_>) -> Result<Self, SpawnError> {
+    pub(crate) fn start(setup: &Setup<'_>) -> Result<Self, StartFailure> {
         let begun = ahead::take(setup.steps).filter(|_| setup.group.is_none());
         if let Some((mut launcher, done)) = begun
             && let Ok(placeholders) = launcher.set_up(setup, done)
@@ -126,16 +128,16 @@ impl Launcher {
     }
 
     /// What the launcher has said of its end, in the place of an error that only tells that it is gone.
-    fn with_last_words(&self, error: SpawnError) -> SpawnError {
+    fn with_last_words(&self, error: StartFailure) -> StartFailure {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-        let is_gone = matches!(&error, SpawnError::Launcher { source, .. }
+        let is_gone = matches!(&error, StartFailure::Other(SpawnError::Launcher { source, .. })
             if matches!(source.kind(), BrokenPipe | ConnectionReset | UnexpectedEof));
         let Some(control) = self.control().filter(|_| is_gone) else { return error };
         while let Ok(true) = readable_within(control, LONGEST_LAST_WORDS)
             && let Ok((report, _)) = frame::receive(control, RecvFlags::DONTWAIT)
         {
             match Report::read(report) {
-                Report::Failed { errno, phase, step } => return failure(errno, phase, step),
+                Report::Failed { errno, phase, step } => return StartFailure::reported(errno, phase, step),
                 Report::Gone => return error,
                 Report::Ready(_)
                 | Report::Parked
@@ -159,8 +161,8 @@ impl Launcher {
     /// Has the sandbox built, but for the steps that are `done` already, and meanwhile holds the names that
     /// must not be made. The launcher is told of them first: if this program is killed it removes what was
     /// put there.
-    fn set_up(&self, setup: &Setup<'_>, done: usize) -> Result<Vec<Placeholder>, SpawnError> {
-        let failed = |path: &AbsPath, source| SpawnError::Setup { step: format!("hold the name `{path}`"), source };
+    fn set_up(&self, setup: &Setup<'_>, done: usize) -> Result<Vec<Placeholder>, StartFailure> {
+        let failed = |path: &AbsPath, source| StartFailure::Name { path: path.clone(), source };
         let name = |path| Name::new(path).map_err(|source| failed(path, source));
         let names = setup.placeholders.iter().map(name).collect::<Result<Vec<_>, _>>()?;
         let parents: Vec<BorrowedFd<'_>> = names.iter().map(Name::parent).collect();

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg(target_os = "linux")]
 
+mod act;
 mod ahead;
 mod auto;
 mod bpf;

@@ -26,7 +26,8 @@ pub(crate) struct Limits {
 }
 
 const MEMORY_BY_PROCESS: &str = "the limit on memory holds for each process alone, and not for files in memory \
-    (`memfd_create`, `/dev/shm`): no control group can be made here; `stockade doctor` says what is missing";
+    (`memfd_create`, `/dev/shm`): no control group can be made out of the command's reach; `stockade doctor` says whether \
+    one can be made at all";
 
 impl Limits {
     /// The limits of a policy, for a user.

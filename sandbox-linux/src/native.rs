@@ -13,7 +13,7 @@ use stockade_sandboxing::{
 
 use crate::cgroup::Group;
 use crate::console::Console;
-use crate::launch::{Launcher, Parking, Run, Setup, SocketsFrom};
+use crate::launch::{Launcher, Parking, Run, Setup, SocketsFrom, StepLists};
 use crate::limits::Limits;
 use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::supervision::Supervision;
@@ -162,9 +162,10 @@ impl Native {
         let confine = sandbox.confine();
         let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
         let setup = Setup { parking: Some(parking), ..sandbox.as_setup() };
-        let launcher = Launcher::start(&setup).map_err(|error| sandbox.explain(error))?;
+        let lists = StepLists { setup: &sandbox.setup, init: &sandbox.init, command: &confine };
+        let launcher = Launcher::start(&setup).map_err(|failure| failure.told(&lists))?;
         let sockets = supervisor.as_ref().map(|_| launcher.passed_sockets(&sandbox.setup)).transpose();
-        let sockets = sockets.map_err(|error| sandbox.explain(error))?;
+        let sockets = sockets.map_err(|failure| failure.told(&lists))?;
         Ok(Session { sandbox, supervisor, sockets, launcher })
     }
 
@@ -328,20 +329,6 @@ impl Sandbox {
     fn supervisor(&self, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Option<Supervisor>, SpawnError> {
         self.supervision.as_ref().map(|supervision| supervision.start(gatekeeper)).transpose()
     }
-
-    /// Puts the step itself in the place of its number.
-    fn explain(&self, error: SpawnError) -> SpawnError {
-        let SpawnError::Setup { step, source } = error else { return error };
-        let mut words = step.split(' ');
-        let list = match words.next() {
-            Some("setup") => self.setup.as_slice(),
-            Some("init") => self.init.as_slice(),
-            _ => &[],
-        };
-        let number = words.nth(1).and_then(|number| number.parse::<usize>().ok());
-        let found = number.and_then(|number| list.get(number.checked_sub(1)?));
-        SpawnError::Setup { step: found.map_or(step, |step| format!("{step:?}")), source }
-    }
 }
 
 /// Makes the first standard stream that is a terminal the command's own, which has left the caller's session before.
@@ -371,8 +358,12 @@ impl Session {
         let steps = with_terminal(&self.sandbox.start(command), &stdio);
         let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps, self.supervisor.as_ref());
         run.sockets = self.sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
-        let child = self.launcher.run(&run, &stdio);
-        Ok(Box::new(child.map_err(|error| self.sandbox.explain(error))?))
+        let child = self.launcher.run(&run, &stdio).map_err(|failure| {
+            // A process that waits for its command was confined before, and has counted those steps.
+            let command = [self.sandbox.confine(), steps.clone()].concat();
+            failure.told(&StepLists { setup: &self.sandbox.setup, init: &self.sandbox.init, command: &command })
+        })?;
+        Ok(Box::new(child))
     }
 }
 
@@ -397,11 +388,11 @@ pub struct NativePlan {
 
 impl Plan for NativePlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        self.start(stdio, None).map_err(|error| self.explain(error))
+        self.start(stdio, None).map_err(|failed| failed.error)
     }
 
     fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
-        self.start(stdio, Some(gatekeeper)).map_err(|error| self.explain(error))
+        self.start(stdio, Some(gatekeeper)).map_err(|failed| failed.error)
     }
 
     fn warnings(&self) -> &[String] {
@@ -409,27 +400,32 @@ impl Plan for NativePlan {
     }
 }
 
+/// Why a command was not started, and whether another engine may start it.
+pub(crate) struct NotStarted {
+    pub(crate) error: SpawnError,
+    pub(crate) is_refused_by_host: bool,
+}
+
 impl NativePlan {
-    /// The same, with the number of a step that fails instead of the step.
     pub(crate) fn start(
         &self,
         stdio: Stdio,
         gatekeeper: Option<Arc<dyn Gatekeeper>>,
-    ) -> Result<Box<dyn Running>, SpawnError> {
-        let supervisor = self.sandbox.supervisor(gatekeeper)?;
+    ) -> Result<Box<dyn Running>, NotStarted> {
+        let supervisor = self.sandbox.supervisor(gatekeeper);
+        let supervisor = supervisor.map_err(|error| NotStarted { error, is_refused_by_host: false })?;
         let command = with_terminal(&self.command, &stdio);
         let with_console = Console::of(&stdio).and_then(|console| console.shown_by(&self.sandbox.setup));
         let steps = with_console.as_deref().unwrap_or(&self.sandbox.setup);
         let run = self.sandbox.run(NEW_PIDS, &command, supervisor.as_ref());
         let launcher = Launcher::start(&Setup { steps, ..self.sandbox.as_setup() });
         let started = launcher.and_then(|launcher| launcher.run_only(&run, &stdio));
-        let mut child = started.map_err(|error| Console::renumber(error, steps, &self.sandbox.setup))?;
+        let mut child = started.map_err(|failure| NotStarted {
+            is_refused_by_host: failure.is_refused_by_host(),
+            error: failure.told(&StepLists { setup: steps, init: &self.sandbox.init, command: &command }),
+        })?;
         child.supervisor = supervisor;
         Ok(Box::new(child))
-    }
-
-    pub(crate) fn explain(&self, error: SpawnError) -> SpawnError {
-        self.sandbox.explain(error)
     }
 }
 

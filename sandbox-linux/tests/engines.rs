@@ -543,3 +543,22 @@ fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     status.lines().any(|line| line.starts_with("Uid:\t0\t"))
 }
+
+#[test]
+fn a_start_that_fails_names_the_act() {
+    let world = World::new();
+    let gone = world.abs("gone");
+    let command = CommandSpec { cwd: gone.clone(), ..world.command("true") };
+    let expected = format!("the sandbox could not be built: enter the working directory `{gone}`");
+    let engines: [(&str, Box<dyn Backend>); 3] = [
+        ("native", Box::new(Native::new())),
+        ("bwrap", Box::new(Bwrap::new())),
+        ("landlock", Box::new(LandlockOnly::new())),
+    ];
+    for (name, engine) in engines {
+        let error = engine.compile(&command, &world.plain()).unwrap().spawn(Stdio::default()).unwrap_err();
+        assert_eq!(error.to_string(), expected, "{name}");
+    }
+    let session = Native::new().session(&world.plain()).unwrap();
+    assert_eq!(session.spawn(&command, Stdio::default()).unwrap_err().to_string(), expected);
+}

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use stockade_protocol::{
     AbsPath, Access, Argv, Enforcement, FileRule, FileRules, LayerStatus, Permissions, ResourceLimits,
 };
-use stockade_sandbox_linux::{Bwrap, LandlockOnly, Native};
+use stockade_sandbox_linux::{Bwrap, LandlockOnly, Native, diagnose};
 use stockade_sandboxing::{Backend, CommandSpec, Running, Stdio, Streams, WaitStatus};
 
 /// The tests look at the same directory of groups.
@@ -148,6 +148,27 @@ fn memory_is_limited_for_the_whole_tree_where_that_can_be_counted() {
             }
         }
     }
+}
+
+/// What a limit leaves open is said before anything runs: where no group can be made, and where the command could
+/// write in it.
+#[test]
+fn a_plan_says_that_memory_is_limited_for_each_process_alone() {
+    let _alone = alone();
+    let is_said = |engine: &dyn Backend, limits, root| {
+        let plan = engine.compile(&command("true"), &permissions(limits, root)).unwrap();
+        plan.warnings().iter().any(|warning| warning.contains("memory holds for each process alone"))
+    };
+    let has_groups = groups().is_some();
+    for (name, engine) in engines() {
+        assert!(is_said(&*engine, limits_of_memory(), Access::Write), "{name}");
+        assert_eq!(is_said(&*engine, limits_of_memory(), Access::Read), !has_groups, "{name}");
+        assert!(!is_said(&*engine, ResourceLimits::default(), Access::Write), "{name}");
+    }
+    let diagnosis = diagnose();
+    let doctor = diagnosis.host.iter().find(|layer| layer.layer == "control_groups").unwrap();
+    let says_so = doctor.detail.as_ref().unwrap().contains("limits on memory hold for each process");
+    assert_eq!(says_so, !has_groups, "{doctor:?}");
 }
 
 fn limits_of_memory() -> ResourceLimits {

@@ -9,9 +9,9 @@ use rustix::net::RecvFlags;
 use stockade_protocol::{FileRules, RawText};
 use stockade_sandboxing::{Running as _, SpawnError, Stdio};
 
-use super::{Launcher, frame, lost};
+use super::{Launcher, StartFailure, frame, lost};
 use crate::cgroup::Made;
-use crate::child::{Child, Report, failure};
+use crate::child::{Child, Report};
 use crate::enforcement::{enforcement, fact_names};
 use crate::step::{Encoder, Step, encode};
 use crate::supervisor::{Sockets, Supervisor};
@@ -57,7 +57,7 @@ impl Run<'_> {
 
 impl Launcher {
     /// Starts one command and lets the sandbox end with it.
-    pub(crate) fn run_only(mut self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, SpawnError> {
+    pub(crate) fn run_only(mut self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, StartFailure> {
         let mut child = match self.start_only(run, stdio) {
             Ok(child) => child,
             Err(error) => {
@@ -71,7 +71,7 @@ impl Launcher {
         Ok(child)
     }
 
-    fn start_only(&self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, SpawnError> {
+    fn start_only(&self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, StartFailure> {
         let (report, theirs) = frame::socket_pair().map_err(lost("making a command's socket"))?;
         let (confine, start) = run.command.split_at(start_of(run.command));
         let mut body = Encoder::default();
@@ -89,7 +89,7 @@ impl Launcher {
     }
 
     /// Starts one command of many, in a process that waits for it.
-    pub(crate) fn run(&self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, SpawnError> {
+    pub(crate) fn run(&self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, StartFailure> {
         let null = stdio::null().map_err(lost("opening /dev/null"))?;
         let files = stdio::streams(stdio, null.as_fd());
         streams::check(&files, run.files)?;
@@ -106,13 +106,13 @@ impl Launcher {
             let mut child = Child::new(parked, run.program());
             let sent =
                 frame::send(child.readable(), wire::FRAME_RUN, &start, &files).map_err(lost("sending it a command"));
-            match sent.and_then(|()| self.follow(run, &mut child)) {
+            match sent.map_err(StartFailure::from).and_then(|()| self.follow(run, &mut child)) {
                 Ok(()) => {
                     child.placeholders = Arc::clone(&self.placeholders);
                     return Ok(child);
                 }
                 // Somebody has killed it while it waited. Nothing has run in it.
-                Err(SpawnError::Launcher { source, .. }) if is_gone(&source) && tries < TRIES => {
+                Err(StartFailure::Other(SpawnError::Launcher { source, .. })) if is_gone(&source) && tries < TRIES => {
                     child.failure_left_behind().map_or(Ok(()), Err)?;
                 }
                 Err(error) => return Err(error),
@@ -121,7 +121,7 @@ impl Launcher {
     }
 
     /// The socket of a process that waits for a command.
-    fn parked(&self) -> Result<OwnedFd, SpawnError> {
+    fn parked(&self) -> Result<OwnedFd, StartFailure> {
         let control = self.control.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
         let control = control.map_err(lost("asking it for a process"))?;
         // Each request has one answer, and whoever asks takes one.
@@ -136,19 +136,19 @@ impl Launcher {
         let (report, socket) = there.map_err(|errno| lost("waiting for a process")(errno.into()))?;
         match (Report::read(report), socket) {
             (Report::Parked, Some(socket)) => Ok(socket),
-            (Report::Failed { errno, phase, step }, _) => Err(failure(errno, phase, step)),
-            _ => Err(lost("building the sandbox")(io::Error::from(io::ErrorKind::UnexpectedEof))),
+            (Report::Failed { errno, phase, step }, _) => Err(StartFailure::reported(errno, phase, step)),
+            _ => Err(lost("building the sandbox")(io::Error::from(io::ErrorKind::UnexpectedEof)).into()),
         }
     }
 
     /// Hears from a command's process until the command starts.
-    fn follow(&self, run: &Run<'_>, child: &mut Child) -> Result<(), SpawnError> {
+    fn follow(&self, run: &Run<'_>, child: &mut Child) -> Result<(), StartFailure> {
         self.starter.iter().try_for_each(|starter| starter.await_word(child.readable()))?;
         let facts = child.ready()?;
         let missing = run.facts & !facts;
         if missing != 0 {
             child.kill()?;
-            return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") });
+            return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") }.into());
         }
         if let Some(supervisor) = run.supervisor {
             let sockets = match &run.sockets {
@@ -158,7 +158,8 @@ impl Launcher {
             };
             let Some(listener) = child.listener.take().filter(|_| sockets.resolver.is_some()) else {
                 child.kill()?;
-                return Err(SpawnError::NotEnforced { missing: String::from("the supervisor of its connections") });
+                let missing = String::from("the supervisor of its connections");
+                return Err(SpawnError::NotEnforced { missing }.into());
             };
             supervisor.watch(listener, sockets).map_err(lost("watching its connections"))?;
         }

@@ -7,8 +7,8 @@ use rustix::net::RecvFlags;
 use rustix::process::Pid;
 use stockade_sandboxing::SpawnError;
 
-use super::{Launcher, Setup, frame, lost};
-use crate::child::{Report, failure};
+use super::{Launcher, Setup, StartFailure, StepLists, frame, lost};
+use crate::child::Report;
 use crate::step::Step;
 use crate::supervisor::{Sockets, Tap};
 use crate::wire;
@@ -22,18 +22,17 @@ impl Launcher {
         let (mut steps, covers) = (vec![Step::EnterNetwork { path }], BTreeSet::new());
         steps.extend(sockets);
         let setup = Setup { steps: &steps, parking: None, placeholders: &[], covers: &covers, group: None };
-        let launcher = Self::start(&setup)?;
+        // Its steps are its own.
+        let lists = StepLists { setup: &steps, ..StepLists::default() };
+        let launcher = Self::start(&setup).map_err(|failure| failure.told(&lists))?;
         // It has nothing to park, and so says why if it has not got as far as that.
         launcher.send(wire::FRAME_PARK, &[], &[]).map_err(no_sockets)?;
-        let sockets = launcher.passed_sockets(&steps).map_err(|error| {
-            // Its steps are its own, and not among those that the number would be looked up in.
-            if let SpawnError::Setup { source, .. } = error { no_sockets(source) } else { error }
-        })?;
+        let sockets = launcher.passed_sockets(&steps).map_err(|failure| failure.told(&lists))?;
         Ok((sockets, launcher))
     }
 
     /// The sockets that this launcher was told to make. They are the first that it says.
-    pub(crate) fn passed_sockets(&self, steps: &[Step]) -> Result<Sockets, SpawnError> {
+    pub(crate) fn passed_sockets(&self, steps: &[Step]) -> Result<Sockets, StartFailure> {
         let control = self.control().ok_or_else(|| no_sockets(io::ErrorKind::NotConnected.into()))?;
         let next = |wanted: fn(&Report) -> bool| {
             let (report, file) =
@@ -41,8 +40,8 @@ impl Launcher {
             match (Report::read(report), file) {
                 (report, Some(file)) if wanted(&report) => Ok(Some(file)),
                 (Report::NoDatagrams, None) => Ok(None),
-                (Report::Failed { errno, phase, step }, _) => Err(failure(errno, phase, step)),
-                _ => Err(no_sockets(io::ErrorKind::UnexpectedEof.into())),
+                (Report::Failed { errno, phase, step }, _) => Err(StartFailure::reported(errno, phase, step)),
+                _ => Err(no_sockets(io::ErrorKind::UnexpectedEof.into()).into()),
             }
         };
         let mut sockets = Sockets::default();
