@@ -35,7 +35,7 @@ enum SessionError {
         "`--network` has no effect without a sandbox of Stockade's own ({origin}): leave it out, or pass `--sandbox workspace-write`"
     )]
     NetworkIsOpen { origin: Origin },
-    #[error("the hook that answers has no program")]
+    #[error("a hook in the settings has no program")]
     NoHook,
 }
 
@@ -91,6 +91,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
         note(&notice);
     }
     let approver = approver(&settings, &session.permissions, person)?;
+    let assessor = settings.risk_hook.as_ref().map(|hook| program(hook, &session.permissions)).transpose()?;
     let rules = rules::load(args, project_rules, &session)?;
     if purpose == Purpose::Run {
         rules::tell_what_changed(&rules.policy(), &settings, &loader);
@@ -99,6 +100,9 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     let mut orchestrator =
         Orchestrator::new(session, platform::backend(settings.engine, &settings.accept_losses)?.into(), approver)
             .with_rules(rules);
+    if let Some(assessor) = assessor {
+        orchestrator = orchestrator.with_risk_assessor(Arc::new(assessor));
+    }
     if is_open && orchestrator.session().permissions.network != NetworkPolicy::Full {
         note("the network is `hosts`, not `full`: a network rule denies a host, and a full network knows no hosts");
     }
@@ -232,7 +236,16 @@ fn approver(
     let Some(hook) = &settings.hook else {
         return Ok(person.unwrap_or_else(|| Arc::new(Fixed::deny("there is no terminal to ask at"))));
     };
-    let (program, arguments) = hook.command.words().split_first().ok_or(SessionError::NoHook)?;
+    let asked = program(&hook.command, permissions)?;
+    Ok(Arc::new(match hook.timeout {
+        Some(limit) => asked.within_time(limit),
+        None => asked,
+    }))
+}
+
+/// A program that the settings name, which no command of the session can write.
+fn program(command: &Argv, permissions: &Permissions) -> Result<Hook, Failure> {
+    let (program, arguments) = command.words().split_first().ok_or(SessionError::NoHook)?;
     let writable: Vec<AbsPath> = permissions
         .files
         .iter()
@@ -242,13 +255,8 @@ fn approver(
             FileTarget::Path(_) | FileTarget::Glob(_) => None,
         })
         .collect();
-    let asked = Hook::new(AbsPath::parse(program.clone())?)?
-        .with_arguments(arguments.iter().filter_map(RawText::to_os_string))
-        .outside(&writable)?;
-    Ok(Arc::new(match hook.timeout {
-        Some(limit) => asked.within_time(limit),
-        None => asked,
-    }))
+    let hook = Hook::new(AbsPath::parse(program.clone())?)?;
+    Ok(hook.with_arguments(arguments.iter().filter_map(RawText::to_os_string)).outside(&writable)?)
 }
 
 fn audit(settings: &Settings) -> Result<(Arc<dyn AuditSink>, AuditDemand), Failure> {

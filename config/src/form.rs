@@ -68,6 +68,8 @@ settings_keys! {
     audit: Option<Written<AuditForm>>,
     /// A program that answers in a person's place.
     approver: Option<Written<ApproverForm>>,
+    /// A program that says how risky a request is, for the person who is asked.
+    risk: Option<Written<RiskForm>>,
     /// What rules mean for the sandbox.
     rules: Option<Written<RulesForm>>,
 }
@@ -208,6 +210,15 @@ pub(crate) struct ApproverForm {
     pub(crate) hook: Vec<Written<String>>,
     /// How long it may take, such as `"10s"`.
     pub(crate) timeout: Option<Written<String>>,
+}
+
+/// A program that says how risky a request is, for the person who is asked.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "RiskSettings")]
+pub(crate) struct RiskForm {
+    /// The program, by its path, and its arguments.
+    pub(crate) hook: Vec<Written<String>>,
 }
 
 /// What rules mean for the sandbox.

@@ -79,6 +79,8 @@ pub struct Layer {
     pub audit_directory: Option<PathBuf>,
     /// A program that answers in a person's place.
     pub hook: Option<Hook>,
+    /// A program that says how risky a request is, and its arguments.
+    pub risk_hook: Option<Argv>,
     /// Where a command runs that a rule allows without saying.
     pub rules_allow: Option<AllowedCommands>,
 }
@@ -127,6 +129,9 @@ impl Layer {
         }
         if let Some(approver) = form.approver.as_ref().map(Written::value) {
             layer.hook = Some(read_hook(approver, source)?);
+        }
+        if let Some(risk) = form.risk.as_ref().map(Written::value) {
+            layer.risk_hook = Some(read_program(&risk.hook, "risk.hook", source)?);
         }
         Ok(layer)
     }
@@ -189,19 +194,23 @@ fn names(form: &NamesForm, source: &Source<'_>) -> Result<Changes<String>, Confi
 }
 
 fn read_hook(form: &crate::form::ApproverForm, source: &Source<'_>) -> Result<Hook, ConfigError> {
-    let mut words: Vec<String> = form.hook.iter().map(|word| word.value().clone()).collect();
-    if let (Some(program), Some(first)) = (form.hook.first(), words.first_mut()) {
-        *first = source.value(program, "approver.hook", |text| match resolve_path(text, source) {
+    let command = read_program(&form.hook, "approver.hook", source)?;
+    let timeout =
+        form.timeout.as_ref().map(|text| source.value(text, "approver.timeout", parse_duration)).transpose()?;
+    Ok(Hook { command, timeout })
+}
+
+/// A program by its path, and its arguments.
+fn read_program(form: &[Written<String>], key: &str, source: &Source<'_>) -> Result<Argv, ConfigError> {
+    let mut words: Vec<String> = form.iter().map(|word| word.value().clone()).collect();
+    if let (Some(program), Some(first)) = (form.first(), words.first_mut()) {
+        *first = source.value(program, key, |text| match resolve_path(text, source) {
             Ok(path) => path.as_raw().as_str().map(str::to_owned).ok_or_else(|| String::from("the path is not UTF-8")),
             Err(error) => Err(error),
         })?;
     }
-    let place = form.hook.first().map_or(0..0, Written::span);
-    let command = Argv::parse(words.iter().map(String::as_str))
-        .map_err(|error| source.invalid(place, format!("`approver.hook`: {error}")))?;
-    let timeout =
-        form.timeout.as_ref().map(|text| source.value(text, "approver.timeout", parse_duration)).transpose()?;
-    Ok(Hook { command, timeout })
+    let place = form.first().map_or(0..0, Written::span);
+    Argv::parse(words.iter().map(String::as_str)).map_err(|error| source.invalid(place, format!("`{key}`: {error}")))
 }
 
 impl Source<'_> {

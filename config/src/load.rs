@@ -304,6 +304,8 @@ fn refuse_foreign_keys(form: &ConfigForm, source: &Source<'_>, owner: Owner) -> 
             )?;
             let place = form.approver.as_ref().map(Written::span);
             refuse(place, "`approver` belongs in your own file: a project can't answer in your place")?;
+            let place = form.risk.as_ref().map(Written::span);
+            refuse(place, "`risk` belongs in your own file: a project can't judge its own requests")?;
             let place = form.rules.as_ref().map(Written::span);
             refuse(place, "`rules` belongs in your own file: a project can't let its commands leave the sandbox")?;
         }

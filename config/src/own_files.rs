@@ -34,10 +34,18 @@ impl ConfigLoader {
         }
         found.extend(own);
         found.extend(settings.audit_directory.clone());
-        found.extend(settings.hook.iter().flat_map(|hook| hook.command.words()).filter_map(|word| {
-            let path = word.to_os_string().map(PathBuf::from)?;
-            (path.is_absolute() && path.is_file()).then_some(path)
-        }));
+        found.extend(
+            settings
+                .hook
+                .iter()
+                .map(|hook| &hook.command)
+                .chain(&settings.risk_hook)
+                .flat_map(|hook| hook.words())
+                .filter_map(|word| {
+                    let path = word.to_os_string().map(PathBuf::from)?;
+                    (path.is_absolute() && path.is_file()).then_some(path)
+                }),
+        );
         found.iter().map(|path| place(path)).collect()
     }
 }
@@ -111,6 +119,7 @@ mod tests {
             fs::create_dir_all(base.join(directory)).unwrap();
         }
         fs::write(base.join("hook"), "").unwrap();
+        fs::write(base.join("risk"), "").unwrap();
         std::os::unix::fs::symlink("../../dots/config.toml", base.join("config/stockade/config.toml")).unwrap();
         std::os::unix::fs::symlink("/x", base.join("home/.config/stockade/rules/a.rules")).unwrap();
         let variable = |name: &str| match name {
@@ -123,6 +132,7 @@ mod tests {
         let command = [base.join("hook").into_os_string(), "--flag".into(), base.join("missing").into_os_string()];
         settings.hook =
             Some(crate::Hook { command: stockade_protocol::Argv::from_os(command).unwrap(), timeout: None });
+        settings.risk_hook = Some(stockade_protocol::Argv::from_os([base.join("risk").into_os_string()]).unwrap());
         let found = ConfigLoader::from_variables(variable).own_files(&settings).unwrap();
         let found: Vec<String> =
             found.iter().map(|path| path.to_string().replace(base.to_str().unwrap(), "")).collect();
@@ -135,6 +145,7 @@ mod tests {
                 "/home/.config/stockade/rules/a.rules",
                 "/home/.local/state/stockade",
                 "/hook",
+                "/risk",
                 "/trail",
             ]
         );

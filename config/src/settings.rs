@@ -118,6 +118,8 @@ pub struct Settings {
     pub audit_directory: Option<PathBuf>,
     /// A program that answers in a person's place.
     pub hook: Option<Hook>,
+    /// A program that says how risky a request is, and its arguments.
+    pub risk_hook: Option<Argv>,
     /// Where a command runs that a rule allows without saying.
     pub rules_allow: AllowedCommands,
     /// Whether the command line says what a command may touch: by flags, or by a profile that it chooses. No rule
@@ -161,6 +163,7 @@ impl Settings {
             audit_durability: AuditDurability::default(),
             audit_directory: None,
             hook: None,
+            risk_hook: None,
             rules_allow: AllowedCommands::default(),
             names_sandbox: false,
             own_files: Vec::new(),
@@ -282,6 +285,7 @@ impl Settings {
             "audit.durability" => audit_durability = layer.audit_durability;
             "audit.path" => audit_directory = layer.audit_directory.map(Some);
             "approver.hook" => hook = layer.hook.map(Some);
+            "risk.hook" => risk_hook = layer.risk_hook.map(Some);
             "rules.allow" => rules_allow = layer.rules_allow;
         }
         let network = layer.network.or_else(|| {

@@ -21,6 +21,7 @@ use crate::audit_log::Trail;
 use crate::connection_log::ConnectionLog;
 use crate::exec::Clock;
 use crate::proxied::{Behind, proxied};
+use crate::risk::ASSESSMENT_LIMIT;
 use crate::runtime::Surroundings;
 use crate::session::{Sandboxing, Session};
 
@@ -150,7 +151,7 @@ impl Connections {
 
     fn gate(&self, rules: Rules, clock: &Clock, records: Arc<dyn Records>) -> Arc<Gate> {
         let approvals = if asks(self.ask) {
-            let patience = self.approvals.answer_limit + Duration::from_secs(5);
+            let patience = self.approvals.answer_limit + ASSESSMENT_LIMIT + Duration::from_secs(5);
             NetworkApprovals::asking(Arc::new(Person { connections: self.clone(), clock: clock.clone() }), patience)
         } else {
             NetworkApprovals::never()

@@ -16,6 +16,7 @@ mod patch;
 mod proxied;
 mod redact;
 mod requirement;
+mod risk;
 mod run;
 mod runtime;
 mod session;
@@ -41,6 +42,7 @@ pub use exec::{Clock, CommandTerminal, Input, Output, OutputSink, Pause, StreamN
 pub use explain::{Explanation, HostExplanation, HostsThrough, PathExplanation};
 pub use patch::{PatchOutcome, PatchRuntime};
 pub use redact::{REDACTED, redact_argv, redact_event, redact_text, redact_variable};
+pub use risk::{ASSESSMENT_LIMIT, RiskAssessor, Unassessed};
 pub use run::{Orchestrator, RunError};
 pub use runtime::{
     Approvable, Attempted, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,

@@ -15,6 +15,7 @@ use crate::approver::Approver;
 use crate::audit_log::{AuditDemand, AuditLog, Trail};
 use crate::cancellation::Cancellable;
 use crate::connections::{Connections, holding_forbidden};
+use crate::risk::RiskAssessor;
 use crate::runtime::{Attempted, SandboxPreference, Surroundings, ToolRuntime};
 use crate::session::Session;
 use crate::shell::ShellRuntime;
@@ -185,7 +186,14 @@ impl Orchestrator {
     /// Waits this long for an answer, in place of [`ANSWER_LIMIT`](crate::ANSWER_LIMIT).
     #[must_use]
     pub fn with_answer_limit(self, limit: Duration) -> Self {
-        let approvals = Approvals::new(Arc::clone(&self.approvals.approver)).waiting(limit);
+        let approvals = self.approvals.waiting(limit);
+        Self { approvals: Arc::new(approvals), ..self }
+    }
+
+    /// With an assessment in every question, where there is one in time.
+    #[must_use]
+    pub fn with_risk_assessor(self, assessor: Arc<dyn RiskAssessor>) -> Self {
+        let approvals = self.approvals.assessed_by(assessor);
         Self { approvals: Arc::new(approvals), ..self }
     }
 

@@ -115,7 +115,7 @@ impl Session {
         let permissions = Permissions {
             files: FileRules::new(fresh.files.iter().chain(takes_away).cloned())?,
             network: self.forbidding(fresh.network),
-            limits: self.permissions.limits.clone(),
+            limits: self.permissions.limits,
             environment: self.permissions.environment.clone(),
             unix_sockets: fresh.unix_sockets,
         };

@@ -23,11 +23,37 @@ pub struct ApprovalRequest {
     /// Why it is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How risky a program took it to be. Nothing is decided by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<RiskAssessment>,
     /// Paths that lead elsewhere than their names say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resolved_paths: Vec<ResolvedPath>,
     /// The answers there are, in the order to show them.
     pub available_decisions: Vec<ReviewDecision>,
+}
+
+/// How risky a program took a request to be. It may be wrong, and it decides nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RiskAssessment {
+    /// How much could go wrong.
+    pub level: RiskLevel,
+    /// What kind of harm is meant, such as `data_loss` or `network_access`.
+    pub category: String,
+    /// What could go wrong, in a sentence or two.
+    pub summary: String,
+}
+
+/// How much could go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RiskLevel {
+    /// Little.
+    Low,
+    /// Something that takes work to undo.
+    Medium,
+    /// Something that can't be undone, or reaches beyond this machine.
+    High,
 }
 
 /// What is asked.
@@ -200,7 +226,7 @@ impl ApprovalRequest {
     /// A question with the answers that its subject has.
     pub fn new(id: RequestId, thread_id: ThreadId, subject: ApprovalSubject) -> Self {
         let available_decisions = subject.available_decisions();
-        Self { id, thread_id, subject, reason: None, resolved_paths: Vec::new(), available_decisions }
+        Self { id, thread_id, subject, reason: None, risk: None, resolved_paths: Vec::new(), available_decisions }
     }
 }
 

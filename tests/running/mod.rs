@@ -18,6 +18,8 @@ mod jobs;
 mod messages;
 /// The flags that a denial names.
 mod remedies;
+/// How risky a request looks to a program.
+mod risk;
 /// What a rule means for the sandbox.
 mod rules;
 /// Who says what holds: flags, files, profiles, rules, trust.

@@ -22,5 +22,7 @@ mod policy;
 mod proxied;
 /// Recorded sequences of tool calls and their answers.
 mod recorded;
+/// How risky a request looks, for the person who is asked.
+mod risk;
 /// A session with a workspace, an approver that is told what to say, and a trail in memory.
 mod world;

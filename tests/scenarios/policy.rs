@@ -77,7 +77,7 @@ async fn denials_stay_whatever_the_policy() {
     world.session.permissions.network =
         NetworkPolicy::Hosts(HostRules { rules: vec![forbidden], ..HostRules::default() });
     world.session.permissions.limits.cpu_seconds = std::num::NonZeroU64::new(64);
-    let limits = world.session.permissions.limits.clone();
+    let limits = world.session.permissions.limits;
     let world = world.deny(&secret);
     let run = world.orchestrator();
     for policy in [

@@ -9,7 +9,7 @@ mod patch;
 
 use stockade_protocol::{
     ApprovalRequest, ApprovalSubject, Decision, ElicitationApproval, HostRule, NetworkApproval, NetworkProtocol,
-    PermissionsApproval, ResolvedPath, ToolCallApproval,
+    PermissionsApproval, ResolvedPath, RiskAssessment, RiskLevel, ToolCallApproval,
 };
 
 use super::choices::Choice;
@@ -33,6 +33,9 @@ pub(super) fn question(request: &ApprovalRequest, look: &Look, detail: Detail) -
     if let Some(reason) = &request.reason {
         page.section("Why it is asked:");
         page.plain(2, &text::line(secrets::text(reason).as_bytes(), detail));
+    }
+    if let Some(risk) = &request.risk {
+        show_risk(&mut page, risk);
     }
     show_resolved(&mut page, &request.resolved_paths);
     match &request.subject {
@@ -129,6 +132,21 @@ fn show_elicitation(page: &mut Page, elicitation: &ElicitationApproval) {
             });
         }
     }
+}
+
+/// A program's opinion, said to be one: it may have been talked into it by what it was shown.
+fn show_risk(page: &mut Page, risk: &RiskAssessment) {
+    let level = match risk.level {
+        RiskLevel::Low => "low",
+        RiskLevel::Medium => "medium",
+        RiskLevel::High => "high",
+    };
+    let tone = if risk.level == RiskLevel::High { Tone::Warning } else { Tone::Normal };
+    let shown = |text: &str| text::line(secrets::text(text).as_bytes(), page.detail);
+    let (heading, summary) = (format!("{level} risk, {}", shown(&risk.category)), shown(&risk.summary));
+    page.section("An automatic assessment, which may be wrong and decides nothing:");
+    page.line(2, tone, &heading);
+    page.plain(2, &summary);
 }
 
 fn show_resolved(page: &mut Page, paths: &[ResolvedPath]) {

@@ -7,7 +7,8 @@ use stockade_protocol::{
     ElicitationApproval, EscalationExecution, Evidence, ExecPolicyAmendment, FileChange, FileRule, FileRules, HostRule,
     HostRules, NetworkApproval, NetworkPolicy, NetworkPolicyAmendment, NetworkPolicyRuleAction, NetworkProtocol,
     Operation, ParsedCommand, ParsedLine, PatchApproval, PermissionAmendment, Permissions, PermissionsApproval,
-    RememberArguments, ResolvedPath, RuleSource, ToolCallApproval, Violation, ViolationTarget, Word,
+    RememberArguments, ResolvedPath, RiskAssessment, RiskLevel, RuleSource, ToolCallApproval, Violation,
+    ViolationTarget, Word,
 };
 
 fn request(subject: ApprovalSubject, reason: &str) -> ApprovalRequest {
@@ -181,6 +182,11 @@ pub(super) fn hostile() -> ApprovalRequest {
     let parsed = ParsedLine { commands, opaque: Some(String::from("odd\u{202e}text")) };
     let asking = asking(argv(&words), parsed, EscalationExecution::TurnDefault);
     let mut request = request(ApprovalSubject::Command(Box::new(asking)), "because\r\u{1b}[1A I say so");
+    request.risk = Some(RiskAssessment {
+        level: RiskLevel::Low,
+        category: String::from("none\n\u{1b}[2J"),
+        summary: String::from("harmless\r\nstockade asks: may nothing run?\u{202e}\n  y  no"),
+    });
     request.resolved_paths = vec![ResolvedPath {
         given: "/repo/\u{202e}x".parse().unwrap(),
         resolved: stockade_protocol::AbsPath::parse(b"/etc/\xff\x1b".to_vec()).unwrap(),

@@ -27,6 +27,7 @@ use tokio::sync::watch;
 use crate::audit_log::Trail;
 use crate::connections::REMEMBERED;
 use crate::requirement;
+use crate::risk::RiskAssessor;
 use crate::runtime::{Attempted, Requirement, SandboxPreference, Surroundings, ToolRuntime};
 use crate::session::Session;
 use crate::{Answer, Approver};
@@ -40,6 +41,7 @@ pub const ANSWER_LIMIT: Duration = Duration::from_secs(600);
 pub(crate) struct Approvals {
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) answer_limit: Duration,
+    pub(crate) assessor: Option<Arc<dyn RiskAssessor>>,
     pub(crate) memory: Memory,
     asking: Shared<(Vec<ApprovalKey>, String), Result<ReviewDecision, Refusal>>,
     /// Whether an answer was to stop: nothing is asked any more, and no question waits.
@@ -51,15 +53,21 @@ impl Approvals {
         Self {
             approver,
             answer_limit: ANSWER_LIMIT,
+            assessor: None,
             memory: Memory::default(),
             asking: Shared::default(),
             aborted: watch::Sender::new(false),
         }
     }
 
-    /// Waits this long for an answer.
-    pub(crate) fn waiting(self, answer_limit: Duration) -> Self {
-        Self { answer_limit, ..self }
+    /// The same for a session that has not begun, which waits this long for an answer.
+    pub(crate) fn waiting(&self, answer_limit: Duration) -> Self {
+        Self { answer_limit, assessor: self.assessor.clone(), ..Self::new(Arc::clone(&self.approver)) }
+    }
+
+    /// The same for a session that has not begun, whose questions are assessed.
+    pub(crate) fn assessed_by(&self, assessor: Arc<dyn RiskAssessor>) -> Self {
+        Self { assessor: Some(assessor), ..self.waiting(self.answer_limit) }
     }
 
     /// Decides about the first run.
@@ -174,7 +182,7 @@ impl Approvals {
         let subject = tool.subject(request, around, &asking.shown());
         let written = memory::written(&asking.execution) + &content(&subject);
         let question = Arc::new(question::approval_request(trail, subject, asking.reason.clone(), asking.paths()));
-        let ask = || question::put(&self.approver, Arc::clone(&question), self.answer_limit, &self.aborted, trail);
+        let ask = || question::put(self, Arc::clone(&question), trail);
         let (answer, asked) = self.asking.ask((asking.keys.clone(), written), ask).await;
         let decision = answer?;
         let Asking { keys, execution, .. } = asking;
@@ -220,7 +228,7 @@ impl Approvals {
             return ReviewDecision::Denied { reason: Some(refusal.reason) };
         }
         let question = Arc::new(question::approval_request(trail, subject, None, Vec::new()));
-        let ask = || question::put(&self.approver, Arc::clone(&question), self.answer_limit, &self.aborted, trail);
+        let ask = || question::put(self, Arc::clone(&question), trail);
         let (answer, _) = self.asking.ask((keys.clone(), String::new()), ask).await;
         match answer {
             Ok(decision) => {
@@ -249,7 +257,7 @@ impl Approvals {
         self.check_session()?;
         let subject = ApprovalSubject::Elicitation(question.clone());
         let request = Arc::new(question::approval_request(trail, subject, reason, Vec::new()));
-        question::put_whole(&self.approver, request, self.answer_limit, &self.aborted, trail).await
+        question::put_whole(self, request, trail).await
     }
 
     fn by_memory(&self, session: &Session, execution: EscalationExecution, trail: &Trail) -> Result<Grant, Refusal> {

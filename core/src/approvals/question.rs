@@ -8,13 +8,14 @@ use stockade_protocol::{
     Refusal, RefusedBy, ResolvedPath, ReviewDecision, Violation,
 };
 use stockade_sandboxing::leads_to;
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::Approvals;
 use super::memory::ApprovalKey;
 use crate::audit_log::Trail;
+use crate::risk::{RiskAssessor, assessment};
 use crate::runtime::Shown;
-use crate::{Answer, Approver, Unanswered};
+use crate::{Answer, Unanswered};
 
 /// A question that is about to be asked.
 pub(super) struct Asking<'a> {
@@ -84,41 +85,42 @@ fn subject_paths(subject: &ApprovalSubject) -> Vec<AbsPath> {
 
 /// Asks a question whose answer is a decision and nothing else.
 pub(super) async fn put(
-    approver: &Arc<dyn Approver>,
+    approvals: &Approvals,
     request: Arc<ApprovalRequest>,
-    limit: Duration,
-    aborted: &watch::Sender<bool>,
     trail: &Trail,
 ) -> Result<ReviewDecision, Refusal> {
-    put_whole(approver, request, limit, aborted, trail).await.map(|answer| answer.decision)
+    put_whole(approvals, request, trail).await.map(|answer| answer.decision)
 }
 
-/// Asks, waits at most `limit`, and records the question and the decision. An answer that comes later
+/// Asks, waits at most the session's limit, and records the question and the decision. An answer that comes later
 /// is recorded too and changes nothing. An answer to stop everything is the answer to all questions that wait.
 pub(super) async fn put_whole(
-    approver: &Arc<dyn Approver>,
+    approvals: &Approvals,
     request: Arc<ApprovalRequest>,
-    limit: Duration,
-    aborted: &watch::Sender<bool>,
     trail: &Trail,
 ) -> Result<Answer, Refusal> {
+    let aborted = &approvals.aborted;
     let (thread, id) = (trail.thread(), trail.request());
     trail.record(AuditEvent::Asked { subject: request.subject.clone() })?;
     tracing::info!(name: "approval.requested", %thread, request = %id);
+    let mut stop = aborted.subscribe();
+    let request = tokio::select! {
+        assessed = assessed(approvals.assessor.as_ref(), &request) => assessed,
+        _ = stop.wait_for(|stop| *stop) => request,
+    };
     let asked = Instant::now();
     let mut review = {
-        let (approver, request) = (Arc::clone(approver), Arc::clone(&request));
+        let (approver, request) = (Arc::clone(&approvals.approver), Arc::clone(&request));
         tokio::spawn(async move { approver.review(request).await })
     };
     // A question that is given up is taken away.
     let mut given_up = AbortOnDrop(Some(review.abort_handle()));
-    let mut stop = aborted.subscribe();
     let answer = tokio::select! {
         answer = &mut review => {
             usable(&request, answer.unwrap_or_else(|died| Err(Unanswered::Gone { why: died.to_string() })))
         }
         _ = stop.wait_for(|stop| *stop) => Ok(ReviewDecision::Abort.into()),
-        () = tokio::time::sleep(limit) => {
+        () = tokio::time::sleep(approvals.answer_limit) => {
             given_up.0 = None;
             record_late(review, trail.clone(), asked);
             Ok(ReviewDecision::TimedOut.into())
@@ -145,6 +147,13 @@ pub(super) async fn put_whole(
     }
     trail.record(AuditEvent::Answered { decision: decision.clone(), in_time: true, duration_ms: millis(took) })?;
     refusal.map_or(Ok(answer), Err)
+}
+
+/// The question with what the assessor says of it, if there is one that answers in time.
+async fn assessed(assessor: Option<&Arc<dyn RiskAssessor>>, request: &Arc<ApprovalRequest>) -> Arc<ApprovalRequest> {
+    let Some(assessor) = assessor else { return Arc::clone(request) };
+    let risk = assessment(assessor, request).await;
+    Arc::new(ApprovalRequest { risk, ..ApprovalRequest::clone(request) })
 }
 
 /// Ends a review when nothing waits for its answer any more.

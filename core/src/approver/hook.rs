@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stockade_protocol::{
     AbsPath, ApprovalReply, ApprovalRequest, EnvironmentInherit, EnvironmentPolicy, RawText, ReviewDecision,
+    RiskAssessment,
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
@@ -16,6 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::{Answer, Approver, ApproverError, Unanswered};
+use crate::risk::{RiskAssessor, Unassessed};
 
 /// More than any answer needs.
 const MOST_OUTPUT: u64 = 64 * 1024;
@@ -115,7 +117,18 @@ impl Hook {
         &self.resolved
     }
 
-    async fn consult(&self, request: &ApprovalRequest) -> Result<Answer, Unanswered> {
+    /// What the program prints when it is told the question, within the time that it has.
+    async fn consult(&self, request: &ApprovalRequest) -> Result<Vec<u8>, Unanswered> {
+        let consulted = timeout(self.limit, async {
+            // The semaphore is never closed; if it were, nothing would be lost by going on.
+            let _place = self.at_once.acquire().await;
+            self.converse(request).await
+        });
+        let too_late = |_| Err(self.gone(&format!("did not answer within {:?} and was ended", self.limit)));
+        consulted.await.unwrap_or_else(too_late)
+    }
+
+    async fn converse(&self, request: &ApprovalRequest) -> Result<Vec<u8>, Unanswered> {
         let question = serde_json::to_vec(request).map_err(|error| unusable(format!("the question: {error}")))?;
         let mut running = self.start()?;
         let (Some(mut input), Some(output), Some(errors)) =
@@ -134,7 +147,7 @@ impl Hook {
             return Err(self.gone(&failure(status, &complaint.text)));
         }
         match answer.complete {
-            true => understand(&answer.text, request),
+            true => Ok(answer.text),
             false => Err(unusable(format!("the hook printed more than {MOST_OUTPUT} bytes"))),
         }
     }
@@ -166,15 +179,18 @@ impl Hook {
 #[async_trait]
 impl Approver for Hook {
     async fn review(&self, request: Arc<ApprovalRequest>) -> Result<Answer, Unanswered> {
-        let consulted = timeout(self.limit, async {
-            // The semaphore is never closed; if it were, nothing would be lost by going on.
-            let _place = self.at_once.acquire().await;
-            self.consult(&request).await
-        });
-        match consulted.await {
-            Ok(result) => result?.usable_for(&request),
-            Err(_) => Err(self.gone(&format!("did not answer within {:?} and was ended", self.limit))),
-        }
+        understand(&self.consult(&request).await?, &request)?.usable_for(&request)
+    }
+}
+
+/// A program that assesses prints a [`RiskAssessment`]:
+/// `{"level": "high", "category": "data_loss", "summary": "…"}`.
+#[async_trait]
+impl RiskAssessor for Hook {
+    async fn assess(&self, request: Arc<ApprovalRequest>) -> Result<RiskAssessment, Unassessed> {
+        let printed = self.consult(&request).await.map_err(|gone| Unassessed { why: gone.to_string() })?;
+        let text = std::str::from_utf8(&printed).map_err(|error| Unassessed { why: error.to_string() })?;
+        stockade_protocol::parse(text).map_err(|error| Unassessed { why: error.to_string() })
     }
 }
 

@@ -403,9 +403,16 @@ fn subject() -> BoxedStrategy<ApprovalSubject> {
 
 pub(crate) fn approval_request() -> impl Strategy<Value = ApprovalRequest> {
     let resolved = (wild_path(), wild_path()).prop_map(|(given, resolved)| ResolvedPath { given, resolved });
-    (request_id(), thread_id(), subject(), option::of(any::<String>()), vec(resolved, 0..2)).prop_map(
-        |(id, thread_id, subject, reason, resolved_paths)| ApprovalRequest {
+    let level = prop_oneof![Just(RiskLevel::Low), Just(RiskLevel::Medium), Just(RiskLevel::High)];
+    let risk = (level, any::<String>(), any::<String>()).prop_map(|(level, category, summary)| RiskAssessment {
+        level,
+        category,
+        summary,
+    });
+    (request_id(), thread_id(), subject(), option::of(any::<String>()), option::of(risk), vec(resolved, 0..2)).prop_map(
+        |(id, thread_id, subject, reason, risk, resolved_paths)| ApprovalRequest {
             reason,
+            risk,
             resolved_paths,
             ..ApprovalRequest::new(id, thread_id, subject)
         },
