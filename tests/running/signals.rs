@@ -106,6 +106,22 @@ fn nothing_is_left_whatever_the_mask() {
     }
 }
 
+/// Root's right to write there does not reach into the launcher's user namespace.
+#[test]
+fn nothing_is_left_in_another_users_directory() {
+    for engine in ["native", "bwrap"] {
+        let home = Home::new();
+        if rustix::process::getuid().is_root() {
+            std::os::unix::fs::chown(home.path("ws"), Some(65534), Some(65534)).unwrap();
+        }
+        for _ in 0..2 {
+            home.runs(&["--engine", engine], "true", 0);
+            let left = left_in_workspace(&home);
+            assert!(left.is_empty(), "{engine}: {left:?}");
+        }
+    }
+}
+
 #[test]
 fn nothing_outlives_a_stockade_that_was_killed() {
     let home = Home::new();
