@@ -40,12 +40,10 @@ fn json_has_one_document_for_every_end() {
     let home = Home::new();
     let outcome = |arguments: &[&str], words: &str| {
         let told = home.says(arguments, 125);
-        match parse::<Outcome>(&told.stdout).unwrap_or_else(|error| panic!("{error}: {}", told.stdout)) {
-            Outcome::Refused(refusal) if refusal.by == RefusedBy::Usage => {
-                assert!(refusal.reason.contains(words), "{arguments:?}: {}", refusal.reason);
-            }
-            other => panic!("{other:?}"),
-        }
+        let ended = parse::<Outcome>(&told.stdout).unwrap_or_else(|error| panic!("{error}: {}", told.stdout));
+        let Outcome::Refused(refusal) = &ended else { panic!("{ended:?}") };
+        assert_eq!(refusal.by, RefusedBy::Usage, "{arguments:?}");
+        assert!(refusal.reason.contains(words), "{arguments:?}: {}", refusal.reason);
         assert_eq!(told.stderr, "", "{arguments:?}");
     };
     outcome(&["run", "--json", "--writeable", "x", "--", "true"], "a similar argument exists: '--writable'");
