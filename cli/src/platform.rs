@@ -49,9 +49,10 @@ pub(crate) fn get_ready() {
     stockade_sandbox_linux::Native::new().get_ready();
 }
 
-/// The fewest open files that a run gets by with: the event loop, the trail, the streams and the launcher.
+/// The fewest open files that a run gets by with: the event loop, the trail, the streams, the launcher and
+/// the supervisor of connections, with each engine.
 #[cfg(unix)]
-const FEWEST_OPEN_FILES: u64 = 32;
+const FEWEST_OPEN_FILES: u64 = 64;
 
 /// This program may open too few files.
 #[derive(Debug, thiserror::Error)]

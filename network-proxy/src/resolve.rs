@@ -61,6 +61,11 @@ mod getent {
     pub(super) async fn look_up(program: &Path, name: &HostName) -> io::Result<Vec<IpAddr>> {
         let mut command = tokio::process::Command::new(program);
         command.args(["ahosts", "--", name.as_str()]).env_clear().current_dir("/").kill_on_drop(true);
+        // A rule names a host in full: one that does not exist is not looked for below the host's search domains. A
+        // single label is what those are for.
+        if name.as_str().contains('.') {
+            command.env("LOCALDOMAIN", ".");
+        }
         // A process that ends at once does not drop anything.
         crate::sys::end_with_this_thread(&mut command);
         let answer = command.stdin(Stdio::null()).stderr(Stdio::null()).output().await?;
@@ -92,6 +97,18 @@ mod tests {
     fn name(text: &str) -> HostName {
         let Host::Name(name) = text.parse().unwrap() else { panic!("`{text}` is an address") };
         name
+    }
+
+    #[tokio::test]
+    async fn search_domains_are_for_single_labels() {
+        let directory = tempfile::tempdir().unwrap();
+        let stand_in = directory.path().join("getent");
+        std::fs::write(&stand_in, "#!/bin/sh\n[ \"$LOCALDOMAIN\" = . ] && echo 192.0.2.1 || echo 192.0.2.2\n").unwrap();
+        std::fs::set_permissions(&stand_in, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        for (host, answer) in [("ghost.test", "192.0.2.1"), ("db", "192.0.2.2")] {
+            let found = getent::look_up(&stand_in, &name(host)).await.unwrap();
+            assert_eq!(found, [answer.parse::<IpAddr>().unwrap()], "{host}");
+        }
     }
 
     #[tokio::test]

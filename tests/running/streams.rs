@@ -119,7 +119,7 @@ fn limits_hold() {
 fn low_limits_of_the_caller_end_in_a_clear_error() {
     for user in [User::Own, User::Ordinary] {
         let home = Home::of(user);
-        for (limit, value) in [("nofile", 4), ("nofile", 12), ("nofile", 24), ("nofile", 32), ("nofile", 100)]
+        for (limit, value) in [("nofile", 4), ("nofile", 12), ("nofile", 24), ("nofile", 64), ("nofile", 100)]
             .into_iter()
             .chain([("nproc", 1), ("nproc", 4), ("as", 40_000_000)])
         {
