@@ -64,8 +64,10 @@ fn names_no_program_of_the_table(script: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let is_plain = |c: char| is_part(c) || matches!(c, ' ' | '\t' | '\n' | '+' | ',' | ':' | '@' | '%' | '<' | '\\');
     let names_none = |text: &str| !text.split(|c: char| !is_part(c)).any(is_never);
-    // A backslash ends a word, or is not there.
-    script.chars().all(is_plain) && names_none(script) && names_none(&script.replace('\\', ""))
+    // A backslash ends a word, or is not there; before the end of a line neither is.
+    let joined = script.replace("\\\n", "");
+    let is_unnamed = |text: &str| names_none(text) && names_none(&text.replace('\\', ""));
+    script.chars().all(is_plain) && is_unnamed(script) && is_unnamed(&joined)
 }
 
 /// The name of a program that is the same one tomorrow: a path that depends on the directory is not.
@@ -164,6 +166,12 @@ mod tests {
             "sh <<E\nx\nE",
             "sh<<E\nx\nE",
             r"s\h <<E",
+            "s\\\nh s",
+            "s\\\nh <<E\nmake check\nE",
+            "p\\\nython3 -V",
+            "e\\\nval make",
+            "c\\\nurl x",
+            "r\\\nm f",
             "source x",
             ". x",
             "cat x; make",

@@ -298,6 +298,79 @@ const BY_A_WRAPPER: &[&str] = &[
     "pwsh -c 'rm f'",
 ];
 
+/// Values, shortened options, words that are not known, variables and files that the line makes.
+const BY_ANOTHER_SPELLING: &[&str] = &[
+    "find . ! -name -exec -exec rm f \\;",
+    "find . -maxdepth 0 ! -path -okdir -exec rm f ';'",
+    "find . -fprintf -exec x -exec rm f ';'",
+    "find . -newermt -exec -exec rm f ';'",
+    "find . -unheard-of -exec -exec rm f ';'",
+    "tar cf x.tar f --checkpoint=1 --checkpoint-=exec='rm f'",
+    "tar cf x.tar f --use='sh -c \"rm f\"'",
+    "tar cM -L10 -f x.tar --new-='rm f' /bin/bash",
+    "tar cM -L10 -f x.tar --inf='rm f' /bin/bash",
+    "tar cf x.tar -T options",
+    "split --f='rm f' f",
+    "sort -S 1b --co=sh",
+    "zip x.zip f --test --unzip 'rm f #'",
+    "x='--checkpoint-action=exec=rm f'; tar cf x.tar f --checkpoint=1 \"$x\"",
+    "x=--filter; split f $x='rm f'",
+    "split f {--filter='rm f',}",
+    "xargs split <<< '--filter=rm\\ f f'",
+    "xargs -d '\\n' tar cf x.tar f --checkpoint=1 <<< '--checkpoint-action=exec=rm f'",
+    "xargs make -f /dev/null <<< '--eval=$(shell\\ rm\\ f)'",
+    "make -f /dev/null 'SHELL:=/bin/sh' 'X:=$(shell rm f)'",
+    "make 'X!=rm f'",
+    "make -f- <<< 'a:;rm f'",
+    "make -f - <<< 'a:;rm f'",
+    "make -sf /dev/stdin <<< 'a:;rm f'",
+    "make --makef=- <<< 'a:;rm f'",
+    "make -f <(echo 'a:;rm f')",
+    "ssh h -oProxyCommand='rm f'",
+    "ssh h -o ProxyCommand='rm f' x",
+    "ssh user@h -p22 -oProxyCommand='rm f' true",
+    "ssh -- h -oProxyCommand='rm f' true",
+    "cd /dev && bash stdin <<< 'rm f'",
+    "cd /dev; bash fd/0 <<< 'rm f'",
+    "ln -s /dev/stdin z; bash z <<< 'rm f'",
+    "ln -s /proc/self/fd z; bash z/0 <<< 'rm f'",
+    "mkfifo p; echo 'rm f' > p & bash p",
+    "echo 'rm f' > p; bash p",
+    "HOME=/w; echo rm f > .bash_profile; bash -lc :",
+    "echo rm f > .bash_profile; bash -lc :",
+    "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.pager GIT_CONFIG_VALUE_0='rm f' git log",
+    "export GIT_CONFIG_PARAMETERS=\"'core.pager=rm f'\"; git log",
+    "GIT_CONFIG_GLOBAL=c git log",
+    "GIT_SSH=./x git fetch",
+    "export GIT_SSH_COMMAND='rm f'; git fetch",
+    "env GIT_PROXY_COMMAND=./x git fetch",
+    "GIT_EXTERNAL_DIFF='rm f' git diff",
+    "TAR_OPTIONS='--checkpoint-action=exec=rm f' tar cf x f",
+    "LESSOPEN='|rm f' less x",
+    "EDITOR='rm f' crontab -e",
+    "PAGER='rm f' man ls",
+    "RSYNC_RSH='rm f' rsync a b:",
+    "LD_PRELOAD=./x.so ls",
+    "export PATH=.:/bin; ls",
+    "ln -s /bin/rm ls; PATH=. ls f",
+    "ln -s /bin/rm x; ./x f",
+    "cp /lib64/ld-linux-x86-64.so.2 q; ./q /bin/rm f",
+    "cp /bin/rm /tmp/q; /tmp/q f",
+    "git remote-ext x 'rm f'",
+    "prove -e 'rm f' x",
+    "sotruss rm f",
+    "dpkg-architecture -c 'rm f'",
+    "debconf rm f",
+    "dpkg --pre-invoke='rm f' -i x",
+    "gcc -wrapper rm,f x.c",
+    "sqlite3 x '.shell rm f'",
+    "groff -U x",
+    "ssh-agent rm f",
+    "systemd-cat rm f",
+    "choom -n 1 rm f",
+    "uclampset rm f",
+];
+
 /// Lines that hide nothing.
 const PLAIN: &[&str] = &[
     "ls -l",
@@ -308,7 +381,6 @@ const PLAIN: &[&str] = &[
     "set +e; ls",
     "set -- a b; ls",
     "shopt -s nullglob; ls",
-    "export PATH=/bin; ls",
     "read -r x; ls",
     "read -r -p name x; ls",
     "hash -r; ls",
@@ -344,6 +416,16 @@ const PLAIN: &[&str] = &[
     "rsync -av a b",
     "LC_ALL=C ls",
     "IFS=, ; ls",
+    "tar czf x.tar --exclude=y f",
+    "make -j4 check V=1",
+    "make -f build.mk",
+    "sort -k 2 f",
+    "find src -newermt 2024-01-01 -type f -print0",
+    "ssh host -p 22 ls",
+    "bash build.sh",
+    "cd x && ./build.sh",
+    "echo x > y; ls",
+    "RUST_LOG=debug ls",
 ];
 
 fn is_listed(line: &ParsedLine) -> bool {
@@ -361,6 +443,11 @@ fn what_bash_starts_in_a_roundabout_way_is_listed_or_opaque() {
 #[test]
 fn what_a_wrapper_starts_is_listed_or_opaque() {
     check(BY_A_WRAPPER);
+}
+
+#[test]
+fn what_another_spelling_starts_is_listed_or_opaque() {
+    check(BY_ANOTHER_SPELLING);
 }
 
 fn check(lines: &[&str]) {

@@ -33,7 +33,7 @@ const PLACES_WITH_VALUE: [&str; 4] = ["-C", "--git-dir", "--namespace", "--work-
 const HARMLESS_SECTIONS: [&str; 4] = ["user.", "color.", "advice.", "column."];
 
 /// Subcommands that take a command, or a setting that may be one.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 15] = [
     "bisect",
     "config",
     "daemon",
@@ -44,7 +44,10 @@ const COMMANDS: [&str; 12] = [
     "instaweb",
     "mergetool",
     "rebase",
+    "remote-ext",
+    "remote-fd",
     "send-email",
+    "shell",
     "submodule",
 ];
 

@@ -6,7 +6,10 @@
 //! `A=1 ls > f`.
 
 mod builtins;
+mod find;
 mod git;
+mod made;
+mod options;
 mod runners;
 mod shells;
 mod variables;
@@ -160,7 +163,11 @@ impl Lister {
             self.make_opaque(why);
         }
         if let Some(name) = command.assigns.iter().find(|name| variables::is_acted_upon(name)) {
-            self.make_opaque(&format!("bash acts upon what `{name}` is set to"));
+            self.make_opaque(&format!("what `{name}` is set to may run something"));
+        }
+        let has_run = self.line.commands.iter().any(|earlier| earlier.role == CommandRole::Runs);
+        if has_run && shells::is_login(&command.words) {
+            self.make_opaque("a login shell reads files that the line may have written");
         }
         self.line.commands.push(ParsedCommand { role: inside.role, ..command.clone() });
         if self.depth >= DEEPEST {
@@ -214,6 +221,9 @@ impl Lister {
         });
         if calls_own_function {
             self.make_opaque("the line calls a function that it defines");
+        }
+        if made::runs_what_it_makes(&self.line.commands) {
+            self.make_opaque("the line may run a file that it makes");
         }
         self.line
     }

@@ -5,50 +5,68 @@
 
 use stockade_protocol::Word;
 
-use super::{Inside, Started, git};
+use super::{Inside, Started, find, git, options};
 
 const NOT_FOLLOWED: &str = "a program is started in a way that can't be followed";
-const TAKES_COMMAND: &str = "an option takes a command to run";
 
 /// Programs that start others in ways of their own: later, elsewhere, traced, or as their settings say.
 const NOT_FOLLOWED_AT_ALL: &[&str] = &[
     "abduco",
     "at",
+    "autossh",
     "batch",
     "byobu",
+    "catchsegv",
+    "choom",
     "cpulimit",
     "cron",
     "crond",
     "crontab",
     "cttyhack",
+    "debconf",
     "dtach",
+    "dumb-init",
     "entr",
     "expect",
     "gdb",
     "gdbserver",
+    "gosu",
     "inetd",
     "lldb",
+    "latrace",
     "ltrace",
+    "mosh",
+    "numactl",
     "openvt",
     "parallel",
     "perf",
     "reptyr",
     "rlwrap",
     "rr",
+    "rsh",
     "run-parts",
     "runsv",
     "runsvdir",
     "screen",
+    "slogin",
     "softlimit",
+    "sotruss",
+    "ssh-agent",
+    "sshfs",
+    "sshpass",
     "start-stop-daemon",
     "strace",
+    "su-exec",
     "svc",
+    "systemd-cat",
     "systemd-inhibit",
     "systemd-nspawn",
     "systemd-run",
     "tcpsvd",
+    "tini",
     "tmux",
     "tcpserver",
+    "uclampset",
     "udpsvd",
     "uftrace",
     "valgrind",
@@ -70,37 +88,11 @@ const NOT_FOLLOWED_AT_ALL: &[&str] = &[
     "getty",
 ];
 
-/// Programs with options that take a command: short letters, and beginnings of long options.
-const WITH_COMMAND_OPTIONS: &[(&[&str], &str, &[&str])] = &[
-    (
-        &["tar", "gtar", "bsdtar"],
-        "IF",
-        &["--to-c", "--use-c", "--checkpoint-a", "--rsh", "--rmt", "--info-s", "--new-v"],
-    ),
-    (&["rsync"], "e", &["--rsh", "--rsync-p"]),
-    (&["scp", "sftp"], "oSFD", &[]),
-    (&["split", "gsplit"], "", &["--fi"]),
-    (&["sort", "gsort"], "", &["--comp"]),
-    (&["rg"], "", &["--pre", "--hostname-bin"]),
-    (&["nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"], "ce", &["--ex", "--sh", "--lua"]),
-    (&["go"], "", &["-exec", "-toolexec", "-vettool", "--exec", "--toolexec", "--vettool"]),
-    (&["make", "gmake"], "E", &["--ev", "SHELL=", ".SHELL"]),
-    (&["cargo"], "", &["--config"]),
-    (&["man"], "PH", &["--pager", "--html", "--preprocessor"]),
-    (&["tcpdump"], "z", &[]),
-    (&["zip"], "T", &["--unzip-command"]),
-    (&["vi", "vim", "nvim", "view", "ex", "vimdiff"], "cSuUsW", &["--cmd", "+"]),
-    (&["emacs"], "lf", &["--ev", "--exec", "--lo", "--fu", "-ev", "-exec"]),
-    (&["less", "more"], "k", &["+", "--lesskey"]),
-    (&["fzf"], "", &["--bind", "--preview", "--execute", "--header-command"]),
-    (&["socat"], "", &["EXEC", "SYSTEM", "SHELL", "exec", "system", "shell"]),
-];
-
 /// What the program `name` can be seen to start, if it is known to start anything.
 pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
     let rest = words.get(1..).unwrap_or_default();
     let inside = match name {
-        "find" | "gfind" => found_by_find(rest),
+        "find" | "gfind" => find::look(rest),
         "fd" | "fdfind" => found_by_fd(rest),
         "su" | "runuser" | "sg" | "script" => as_user(name, rest),
         "docker" | "podman" | "nerdctl" | "kubectl" | "lxc" | "machinectl" => container(name, rest),
@@ -109,7 +101,7 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
         "busybox" | "toybox" | "coreutils" => Inside::nothing().opaque("one program stands in for many"),
         _ if NOT_FOLLOWED_AT_ALL.contains(&name) => loosely(name, rest),
         _ if is_dynamic_linker(name) => loosely(name, rest),
-        _ => return with_command_options(name, rest),
+        _ => return options::look(name, rest),
     };
     Some(inside)
 }
@@ -129,20 +121,6 @@ fn loosely(name: &str, rest: &[Word]) -> Inside {
         behind_dashes
     };
     Inside::runs(starts).opaque(NOT_FOLLOWED)
-}
-
-fn with_command_options(name: &str, rest: &[Word]) -> Option<Inside> {
-    let (_, letters, long) = WITH_COMMAND_OPTIONS.iter().find(|(names, ..)| names.contains(&name))?;
-    let takes_command = |text: &str| {
-        let cluster = text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
-        cluster.is_some_and(|cluster| cluster.contains(|letter| letters.contains(letter)))
-            || long.iter().any(|option| text.starts_with(option))
-    };
-    // tar's first word may be a cluster without a dash.
-    let first = rest.first().and_then(Word::as_str).filter(|_| name.ends_with("tar"));
-    let old_cluster = first.is_some_and(|text| !text.starts_with('-') && text.contains(|c| letters.contains(c)));
-    let harmless = rest.iter().all(|word| word.as_str().is_none_or(|text| !takes_command(text))) && !old_cluster;
-    Some(if harmless { Inside::nothing() } else { Inside::nothing().opaque(TAKES_COMMAND) })
 }
 
 /// The operands of a command whose short options with a value are `values`. After the first one all
@@ -199,34 +177,6 @@ pub(super) fn values_of(rest: &[Word], options: &[&str], via: &str) -> Vec<Start
         })
     };
     rest.iter().enumerate().filter_map(value_at).collect()
-}
-
-fn found_by_find(rest: &[Word]) -> Inside {
-    let mut starts = Vec::new();
-    let mut words = rest.iter();
-    // A word that is not known may be `-exec`, or the end of it.
-    let all_known = rest.iter().all(|word| word.known().is_some());
-    while let Some(word) = words.next() {
-        if !matches!(word.as_str(), Some("-exec" | "-execdir" | "-ok" | "-okdir")) {
-            continue;
-        }
-        let mut command: Vec<Word> = Vec::new();
-        let mut names_files = false;
-        for word in words.by_ref() {
-            match word.as_str() {
-                Some(";") => break,
-                // Anywhere else it is a word like another.
-                Some("+") if names_files => break,
-                Some(text) if !text.contains("{}") => command.push(word.clone()),
-                // `find` puts file names there.
-                Some(_) | None => command.push(Word::Unknown),
-            }
-            names_files = word.as_str() == Some("{}");
-        }
-        starts.push(Started::Words { words: command, assigns: Vec::new(), via: "find -exec".into() });
-    }
-    let inside = Inside::runs(starts);
-    if all_known { inside } else { inside.opaque("an argument of `find` is made while the line runs") }
 }
 
 /// The command that `fd` runs on what it finds. File names are added to it, or put into it.

@@ -24,6 +24,22 @@ const NOT_POSIX: [&str; 18] = [
 
 const KNOWN_OPTIONS: [&str; 4] = ["--login", "--norc", "--noprofile", "--posix"];
 
+/// Whether the words start a shell that reads its profile first.
+pub(super) fn is_login(words: &[Word]) -> bool {
+    let name = words.first().and_then(Word::as_str).unwrap_or_default();
+    let options = words.iter().skip(1).map_while(Word::as_str).take_while(|text| text.starts_with(['-', '+']));
+    let mut logins = options.filter(|text| *text == "--login" || (!text.starts_with("--") && text.contains('l')));
+    dialect(name.rsplit('/').next().unwrap_or(name)).is_some() && logins.next().is_some()
+}
+
+/// Whether the words start a shell with a file that it reads.
+pub(super) fn reads_script(words: &[Word]) -> bool {
+    let name = words.first().and_then(Word::as_str).unwrap_or_default();
+    let options = Options::read(words);
+    let is_shell = dialect(name.rsplit('/').next().unwrap_or(name)).is_some();
+    is_shell && !options.takes_body && words.len() > options.operands_at
+}
+
 /// What the shell `name` runs, if it is one.
 pub(super) fn look(name: &str, command: &ParsedCommand, input: &Input) -> Option<Inside> {
     let name = name.strip_suffix(".exe").unwrap_or(name);
@@ -32,14 +48,17 @@ pub(super) fn look(name: &str, command: &ParsedCommand, input: &Input) -> Option
         "cmd" => return Some(cmd(&command.words)),
         _ => {}
     }
-    let dialect = match name {
-        "bash" | "rbash" => Dialect::Bash,
+    Some(unix_shell(name, dialect(name)?, command, input))
+}
+
+fn dialect(name: &str) -> Option<Dialect> {
+    Some(match name {
+        "bash" | "rbash" | "bash-static" => Dialect::Bash,
         "sh" | "dash" | "ash" => Dialect::Posix,
         "zsh" | "ksh" | "ksh93" | "mksh" | "oksh" | "yash" | "hush" | "fish" | "csh" | "tcsh" | "nu" | "elvish"
-        | "xonsh" => Dialect::Foreign,
+        | "xonsh" | "zsh-static" | "mksh-static" | "lksh" | "posh" | "zsh5" | "rzsh" | "rksh" => Dialect::Foreign,
         _ => return None,
-    };
-    Some(unix_shell(name, dialect, command, input))
+    })
 }
 
 fn unix_shell(name: &str, dialect: Dialect, command: &ParsedCommand, input: &Input) -> Inside {
@@ -48,7 +67,10 @@ fn unix_shell(name: &str, dialect: Dialect, command: &ParsedCommand, input: &Inp
     if !options.takes_body {
         return match operand {
             // A script: a program like another, as long as its start can be followed.
-            Some(script) if !options.reads_input && options.plain && !is_stream(script) => Inside::nothing(),
+            // With input from the line its name may lead to that input (`cd /dev; bash stdin <<< …`).
+            Some(script) if !options.reads_input && options.plain && *input == Input::None && !is_stream(script) => {
+                Inside::nothing()
+            }
             Some(_) | None => fed(name, input),
         };
     }

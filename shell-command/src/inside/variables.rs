@@ -1,4 +1,4 @@
-//! Variables that bash itself acts upon.
+//! Variables that bash itself acts upon, and those that name programs to others.
 //!
 //! An assignment to an integer variable evaluates its value as arithmetic, and a value `a[$(rm f)]` runs a command
 //! there: `RANDOM`, `SRANDOM`, `SECONDS`, `OPTIND` and `HISTCMD` in bash 5.2. Others hold text that bash runs
@@ -42,12 +42,61 @@ const NAMES: [&str; 29] = [
     "ignoreeof",
 ];
 
+/// Beginnings of names that tell other programs what to run or to load.
+const PROGRAM_FAMILIES: [&str; 8] = ["GIT_", "LD_", "DYLD_", "LESS", "PERL5", "RUBY", "npm_config_", "NPM_CONFIG_"];
+
+/// Their endings: `TAR_OPTIONS`, `RSYNC_RSH`, `MANPAGER`, `RUSTC_WRAPPER`, `PYTHONPATH`, `MAKEFLAGS`.
+const PROGRAM_ENDS: [&str; 21] = [
+    "ASKPASS", "BROWSER", "COMMAND", "EDITOR", "FLAGS", "HOME", "LINKER", "OPTIONS", "OPTS", "PAGER", "PATH", "RSH",
+    "RUNNER", "RUSTC", "RUSTDOC", "SHELL", "WRAPPER", "_CONFIG", "_CONF", "_DIRS", "_PROGRAM",
+];
+
+/// Others, those of compilers among them.
+const PROGRAM_NAMES: [&str; 28] = [
+    "AR",
+    "AS",
+    "CC",
+    "CPP",
+    "CVS_SERVER",
+    "CXX",
+    "FC",
+    "GCC_EXEC_PREFIX",
+    "GCONV_PATH",
+    "GZIP",
+    "LD",
+    "LOCPATH",
+    "MAKEFILES",
+    "MANOPT",
+    "NM",
+    "PYTHONBREAKPOINT",
+    "PYTHONINSPECT",
+    "PYTHONSTARTUP",
+    "PYTHONWARNINGS",
+    "RANLIB",
+    "SSH_AUTH_SOCK",
+    "STRIP",
+    "TAPE",
+    "VIMINIT",
+    "EXINIT",
+    "VISUAL",
+    "ZDOTDIR",
+    "ZIPOPT",
+];
+
 /// Whether setting the variable may run something, or change what the rest of the line means.
 pub(super) fn is_acted_upon(name: &str) -> bool {
     // `NAME+=…` and `NAME[…]=…` set `NAME`.
     let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
     let name = name.get(..end).unwrap_or(name);
-    NAMES.contains(&name) || FAMILIES.iter().any(|family| name.starts_with(family))
+    NAMES.contains(&name) || FAMILIES.iter().any(|family| name.starts_with(family)) || names_program(name)
+}
+
+/// Whether programs look in the variable for another program, for options that may name one, or for the place of a
+/// file with such settings.
+fn names_program(name: &str) -> bool {
+    PROGRAM_NAMES.contains(&name)
+        || PROGRAM_FAMILIES.iter().any(|family| name.starts_with(family))
+        || PROGRAM_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Whether the variable decides which bytes make a character, and with it where quotes end.

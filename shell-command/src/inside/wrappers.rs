@@ -288,26 +288,35 @@ impl Wrapper {
 
     fn strip(&self, words: &[Word]) -> Stripped {
         let mut stripped = Stripped { at: 1, understood: true, assigns: Vec::new() };
+        self.options(words, &mut stripped);
+        for _ in 0..self.operands {
+            stripped.understood &= words.get(stripped.at).is_none_or(|word| word.as_str().is_some());
+            stripped.at += 1;
+        }
+        if self.kind == Kind::Joins && self.operands > 0 {
+            // `ssh` reads options behind the host, too.
+            self.options(words, &mut stripped);
+        }
+        if matches!(self.kind, Kind::SameWithVariables | Kind::OtherWithVariables) {
+            self.variables(words, &mut stripped);
+        }
+        stripped
+    }
+
+    /// Steps over options, up to the first operand.
+    fn options(&self, words: &[Word], stripped: &mut Stripped) {
         while let Some(word) = words.get(stripped.at) {
             match word.as_str() {
                 Some("--") => {
                     stripped.at += 1;
                     break;
                 }
-                Some(text) if text.len() > 1 && text.starts_with('-') => self.option(text, words, &mut stripped),
+                Some(text) if text.len() > 1 && text.starts_with('-') => self.option(text, words, stripped),
                 Some(_) => break,
                 None => stripped.understood = false,
             }
             stripped.at += 1;
         }
-        for _ in 0..self.operands {
-            stripped.understood &= words.get(stripped.at).is_none_or(|word| word.as_str().is_some());
-            stripped.at += 1;
-        }
-        if matches!(self.kind, Kind::SameWithVariables | Kind::OtherWithVariables) {
-            self.variables(words, &mut stripped);
-        }
-        stripped
     }
 
     /// Reads one option word; `at` stays on the last word that belongs to it.

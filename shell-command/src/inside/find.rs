@@ -1,0 +1,152 @@
+//! What `find` is told to run.
+//!
+//! Its arguments are read one by one with the words that each of them takes, so that a value is never taken for
+//! `-exec`, nor `-exec` for a value. An argument that is not in the tables makes the line opaque.
+//! <https://www.gnu.org/software/findutils/manual/html_mono/find.html>
+
+use stockade_protocol::Word;
+
+use super::{Inside, Started};
+
+/// Tests, options, operators and actions without a value.
+const ALONE: &[&str] = &[
+    "-H",
+    "-L",
+    "-P",
+    "-O0",
+    "-O1",
+    "-O2",
+    "-O3",
+    "-a",
+    "-and",
+    "-d",
+    "-daystart",
+    "-delete",
+    "-depth",
+    "-empty",
+    "-executable",
+    "-false",
+    "-follow",
+    "-ignore_readdir_race",
+    "-ls",
+    "-mount",
+    "-nogroup",
+    "-noignore_readdir_race",
+    "-noleaf",
+    "-not",
+    "-nouser",
+    "-nowarn",
+    "-o",
+    "-or",
+    "-print",
+    "-print0",
+    "-prune",
+    "-quit",
+    "-readable",
+    "-true",
+    "-warn",
+    "-writable",
+    "-xdev",
+];
+
+/// The same, with one value.
+const WITH_VALUE: &[&str] = &[
+    "-D",
+    "-amin",
+    "-anewer",
+    "-atime",
+    "-cmin",
+    "-cnewer",
+    "-ctime",
+    "-files0-from",
+    "-fls",
+    "-fprint",
+    "-fprint0",
+    "-fstype",
+    "-gid",
+    "-group",
+    "-ilname",
+    "-iname",
+    "-inum",
+    "-ipath",
+    "-iregex",
+    "-iwholename",
+    "-links",
+    "-lname",
+    "-maxdepth",
+    "-mindepth",
+    "-mmin",
+    "-mtime",
+    "-name",
+    "-newer",
+    "-path",
+    "-perm",
+    "-printf",
+    "-regex",
+    "-regextype",
+    "-samefile",
+    "-size",
+    "-type",
+    "-uid",
+    "-used",
+    "-user",
+    "-wholename",
+    "-xtype",
+];
+
+/// What `find` with these arguments starts.
+pub(super) fn look(rest: &[Word]) -> Inside {
+    let mut starts = Vec::new();
+    let mut words = rest.iter();
+    let mut understood = true;
+    while let Some(word) = words.next() {
+        let Some(text) = word.as_str() else { continue };
+        let values = match text {
+            "-exec" | "-execdir" | "-ok" | "-okdir" => {
+                starts.push(executed(&mut words));
+                0
+            }
+            "-fprintf" => 2,
+            _ if WITH_VALUE.contains(&text) || is_comparison(text) => 1,
+            _ => {
+                understood &= !text.starts_with('-') || ALONE.contains(&text);
+                0
+            }
+        };
+        for _ in 0..values {
+            words.next();
+        }
+    }
+    let inside = Inside::runs(starts);
+    // A word that is not known may be `-exec`, or the end of it.
+    if rest.iter().any(|word| word.known().is_none()) {
+        inside.opaque("an argument of `find` is made while the line runs")
+    } else if understood {
+        inside
+    } else {
+        inside.opaque("an argument of `find` is not known")
+    }
+}
+
+/// `-newerXY`, which compares two times.
+fn is_comparison(text: &str) -> bool {
+    text.strip_prefix("-newer").is_some_and(|times| times.len() == 2 && times.bytes().all(|c| b"aBcmt".contains(&c)))
+}
+
+/// The command up to its end.
+fn executed<'w>(words: &mut impl Iterator<Item = &'w Word>) -> Started {
+    let mut command: Vec<Word> = Vec::new();
+    let mut names_files = false;
+    for word in words {
+        match word.as_str() {
+            Some(";") => break,
+            // Anywhere else it is a word like another.
+            Some("+") if names_files => break,
+            Some(text) if !text.contains("{}") => command.push(word.clone()),
+            // `find` puts file names there.
+            Some(_) | None => command.push(Word::Unknown),
+        }
+        names_files = word.as_str() == Some("{}");
+    }
+    Started::Words { words: command, assigns: Vec::new(), via: "find -exec".into() }
+}
