@@ -78,11 +78,12 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     let remedies = Remedies::new(&settings, workspace.clone());
     let host = host_paths(workspace, &settings);
     let person = if purpose == Purpose::Run { prompt::person(losses::accepted(&settings)) } else { None };
-    let usual = if person.is_some() || (purpose == Purpose::Explain && std::io::stderr().is_terminal()) {
-        AskForApproval::OnFailure
-    } else {
-        AskForApproval::Never
+    let is_answered = match purpose {
+        _ if settings.hook.is_some() => true,
+        Purpose::Run => person.is_some(),
+        Purpose::Explain => std::io::stderr().is_terminal(),
     };
+    let usual = if is_answered { AskForApproval::OnFailure } else { AskForApproval::Never };
     let thread_id = new_id()?;
     let mut session = session(&settings, &host, settings.ask_or(usual), thread_id.clone())?;
     let command = Argv::from_os(command.iter().cloned())?;
@@ -226,8 +227,8 @@ fn maximum(settings: &Settings, host: &HostPaths) -> Result<Option<Permissions>,
     Ok(Some(maximum.limit(host, &everything)?))
 }
 
-/// Whoever answers: the program that the settings name, else the person at the terminal. A program
-/// that commands could change does not count.
+/// The approver: the program that the settings name, with or without a terminal, else the person at the terminal. A
+/// program that commands could change is refused.
 fn approver(
     settings: &Settings,
     permissions: &Permissions,

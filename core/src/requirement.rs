@@ -122,23 +122,20 @@ pub(crate) fn of_command(
         && placement == Placement::Outside
         && *escalation == EscalationExecution::TurnDefault;
     let skip = ExecApprovalRequirement::Skip { bypass_sandbox, proposed_execpolicy_amendment: None };
-    let mut asked = None;
+    let mut asked = Vec::new();
     for question in questions(rules, escalation) {
         match answer(ask, question.topic, sandboxing) {
             Answer::Run => {}
-            Answer::Ask => asked = asked.or(Some(question)),
+            Answer::Ask => asked.push(question.reason),
             Answer::Refuse(policy) => {
                 return ExecApprovalRequirement::Forbidden { reason: format!("{policy}: {}", question.reason) };
             }
         }
     }
-    match asked {
-        None => skip,
-        Some(question) => ExecApprovalRequirement::NeedsApproval {
-            reason: Some(question.reason),
-            proposed_execpolicy_amendment: None,
-        },
+    if asked.is_empty() {
+        return skip;
     }
+    ExecApprovalRequirement::NeedsApproval { reason: Some(asked.join("; ")), proposed_execpolicy_amendment: None }
 }
 
 /// What has to happen before a tool runs that brings no requirement of its own.
@@ -276,6 +273,20 @@ external dangerous *           ask       ask        ask        ask  no    ask   
             ("rej-*", reject(true, true, true)),
             ("never", AskForApproval::Never),
         ]
+    }
+
+    #[test]
+    fn every_reason_to_ask_is_told() {
+        let dangerous = RuleVerdict::Dangerous { reason: String::from("it destroys the disk") };
+        let requirement = of_command(
+            AskForApproval::OnRequest,
+            Sandboxing::On,
+            &dangerous,
+            Placement::Inside,
+            &EscalationExecution::Unsandboxed,
+        );
+        let ExecApprovalRequirement::NeedsApproval { reason: Some(reason), .. } = requirement else { panic!() };
+        assert_eq!(reason, "the command asks to run without the sandbox; it destroys the disk");
     }
 
     fn verdicts() -> Vec<(&'static str, RuleVerdict)> {

@@ -110,6 +110,24 @@ fn explain_and_run_agree() {
     }
 }
 
+/// A hook answers without a terminal, whether `--ask` is given or not.
+#[test]
+fn a_hook_is_asked_without_a_terminal() {
+    let home = Home::new();
+    let hook = home.path("outside/hook");
+    let script = format!("#!/bin/sh\ncat > /dev/null\necho >> {}.asked\necho '\"approved\"'\n", hook.display());
+    home.write("outside/hook", &script);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&hook, mode).unwrap();
+    home.write("config/stockade/config.toml", &format!("[approver]\nhook = [{:?}]\n", hook.to_str().unwrap()));
+    home.runs(&[], "echo x > ../outside/made", 0);
+    assert!(home.exists("outside/made") && home.read("outside/hook.asked") == "\n");
+    home.runs(&["--ask", "untrusted"], "mkdir made", 0);
+    assert!(home.exists("ws/made") && home.read("outside/hook.asked") == "\n\n");
+    home.runs(&["--ask", "never"], "echo x > ../outside/more", 2);
+    assert!(!home.exists("outside/more") && home.read("outside/hook.asked") == "\n\n");
+}
+
 /// Why a command is run reaches the question, with secrets taken out of what goes on record.
 #[test]
 fn a_justification_is_part_of_the_question() {

@@ -39,7 +39,10 @@ pub(super) fn choices(request: &ApprovalRequest) -> Vec<Choice> {
 fn can_be_given(decision: &ReviewDecision, subject: &ApprovalSubject) -> bool {
     // Without the form that the server wants, a yes would be none.
     let is_unreadable = matches!(form(subject), Some(Err(_)));
-    *decision != ReviewDecision::TimedOut && !(is_unreadable && decision.is_approval())
+    // `stockade run` is a session of one command, so the same question about it never comes again.
+    let is_forgotten =
+        *decision == ReviewDecision::ApprovedForSession && matches!(subject, ApprovalSubject::Command(_));
+    *decision != ReviewDecision::TimedOut && !is_forgotten && !(is_unreadable && decision.is_approval())
 }
 
 fn describe(decision: &ReviewDecision, subject: &ApprovalSubject) -> (char, String, Vec<String>) {
@@ -74,15 +77,15 @@ pub(super) fn form(subject: &ApprovalSubject) -> Option<Result<Form, Invalid>> {
 
 fn again(subject: &ApprovalSubject) -> &'static str {
     match subject {
-        ApprovalSubject::Command(_) => "the same command, there and with the same permissions, in this session",
-        ApprovalSubject::Patch(_) => "further changes to these files in this session",
-        ApprovalSubject::Network(_) => "this destination for the rest of the session",
-        ApprovalSubject::Permissions(_) => "for the rest of the session",
+        ApprovalSubject::Command(_) => "the same command for the rest of this run",
+        ApprovalSubject::Patch(_) => "further changes to these files for the rest of this run",
+        ApprovalSubject::Network(_) => "this destination for the rest of this run",
+        ApprovalSubject::Permissions(_) => "for the rest of this run",
         ApprovalSubject::ToolCall(call) => match call.remember {
-            RememberArguments::Exact => "the same call in this session",
-            RememberArguments::Any => "EVERY call of this tool in this session, whatever its arguments",
+            RememberArguments::Exact => "the same call for the rest of this run",
+            RememberArguments::Any => "EVERY call of this tool for the rest of this run, whatever its arguments",
         },
-        ApprovalSubject::Elicitation(_) => "the same in this session",
+        ApprovalSubject::Elicitation(_) => "the same for the rest of this run",
     }
 }
 

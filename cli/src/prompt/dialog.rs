@@ -218,7 +218,10 @@ mod tests {
     fn each_key_is_its_answer() {
         assert_eq!(decided(&[b"y"]), Some(ReviewDecision::Approved));
         assert_eq!(decided(&[b"Y"]), Some(ReviewDecision::Approved));
-        assert_eq!(decided(&[b"s"]), Some(ReviewDecision::ApprovedForSession));
+        assert_eq!(decided(&[b"s"]), None, "a run asks about its command once");
+        let network = Dialog::new(choices(&samples::network()), None);
+        let remembered = answered(network, &[b"s"]).map(|answer| answer.decision);
+        assert_eq!(remembered, Some(ReviewDecision::ApprovedForSession));
         assert!(matches!(decided(&[b"p"]), Some(ReviewDecision::ApprovedExecpolicyAmendment { .. })));
         assert_eq!(decided(&[b"q"]), Some(ReviewDecision::Abort));
         assert_eq!(decided(&[b"\x03"]), Some(ReviewDecision::Abort));
@@ -233,14 +236,14 @@ mod tests {
         }
         let mut dialog = dialog();
         let again = dialog.press(b"\n");
-        assert_eq!(again, Step::Say(String::from("\nPlease press one of these keys. [y/s/p/n/q]? ")));
+        assert_eq!(again, Step::Say(String::from("\nPlease press one of these keys. [y/p/n/q]? ")));
         assert_eq!(dialog.press(b"v"), Step::ShowEverything);
     }
 
     /// Whatever was left out is shown before a yes counts.
     #[test]
     fn nothing_is_approved_unseen() {
-        for key in [b"y", b"s", b"p"] {
+        for key in [b"y", b"p"] {
             let mut dialog = dialog().shortened(true);
             assert_eq!(dialog.press(key), Step::ShowEverything);
             assert!(matches!(dialog.press(key), Step::Decide(answer, _) if answer.decision.is_approval()));

@@ -15,6 +15,7 @@ mod page;
 mod render;
 mod secrets;
 mod text;
+mod wrap;
 
 #[cfg(unix)]
 mod raw_mode;

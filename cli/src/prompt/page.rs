@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use super::text::{Detail, is_shortened};
+use super::wrap;
 
 /// Whether colours are used. They only ever repeat what the words say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,24 +80,30 @@ const SHORT_LIST: usize = 24;
 pub(super) struct Page {
     pub(super) detail: Detail,
     paint: Paint,
+    columns: usize,
     text: String,
     shortened: bool,
 }
 
 impl Page {
-    pub(super) fn new(paint: Paint, detail: Detail) -> Self {
-        Self { detail, paint, text: String::new(), shortened: false }
+    /// An empty page for a screen of so many columns.
+    pub(super) fn new(paint: Paint, columns: usize, detail: Detail) -> Self {
+        Self { detail, paint, columns, text: String::new(), shortened: false }
     }
 
-    /// A line, indented by a number of steps. The text has to be fit for a terminal.
+    /// A line, indented by a number of steps. The text has to be fit for a terminal. What does not fit the screen goes
+    /// on in further lines, indented deeper than any line of its own.
     pub(super) fn line(&mut self, indent: usize, tone: Tone, text: &str) {
         self.shortened |= is_shortened(text);
-        self.text.push_str(&"  ".repeat(indent));
-        match tone.code().filter(|_| self.paint == Paint::Colour) {
-            Some(code) => self.text.extend(["\u{1b}[", code, "m", text, "\u{1b}[0m"]),
-            None => self.text.push_str(text),
+        let continued = if indent == 0 { 2 } else { indent + 2 };
+        for (number, row) in wrap::rows(text, self.columns, 2 * indent, 2 * continued).into_iter().enumerate() {
+            self.text.push_str(&"  ".repeat(if number == 0 { indent } else { continued }));
+            match tone.code().filter(|_| self.paint == Paint::Colour) {
+                Some(code) => self.text.extend(["\u{1b}[", code, "m", row, "\u{1b}[0m"]),
+                None => self.text.push_str(row),
+            }
+            self.text.push('\n');
         }
-        self.text.push('\n');
     }
 
     pub(super) fn plain(&mut self, indent: usize, text: &str) {

@@ -44,14 +44,13 @@ fn decided(decision: ReviewDecision) -> Reviewed {
 fn each_key_gives_its_answer_and_the_terminal_back() {
     for (keys, decision) in [
         ("y", ReviewDecision::Approved),
-        ("s", ReviewDecision::ApprovedForSession),
         ("q", ReviewDecision::Abort),
         ("\u{3}", ReviewDecision::Abort),
         ("\u{4}", ReviewDecision::Abort),
     ] {
         let mut screen = Screen::open();
         let asking = ask(&screen, samples::command());
-        let shown = screen.sees("[y/s/p/n/q]? ");
+        let shown = screen.sees("[y/p/n/q]? ");
         assert!(shown.contains("may this command run?\r\n\r\n    npm test\r\n    in /repo\r\n"), "{shown}");
         assert!(shown.contains("prefix_rule(pattern=[\"npm\", \"test\"], decision=\"allow\", exact=True)"), "{shown}");
         assert!(!screen.is_as_before());
@@ -65,7 +64,7 @@ fn each_key_gives_its_answer_and_the_terminal_back() {
 fn a_no_asks_why_and_shows_what_is_typed() {
     let mut screen = Screen::open();
     let asking = ask(&screen, samples::line());
-    let shown = screen.sees("[y/s/n/q]? ");
+    let shown = screen.sees("[y/n/q]? ");
     assert!(shown.contains("WITHOUT THE SANDBOX"), "{shown}");
     screen.types("n");
     screen.sees("Why not? (Enter alone gives no reason) ");
@@ -139,17 +138,17 @@ fn a_form_can_be_declined_and_cancelled() {
 fn enter_alone_asks_again() {
     let mut screen = Screen::open();
     let asking = ask(&screen, samples::command());
-    screen.sees("[y/s/p/n/q]? ");
+    screen.sees("[y/p/n/q]? ");
     screen.types("\r");
-    screen.sees("Please press one of these keys. [y/s/p/n/q]? ");
+    screen.sees("Please press one of these keys. [y/p/n/q]? ");
     // Something pasted, also with an arrow before it.
     screen.types("\u{1b}[Ay");
     screen.sees("Please press one of these keys. ");
     screen.types("y\ny\n");
     screen.sees("Please press one of these keys. ");
     assert!(!asking.is_finished());
-    screen.types("s");
-    assert_eq!(asking.join().unwrap(), decided(ReviewDecision::ApprovedForSession));
+    screen.types("y");
+    assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Approved));
 }
 
 #[test]
@@ -191,7 +190,7 @@ fn what_was_typed_before_the_prompt_appeared_is_no_answer() {
         std::thread::sleep(Duration::from_millis(60));
         assert!(!screen.seen.contains("]? "), "a key is waited for while somebody types: {}", screen.seen);
     }
-    screen.sees("[y/s/p/n/q]? ");
+    screen.sees("[y/p/n/q]? ");
     std::thread::sleep(QUIET);
     assert!(!asking.is_finished(), "type-ahead has approved");
     screen.types("q");
@@ -203,7 +202,7 @@ fn what_was_typed_before_the_prompt_appeared_is_no_answer() {
 fn what_a_terminal_answers_is_no_answer() {
     let mut screen = Screen::open();
     let asking = ask(&screen, samples::command());
-    screen.sees("[y/s/p/n/q]? ");
+    screen.sees("[y/p/n/q]? ");
     // One byte more than is read at once.
     screen.types(&format!("\u{1b}[?{}$y", "1".repeat(60)));
     std::thread::sleep(QUIET);
@@ -231,7 +230,7 @@ fn keys_count_only_once_the_terminal_has_answered_everything() {
         screen.look(Duration::from_millis(20));
         assert!(!screen.seen.contains("]? "), "nothing was waited for");
     }
-    screen.sees("[y/s/p/n/q]? ");
+    screen.sees("[y/p/n/q]? ");
     screen.types("y");
     assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Approved));
 }
@@ -244,7 +243,7 @@ fn a_terminal_that_does_not_answer_is_asked_at_all_the_same() {
     let asking = ask(&screen, samples::command());
     screen.sees("stockade asks: ");
     screen.types("y");
-    screen.sees("[y/s/p/n/q]? ");
+    screen.sees("[y/p/n/q]? ");
     assert!(!asking.is_finished(), "typed before it counted");
     screen.types("y");
     assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Approved));
@@ -254,7 +253,7 @@ fn a_terminal_that_does_not_answer_is_asked_at_all_the_same() {
 fn a_hangup_is_no_answer() {
     let mut screen = Screen::open();
     let asking = ask(&screen, samples::command());
-    screen.sees("[y/s/p/n/q]? ");
+    screen.sees("[y/p/n/q]? ");
     drop(screen);
     let result = asking.join().unwrap();
     assert!(matches!(&result, Err(Unanswered::Gone { why }) if why.contains("hung up")), "{result:?}");
@@ -272,7 +271,7 @@ fn a_question_that_is_called_off_goes_away_at_once() {
             Instant::now()
         })
     });
-    screen.sees("[y/s/p/n/q]? ");
+    screen.sees("[y/p/n/q]? ");
     let ended = asking.join().unwrap();
     assert!(screen.is_as_before());
     assert!(ended.elapsed() < Duration::from_secs(1));
@@ -289,7 +288,7 @@ fn questions_are_asked_one_after_the_other() {
             tokio::join!(terminal.review(first), terminal.review(second))
         })
     });
-    let shown = screen.sees("[y/s/p/n/q]? ");
+    let shown = screen.sees("[y/p/n/q]? ");
     std::thread::sleep(QUIET);
     screen.look(Duration::ZERO);
     assert!(!shown.contains("registry.npmjs.org") && screen.seen.is_empty(), "{shown}{}", screen.seen);
@@ -341,7 +340,7 @@ fn said(child: Child) -> String {
 fn the_terminal_of_the_process_is_asked_in_colour() {
     let mut screen = Screen::open();
     let child = start(&screen, r#"exec "$@" </dev/null"#);
-    let shown = screen.sees("[y/s/p/n/q]? ");
+    let shown = screen.sees("[y/p/n/q]? ");
     assert!(shown.contains("\u{1b}[1mstockade asks: may this command run?\u{1b}[0m"), "{shown}");
     screen.types("y");
     let said = said(child);
@@ -372,7 +371,7 @@ fn signals_give_the_terminal_back_and_still_end_the_program() {
         let child = start(&screen, r#"echo $$ >/dev/tty; exec "$@""#);
         let first = screen.sees("\n");
         let pid = Pid::from_raw(first.trim().parse().unwrap()).unwrap();
-        screen.sees("[y/s/p/n/q]? ");
+        screen.sees("[y/p/n/q]? ");
         assert!(!screen.is_as_before());
         kill_process(pid, signal).unwrap();
         let status = child.wait_with_output().unwrap().status;

@@ -19,8 +19,8 @@ use super::secrets;
 use super::text::{self, Detail};
 
 /// The question, and whether something was left out for brevity.
-pub(super) fn question(request: &ApprovalRequest, look: &Look, detail: Detail) -> (String, bool) {
-    let mut page = Page::new(look.paint, detail);
+pub(super) fn question(request: &ApprovalRequest, look: &Look, columns: usize, detail: Detail) -> (String, bool) {
+    let mut page = Page::new(look.paint, columns, detail);
     page.line(0, Tone::Title, &format!("stockade asks: {}", title(&request.subject)));
     match &request.subject {
         ApprovalSubject::Command(command) => command::show(&mut page, command),
@@ -54,8 +54,8 @@ pub(super) fn question(request: &ApprovalRequest, look: &Look, detail: Detail) -
 }
 
 /// The keys there are.
-pub(super) fn keys(choices: &[Choice], shortened: bool, paint: Paint) -> String {
-    let mut page = Page::new(paint, Detail::Whole);
+pub(super) fn keys(choices: &[Choice], shortened: bool, paint: Paint, columns: usize) -> String {
+    let mut page = Page::new(paint, columns, Detail::Whole);
     page.plain(0, "");
     for choice in choices {
         page.plain(1, &format!("{}  {}", choice.key, choice.label));

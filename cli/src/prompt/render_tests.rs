@@ -6,11 +6,12 @@ use stockade_protocol::{ApprovalRequest, ApprovalSubject, RememberArguments, Rev
 use super::choices::choices;
 use super::page::{Look, Paint};
 use super::text::Detail;
+use super::wrap::UNBOUNDED;
 use super::{render, samples};
 
 fn screen(request: &ApprovalRequest, paint: Paint, detail: Detail) -> String {
-    let (question, shortened) = render::question(request, &paint.into(), detail);
-    question + &render::keys(&choices(request), shortened, paint)
+    let (question, shortened) = render::question(request, &paint.into(), UNBOUNDED, detail);
+    question + &render::keys(&choices(request), shortened, paint, UNBOUNDED)
 }
 
 fn shown(request: &ApprovalRequest) -> String {
@@ -33,10 +34,29 @@ fn prompts() {
 }
 
 #[test]
+fn lines_fit_the_screen() {
+    for request in [samples::hostile(), samples::line(), samples::denial()] {
+        let (question, _) = render::question(&request, &Paint::Plain.into(), 60, Detail::Whole);
+        let keys = render::keys(&choices(&request), true, Paint::Plain, 60);
+        for line in (question + &keys).lines() {
+            assert!(line.chars().count() < 60, "{line}");
+        }
+    }
+}
+
+/// However many harmless parts stand before it.
+#[test]
+fn a_part_that_is_not_known_to_be_safe_is_shown_first() {
+    let shown = shown(&samples::long_line());
+    let first = "It runs (what is not known to be safe comes first):\n    31. rm -rf build\n      `rm`: not known as safe\n    1. ls\n";
+    assert!(shown.contains(first), "{shown}");
+}
+
+#[test]
 fn what_the_sandbox_may_leave_out_is_said_of_commands_in_it() {
     let left_out = vec![String::from("credentials: they can be read")];
     let look = Look { left_out, ..Paint::Plain.into() };
-    let shown = |request| render::question(&request, &look, Detail::Short).0;
+    let shown = |request| render::question(&request, &look, UNBOUNDED, Detail::Short).0;
     let line = "Where the sandbox can't hold it, this was accepted to be lost:\n    - credentials: they can be read\n";
     assert!(shown(samples::command()).contains(line) && shown(samples::denial()).contains(line));
     assert!(!shown(samples::line()).contains("accepted to be lost"), "there is no sandbox around it");
@@ -74,10 +94,10 @@ fn or19_secrets_are_not_shown() {
 #[test]
 fn a_yes_for_every_call_says_so() {
     let mut request = samples::tool_call();
-    assert!(shown(&request).contains("the same call in this session"));
+    assert!(shown(&request).contains("the same call for the rest of this run"));
     let ApprovalSubject::ToolCall(call) = &mut request.subject else { panic!("{request:?}") };
     call.remember = RememberArguments::Any;
-    assert!(shown(&request).contains("EVERY call of this tool in this session, whatever its arguments"));
+    assert!(shown(&request).contains("EVERY call of this tool for the rest of this run, whatever its arguments"));
 }
 
 #[test]

@@ -64,6 +64,16 @@ pub(super) fn line() -> ApprovalRequest {
     request(ApprovalSubject::Command(Box::new(asking)), "the command asks to run without the sandbox")
 }
 
+/// A line of many harmless parts and one at its end that is not.
+pub(super) fn long_line() -> ApprovalRequest {
+    let text = "ls; ".repeat(30) + "rm -rf build";
+    let mut commands = vec![part(&["ls"]); 30];
+    commands.push(part(&["rm", "-rf", "build"]));
+    let parsed = ParsedLine { commands, opaque: None };
+    let asking = asking(argv(&["bash", "-c", &text]), parsed, EscalationExecution::TurnDefault);
+    request(ApprovalSubject::Command(Box::new(asking)), "`rm`: not known as safe")
+}
+
 /// A command with secrets in it.
 pub(super) fn secret() -> ApprovalRequest {
     let words = ["curl", "-H", "Authorization: Bearer hunter2", "--token", "hunter2", "https://me:hunter2@host.test/"];

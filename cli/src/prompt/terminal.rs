@@ -26,6 +26,7 @@ use super::page::{Kind, Look, Paint};
 use super::raw_mode::RawMode;
 use super::render;
 use super::text::Detail;
+use super::wrap::UNBOUNDED;
 use crate::stage;
 
 /// Keys count only after nothing was typed for so long: whoever was typing when the prompt appeared
@@ -187,8 +188,8 @@ impl Prompt<'_> {
         }
         let _mode = RawMode::enter(self.terminal.as_fd())?;
         let choices = choices(request);
-        let (question, shortened) = render::question(request, self.look, Detail::Short);
-        let keys = render::keys(&choices, shortened, self.look.paint);
+        let (question, shortened) = render::question(request, self.look, self.columns(), Detail::Short);
+        let keys = render::keys(&choices, shortened, self.look.paint, self.columns());
         self.write(&format!("{}\n{question}{keys}\n", stage.cleaning()))?;
         let mut decoder = Decoder::default();
         if let Some(stopped) = self.settle(&mut decoder)? {
@@ -201,6 +202,12 @@ impl Prompt<'_> {
             self.write_at_once("\nThe question was called off.\n");
         }
         result
+    }
+
+    /// How wide the terminal is now.
+    fn columns(&self) -> usize {
+        let columns = rustix::termios::tcgetwinsize(self.terminal).map_or(0, |size| size.ws_col);
+        if columns == 0 { UNBOUNDED } else { columns.into() }
     }
 
     /// A process in the background would be stopped by the terminal, and the run would hang.
@@ -266,7 +273,7 @@ impl Prompt<'_> {
             match step {
                 Step::Say(text) => self.write(&text)?,
                 Step::ShowEverything => {
-                    let (everything, _) = render::question(request, self.look, Detail::Whole);
+                    let (everything, _) = render::question(request, self.look, self.columns(), Detail::Whole);
                     self.write(&format!("\n\n{everything}{keys}\n{}", dialog.invitation()))?;
                 }
                 Step::Decide(answer, text) => {

@@ -1,9 +1,12 @@
 //! A command: all of it, each part of it, and what the sandbox denied it.
 
+use std::cmp::Reverse;
+
 use stockade_protocol::{
-    CommandApproval, CommandRole, DenyingRule, Evidence, Operation, ParsedCommand, PermissionAmendment, RawText,
-    Violation, ViolationTarget, Word,
+    CommandApproval, CommandRole, Decision, DenyingRule, Evidence, Operation, ParsedCommand, PermissionAmendment,
+    RawText, Violation, ViolationTarget, Word,
 };
+use stockade_shell_command::{Safety, safety};
 
 use super::grant::{file_rule, host_rule};
 use crate::prompt::page::{Page, Tone};
@@ -30,11 +33,16 @@ fn show_parts(page: &mut Page, command: &CommandApproval) {
     if parsed.opaque.is_none() && *parsed == itself {
         page.plain(2, "which is one command, with no shell around it");
     } else {
-        page.section("It runs:");
-        let numbered: Vec<_> = parsed.commands.iter().enumerate().collect();
-        page.list(&numbered, "commands", |page, (index, part)| {
-            page.plain(2, &format!("{}. {}", index + 1, self::part(part, page.detail)));
-            show_disguise(page, part);
+        let parts = strictest_first(&parsed.commands);
+        let is_in_order = parts.iter().is_sorted_by_key(|part| part.number);
+        page.section(if is_in_order { "It runs:" } else { "It runs (what is not known to be safe comes first):" });
+        page.list(&parts, "commands", |page, part| {
+            page.plain(2, &format!("{}. {}", part.number, self::part(part, page.detail)));
+            show_disguise(page, part.command);
+            // After a denial the question is about that.
+            if command.violations.is_empty() {
+                show_safety(page, &part.safety);
+            }
         });
     }
     if let Some(why) = &parsed.opaque {
@@ -43,7 +51,41 @@ fn show_parts(page: &mut Page, command: &CommandApproval) {
     }
 }
 
-fn part(part: &ParsedCommand, detail: Detail) -> String {
+/// A part of a line, its place there, and what is known of it.
+struct Part<'a> {
+    number: usize,
+    command: &'a ParsedCommand,
+    safety: Safety,
+    /// How strict to be with it: as with what it starts, at least.
+    strictness: Decision,
+}
+
+/// The parts of a line, those first that are not known to be safe: a short page shows no others if there are many. A
+/// wrapper stays with what it starts.
+fn strictest_first(commands: &[ParsedCommand]) -> Vec<Part<'_>> {
+    let mut started = Decision::Allow;
+    let mut parts: Vec<Part<'_>> = Vec::new();
+    for (index, command) in commands.iter().enumerate().rev() {
+        let safety = safety(command);
+        let own = safety.decision();
+        started = if command.role == CommandRole::Wrapper { own.max(started) } else { own };
+        parts.push(Part { number: index + 1, command, safety, strictness: started });
+    }
+    parts.sort_by_key(|part| (Reverse(part.strictness), part.number));
+    parts
+}
+
+fn show_safety(page: &mut Page, safety: &Safety) {
+    let (tone, reason) = match safety {
+        Safety::Safe => return,
+        Safety::Unknown { reason } => (Tone::Normal, reason),
+        Safety::Dangerous { reason } => (Tone::Warning, reason),
+    };
+    page.line(3, tone, &text::line(secrets::text(reason).as_bytes(), page.detail));
+}
+
+fn part(part: &Part<'_>, detail: Detail) -> String {
+    let Part { number, command: part, .. } = part;
     let mut shown = words(&part.words, detail);
     let list = |words: &[Word]| {
         words.iter().map(|file| self::words(std::slice::from_ref(file), detail)).collect::<Vec<_>>().join(", ")
@@ -60,7 +102,7 @@ fn part(part: &ParsedCommand, detail: Detail) -> String {
     }
     match part.role {
         CommandRole::Runs => {}
-        CommandRole::Wrapper => shown += "  (starts the next one)",
+        CommandRole::Wrapper => shown += &format!("  (starts number {})", number + 1),
     }
     if let Some(via) = &part.via {
         shown += &format!("  (inside {})", text::line(via.as_bytes(), detail));
