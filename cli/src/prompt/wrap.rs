@@ -75,9 +75,10 @@ mod tests {
         #[test]
         fn nothing_is_lost_and_every_row_fits(text in "[a-z \u{6f22}]{0,200}", columns in 25_usize..100) {
             let rows = rows(&text, columns, 2, 6);
-            prop_assert_eq!(rows.concat(), text);
+            prop_assert_eq!(rows.concat(), text.as_str());
             for (number, row) in rows.iter().enumerate() {
-                prop_assert!(row.width() + (if number == 0 { 2 } else { 6 }) < columns);
+                let indent = if number == 0 { 2 } else { 6 };
+                prop_assert!(row.width() + indent < columns);
             }
         }
     }
