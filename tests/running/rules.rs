@@ -187,12 +187,12 @@ fn nothing_is_saved_after_a_denial_or_for_a_way_out() {
     let home = Home::new();
     let mut screen = start(&home, &["run", "--", "touch", "../outside/x"]);
     let asked = screen.sees("]? ");
-    assert!(asked.contains("the sandbox stopped this command") && asked.ends_with("[y/s/n/q]? "), "{asked}");
+    assert!(asked.contains("the sandbox stopped this command") && asked.ends_with("[y/n/q]? "), "{asked}");
     screen.types("q");
     screen.ends();
     let mut screen = start(&home, &["run", "--unsandboxed", "--", "touch", "../outside/x"]);
     let asked = screen.sees("]? ");
-    assert!(asked.contains("WITHOUT THE SANDBOX") && asked.ends_with("[y/s/n/q]? "), "{asked}");
+    assert!(asked.contains("WITHOUT THE SANDBOX") && asked.ends_with("[y/n/q]? "), "{asked}");
     screen.types("q");
     screen.ends();
 }
