@@ -95,7 +95,7 @@ impl Page {
     /// on in further lines, indented deeper than any line of its own.
     pub(super) fn line(&mut self, indent: usize, tone: Tone, text: &str) {
         self.shortened |= is_shortened(text);
-        let continued = if indent == 0 { 2 } else { indent + 2 };
+        let continued = indent + 2;
         for (number, row) in wrap::rows(text, self.columns, 2 * indent, 2 * continued).into_iter().enumerate() {
             self.text.push_str(&"  ".repeat(if number == 0 { indent } else { continued }));
             match tone.code().filter(|_| self.paint == Paint::Colour) {
