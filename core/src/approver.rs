@@ -22,7 +22,6 @@ mod hook;
 mod late;
 mod priority;
 mod queue;
-mod registry;
 mod timeout;
 
 use std::collections::BTreeMap;
@@ -44,7 +43,6 @@ pub use fluent::ApproverExt;
 pub use hook::Hook;
 pub use late::{LateAnswer, LateAnswers};
 pub use priority::Priority;
-pub use registry::{Registered, Registry};
 pub use timeout::WithTimeout;
 
 /// Answers questions.

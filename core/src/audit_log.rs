@@ -123,12 +123,16 @@ impl Trail {
         self.keep(event);
     }
 
-    /// How a request ended, for telemetry.
+    /// How a request was decided without a question, and how it ended, for telemetry.
     fn tell(&self, event: &AuditEvent) {
         let (thread, request) = (&self.thread, &self.request);
         match event {
             AuditEvent::Ended { result, duration_ms, .. } => {
                 tracing::info!(name: "command.outcome", %thread, %request, decision = %result, duration_ms);
+            }
+            AuditEvent::Decided { decision, source, .. } => {
+                let (decision, source) = (decision_word(*decision), source_word(source));
+                tracing::info!(name: "approval.decided", %thread, %request, decision, source);
             }
             AuditEvent::Refused(refusal) => {
                 tracing::info!(name: "command.outcome", %thread, %request, decision = "refused", source = ?refusal.by);
@@ -145,7 +149,6 @@ impl Trail {
             AuditEvent::Requested { .. }
             | AuditEvent::PatchRequested { .. }
             | AuditEvent::ToolRequested { .. }
-            | AuditEvent::Decided { .. }
             | AuditEvent::Asked { .. }
             | AuditEvent::Answered { .. }
             | AuditEvent::Connected { .. }
@@ -164,17 +167,43 @@ impl Trail {
         source: DecisionSource,
         reason: Option<String>,
     ) -> Result<(), Refusal> {
-        self.record(AuditEvent::Decided { decision, source, reason, sandbox_warnings: Vec::new() })
+        self.settled(AuditEvent::Decided { decision, source, reason, sandbox_warnings: Vec::new() })
     }
 
     /// A policy outside has approved it already.
     pub(crate) fn decided_outside(&self, sandbox_warnings: &[String]) -> Result<(), Refusal> {
-        self.record(AuditEvent::Decided {
+        self.settled(AuditEvent::Decided {
             decision: Decision::Allow,
             source: DecisionSource::External,
             reason: None,
             sandbox_warnings: sandbox_warnings.to_vec(),
         })
+    }
+
+    /// A decision without a question, on record and for telemetry.
+    fn settled(&self, event: AuditEvent) -> Result<(), Refusal> {
+        self.tell(&event);
+        self.record(event)
+    }
+}
+
+fn decision_word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allow => "allow",
+        Decision::Prompt => "prompt",
+        Decision::Forbidden => "forbidden",
+    }
+}
+
+/// Who decided, in few words: a rule's text is on record, and no attribute to count by.
+fn source_word(source: &DecisionSource) -> &'static str {
+    match source {
+        DecisionSource::Rule(_) => "rule",
+        DecisionSource::Fallback => "fallback",
+        DecisionSource::ApprovalPolicy => "approval_policy",
+        DecisionSource::Reviewer => "reviewer",
+        DecisionSource::SessionMemory => "session_memory",
+        DecisionSource::External => "external",
     }
 }
 

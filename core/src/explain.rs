@@ -87,7 +87,7 @@ impl Orchestrator {
         let session = &*self.session();
         let around = self.surroundings(session);
         let (verdict, required) =
-            command_requirement(session, &around.rules.policy(), &request.command, &request.cwd, &request.escalation);
+            command_requirement(session, around.rules, &request.command, &request.cwd, &request.escalation);
         let bypass = matches!(required.requirement, ExecApprovalRequirement::Skip { bypass_sandbox: true, .. });
         let execution = if bypass && session.rules_may_leave() {
             EscalationExecution::Unsandboxed

@@ -29,7 +29,7 @@ mod writable_repository;
 pub use approvals::{ANSWER_LIMIT, ApprovalKey, CommandKey, Confinement, Grant, RuleStore};
 pub use approver::{
     AllOf, Answer, Approver, ApproverError, ApproverExt, Channel, ChannelLimits, Consumer, Fallback, FirstOf, Fixed,
-    Hook, LateAnswer, LateAnswers, Priority, RateLimit, Registered, Registry, Unanswered, WithTimeout,
+    Hook, LateAnswer, LateAnswers, Priority, RateLimit, Unanswered, WithTimeout,
 };
 pub use audit::{
     AuditError, AuditSink, AuditTrail, BadRecord, Durability, FirstKept, Flaw, MemoryAudit, NoAudit, Note,

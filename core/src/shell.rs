@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stockade_execpolicy::{Placement, Policy};
+use stockade_execpolicy::Placement;
 use stockade_protocol::{
     AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EscalationExecution,
     ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, RawText, Refusal,
@@ -12,7 +12,7 @@ use stockade_protocol::{
 use stockade_sandboxing::{Backend as _, Bare, CommandSpec, Plan, SpawnError, Unenforceable};
 
 use crate::Cancellation;
-use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant};
+use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant, RuleStore};
 use crate::connections::{Guard, with_named_rules};
 use crate::evidence::{self, Ending};
 use crate::exec::{self, Clock, Ended, Finished, Setting, StreamName, Streaming};
@@ -43,12 +43,12 @@ pub struct ShellRuntime {
 /// The requirement for a command, from the rules, the session and what it asks for.
 pub(crate) fn command_requirement(
     session: &Session,
-    policy: &Policy,
+    rules: &RuleStore,
     command: &Argv,
     cwd: &AbsPath,
     wanted: &EscalationExecution,
 ) -> (Verdict, Requirement) {
-    let mut verdict = Verdict::of(policy, command);
+    let mut verdict = Verdict::of(&rules.policy(), command);
     // What is known as safe is the system's program of that name, not one that a command put there.
     if verdict.rules == RuleVerdict::Safe
         && let Some(program) = planted_program(session, cwd, &verdict.parsed)
@@ -66,10 +66,11 @@ pub(crate) fn command_requirement(
             DecisionSource::ApprovalPolicy
         }
     };
-    // A saved rule spares the question and grants nothing, so it is offered only where nothing else is asked for.
+    // A saved rule spares the question and grants nothing, so it is offered only where nothing else is asked for, and
+    // where there is a file for it.
     let requirement = match (requirement, wanted) {
         (ExecApprovalRequirement::NeedsApproval { reason, .. }, EscalationExecution::TurnDefault) => {
-            let proposed_execpolicy_amendment = verdict.amendment.clone();
+            let proposed_execpolicy_amendment = if rules.can_save() { verdict.amendment(command) } else { None };
             ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment }
         }
         (requirement, _) => requirement,
@@ -122,8 +123,7 @@ impl Approvable<ExecRequest> for ShellRuntime {
         vec![ApprovalKey::Command(Box::new(key))]
     }
 
-    fn subject(&self, request: &ExecRequest, around: &Surroundings<'_>, shown: &Shown<'_>) -> ApprovalSubject {
-        let amendment = shown.amendment.filter(|_| around.rules.can_save()).cloned();
+    fn subject(&self, request: &ExecRequest, _: &Surroundings<'_>, shown: &Shown<'_>) -> ApprovalSubject {
         ApprovalSubject::Command(Box::new(CommandApproval {
             command: request.command.clone(),
             cwd: request.cwd.clone(),
@@ -131,7 +131,7 @@ impl Approvable<ExecRequest> for ShellRuntime {
             escalation: shown.execution.clone(),
             justification: request.justification.clone(),
             violations: shown.violations.to_vec(),
-            proposed_execpolicy_amendment: amendment,
+            proposed_execpolicy_amendment: shown.amendment.cloned(),
         }))
     }
 
@@ -141,7 +141,7 @@ impl Approvable<ExecRequest> for ShellRuntime {
 
     fn requirement(&self, request: &ExecRequest, around: &Surroundings<'_>) -> Option<Requirement> {
         let wanted = self.escalation(request);
-        Some(command_requirement(around.session, &around.rules.policy(), &request.command, &request.cwd, &wanted).1)
+        Some(command_requirement(around.session, around.rules, &request.command, &request.cwd, &wanted).1)
     }
 
     fn escalation(&self, request: &ExecRequest) -> EscalationExecution {

@@ -15,8 +15,6 @@ pub struct Verdict {
     pub evaluation: Evaluation,
     /// What that amounts to.
     pub rules: RuleVerdict,
-    /// A rule that would save the question, where one may be saved.
-    pub amendment: Option<ExecPolicyAmendment>,
 }
 
 /// What the rules say, and where they are silent, what the command is.
@@ -73,15 +71,19 @@ impl Verdict {
         let mut evaluation = policy.evaluate_argv(command, &parsed, HostExecutables::Resolve, fallback);
         evaluation.unseen = evaluation.unseen.filter(|_| !too_many);
         let rules = RuleVerdict::of(&parsed, &evaluation);
-        let amendment = match rules {
-            RuleVerdict::Unknown { .. } => propose_amendment(command, &parsed, &evaluation),
+        Self { parsed, evaluation, rules }
+    }
+
+    /// A rule that would save the question about this command, where one may be offered.
+    pub(crate) fn amendment(&self, command: &Argv) -> Option<ExecPolicyAmendment> {
+        match self.rules {
+            RuleVerdict::Unknown { .. } => propose_amendment(command, &self.parsed, &self.evaluation),
             RuleVerdict::Forbidden { .. }
             | RuleVerdict::Prompt { .. }
             | RuleVerdict::Allowed
             | RuleVerdict::Safe
             | RuleVerdict::Dangerous { .. } => None,
-        };
-        Self { parsed, evaluation, rules, amendment }
+        }
     }
 }
 

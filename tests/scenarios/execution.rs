@@ -4,7 +4,10 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use stockade_core::{OutputLimit, ShellRuntime};
-use stockade_protocol::{AskForApproval, ExecExpiration, Outcome, ReviewDecision, TerminalSize};
+use stockade_protocol::{
+    ApprovalSubject, AskForApproval, ExecExpiration, HostRule, HostRules, NetworkPolicy, Outcome, ReviewDecision,
+    TerminalSize,
+};
 
 use crate::world::{World, stdout};
 
@@ -42,6 +45,30 @@ async fn the_clock_stands_still_while_a_person_is_asked() {
     let outcome = world.orchestrator().run(&request).await.unwrap();
     let Outcome::Exited { exit_code: 0, execution } = &outcome else { panic!("{outcome:?}") };
     assert!(execution.duration_ms < 600, "{}", execution.duration_ms);
+}
+
+/// A connection that is asked about while the command runs. The answer is no, so that nothing leaves this machine.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_clock_stands_still_for_a_question_of_a_running_command() {
+    let mut world = World::new(AskForApproval::OnRequest);
+    let asked_about = HostRule {
+        host: "192.0.2.1".parse().unwrap(),
+        protocol: None,
+        port: None,
+        decision: stockade_protocol::Decision::Prompt,
+    };
+    world.session.permissions.network =
+        NetworkPolicy::Hosts(HostRules { rules: vec![asked_about], ..HostRules::default() });
+    *world.script.takes.lock().unwrap() = Duration::from_millis(2500);
+    let mut request =
+        world.command(&["bash", "-c", "(exec 3<>/dev/tcp/192.0.2.1/80) 2>/dev/null || sleep 0.1; echo done"]);
+    request.expiration = ExecExpiration::Timeout { milliseconds: NonZeroU64::new(1500).unwrap() };
+    let outcome = world.orchestrator().run(&request).await.unwrap();
+    let questions = world.script.questions();
+    let [question] = questions.as_slice() else { panic!("{questions:?} {outcome:?}") };
+    assert!(matches!(question.subject, ApprovalSubject::Network(_)), "{question:?}");
+    assert!(matches!(outcome, Outcome::Exited { exit_code: 0, .. }), "{outcome:?}");
+    assert_eq!(stdout(&outcome), r"done\n");
 }
 
 #[tokio::test]

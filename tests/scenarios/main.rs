@@ -24,5 +24,7 @@ mod proxied;
 mod recorded;
 /// How risky a request looks, for the person who is asked.
 mod risk;
+/// What a subscriber of `tracing` sees.
+mod telemetry;
 /// A session with a workspace, an approver that is told what to say, and a trail in memory.
 mod world;

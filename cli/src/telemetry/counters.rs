@@ -15,8 +15,14 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
 /// The names of the events, as in `tracing::info!(name: "approval.requested", …)`.
-pub(super) const EVENTS: [&str; 5] =
-    ["approval.requested", "approval.answered", "approval.timed_out", "command.escalated", "command.outcome"];
+pub(super) const EVENTS: [&str; 6] = [
+    "approval.decided",
+    "approval.requested",
+    "approval.answered",
+    "approval.timed_out",
+    "command.escalated",
+    "command.outcome",
+];
 
 /// Fields that become attributes.
 const ATTRIBUTES: [&str; 2] = ["decision", "source"];

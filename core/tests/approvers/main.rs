@@ -1,5 +1,5 @@
-//! Approvers from outside: the laws of the combinators, the channel under load, hooks as real
-//! programs, and what a thread gets that nothing is configured for.
+//! Approvers from outside: the laws of the combinators, the channel under load, and hooks as real
+//! programs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -11,5 +11,4 @@ mod channel;
 #[cfg(unix)]
 mod hook;
 mod laws;
-mod registry;
 mod support;
