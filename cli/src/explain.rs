@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 use stockade_core::{Explanation, HostExplanation, HostsThrough, PathExplanation};
 use stockade_protocol::{
-    AbsPath, Access, Decision, DecisionSource, ExecApprovalRequirement, FileRule, NetworkPolicy, Permissions,
-    RuleSource,
+    AbsPath, Access, Argv, Decision, DecisionSource, ExecApprovalRequirement, FileRule, NetworkPolicy, Permissions,
+    RuleSource, Word,
 };
 use stockade_sandboxing::absolute;
 
@@ -74,6 +74,15 @@ fn exit_code(explanation: &Explanation) -> ExitCode {
     }
 }
 
+/// A word as it would be typed: in quotes where it would otherwise be read as several, or as something else.
+fn shown_word(word: &Word) -> String {
+    match word.known() {
+        Some(text) if text.is_empty() => String::from("''"),
+        Some(text) => Argv::parse([text.clone()]).map_or_else(|_| word.to_string(), |quoted| quoted.to_string()),
+        None => word.to_string(),
+    }
+}
+
 fn command_text(explanation: &Explanation) -> String {
     let mut text = String::new();
     let mut line = |label: &str, what: &str| text.push_str(&format!("{label:<9}{what}\n"));
@@ -86,7 +95,7 @@ fn command_text(explanation: &Explanation) -> String {
     line("command", &what);
     line("decided", &source(&explanation.source, &what));
     for part in &explanation.parsed.commands {
-        let words: Vec<String> = part.words.iter().map(ToString::to_string).collect();
+        let words: Vec<String> = part.words.iter().map(shown_word).collect();
         let via = part.via.as_ref().map(|via| format!("  (in {via})")).unwrap_or_default();
         line("runs", &format!("{}{via}", words.join(" ")));
     }

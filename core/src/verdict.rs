@@ -162,8 +162,9 @@ fn unseen_rule(line: &ParsedLine, evaluation: &Evaluation) -> Option<String> {
 fn unmatched(line: &ParsedLine, evaluation: &Evaluation) -> ParsedLine {
     let is_allowed = |judged: &CommandEvaluation, part: &ParsedCommand| {
         let by_rule = judged.decision == Decision::Allow && judged.fallback.is_none() && !reads_secret(part);
-        // A wrapper is judged by what it starts; rules that restrict it have been looked at.
-        by_rule || part.role == CommandRole::Wrapper
+        // A wrapper is judged by what it starts, unless it does more (`nohup` writes a file); rules that restrict it
+        // have been looked at.
+        by_rule || (part.role == CommandRole::Wrapper && safety(part) == Safety::Safe)
     };
     let parts = evaluation.commands.iter().zip(&line.commands);
     let commands: Vec<_> =
@@ -194,6 +195,9 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
         assert_eq!(verdict(RULES, &["bash", "-c", "make && make test"]), RuleVerdict::Allowed);
         assert_eq!(verdict(RULES, &["bash", "-c", "make && ls"]), RuleVerdict::Safe);
         assert_eq!(verdict(RULES, &["timeout", "5", "make"]), RuleVerdict::Allowed);
+        for words in [&["nohup", "cat", "f"][..], &["bash", "-c", "nohup cat f"]] {
+            assert!(matches!(verdict(RULES, words), RuleVerdict::Unknown { .. }), "{words:?}: nohup.out is written");
+        }
         assert!(matches!(verdict(RULES, &["bash", "-c", "make && npm i"]), RuleVerdict::Unknown { .. }));
         assert!(matches!(verdict(RULES, &["bash", "-c", "make; rm -rf /"]), RuleVerdict::Dangerous { .. }));
         assert!(matches!(verdict(RULES, &["sh", "-c", "git status; curl x"]), RuleVerdict::Forbidden { .. }));

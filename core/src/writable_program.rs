@@ -4,7 +4,7 @@
 //! program of that name into the workspace, where `PATH` may lead first (`.venv/bin`, `node_modules/.bin`), or
 //! change one that a rule names by its path. What it has written stays in the sandbox with it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,10 +28,17 @@ pub(crate) fn has_writable_program(session: &Session, cwd: &AbsPath, line: &Pars
 /// The first program of the line that is not the one of that name, as far as can be told: it is found where commands
 /// may write, or, without a sandbox, below the working directory.
 pub(crate) fn planted_program(session: &Session, cwd: &AbsPath, line: &ParsedLine) -> Option<PathBuf> {
-    let host_cwd = cwd.to_host_path()?;
     let variables = session.permissions.environment.apply(session.environment.clone());
     let path = variables.get(&RawText::from("PATH")).and_then(RawText::to_os_string).unwrap_or_default();
-    let programs = line.commands.iter().filter_map(|part| part.words.first().and_then(Word::known)?.to_os_string());
+    let mut programs = line.commands.iter().filter_map(|part| part.words.first().and_then(Word::known)?.to_os_string());
+    let Some(host_cwd) = cwd.to_host_path() else { return programs.next().map(PathBuf::from) };
+    let moves = |program: &OsString| ["cd", "pushd", "popd"].iter().any(|name| program == name);
+    // Behind `cd` a relative directory of `PATH` is one that is not known here.
+    if std::env::split_paths(&path).any(|directory| directory.is_relative())
+        && programs.clone().any(|name| moves(&name))
+    {
+        return programs.find(|program| !moves(program)).map(|program| Path::new(".").join(program));
+    }
     let is_planted = |program: &PathBuf| match session.sandboxing() {
         Sandboxing::On => is_writable(session, program),
         Sandboxing::Off | Sandboxing::External => {

@@ -36,7 +36,10 @@ pub fn propose_amendment(argv: &Argv, line: &ParsedLine, evaluation: &Evaluation
             shell.role == CommandRole::Wrapper && script(argv).is_some() && does_its_own_work(only)
         }
         (_, None) => false,
-        (_, Some(_)) => script(argv).is_some_and(names_no_program_of_the_table),
+        // Only where the script holds the input, too: what else is read would not be part of the rule (`make -f-`).
+        (_, Some(_)) => {
+            script(argv).is_some_and(|script| script.contains("<<") && names_no_program_of_the_table(script))
+        }
     };
     (is_readable && is_writable && is_harmless).then(|| ExecPolicyAmendment(argv.clone()))
 }
@@ -113,7 +116,17 @@ mod tests {
 
     #[test]
     fn nothing_is_offered_for_what_runs_anything() {
-        let none: [&[&str]; 15] = [
+        let none: [&[&str]; 25] = [
+            &["perl5.36-x86_64-linux-gnu", "x"],
+            &["vim.basic", "x"],
+            &["rvim", "x"],
+            &["original-awk", "x"],
+            &["bash-static", "x"],
+            &["python3-dbg", "x"],
+            &["luajit-2.1.0-beta3", "x"],
+            &["debconf", "sh"],
+            &["systemd-cat", "make"],
+            &["ssh-agent", "make"],
             &["/lib64/ld-linux-x86-64.so.2", "/bin/sh"],
             &["setarch", "-R", "make"],
             &["python3", "-c", "print(1)"],
@@ -166,6 +179,7 @@ mod tests {
             "sh <<E\nx\nE",
             "sh<<E\nx\nE",
             r"s\h <<E",
+            "make -f-",
             "s\\\nh s",
             "s\\\nh <<E\nmake check\nE",
             "p\\\nython3 -V",

@@ -369,6 +369,20 @@ const BY_ANOTHER_SPELLING: &[&str] = &[
     "systemd-cat rm f",
     "choom -n 1 rm f",
     "uclampset rm f",
+    "npm exec rm f",
+    "npm exec -c 'rm f'",
+    "npm --silent exec -- rm f",
+    "pnpm dlx rm f",
+    "uv run rm f",
+    "uv run --with x rm f",
+    "rustup run stable rm f",
+    "bundle exec rm f",
+    "npx -c 'rm f'",
+    "vim -e x <<< '!rm f'",
+    "vim.basic -e x <<< '!rm f'",
+    "ed x <<< '!rm f'",
+    "ex x <<< '!rm f'",
+    "sqlite3 <<< '.shell rm f'",
 ];
 
 /// Lines that hide nothing.
@@ -426,6 +440,8 @@ const PLAIN: &[&str] = &[
     "cd x && ./build.sh",
     "echo x > y; ls",
     "RUST_LOG=debug ls",
+    "npm test",
+    "uv run pytest",
 ];
 
 fn is_listed(line: &ParsedLine) -> bool {

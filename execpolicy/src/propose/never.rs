@@ -1,11 +1,13 @@
 //! The programs that no rule is offered for.
 
-/// Whether the name is in the table, with a version behind it or not: `python3.12`, `perl5`.
+/// Whether the name is in the table, as it is or as a variant: `python3.12`, `perl5.36-x86_64-linux-gnu`, `vim.basic`,
+/// `bash-static`, `original-awk`.
 pub(super) fn is_never(name: &str) -> bool {
-    let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    let stem = name.split(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-')).next().unwrap_or(name);
+    let last = name.rsplit('-').next().unwrap_or(name);
     // `mkfs.ext4`, and the loader, which runs the program behind it.
     let is_kind = ["mkfs.", "ld-linux", "ld-musl", "ld.so"].iter().any(|kind| name.starts_with(kind));
-    NEVER.contains(&name) || NEVER.contains(&bare) || is_kind
+    [name, stem, last].iter().any(|name| NEVER.contains(name)) || is_kind
 }
 
 /// Programs that run what they are given, reach where they are told, or can't be undone. No rule of theirs is
@@ -68,6 +70,9 @@ const NEVER: &[&str] = &[
     "vi",
     "vim",
     "nvim",
+    "rvim",
+    "gvim",
+    "rview",
     "vimdiff",
     "view",
     "emacs",
@@ -166,6 +171,13 @@ const NEVER: &[&str] = &[
     "mosh",
     "rsh",
     "systemd-run",
+    "systemd-cat",
+    "ssh-agent",
+    "debconf",
+    "sotruss",
+    "uclampset",
+    "prove",
+    "groff",
     "systemctl",
     "launchctl",
     "crontab",

@@ -247,7 +247,7 @@ fn look(command: &ParsedCommand, input: &Input) -> Inside {
     shells::look(name, command, input)
         .or_else(|| builtins::look(name, &command.words))
         .or_else(|| wrappers::look(name, &command.words))
-        .or_else(|| runners::look(name, &command.words))
+        .or_else(|| runners::look(name, &command.words, input))
         .map(|inside| trust(program, inside))
         .unwrap_or_else(Inside::nothing)
 }

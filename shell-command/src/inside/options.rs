@@ -8,6 +8,7 @@ use stockade_protocol::Word;
 
 use super::Inside;
 use super::variables::is_acted_upon;
+use crate::bash::Input;
 
 const TAKES_COMMAND: &str = "an option takes a command to run";
 const MAY_TAKE_COMMAND: &str = "a word that is made while the line runs may be an option that takes a command";
@@ -68,8 +69,16 @@ const PROGRAMS: &[Row] = &[
     (&["sqlite3"], "A", &["--cmd", "--init"], &["-cmd", "-init", "."]),
 ];
 
+/// Programs that read commands from their input, of which some start a shell.
+const FED: [&str; 12] = ["ed", "red", "ex", "vi", "vim", "nvim", "view", "sqlite3", "psql", "mysql", "sftp", "ftp"];
+
 /// What the program `name` may be told to run by its options, if it is one of these.
-pub(super) fn look(name: &str, rest: &[Word]) -> Option<Inside> {
+pub(super) fn look(name: &str, rest: &[Word], input: &Input) -> Option<Inside> {
+    // `vim.basic`, `vim.tiny`: which one stands behind `vim` differs.
+    let name = if name.starts_with("vim.") { "vim" } else { name };
+    if *input != Input::None && FED.contains(&name) {
+        return Some(Inside::nothing().opaque("a program reads commands from its input"));
+    }
     let (_, letters, long, beginnings) = PROGRAMS.iter().find(|(names, ..)| names.contains(&name))?;
     let Some(texts) = rest.iter().map(Word::as_str).collect::<Option<Vec<&str>>>() else {
         return Some(Inside::nothing().opaque(MAY_TAKE_COMMAND));

@@ -6,6 +6,7 @@
 use stockade_protocol::Word;
 
 use super::{Inside, Started, find, git, options};
+use crate::bash::Input;
 
 const NOT_FOLLOWED: &str = "a program is started in a way that can't be followed";
 
@@ -36,7 +37,12 @@ const NOT_FOLLOWED_AT_ALL: &[&str] = &[
     "latrace",
     "ltrace",
     "mosh",
+    "npx",
     "numactl",
+    "pipx",
+    "pnpx",
+    "bunx",
+    "uvx",
     "openvt",
     "parallel",
     "perf",
@@ -89,7 +95,7 @@ const NOT_FOLLOWED_AT_ALL: &[&str] = &[
 ];
 
 /// What the program `name` can be seen to start, if it is known to start anything.
-pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
+pub(super) fn look(name: &str, words: &[Word], input: &Input) -> Option<Inside> {
     let rest = words.get(1..).unwrap_or_default();
     let inside = match name {
         "find" | "gfind" => find::look(rest),
@@ -97,13 +103,35 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
         "su" | "runuser" | "sg" | "script" => as_user(name, rest),
         "docker" | "podman" | "nerdctl" | "kubectl" | "lxc" | "machinectl" => container(name, rest),
         "git" => git::look(rest),
+        _ if VERBS.iter().any(|(names, _)| names.contains(&name)) => behind_verb(name, rest)?,
         // Which programs are in it differs from build to build, and none of them is the one of that name.
         "busybox" | "toybox" | "coreutils" => Inside::nothing().opaque("one program stands in for many"),
         _ if NOT_FOLLOWED_AT_ALL.contains(&name) => loosely(name, rest),
         _ if is_dynamic_linker(name) => loosely(name, rest),
-        _ => return options::look(name, rest),
+        _ => return options::look(name, rest, input),
     };
     Some(inside)
+}
+
+/// Programs of which some subcommands run the words behind them.
+const VERBS: &[(&[&str], &[&str])] = &[
+    (&["npm", "pnpm", "yarn"], &["exec", "x", "dlx"]),
+    (&["bun", "asdf", "mise", "rbenv", "pyenv", "nodenv"], &["exec", "x"]),
+    (&["uv", "poetry", "pipenv", "pdm", "hatch", "rye", "conda", "mamba", "rustup", "flatpak", "snap"], &["run"]),
+    (&["bundle", "opam", "gem", "composer", "direnv"], &["exec", "e"]),
+];
+
+/// The command behind the subcommand that runs one. Options before it may have values, or be the command.
+fn behind_verb(name: &str, rest: &[Word]) -> Option<Inside> {
+    let (_, verbs) = VERBS.iter().find(|(names, _)| names.contains(&name))?;
+    let at = rest.iter().position(|word| word.as_str().is_none_or(|text| verbs.contains(&text)))?;
+    // A toolchain or a directory stands before the command.
+    let operands_before = usize::from(matches!(name, "rustup" | "direnv"));
+    let command = rest.get(at + 1 + operands_before..).unwrap_or_default();
+    let inside = Inside::runs(words_from(operands(command, ""), name));
+    let is_plain = |word: &Word| word.as_str().is_some_and(|text| !text.starts_with('-'));
+    let followed = rest.get(..=at + operands_before).unwrap_or_default().iter().chain(command.first()).all(is_plain);
+    Some(if followed && !command.is_empty() { inside } else { inside.opaque(NOT_FOLLOWED) })
 }
 
 /// `ld-linux-x86-64.so.2 program …` runs the program.

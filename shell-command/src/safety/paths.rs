@@ -3,6 +3,8 @@
 //! Names, not policy: the sandbox decides what can be read. This list makes sure that a person is
 //! asked before a well-known secret is shown.
 
+use stockade_protocol::CREDENTIAL_PATHS;
+
 /// Directories that hold credentials, wherever they stand in a path.
 const SECRET_DIRECTORIES: [&str; 16] = [
     ".ssh",
@@ -24,7 +26,7 @@ const SECRET_DIRECTORIES: [&str; 16] = [
 ];
 
 /// Files that hold credentials or an environment.
-const SECRET_FILES: [&str; 29] = [
+const SECRET_FILES: [&str; 33] = [
     "environ",
     "shadow",
     "gshadow",
@@ -54,10 +56,14 @@ const SECRET_FILES: [&str; 29] = [
     "auth.json",
     "token",
     "key.json",
+    ".credentials.json",
+    ".dockercfg",
+    "oauth_creds.json",
+    "stored_tokens",
 ];
 
 /// Beginnings and endings of such files' names.
-const SECRET_STARTS: [&str; 3] = [".env", "id_", "service-account"];
+const SECRET_STARTS: [&str; 4] = [".env", "id_", "service-account", "terraform.tfstate"];
 const SECRET_ENDS: [&str; 12] =
     [".pem", ".key", ".p12", ".pfx", ".kdbx", ".keystore", ".jks", ".asc", ".gpg", ".ppk", "_history", ".env"];
 
@@ -88,13 +94,26 @@ pub(super) fn sensitive(path: &str) -> Option<&'static str> {
     {
         return Some("a file that may hold credentials");
     }
+    if is_credential_path(&components) {
+        return Some("a place where credentials are kept");
+    }
     match components.as_slice() {
+        // An address in it may hold a password or a token.
+        [.., ".git", "config"] => Some("a file that may hold credentials"),
         ["proc", name] if rooted && HARMLESS_PROC.contains(name) => None,
         ["proc", ..] if rooted => Some("about processes"),
         ["dev", "null" | "stdin"] => None,
         ["dev", ..] if rooted => Some("a device"),
         [..] => None,
     }
+}
+
+/// Whether one of the places below a home directory that the sandbox masks stands anywhere in the path.
+fn is_credential_path(components: &[&str]) -> bool {
+    CREDENTIAL_PATHS.iter().any(|place| {
+        let place: Vec<String> = place.split('/').map(str::to_lowercase).collect();
+        components.windows(place.len()).any(|part| part == place.as_slice())
+    })
 }
 
 /// Whether `path` is relative and never steps up.
@@ -105,11 +124,6 @@ pub(super) fn is_below_here(path: &str) -> bool {
 /// Whether a component of `path` is hidden.
 pub(super) fn is_hidden(path: &str) -> bool {
     path.split('/').any(|component| component.starts_with('.') && component != ".")
-}
-
-/// Whether `path` is spelled like a directory.
-pub(super) fn is_surely_a_directory(path: &str) -> bool {
-    matches!(path.rsplit('/').next(), Some("" | "." | ".."))
 }
 
 #[cfg(test)]
@@ -135,6 +149,15 @@ mod tests {
             "/etc/shadow",
             "server.pem",
             ".bash_history",
+            ".claude/.credentials.json",
+            ".gemini/oauth_creds.json",
+            "/home/a/.Xauthority",
+            "../.m2/settings.xml",
+            ".git/config",
+            ".dockercfg",
+            ".s3cfg",
+            "x/terraform.tfstate",
+            ".config/rclone/rclone.conf",
         ] {
             assert!(sensitive(path).is_some(), "{path}");
         }

@@ -58,9 +58,14 @@ fn test(arguments: &[&str]) -> Judged {
 /// Only down into the directory below, where a relative path means what it seems to.
 fn cd(arguments: &[&str]) -> Judged {
     match arguments {
-        [directory] if paths::is_below_here(directory) && paths::sensitive(directory).is_none() => Ok(()),
+        [directory] if is_plain_directory(directory) => Ok(()),
         [] | [_, ..] => Err("leaves the directory".into()),
     }
+}
+
+/// A hidden directory may be where a file with an ordinary name is a secret (`.git/config`).
+fn is_plain_directory(path: &str) -> bool {
+    paths::is_below_here(path) && !paths::is_hidden(path) && paths::sensitive(path).is_none()
 }
 
 /// An operand sets the clock, unless it is a format.
