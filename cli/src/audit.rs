@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use stockade_config::{ConfigLoader, Layer, user_variable};
 use stockade_core::{AuditError, FirstKept, records, state_directory, verify};
 use stockade_protocol::{AuditRecord, RawText};
 
@@ -28,13 +29,22 @@ enum AuditCommandError {
 }
 
 pub(crate) fn run(args: &Audit) -> Result<ExitCode, Failure> {
-    let own = || state_directory(|name| std::env::var_os(name)).ok_or(AuditError::NoPlace);
-    let directory = args.trail.clone().map_or_else(own, Ok)?;
+    let directory = match &args.trail {
+        Some(directory) => directory.clone(),
+        None => own_trail()?,
+    };
     match &args.command {
         AuditCommand::List(list) => list_runs(&directory, list),
         AuditCommand::Show(show) => show_run(&directory, show),
         AuditCommand::Verify(check) => verify_trail(&directory, check),
     }
+}
+
+/// Where the settings have the trail. Broken settings may name another one: they are an error.
+fn own_trail() -> Result<PathBuf, Failure> {
+    let settings = ConfigLoader::standard()?.load(Layer::default())?.settings;
+    let usual = || state_directory(user_variable).ok_or(AuditError::NoPlace);
+    Ok(settings.audit_directory.map_or_else(usual, Ok)?)
 }
 
 /// The records, none if there never was a trail.

@@ -15,7 +15,11 @@ pub(crate) fn run(args: &Execpolicy) -> Result<(), Failure> {
 
 fn check(args: &Check) -> Result<(), Failure> {
     let loader = match args.rules.as_slice() {
-        [] => PolicyLoader::new().standard(),
+        [] => {
+            // A home that leads elsewhere is refused here as in a run.
+            stockade_config::ConfigLoader::standard()?;
+            crate::rules::standard()
+        }
         files => files.iter().fold(PolicyLoader::new(), PolicyLoader::file),
     };
     let policy = loader.load()?;

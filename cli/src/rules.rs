@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use stockade_config::{ConfigLoader, Origin, ProjectRules, Settings};
+use stockade_config::{ConfigLoader, Origin, ProjectRules, Settings, user_variable};
 use stockade_core::{RuleStore, Sandboxing, Session};
-use stockade_execpolicy::{Extent, Layer, Policy, PolicyLoader, PrefixRule, RulesFile, user_rules};
+use stockade_execpolicy::{Extent, Layer, Policy, PolicyLoader, PrefixRule, RulesFile, SYSTEM_RULES, user_rules};
 use stockade_protocol::{AbsPath, Access, Decision, FileRules, RawText};
 
 use crate::args::SessionArgs;
@@ -16,7 +16,7 @@ const STAYS_INSIDE: &str = "said-allow-stays-inside";
 pub(crate) fn load(args: &SessionArgs, project: Vec<ProjectRules>, session: &Session) -> Result<RuleStore, Failure> {
     let loader = match args.rules.as_slice() {
         [] => {
-            let own = PolicyLoader::new().standard().files()?.into_iter();
+            let own = standard().files()?.into_iter();
             let own = own
                 .fold(PolicyLoader::new(), |loader, RulesFile { layer, path }| placed(loader, layer, &path, session));
             project.into_iter().fold(own, |loader, ProjectRules { path, content }| loader.project_file(path, content))
@@ -25,11 +25,20 @@ pub(crate) fn load(args: &SessionArgs, project: Vec<ProjectRules>, session: &Ses
     };
     let store = RuleStore::new(loader.load()?);
     // New rules are the user's own, whichever files were read.
-    let saved = user_rules(|name| std::env::var_os(name)).map(|directory| directory.join("saved.rules"));
+    let saved = user_rules(user_variable).map(|directory| directory.join("saved.rules"));
     Ok(match saved {
         Some(file) => store.saving_to(file),
         None => store,
     })
+}
+
+/// The administrator's rules and the user's.
+pub(crate) fn standard() -> PolicyLoader {
+    let loader = PolicyLoader::new().directory(Layer::System, SYSTEM_RULES);
+    match user_rules(user_variable) {
+        Some(user) => loader.directory(Layer::User, user),
+        None => loader,
+    }
 }
 
 /// A file that the session's commands may write counts as a project's, whoever it belongs to: none of its rules lets
@@ -66,7 +75,7 @@ pub(crate) fn tell_what_changed(policy: &Policy, settings: &Settings, loader: &C
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let config = user_rules(|name| std::env::var_os(name)).and_then(|rules| Some(rules.parent()?.join("config.toml")));
+    let config = user_rules(user_variable).and_then(|rules| Some(rules.parent()?.join("config.toml")));
     let config = config.map(|path| RawText::from(path.into_os_string().into_encoded_bytes()));
     let config = config.map_or_else(|| String::from("your settings"), |path| format!("`{path}`"));
     note(&format!(

@@ -8,10 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use stockade_config::{
     AllowedCommands, AuditDurability, ConfigLoader, Layer, Loaded, NetworkMode, Origin, SandboxMode, Settings,
+    user_variable,
 };
 use stockade_core::{
-    Approver, AuditDemand, AuditSink, AuditTrail, Durability, Fixed, Hook, Orchestrator, OutputLimit, RulesOutside,
-    Session, TrailOptions,
+    Approver, AuditDemand, AuditError, AuditSink, AuditTrail, Durability, Fixed, Hook, Orchestrator, OutputLimit,
+    RulesOutside, Session, TrailOptions, state_directory,
 };
 use stockade_protocol::{
     AbsPath, Access, Argv, AskForApproval, EscalationExecution, ExecExpiration, ExecRequest, FileTarget, HostPaths,
@@ -60,7 +61,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
         Some(directory) => existing_directory(&here, directory)?,
         None => here.clone(),
     };
-    let loader = ConfigLoader::standard();
+    let loader = ConfigLoader::standard()?;
     let workspace = Workspace::find(args, &here, &loader)?;
     let project = workspace.roots.first().unwrap_or(&here).to_host_path().unwrap_or_default();
     let loader = loader.project(&project);
@@ -269,7 +270,9 @@ fn audit(settings: &Settings) -> Result<(Arc<dyn AuditSink>, AuditDemand), Failu
     let options = TrailOptions { durability, ..TrailOptions::default() };
     let trail = match &settings.audit_directory {
         Some(directory) => AuditTrail::open(directory, options),
-        None => AuditTrail::standard(options),
+        None => state_directory(user_variable)
+            .ok_or(AuditError::NoPlace)
+            .and_then(|directory| AuditTrail::open(&directory, options)),
     };
     match trail {
         Ok(trail) => Ok((Arc::new(trail), demand)),

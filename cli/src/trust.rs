@@ -15,7 +15,7 @@ use crate::exit::{Failure, print};
 const NOT_TRUSTED: u8 = 1;
 
 pub(crate) fn run(args: &Trust) -> Result<ExitCode, Failure> {
-    let store = ConfigLoader::standard().trust_store()?;
+    let store = ConfigLoader::standard()?.trust_store()?;
     if args.list {
         return list(&store);
     }

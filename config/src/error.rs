@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use stockade_protocol::Invalid;
+use stockade_protocol::{Invalid, RawText};
 
 /// Why there are no settings. A file that can't be read in full is never read in part.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +70,16 @@ pub enum ConfigError {
     /// A value that has no meaning on this host.
     #[error("{0}")]
     Value(#[from] Invalid),
+    /// A variable that names a directory of the user's in a way that may lead elsewhere later.
+    #[error("`{name}` is `{value}`, which {why}: set it to an absolute path without `..`")]
+    Variable {
+        /// The variable.
+        name: &'static str,
+        /// What it says.
+        value: RawText,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// There is no directory for state.
     #[error("there is no place for the list of trusted projects: set `XDG_STATE_HOME` or `HOME` to an absolute path")]
     NoPlace,

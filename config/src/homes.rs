@@ -2,10 +2,44 @@
 //! below the one that the system has on record for the user. A service without `HOME`, or an agent that
 //! sets another one for its commands, would otherwise leave the real ones open.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use stockade_protocol::{AbsPath, CREDENTIAL_PATHS, CREDENTIAL_VARIABLES};
+use stockade_protocol::{AbsPath, CREDENTIAL_PATHS, CREDENTIAL_VARIABLES, RawText};
+
+use crate::ConfigError;
+use crate::own_files::place;
+
+/// The variables below which settings, state and credentials are.
+const DIRECTORIES: &[&str] = &["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"];
+
+/// A variable of this process. Without `HOME`, the home directory is the one on record.
+pub fn user_variable(name: &str) -> Option<OsString> {
+    let set = std::env::var_os(name).filter(|value| !value.is_empty());
+    if name == "HOME" { set.or_else(|| recorded_home().map(PathBuf::into_os_string)) } else { set }
+}
+
+/// Refuses a directory whose place depends on the working directory, or on links that a command could change:
+/// `link/..` is the directory above where the link leads. An empty variable counts as one that is not set.
+pub(crate) fn check_variables(variable: &impl Fn(&str) -> Option<OsString>) -> Result<(), ConfigError> {
+    for name in DIRECTORIES.iter().copied() {
+        let Some(value) = variable(name).filter(|value| !value.is_empty()).map(PathBuf::from) else { continue };
+        let why = if !value.is_absolute() {
+            "is relative"
+        } else if value.components().any(|part| part == Component::ParentDir) {
+            "has `..` in it"
+        } else {
+            continue;
+        };
+        return Err(ConfigError::Variable {
+            name,
+            value: RawText::from(value.into_os_string().into_encoded_bytes()),
+            why,
+        });
+    }
+    Ok(())
+}
 
 /// The credentials that variables name, or move, in the place of well-known ones. A device, a home directory or what
 /// lies above one is none.
@@ -13,11 +47,10 @@ pub(crate) fn named_credentials(variable: &impl Fn(&str) -> Option<OsString>, ho
     let mut named = Vec::new();
     for (name, below) in CREDENTIAL_VARIABLES {
         let Some(value) = variable(name) else { continue };
-        for path in std::env::split_paths(&value).filter(|path| path.is_absolute()) {
+        for path in std::env::split_paths(&value).flat_map(|path| spellings(&path, home)) {
             let path = if below.is_empty() { path } else { path.join(below) };
-            let is_device = ["/dev", "/proc", "/sys"].iter().any(|place| path.starts_with(place));
             let is_above = path.parent().is_none() || home.is_some_and(|home| home.starts_with(&path));
-            if !is_device && !is_above {
+            if !is_device(&path) && !is_above {
                 named.extend(AbsPath::from_path(&path));
             }
         }
@@ -30,6 +63,38 @@ pub(crate) fn named_credentials(variable: &impl Fn(&str) -> Option<OsString>, ho
         named.extend(moved.filter_map(|path| AbsPath::from_path(&directory.join(path)).ok()));
     }
     named
+}
+
+/// Whether a path is in a place of the kernel's, which keeps no files.
+pub(crate) fn is_device(path: &Path) -> bool {
+    ["/dev", "/proc", "/sys"].iter().any(|place| path.starts_with(place))
+}
+
+/// Where a path of the environment may be: as the kernel follows it from the working directory, as programs shorten
+/// it that take `..` by its text, and below the home directory if it begins with `~`.
+fn spellings(path: &Path, home: Option<&Path>) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    // An empty path names nothing.
+    let Ok(whole) = std::path::absolute(path) else { return found };
+    let below_home = path.strip_prefix("~").ok().and_then(|rest| Some(home?.join(rest)));
+    for path in std::iter::once(whole).chain(below_home) {
+        found.extend(place(&path).ok().and_then(|path| path.to_host_path()));
+        found.insert(shortened(&path));
+    }
+    found
+}
+
+/// A path without `..`, by its text alone.
+fn shortened(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        if part == Component::ParentDir {
+            plain.pop();
+        } else {
+            plain.push(part);
+        }
+    }
+    plain
 }
 
 /// The home directory that the system has on record for the user of this process.

@@ -21,6 +21,7 @@ mod written;
 
 pub use error::ConfigError;
 pub use form::{AllowedCommands, AskWord, AuditDurability, EngineName, NetworkMode, SandboxMode};
+pub use homes::user_variable;
 pub use layer::{Changes, Layer};
 pub use load::{ConfigLoader, Loaded, SYSTEM_DIRECTORY, check_config};
 pub use loss::LossName;

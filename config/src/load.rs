@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use stockade_protocol::{AbsPath, CREDENTIAL_PATHS};
 
 use crate::form::{ConfigForm, MaximumForm};
-use crate::homes::{named_credentials, recorded_home};
+use crate::homes::{check_variables, is_device, named_credentials, recorded_home, user_variable};
 use crate::layer::Layer;
 use crate::maximum::Maximum;
 use crate::own_files::place;
@@ -73,16 +73,20 @@ impl ConfigLoader {
     }
 
     /// The administrator's and the user's own files, as this process finds them.
-    #[must_use]
-    pub fn standard() -> Self {
-        let loader = Self::from_variables(|name| std::env::var_os(name)).system(SYSTEM_DIRECTORY);
-        Self { recorded_home: recorded_home(), ..loader }
+    pub fn standard() -> Result<Self, ConfigError> {
+        let loader = Self::from_variables(user_variable)?.system(SYSTEM_DIRECTORY);
+        Ok(Self { recorded_home: recorded_home(), ..loader })
     }
 
     /// The user's directories, by the variables of an environment, as the
-    /// [XDG specification](https://specifications.freedesktop.org/basedir-spec/latest/) has it.
-    #[must_use]
-    pub fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+    /// [XDG specification](https://specifications.freedesktop.org/basedir-spec/latest/) has it. A variable that
+    /// is relative or has `..` in it is an error: where it leads could change from one command to the next.
+    pub fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
+        check_variables(&variable)?;
+        Ok(Self::found(variable))
+    }
+
+    fn found(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = absolute("HOME");
         let below = |name: &str, other: &str| absolute(name).or_else(|| home.as_ref().map(|home| home.join(other)));
@@ -96,7 +100,7 @@ impl ConfigLoader {
     #[must_use]
     pub fn home(self, home: impl Into<PathBuf>) -> Self {
         let home = home.into();
-        let found = Self::from_variables(|name| (name == "HOME").then(|| home.clone().into()));
+        let found = Self::found(|name| (name == "HOME").then(|| home.clone().into()));
         Self { system: self.system, project: self.project, ..found }
     }
 
@@ -161,6 +165,9 @@ impl ConfigLoader {
         if let Some(maximum) = maximum {
             notices.extend(maximum.enforce(&mut settings)?);
         }
+        // What was run before is nothing for a command to read, wherever it is recorded.
+        let trail = settings.audit_directory.as_deref().filter(|path| !is_device(path)).map(place).transpose()?;
+        settings.credentials.extend(trail);
         settings.own_files = self.own_files(&settings)?;
         Ok(Loaded { settings, notices, trust, project_rules })
     }
@@ -325,12 +332,25 @@ fn chosen_profile(files: &[ReadFile], flags: &Layer) -> Result<Option<String>, C
     }
 }
 
+/// Whether a file that can't be opened is not there: the last thing on the way to it is a directory. A link that
+/// leads nowhere, or a file in the place of a directory, hides settings that were meant to count. A device, such as a
+/// home at `/dev/null`, says that there are none.
+fn missing(path: &Path) -> Result<(), ConfigError> {
+    let Some(last) = path.ancestors().find(|place| place.symlink_metadata().is_ok()) else { return Ok(()) };
+    let why = match last.metadata() {
+        Err(_) => "is a link that leads nowhere: remove it, or make what it leads to",
+        Ok(found) if found.is_file() => "is no directory: move it away, or make a directory in its place",
+        Ok(_) => return Ok(()),
+    };
+    Err(ConfigError::Unsafe { path: last.to_owned(), why })
+}
+
 /// The text of a file that is the reader's or the administrator's own; `None` if it is missing.
 fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
     let file = match open_without_waiting(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(None);
+            return missing(path).map(|()| None);
         }
         Err(error) => return Err(ConfigError::io("open", path)(error)),
     };

@@ -124,7 +124,7 @@ mod tests {
         std::os::unix::fs::symlink("/x", base.join("home/.config/stockade/rules/a.rules")).unwrap();
         let variable = |name: &str| match name {
             "HOME" => Some(base.join("home").into()),
-            "XDG_CONFIG_HOME" => Some(base.join("dots/../config").into()),
+            "XDG_CONFIG_HOME" => Some(base.join("config").into()),
             _ => None,
         };
         let mut settings = Settings::new(Vec::new());
@@ -133,7 +133,7 @@ mod tests {
         settings.hook =
             Some(crate::Hook { command: stockade_protocol::Argv::from_os(command).unwrap(), timeout: None });
         settings.risk_hook = Some(stockade_protocol::Argv::from_os([base.join("risk").into_os_string()]).unwrap());
-        let found = ConfigLoader::from_variables(variable).own_files(&settings).unwrap();
+        let found = ConfigLoader::from_variables(variable).unwrap().own_files(&settings).unwrap();
         let found: Vec<String> =
             found.iter().map(|path| path.to_string().replace(base.to_str().unwrap(), "")).collect();
         assert_eq!(

@@ -8,6 +8,7 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use stockade_protocol::RawText;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::ConfigError;
@@ -48,15 +49,13 @@ impl Source<'_> {
         })
     }
 
-    /// A derived reader takes a list for a table, field by field, and a date for a table of strings. Here neither is one.
+    /// A derived reader takes a list for a table, field by field, a date for a table of strings, and a table for a word.
+    /// Here none is the other.
     fn check_tables<T: JsonSchema>(&self) -> Result<(), ConfigError> {
         let table = DeTable::parse(self.text).map_err(|error| self.syntax(&error))?;
         let schema = SchemaSettings::draft2020_12().for_deserialize().into_generator().into_root_schema_for::<T>();
         match misplaced(schema.as_value(), &[schema.as_value()], table.get_ref(), "") {
-            Some((span, path, what)) => {
-                let path = RawText::from(path.as_str());
-                Err(self.invalid(span, format!("`{path}` is a table, not {what}: write `[{path}]` and its keys below")))
-            }
+            Some((span, problem)) => Err(self.invalid(span, problem)),
             None => Ok(()),
         }
     }
@@ -74,33 +73,52 @@ impl Source<'_> {
     }
 }
 
-/// Where something else stands in the place of a table: its place, its key and what it is.
-fn misplaced(
-    root: &Value,
-    schemas: &[&Value],
-    table: &DeTable<'_>,
-    above: &str,
-) -> Option<(Range<usize>, String, &'static str)> {
-    for (key, value) in table {
+/// Where something else stands in the place of a table, or a table in the place of a word: its place and what is
+/// wrong.
+fn misplaced(root: &Value, schemas: &[&Value], table: &DeTable<'_>, above: &str) -> Option<(Range<usize>, String)> {
+    table.iter().find_map(|(key, value)| {
         let key = key.get_ref().as_ref();
         let path = if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") };
-        let inner: Vec<&Value> = schemas.iter().flat_map(|schema| of_key(schema, key)).collect();
+        let inner: Vec<&Value> = schemas.iter().filter_map(|schema| of_key(schema, key)).collect();
         let inner: Vec<&Value> = inner.into_iter().flat_map(|schema| branches(root, schema)).collect();
-        let is_table = !inner.is_empty() && inner.iter().all(|schema| schema["type"] == "object");
-        let what = match value.get_ref() {
-            DeValue::Table(table) => match misplaced(root, &inner, table, &path) {
-                Some(found) => return Some(found),
-                None => continue,
-            },
-            DeValue::Array(_) => "a list",
-            DeValue::Datetime(_) => "a date",
-            DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) => "a single value",
-        };
-        if is_table {
-            return Some((value.span(), path, what));
+        misplaced_value(root, &inner, value, &path)
+    })
+}
+
+fn misplaced_value(
+    root: &Value,
+    schemas: &[&Value],
+    value: &Spanned<DeValue<'_>>,
+    path: &str,
+) -> Option<(Range<usize>, String)> {
+    let shown = RawText::from(path);
+    let is_table = !schemas.is_empty() && schemas.iter().all(|schema| schema["type"] == "object");
+    let what = match value.get_ref() {
+        DeValue::Table(table) if is_no_table(schemas, table) => {
+            return Some((value.span(), format!("`{shown}` is not a table here: write a single value")));
         }
-    }
-    None
+        DeValue::Table(table) => return misplaced(root, schemas, table, path),
+        DeValue::Array(_) if is_table => "a list",
+        DeValue::Array(values) => {
+            let inner = schemas.iter().filter_map(|schema| schema.get("items"));
+            let inner: Vec<&Value> = inner.flat_map(|schema| branches(root, schema)).collect();
+            return values.iter().find_map(|value| misplaced_value(root, &inner, value, path));
+        }
+        DeValue::Datetime(_) => "a date",
+        DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) => "a single value",
+    };
+    let problem = || format!("`{shown}` is a table, not {what}: write `[{shown}]` and its keys below");
+    is_table.then(|| (value.span(), problem()))
+}
+
+/// A derived reader takes `{ word = {} }` for a word. Whether a table stands where only words may, or has a
+/// word for its key.
+fn is_no_table(schemas: &[&Value], table: &DeTable<'_>) -> bool {
+    let (tables, others): (Vec<&Value>, Vec<&Value>) =
+        schemas.iter().partition(|schema| schema.get("type").is_none_or(|kind| kind == "object"));
+    let is_known =
+        |key: &str| tables.iter().any(|schema| schema.get("type").is_none() || of_key(schema, key).is_some());
+    !others.is_empty() && (tables.is_empty() || !table.keys().all(|key| is_known(key.get_ref())))
 }
 
 /// What a schema says of the value of a key.

@@ -140,6 +140,7 @@ pub const CREDENTIAL_VARIABLES: &[(&str, &str)] = &[
     ("AWS_WEB_IDENTITY_TOKEN_FILE", ""),
     ("GOOGLE_APPLICATION_CREDENTIALS", ""),
     ("NPM_CONFIG_USERCONFIG", ""),
+    ("npm_config_userconfig", ""),
     ("PIP_CONFIG_FILE", ""),
     ("HF_TOKEN_PATH", ""),
     ("HF_HOME", "token"),

@@ -2,7 +2,7 @@
 
 use stockade_protocol::{CREDENTIAL_PATHS, CREDENTIAL_VARIABLES, PLAIN_WORDS, SECRET_NAMES};
 
-use super::home::{Home, said};
+use super::home::{Home, User, said};
 use crate::support::repository;
 
 /// Files that hold credentials, or what was typed, below a home or where a variable leads.
@@ -43,6 +43,33 @@ fn credentials_and_histories_are_masked() {
     let told = said(&mut command, 1);
     assert_eq!(told.stdout, "open\n", "{}", told.stderr);
     home.runs(&[], "echo x > /dev/null", 0);
+}
+
+/// A variable is followed as the kernel does, from the directory that Stockade is started in.
+#[test]
+fn credentials_that_variables_name_by_other_spellings_are_masked() {
+    let home = Home::of(User::Ordinary);
+    home.write("outside/e/k", "hunter2\n");
+    home.write("home/k", "hunter2\n");
+    std::os::unix::fs::symlink(home.path("outside/e"), home.path("ws/l")).unwrap();
+    home.write("outside/k", "hunter2\n");
+    home.give_to_user();
+    let dotted = home.path("ws/../outside/e/k").display().to_string();
+    let cases = [
+        (dotted.as_str(), "../outside/e/k"),
+        ("../outside/e/k", "../outside/e/k"),
+        // By its text alone this would be `ws/k`.
+        ("l/../k", "../outside/k"),
+        ("~/k", "../home/k"),
+    ];
+    for name in ["KUBECONFIG", "NETRC", "GOOGLE_APPLICATION_CREDENTIALS", "npm_config_userconfig"] {
+        for (value, file) in cases {
+            let told = said(home.stockade(&["run", "--", "cat", file]).env(name, value), 1);
+            assert_eq!(told.stdout, "", "{name}={value}: {}", told.stderr);
+        }
+    }
+    let told = said(home.stockade(&["run", "--", "cat", "../outside/e/k"]).env("KUBECONFIG", ""), 0);
+    assert_eq!(told.stdout, "hunter2\n");
 }
 
 #[test]

@@ -436,3 +436,32 @@ fn a_command_cannot_hide_a_nested_repository_from_the_next_run() {
 fn shown(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
+
+/// Where `link/..` leads is decided by a link that a command may own: the next run would read settings of its making.
+#[test]
+fn directories_of_the_user_that_may_lead_elsewhere_are_refused() {
+    let home = Home::of(User::Ordinary);
+    for directory in ["ws/a/d", "ws/a/c/stockade", "ws/b"] {
+        std::fs::create_dir_all(home.path(directory)).unwrap();
+    }
+    std::os::unix::fs::symlink("a/d", home.path("ws/l")).unwrap();
+    home.write("home/.netrc", "hunter2\n");
+    home.give_to_user();
+    let through = home.path("ws/l/../c").display().to_string();
+    for (name, value, why) in [
+        ("XDG_CONFIG_HOME", through.as_str(), "has `..` in it"),
+        ("XDG_STATE_HOME", &through, "has `..` in it"),
+        ("XDG_DATA_HOME", &through, "has `..` in it"),
+        ("XDG_CACHE_HOME", "cache", "is relative"),
+        ("HOME", "../home", "is relative"),
+    ] {
+        for arguments in [&["run", "--", "cat", "../home/.netrc"][..], &["trust", "--list"], &["audit", "list"]] {
+            let mut command = home.stockade(arguments);
+            let told = super::home::said(command.env(name, value), 125);
+            assert!(told.stderr.contains(&format!("`{name}` is `{value}`, which {why}: set it")), "{}", told.stderr);
+            assert!(told.stdout.is_empty(), "{}", told.stdout);
+        }
+    }
+    // One that is empty is not set.
+    super::home::said(home.stockade(&["run", "--", "true"]).env("XDG_DATA_HOME", ""), 0);
+}

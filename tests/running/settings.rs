@@ -246,3 +246,40 @@ fn a_pipe_is_no_settings_file_and_no_home_is_no_obstacle() {
     command.env("HOME", "/dev/null").env_remove("XDG_CONFIG_HOME").env_remove("XDG_STATE_HOME");
     super::home::said(&mut command, 0);
 }
+
+/// A reader that takes `mode.word = {}` for `mode = "word"` grants what was not written.
+#[test]
+fn a_table_is_no_word() {
+    let home = Home::new();
+    for (text, key) in [
+        ("sandbox.mode.danger-full-access = {}\n", "sandbox.mode"),
+        ("rules.allow.outside = {}\n", "rules.allow"),
+        ("sandbox.network.full = {}\n", "sandbox.network"),
+        ("engine = { auto = {} }\n", "engine"),
+        ("ask = { never = {} }\n", "ask"),
+        ("env.inherit.none = {}\n", "env.inherit"),
+        ("audit.durability.system = {}\n", "audit.durability"),
+        ("sandbox.accept_losses = [{ masks = {} }]\n", "sandbox.accept_losses"),
+        ("[profiles.a.sandbox.mode.danger-full-access]\n", "profiles.a.sandbox.mode"),
+    ] {
+        home.write("config/stockade/config.toml", text);
+        let told = home.runs(&[], "true", 125);
+        assert!(told.stderr.contains(&format!("`{key}` is not a table here")), "{text}: {}", told.stderr);
+    }
+    home.write("config/stockade/config.toml", "ask = { reject = { rules = true } }\n");
+    home.runs(&[], "true", 0);
+}
+
+/// Settings that were meant to count don't vanish in silence.
+#[test]
+fn a_settings_file_that_cannot_be_reached_is_an_error() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.path("config/stockade")).unwrap();
+    std::os::unix::fs::symlink("nowhere", home.path("config/stockade/config.toml")).unwrap();
+    let told = home.runs(&[], "true", 125);
+    assert!(told.stderr.contains("config.toml` is a link that leads nowhere: remove it"), "{}", told.stderr);
+    std::fs::remove_dir_all(home.path("config/stockade")).unwrap();
+    home.write("config/stockade", "");
+    let told = home.runs(&[], "true", 125);
+    assert!(told.stderr.contains("config/stockade` is no directory: move it away"), "{}", told.stderr);
+}

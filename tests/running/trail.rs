@@ -112,3 +112,23 @@ fn a_run_has_a_bounded_number_of_records() {
     assert!(records.lines().last().unwrap().contains("\"ended\""), "{records}");
     home.says(&["audit", "verify"], 0);
 }
+
+/// The trail is where the settings have it: there it is read, and there it is masked.
+#[test]
+fn a_trail_elsewhere_is_read_and_masked() {
+    let home = Home::new();
+    home.runs(&[], "true", 0);
+    home.write("config/stockade/config.toml", &format!("audit.path = {:?}\n", home.path("outside/trail")));
+    assert_eq!(home.says(&["audit", "list"], 0).stdout, "");
+    home.runs(&[], "exit 3", 3);
+    assert!(home.exists("outside/trail/audit.jsonl"));
+    let listed = home.says(&["audit", "list"], 0).stdout;
+    assert!(listed.lines().count() == 1 && listed.contains("exit 3"), "{listed}");
+    assert!(home.says(&["audit", "verify"], 0).stdout.contains(" records are whole"));
+    let told = home.runs(&[], "cat ../outside/trail/audit.jsonl", 1);
+    assert_eq!(told.stdout, "", "{}", told.stderr);
+    home.write("config/stockade/config.toml", "audit.path = 3\n");
+    for command in ["list", "verify"] {
+        home.says(&["audit", command], 125);
+    }
+}
