@@ -246,7 +246,7 @@ fn is_own(_: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::os::unix::ffi::OsStrExt as _;
 
