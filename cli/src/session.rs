@@ -15,8 +15,8 @@ use stockade_core::{
     RulesOutside, Session, TrailOptions, state_directory,
 };
 use stockade_protocol::{
-    AbsPath, Access, Argv, AskForApproval, EscalationExecution, ExecExpiration, ExecRequest, FileTarget, HostPaths,
-    NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
+    AbsPath, Access, Argv, AskForApproval, Decision, EscalationExecution, ExecExpiration, ExecRequest, FileTarget,
+    HostPaths, HostRule, NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
 };
 use stockade_sandboxing::{absolute, permits};
 
@@ -94,7 +94,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     }
     let approver = approver(&settings, &session.permissions, person)?;
     let assessor = settings.risk_hook.as_ref().map(|hook| program(hook, &session.permissions)).transpose()?;
-    let rules = rules::load(args, project_rules, &session)?;
+    let rules = rules::load(args, project_rules, &session, &homes)?;
     if purpose == Purpose::Run {
         rules::tell_what_changed(&rules.policy(), &settings, &loader);
     }
@@ -207,10 +207,12 @@ fn session(
     session.maximum = maximum(settings, host)?;
     session.default_timeout = settings.timeout;
     session.rules_outside = match settings.rules_allow {
-        _ if settings.names_sandbox => RulesOutside::Never,
+        _ if settings.names_sandbox || settings.project_sets_variables => RulesOutside::Never,
         AllowedCommands::Inside => RulesOutside::Said,
         AllowedCommands::Outside => RulesOutside::Unsaid,
     };
+    let is_forbidden = |rule: &&HostRule| rule.decision == Decision::Forbidden;
+    session.forbidden_hosts = settings.hosts.iter().filter(is_forbidden).cloned().collect();
     let bytes = |text: OsString| RawText::from(text.into_encoded_bytes());
     session.environment = std::env::vars_os().map(|(name, value)| (bytes(name), bytes(value))).collect();
     // A quarter of what is kept is the beginning; the end says more of a failure.

@@ -136,6 +136,19 @@ impl Layer {
         Ok(layer)
     }
 
+    /// Takes away what a project may not say in its own file either, and gives the notices of that: a profile that a
+    /// project has chosen lets no command leave the sandbox, and gives up nothing that the sandbox holds.
+    pub(crate) fn without_own_keys(&mut self, profile: &str) -> Vec<String> {
+        let outside = self.rules_allow.take_if(|allowed| *allowed == AllowedCommands::Outside).map(|_| "rules.allow");
+        let losses = self.accept_losses.take().map(|_| "sandbox.accept_losses");
+        let notice = |key| {
+            format!(
+                "`{key}` of the profile `{profile}` does not count: the project chose it; pass `--profile {profile}`"
+            )
+        };
+        outside.into_iter().chain(losses).map(notice).collect()
+    }
+
     /// Whether it says what a command may touch.
     pub(crate) fn describes_sandbox(&self) -> bool {
         self.mode.is_some()

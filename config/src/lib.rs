@@ -23,7 +23,7 @@ pub use error::ConfigError;
 pub use form::{AllowedCommands, AskWord, AuditDurability, EngineName, NetworkMode, SandboxMode};
 pub use homes::user_variable;
 pub use layer::{Changes, Layer};
-pub use load::{ConfigLoader, Loaded, SYSTEM_DIRECTORY, check_config};
+pub use load::{ConfigLoader, Loaded, News, SYSTEM_DIRECTORY, check_config};
 pub use loss::LossName;
 pub use maximum::Maximum;
 pub use project::ProjectRules;

@@ -26,6 +26,17 @@ pub const SYSTEM_DIRECTORY: &str = "/etc/stockade";
 const MAXIMUM: &str = "maximum.toml";
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
+/// Whether something that is said once is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It was said before.
+    Known,
+    /// It is new, and on record now.
+    Recorded,
+    /// It can't be recorded, so it is new each time.
+    Unrecorded,
+}
+
 /// Finds and reads the files.
 ///
 /// ```
@@ -128,10 +139,9 @@ impl ConfigLoader {
         self.state.as_ref().map(TrustStore::new).ok_or(ConfigError::NoPlace)
     }
 
-    /// Whether something has not been said before that is said once: it is on record from now on. Where it can't be
-    /// recorded, it is said again.
-    pub fn is_news(&self, notice: &str) -> bool {
-        self.state.as_ref().is_none_or(|directory| leave_mark(directory, notice))
+    /// Whether something that is said once has been said before; it is on record from now on, if it can be.
+    pub fn news(&self, notice: &str) -> News {
+        self.state.as_ref().map_or(News::Unrecorded, |directory| leave_mark(directory, notice))
     }
 
     /// Reads all files and puts them together, with the flags on top. One bad file is an error: there
@@ -151,12 +161,21 @@ impl ConfigLoader {
         let mut settings = Settings::new(self.credentials()?);
         let profile = chosen_profile(&files, &flags)?;
         for file in &files {
+            settings.project_sets_variables |= file.owner == Owner::Project && !file.layer.set.is_empty();
             settings.apply(file.layer.clone(), &file.origin());
         }
+        // The nearest file that names a profile chooses it, unless a flag does.
+        let choosing = files.iter().rev().find(|file| file.layer.profile.is_some());
+        let is_projects_choice = flags.profile.is_none() && choosing.is_some_and(|file| file.owner == Owner::Project);
         if let Some(name) = profile {
             for (file, layer) in files.iter().filter_map(|file| Some((file, file.profiles.get(&name)?))) {
                 settings.names_sandbox |= flags.profile.is_some() && layer.describes_sandbox();
-                settings.apply(layer.clone(), &Origin::Profile { name: name.clone(), file: file.path.clone() });
+                settings.project_sets_variables |= file.owner == Owner::Project && !layer.set.is_empty();
+                let mut layer = layer.clone();
+                if is_projects_choice {
+                    notices.extend(layer.without_own_keys(&name));
+                }
+                settings.apply(layer, &Origin::Profile { name: name.clone(), file: file.path.clone() });
             }
         }
         settings.names_sandbox |= flags.describes_sandbox();

@@ -125,6 +125,9 @@ pub struct Settings {
     /// Whether the command line says what a command may touch: by flags, or by a profile that it chooses. No rule
     /// leaves such a sandbox.
     pub names_sandbox: bool,
+    /// Whether a project's file sets variables. They could make a program load files of the workspace, so no rule
+    /// leaves the sandbox then.
+    pub project_sets_variables: bool,
     /// Stockade's own files and directories, and the programs and files that the settings name. No sandboxed
     /// command may write them, whatever is granted.
     pub own_files: Vec<AbsPath>,
@@ -166,6 +169,7 @@ impl Settings {
             risk_hook: None,
             rules_allow: AllowedCommands::default(),
             names_sandbox: false,
+            project_sets_variables: false,
             own_files: Vec::new(),
             maximum: None,
             origins: BTreeMap::new(),

@@ -5,7 +5,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::ConfigError;
+use crate::{ConfigError, News};
 
 /// The bytes of a file that is no link.
 pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, ConfigError> {
@@ -77,11 +77,16 @@ pub(crate) fn replace_private(directory: &Path, name: &str, text: &str) -> Resul
     })
 }
 
-/// Leaves an empty file of this name. Says whether it was not there, as far as can be told.
-pub(crate) fn leave_mark(directory: &Path, name: &str) -> bool {
-    let made = make_directory(directory);
-    let made = made.and_then(|()| options().write(true).create_new(true).open(directory.join(name)));
-    !made.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+/// Leaves an empty file of this name. Says whether it was there.
+pub(crate) fn leave_mark(directory: &Path, name: &str) -> News {
+    if make_directory(directory).is_err() {
+        return News::Unrecorded;
+    }
+    match options().write(true).create_new(true).open(directory.join(name)) {
+        Ok(_) => News::Recorded,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => News::Known,
+        Err(_) => News::Unrecorded,
+    }
 }
 
 /// A writer's turn, which ends when this is dropped.

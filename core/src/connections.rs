@@ -10,7 +10,7 @@ use stockade_network_proxy::{
     Approvals as NetworkApprovals, Ask, BoxFuture, Gate, NamedRule, Proxy, Records, Rules, SystemResolver, Transparent,
 };
 use stockade_protocol::{
-    ApprovalSubject, AskForApproval, Decision, Destination, EscalationExecution, HostRule, HostRules, NetworkApproval,
+    ApprovalSubject, AskForApproval, Decision, Destination, EscalationExecution, HostRule, NetworkApproval,
     NetworkPolicy, NetworkPolicyAmendment, Permissions, ReviewDecision, Violation,
 };
 use stockade_sandboxing::Gatekeeper;
@@ -23,7 +23,7 @@ use crate::exec::Clock;
 use crate::proxied::{Behind, proxied};
 use crate::risk::ASSESSMENT_LIMIT;
 use crate::runtime::Surroundings;
-use crate::session::{Sandboxing, Session};
+use crate::session::Session;
 
 /// What a run's connections are decided with.
 #[derive(Clone)]
@@ -107,22 +107,10 @@ pub(crate) fn with_named_rules(permissions: &Permissions, around: &Surroundings<
     permissions
 }
 
-/// A session's network with the hosts that the rules files forbid, so that they are held as those are that the
-/// settings forbid. An open network knows no hosts: with a forbidden one, the others are asked for.
-pub(crate) fn holding_forbidden(session: &Session, rules: &RuleStore) -> NetworkPolicy {
+/// The hosts that the rules files forbid.
+pub(crate) fn forbidden_by(rules: &RuleStore) -> Vec<HostRule> {
     let policy = rules.policy();
-    let forbidden: Vec<HostRule> =
-        policy.network_rules().iter().map(HostRule::from).filter(|rule| rule.decision == Decision::Forbidden).collect();
-    match &session.permissions.network {
-        NetworkPolicy::Hosts(hosts) if !forbidden.is_empty() => {
-            let rules = hosts.rules.iter().cloned().chain(forbidden).collect();
-            NetworkPolicy::Hosts(HostRules { rules, methods: hosts.methods })
-        }
-        NetworkPolicy::Full if !forbidden.is_empty() && session.sandboxing() == Sandboxing::On => {
-            NetworkPolicy::Hosts(HostRules { rules: forbidden, ..HostRules::default() })
-        }
-        same @ (NetworkPolicy::Off | NetworkPolicy::Hosts(_) | NetworkPolicy::Full) => same.clone(),
-    }
+    policy.network_rules().iter().map(HostRule::from).filter(|rule| rule.decision == Decision::Forbidden).collect()
 }
 
 impl Connections {
@@ -194,7 +182,7 @@ pub(crate) const REMEMBERED: EscalationExecution = EscalationExecution::TurnDefa
 mod tests {
     use stockade_execpolicy::{Layer, Policy};
     use stockade_network_proxy::LocalNetworks;
-    use stockade_protocol::{HostPaths, NetworkProtocol, SandboxPolicy};
+    use stockade_protocol::{HostPaths, HostRules, NetworkProtocol, SandboxPolicy};
 
     use super::*;
 
@@ -209,7 +197,11 @@ mod tests {
             port: None,
             decision: *decision,
         };
-        NetworkPolicy::Hosts(HostRules { rules: list.iter().map(rule).collect(), ..HostRules::default() })
+        hosts_of(list.iter().map(rule).collect())
+    }
+
+    fn hosts_of(rules: Vec<HostRule>) -> NetworkPolicy {
+        NetworkPolicy::Hosts(HostRules { rules, ..HostRules::default() })
     }
 
     fn session(sandbox: SandboxPolicy, network: NetworkPolicy) -> Session {
@@ -249,18 +241,24 @@ mod tests {
         let forbidding = rules("network_rule(host=\"evil.test\", protocol=\"https\", decision=\"deny\")\n");
         for network in [NetworkPolicy::Full, hosts(&[("evil.test", Decision::Allow)])] {
             let mut session = session(SandboxPolicy::workspace_write(), network);
-            session.permissions.network = holding_forbidden(&session, &forbidding);
+            session.forbidden_hosts = forbidden_by(&forbidding);
+            session.permissions.network = session.holding(session.permissions.network.clone());
             assert!(session.must_confine().is_some());
             let evil = "evil.test".parse().unwrap();
             assert_eq!(session.permissions.connect(&evil, NetworkProtocol::Https, 443), Decision::Forbidden);
             assert_eq!(decide(&session, &forbidding, "evil.test"), Decision::Forbidden);
         }
-        let off = session(SandboxPolicy::workspace_write(), NetworkPolicy::Off);
-        assert_eq!(holding_forbidden(&off, &forbidding), NetworkPolicy::Off);
-        let open = session(SandboxPolicy::DangerFullAccess {}, NetworkPolicy::Full);
-        assert_eq!(holding_forbidden(&open, &forbidding), NetworkPolicy::Full, "it means what it says");
+        let mut off = session(SandboxPolicy::workspace_write(), NetworkPolicy::Off);
+        off.forbidden_hosts = forbidden_by(&forbidding);
+        assert_eq!(off.holding(NetworkPolicy::Off), NetworkPolicy::Off);
+        assert!(off.must_confine().is_some(), "without the sandbox the host would be reached");
+        let (unsandboxed, _) = crate::approvals::execution(&off, &EscalationExecution::Unsandboxed).unwrap();
+        assert_eq!(unsandboxed.network, hosts_of(off.forbidden_hosts.clone()));
+        let mut open = session(SandboxPolicy::DangerFullAccess {}, NetworkPolicy::Full);
+        open.forbidden_hosts = forbidden_by(&forbidding);
+        assert_eq!(open.holding(NetworkPolicy::Full), NetworkPolicy::Full, "it means what it says");
+        assert!(open.must_confine().is_none());
         let allowing = rules("network_rule(host=\"evil.test\", protocol=\"https\", decision=\"allow\")\n");
-        let full = session(SandboxPolicy::workspace_write(), NetworkPolicy::Full);
-        assert_eq!(holding_forbidden(&full, &allowing), NetworkPolicy::Full);
+        assert_eq!(forbidden_by(&allowing), []);
     }
 }

@@ -14,7 +14,7 @@ use crate::approvals::{ApprovalKey, Approvals, Confinement, RuleStore};
 use crate::approver::Approver;
 use crate::audit_log::{AuditDemand, AuditLog, Trail};
 use crate::cancellation::Cancellable;
-use crate::connections::{Connections, holding_forbidden};
+use crate::connections::{Connections, forbidden_by};
 use crate::risk::RiskAssessor;
 use crate::runtime::{Attempted, SandboxPreference, Surroundings, ToolRuntime};
 use crate::session::Session;
@@ -247,7 +247,8 @@ fn completed(mut session: Session, rules: &RuleStore) -> Session {
     if let Ok(protected) = protect_own_files(&session.permissions, &RealFiles) {
         session.permissions = protected;
     }
-    session.permissions.network = holding_forbidden(&session, rules);
+    session.forbidden_hosts.extend(forbidden_by(rules));
+    session.permissions.network = session.holding(session.permissions.network.clone());
     session
 }
 

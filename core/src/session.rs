@@ -30,6 +30,8 @@ pub struct Session {
     pub output: OutputLimit,
     /// Which commands that rules allow run without the sandbox.
     pub rules_outside: RulesOutside,
+    /// Hosts that are forbidden whatever the network is: a run without the sandbox would reach them.
+    pub forbidden_hosts: Vec<HostRule>,
     /// The paths of this host that a policy is resolved for.
     pub(crate) host: HostPaths,
 }
@@ -53,7 +55,8 @@ impl Default for OutputLimit {
 /// Which commands that rules allow run without the sandbox. All others run in it, without a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RulesOutside {
-    /// None: a person named the sandbox for this session.
+    /// None: a person named the sandbox for this session, or a project chose variables, which could make a program
+    /// load its files.
     Never,
     /// Those whose rules say `outside = True`.
     #[default]
@@ -92,6 +95,7 @@ impl Session {
             environment: BTreeMap::new(),
             output: OutputLimit::default(),
             rules_outside: RulesOutside::default(),
+            forbidden_hosts: Vec::new(),
             host: host.clone(),
         })
     }
@@ -119,7 +123,29 @@ impl Session {
             environment: self.permissions.environment.clone(),
             unix_sockets: fresh.unix_sockets,
         };
-        Ok(Self { ask, sandbox, permissions, ..self.clone() })
+        let mut changed = Self { ask, sandbox, permissions, ..self.clone() };
+        changed.permissions.network = changed.holding(changed.permissions.network.clone());
+        Ok(changed)
+    }
+
+    /// A network that is granted in this session, with the forbidden hosts held. An open one knows no hosts: with a
+    /// forbidden one, the others are asked for.
+    pub(crate) fn holding(&self, network: NetworkPolicy) -> NetworkPolicy {
+        if self.sandboxing() != Sandboxing::On || self.forbidden_hosts.is_empty() {
+            return network;
+        }
+        match network {
+            NetworkPolicy::Off => NetworkPolicy::Off,
+            NetworkPolicy::Full => {
+                NetworkPolicy::Hosts(HostRules { rules: self.forbidden_hosts.clone(), ..HostRules::default() })
+            }
+            NetworkPolicy::Hosts(mut hosts) => {
+                let missing = self.forbidden_hosts.iter().filter(|rule| !hosts.rules.contains(rule));
+                let missing: Vec<HostRule> = missing.cloned().collect();
+                hosts.rules.extend(missing);
+                NetworkPolicy::Hosts(hosts)
+            }
+        }
     }
 
     /// A network with the hosts that this session forbids.
@@ -185,10 +211,11 @@ impl Session {
 
     /// Whether a host is forbidden by name, which an open network could not hold.
     pub(crate) fn forbids_hosts(&self) -> bool {
-        match &self.permissions.network {
+        let among_granted = match &self.permissions.network {
             NetworkPolicy::Hosts(hosts) => hosts.rules.iter().any(|rule| rule.decision == Decision::Forbidden),
             NetworkPolicy::Off | NetworkPolicy::Full => false,
-        }
+        };
+        among_granted || (self.sandboxing() == Sandboxing::On && !self.forbidden_hosts.is_empty())
     }
 }
 

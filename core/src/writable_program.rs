@@ -8,11 +8,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stockade_protocol::{AbsPath, Access, ParsedLine, RawText, Word};
+use stockade_protocol::{AbsPath, ParsedLine, RawText, Word};
 
+use crate::places::is_commands_own;
 use crate::session::{Sandboxing, Session};
 
-/// Whether any program of the line does, as far as can be told before it runs. Without a sandbox there is none to
+/// Whether any program of the line does, or could be led to files that do by its variables, as far as can be told before it runs. Without a sandbox there is none to
 /// leave.
 pub(crate) fn has_writable_program(session: &Session, cwd: &AbsPath, line: &ParsedLine) -> bool {
     if session.sandboxing() != Sandboxing::On {
@@ -21,8 +22,14 @@ pub(crate) fn has_writable_program(session: &Session, cwd: &AbsPath, line: &Pars
     let Some(cwd) = cwd.to_host_path() else { return true };
     let variables = session.permissions.environment.apply(session.environment.clone());
     let path = variables.get(&RawText::from("PATH")).and_then(RawText::to_os_string).unwrap_or_default();
+    if line.commands.iter().any(|part| !part.assigns.is_empty())
+        || has_writable_path(session, &path)
+        || variables.iter().any(|(name, value)| loads_writable_file(session, name, value))
+    {
+        return true;
+    }
     let programs = line.commands.iter().filter_map(|part| part.words.first().and_then(Word::known)?.to_os_string());
-    programs.filter_map(|program| find(&program, &path, &cwd)).any(|program| is_writable(session, &program))
+    programs.filter_map(|program| find(&program, &path, &cwd)).any(|program| is_commands_own(session, &program))
 }
 
 /// The first program of the line that is not the one of that name, as far as can be told: it is found where commands
@@ -40,7 +47,7 @@ pub(crate) fn planted_program(session: &Session, cwd: &AbsPath, line: &ParsedLin
         return programs.find(|program| !moves(program)).map(|program| Path::new(".").join(program));
     }
     let is_planted = |program: &PathBuf| match session.sandboxing() {
-        Sandboxing::On => is_writable(session, program),
+        Sandboxing::On => is_commands_own(session, program),
         Sandboxing::Off | Sandboxing::External => {
             let real = fs::canonicalize(program).unwrap_or_default();
             program.starts_with(&host_cwd) || fs::canonicalize(&host_cwd).is_ok_and(|cwd| real.starts_with(cwd))
@@ -59,12 +66,38 @@ fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
     std::env::split_paths(path).map(|directory| cwd.join(directory).join(given)).find(|file| file.is_file())
 }
 
-/// Where the name stands counts, and where it leads: a link in the workspace could lead to an interpreter.
-fn is_writable(session: &Session, program: &Path) -> bool {
-    let place = program.parent().and_then(|parent| Some(fs::canonicalize(parent).ok()?.join(program.file_name()?)));
-    let places = place.into_iter().chain(fs::canonicalize(program).ok());
-    let mut places = places.filter_map(|place| AbsPath::from_path(&place).ok());
-    places.any(|place| session.permissions.access(&place) == Access::Write)
+/// Whether `PATH` leads to a place that is meant from the directory of the moment, or where commands may write. What a
+/// program starts by name could be theirs then, also after a `cd`.
+fn has_writable_path(session: &Session, path: &OsStr) -> bool {
+    std::env::split_paths(path).any(|directory| is_commands_own(session, &directory))
+}
+
+/// Variables by which programs load files, wherever they come from.
+const LOADING: &[&str] = &[
+    "BASH_ENV",
+    "ENV",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "RUBYLIB",
+    "RUBYOPT",
+];
+
+/// Whether a variable makes programs load a file that commands may have written, as far as can be told.
+fn loads_writable_file(session: &Session, name: &RawText, value: &RawText) -> bool {
+    let loads = name
+        .as_str()
+        .is_none_or(|name| LOADING.contains(&name) || name.starts_with("LD_") || name.starts_with("DYLD_"));
+    let parts = value.as_bytes().split(|byte| b": ".contains(byte)).map(|part| RawText::from(part.to_vec()));
+    loads
+        && !value.as_bytes().is_empty()
+        && parts
+            .into_iter()
+            .any(|part| part.to_os_string().is_none_or(|part| is_commands_own(session, Path::new(&part))))
 }
 
 #[cfg(all(test, unix))]
@@ -100,12 +133,15 @@ mod tests {
             has_writable_program(session, &text(&workspace).parse().unwrap(), &line)
         };
         for (path, words, wanted) in [
-            (format!("{}/bin:{}", text(&workspace), text(&system)), &["tool", "x"][..], false),
+            (format!("{}/bin:{}", text(&workspace), text(&system)), &["tool", "x"][..], true),
             (format!("{}/bin:{}", text(&workspace), text(&system)), &["planted"], true),
             (format!("{}/bin:{}", text(&workspace), text(&system)), &["linked"], true),
             (format!("{}/bin:{}", text(&workspace), text(&system)), &["bash", "-c", "tool && planted"], true),
             (format!("bin:{}", text(&system)), &["planted"], true),
             (format!(":{}", text(&system)), &["own"], true),
+            (text(&system), &["tool", "x"], false),
+            (text(&system), &["bash", "-c", "A=1 tool"], true),
+            (format!("{}:.", text(&system)), &["tool"], true),
             (text(&system), &["outward"], true),
             (text(&system), &["planted"], false),
             (text(&system), &["./own"], true),

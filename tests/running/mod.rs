@@ -22,6 +22,7 @@ mod remedies;
 mod risk;
 /// What a rule means for the sandbox.
 mod rules;
+mod rules_outside;
 /// Who says what holds: flags, files, profiles, rules, trust.
 mod settings;
 /// Signals, and what is left when Stockade is killed.

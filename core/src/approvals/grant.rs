@@ -74,7 +74,10 @@ pub(crate) fn execution(
 ) -> Result<(Permissions, Confinement), Invalid> {
     let permissions = match escalation {
         EscalationExecution::TurnDefault => session.permissions.clone(),
-        EscalationExecution::Permissions(more) => session.permissions.merge(more),
+        EscalationExecution::Permissions(more) => {
+            let merged = session.permissions.merge(more);
+            Permissions { network: session.holding(merged.network.clone()), ..merged }
+        }
         EscalationExecution::Unsandboxed => unsandboxed(session)?,
     };
     let wants_none = *escalation == EscalationExecution::Unsandboxed || session.sandboxing() != Sandboxing::On;
@@ -97,7 +100,10 @@ fn unsandboxed(session: &Session) -> Result<Permissions, Invalid> {
     let lasting = |rule: &&FileRule| rule.is_hard_denial() || rule.is_bound();
     let denials = session.permissions.files.iter().filter(lasting).cloned();
     // A forbidden host is held by the rules for hosts, so those stay.
-    let network = if session.forbids_hosts() { session.permissions.network.clone() } else { NetworkPolicy::Full };
+    let network = match &session.permissions.network {
+        NetworkPolicy::Hosts(_) if session.forbids_hosts() => session.permissions.network.clone(),
+        NetworkPolicy::Off | NetworkPolicy::Full | NetworkPolicy::Hosts(_) => session.holding(NetworkPolicy::Full),
+    };
     Ok(Permissions { files: FileRules::new(everything.chain(denials))?, network, ..session.permissions.clone() })
 }
 
