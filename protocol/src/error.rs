@@ -66,6 +66,14 @@ pub enum Invalid {
         /// Why, and what to do.
         why: String,
     },
+    /// A denied glob whose matches can't all be found.
+    #[error("`{path}` can't be searched for what a denied glob matches: {why}")]
+    GlobUnsearchable {
+        /// The directory.
+        path: RawText,
+        /// Why, and what to do.
+        why: String,
+    },
     /// A grant that a symbolic link leads elsewhere, where a command can change the link.
     #[error(
         "path `{path}` leads through the link `{link}`, which a command may have put there: name the path it leads to"

@@ -160,6 +160,17 @@ impl FileRules {
         self.0.iter()
     }
 
+    /// The globs among the rules.
+    pub fn globs(&self) -> Vec<&Glob> {
+        self.0
+            .iter()
+            .filter_map(|rule| match &rule.target {
+                FileTarget::Glob(glob) => Some(glob),
+                FileTarget::Path(_) => None,
+            })
+            .collect()
+    }
+
     /// The rules of which the most specific decides, and the bounds on what they grant.
     fn parts(&self) -> (&[FileRule], &[FileRule]) {
         self.0.split_at_checked(self.0.partition_point(|rule| !rule.is_bound())).unwrap_or_default()

@@ -74,6 +74,12 @@ impl Glob {
         &self.base
     }
 
+    /// The same pattern below another directory.
+    #[must_use]
+    pub fn rebased(&self, base: AbsPath) -> Self {
+        Self { base, segments: self.segments.clone() }
+    }
+
     /// What follows below the base, for a system that has to be told in words of its own.
     pub fn segments(&self) -> &[GlobSegment] {
         &self.segments

@@ -83,7 +83,7 @@ impl LandlockOnly {
         permissions: &Permissions,
         files: &dyn HostFiles,
     ) -> Result<LandlockPlan, Unenforceable> {
-        let losses = Losses::of(&permissions.files, files);
+        let losses = Losses::of(&permissions.files, files)?;
         losses.check(&self.accepted)?;
         // Says no to what no engine can do.
         network_flags(permissions)?;
@@ -164,7 +164,7 @@ fn grants(permissions: &Permissions, files: &dyn HostFiles) -> Result<Vec<(AbsPa
     let mut grants = Vec::new();
     let access = permissions.access(&root);
     grants.extend((access >= Access::Read).then(|| (root, landlock::Grant::of(access, Kind::Directory))));
-    for (path, access) in view::keys(&permissions.files, files) {
+    for (path, access) in view::keys(&permissions.files, files)? {
         match (files.kind(&path), access) {
             // Where a link leads has a rule of its own.
             (Some(Kind::Symlink), _) | (_, Access::None | Access::Scratch) | (None, Access::Read) => {}

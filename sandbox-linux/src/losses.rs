@@ -71,9 +71,9 @@ pub(crate) struct Losses {
 
 impl Losses {
     /// What these rules ask for that can't be had.
-    pub(crate) fn of(files: &FileRules, host: &dyn HostFiles) -> Self {
+    pub(crate) fn of(files: &FileRules, host: &dyn HostFiles) -> Result<Self, Unenforceable> {
         let mut losses = Self::default();
-        for (path, access) in view::keys(files, host) {
+        for (path, access) in view::keys(files, host)? {
             if view::may_be_left_out(files, &path, host) {
                 continue;
             }
@@ -91,7 +91,7 @@ impl Losses {
                 | None => losses.lost.entry(loss).or_default().push(path),
             }
         }
-        losses
+        Ok(losses)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -183,7 +183,7 @@ mod tests {
             "/tmp scratch",
             "/tmp/shown read",
         ]);
-        let lost = Losses::of(&files, &host).lost;
+        let lost = Losses::of(&files, &host).unwrap().lost;
         let lost: Vec<(Loss, Vec<String>)> =
             lost.into_iter().map(|(loss, paths)| (loss, paths.iter().map(AbsPath::to_string).collect())).collect();
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
@@ -204,10 +204,10 @@ mod tests {
     fn nobody_accepts_a_loss_for_the_administrator() {
         let host = FakeHost::new(&["/secret", "/payroll"]);
         let all = BTreeSet::from([Loss::DeniedReads, Loss::Credentials]);
-        let own = Losses::of(&rules(&["/ read", "/secret none"]), &host);
+        let own = Losses::of(&rules(&["/ read", "/secret none"]), &host).unwrap();
         assert!(own.check(&BTreeSet::new()).unwrap_err().remedy.contains("--accept-loss denied_reads"));
         assert!(own.check(&all).is_ok());
-        let theirs = Losses::of(&rules(&["/ read", "/secret none", "/payroll none administrator"]), &host);
+        let theirs = Losses::of(&rules(&["/ read", "/secret none", "/payroll none administrator"]), &host).unwrap();
         let refused = theirs.check(&all).unwrap_err();
         assert!(refused.what.contains("/payroll") && refused.remedy.contains("administrator's"), "{refused}");
     }
@@ -216,16 +216,16 @@ mod tests {
     fn nobody_gives_up_stockades_own_files() {
         let host = FakeHost::new(&["/h/own/"]);
         let files = rules(&["/ read", "/h write", "/h/own read own", "/etc/own read own"]);
-        let refused = Losses::of(&files, &host).check(&BTreeSet::from(Loss::ALL)).unwrap_err();
+        let refused = Losses::of(&files, &host).unwrap().check(&BTreeSet::from(Loss::ALL)).unwrap_err();
         assert!(refused.what.contains("/h/own") && refused.remedy.contains("own files"), "{refused}");
         let files = rules(&["/ read", "/w write", "/h/own read own"]);
-        assert!(Losses::of(&files, &host).is_empty(), "nothing is granted there");
+        assert!(Losses::of(&files, &host).unwrap().is_empty(), "nothing is granted there");
     }
 
     #[test]
     fn grants_inside_what_is_denied_are_no_loss() {
         let host = FakeHost::new(&["/usr/", "/w/", "/w/a/"]);
         let files = rules(&["/usr read", "/w none", "/w/a write", "/home none"]);
-        assert_eq!(Losses::of(&files, &host), Losses::default());
+        assert_eq!(Losses::of(&files, &host).unwrap(), Losses::default());
     }
 }

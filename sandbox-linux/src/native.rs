@@ -243,12 +243,7 @@ fn candidate(directory: &[u8], program: &[u8]) -> RawText {
 
 /// Links followed, and the metadata of nested repositories protected.
 pub(crate) fn resolve(permissions: &Permissions, files: &dyn HostFiles) -> Result<Permissions, Unenforceable> {
-    let resolved = resolve_links(permissions, files).and_then(|resolved| protect_repositories(&resolved));
-    resolved.map_err(|error| Unenforceable {
-        what: String::from("the policy"),
-        why: error.to_string(),
-        remedy: String::from("correct the path"),
-    })
+    Ok(protect_repositories(&resolve_links(permissions, files)?)?)
 }
 
 /// What the command's own process does before it looks at the command: the same in every engine.

@@ -81,7 +81,8 @@ pub(crate) struct OwnFile {
 pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles, own: &[OwnFile]) -> Result<View, Unenforceable> {
     let mut builder = Builder::new(files.access(&path("/")?), host)?;
     builder.begin()?;
-    for (path, access) in keys(files, host) {
+    builder.warnings = host.matches(&files.globs())?.warnings(files);
+    for (path, access) in keys(files, host)? {
         if !may_be_left_out(files, &path, host) {
             builder.place(&path, access)?;
         }
@@ -111,16 +112,16 @@ fn internal(why: &str) -> Unenforceable {
 }
 
 /// Every path at which the access may change, with the access that the one definition gives it.
-pub(crate) fn keys(files: &FileRules, host: &dyn HostFiles) -> Vec<(AbsPath, Access)> {
-    let mut keys = BTreeSet::new();
+pub(crate) fn keys(files: &FileRules, host: &dyn HostFiles) -> Result<Vec<(AbsPath, Access)>, Unenforceable> {
+    let mut keys = host.matches(&files.globs())?.matches;
     for rule in files {
-        match &rule.target {
-            FileTarget::Path(path) => drop(keys.insert(path.clone())),
-            FileTarget::Glob(glob) => keys.extend(host.matches(glob)),
+        if let FileTarget::Path(path) = &rule.target {
+            keys.insert(path.clone());
         }
     }
     // A directory sorts before what lies in it.
-    keys.into_iter().filter(|path| path.depth() > 0).map(|path| (path.clone(), files.access(&path))).collect()
+    let keys = keys.into_iter().filter(|path| path.depth() > 0);
+    Ok(keys.map(|path| (path.clone(), files.access(&path))).collect())
 }
 
 /// A credential file in a directory that does not exist holds no secret yet, and to keep the name

@@ -33,7 +33,6 @@ pub(crate) struct Files {
 struct Denied<'a> {
     base: AbsPath,
     segments: &'a [GlobSegment],
-    matches: Vec<AbsPath>,
 }
 
 struct Compiler<'a> {
@@ -41,6 +40,8 @@ struct Compiler<'a> {
     host: &'a dyn HostFiles,
     paths: Vec<(&'a AbsPath, Access)>,
     denied: Vec<Denied<'a>>,
+    /// What the globs match now.
+    matches: Vec<AbsPath>,
     devices: AbsPath,
     text: String,
     parameters: &'a mut Parameters,
@@ -57,21 +58,21 @@ pub(crate) fn compile(
     for rule in rules {
         match &rule.target {
             FileTarget::Path(path) => paths.push((path, rule.access)),
-            FileTarget::Glob(glob) => denied.push(Denied {
-                base: host.canonical(glob.base()),
-                segments: glob.segments(),
-                matches: host.matches(glob).iter().map(|found| host.canonical(found)).collect(),
-            }),
+            FileTarget::Glob(glob) => {
+                denied.push(Denied { base: host.canonical(glob.base()), segments: glob.segments() });
+            }
         }
     }
     let devices: AbsPath = "/dev".parse().map_err(|error| internal(&error))?;
-    let mut compiler = Compiler { rules, host, paths, denied, devices, text: String::new(), parameters };
+    let found = host.matches(&rules.globs())?;
+    let matches = found.matches.iter().map(|found| host.canonical(found)).collect();
+    let mut compiler = Compiler { rules, host, paths, denied, matches, devices, text: String::new(), parameters };
     compiler.check()?;
     compiler.grants()?;
     compiler.ways_in()?;
     compiler.pins()?;
     let private: Vec<AbsPath> = compiler.with_access(Access::Scratch).cloned().collect();
-    let warnings = compiler.warnings();
+    let warnings = [compiler.warnings(), found.warnings(rules)].concat();
     let mut text = compiler.text;
     if !private.is_empty() {
         text.push_str(&private_directory());
@@ -192,7 +193,7 @@ impl Compiler<'_> {
     fn pins(&mut self) -> Result<(), Unenforceable> {
         let is_writable = |path: &AbsPath| self.rules.access(path) == Access::Write;
         let less = self.paths.iter().filter(|(path, access)| *access < Access::Write && !self.is_no_secret_yet(path));
-        let protected = less.map(|(path, _)| *path).chain(self.denied.iter().flat_map(|denied| &denied.matches));
+        let protected = less.map(|(path, _)| *path).chain(&self.matches);
         let mut pinned: BTreeSet<AbsPath> =
             protected.flat_map(|path| path.ancestors().skip(1)).filter(|above| is_writable(above)).collect();
         // To remove or rename a directory is to write the one above it.
@@ -231,7 +232,7 @@ impl Compiler<'_> {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let denied = self.with_access(Access::None).chain(self.denied.iter().flat_map(|denied| &denied.matches));
+        let denied = self.with_access(Access::None).chain(&self.matches);
         denied
             .filter(|path| self.host.has_other_names(path))
             .map(|path| format!("`{path}` is denied, and can be read under another name: it has hard links"))

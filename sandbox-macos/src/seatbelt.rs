@@ -9,7 +9,7 @@ use stockade_protocol::{AbsPath, NetworkPolicy, Permissions};
 #[cfg(any(target_os = "macos", all(test, unix)))]
 use stockade_protocol::{Enforcement, LayerReport, LayerStatus};
 use stockade_sandboxing::{
-    Backend, CommandSpec, HostFiles, Plan, Proxied, RealFiles, Running, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, HostFiles, Plan, Proxied, Running, SeenOnce, SpawnError, Stdio, Support, Unenforceable,
     protect_repositories, resolve_links,
 };
 
@@ -87,13 +87,9 @@ impl Seatbelt {
             Ok(Some(maximum)) => permissions.intersect(maximum),
             Err(error) => return Err(error.clone()),
         };
-        let resolved = resolve_links(&permissions, &RealFiles).and_then(|resolved| protect_repositories(&resolved));
-        let resolved = resolved.map_err(|error| Unenforceable {
-            what: String::from("the policy"),
-            why: error.to_string(),
-            remedy: String::from("correct the path"),
-        })?;
-        self.plan_on(command, &resolved, proxy, &RealFiles)
+        let files = SeenOnce::default();
+        let resolved = protect_repositories(&resolve_links(&permissions, &files)?)?;
+        self.plan_on(command, &resolved, proxy, &files)
     }
 
     /// The same for permissions whose links have been resolved, on a host with these files: nothing of

@@ -23,13 +23,14 @@ pub(crate) struct FilePlan {
 
 /// Compiles rules whose links have been resolved.
 pub(crate) fn compile(files: &FileRules, drives: &[Drive], host: &dyn HostFiles) -> Result<FilePlan, Unenforceable> {
-    let keys = keys(files, host);
+    let keys = keys(files, host)?;
     let is_root = |path: &AbsPath| path.parent().is_none();
     let writes_all = drives.iter().all(|drive| files.access(&drive.root) == Access::Write);
     if writes_all && keys.iter().all(|(_, access)| *access == Access::Write) {
         return Ok(FilePlan { everything: true, ..FilePlan::default() });
     }
-    let mut plan = FilePlan::default();
+    let warnings = host.matches(&files.globs())?.warnings(files);
+    let mut plan = FilePlan { warnings, ..FilePlan::default() };
     for drive in drives {
         plan.drive(files, drive)?;
     }
@@ -45,15 +46,15 @@ pub(crate) fn compile(files: &FileRules, drives: &[Drive], host: &dyn HostFiles)
 }
 
 /// Every path at which the access may change, outermost first.
-fn keys(files: &FileRules, host: &dyn HostFiles) -> Vec<(AbsPath, Access)> {
-    let mut keys = BTreeSet::new();
+fn keys(files: &FileRules, host: &dyn HostFiles) -> Result<Vec<(AbsPath, Access)>, Unenforceable> {
+    let matches = host.matches(&files.globs())?.matches;
+    let mut keys: BTreeSet<(usize, AbsPath)> = matches.into_iter().map(|path| (path.depth(), path)).collect();
     for rule in files {
-        match &rule.target {
-            FileTarget::Path(path) => drop(keys.insert((path.depth(), path.clone()))),
-            FileTarget::Glob(glob) => keys.extend(host.matches(glob).into_iter().map(|path| (path.depth(), path))),
+        if let FileTarget::Path(path) = &rule.target {
+            keys.insert((path.depth(), path.clone()));
         }
     }
-    keys.into_iter().map(|(_, path)| (path.clone(), files.access(&path))).collect()
+    Ok(keys.into_iter().map(|(_, path)| (path.clone(), files.access(&path))).collect())
 }
 
 /// A credential file in a directory that does not exist holds no secret yet, and to keep the name

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Glob, RuleSource};
+use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Glob, Invalid, RuleSource};
 
-use crate::{HostFiles, Kind};
+use crate::{Found, HostFiles, Kind};
 
 /// Files by path. All directories above a path exist as well.
 #[derive(Clone, Debug)]
@@ -54,8 +54,9 @@ impl HostFiles for FakeHost {
         path.clone()
     }
 
-    fn matches(&self, glob: &Glob) -> Vec<AbsPath> {
-        self.0.keys().filter(|path| glob.matches(path)).cloned().collect()
+    fn matches(&self, globs: &[&Glob]) -> Result<Found, Invalid> {
+        let matches = self.0.keys().filter(|path| globs.iter().any(|glob| glob.matches(path)));
+        Ok(Found { matches: matches.cloned().collect(), ..Found::default() })
     }
 
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf> {

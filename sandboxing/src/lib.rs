@@ -2,6 +2,7 @@
 
 mod backend;
 mod bare;
+mod denied_globs;
 #[cfg(feature = "fake-host")]
 mod fake_host;
 mod gatekeeper;
@@ -9,6 +10,7 @@ mod metadata;
 mod own_files;
 mod permits;
 mod resolve;
+mod search;
 mod seen_once;
 mod support;
 #[cfg(unix)]
@@ -24,6 +26,7 @@ pub use metadata::protect_repositories;
 pub use own_files::protect_own_files;
 pub use permits::{is_administrator, listens, permits, permits_signal};
 pub use resolve::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, absolute, leads_to, resolve_links};
+pub use search::Found;
 pub use seen_once::SeenOnce;
 pub use support::{Diagnosis, LayerSupport, Support, SupportLevel, Unenforceable};
 pub use terminal::{Terminal, resize};

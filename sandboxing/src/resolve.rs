@@ -11,7 +11,9 @@ use std::path::{Component, Path, PathBuf};
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Glob, Invalid, Permissions, RuleSource};
 
+use crate::denied_globs::cover_globs;
 use crate::own_files::own_file_bounds;
+use crate::search::{Found, search};
 
 /// What stands at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +32,8 @@ pub trait HostFiles {
     fn kind(&self, path: &AbsPath) -> Option<Kind>;
     /// The path with all symbolic links followed, as far as it exists.
     fn canonical(&self, path: &AbsPath) -> AbsPath;
-    /// Every path that a glob matches now, also inside one another: a grant below a match brings what
-    /// lies there back into sight, and the glob still denies the matches in it.
-    fn matches(&self, glob: &Glob) -> Vec<AbsPath>;
+    /// What globs match now. An error if that can't be found out within bounds.
+    fn matches(&self, globs: &[&Glob]) -> Result<Found, Invalid>;
     /// Whether a file has other names, under which it can be reached as well.
     fn has_other_names(&self, path: &AbsPath) -> bool;
     /// The text behind a symbolic link.
@@ -112,13 +113,8 @@ impl HostFiles for RealFiles {
             .unwrap_or_else(|_| path.clone())
     }
 
-    fn matches(&self, glob: &Glob) -> Vec<AbsPath> {
-        let mut found = Vec::new();
-        if let Some(base) = glob.base().to_host_path() {
-            search(&base, glob, &mut found);
-        }
-        found.sort();
-        found
+    fn matches(&self, globs: &[&Glob]) -> Result<Found, Invalid> {
+        search(globs)
     }
 
     #[cfg(unix)]
@@ -156,19 +152,34 @@ pub(crate) fn is_placeholder(_: &Path, _: &fs::Metadata) -> bool {
     false
 }
 
-/// Walks below a directory without following links. A directory that can't be read can't be read by
-/// the command either, which has the same user.
-fn search(directory: &Path, glob: &Glob, found: &mut Vec<AbsPath>) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let Ok(name) = AbsPath::from_path(&path) else { continue };
-        if glob.matches(&name) {
-            found.push(name);
+/// Where a path leads, and every link on the way.
+#[derive(Debug, Default)]
+pub(crate) struct Way {
+    pub(crate) links: Vec<AbsPath>,
+    pub(crate) end: PathBuf,
+}
+
+/// Follows all links of a path, one name at a time. `None` if they lead in a circle.
+pub(crate) fn follow(path: &Path) -> Option<Way> {
+    let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
+    let mut way = Way::default();
+    let mut rest = parts(path);
+    while let Some(name) = rest.pop() {
+        if name == ".." {
+            way.end.pop();
+            continue;
         }
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            search(&path, glob, found);
+        let next = way.end.join(name);
+        match fs::read_link(&next) {
+            Ok(_) if way.links.len() == MOST_LINKS => return None,
+            Ok(target) => {
+                way.links.push(AbsPath::from_path(&next).ok()?);
+                rest.extend(parts(&target));
+            }
+            Err(_) => way.end = next,
         }
     }
+    Some(way)
 }
 
 /// Rules for the paths that links lead to. A rule for a path that is a link, or lies behind one,
@@ -204,7 +215,7 @@ pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result
         rules
     });
     let resolved = FileRules::new(granted.iter().cloned().chain(masks).chain(bounds))?;
-    Ok(Permissions { files: resolved.without_bounds(), ..permissions.clone() })
+    Ok(Permissions { files: cover_globs(resolved.without_bounds(), files)?, ..permissions.clone() })
 }
 
 /// Whether a rule protects a name below a file, where there can be none: the file was granted by itself.
@@ -245,7 +256,13 @@ impl Links<'_> {
 
 /// The rule at the path that it leads to and, if that is another, at its own name as well.
 fn with_target(rule: &FileRule, links: &Links<'_>) -> Vec<FileRule> {
-    let FileTarget::Path(path) = &rule.target else { return vec![rule.clone()] };
+    let path = match &rule.target {
+        FileTarget::Path(path) => path,
+        FileTarget::Glob(glob) => {
+            let real = FileTarget::Glob(glob.rebased(links.follow(glob.base())));
+            return vec![FileRule { target: real, ..rule.clone() }];
+        }
+    };
     let real = links.follow(path);
     let at = |path: AbsPath| FileRule { target: FileTarget::Path(path), ..rule.clone() };
     match links.plain(path) {
@@ -387,34 +404,6 @@ mod tests {
             let path = AbsPath::from_path(&root.join(name)).unwrap();
             assert_eq!(links.follow(&path), RealFiles.canonical(&path), "{name}");
         }
-    }
-
-    #[test]
-    fn a_glob_finds_what_is_there() {
-        let directory = tempfile::tempdir().unwrap();
-        for name in ["a/.env", "a/b/x.env", "a/b/env"] {
-            let path = directory.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "").unwrap();
-        }
-        let base = directory.path().display();
-        let found = RealFiles.matches(&format!("{base}/**/*.env").parse().unwrap());
-        assert_eq!(
-            found.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            [format!("{base}/a/.env"), format!("{base}/a/b/x.env")]
-        );
-    }
-
-    #[test]
-    fn a_glob_also_finds_what_is_inside_another_match() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::create_dir_all(directory.path().join("x.env/granted/y.env")).unwrap();
-        let base = directory.path().display();
-        let found = RealFiles.matches(&format!("{base}/**/*.env").parse().unwrap());
-        assert_eq!(
-            found.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            [format!("{base}/x.env"), format!("{base}/x.env/granted/y.env")]
-        );
     }
 
     #[test]

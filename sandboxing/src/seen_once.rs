@@ -4,15 +4,18 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use stockade_protocol::{AbsPath, Glob};
+use stockade_protocol::{AbsPath, Glob, Invalid};
 
 use crate::resolve::{HostFiles, Kind, RealFiles};
+use crate::search::Found;
 
 /// The real file system, each place of which is looked at once. Rules mostly speak of names in the same
 /// few directories, most of which do not exist; and a plan is made from one state of things.
 #[derive(Debug, Default)]
 pub struct SeenOnce {
     kinds: RefCell<HashMap<AbsPath, Option<Kind>>>,
+    /// What was searched for last, and what was found.
+    searched: RefCell<Option<(Vec<Glob>, Found)>>,
 }
 
 impl HostFiles for SeenOnce {
@@ -31,8 +34,16 @@ impl HostFiles for SeenOnce {
         RealFiles.canonical(path)
     }
 
-    fn matches(&self, glob: &Glob) -> Vec<AbsPath> {
-        RealFiles.matches(glob)
+    fn matches(&self, globs: &[&Glob]) -> Result<Found, Invalid> {
+        if let Some((known, found)) = &*self.searched.borrow()
+            && known.iter().eq(globs.iter().copied())
+        {
+            return Ok(found.clone());
+        }
+        let found = RealFiles.matches(globs)?;
+        let searched = globs.iter().copied().cloned().collect();
+        self.searched.replace(Some((searched, found.clone())));
+        Ok(found)
     }
 
     fn has_other_names(&self, path: &AbsPath) -> bool {

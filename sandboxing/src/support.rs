@@ -1,6 +1,7 @@
 //! What a host can enforce, and what to do about what it can't.
 
 use serde::Serialize;
+use stockade_protocol::Invalid;
 
 /// What this host can enforce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,6 +56,13 @@ pub struct Unenforceable {
     pub why: String,
     /// What to do instead.
     pub remedy: String,
+}
+
+impl From<Invalid> for Unenforceable {
+    fn from(error: Invalid) -> Self {
+        let (what, remedy) = (String::from("the policy"), String::from("correct the path"));
+        Self { what, why: error.to_string(), remedy }
+    }
 }
 
 /// What a host can enforce, engine by engine, the strongest first.

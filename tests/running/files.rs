@@ -433,6 +433,33 @@ fn a_command_cannot_hide_a_nested_repository_from_the_next_run() {
     assert!(told.stderr.contains("can't be listed; open it with `chmod u+rx "), "{}", told.stderr);
 }
 
+/// What an earlier command did to the tree does not bring back into sight what a glob denies.
+#[test]
+fn a_command_cannot_hide_a_match_from_the_next_run() {
+    let home = Home::of(User::Ordinary);
+    for file in ["ws/shut/a.pem", "ws/seen/deep/a.pem", "ws/far/secret", "ws/dark/secret", "ws/real/x.pem"] {
+        home.write(file, "hunter2");
+    }
+    home.give_to_user();
+    let hide = "chmod 0311 shut; chmod 0644 seen; ln -s middle a.pem; ln -s far/secret middle; \
+                ln -s dark/secret b.pem; chmod 0 dark; ln -s real way";
+    home.runs(&[], hide, 0);
+    let denied = ["--deny-read", "**/*.pem", "--deny-read", "way/?.pem"];
+    let open = "chmod -R 755 shut seen dark; cat shut/a.pem seen/deep/a.pem a.pem middle far/secret dark/secret way/x.pem; \
+                rm -f middle; ln -s nothing middle; mv far far2; mv shut shut2; exit 0";
+    for run in 1..=2 {
+        let told = home.runs(&denied, open, 0);
+        assert!(!told.stdout.contains("hunter2"), "{run}: {}", told.stdout);
+        let warning = format!("`{}` is denied as a whole", shown(&home.path("ws/shut")));
+        assert!(told.stderr.contains(&warning), "{run}: {}", told.stderr);
+    }
+    assert!(home.exists("ws/far/secret") && home.exists("ws/shut"));
+    assert_eq!(std::fs::read_link(home.path("ws/middle")).unwrap(), Path::new("far/secret"));
+    home.runs(&[], "ln -s ../ws c.pem", 0);
+    let told = home.runs(&denied, "true", 125);
+    assert!(told.stderr.contains("a link that matches leads to it, and it is granted"), "{}", told.stderr);
+}
+
 fn shown(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }

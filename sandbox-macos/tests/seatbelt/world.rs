@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use stockade_protocol::{AbsPath, Argv, Glob, NetworkPolicy, Permissions};
+use stockade_protocol::{AbsPath, Argv, Glob, Invalid, NetworkPolicy, Permissions};
 use stockade_sandbox_macos::{Seatbelt, SeatbeltPlan};
-use stockade_sandboxing::{CommandSpec, HostFiles, Kind, rules};
+use stockade_sandboxing::{CommandSpec, Found, HostFiles, Kind, rules};
 
 use crate::evaluator::{Object, READINGS, Rules};
 
@@ -30,8 +30,9 @@ impl HostFiles for World {
         path.components().skip(link.depth()).fold(target.clone(), |real, name| real.join(name.to_vec()).unwrap())
     }
 
-    fn matches(&self, glob: &Glob) -> Vec<AbsPath> {
-        self.found.iter().filter(|path| glob.matches(path)).cloned().collect()
+    fn matches(&self, globs: &[&Glob]) -> Result<Found, Invalid> {
+        let matches = self.found.iter().filter(|path| globs.iter().any(|glob| glob.matches(path)));
+        Ok(Found { matches: matches.cloned().collect(), ..Found::default() })
     }
 
     fn has_other_names(&self, _: &AbsPath) -> bool {

@@ -74,11 +74,10 @@ fn is_link(path: &AbsPath) -> bool {
 
 impl<'a> Oracle<'a> {
     pub(crate) fn new(permissions: &'a Permissions, view: View) -> Self {
-        let mut keys = BTreeSet::new();
+        let mut keys = RealFiles.matches(&permissions.files.globs()).unwrap().matches;
         for rule in &permissions.files {
-            match &rule.target {
-                FileTarget::Path(path) => drop(keys.insert(path.clone())),
-                FileTarget::Glob(glob) => keys.extend(RealFiles.matches(glob)),
+            if let FileTarget::Path(path) = &rule.target {
+                keys.insert(path.clone());
             }
         }
         Self { permissions, view, keys }
