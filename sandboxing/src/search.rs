@@ -265,7 +265,8 @@ fn is_own(_: &Path) -> bool {
     true
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
