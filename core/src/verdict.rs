@@ -162,9 +162,12 @@ fn unseen_rule(line: &ParsedLine, evaluation: &Evaluation) -> Option<String> {
 fn unmatched(line: &ParsedLine, evaluation: &Evaluation) -> ParsedLine {
     let is_allowed = |judged: &CommandEvaluation, part: &ParsedCommand| {
         let by_rule = judged.decision == Decision::Allow && judged.fallback.is_none() && !reads_secret(part);
-        // A wrapper is judged by what it starts, unless it does more (`nohup` writes a file); rules that restrict it
-        // have been looked at.
-        by_rule || (part.role == CommandRole::Wrapper && safety(part) == Safety::Safe)
+        match part.role {
+            // A wrapper is judged by what it starts, unless it does more (`nohup` writes a file); rules that restrict it
+            // have been looked at.
+            CommandRole::Wrapper => safety(part) == Safety::Safe || (by_rule && !judged.matches.is_empty()),
+            CommandRole::Runs => by_rule,
+        }
     };
     let parts = evaluation.commands.iter().zip(&line.commands);
     let commands: Vec<_> =

@@ -184,13 +184,17 @@ fn a_program_that_a_command_has_planted_does_not_leave_the_sandbox() {
         home.says(&[&options[..], line].concat(), 1);
         assert!(!home.exists("outside/planted"), "{line:?}");
     }
-    // One that commands can't write leaves, as the rule says.
+    // One that commands can't write leaves, as the rule says, unless what it starts could be planted.
     home.write("outside/bin/deploy", "#!/bin/sh\ntouch ../outside/deployed\n");
     std::fs::remove_file(home.path("ws/.venv/bin/deploy")).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(home.path("outside/bin/deploy"), mode).unwrap();
-    let path = format!("{path}:{}", home.path("outside/bin").display());
-    home.says(&["run", "--rules", "../allow.rules", "--env", &path, "--", "deploy"], 0);
+    let deploy = |path: &str, exit_code| {
+        home.says(&["run", "--rules", "../allow.rules", "--env", path, "--", "deploy"], exit_code);
+    };
+    deploy(&format!("{path}:{}", home.path("outside/bin").display()), 1);
+    assert!(!home.exists("outside/deployed"));
+    deploy(&format!("PATH=/usr/bin:/bin:{}", home.path("outside/bin").display()), 0);
     assert!(home.exists("outside/deployed"));
 }
 
