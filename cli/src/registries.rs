@@ -48,10 +48,12 @@ pub(crate) fn keep(session: &mut Session, homes: &[AbsPath], command: &Argv) -> 
             continue;
         }
         let Some(text) = path.to_host_path().and_then(|path| read(&path)) else { continue };
-        let found = (file.read)(&text);
-        for (name, value) in found.variables {
-            let value = without_userinfo(&value.as_str().into()).unwrap_or_else(|| value.into());
-            session.environment.entry(name.into()).or_insert(value);
+        let mut found = (file.read)(&text);
+        for (name, value) in std::mem::take(&mut found.variables) {
+            match without_secrets(&value) {
+                Some(value) => drop(session.environment.entry(name.into()).or_insert(value.into())),
+                None => found.untold = Some("registry's address"),
+            }
         }
         notices.extend(found.untold.filter(|_| is_likely(command, file.tools)).map(|what| {
             format!(
@@ -61,6 +63,24 @@ pub(crate) fn keep(session: &mut Session, homes: &[AbsPath], command: &Argv) -> 
         }));
     }
     notices
+}
+
+/// Addresses and hosts of a value, without user names and passwords. What could hold a secret elsewhere (a query, a
+/// comment, an address that is read in more than one way) is not handed on at all.
+fn without_secrets(value: &str) -> Option<String> {
+    let plain = |word: &str| {
+        let bare = without_userinfo(&word.into()).unwrap_or_else(|| word.into());
+        let bare = bare.as_str()?.to_owned();
+        let rest = bare.strip_prefix("https://").or_else(|| bare.strip_prefix("http://")).unwrap_or(&bare);
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
+        let is_host = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
+        let is_port = port.chars().all(|c| c.is_ascii_digit());
+        let is_path = path.chars().all(|c| c.is_ascii_alphanumeric() || "._~/%+-".contains(c));
+        (is_host && is_port && is_path).then_some(bare)
+    };
+    let words = value.split_whitespace().map(plain).collect::<Option<Vec<_>>>()?;
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// Whether a command, or a line in it, names one of these tools.
@@ -155,6 +175,26 @@ mod tests {
         assert!(pip_conf("[global]\nextra-index-url =\n    https://a.test\n    https://b.test\n").untold.is_some());
         assert!(maven_settings("<mirrors><mirror><url>x</url></mirror></mirrors>").untold.is_some());
         assert_eq!(maven_settings("<settings/>"), Registries::default());
+    }
+
+    #[test]
+    fn no_secret_is_handed_on_with_an_address() {
+        for (value, handed_on) in [
+            ("https://r.test/npm/", Some("https://r.test/npm/")),
+            ("https://u:S@r.test:8443/a", Some("https://r.test:8443/a")),
+            ("https://a.test/ https://u:S@b.test/", Some("https://a.test/ https://b.test/")),
+            ("r.test:80", Some("r.test:80")),
+            ("https://u:S/x@r.test/", None),
+            ("https:\\\\u:S@r.test/", None),
+            ("//u:S@r.test/", None),
+            ("https:/u:S@r.test/", None),
+            ("https://r.test/?auth=S", None),
+            ("https://r.test/#S", None),
+            ("https://r.test/ ;S", None),
+            ("", None),
+        ] {
+            assert_eq!(without_secrets(value).as_deref(), handed_on, "{value}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use stockade_protocol::{
 use stockade_sandboxing::{absolute, permits};
 
 use crate::args::SessionArgs;
-use crate::exit::{Failure, note};
+use crate::exit::{Failure, note, with_causes};
 use crate::remedy::Remedies;
 use crate::workspace::{Workspace, existing_directory};
 use crate::{flags, losses, platform, prompt, registries, rules};
@@ -279,7 +279,7 @@ fn audit(settings: &Settings) -> Result<(Arc<dyn AuditSink>, AuditDemand), Failu
     match trail {
         Ok(trail) => Ok((Arc::new(trail), demand)),
         Err(error) if demand == AuditDemand::BestEffort => {
-            note(&format!("nothing is recorded: {error}"));
+            note(&format!("audit trail disabled: {}", with_causes(&error)));
             Ok((Arc::new(stockade_core::NoAudit), demand))
         }
         Err(error) => Err(error.into()),

@@ -42,7 +42,9 @@ pub(crate) use self::process::{
     PointerList, exec, exit, fork, new_session, own_pid, own_process, parent_pid, reap, run_elsewhere,
     start_and_wait_for_exec, start_with_files, take_terminal, wait_for,
 };
-pub(crate) use self::signal::{SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTSTP, block_signals, kill, next_signal, signal_process};
+pub(crate) use self::signal::{
+    SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTSTP, block_signals, kill, next_signal, signal_process,
+};
 
 /// An error number of the kernel.
 #[derive(Clone, PartialEq, Eq)]
