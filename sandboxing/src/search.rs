@@ -266,7 +266,7 @@ fn is_own(_: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
