@@ -103,7 +103,7 @@ impl Walk {
         let mut waiting = vec![(start, self.with_empty(numbers.collect()))];
         while let Some((directory, states)) = waiting.pop() {
             let entries = match list(&directory) {
-                Listing::Entries(entries) => entries,
+                Listing::Entries(entries) => *entries,
                 Listing::Nothing => continue,
                 Listing::Closed(closed) => {
                     let number = states.first().map_or(0, |(number, _)| *number);
@@ -212,7 +212,8 @@ impl Walk {
 }
 
 enum Listing {
-    Entries(fs::ReadDir),
+    // In a box: on Windows it holds a whole entry.
+    Entries(Box<fs::ReadDir>),
     /// Nothing is there that this user, and so a command, could reach.
     Nothing,
     /// What can't be looked into: the directory, or the nearest one above it that can be named.
@@ -226,7 +227,7 @@ fn list(directory: &Path) -> Listing {
     }
     match fs::read_dir(directory) {
         // Without the right to pass, names are seen and files are not.
-        Ok(entries) if can_pass(directory) => Listing::Entries(entries),
+        Ok(entries) if can_pass(directory) => Listing::Entries(Box::new(entries)),
         Err(error) if is_missing(&error) => Listing::Nothing,
         Ok(_) | Err(_) => closed(),
     }
