@@ -234,14 +234,15 @@ fn path_of(bytes: &[u8]) -> Option<&Path> {
     std::str::from_utf8(bytes).ok().map(Path::new)
 }
 
+/// Whether the file belongs to this user, who can change its mode.
 #[cfg(unix)]
-fn is_own(path: &Path) -> bool {
+pub(crate) fn is_own(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     fs::symlink_metadata(path).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw())
 }
 
 #[cfg(not(unix))]
-fn is_own(_: &Path) -> bool {
+pub(crate) fn is_own(_: &Path) -> bool {
     true
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use stockade_protocol::{AbsPath, Access, FileRules, Glob, GlobSegment, GlobToken, Invalid, PathStyle};
 
+use crate::metadata::is_own;
 use crate::resolve::{HostFiles as _, RealFiles, follow};
 
 /// How many names are looked at, for all globs of a policy together.
@@ -250,19 +251,8 @@ fn can_pass(directory: &Path) -> bool {
     accessat(CWD, directory, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
-#[cfg(unix)]
-fn is_own(path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    fs::symlink_metadata(path).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw())
-}
-
 #[cfg(not(unix))]
 fn can_pass(_: &Path) -> bool {
-    true
-}
-
-#[cfg(not(unix))]
-fn is_own(_: &Path) -> bool {
     true
 }
 
