@@ -20,6 +20,7 @@ mod host_pattern;
 mod id;
 mod limits;
 mod network;
+mod only_objects;
 mod outcome;
 mod parse;
 mod permissions;

@@ -1,8 +1,10 @@
 //! Reading a message from text, with errors that name the field.
 
 use serde::de::DeserializeOwned;
+use serde_path_to_error::Track;
 
 use crate::RawText;
+use crate::only_objects::OnlyObjects;
 
 /// A message that was refused.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +29,8 @@ fn field_prefix(field: &str) -> String {
     if field.is_empty() { String::new() } else { format!("`{}`: ", RawText::from(field)) }
 }
 
-/// Reads one message. Unlike plain `serde_json`, the error names the field that is wrong.
+/// Reads one message. Unlike plain `serde_json`, the error names the field that is wrong, and an object is not read from
+/// a list of its values.
 ///
 /// ```
 /// use stockade_protocol::{SandboxPolicy, parse};
@@ -38,12 +41,14 @@ fn field_prefix(field: &str) -> String {
 /// ```
 pub fn parse<T: DeserializeOwned>(json: &str) -> Result<T, ParseError> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    let message = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let field = match error.path().to_string() {
+    let mut track = Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(&mut deserializer, &mut track);
+    let message = T::deserialize(OnlyObjects(tracked)).map_err(|error| {
+        let field = match track.path().to_string() {
             whole if whole == "." => String::new(),
             field => field,
         };
-        refuse(field, error.inner())
+        refuse(field, &error)
     })?;
     deserializer.end().map_err(|error| refuse(String::new(), &error))?;
     Ok(message)

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod lists;
 mod schema_walk;
 
 use std::collections::BTreeSet;
@@ -83,6 +84,27 @@ fn golden_documents_are_valid_and_use_every_variant() {
     let missing: Vec<_> = all.difference(&seen).collect();
     assert!(missing.is_empty(), "no golden document uses {missing:?}");
     assert!(all.len() > 90, "the walk found only {} variants", all.len());
+}
+
+/// Wherever an object stands in a message, and whichever list stands in its place: what the schema does not know is
+/// refused.
+#[test]
+fn a_list_is_no_object_anywhere_in_a_message() {
+    let bundle = bundle().to_value();
+    let mut refused = 0;
+    for (name, round_trip) in ROUND_TRIPS {
+        for file in golden_files(name) {
+            for text in lists::in_place_of_objects(&fs::read_to_string(&file).unwrap()) {
+                let value = serde_json::from_str(&text).unwrap();
+                if schema_walk::variants_used(&bundle, name, &value).is_none() {
+                    let taken = round_trip(&text);
+                    assert!(taken.is_err(), "{} was taken for a {name}: {taken:?}", text);
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(refused > 1_000, "only {refused} lists were tried");
 }
 
 #[test]

@@ -33,7 +33,8 @@ fn the_answer_of_the_program_is_part_of_the_question() {
 
 #[test]
 fn a_program_that_fails_or_prints_something_else_leaves_no_trace() {
-    for script in ["exit 1", "echo yes", r#"echo '{"level": "none"}'"#] {
+    let list = r#"echo '["high", "data_loss", "it writes"]'"#;
+    for script in ["exit 1", "echo yes", r#"echo '{"level": "none"}'"#, list] {
         let home = Home::new();
         let risk = program(&home, "outside/risk", script);
         assert_eq!(asked(&home, &risk)["risk"], serde_json::Value::Null, "{script}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stockade_protocol::{
     AbsPath, ApprovalReply, ApprovalRequest, EnvironmentInherit, EnvironmentPolicy, RawText, ReviewDecision,
-    RiskAssessment,
+    RiskAssessment, parse,
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
@@ -190,7 +190,7 @@ impl RiskAssessor for Hook {
     async fn assess(&self, request: Arc<ApprovalRequest>) -> Result<RiskAssessment, Unassessed> {
         let printed = self.consult(&request).await.map_err(|gone| Unassessed { why: gone.to_string() })?;
         let text = std::str::from_utf8(&printed).map_err(|error| Unassessed { why: error.to_string() })?;
-        stockade_protocol::parse(text).map_err(|error| Unassessed { why: error.to_string() })
+        parse(text).map_err(|error| Unassessed { why: error.to_string() })
     }
 }
 
@@ -226,12 +226,15 @@ async fn read(stream: impl AsyncRead + Unpin, most: u64) -> Printed {
 }
 
 fn understand(printed: &[u8], request: &ApprovalRequest) -> Result<Answer, Unanswered> {
-    let wrong = |error: serde_json::Error| unusable(format!("the hook's output is no answer: {error}"));
-    let value: serde_json::Value = serde_json::from_slice(printed).map_err(wrong)?;
-    if value.get("decision").is_none() {
-        return serde_json::from_value::<ReviewDecision>(value).map(Answer::from).map_err(wrong);
+    fn wrong(error: &dyn std::fmt::Display) -> Unanswered {
+        unusable(format!("the hook's output is no answer: {error}"))
     }
-    let reply: ApprovalReply = serde_json::from_value(value).map_err(wrong)?;
+    let text = std::str::from_utf8(printed).map_err(|error| wrong(&error))?;
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| wrong(&error))?;
+    if value.get("decision").is_none() {
+        return parse::<ReviewDecision>(text).map(Answer::from).map_err(|error| wrong(&error));
+    }
+    let reply: ApprovalReply = parse(text).map_err(|error| wrong(&error))?;
     if reply.id != request.id {
         return Err(unusable(format!("the hook answered `{}`, not `{}`", reply.id, request.id)));
     }

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use stockade_protocol::{AuditEvent, AuditRecord, RecordHash, RequestId, ThreadId};
+use stockade_protocol::{AuditEvent, AuditRecord, RecordHash, RequestId, ThreadId, parse};
 
 /// The largest record. A longer one is not written: the end of a trail has to be readable at once.
 pub(crate) const MAX_RECORD_BYTES: usize = 1024 * 1024;
@@ -57,7 +57,8 @@ pub(crate) enum BadLine {
 
 /// Reads a line, without its newline, and checks its hash.
 pub(crate) fn open(line: &[u8]) -> Result<AuditRecord, BadLine> {
-    let record: AuditRecord = serde_json::from_slice(line).map_err(|_| BadLine::NotARecord)?;
+    let text = std::str::from_utf8(line).map_err(|_| BadLine::NotARecord)?;
+    let record: AuditRecord = parse(text).map_err(|_| BadLine::NotARecord)?;
     match covered(line) {
         Some(covered) if digest(&covered) == record.hash => Ok(record),
         Some(_) | None => Err(BadLine::Changed { sequence: record.sequence }),

@@ -77,6 +77,11 @@ async fn what_is_no_answer_is_not_taken_for_one() {
         ("", "no answer"),
         ("echo yes", "no answer"),
         (r#"echo '"approved" "approved"'"#, "no answer"),
+        (r#"echo '{"network_policy_amendment":{"network_policy_amendment":["a.test","allow"]}}'"#, "no answer"),
+        (
+            r#"echo '{"id":"a","decision":{"network_policy_amendment":{"network_policy_amendment":["a.test","allow"]}}}'"#,
+            "no answer",
+        ),
         (r#"echo '{"id":"b","decision":"approved"}'"#, "answered `b`, not `a`"),
         (r#"echo '{"approved_execpolicy_amendment":{"proposed_execpolicy_amendment":["rm"]}}'"#, "`rm`"),
         ("echo '\"approved\"'; head -c 100000 /dev/zero | tr '\\0' ' '", "more than 65536 bytes"),
