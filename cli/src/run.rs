@@ -78,6 +78,7 @@ fn streams(args: &Run, tool: &mut ShellRuntime) -> Result<Option<Arc<Relay>>, Fa
             false => Output::Tee(Arc::new(Copy)),
         },
         terminal,
+        ..Streaming::default()
     };
     Ok(relay)
 }

@@ -84,8 +84,8 @@ pub struct HostExplanation {
 impl Orchestrator {
     /// What would happen to a command.
     pub fn explain(&self, request: &ExecRequest) -> Result<Explanation, stockade_protocol::Invalid> {
-        let session = &*self.session();
-        let around = self.surroundings(session);
+        let in_force = self.in_force();
+        let (session, around) = (&*in_force.session, self.surroundings(&in_force));
         let (verdict, required) =
             command_requirement(session, around.rules, &request.command, &request.cwd, &request.escalation);
         let bypass = matches!(required.requirement, ExecApprovalRequirement::Skip { bypass_sandbox: true, .. });
@@ -133,9 +133,10 @@ impl Orchestrator {
 
     /// What happens when a command of this session connects to a host.
     pub fn explain_host(&self, host: &Host, protocol: Option<NetworkProtocol>, port: u16) -> HostExplanation {
-        let session = &*self.session();
+        let in_force = self.in_force();
+        let session = &*in_force.session;
         let permissions = session.bounded(&session.permissions);
-        let rules = Rules::new(permissions.network, named_rules(self.surroundings(session).rules, session));
+        let rules = Rules::new(permissions.network, named_rules(&in_force.rules, session));
         let protocol = protocol.unwrap_or_else(|| rules.protocol(host, port));
         let destination = Destination { host: host.clone(), protocol, port };
         let ruling = rules.decide(&destination, &LocalNetworks::now());

@@ -40,7 +40,9 @@ pub use audit::{
 pub use audit_log::AuditDemand;
 pub use cancellation::Cancellation;
 pub use elicitation::ElicitationOutcome;
-pub use exec::{Clock, CommandTerminal, Input, Output, OutputSink, Pause, StreamName, Streaming};
+pub use exec::{
+    Clock, CommandTerminal, Input, InputPipe, InputWriter, Output, OutputSink, Pause, StreamName, Streaming,
+};
 pub use explain::{Explanation, HostExplanation, HostsThrough, PathExplanation};
 pub use patch::{PatchOutcome, PatchRuntime};
 pub use places::places;

@@ -45,9 +45,9 @@ impl Orchestrator {
     pub async fn patch(&self, request: &PatchRequest) -> Result<PatchOutcome, RunError> {
         self.check_session(&request.thread_id)?;
         // Prepared and judged under one policy, whatever is set meanwhile.
-        let session = self.session();
-        match PatchRuntime::prepare(request, &session) {
-            Ok(runtime) => self.run_under(&session, &runtime, request).await,
+        let in_force = self.in_force();
+        match PatchRuntime::prepare(request, &in_force.session) {
+            Ok(runtime) => self.run_under(&in_force, &runtime, request).await,
             // Nobody can be asked about what can't be read, but it goes on record that it was wanted.
             Err(error) => self.failed_before_asking::<PatchOutcome>(&request.id, requested(request), failed(&error)),
         }

@@ -23,15 +23,28 @@ use crate::{AuditSink, NoAudit};
 
 /// Runs a session's requests.
 pub struct Orchestrator {
-    /// As it was given, with what was written on top of its policy.
-    given: Session,
-    /// As it is now. A request takes it once, when it begins.
-    session: RwLock<Arc<Session>>,
-    rules: Arc<RuleStore>,
+    /// What holds for requests that begin now.
+    in_force: RwLock<InForce>,
     sandbox: Arc<dyn Backend>,
     pub(crate) approvals: Arc<Approvals>,
     pub(crate) audit: AuditLog,
     running: Cancellable,
+}
+
+/// A session and its rules. A request takes both once, when it begins.
+#[derive(Clone, Debug)]
+pub(crate) struct InForce {
+    /// As it was given, with what was written on top of its policy.
+    given: Arc<Session>,
+    /// As its policy is now.
+    pub(crate) session: Arc<Session>,
+    pub(crate) rules: Arc<RuleStore>,
+}
+
+impl InForce {
+    fn new(session: Session, rules: Arc<RuleStore>) -> Self {
+        Self { session: Arc::new(completed(session.clone(), &rules)), given: Arc::new(session), rules }
+    }
 }
 
 /// Why a request could not be dealt with. A refusal is no error: it is an [`Outcome`].
@@ -76,10 +89,11 @@ impl Orchestrator {
 
     /// A request names the session whose permissions and memory it is judged by.
     pub(crate) fn check_session(&self, thread_id: &ThreadId) -> Result<(), RunError> {
-        if *thread_id == self.given.thread_id {
+        let session = self.session();
+        if *thread_id == session.thread_id {
             return Ok(());
         }
-        Err(RunError::OtherSession { request: thread_id.to_string(), session: self.given.thread_id.to_string() })
+        Err(RunError::OtherSession { request: thread_id.to_string(), session: session.thread_id.to_string() })
     }
 
     /// Runs a request of any tool.
@@ -88,19 +102,21 @@ impl Orchestrator {
         tool: &T,
         request: &Req,
     ) -> Result<T::Output, RunError> {
-        self.run_under(&self.session(), tool, request).await
+        self.run_under(&self.in_force(), tool, request).await
     }
 
-    /// Runs a request under the session as it was when the request began.
+    /// Runs a request under the session and the rules as they were when the request began.
     pub(crate) async fn run_under<Req: Sync, T: ToolRuntime<Req>>(
         &self,
-        session: &Session,
+        in_force: &InForce,
         tool: &T,
         request: &Req,
     ) -> Result<T::Output, RunError> {
-        let trail = self.audit.begin(&session.thread_id, tool.id(request));
+        // Also where the caller drops this future.
+        let _finished = OnDrop(|| tool.finished(request));
+        let trail = self.audit.begin(&in_force.session.thread_id, tool.id(request));
         let span = tracing::info_span!("request", thread = %trail.thread(), request = %trail.request());
-        let result = self.decide_and_execute(session, tool, request, &trail).instrument(span).await;
+        let result = self.decide_and_execute(in_force, tool, request, &trail).instrument(span).await;
         trail.finish(&result);
         result
     }
@@ -112,7 +128,7 @@ impl Orchestrator {
         requested: AuditEvent,
         error: RunError,
     ) -> Result<Out, RunError> {
-        let trail = self.audit.begin(&self.given.thread_id, id);
+        let trail = self.audit.begin(&self.session().thread_id, id);
         trail.note(requested);
         let result = Err(error);
         trail.finish::<Out>(&result);
@@ -121,18 +137,18 @@ impl Orchestrator {
 
     async fn decide_and_execute<Req: Sync, T: ToolRuntime<Req>>(
         &self,
-        session: &Session,
+        in_force: &InForce,
         tool: &T,
         request: &Req,
         trail: &Trail,
     ) -> Result<T::Output, RunError> {
         let connections = Connections {
             approvals: Arc::clone(&self.approvals),
-            rules: Arc::clone(&self.rules),
+            rules: Arc::clone(&in_force.rules),
             trail: trail.clone(),
-            ask: session.ask,
+            ask: in_force.session.ask,
         };
-        let around = Surroundings { connections: Some(connections), ..self.surroundings(session) };
+        let around = Surroundings { connections: Some(connections), ..self.surroundings(in_force) };
         if let Some(Err(refusal)) = tool.requested(request).map(|event| trail.record(event)) {
             return Ok(T::Output::from(refusal));
         }
@@ -158,11 +174,8 @@ impl Orchestrator {
 impl Orchestrator {
     /// An orchestrator that asks `approver`, has no rules, and keeps no trail.
     pub fn new(session: Session, sandbox: Arc<dyn Backend>, approver: Arc<dyn Approver>) -> Self {
-        let rules = Arc::default();
         Self {
-            session: RwLock::new(Arc::new(completed(session.clone(), &rules))),
-            given: session,
-            rules,
+            in_force: RwLock::new(InForce::new(session, Arc::default())),
             sandbox,
             approvals: Arc::new(Approvals::new(approver)),
             audit: AuditLog { sink: Arc::new(NoAudit), demand: AuditDemand::default() },
@@ -173,8 +186,9 @@ impl Orchestrator {
     /// With these rules. Hosts that they forbid, the session forbids.
     #[must_use]
     pub fn with_rules(self, rules: RuleStore) -> Self {
-        let session = RwLock::new(Arc::new(completed(Session::clone(&self.session()), &rules)));
-        Self { session, rules: Arc::new(rules), ..self }
+        let InForce { given, .. } = self.in_force();
+        let in_force = InForce::new(Session::clone(&given), Arc::new(rules));
+        Self { in_force: RwLock::new(in_force), ..self }
     }
 
     /// With a trail.
@@ -199,11 +213,15 @@ impl Orchestrator {
 
     /// The session as it is now.
     pub fn session(&self) -> Arc<Session> {
-        Arc::clone(&self.session.read().unwrap_or_else(PoisonError::into_inner))
+        self.in_force().session
     }
 
-    pub(crate) fn surroundings<'a>(&'a self, session: &'a Session) -> Surroundings<'a> {
-        Surroundings { session, rules: &self.rules, sandbox: &*self.sandbox, connections: None }
+    pub(crate) fn in_force(&self) -> InForce {
+        self.in_force.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn surroundings<'a>(&'a self, in_force: &'a InForce) -> Surroundings<'a> {
+        Surroundings { session: &in_force.session, rules: &in_force.rules, sandbox: &*self.sandbox, connections: None }
     }
 }
 
@@ -219,8 +237,20 @@ impl Orchestrator {
     /// What is remembered stays, and speaks of what was approved: a command is remembered with the permissions that
     /// it was approved with, so under another sandbox policy it is another question.
     pub fn set_policy(&self, ask: AskForApproval, sandbox: SandboxPolicy) -> Result<(), Invalid> {
-        let session = completed(self.given.with_policy(ask, sandbox)?, &self.rules);
-        *self.session.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(session);
+        let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
+        in_force.session = Arc::new(completed(in_force.given.with_policy(ask, sandbox)?, &in_force.rules));
+        Ok(())
+    }
+
+    /// Replaces the session as it was given, and its rules, from the next request on: for settings and rules that
+    /// were read again. The approver, the trail, what is remembered, and requests that have begun stay as they are.
+    /// A policy that [`set_policy`](Self::set_policy) has set is replaced, too.
+    ///
+    /// A session of another name is an error, and changes nothing: memory and trail belong to this one.
+    pub fn renew(&self, session: Session, rules: RuleStore) -> Result<(), RunError> {
+        self.check_session(&session.thread_id)?;
+        let renewed = InForce::new(session, Arc::new(rules));
+        *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = renewed;
         Ok(())
     }
 
@@ -238,6 +268,14 @@ impl Orchestrator {
     /// Forgets every approval, and says how many there were.
     pub fn forget_all(&self) -> usize {
         self.approvals.memory.forget_all()
+    }
+}
+
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 

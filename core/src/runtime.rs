@@ -141,4 +141,7 @@ pub trait ToolRuntime<Req>: Approvable<Req> + Sandboxable {
     fn is_enforceable(&self, _request: &Req, _permissions: &Permissions, _around: &Surroundings<'_>) -> bool {
         true
     }
+
+    /// No run will follow for this request, whatever came of it.
+    fn finished(&self, _request: &Req) {}
 }

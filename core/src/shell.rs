@@ -15,7 +15,7 @@ use crate::Cancellation;
 use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant, RuleStore};
 use crate::connections::{Guard, with_named_rules};
 use crate::evidence::{self, Ending};
-use crate::exec::{self, Clock, Ended, Finished, Setting, StreamName, Streaming};
+use crate::exec::{self, Clock, Ended, Finished, Input, Setting, StreamName, Streaming};
 use crate::proxied::{Behind, proxied};
 use crate::requirement;
 use crate::run::RunError;
@@ -233,6 +233,12 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
 
     fn is_enforceable(&self, request: &ExecRequest, permissions: &Permissions, around: &Surroundings<'_>) -> bool {
         rehearse(request, permissions, Confinement::Sandbox, around).is_ok()
+    }
+
+    fn finished(&self, _: &ExecRequest) {
+        if let Input::Pipe(pipe) = &self.streaming.stdin {
+            pipe.end();
+        }
     }
 }
 

@@ -24,6 +24,8 @@ mod proxied;
 mod recorded;
 /// How risky a request looks, for the person who is asked.
 mod risk;
+/// Streams that a caller gives.
+mod streams;
 /// What a subscriber of `tracing` sees.
 mod telemetry;
 /// A session with a workspace, an approver that is told what to say, and a trail in memory.

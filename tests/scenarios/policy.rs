@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stockade_core::ApprovalKey;
+use stockade_core::{ApprovalKey, RuleStore};
+use stockade_execpolicy::{Layer, Policy};
 use stockade_protocol::{
     Access, AskForApproval, Decision, EscalationExecution, Host, HostRule, HostRules, NetworkPolicy, NetworkProtocol,
     Outcome, ReviewDecision, SandboxPolicy,
@@ -44,6 +45,46 @@ async fn a_new_policy_counts_from_the_next_request_and_the_memory_stays() {
     run.set_policy(AskForApproval::Untrusted, SandboxPolicy::workspace_write()).unwrap();
     assert!(succeeded(&run.run(&world.shell("touch made")).await.unwrap()));
     assert_eq!(world.script.questions().len(), 2, "the former one is remembered");
+}
+
+/// Settings and rules that were read again: what is remembered stays, and so does a question that is open.
+#[tokio::test]
+async fn a_renewed_session_and_its_rules_count_from_the_next_request() {
+    let world = World::new(AskForApproval::Untrusted);
+    *world.script.takes.lock().unwrap() = Duration::from_millis(300);
+    let run = Arc::new(world.orchestrator());
+    world.script.say(ReviewDecision::ApprovedForSession);
+    run.run(&world.shell("touch made")).await.unwrap();
+    world.script.say(ReviewDecision::Approved);
+    let waiting = tokio::spawn({
+        let (run, request) = (Arc::clone(&run), world.shell("touch waited"));
+        async move { run.run(&request).await }
+    });
+    while world.script.questions().len() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    let forbidding = || {
+        let rules = "prefix_rule(pattern = ['touch'], decision = 'forbidden')";
+        RuleStore::new(Policy::parse("again.rules", rules, Layer::User).unwrap())
+    };
+    run.renew(world.session.clone(), forbidding()).unwrap();
+    assert!(refusal(&run.run(&world.shell("touch made")).await.unwrap()).contains("again.rules"));
+    assert!(succeeded(&waiting.await.unwrap().unwrap()), "it began before");
+    assert_eq!(run.remembered().len(), 1);
+
+    run.renew(world.session.clone(), RuleStore::default()).unwrap();
+    assert!(succeeded(&run.run(&world.shell("touch made")).await.unwrap()));
+    assert_eq!(world.script.questions().len(), 2, "it is remembered");
+    let mut denying = world.session.clone();
+    denying.ask = AskForApproval::Never;
+    run.renew(denying, RuleStore::default()).unwrap();
+    assert_eq!(run.session().ask, AskForApproval::Never);
+
+    let mut other = world.session.clone();
+    other.thread_id = "other".parse().unwrap();
+    assert!(run.renew(other, forbidding()).unwrap_err().to_string().contains("`other`"));
+    assert!(succeeded(&run.run(&world.shell("touch made")).await.unwrap()), "nothing has changed");
 }
 
 #[tokio::test]

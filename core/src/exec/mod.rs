@@ -7,6 +7,7 @@
 
 mod capture;
 mod clock;
+mod input;
 #[cfg(unix)]
 mod polled;
 mod reader;
@@ -21,6 +22,7 @@ use stockade_protocol::{CapturedOutput, Enforcement};
 use stockade_sandboxing::{Gatekeeper, Plan, Running, SpawnError, Stdio, WaitStatus};
 
 pub use clock::{Clock, Pause};
+pub use input::{InputPipe, InputWriter};
 pub use streams::{CommandTerminal, Input, Output, OutputSink, StreamName, Streaming};
 
 use crate::session::OutputLimit;

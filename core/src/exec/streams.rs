@@ -9,6 +9,7 @@ use stockade_protocol::{CapturedOutput, TerminalSize};
 use stockade_sandboxing::{SpawnError, Stdio, Streams, Terminal};
 
 use super::capture::Patience;
+use super::input::{Feeding, InputPipe};
 use super::reader::{Orders, Reader};
 use crate::session::OutputLimit;
 
@@ -35,7 +36,10 @@ pub trait OutputSink: Send + Sync + fmt::Debug {
 }
 
 /// Where a command's input comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// A second run, after a denial, reads a [`Pipe`](Self::Pipe) from its beginning, if that is still kept. Of this
+/// program's own input and of an open file it reads what the first has left.
+#[derive(Clone, Debug, Default)]
 pub enum Input {
     /// There is none.
     #[default]
@@ -44,6 +48,10 @@ pub enum Input {
     Inherit,
     /// From the command's terminal.
     Terminal,
+    /// From a caller that writes it: see [`InputPipe::new`].
+    Pipe(InputPipe),
+    /// From an open file, pipe or terminal, such as a client's own.
+    From(Arc<File>),
 }
 
 /// What happens to an output stream.
@@ -58,6 +66,8 @@ pub enum Output {
     Inherit,
     /// It is the command's terminal.
     Terminal,
+    /// It goes to an open file, pipe or terminal, such as a client's own, and nothing of it is kept.
+    To(Arc<File>),
 }
 
 /// A pseudo-terminal of the command's own. It is the controlling terminal (`/dev/tty`), whichever standard streams
@@ -81,6 +91,10 @@ pub struct Streaming {
     pub stderr: Output,
     /// The terminal that streams can be.
     pub terminal: Option<CommandTerminal>,
+    /// The first standard stream that is a terminal becomes the controlling one, also if a caller has given it
+    /// ([`Input::From`], [`Output::To`]): the command's side of a pseudo-terminal that is no session's yet. The
+    /// caller keeps that side open, too, until the command has ended, or its own side reports an error meanwhile.
+    pub controlling_terminal: bool,
 }
 
 /// The streams as the command gets them, and what is captured of them.
@@ -98,6 +112,8 @@ pub(super) struct Captures {
     /// The command's end of its terminal, held until the command has ended. A command may close its streams before it
     /// ends (`rm` does), or open `/dev/tty` again later: neither is the end of the terminal.
     held: Option<File>,
+    /// Passes its input on.
+    feeding: Option<Feeding>,
 }
 
 impl Captures {
@@ -118,7 +134,7 @@ impl Captures {
                 None => CapturedOutput::default(),
             }
         }
-        drop(self.held);
+        drop((self.held, self.feeding));
         let (stdout, stderr, _) =
             tokio::join!(finish(self.stdout, patience), finish(self.stderr, patience), finish(self.terminal, patience));
         (stdout, stderr)
@@ -130,12 +146,12 @@ impl Streaming {
     pub(crate) fn on_terminal(self, size: TerminalSize) -> Self {
         let sink = match (self.stdout, self.terminal) {
             (Output::Tee(sink), _) => Some(sink),
-            (Output::Capture | Output::Inherit | Output::Terminal, terminal) => {
+            (Output::Capture | Output::Inherit | Output::Terminal | Output::To(_), terminal) => {
                 terminal.and_then(|terminal| terminal.sink)
             }
         };
         let terminal = Some(CommandTerminal { size, sink });
-        Self { stdin: Input::Terminal, stdout: Output::Terminal, stderr: Output::Terminal, terminal }
+        Self { stdin: Input::Terminal, stdout: Output::Terminal, stderr: Output::Terminal, terminal, ..Self::default() }
     }
 
     /// The captured stream that has the command's messages.
@@ -152,17 +168,23 @@ impl Streaming {
 
     fn opened(self, limit: OutputLimit) -> io::Result<Opened> {
         let mut terminal = self.terminal.map(|terminal| OpenTerminal::new(terminal, limit)).transpose()?;
-        let stdin = match self.stdin {
-            Input::Null => Streams::Null,
-            Input::Inherit => Streams::Inherit,
-            Input::Terminal => OpenTerminal::stream(terminal.as_ref())?,
+        let (stdin, feeding) = match self.stdin {
+            Input::Null => (Streams::Null, None),
+            Input::Inherit => (Streams::Inherit, None),
+            Input::Terminal => (OpenTerminal::stream(terminal.as_ref())?, None),
+            Input::From(file) => (Streams::To(file.try_clone()?.into()), None),
+            Input::Pipe(input) => {
+                let (pipe, feeding) = input.open()?;
+                (Streams::To(pipe.into()), Some(feeding))
+            }
         };
         // Its output is captured as the first stream that it is.
         let (stdout, out) = open_output(self.stdout, StreamName::Stdout, limit, &mut terminal)?;
         let (stderr, err) = open_output(self.stderr, StreamName::Stderr, limit, &mut terminal)?;
-        let stdio = Stdio { stdin, stdout, stderr, controlling_terminal: terminal.is_some() };
+        let controlling_terminal = terminal.is_some() || self.controlling_terminal;
+        let stdio = Stdio { stdin, stdout, stderr, controlling_terminal };
         let (held, terminal) = terminal.map_or((None, None), |terminal| (Some(terminal.theirs), terminal.reader));
-        Ok(Opened { stdio, captures: Captures { stdout: out, stderr: err, terminal, held } })
+        Ok(Opened { stdio, captures: Captures { stdout: out, stderr: err, terminal, held, feeding } })
     }
 }
 
@@ -174,6 +196,7 @@ fn open_output(
 ) -> io::Result<(Streams, Option<Reader>)> {
     let sink = match output {
         Output::Inherit => return Ok((Streams::Inherit, None)),
+        Output::To(file) => return Ok((Streams::To(file.try_clone()?.into()), None)),
         Output::Terminal => {
             let stream = OpenTerminal::stream(terminal.as_ref())?;
             return Ok((stream, terminal.as_mut().and_then(|terminal| terminal.reader.take())));
