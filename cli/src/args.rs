@@ -4,7 +4,8 @@ mod audit;
 mod repeated;
 mod session;
 
-use std::ffi::OsString;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{Args as Arguments, Parser, Subcommand};
@@ -13,7 +14,7 @@ use clap_complete::Shell;
 pub(crate) use self::audit::{Audit, AuditCommand, AuditList, AuditShow, AuditVerify};
 pub(crate) use self::repeated::parse;
 pub(crate) use self::session::SessionArgs;
-use crate::flags;
+use crate::{flags, shell};
 
 /// Runs commands nobody fully trusts inside an OS sandbox, with a person in charge.
 #[derive(Debug, Parser)]
@@ -76,6 +77,7 @@ pub(crate) enum Command {
 
 Examples:
   stockade run -- npm test
+  stockade run -c 'npm ci && npm test'
   stockade run --sandbox read-only -- python3 untrusted.py
   stockade run --writable ../cache --deny-read '**/*.pem' -- make
   stockade run --limit memory=2G,pids=200 --timeout 10m -- cargo build
@@ -90,9 +92,27 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Run this line with `bash`, or with `sh` where there is no `bash`; words behind it are its `$0`, `$1` and so on
+    #[arg(short = 'c', value_name = "LINE", allow_hyphen_values = true)]
+    pub(crate) line: Option<OsString>,
+
     /// The command and its arguments
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, required = true)]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present = "line")]
     pub(crate) command: Vec<OsString>,
+}
+
+impl Run {
+    /// What is run.
+    pub(crate) fn words(&self) -> Cow<'_, [OsString]> {
+        words(self.line.as_deref(), &self.command)
+    }
+}
+
+fn words<'a>(line: Option<&OsStr>, command: &'a [OsString]) -> Cow<'a, [OsString]> {
+    match line {
+        Some(line) => Cow::Owned(shell::with_line(line, command)),
+        None => Cow::Borrowed(command),
+    }
 }
 
 /// Say what would happen to a command, and why, without running it.
@@ -101,6 +121,7 @@ pub(crate) struct Run {
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:
   stockade explain -- git push
+  stockade explain -c 'npm ci && npm test'
   stockade explain --path ~/.ssh/id_ed25519
   stockade explain --allow-host '*.example.com' --host api.example.com:443
   stockade explain --json -- npm install | jq .requirement
@@ -124,9 +145,20 @@ pub(crate) struct Explain {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Explain this line, as `run -c` runs it
+    #[arg(short = 'c', value_name = "LINE", allow_hyphen_values = true)]
+    pub(crate) line: Option<OsString>,
+
     /// The command and its arguments
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present_any = ["path", "host"])]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present_any = ["path", "host", "line"])]
     pub(crate) command: Vec<OsString>,
+}
+
+impl Explain {
+    /// What is explained; nothing if only paths and hosts are.
+    pub(crate) fn words(&self) -> Cow<'_, [OsString]> {
+        words(self.line.as_deref(), &self.command)
+    }
 }
 
 /// Say what this host can enforce, engine by engine and layer by layer, why not, and what to do.

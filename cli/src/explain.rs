@@ -21,7 +21,8 @@ const ASKED: u8 = 1;
 pub(crate) fn run(args: &Explain) -> Result<ExitCode, Failure> {
     // A path is explained for the session, whatever the command.
     let nothing = [std::ffi::OsString::from("true")];
-    let command = if args.command.is_empty() { &nothing[..] } else { &args.command };
+    let words = args.words();
+    let command = if words.is_empty() { &nothing[..] } else { &words };
     let Prepared { orchestrator, request, settings, .. } = prepare(&args.session, command, Purpose::Explain)?;
     let here = AbsPath::from_path(&std::env::current_dir()?)?;
     let mut paths = Vec::new();
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &Explain) -> Result<ExitCode, Failure> {
     }
     let hosts: Vec<HostExplanation> =
         args.host.iter().map(|to| orchestrator.explain_host(&to.host, to.protocol, to.port)).collect();
-    let command = if args.command.is_empty() { None } else { Some(orchestrator.explain(&request)?) };
+    let command = if words.is_empty() { None } else { Some(orchestrator.explain(&request)?) };
     let answers = Answers { command, paths, hosts, accepted_losses: losses::accepted(&settings) };
     if args.json {
         print(&(serde_json::to_string_pretty(&answers)? + "\n"))?;

@@ -23,6 +23,7 @@ mod rules;
 mod run;
 mod schema;
 mod session;
+mod shell;
 mod signals;
 mod stage;
 #[cfg(unix)]
@@ -43,6 +44,9 @@ fn main() -> ExitCode {
     #[cfg(unix)]
     sys::survive_file_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    if shell::is_meant(&arguments) {
+        return shell::run(&arguments);
+    }
     let form = Form::of(&arguments);
     let args = match args::parse(arguments) {
         Ok(args) => args,
@@ -63,7 +67,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => explain::run(&explain),
         Command::Man(man) => man::run(&man).map(|()| ExitCode::SUCCESS),
-        Command::Run(run) => run::run(&run),
+        Command::Run(run) => run::run(&run, run::Ending::ByCode),
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
         Command::Trust(trust) => trust::run(&trust),
     };

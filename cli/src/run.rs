@@ -22,10 +22,19 @@ use crate::stage::{self, Outlet};
 /// How long a run that did not end by itself waits for its terminal.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
-pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
+/// How this program ends if a signal ended the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// With an exit code that says so, as `env` and `timeout` do.
+    ByCode,
+    /// By the same signal, as a shell does that has become the command.
+    BySignal,
+}
+
+pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     platform::check_open_files()?;
     platform::get_ready();
-    let Prepared { orchestrator, request, remedies, .. } = prepare(&args.session, &args.command, Purpose::Run)?;
+    let Prepared { orchestrator, request, remedies, .. } = prepare(&args.session, &args.words(), Purpose::Run)?;
     let mut tool = ShellRuntime::default();
     let relay = streams(args, &mut tool)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -46,11 +55,36 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Failure> {
     // This program is about to end, and the system takes all of it back at once.
     std::mem::forget((orchestrator, request, runtime));
     match result {
-        Ok(Ok(outcome)) => finish(args, &outcome, &remedies),
+        Ok(Ok(outcome)) => {
+            let code = finish(args, &outcome, &remedies)?;
+            end_by_signal(ending, signal_of(&outcome));
+            Ok(code)
+        }
         Ok(Err(RunError::Spawn(error))) => not_started(args, &error),
         Ok(Err(error)) => Err(error.into()),
-        Err(signal) => Ok(ExitCode::from(signal.saturating_add(128))),
+        Err(signal) => {
+            end_by_signal(ending, Some(signal.into()));
+            Ok(ExitCode::from(signal.saturating_add(128)))
+        }
     }
+}
+
+/// The signal that ended the command.
+fn signal_of(outcome: &Outcome) -> Option<i32> {
+    match outcome {
+        Outcome::Signaled { signal, .. } | Outcome::Denied { signal: Some(signal), .. } => Some(*signal),
+        Outcome::Exited { .. } | Outcome::Denied { .. } | Outcome::TimedOut { .. } | Outcome::Refused(_) => None,
+    }
+}
+
+/// Ends this program by a signal, if it is to end so. Where the signal does not end it, its exit code says which it was.
+fn end_by_signal(ending: Ending, signal: Option<i32>) {
+    #[cfg(unix)]
+    if let (Ending::BySignal, Some(signal)) = (ending, signal) {
+        crate::sys::end_by(signal);
+    }
+    #[cfg(not(unix))]
+    let _ = (ending, signal);
 }
 
 /// Leads the streams of the command. Wherever one is the person's terminal, the command gets one of its own in its

@@ -52,6 +52,16 @@ pub(crate) fn end_by_default(signals: &[i32]) {
     }
 }
 
+/// Ends this program by a signal, without a core file: the one that ended the command is the command's.
+pub(crate) fn end_by(signal: i32) {
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    // With the limit that it has, it may leave a core file.
+    rustix::process::setrlimit(rustix::process::Resource::Core, none).ok();
+    set(signal, libc::SIG_DFL);
+    // SAFETY: raising a signal has no preconditions. One that can't be raised leaves this program as it is.
+    unsafe { libc::raise(signal) };
+}
+
 /// Stops as Ctrl-Z does, until this program is continued. Where nothing could continue it, it goes on at once.
 pub(crate) fn stop(what: Stops) {
     let Some(before) = present(libc::SIGTSTP) else { return };

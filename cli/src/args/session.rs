@@ -10,7 +10,7 @@ use stockade_protocol::{AskForApproval, HostRule, ResourceLimits};
 use crate::flags;
 
 /// What a command may do, and when to ask.
-#[derive(Debug, Arguments)]
+#[derive(Debug, Default, Arguments)]
 pub(crate) struct SessionArgs {
     /// How much the command is trusted with; no rule lets a command leave a sandbox that is named here
     /// [default: workspace-write]
