@@ -282,9 +282,13 @@ mod tests {
 
     #[test]
     fn the_name_says_what_is_meant() {
-        for (name, expected) in
-            [("stockade-sh", true), ("/a/b/stockade-sh", true), ("-stockade-sh", true), ("stockade", false), ("sh", false)]
-        {
+        for (name, expected) in [
+            ("stockade-sh", true),
+            ("/a/b/stockade-sh", true),
+            ("-stockade-sh", true),
+            ("stockade", false),
+            ("sh", false),
+        ] {
             assert_eq!(is_meant(&words(&[name])), expected, "{name}");
         }
         assert!(!is_meant(&[]));

@@ -25,6 +25,8 @@ mod rules;
 mod rules_outside;
 /// Who says what holds: flags, files, profiles, rules, trust.
 mod settings;
+/// A shell line, and the name that stands for a shell.
+mod shells;
 /// Signals, and what is left when Stockade is killed.
 mod signals;
 /// Input, output, exit codes, limits, the environment.
