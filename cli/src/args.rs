@@ -242,6 +242,7 @@ pub(crate) struct Check {
   stockade schema > stockade.json           all messages and types in one schema
   stockade schema --message ExecRequest     one message, complete in itself
   stockade schema --message Config          the settings file
+  stockade schema --message StockadeServer  every message of `stockade serve`
   stockade schema --out schemas             one file for each message, and the bundle
   stockade schema --out schemas --check     fail if those files are not up to date")]
 pub(crate) struct Schema {

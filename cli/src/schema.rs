@@ -1,4 +1,4 @@
-//! `stockade schema`: the JSON Schemas of the protocol and of the settings, printed or as files.
+//! `stockade schema`: the JSON Schemas of the protocol, of the server and of the settings, printed or as files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,9 +7,13 @@ use std::{fs, iter};
 
 use stockade_config::{CONFIG_SCHEMA_NAME, config_schema};
 use stockade_protocol::{BUNDLE_NAME, bundle, messages};
+use stockade_server::wire::{SERVER_BUNDLE_NAME, openrpc, server_bundle};
 
 use crate::args::Schema;
 use crate::exit::{Failure, print};
+
+/// Every method of the server, for tools that read OpenRPC.
+const OPENRPC_FILE: &str = "openrpc.json";
 
 #[derive(Debug, thiserror::Error)]
 enum SchemaError {
@@ -43,9 +47,13 @@ fn one(name: &str) -> Result<String, SchemaError> {
     if name == CONFIG_SCHEMA_NAME {
         return render(&config_schema());
     }
+    if name == SERVER_BUNDLE_NAME {
+        return render(&server_bundle());
+    }
     let messages = messages();
     let known = || {
-        let names = messages.iter().map(|message| message.name).chain([CONFIG_SCHEMA_NAME]);
+        let names = messages.iter().map(|message| message.name.as_ref());
+        let names = names.chain([CONFIG_SCHEMA_NAME, SERVER_BUNDLE_NAME]);
         names.collect::<Vec<_>>().join(", ")
     };
     let found = messages.iter().find(|message| message.name == name);
@@ -54,10 +62,15 @@ fn one(name: &str) -> Result<String, SchemaError> {
 
 /// The file names and texts of all schemas.
 fn files() -> Result<BTreeMap<String, String>, SchemaError> {
-    let all = messages().into_iter().map(|message| (message.name, message.schema()));
-    all.chain(iter::once((BUNDLE_NAME, bundle())))
-        .chain(iter::once((CONFIG_SCHEMA_NAME, config_schema())))
+    let all = messages().into_iter().map(|message| (message.name.clone(), message.schema()));
+    let bundles = [
+        (BUNDLE_NAME.into(), bundle()),
+        (SERVER_BUNDLE_NAME.into(), server_bundle()),
+        (CONFIG_SCHEMA_NAME.into(), config_schema()),
+    ];
+    all.chain(bundles)
         .map(|(name, schema)| Ok((format!("{name}.json"), render(&schema)?)))
+        .chain(iter::once_with(|| Ok((String::from(OPENRPC_FILE), render(&openrpc())?))))
         .collect()
 }
 

@@ -1,6 +1,7 @@
 //! The same decision without the deed: what would happen to a command, a path or a host, and why.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use stockade_execpolicy::CheckReport;
 use stockade_network_proxy::{LocalNetworks, Rules};
 use stockade_protocol::{
@@ -16,7 +17,7 @@ use crate::run::Orchestrator;
 use crate::shell::{self, command_requirement};
 
 /// What would happen to a command.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// What happens before it runs.
     pub requirement: ExecApprovalRequirement,
@@ -31,20 +32,20 @@ pub struct Explanation {
     /// What it would be granted.
     pub permissions: Permissions,
     /// How it would reach the hosts that are granted; none where the network is off or open.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts_through: Option<HostsThrough>,
     /// Why that can't be enforced here, if it can't: then it does not run.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unenforceable: Option<String>,
     /// Ways around the permissions that no kernel can close.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Whether a denial by the sandbox would lead to a question.
     pub asks_after_denial: bool,
 }
 
 /// How a command reaches the hosts that are granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HostsThrough {
     /// By itself: the sandbox sees its connections, whatever program makes them.

@@ -1,5 +1,6 @@
 //! The JSON of `execpolicy check`, the same as codex prints.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stockade_protocol::{AbsPath, Decision, ParsedLine, RawText, Word};
 
@@ -7,7 +8,7 @@ use crate::evaluation::{Evaluation, RuleMatch};
 use crate::rule::Placement;
 
 /// What `execpolicy check` prints: `{"matchedRules":[…],"decision":"…"}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckReport {
     /// Every match, in the order of the commands.
@@ -18,7 +19,7 @@ pub struct CheckReport {
 }
 
 /// One match of a report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ReportedMatch {
     /// A prefix rule matched, or may match.

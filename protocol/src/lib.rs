@@ -64,6 +64,6 @@ pub use permissions::Permissions;
 pub use raw_text::RawText;
 pub use review::{ExecPolicyAmendment, NetworkPolicyAmendment, NetworkPolicyRuleAction, ReviewDecision};
 pub use sandbox_policy::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};
-pub use schema::{BUNDLE_NAME, Message, bundle, messages};
+pub use schema::{BUNDLE_NAME, Message, bundle, bundle_of, messages};
 pub use tool_request::{PatchRequest, RememberArguments, ToolCallRequest};
 pub use violation::{DenyingRule, Destination, Evidence, Operation, PermissionAmendment, Violation, ViolationTarget};

@@ -1,5 +1,7 @@
 //! JSON Schemas of every message, and all of them in one bundle.
 
+use std::borrow::Cow;
+
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
@@ -15,13 +17,19 @@ pub const BUNDLE_NAME: &str = "StockadeProtocol";
 /// A type that crosses a process boundary on its own.
 pub struct Message {
     /// Its name, which is also its name in the bundle.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     subschema: fn(&mut SchemaGenerator) -> Schema,
     root: fn() -> Schema,
 }
 
 impl Message {
-    fn of<T: JsonSchema>(name: &'static str) -> Self {
+    /// A message with the name that its type has in every schema.
+    pub fn named_by_type<T: JsonSchema>() -> Self {
+        Self::of::<T>(T::schema_name())
+    }
+
+    fn of<T: JsonSchema>(name: impl Into<Cow<'static, str>>) -> Self {
+        let name = name.into();
         Self { name, subschema: SchemaGenerator::subschema_for::<T>, root: || generator().into_root_schema_for::<T>() }
     }
 
@@ -54,13 +62,18 @@ pub fn messages() -> Vec<Message> {
 
 /// One schema that any message is valid against, with every type under `$defs`.
 pub fn bundle() -> Schema {
+    bundle_of(BUNDLE_NAME, "Any message of Stockade's protocol.", &messages())
+}
+
+/// The same for messages of another crate.
+pub fn bundle_of(name: &str, description: &str, messages: &[Message]) -> Schema {
     let mut generator = generator();
-    let any_of: Vec<Schema> = messages().iter().map(|message| (message.subschema)(&mut generator)).collect();
+    let any_of: Vec<Schema> = messages.iter().map(|message| (message.subschema)(&mut generator)).collect();
     let definitions: Map<String, Value> = generator.take_definitions(true);
     tidy(json_schema!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": BUNDLE_NAME,
-        "description": "Any message of Stockade's protocol.",
+        "title": name,
+        "description": description,
         "anyOf": any_of,
         "$defs": definitions,
     }))
@@ -160,10 +173,23 @@ fn name_alternatives(name: &str, schema: &mut Value) {
     for alternative in alternatives.into_iter().flatten() {
         name_alternatives(name, alternative);
         let tag = alternative.pointer("/properties/type/const").or_else(|| alternative.pointer("/required/0"));
-        let title = tag.and_then(Value::as_str).map(|tag| format!("{name}{}", camel_case(tag)));
+        let words = alternative.get("enum").map(|_| "word");
+        let title = tag.and_then(Value::as_str).or(words).map(|tag| format!("{name}{}", camel_case(tag)));
         if let (Some(title), Some(object)) = (title, alternative.as_object_mut()) {
+            name_payload(&title, object);
             object.entry("title").or_insert(Value::String(title));
         }
+    }
+}
+
+/// Names the fields of a variant that are written out in it. Generators number what has no name.
+fn name_payload(title: &str, alternative: &mut Map<String, Value>) {
+    let Some(fields) = alternative.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    let mut payloads = fields.values_mut().filter_map(Value::as_object_mut);
+    if let (Some(payload), None) = (payloads.next(), payloads.next())
+        && payload.contains_key("properties")
+    {
+        payload.entry("title").or_insert_with(|| Value::String(format!("{title}Fields")));
     }
 }
 

@@ -52,7 +52,7 @@ fn golden_files(message: &str) -> Vec<PathBuf> {
 #[test]
 fn every_message_has_golden_documents() {
     let listed: Vec<&str> = ROUND_TRIPS.iter().map(|(name, _)| *name).collect();
-    let all: Vec<&str> = messages().iter().map(|message| message.name).collect();
+    let all: Vec<_> = messages().into_iter().map(|message| message.name).collect();
     assert_eq!(listed, all);
 }
 

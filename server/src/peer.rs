@@ -1,0 +1,401 @@
+//! The other end of a connection, as the sessions see it: a bounded queue of lines to it.
+//!
+//! Nothing that is sent here waits for a client but a [`Lane`], which paces one command. A client that does not read
+//! fills its own queue and is cut off when that is full.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use stockade_protocol::ApprovalReply;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use crate::message;
+use crate::wire::{ApprovalRequestParams, ClientCapabilities, ClientInfo, RpcError, RpcId, ServerNotification};
+
+/// Bytes of notifications that wait in the queue of a connection before it is cut off.
+const UNPACED_BYTES: usize = 32 << 20;
+/// Lines of notifications that wait in the queue of a connection before it is cut off.
+const UNPACED_LINES: usize = 65_536;
+/// Bytes of responses and questions that are under way to a connection.
+const ANSWERS_BYTES: usize = 4 << 20;
+
+/// A connection, by a number that no other connection of the server has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// How a connection reached the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Standard input and output.
+    Stdio,
+    /// A unix socket.
+    Socket,
+}
+
+/// A request's connection, and the descriptors that were sent along with it.
+#[derive(Debug)]
+pub struct Caller {
+    /// The connection.
+    pub peer: Peer,
+    /// The descriptors, in the order in which they were sent.
+    #[cfg(unix)]
+    pub descriptors: Vec<std::os::fd::OwnedFd>,
+}
+
+impl Caller {
+    /// A caller that sent no descriptors.
+    pub fn new(peer: Peer) -> Self {
+        Self {
+            peer,
+            #[cfg(unix)]
+            descriptors: Vec::new(),
+        }
+    }
+}
+
+/// The connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the connection has ended")]
+pub struct Gone;
+
+/// Why a client gave no answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// Its connection has ended.
+    #[error("the connection has ended")]
+    Gone,
+    /// It said that it does not answer.
+    #[error("the client does not answer: {0}")]
+    Declined(String),
+    /// What it sent is no answer.
+    #[error("this is no answer: {0}")]
+    Unusable(String),
+}
+
+/// The other end of a connection. Clones are the same connection.
+#[derive(Clone)]
+pub struct Peer(Arc<Shared>);
+
+struct Shared {
+    id: ConnectionId,
+    transport: Transport,
+    client: OnceLock<(ClientInfo, ClientCapabilities)>,
+    queue: mpsc::UnboundedSender<Line>,
+    unpaced_bytes: Arc<AtomicUsize>,
+    unpaced_lines: Arc<AtomicUsize>,
+    answers: Arc<Semaphore>,
+    questions: Mutex<HashMap<RpcId, oneshot::Sender<Result<String, RpcError>>>>,
+    next_question: AtomicU64,
+    ended: AtomicBool,
+    end: Notify,
+}
+
+/// A line under way to a client. What it counts for is given back when it is dropped: written, or given up.
+#[derive(Debug)]
+pub struct Line {
+    bytes: Vec<u8>,
+    _room: Option<OwnedSemaphorePermit>,
+    _unpaced: Option<Unpaced>,
+}
+
+impl Line {
+    /// The line, with its newline.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[derive(Debug)]
+struct Unpaced {
+    bytes: Arc<AtomicUsize>,
+    lines: Arc<AtomicUsize>,
+    length: usize,
+}
+
+impl Drop for Unpaced {
+    fn drop(&mut self) {
+        self.bytes.fetch_sub(self.length, Ordering::Relaxed);
+        self.lines.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The lines to a client, for the transport that writes them.
+#[derive(Debug)]
+pub struct Outgoing(mpsc::UnboundedReceiver<Line>);
+
+impl Outgoing {
+    /// The next line; none once every [`Peer`] of the connection is dropped.
+    pub async fn next(&mut self) -> Option<Line> {
+        self.0.recv().await
+    }
+
+    /// The next line, if one waits.
+    pub fn waiting(&mut self) -> Option<Line> {
+        self.0.try_recv().ok()
+    }
+}
+
+impl Peer {
+    /// A connection, and the lines that have to be written to it.
+    pub fn new(id: ConnectionId, transport: Transport) -> (Self, Outgoing) {
+        let (queue, lines) = mpsc::unbounded_channel();
+        let shared = Shared {
+            id,
+            transport,
+            client: OnceLock::new(),
+            queue,
+            unpaced_bytes: Arc::default(),
+            unpaced_lines: Arc::default(),
+            answers: Arc::new(Semaphore::new(ANSWERS_BYTES)),
+            questions: Mutex::default(),
+            next_question: AtomicU64::new(1),
+            ended: AtomicBool::new(false),
+            end: Notify::new(),
+        };
+        (Self(Arc::new(shared)), Outgoing(lines))
+    }
+
+    /// The connection.
+    pub fn id(&self) -> ConnectionId {
+        self.0.id
+    }
+
+    /// How it reached the server.
+    pub fn transport(&self) -> Transport {
+        self.0.transport
+    }
+
+    /// Keeps what the client said of itself. `false` if it did so before.
+    pub fn introduce(&self, client: ClientInfo, capabilities: ClientCapabilities) -> bool {
+        self.0.client.set((client, capabilities)).is_ok()
+    }
+
+    /// Whether the client said who it is.
+    pub fn is_introduced(&self) -> bool {
+        self.0.client.get().is_some()
+    }
+
+    /// The client's name.
+    pub fn client_name(&self) -> &str {
+        self.0.client.get().map_or("a client", |(client, _)| &client.name)
+    }
+
+    /// What the client can do.
+    pub fn capabilities(&self) -> ClientCapabilities {
+        self.0.client.get().map(|(_, capabilities)| *capabilities).unwrap_or_default()
+    }
+
+    /// Whether the connection has ended.
+    pub fn is_gone(&self) -> bool {
+        self.0.ended.load(Ordering::Acquire)
+    }
+
+    /// Returns once the connection has ended.
+    pub async fn gone(&self) {
+        let ended = self.0.end.notified();
+        tokio::pin!(ended);
+        // Registered before the look, so that an end in between is not missed.
+        ended.as_mut().enable();
+        if !self.is_gone() {
+            ended.await;
+        }
+    }
+
+    /// Ends the connection: nothing more is read from it, and its questions have no answer.
+    pub fn end(&self) {
+        self.0.ended.store(true, Ordering::Release);
+        self.questions().clear();
+        self.0.end.notify_waiters();
+    }
+
+    /// Queues a notification and returns at once. A connection whose queue is full is ended.
+    pub fn send(&self, notification: &ServerNotification) -> Result<(), Gone> {
+        let bytes = message::notification_line(notification).map_err(|_| Gone)?;
+        let length = bytes.len();
+        let queued = self.0.unpaced_bytes.fetch_add(length, Ordering::Relaxed) + length;
+        let lines = self.0.unpaced_lines.fetch_add(1, Ordering::Relaxed) + 1;
+        let counted =
+            Unpaced { bytes: Arc::clone(&self.0.unpaced_bytes), lines: Arc::clone(&self.0.unpaced_lines), length };
+        if queued > UNPACED_BYTES || lines > UNPACED_LINES {
+            self.end();
+        }
+        self.queue(Line { bytes, _room: None, _unpaced: Some(counted) })
+    }
+
+    /// Asks the client and waits for its answer, or for the end of the connection. Dropping the future takes the
+    /// question back; an answer that comes later is ignored.
+    pub async fn ask(&self, question: &ApprovalRequestParams) -> Result<ApprovalReply, NoAnswer> {
+        let id = RpcId::Text(format!("q{}", self.0.next_question.fetch_add(1, Ordering::Relaxed)));
+        let line = message::request_line(&id, "approval/request", question)
+            .map_err(|error| NoAnswer::Declined(error.to_string()))?;
+        let (sender, answer) = oneshot::channel();
+        let _asked = AskedQuestion { peer: self, id: id.clone() };
+        self.questions().insert(id, sender);
+        self.send_answer(line).await.map_err(|Gone| NoAnswer::Gone)?;
+        let answer = tokio::select! {
+            answer = answer => answer.map_err(|_| NoAnswer::Gone)?,
+            () = self.gone() => return Err(NoAnswer::Gone),
+        };
+        let json = answer.map_err(|error| NoAnswer::Declined(error.message))?;
+        stockade_protocol::parse(&json).map_err(|error| NoAnswer::Unusable(error.to_string()))
+    }
+
+    /// Queues a response or a question, once fewer than [`ANSWERS_BYTES`] of them are under way.
+    pub(crate) async fn send_answer(&self, bytes: Vec<u8>) -> Result<(), Gone> {
+        let room = room(&self.0.answers, bytes.len(), ANSWERS_BYTES);
+        let room = tokio::select! {
+            room = room => room,
+            () = self.gone() => None,
+        };
+        self.queue(Line { bytes, _room: room, _unpaced: None })
+    }
+
+    /// The client's response to a question. `false` if it was not asked, or not any more.
+    pub(crate) fn answered(&self, id: &RpcId, answer: Result<String, RpcError>) -> bool {
+        let Some(sender) = self.questions().remove(id) else { return false };
+        sender.send(answer).is_ok()
+    }
+
+    /// A way to this client on which at most `limit` bytes are under way: beyond, its sender waits.
+    pub fn lane(&self, limit: usize) -> Lane {
+        let limit = limit.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
+        Lane { peer: self.clone(), room: Arc::new(Semaphore::new(limit)), limit }
+    }
+
+    fn queue(&self, line: Line) -> Result<(), Gone> {
+        self.0.queue.send(line).map_err(|_| Gone)
+    }
+
+    fn questions(&self) -> MutexGuard<'_, HashMap<RpcId, oneshot::Sender<Result<String, RpcError>>>> {
+        self.0.questions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PartialEq for Peer {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.id == other.0.id
+    }
+}
+
+impl Eq for Peer {}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Peer({}, {})", self.0.id.0, self.client_name().escape_debug())
+    }
+}
+
+struct AskedQuestion<'a> {
+    peer: &'a Peer,
+    id: RpcId,
+}
+
+impl Drop for AskedQuestion<'_> {
+    fn drop(&mut self) {
+        self.peer.questions().remove(&self.id);
+    }
+}
+
+/// One command's way to one client.
+#[derive(Clone)]
+pub struct Lane {
+    peer: Peer,
+    room: Arc<Semaphore>,
+    limit: usize,
+}
+
+impl Lane {
+    /// The client.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// How many bytes are under way.
+    pub fn under_way(&self) -> usize {
+        self.limit.saturating_sub(self.room.available_permits())
+    }
+
+    /// Queues a notification once there is room for it. Ends with the connection, too.
+    pub async fn send(&self, notification: &ServerNotification) -> Result<(), Gone> {
+        let bytes = message::notification_line(notification).map_err(|_| Gone)?;
+        let room = tokio::select! {
+            room = room(&self.room, bytes.len(), self.limit) => room.ok_or(Gone)?,
+            () = self.peer.gone() => return Err(Gone),
+        };
+        self.peer.queue(Line { bytes, _room: Some(room), _unpaced: None })
+    }
+}
+
+/// Room for a line. A line that is longer than all the room takes all of it.
+async fn room(semaphore: &Arc<Semaphore>, length: usize, limit: usize) -> Option<OwnedSemaphorePermit> {
+    let permits = u32::try_from(length.min(limit)).ok()?;
+    Arc::clone(semaphore).acquire_many_owned(permits).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::wire::{CommandOutput, OutputStream, SessionNotice};
+
+    fn peer() -> (Peer, Outgoing) {
+        Peer::new(ConnectionId(1), Transport::Stdio)
+    }
+
+    fn output(data: &str) -> ServerNotification {
+        ServerNotification::CommandOutput(CommandOutput {
+            session_id: "s".parse().unwrap(),
+            command_id: "c".parse().unwrap(),
+            seq: 1,
+            stream: OutputStream::Stdout,
+            data: data.into(),
+        })
+    }
+
+    #[test]
+    fn a_notification_is_one_line_of_json() {
+        let line = message::notification_line(&output("a\nb")).unwrap();
+        let text = r#"{"jsonrpc":"2.0","method":"command/output","params":{"session_id":"s","command_id":"c","seq":1,"stream":"stdout","data":"a\nb"}}"#;
+        assert_eq!(String::from_utf8(line).unwrap(), format!("{text}\n"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_waits_for_its_own_lines_only() {
+        let (peer, mut outgoing) = peer();
+        let slow = peer.lane(400);
+        let other = peer.lane(400);
+        slow.send(&output(&"x".repeat(300))).await.unwrap();
+        let waited = tokio::time::timeout(Duration::from_secs(1), slow.send(&output("more"))).await;
+        assert!(waited.is_err(), "the lane did not wait");
+        other.send(&output("more")).await.unwrap();
+        assert!(slow.under_way() > 300 && other.under_way() < 300);
+        drop(outgoing.next().await);
+        slow.send(&output("more")).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_ends_with_the_connection() {
+        let (peer, _outgoing) = peer();
+        let lane = peer.lane(10);
+        lane.send(&output("x")).await.unwrap();
+        let sending = tokio::spawn(async move { lane.send(&output("y")).await });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        peer.end();
+        assert_eq!(sending.await.unwrap(), Err(Gone));
+        peer.gone().await;
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_ends_the_connection() {
+        let (peer, _outgoing) = peer();
+        let notice = SessionNotice { session_id: "s".parse().unwrap(), text: "x".repeat(1 << 20) };
+        let notice = ServerNotification::SessionNotice(notice);
+        for _ in 0..40 {
+            peer.send(&notice).unwrap();
+        }
+        assert!(peer.is_gone());
+    }
+}
