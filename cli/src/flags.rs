@@ -12,7 +12,7 @@ use stockade_protocol::{
     AbsPath, AskForApproval, Decision, FileTarget, Host, HostPattern, HostRule, Invalid, NetworkProtocol, RejectConfig,
     ResourceLimits, VariableName,
 };
-use stockade_sandboxing::absolute;
+use stockade_sandboxing::written_path;
 
 use crate::platform;
 
@@ -245,7 +245,7 @@ pub(crate) fn target(text: &str, here: &AbsPath) -> Result<FileTarget, Invalid> 
         (Some(below), Some(home)) => home.join(below),
         (Some(_) | None, _) => PathBuf::from(text),
     };
-    let path = absolute(here, &path)?;
+    let path = written_path(here, &path)?;
     if text.contains(['*', '?', '[', '{']) {
         path.to_string().parse().map(FileTarget::Glob)
     } else {

@@ -16,7 +16,7 @@ use crate::form::{
 };
 use crate::loss::LossName;
 use crate::source::Source;
-use crate::values::{parse_duration, parse_host, resolve_path, resolve_target};
+use crate::values::{no_parent_of_link, parse_duration, parse_host, resolve_path, resolve_target};
 use crate::written::Written;
 use crate::{ConfigError, Hook};
 
@@ -221,6 +221,9 @@ fn read_program(form: &[Written<String>], key: &str, source: &Source<'_>) -> Res
             Ok(path) => path.as_raw().as_str().map(str::to_owned).ok_or_else(|| String::from("the path is not UTF-8")),
             Err(error) => Err(error),
         })?;
+    }
+    for word in form.iter().skip(1) {
+        source.value(word, key, no_parent_of_link)?;
     }
     let place = form.first().map_or(0..0, Written::span);
     Argv::parse(words.iter().map(String::as_str)).map_err(|error| source.invalid(place, format!("`{key}`: {error}")))

@@ -118,12 +118,22 @@ fn absolute(text: &str, source: &Source<'_>) -> Result<PathBuf, String> {
     Ok(without_leading_parents(&joined))
 }
 
+/// Refuses an absolute path with `..` behind a link: a command that may change the link would choose the file.
+pub(crate) fn no_parent_of_link(text: &str) -> Result<(), String> {
+    let plain = without_leading_parents(Path::new(text));
+    if plain.is_absolute() && plain.components().any(|part| part == Component::ParentDir) && Path::new(text).exists() {
+        return Err(format!("`{}` has `..` behind a link: write the path that it leads to", text.escape_debug()));
+    }
+    Ok(())
+}
+
 /// `/a/b/../../c` as `/c`, as far as the `..` stand before any other name of the written path.
 fn without_leading_parents(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for component in path.components() {
         match component {
-            Component::ParentDir if std::fs::symlink_metadata(&clean).is_ok_and(|found| found.is_dir()) => {
+            // Behind a `..` that stays, every other one stays as well.
+            Component::ParentDir if !clean.ends_with("..") && is_plain_directory(&clean) => {
                 clean.pop();
             }
             other @ (Component::Prefix(_)
@@ -134,6 +144,10 @@ fn without_leading_parents(path: &Path) -> PathBuf {
         }
     }
     clean
+}
+
+fn is_plain_directory(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
 #[cfg(test)]

@@ -84,6 +84,16 @@ pub enum Invalid {
         /// The link.
         link: RawText,
     },
+    /// `..` behind a symbolic link, in a path that grants or denies.
+    #[error("path `{path}` has `..` behind the link `{link}`, which a command may lead elsewhere: write `{real}`")]
+    ParentOfLink {
+        /// The path as given.
+        path: RawText,
+        /// The link.
+        link: RawText,
+        /// Where the path leads now.
+        real: RawText,
+    },
     /// A command line without words.
     #[error("a command needs at least one word: the program")]
     EmptyArgv,

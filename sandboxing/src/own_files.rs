@@ -1,14 +1,17 @@
-//! Where Stockade's own files really are.
+//! Where Stockade's own files really are, and which links must stay for a denial to hold in the next run.
 //!
 //! A bound on a path says little where links are on the way: a command could write where they lead, or put
 //! another link in the place of one. So each link on the way gets a bound of its own, and so does the
 //! place that the last one leads to. Where that does not exist yet, a sandbox bounds the first directory that
 //! is missing as well: a command that makes it would own all that is put there.
+//!
+//! A denied or masked path that a link leads to is found by that link again when the next sandbox is built. A command that
+//! can put another link in its place would open what was denied, so links on the way can't be changed either.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
-use stockade_protocol::{AbsPath, FileRule, FileRules, FileTarget, Invalid, Permissions};
+use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invalid, Permissions, RuleSource};
 
 use crate::resolve::{HostFiles, Kind, MOST_LINKS};
 
@@ -39,6 +42,25 @@ pub(crate) fn own_file_bounds(permissions: &Permissions, files: &dyn HostFiles) 
     Ok(missing.chain(bounds.iter().cloned()).collect())
 }
 
+/// Rules that keep each link on the way to a denied or masked path, or to the fixed part of a denied glob, as it is,
+/// where `resolved` would let a command replace it.
+pub(crate) fn held_links(permissions: &Permissions, resolved: &FileRules, files: &dyn HostFiles) -> Vec<FileRule> {
+    let narrowing = permissions.files.iter().filter(|rule| rule.access <= Access::Scratch || is_mask(rule));
+    let paths: BTreeSet<&AbsPath> = narrowing
+        .map(|rule| match &rule.target {
+            FileTarget::Path(path) => path,
+            FileTarget::Glob(glob) => glob.base(),
+        })
+        .collect();
+    let links: BTreeSet<AbsPath> = paths.into_iter().flat_map(|path| way(path, files).links).collect();
+    let replaceable = links.into_iter().filter(|link| resolved.access(link) == Access::Write);
+    replaceable.map(|link| FileRule::path(link, Access::Read).from_source(RuleSource::ProtectedMetadata)).collect()
+}
+
+fn is_mask(rule: &FileRule) -> bool {
+    matches!(rule.source, RuleSource::ProtectedMetadata | RuleSource::CredentialMask)
+}
+
 /// The first name on the way to a path that does not exist, in a directory that does.
 fn first_missing(path: &AbsPath, files: &dyn HostFiles) -> Option<AbsPath> {
     let missing = path.ancestors().take_while(|place| files.kind(place).is_none()).last()?;
@@ -46,10 +68,23 @@ fn first_missing(path: &AbsPath, files: &dyn HostFiles) -> Option<AbsPath> {
     (parent == Some(Kind::Directory)).then_some(missing)
 }
 
+/// The way that a path leads.
+struct LinkedWay {
+    /// Every link on it.
+    links: BTreeSet<AbsPath>,
+    /// Its end, unless links lead in a circle.
+    end: Option<AbsPath>,
+}
+
 /// Every link on the way of a path, and where the last one leads.
 fn places(path: &AbsPath, files: &dyn HostFiles) -> BTreeSet<AbsPath> {
-    let mut found = BTreeSet::new();
-    let Some(mut reached) = path.ancestors().last() else { return found };
+    let way = way(path, files);
+    way.links.into_iter().chain(way.end).collect()
+}
+
+fn way(path: &AbsPath, files: &dyn HostFiles) -> LinkedWay {
+    let mut way = LinkedWay { links: BTreeSet::new(), end: None };
+    let Some(mut reached) = path.ancestors().last() else { return way };
     // The names that are still to be taken, the next one last.
     let mut names: Vec<Vec<u8>> = path.components().skip(reached.depth()).map(<[u8]>::to_vec).collect();
     names.reverse();
@@ -59,19 +94,19 @@ fn places(path: &AbsPath, files: &dyn HostFiles) -> BTreeSet<AbsPath> {
             reached = reached.parent().unwrap_or(reached);
             continue;
         }
-        let Ok(next) = reached.join(name) else { return found };
+        let Ok(next) = reached.join(name) else { return way };
         if files.kind(&next) != Some(Kind::Symlink) {
             reached = next;
             continue;
         }
         let target = files.link_target(&next);
-        found.insert(next);
+        way.links.insert(next);
         followed += 1;
-        let Some(target) = target.filter(|_| followed <= MOST_LINKS) else { return found };
+        let Some(target) = target.filter(|_| followed <= MOST_LINKS) else { return way };
         push_names(&target, &mut reached, &mut names);
     }
-    found.insert(reached);
-    found
+    way.end = Some(reached);
+    way
 }
 
 /// Puts what a link says in front of the names that are left.
@@ -92,8 +127,6 @@ fn push_names(target: &Path, reached: &mut AbsPath, names: &mut Vec<Vec<u8>>) {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
-
-    use stockade_protocol::{Access, RuleSource};
 
     use super::*;
     use crate::RealFiles;
@@ -137,6 +170,38 @@ mod tests {
         let resolved = crate::resolve_links(&permissions, &RealFiles).unwrap();
         assert_eq!(resolved.access(&at(".local")), Access::Read);
         assert_eq!(protect_own_files(&permissions, &RealFiles).unwrap().access(&at(".local")), Access::Write);
+    }
+
+    #[test]
+    fn links_on_the_way_to_a_denied_path_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("ws/real/deep")).unwrap();
+        fs::create_dir_all(root.join("outside")).unwrap();
+        symlink("second", root.join("ws/first")).unwrap();
+        symlink("real", root.join("ws/second")).unwrap();
+        symlink("ws/real", root.join("outside/link")).unwrap();
+        symlink("real", root.join("ws/free")).unwrap();
+        let base = AbsPath::from_path(&root).unwrap();
+        let at = |path: &str| base.join(path).unwrap();
+        let glob = |text: &str| FileRule::deny_glob(format!("{base}/{text}").parse().unwrap());
+        for rule in [
+            FileRule::path(at("ws/first/secret"), Access::None),
+            FileRule::path(at("ws/first/deep"), Access::Scratch),
+            FileRule::path(at("ws/first/token"), Access::None).from_source(RuleSource::CredentialMask),
+            FileRule::path(at("ws/first/.git"), Access::Read).from_source(RuleSource::ProtectedMetadata),
+            glob("ws/first/*.pem"),
+            glob("ws/first/deep/**/*.pem"),
+        ] {
+            let outside = FileRule::path(at("outside/link/x"), Access::None);
+            let files = FileRules::new([FileRule::path(at("ws"), Access::Write), rule.clone(), outside]).unwrap();
+            let permissions = Permissions { files, ..Permissions::default() };
+            let resolved = crate::resolve_links(&permissions, &RealFiles).unwrap();
+            assert_eq!(resolved.access(&at("ws/first")), Access::Read, "{rule:?}");
+            assert_eq!(resolved.access(&at("ws/second")), Access::Read, "{rule:?}");
+            assert_eq!(resolved.access(&at("ws/free")), Access::Write, "{rule:?}");
+            assert_eq!(resolved.access(&at("outside/link")), Access::None, "nothing is opened: {rule:?}");
+        }
     }
 
     #[test]

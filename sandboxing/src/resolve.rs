@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Glob, Invalid, Permissions, RuleSource};
+use stockade_protocol::{
+    AbsPath, Access, FileRule, FileRules, FileTarget, Glob, Invalid, Permissions, RawText, RuleSource,
+};
 
 use crate::denied_globs::cover_globs;
-use crate::own_files::own_file_bounds;
+use crate::own_files::{held_links, own_file_bounds};
 use crate::search::{Found, search};
 
 /// What stands at a path.
@@ -54,6 +56,29 @@ pub fn absolute(directory: &AbsPath, text: &Path) -> Result<AbsPath, Invalid> {
         }
     }
     AbsPath::from_path(&path)
+}
+
+/// Like [`absolute`], for a path that a person wrote to grant or deny something: `..` behind a link is refused. Nothing
+/// of the link would be left in the path, so that a command could lead the next run elsewhere by changing it.
+pub fn written_path(directory: &AbsPath, text: &Path) -> Result<AbsPath, Invalid> {
+    let start = directory.to_host_path().unwrap_or_default();
+    let mut path = PathBuf::new();
+    for part in start.join(text).components() {
+        if part != Component::ParentDir {
+            path.push(part);
+        } else if path.is_symlink() {
+            let real = absolute(directory, text)?;
+            let (path, link) = (raw_text(text), raw_text(&path));
+            return Err(Invalid::ParentOfLink { path, link, real: real.as_raw().clone() });
+        } else {
+            path.pop();
+        }
+    }
+    AbsPath::from_path(&path)
+}
+
+fn raw_text(path: &Path) -> RawText {
+    RawText::from(path.as_os_str().as_encoded_bytes().to_vec())
 }
 
 /// As many links as the kernel follows for one path.
@@ -186,7 +211,8 @@ pub(crate) fn follow(path: &Path) -> Option<Way> {
 /// speaks of where it leads; the link's own name keeps its rule, so that it can't be replaced.
 ///
 /// A link in a place that commands can write is theirs to choose, so it never widens what they may
-/// do: a grant that leads through one is refused, and a mask only takes away where it leads.
+/// do: a grant that leads through one is refused, and a mask only takes away where it leads. A link on the way
+/// to what is denied or masked stays as it is, since the next run goes by it too.
 ///
 /// In the result the most specific rule decides over every path: bounds on Stockade's own files have been taken
 /// from the rules below them.
@@ -215,6 +241,8 @@ pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result
         rules
     });
     let resolved = FileRules::new(granted.iter().cloned().chain(masks).chain(bounds))?;
+    let held = held_links(permissions, &resolved, files);
+    let resolved = FileRules::new(resolved.iter().cloned().chain(held))?;
     Ok(Permissions { files: cover_globs(resolved.without_bounds(), files)?, ..permissions.clone() })
 }
 
@@ -325,6 +353,11 @@ mod tests {
         for (text, expected) in [("x/./y//", "x/y"), ("a/../z", "z"), ("link/../z", "a/z"), ("none/../z", "z")] {
             assert_eq!(absolute(&base, Path::new(text)).unwrap(), base.join(expected).unwrap(), "{text}");
         }
+        for (text, expected) in [("x/./y//", "x/y"), ("a/../z", "z"), ("link/b/../z", "link/z"), ("none/../z", "z")] {
+            assert_eq!(written_path(&base, Path::new(text)).unwrap(), base.join(expected).unwrap(), "{text}");
+        }
+        let refused = written_path(&base, Path::new("link/../z")).unwrap_err().to_string();
+        assert!(refused.ends_with(&format!("write `{base}/a/z`")), "{refused}");
         assert_eq!(absolute(&base, Path::new("/etc/x")).unwrap().to_string(), "/etc/x");
         assert_eq!(absolute(&"/".parse().unwrap(), Path::new("../../x")).unwrap().to_string(), "/x");
     }

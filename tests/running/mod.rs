@@ -14,6 +14,8 @@ mod home;
 mod hosts;
 /// The program among others: in a job, in a pipeline, with streams that take nothing.
 mod jobs;
+/// Links that one run could leave behind for the next.
+mod links;
 /// What is said, and that it is so.
 mod messages;
 /// The flags that a denial names.
