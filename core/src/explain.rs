@@ -14,7 +14,8 @@ use crate::approvals::{self, Confinement};
 use crate::connections::named_rules;
 use crate::requirement;
 use crate::run::Orchestrator;
-use crate::shell::{self, command_requirement};
+use crate::runtime::Approvable as _;
+use crate::shell::{ShellRuntime, command_requirement};
 
 /// What would happen to a command.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -85,7 +86,16 @@ pub struct HostExplanation {
 impl Orchestrator {
     /// What would happen to a command.
     pub fn explain(&self, request: &ExecRequest) -> Result<Explanation, stockade_protocol::Invalid> {
-        let in_force = self.in_force();
+        self.explain_with(&ShellRuntime::default(), request)
+    }
+
+    /// What would happen to a command that `tool` runs.
+    pub fn explain_with(
+        &self,
+        tool: &ShellRuntime,
+        request: &ExecRequest,
+    ) -> Result<Explanation, stockade_protocol::Invalid> {
+        let in_force = self.in_force().with_environment(tool.environment(request));
         let (session, around) = (&*in_force.session, self.surroundings(&in_force));
         let (verdict, required) =
             command_requirement(session, around.rules, &request.command, &request.cwd, &request.escalation);
@@ -96,7 +106,7 @@ impl Orchestrator {
             request.escalation.clone()
         };
         let (permissions, confinement) = approvals::execution(session, &execution)?;
-        let plan = shell::rehearse(request, &permissions, confinement, &around);
+        let plan = tool.rehearse(request, &permissions, confinement, &around);
         let (unenforceable, warnings) = match &plan {
             Ok(plan) => (None, plan.warnings().to_vec()),
             Err(refused) => (Some(refused.to_string()), Vec::new()),

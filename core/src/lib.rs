@@ -53,6 +53,6 @@ pub use runtime::{
     Approvable, Attempted, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
 };
 pub use session::{OutputLimit, RulesOutside, Sandboxing, Session};
-pub use shell::ShellRuntime;
+pub use shell::{Caller, ShellRuntime};
 pub use tool_call::{ToolCallOutcome, ToolCallRuntime, ToolCaller};
 pub use verdict::{RuleVerdict, Verdict};

@@ -1,11 +1,12 @@
 //! The story of one request: decide, run, and after a denial perhaps once more.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use stockade_protocol::{
     AskForApproval, AuditEvent, CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, Invalid, Outcome,
-    Refusal, RefusedBy, RequestId, SandboxPolicy, ThreadId,
+    RawText, Refusal, RefusedBy, RequestId, SandboxPolicy, ThreadId,
 };
 use stockade_sandboxing::{Backend, RealFiles, SpawnError, protect_own_files};
 use tracing::Instrument as _;
@@ -44,6 +45,16 @@ pub(crate) struct InForce {
 impl InForce {
     fn new(session: Session, rules: Arc<RuleStore>) -> Self {
         Self { session: Arc::new(completed(session.clone(), &rules)), given: Arc::new(session), rules }
+    }
+
+    /// For a request with an environment of its own. Everything that is decided by the environment, such as where
+    /// a program is found, is decided by this one.
+    pub(crate) fn with_environment(&self, environment: Option<&BTreeMap<RawText, RawText>>) -> Self {
+        let mut own = self.clone();
+        if let Some(environment) = environment {
+            own.session = Arc::new(Session { environment: environment.clone(), ..Session::clone(&self.session) });
+        }
+        own
     }
 }
 
@@ -114,6 +125,7 @@ impl Orchestrator {
     ) -> Result<T::Output, RunError> {
         // Also where the caller drops this future.
         let _finished = OnDrop(|| tool.finished(request));
+        let in_force = &in_force.with_environment(tool.environment(request));
         let trail = self.audit.begin(&in_force.session.thread_id, tool.id(request));
         let span = tracing::info_span!("request", thread = %trail.thread(), request = %trail.request());
         let result = self.decide_and_execute(in_force, tool, request, &trail).instrument(span).await;

@@ -1,9 +1,11 @@
 //! What the orchestrator asks of a tool. A shell command is one; embedders bring their own.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use stockade_protocol::{
     ApprovalSubject, AuditEvent, DecisionSource, EscalationExecution, ExecApprovalRequirement, ExecPolicyAmendment,
-    Permissions, Refusal, RequestId, Violation,
+    Permissions, RawText, Refusal, RequestId, Violation,
 };
 use stockade_sandboxing::Backend;
 
@@ -78,6 +80,11 @@ pub trait Approvable<Req>: Send + Sync {
 
     /// The question.
     fn subject(&self, request: &Req, around: &Surroundings<'_>, shown: &Shown<'_>) -> ApprovalSubject;
+
+    /// The environment that it starts from in place of the session's.
+    fn environment(&self, _request: &Req) -> Option<&BTreeMap<RawText, RawText>> {
+        None
+    }
 
     /// Whether a policy outside has approved the request already, and its warnings.
     fn preapproved<'a>(&self, _request: &'a Req) -> Option<&'a [String]> {

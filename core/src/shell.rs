@@ -1,18 +1,20 @@
 //! The tool that runs commands.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sha2::{Digest as _, Sha256};
 use stockade_execpolicy::Placement;
 use stockade_protocol::{
     AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EscalationExecution,
     ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, RawText, Refusal,
     RefusedBy, RequestId, Violation,
 };
-use stockade_sandboxing::{Backend as _, Bare, CommandSpec, Plan, SpawnError, Unenforceable};
+use stockade_sandboxing::{Backend as _, Bare, CommandSpec, Plan, ProcessSettings, SpawnError, Unenforceable};
 
 use crate::Cancellation;
-use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant, RuleStore};
+use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant, RuleStore, written};
 use crate::connections::{Guard, with_named_rules};
 use crate::evidence::{self, Ending};
 use crate::exec::{self, Clock, Ended, Finished, Input, Setting, StreamName, Streaming};
@@ -38,6 +40,45 @@ pub struct ShellRuntime {
     pub clock: Clock,
     /// Whether it can do without a sandbox.
     pub preference: SandboxPreference,
+    /// What it has from its caller, where that is another process.
+    pub caller: Caller,
+}
+
+/// What a command has from a caller in another process, in place of what this process and the session have.
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    /// The environment that the command starts from, before the session's policy is applied to it.
+    pub environment: Option<BTreeMap<RawText, RawText>>,
+    /// Its umask and process limits.
+    pub process: ProcessSettings,
+}
+
+/// Variables that differ from terminal to terminal and from line to line, and lead no program to other files. An
+/// approval for the session holds whatever they are.
+const PASSING_VARIABLES: &[&str] = &[
+    "COLUMNS",
+    "GPG_TTY",
+    "LINES",
+    "OLDPWD",
+    "PWD",
+    "SHLVL",
+    "SSH_TTY",
+    "TERM_SESSION_ID",
+    "TMUX_PANE",
+    "WINDOWID",
+    "_",
+];
+
+impl Caller {
+    /// The written form of the environment that an approval speaks of, by its hash: it may have secrets.
+    fn environment_key(&self, session: &Session) -> Option<String> {
+        let given = self.environment.as_ref()?;
+        let mut lasting = session.permissions.environment.apply(given.clone());
+        lasting.retain(|name, _| !PASSING_VARIABLES.iter().any(|passing| name.as_bytes() == passing.as_bytes()));
+        // Names and values as pairs: not every name could be a key of JSON.
+        let pairs: Vec<(&RawText, &RawText)> = lasting.iter().collect();
+        Some(Sha256::digest(written(&pairs)).iter().map(|byte| format!("{byte:02x}")).collect())
+    }
 }
 
 /// The requirement for a command, from the rules, the session and what it asks for.
@@ -119,7 +160,10 @@ impl Approvable<ExecRequest> for ShellRuntime {
     }
 
     fn keys(&self, request: &ExecRequest, session: &Session) -> Vec<ApprovalKey> {
-        let key = CommandKey::new(&request.command, &request.cwd, &session.permissions, &request.escalation);
+        let key = CommandKey {
+            environment: self.caller.environment_key(session),
+            ..CommandKey::new(&request.command, &request.cwd, &session.permissions, &request.escalation)
+        };
         vec![ApprovalKey::Command(Box::new(key))]
     }
 
@@ -133,6 +177,10 @@ impl Approvable<ExecRequest> for ShellRuntime {
             violations: shown.violations.to_vec(),
             proposed_execpolicy_amendment: shown.amendment.cloned(),
         }))
+    }
+
+    fn environment(&self, _: &ExecRequest) -> Option<&BTreeMap<RawText, RawText>> {
+        self.caller.environment.as_ref()
     }
 
     fn preapproved<'a>(&self, request: &'a ExecRequest) -> Option<&'a [String]> {
@@ -232,7 +280,7 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
     }
 
     fn is_enforceable(&self, request: &ExecRequest, permissions: &Permissions, around: &Surroundings<'_>) -> bool {
-        rehearse(request, permissions, Confinement::Sandbox, around).is_ok()
+        self.rehearse(request, permissions, Confinement::Sandbox, around).is_ok()
     }
 
     fn finished(&self, _: &ExecRequest) {
@@ -261,7 +309,7 @@ impl ShellRuntime {
         guard: Option<&Guard>,
     ) -> Result<Finished, SpawnError> {
         let behind = guard.and_then(Guard::proxy);
-        let plan = compile(request, grant.permissions(), grant.confinement(), around, behind.as_ref())?;
+        let plan = self.compile(request, grant.permissions(), grant.confinement(), around, behind.as_ref())?;
         for warning in plan.warnings() {
             tracing::warn!(%warning, request = %request.id);
         }
@@ -275,36 +323,39 @@ impl ShellRuntime {
         };
         exec::spawn(plan, grant, setting).await
     }
-}
 
-/// The plan of a run that does not happen.
-pub(crate) fn rehearse(
-    request: &ExecRequest,
-    permissions: &Permissions,
-    confinement: Confinement,
-    around: &Surroundings<'_>,
-) -> Result<Box<dyn Plan>, Unenforceable> {
-    let behind = proxied(around.sandbox, permissions).and_then(|_| Behind::nothing());
-    compile(request, permissions, confinement, around, behind.as_ref())
-}
+    /// The plan of a run that does not happen.
+    pub(crate) fn rehearse(
+        &self,
+        request: &ExecRequest,
+        permissions: &Permissions,
+        confinement: Confinement,
+        around: &Surroundings<'_>,
+    ) -> Result<Box<dyn Plan>, Unenforceable> {
+        let behind = proxied(around.sandbox, permissions).and_then(|_| Behind::nothing());
+        self.compile(request, permissions, confinement, around, behind.as_ref())
+    }
 
-fn compile(
-    request: &ExecRequest,
-    permissions: &Permissions,
-    confinement: Confinement,
-    around: &Surroundings<'_>,
-    behind: Option<&Behind>,
-) -> Result<Box<dyn Plan>, Unenforceable> {
-    let inherited = around.session.environment.clone();
-    let command = CommandSpec {
-        argv: request.command.clone(),
-        cwd: request.cwd.clone(),
-        environment: permissions.environment.apply(inherited),
-    };
-    match (confinement, behind.zip(proxied(around.sandbox, permissions))) {
-        (Confinement::None, _) => Bare.compile(&command, permissions),
-        (Confinement::Sandbox, Some((behind, sandbox))) => behind.compile(sandbox, command, permissions),
-        (Confinement::Sandbox, None) => around.sandbox.compile(&command, &with_named_rules(permissions, around)),
+    fn compile(
+        &self,
+        request: &ExecRequest,
+        permissions: &Permissions,
+        confinement: Confinement,
+        around: &Surroundings<'_>,
+        behind: Option<&Behind>,
+    ) -> Result<Box<dyn Plan>, Unenforceable> {
+        let inherited = around.session.environment.clone();
+        let command = CommandSpec {
+            argv: request.command.clone(),
+            cwd: request.cwd.clone(),
+            environment: permissions.environment.apply(inherited),
+            process: self.caller.process.clone(),
+        };
+        match (confinement, behind.zip(proxied(around.sandbox, permissions))) {
+            (Confinement::None, _) => Bare.compile(&command, permissions),
+            (Confinement::Sandbox, Some((behind, sandbox))) => behind.compile(sandbox, command, permissions),
+            (Confinement::Sandbox, None) => around.sandbox.compile(&command, &with_named_rules(permissions, around)),
+        }
     }
 }
 

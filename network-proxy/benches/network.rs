@@ -92,7 +92,12 @@ fn inside(policy: &NetworkPolicy, gatekeeper: &Arc<Transparent>, url: &str) -> f
         Permissions { files: FileRules::new([rule]).unwrap(), network: policy.clone(), ..Permissions::default() };
     let words = ["curl"].into_iter().chain(MEASURE).chain([url]);
     let environment = BTreeMap::from([(RawText::from("PATH"), RawText::from("/usr/bin:/bin"))]);
-    let command = CommandSpec { argv: Argv::parse(words).unwrap(), cwd: "/".parse().unwrap(), environment };
+    let command = CommandSpec {
+        argv: Argv::parse(words).unwrap(),
+        cwd: "/".parse().unwrap(),
+        environment,
+        process: Default::default(),
+    };
     let (mut read, write) = io::pipe().unwrap();
     let stdio = Stdio { stdout: Streams::To(OwnedFd::from(write)), ..Stdio::default() };
     let gatekeeper: Arc<Transparent> = Arc::clone(gatekeeper);

@@ -128,6 +128,12 @@ pub enum Invalid {
         /// The name as given.
         name: RawText,
     },
+    /// A file mode creation mask with other bits than those of permissions.
+    #[error("umask `{mask:o}` must be at most `777` (octal)")]
+    Umask {
+        /// The mask as given.
+        mask: u16,
+    },
     /// A hash that is not 64 lower-case hexadecimal digits.
     #[error("hash `{hash}` must be 64 lower-case hexadecimal digits")]
     Hash {

@@ -24,6 +24,7 @@ mod only_objects;
 mod outcome;
 mod parse;
 mod permissions;
+mod process;
 mod raw_text;
 mod review;
 mod sandbox_policy;
@@ -61,6 +62,7 @@ pub use network::{HostRule, HostRules, HttpMethods, NetworkPolicy, NetworkProtoc
 pub use outcome::{CapturedOutput, Enforcement, Execution, LayerReport, LayerStatus, Outcome, Refusal, RefusedBy};
 pub use parse::{ParseError, Problem, parse};
 pub use permissions::Permissions;
+pub use process::{Rlimit, RlimitResource, Rlimits, Umask};
 pub use raw_text::RawText;
 pub use review::{ExecPolicyAmendment, NetworkPolicyAmendment, NetworkPolicyRuleAction, ReviewDecision};
 pub use sandbox_policy::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};

@@ -15,7 +15,12 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let bytes = |text: std::ffi::OsString| RawText::from(text.into_encoded_bytes());
     let inherited = std::env::vars_os().map(|(name, value)| (bytes(name), bytes(value)));
     let environment = EnvironmentPolicy::default().apply(inherited);
-    let command = CommandSpec { argv: Argv::from_os(std::env::args_os().skip(1))?, cwd, environment };
+    let command = CommandSpec {
+        argv: Argv::from_os(std::env::args_os().skip(1))?,
+        cwd,
+        environment,
+        process: Default::default(),
+    };
 
     let engine: Box<dyn Backend> = match std::env::var("ENGINE").as_deref() {
         Ok("native") => Box::new(Native::new()),

@@ -22,6 +22,8 @@ pub(crate) fn step(number: u8, plan: &mut Reader, facts: &mut u64) -> Option<Res
         wire::STEP_SESSION => sys::new_session().map(drop),
         wire::STEP_TAKE_TERMINAL => sys::take_terminal().map(drop),
         wire::STEP_LIMIT => limit(plan),
+        wire::STEP_CALLERS_LIMIT => callers_limit(plan),
+        wire::STEP_UMASK => plan.index().map(|mask| drop(sys::umask(mask))),
         wire::STEP_NO_NEW_PRIVILEGES => sys::prctl(PR_SET_NO_NEW_PRIVS, [1, 0, 0, 0]).map(drop),
         wire::STEP_DROP_CAPABILITIES => drop_capabilities(),
         wire::STEP_LANDLOCK => landlock(plan).map(|()| *facts |= wire::FACT_LANDLOCK),
@@ -34,6 +36,11 @@ pub(crate) fn step(number: u8, plan: &mut Reader, facts: &mut u64) -> Option<Res
 fn limit(plan: &mut Reader) -> Result<()> {
     let (resource, value) = (plan.number()?, plan.number()?);
     sys::set_limit(resource, value).map(drop)
+}
+
+fn callers_limit(plan: &mut Reader) -> Result<()> {
+    let (resource, soft, hard) = (plan.number()?, plan.number()?, plan.number()?);
+    sys::set_callers_limit(resource, soft, hard).map(drop)
 }
 
 /// Gives up every capability, and every way to get one back.

@@ -21,7 +21,7 @@ use core::arch::{asm, global_asm};
 
 pub(crate) use self::confine::{
     drop_capabilities, has_no_capabilities, landlock_path, landlock_restrict, landlock_ruleset, new_session_keyring,
-    prctl, seccomp, seccomp_listener, set_limit,
+    prctl, seccomp, seccomp_listener, set_callers_limit, set_limit,
 };
 pub(crate) use self::file::{
     FILE, NO_FOLLOW, SOCKET, can_be_written, change_directory, change_directory_to, close, close_range, dup, is_at,

@@ -107,6 +107,8 @@ pub(crate) const STEP_SUPERVISE: u8 = 29;
 pub(crate) const STEP_EXEC: u8 = 30;
 pub(crate) const STEP_DATAGRAMS: u8 = 31;
 pub(crate) const STEP_LANDLOCK_FOR_FILES: u8 = 32;
+pub(crate) const STEP_UMASK: u8 = 33;
+pub(crate) const STEP_CALLERS_LIMIT: u8 = 34;
 // For engines that do without namespaces of the launcher's own.
 pub(crate) const STEP_ADOPT_ORPHANS: u8 = 40;
 pub(crate) const STEP_KEEP_SIGNALS: u8 = 41;

@@ -27,6 +27,10 @@ impl Step {
             Self::Session => "start a session",
             Self::TakeTerminal => "take the terminal",
             Self::Limit { resource, value } => return format!("set the limit {} to {value}", limit(*resource)),
+            Self::CallersLimit { resource, soft, hard } => {
+                return format!("set the caller's limit {} to {soft}, and at most {hard}", limit(*resource));
+            }
+            Self::Umask { mask } => return format!("set the umask to {mask:03o}"),
             Self::NoNewPrivileges => "give up new privileges",
             Self::DropCapabilities => "drop capabilities",
             Self::Landlock { .. } | Self::LandlockForFiles { .. } => "restrict files with Landlock",
@@ -52,6 +56,9 @@ fn limit(resource: u32) -> String {
         libc::RLIMIT_NPROC => String::from("RLIMIT_NPROC"),
         libc::RLIMIT_FSIZE => String::from("RLIMIT_FSIZE"),
         libc::RLIMIT_NOFILE => String::from("RLIMIT_NOFILE"),
+        libc::RLIMIT_DATA => String::from("RLIMIT_DATA"),
+        libc::RLIMIT_MEMLOCK => String::from("RLIMIT_MEMLOCK"),
+        libc::RLIMIT_STACK => String::from("RLIMIT_STACK"),
         other => other.to_string(),
     }
 }

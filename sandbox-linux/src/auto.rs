@@ -219,6 +219,7 @@ mod tests {
             argv: Argv::parse(["/bin/true"]).unwrap(),
             cwd: "/".parse().unwrap(),
             environment: BTreeMap::new(),
+            process: Default::default(),
         };
         let denied = FileRule::path(AbsPath::from_path(&secret).unwrap(), Access::None);
         let files = FileRules::new([FileRule::path("/".parse().unwrap(), Access::Read), denied]).unwrap();

@@ -97,7 +97,7 @@ impl Bwrap {
         if supervision.is_some() {
             Supervision::add_listener_to(&mut steps);
         }
-        steps.extend(start(command, rules.with_files.as_ref(), &limits.steps));
+        steps.extend(start(command, rules.with_files.as_ref(), &limits.steps)?);
         Ok(BwrapPlan {
             program,
             network: if permissions.network == NetworkPolicy::Full { Network::Host } else { Network::Own },

@@ -196,6 +196,8 @@ impl<'a> Renderer<'a> {
             | Step::Session
             | Step::TakeTerminal
             | Step::Limit { .. }
+            | Step::CallersLimit { .. }
+            | Step::Umask { .. }
             | Step::NoNewPrivileges
             | Step::DropCapabilities
             | Step::Landlock { .. }

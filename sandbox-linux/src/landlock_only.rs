@@ -96,7 +96,7 @@ impl LandlockOnly {
         let filter = seccomp::filter_with(families, attributes.refused());
         let limits = Limits::of(permissions, self.user)?;
         let mut steps = confine(ruleset, filter);
-        steps.extend(start(command, None, &limits.steps));
+        steps.extend(start(command, None, &limits.steps)?);
         Ok(LandlockPlan {
             setup: vec![Step::AdoptOrphans, Step::KeepSignals, Step::Keyring],
             init: vec![Step::AdoptOrphans, Step::KeepSignals],

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use stockade_protocol::Permissions;
-use stockade_sandboxing::Unenforceable;
+use stockade_protocol::{Permissions, RlimitResource};
+use stockade_sandboxing::{ProcessSettings, Unenforceable};
 
 use crate::cgroup::Group;
 use crate::step::Step;
@@ -13,6 +13,38 @@ const FEWEST_OPEN_FILES: u64 = 4;
 /// Where less memory than this may be used, no program that was tried could be started: its libraries
 /// alone take more, and in a control group so do those who watch over it.
 const LEAST_MEMORY: u64 = 4 << 20;
+
+/// With the caller's limits, in place of the policy's where the caller's are lower. The soft limit on processor time is
+/// a second below the hard one, where a policy sets both.
+pub(crate) fn with_callers(policy: &[Step], caller: &ProcessSettings) -> Result<Vec<Step>, Unenforceable> {
+    caller.check()?;
+    let mut steps = policy.to_vec();
+    for (resource, limit) in &caller.rlimits {
+        let resource = number(*resource);
+        let own = steps.iter().position(|step| matches!(step, Step::Limit { resource: own, .. } if *own == resource));
+        let bound =
+            own.and_then(|index| if let Step::Limit { value, .. } = steps.remove(index) { Some(value) } else { None });
+        let grace = u64::from(resource == libc::RLIMIT_CPU);
+        let lower = |limit: Option<u64>, bound: Option<u64>| limit.unwrap_or(u64::MAX).min(bound.unwrap_or(u64::MAX));
+        let hard = lower(limit.hard, bound.map(|bound| bound.saturating_add(grace)));
+        steps.push(Step::CallersLimit { resource, soft: lower(limit.soft, bound).min(hard), hard });
+    }
+    Ok(steps)
+}
+
+fn number(resource: RlimitResource) -> u32 {
+    match resource {
+        RlimitResource::As => libc::RLIMIT_AS,
+        RlimitResource::Core => libc::RLIMIT_CORE,
+        RlimitResource::Cpu => libc::RLIMIT_CPU,
+        RlimitResource::Data => libc::RLIMIT_DATA,
+        RlimitResource::Fsize => libc::RLIMIT_FSIZE,
+        RlimitResource::Memlock => libc::RLIMIT_MEMLOCK,
+        RlimitResource::Nofile => libc::RLIMIT_NOFILE,
+        RlimitResource::Nproc => libc::RLIMIT_NPROC,
+        RlimitResource::Stack => libc::RLIMIT_STACK,
+    }
+}
 
 /// Resource limits, by those who hold them.
 #[derive(Clone, Debug, PartialEq, Eq)]

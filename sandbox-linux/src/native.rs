@@ -14,7 +14,7 @@ use stockade_sandboxing::{
 use crate::cgroup::Group;
 use crate::console::Console;
 use crate::launch::{Launcher, Parking, Run, Setup, SocketsFrom, StepLists};
-use crate::limits::Limits;
+use crate::limits::{Limits, with_callers};
 use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::supervision::Supervision;
 use crate::supervisor::{Sockets, Supervisor};
@@ -98,7 +98,7 @@ impl Native {
         files: &dyn HostFiles,
     ) -> Result<NativePlan, Unenforceable> {
         let sandbox = self.sandbox(permissions, files)?;
-        let command = sandbox.command(command);
+        let command = sandbox.command(command)?;
         Ok(NativePlan { sandbox, command })
     }
 
@@ -254,13 +254,18 @@ pub(crate) fn confine(ruleset: Ruleset, filter: Filter) -> Vec<Step> {
 
 /// What it does then, before the command takes its place. The limits are the command's, and come last:
 /// what has to be done before takes files and memory of its own.
-pub(crate) fn start(command: &CommandSpec, for_files: Option<&Ruleset>, limits: &[Step]) -> Vec<Step> {
+pub(crate) fn start(
+    command: &CommandSpec,
+    for_files: Option<&Ruleset>,
+    limits: &[Step],
+) -> Result<Vec<Step>, Unenforceable> {
     let mut steps: Vec<Step> =
         for_files.map(|ruleset| Step::LandlockForFiles { ruleset: ruleset.clone() }).into_iter().collect();
     steps.push(Step::WorkingDirectory { path: command.cwd.clone() });
-    steps.extend_from_slice(limits);
+    steps.extend(command.process.umask.map(|mask| Step::Umask { mask: mask.bits() }));
+    steps.extend(with_callers(limits, &command.process)?);
     steps.push(Step::Exec { command: exec(command) });
-    steps
+    Ok(steps)
 }
 
 /// A sandbox without a command in it.
@@ -303,14 +308,14 @@ impl Sandbox {
     }
 
     /// The same, and then the command.
-    fn command(&self, command: &CommandSpec) -> Vec<Step> {
+    fn command(&self, command: &CommandSpec) -> Result<Vec<Step>, Unenforceable> {
         let mut steps = self.confine();
-        steps.extend(self.start(command));
-        steps
+        steps.extend(self.start(command)?);
+        Ok(steps)
     }
 
     /// What comes once the command is known.
-    fn start(&self, command: &CommandSpec) -> Vec<Step> {
+    fn start(&self, command: &CommandSpec) -> Result<Vec<Step>, Unenforceable> {
         start(command, self.for_files.as_ref(), &self.limits)
     }
 
@@ -350,7 +355,7 @@ impl Session {
     /// Starts a command in the session's sandbox. While 64 are running, the next one waits for one of them
     /// to end.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let steps = with_terminal(&self.sandbox.start(command), &stdio);
+        let steps = with_terminal(&self.sandbox.start(command)?, &stdio);
         let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps, self.supervisor.as_ref());
         run.sockets = self.sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
         let child = self.launcher.run(&run, &stdio).map_err(|failure| {
@@ -451,6 +456,7 @@ mod tests {
             argv: stockade_protocol::Argv::parse(["/bin/true"]).unwrap(),
             cwd: "/".parse().unwrap(),
             environment: std::collections::BTreeMap::new(),
+            process: Default::default(),
         };
         let native = Native { landlock_version: 0, ..Native::new() };
         let error = native.compile(&command, &Permissions::default()).unwrap_err();

@@ -79,6 +79,7 @@ fn command() -> CommandSpec {
         argv: Argv::parse(["make", "test"]).unwrap(),
         cwd: "/w".parse().unwrap(),
         environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
+        process: Default::default(),
     }
 }
 

@@ -63,6 +63,7 @@ pub(crate) fn try_engine(engine: &dyn Backend) -> Result<(), String> {
         argv: Argv::parse(["/nonexistent/probe"]).map_err(invalid)?,
         cwd: "/".parse().map_err(invalid)?,
         environment: std::collections::BTreeMap::new(),
+        process: Default::default(),
     };
     let rules = FileRules::new([FileRule::path("/".parse().map_err(invalid)?, Access::Read)]).map_err(invalid)?;
     let permissions = Permissions { files: rules, ..Permissions::default() };

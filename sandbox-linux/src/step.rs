@@ -85,6 +85,15 @@ pub(crate) enum Step {
         resource: u32,
         value: u64,
     },
+    /// A caller's limit, already the lower of that and the policy's.
+    CallersLimit {
+        resource: u32,
+        soft: u64,
+        hard: u64,
+    },
+    Umask {
+        mask: u16,
+    },
     NoNewPrivileges,
     DropCapabilities,
     Landlock {
@@ -268,6 +277,10 @@ impl Encoder {
             Step::Session => self.op(wire::STEP_SESSION),
             Step::TakeTerminal => self.op(wire::STEP_TAKE_TERMINAL),
             Step::Limit { resource, value } => self.op(wire::STEP_LIMIT).number(u64::from(*resource)).number(*value),
+            Step::CallersLimit { resource, soft, hard } => {
+                self.op(wire::STEP_CALLERS_LIMIT).number(u64::from(*resource)).number(*soft).number(*hard)
+            }
+            Step::Umask { mask } => self.op(wire::STEP_UMASK).number(u64::from(*mask)),
             Step::NoNewPrivileges => self.op(wire::STEP_NO_NEW_PRIVILEGES),
             Step::DropCapabilities => self.op(wire::STEP_DROP_CAPABILITIES),
             Step::Landlock { ruleset } => self.op(wire::STEP_LANDLOCK).landlock(ruleset),

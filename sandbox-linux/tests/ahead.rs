@@ -52,6 +52,7 @@ fn run(native: &Native, workspace: &Path, permissions: &Permissions) -> i32 {
         argv: Argv::parse(["sh", "-c", script]).unwrap(),
         cwd: AbsPath::from_path(workspace).unwrap(),
         environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
+        process: Default::default(),
     };
     let mut running = native.compile(&command, permissions).unwrap().spawn(Stdio::default()).unwrap();
     // One that does not fit is on its way out.

@@ -80,6 +80,7 @@ impl World {
             argv: Argv::parse(["bash", "-c", script]).unwrap(),
             cwd: self.abs("ws"),
             environment: BTreeMap::from([path, out]),
+            process: Default::default(),
         }
     }
 

@@ -34,7 +34,12 @@ fn path(path: &Path) -> AbsPath {
 
 fn command(workspace: &Path, words: &[&str]) -> CommandSpec {
     let environment = BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]);
-    CommandSpec { argv: Argv::parse(words.iter().copied()).unwrap(), cwd: path(workspace), environment }
+    CommandSpec {
+        argv: Argv::parse(words.iter().copied()).unwrap(),
+        cwd: path(workspace),
+        environment,
+        process: Default::default(),
+    }
 }
 
 fn await_success(running: &mut dyn Running) {

@@ -80,6 +80,7 @@ fn command(script: &str) -> CommandSpec {
         argv: Argv::parse(["bash", "-c", script]).unwrap(),
         cwd: AbsPath::parse("/").unwrap(),
         environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
+        process: Default::default(),
     }
 }
 

@@ -43,7 +43,7 @@ impl World {
     fn command(&self, words: &[&str]) -> CommandSpec {
         let cwd = AbsPath::from_path(&self.path("")).unwrap();
         let environment = BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]);
-        CommandSpec { argv: Argv::parse(words.iter().copied()).unwrap(), cwd, environment }
+        CommandSpec { argv: Argv::parse(words.iter().copied()).unwrap(), cwd, environment, process: Default::default() }
     }
 
     fn spawn(&self, script: &str, output: File) -> Box<dyn Running> {

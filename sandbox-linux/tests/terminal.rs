@@ -102,6 +102,7 @@ fn command(argv: &[&str]) -> CommandSpec {
         argv: Argv::parse(argv.iter().copied()).unwrap(),
         cwd: AbsPath::parse("/").unwrap(),
         environment: variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect::<BTreeMap<_, _>>(),
+        process: Default::default(),
     }
 }
 

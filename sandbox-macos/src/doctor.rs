@@ -43,6 +43,7 @@ fn probe(seatbelt: &Seatbelt) -> Result<(), String> {
         argv: Argv::parse([PROBE]).map_err(invalid)?,
         cwd: "/".parse().map_err(invalid)?,
         environment: std::collections::BTreeMap::new(),
+        process: Default::default(),
     };
     let files = FileRules::new([FileRule::path("/".parse().map_err(invalid)?, Access::Read)]).map_err(invalid)?;
     let plan = seatbelt

@@ -124,7 +124,7 @@ fn streams(command: &mut Command, stdio: Stdio, plan: &SeatbeltPlan) -> Result<(
     command.stdin(stream(stdio.stdin, io::stdin().as_fd()).map_err(lost)?);
     command.stdout(stream(stdio.stdout, io::stdout().as_fd()).map_err(lost)?);
     command.stderr(stream(stdio.stderr, io::stderr().as_fd()).map_err(lost)?);
-    sys::before_exec(command, plan.limits.clone(), terminal);
+    sys::before_exec(command, plan.limits.clone(), plan.command.process.clone(), terminal);
     Ok(())
 }
 

@@ -44,6 +44,7 @@ impl Host {
             argv: Argv::parse(words.iter().copied()).unwrap(),
             cwd: AbsPath::from_path(&self.path("w")).unwrap(),
             environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into()), ("A".into(), "1 2".into())]),
+            process: Default::default(),
         };
         Seatbelt::new().plan_on(&command, &permissions, None, &RealFiles).unwrap()
     }

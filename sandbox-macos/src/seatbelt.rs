@@ -47,7 +47,8 @@ impl Loss {
 /// use stockade_sandbox_macos::Seatbelt;
 /// use stockade_sandboxing::CommandSpec;
 ///
-/// let command = CommandSpec { argv: Argv::parse(["make"])?, cwd: "/".parse()?, environment: Default::default() };
+/// let (argv, cwd) = (Argv::parse(["make"])?, "/".parse()?);
+/// let command = CommandSpec { argv, cwd, environment: Default::default(), process: Default::default() };
 /// let files = FileRules::new([FileRule::path("/".parse()?, Access::Read)])?;
 /// let plan = Seatbelt::new().plan(&command, &Permissions { files, ..Permissions::default() }, None)?;
 /// assert!(plan.profile().text().contains("(deny default)"));
@@ -101,6 +102,7 @@ impl Seatbelt {
         proxy: Option<&ProxyPorts>,
         files: &dyn HostFiles,
     ) -> Result<SeatbeltPlan, Unenforceable> {
+        command.process.check()?;
         let accepted = self.accepted.contains(&Loss::CertificateFetches);
         let certificates = if accepted { Certificates::BySystem } else { Certificates::OutOfReach };
         let setting = Setting { files, proxy, certificates };

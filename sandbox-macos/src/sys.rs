@@ -9,7 +9,7 @@ use std::process::Command;
 
 use rustix::io::FdFlags;
 use rustix::process::{Pid, Resource, Rlimit, WaitId, WaitIdOptions, WaitStatus as RawStatus};
-use stockade_sandboxing::WaitStatus;
+use stockade_sandboxing::{ProcessSettings, WaitStatus};
 
 use crate::limits::{Counted, Limit};
 
@@ -38,8 +38,8 @@ pub(crate) enum Membership {
 }
 
 /// Has the child leave the caller's session, keep no descriptor of the caller's, start with ordinary
-/// signals, and limit itself.
-pub(crate) fn before_exec(command: &mut Command, limits: Vec<Limit>, terminal: Terminal) {
+/// signals, limit itself, and take over what the caller has in its place.
+pub(crate) fn before_exec(command: &mut Command, limits: Vec<Limit>, process: ProcessSettings, terminal: Terminal) {
     let prepare = move || {
         rustix::process::setsid()?;
         if terminal == Terminal::StandardStream {
@@ -49,7 +49,8 @@ pub(crate) fn before_exec(command: &mut Command, limits: Vec<Limit>, terminal: T
         }
         default_signals();
         close_others_on_exec();
-        limits.iter().try_for_each(set_limit)
+        limits.iter().try_for_each(set_limit)?;
+        process.apply()
     };
     // SAFETY: between fork and exec the closure makes system calls only: it neither allocates nor locks.
     unsafe { command.pre_exec(prepare) };

@@ -118,6 +118,7 @@ impl Windows {
                 .map(|root| ("SystemRoot".into(), root.into()))
                 .into_iter()
                 .collect(),
+            process: Default::default(),
         };
         let plan = self.compile(&command, &permissions).map_err(|error| error.to_string())?;
         let mut running = plan.spawn(Stdio::default()).map_err(|error| chain(&error))?;

@@ -159,6 +159,7 @@ mod tests {
             argv: Argv::parse([r"C:\x.exe"]).unwrap(),
             cwd: r"C:\".parse().unwrap(),
             environment: std::collections::BTreeMap::new(),
+            process: Default::default(),
         };
         let limit = |count: u64| count.try_into().ok();
         let permissions = Permissions {

@@ -28,6 +28,7 @@ use crate::{Host, Sid, command_line, environment, file_plan};
 ///     argv: Argv::parse([r"C:\tools\build.exe", "all the things"])?,
 ///     cwd: r"C:\w".parse()?,
 ///     environment: [("SystemRoot".into(), r"C:\Windows".into())].into(),
+///     process: Default::default(),
 /// };
 /// let paths = HostPaths { file_system_roots: vec![r"C:\".parse()?], slash_tmp: None, ..HostPaths::without_masks([]) };
 /// let read_only: SandboxPolicy = serde_json::from_str(r#"{"type": "read-only", "network_access": true}"#)?;
@@ -80,6 +81,7 @@ impl WindowsPlan {
         files: &dyn HostFiles,
         accepted: &[Loss],
     ) -> Result<Self, Unenforceable> {
+        command.process.check_absent()?;
         let program = Program::find(command, &host.command_interpreter, files)?;
         let environment = environment::compile(&command.environment)?;
         let network = NetworkPlan::compile(permissions, &environment, proxy, accepted)?;

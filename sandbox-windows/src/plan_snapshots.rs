@@ -34,6 +34,7 @@ fn command(words: &[&str]) -> CommandSpec {
             ("TEMP".into(), r"C:\Users\me\Temp".into()),
             ("tmp".into(), r"c:\users\me\temp".into()),
         ]),
+        process: Default::default(),
     }
 }
 

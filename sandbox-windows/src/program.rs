@@ -115,6 +115,7 @@ mod tests {
             argv: Argv::parse([word]).unwrap(),
             cwd: r"C:\w".parse().unwrap(),
             environment: [("Path".into(), r#"relative;;"C:\bin";C:\Windows\System32"#.into())].into(),
+            process: Default::default(),
         };
         Program::find(&command, &r"C:\Windows\System32\cmd.exe".parse().unwrap(), &host).unwrap()
     }

@@ -52,6 +52,7 @@ impl World {
             argv: Argv::parse(words).unwrap(),
             cwd: AbsPath::from_path(&self.path("w")).unwrap(),
             environment: system_environment(),
+            process: Default::default(),
         }
     }
 

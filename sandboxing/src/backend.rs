@@ -13,7 +13,7 @@ pub(crate) use std::os::windows::io::{BorrowedHandle as BorrowedStream, OwnedHan
 
 use stockade_protocol::{AbsPath, Argv, Enforcement, Permissions, RawText};
 
-use crate::{Gatekeeper, Support, Unenforceable};
+use crate::{Gatekeeper, ProcessSettings, Support, Unenforceable};
 
 /// What is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct CommandSpec {
     pub cwd: AbsPath,
     /// All of its environment: nothing is added to it.
     pub environment: BTreeMap<RawText, RawText>,
+    /// What its process has from a caller that is not this process.
+    pub process: ProcessSettings,
 }
 
 /// Builds sandboxes on one kind of host.

@@ -41,6 +41,7 @@ impl Backend for Bare {
         if !permissions.limits.is_unlimited() {
             return Err(refuse(String::from("a resource limit")));
         }
+        command.process.check()?;
         Ok(Box::new(BarePlan { command: command.clone() }))
     }
 }
@@ -96,7 +97,7 @@ impl BarePlan {
             command.env(text(name)?, text(value)?);
         }
         #[cfg(unix)]
-        crate::sys::place(&mut command, &stdio);
+        crate::sys::place(&mut command, &stdio, self.command.process.clone());
         command.stdin(stream(stdio.stdin)).stdout(stream(stdio.stdout)).stderr(stream(stdio.stderr));
         command.spawn()
     }
@@ -263,14 +264,15 @@ mod tests {
     use std::io::Read as _;
     use std::os::fd::OwnedFd;
 
-    use stockade_protocol::{Access, Argv, FileRule, FileRules, TerminalSize};
+    use stockade_protocol::{Access, Argv, FileRule, FileRules, Rlimit, RlimitResource, TerminalSize};
 
     use super::*;
-    use crate::Terminal;
+    use crate::{ProcessSettings, Terminal};
 
     fn command(words: &[&str]) -> CommandSpec {
         let environment = [("PATH".into(), "/usr/bin:/bin".into()), ("A".into(), "b".into())].into();
-        CommandSpec { argv: Argv::parse(words.iter().copied()).unwrap(), cwd: "/".parse().unwrap(), environment }
+        let (argv, process) = (Argv::parse(words.iter().copied()).unwrap(), ProcessSettings::default());
+        CommandSpec { argv, cwd: "/".parse().unwrap(), environment, process }
     }
 
     fn spawn(words: &[&str], stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
@@ -287,6 +289,23 @@ mod tests {
         out.read_to_string(&mut text).unwrap();
         assert!(text.starts_with("/\n") && text.contains("A=b\n"), "{text}");
         assert!(!text.contains("HOME="), "{text}");
+    }
+
+    #[test]
+    fn the_callers_umask_and_limits_are_the_commands() {
+        let (mut out, theirs) = io::pipe().unwrap();
+        let stdio = Stdio { stdout: Streams::To(OwnedFd::from(theirs)), ..Stdio::default() };
+        let limit = Rlimit { soft: Some(33), hard: Some(44) };
+        let process = ProcessSettings {
+            umask: Some(0o27.try_into().unwrap()),
+            rlimits: [(RlimitResource::Nofile, limit)].into(),
+        };
+        let command = CommandSpec { process, ..command(&["sh", "-c", "umask; ulimit -Sn; ulimit -Hn"]) };
+        let mut running = Bare.compile(&command, &Permissions::default()).unwrap().spawn(stdio).unwrap();
+        assert_eq!(running.wait(None).unwrap(), Some(WaitStatus::Exited(0)));
+        let mut text = String::new();
+        out.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "0027\n33\n44\n");
     }
 
     #[test]

@@ -5,17 +5,40 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use crate::Stdio;
+use rustix::process::Resource;
+use stockade_protocol::RlimitResource;
+
+use crate::{ProcessSettings, Stdio};
 
 /// Gives the command a process group of its own, or a session where it gets a terminal of its own.
 /// One that shares this program's terminal stays in its group, or the terminal would stop it.
-pub(crate) fn place(command: &mut Command, stdio: &Stdio) {
+pub(crate) fn place(command: &mut Command, stdio: &Stdio, process: ProcessSettings) {
+    if process != ProcessSettings::default() {
+        // SAFETY: the closure makes a few system calls and touches no memory that another thread of the
+        // parent could have left half changed.
+        unsafe { command.pre_exec(move || process.apply()) };
+    }
     if stdio.controlling_terminal {
         // SAFETY: the closure makes a few system calls and touches no memory that another thread of the
         // parent could have left half changed.
         unsafe { command.pre_exec(own_terminal) };
     } else if !shares_terminal(stdio) {
         command.process_group(0);
+    }
+}
+
+/// As the system calls name it.
+pub(crate) fn resource(resource: RlimitResource) -> Resource {
+    match resource {
+        RlimitResource::As => Resource::As,
+        RlimitResource::Core => Resource::Core,
+        RlimitResource::Cpu => Resource::Cpu,
+        RlimitResource::Data => Resource::Data,
+        RlimitResource::Fsize => Resource::Fsize,
+        RlimitResource::Memlock => Resource::Memlock,
+        RlimitResource::Nofile => Resource::Nofile,
+        RlimitResource::Nproc => Resource::Nproc,
+        RlimitResource::Stack => Resource::Stack,
     }
 }
 

@@ -81,6 +81,7 @@ mod linux {
             argv: Argv::parse(request.argv.iter().cloned())?,
             cwd: AbsPath::parse(request.cwd.clone())?,
             environment: EnvironmentPolicy::default().apply(inherited),
+            process: Default::default(),
         })
     }
 

@@ -266,6 +266,7 @@ fn nothing_runs_without_somebody_to_decide() {
         argv: stockade_protocol::Argv::parse(["/bin/true"]).unwrap(),
         cwd: "/".parse().unwrap(),
         environment: std::collections::BTreeMap::new(),
+        process: Default::default(),
     };
     let plan = Native::new().plan(&command, &world.permissions()).unwrap();
     assert!(matches!(plan.spawn(Stdio::default()), Err(SpawnError::Unenforceable(_))));

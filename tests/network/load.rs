@@ -159,6 +159,7 @@ fn client(words: &[&str]) -> CommandSpec {
         argv: Argv::parse(words).unwrap(),
         cwd: "/".parse().unwrap(),
         environment: [(RawText::from("PATH"), RawText::from("/usr/local/bin:/usr/bin:/bin"))].into(),
+        process: Default::default(),
     }
 }
 

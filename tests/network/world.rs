@@ -182,6 +182,7 @@ fn command(line: &str) -> CommandSpec {
         argv: Argv::parse(["bash", "-c", line]).unwrap(),
         cwd: "/tmp".parse().unwrap(),
         environment: BTreeMap::from(variables.map(|(name, value)| (RawText::from(name), RawText::from(value)))),
+        process: Default::default(),
     }
 }
 

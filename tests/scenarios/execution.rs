@@ -178,3 +178,47 @@ async fn a_limit_that_was_reached_is_named() {
     let shown = format!("{:?}", execution.violations);
     assert!(shown.contains("cpu_seconds") && shown.contains("Reported"), "{shown}");
 }
+
+/// A command of a server's client has the client's environment, umask and limits, and what is judged by the
+/// environment is judged by the client's.
+#[tokio::test]
+async fn a_command_has_what_its_caller_has() {
+    use stockade_core::{Caller, ShellRuntime};
+    use stockade_protocol::{Rlimit, RlimitResource};
+    use stockade_sandboxing::ProcessSettings;
+
+    let world = World::new(AskForApproval::Untrusted);
+    let run = world.orchestrator();
+    let caller = |path: &str, more: &str| {
+        let pairs = [("PATH", path), ("FROM", "caller"), ("OTHER_TOKEN", "hunter3"), ("SHLVL", more)];
+        let limit = Rlimit { soft: Some(55), hard: Some(66) };
+        let process = ProcessSettings {
+            umask: Some(0o27.try_into().unwrap()),
+            rlimits: [(RlimitResource::Nofile, limit)].into(),
+        };
+        let environment = Some(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect());
+        ShellRuntime { caller: Caller { environment, process }, ..ShellRuntime::default() }
+    };
+    world.script.say(ReviewDecision::ApprovedForSession);
+    let request = world.shell("echo $FROM-$OTHER_TOKEN-$API_TOKEN; umask; ulimit -Sn; ulimit -Hn; touch made");
+    let outcome = run.run_with(&caller("/usr/bin:/bin", "1"), &request).await.unwrap();
+    assert_eq!(outcome.execution().unwrap().stdout.head.as_bytes(), b"caller--\n0027\n55\n66\n");
+    run.run_with(&caller("/usr/bin:/bin", "2"), &request).await.unwrap();
+    assert_eq!(world.script.questions().len(), 1, "a shell deeper is the same command");
+    run.run_with(&caller("/usr/local/bin:/usr/bin:/bin", "1"), &request).await.unwrap();
+    run.run(&request).await.unwrap();
+    assert_eq!(world.script.questions().len(), 3, "with other variables it may be another program");
+
+    // The workspace's own `ls` is not the one that is known to be harmless.
+    let planted = world.path("ws/ls").to_host_path().unwrap();
+    std::fs::write(&planted, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&planted, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let request = world.command(&["ls"]);
+    run.run_with(&caller("/usr/bin:/bin", "1"), &request).await.unwrap();
+    assert_eq!(world.script.questions().len(), 3);
+    let first_here = caller(&format!("{}:/usr/bin:/bin", world.path("ws")), "1");
+    run.run_with(&first_here, &request).await.unwrap();
+    assert_eq!(world.script.questions().len(), 4);
+    let explained = run.explain_with(&first_here, &request).unwrap();
+    assert!(matches!(explained.requirement, stockade_protocol::ExecApprovalRequirement::NeedsApproval { .. }));
+}

@@ -46,6 +46,8 @@ pub struct CommandKey {
     pub permissions: String,
     /// What the request asks for, in its written form.
     pub escalation: String,
+    /// A hash of the environment that a caller gave it; none if it has the session's.
+    pub environment: Option<String>,
 }
 
 impl CommandKey {
@@ -56,6 +58,7 @@ impl CommandKey {
             cwd: cwd.clone(),
             permissions: written(permissions),
             escalation: written(escalation),
+            environment: None,
         }
     }
 }

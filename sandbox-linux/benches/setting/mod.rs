@@ -54,6 +54,7 @@ impl Setting {
             argv: Argv::parse(argv.iter().copied()).unwrap(),
             cwd: self.path(),
             environment: BTreeMap::from([path]),
+            process: Default::default(),
         }
     }
 

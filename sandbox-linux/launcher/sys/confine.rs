@@ -40,6 +40,12 @@ pub(crate) fn set_limit(resource: u64, value: u64) -> Result<usize> {
     call(nr::PRLIMIT64, [0, resource as usize, limit.as_ptr() as usize, 0, 0, 0])
 }
 
+/// The limits as the caller has them; more than holds already is an error.
+pub(crate) fn set_callers_limit(resource: u64, soft: u64, hard: u64) -> Result<usize> {
+    let limit = [soft, hard];
+    call(nr::PRLIMIT64, [0, resource as usize, limit.as_ptr() as usize, 0, 0, 0])
+}
+
 /// `struct landlock_ruleset_attr`; the kernel takes as much of it as it knows.
 pub(crate) fn landlock_ruleset(attributes: &[u64]) -> Result<i32> {
     call(nr::LANDLOCK_CREATE_RULESET, [attributes.as_ptr() as usize, size_of_val(attributes), 0, 0, 0, 0]).map(fd)

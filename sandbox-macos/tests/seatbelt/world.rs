@@ -61,6 +61,7 @@ pub(crate) fn command() -> CommandSpec {
         argv: Argv::parse(["make", "test"]).unwrap(),
         cwd: path("/w"),
         environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
+        process: Default::default(),
     }
 }
 
