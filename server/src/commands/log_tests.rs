@@ -1,0 +1,224 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tokio::time::timeout;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A command that prints `total` bytes on each stream, in pieces of this size.
+fn print(log: &Arc<OutputLog>, stream: StreamName, total: usize, piece: usize) -> std::thread::JoinHandle<()> {
+    let sink = log.sink(stream);
+    let text = expected(stream, total);
+    std::thread::spawn(move || {
+        for piece in text.chunks(piece) {
+            if sink.write(stream, piece).is_err() {
+                break;
+            }
+        }
+        sink.closed();
+    })
+}
+
+/// Text in which every place differs from those around it, in characters of several bytes.
+fn expected(stream: StreamName, total: usize) -> Vec<u8> {
+    let mark = if stream == StreamName::Stdout { 'é' } else { '😀' };
+    let mut text: String = (0..total / 6 + 1).map(|number| format!("{number}{mark}")).collect();
+    text.truncate(text.floor_char_boundary(total));
+    text.into_bytes()
+}
+
+/// What a reader has had.
+#[derive(Default)]
+struct Seen {
+    chunks: BTreeMap<u64, Chunk>,
+    lost: Vec<u64>,
+    last_seq: Option<u64>,
+}
+
+impl Seen {
+    fn text(&self, stream: StreamName) -> Vec<u8> {
+        self.chunks
+            .values()
+            .filter(|chunk| chunk.stream == stream)
+            .flat_map(|chunk| chunk.data.as_bytes())
+            .copied()
+            .collect()
+    }
+
+    fn last(&self) -> u64 {
+        self.chunks.keys().next_back().copied().unwrap_or(0)
+    }
+}
+
+/// Reads until the end, or until so many chunks have come.
+async fn read(log: &Arc<OutputLog>, after: u64, most: usize) -> Seen {
+    let (mut reader, mut seen, mut next_seq) = (log.read_after(after), Seen::default(), after + 1);
+    while seen.chunks.len() < most {
+        match timeout(PATIENCE, reader.next()).await.unwrap() {
+            Next::Chunk(chunk) => {
+                assert_eq!(chunk.seq, next_seq, "a gap");
+                assert!(chunk.data.as_str().is_some(), "a character was torn: {:?}", chunk.data);
+                assert!(chunk.data.as_bytes().len() <= CHUNK + 3);
+                next_seq += 1;
+                seen.chunks.insert(chunk.seq, chunk);
+            }
+            Next::Lost { first_seq } => {
+                assert!(first_seq > next_seq);
+                (next_seq, seen.lost) = (first_seq, [seen.lost, vec![first_seq]].concat());
+            }
+            Next::End { last_seq } => {
+                seen.last_seq = Some(last_seq);
+                break;
+            }
+        }
+    }
+    seen
+}
+
+async fn joined(thread: std::thread::JoinHandle<()>) {
+    let joined = tokio::task::spawn_blocking(move || thread.join().unwrap());
+    timeout(PATIENCE, joined).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_stands_still_blocks_the_writer_and_nothing_is_lost() {
+    let log = OutputLog::new();
+    let reader = log.read_after(0);
+    let total = 3 * usize::try_from(KEPT).unwrap();
+    let writer = print(&log, StreamName::Stdout, total, 32 * 1024);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!writer.is_finished());
+    assert!(log.state().written <= UNDER_WAY, "{}", log.state().written);
+    let whole = {
+        let log = Arc::clone(&log);
+        tokio::spawn(async move { read(&log, 0, usize::MAX).await })
+    };
+    // Until it is gone, the one that stands still holds the other up as well.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!writer.is_finished());
+    drop(reader);
+    joined(writer).await;
+    let last_seq = log.end();
+    let seen = whole.await.unwrap();
+    assert_eq!((seen.last_seq, seen.lost.len()), (Some(last_seq), 0));
+    assert!(seen.text(StreamName::Stdout) == expected(StreamName::Stdout, total));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_is_told_to_end_waits_for_no_reader() {
+    for end in [OutputLog::release, |log: &OutputLog| _ = log.end()] {
+        let log = OutputLog::new();
+        let _stands_still = log.read_after(0);
+        let writer = print(&log, StreamName::Stdout, 3 * usize::try_from(KEPT).unwrap(), 1000);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!writer.is_finished());
+        end(&log);
+        joined(writer).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_gone_is_said_once_and_the_rest_is_whole() {
+    let log = OutputLog::new();
+    let total = 3 * usize::try_from(KEPT).unwrap();
+    joined(print(&log, StreamName::Stdout, total, 1000)).await;
+    log.end();
+    let extent = log.extent();
+    let seen = read(&log, 0, usize::MAX).await;
+    assert_eq!((seen.lost, seen.last_seq), (vec![extent.first_seq], Some(extent.last_seq)));
+    let text = seen.chunks.values().flat_map(|chunk| chunk.data.as_bytes()).copied().collect::<Vec<_>>();
+    assert!(text.len() as u64 > KEPT - KEPT / 16 && expected(StreamName::Stdout, total).ends_with(&text));
+    let after = read(&log, extent.last_seq - 1, usize::MAX).await;
+    assert_eq!(after.chunks.len(), 1);
+    // A number that no chunk has yet is taken for the end.
+    assert_eq!(read(&log, u64::MAX - 1, usize::MAX).await.last_seq, Some(extent.last_seq));
+}
+
+#[tokio::test]
+async fn single_bytes_on_both_streams_cost_no_more_memory_than_long_lines() {
+    let log = OutputLog::new();
+    let (out, err) = (log.sink(StreamName::Stdout), log.sink(StreamName::Stderr));
+    for _ in 0..100_000 {
+        out.write(StreamName::Stdout, b"o").unwrap();
+        err.write(StreamName::Stderr, b"e").unwrap();
+    }
+    assert!((log.state().chunks.len() as u64) * CHUNK_COST <= KEPT);
+    // Of one stream alone, what no reader has had becomes one chunk.
+    let log = OutputLog::new();
+    let out = log.sink(StreamName::Stdout);
+    (0..1000).for_each(|_| out.write(StreamName::Stdout, b"o").unwrap());
+    assert_eq!(log.extent(), Extent { first_seq: 1, last_seq: 1 });
+    let first = log.read_after(0).next().await;
+    out.write(StreamName::Stdout, b"o").unwrap();
+    assert_eq!(log.extent().last_seq, 2);
+    assert_eq!(log.read_after(0).next().await, first);
+}
+
+#[tokio::test]
+async fn after_the_end_nothing_is_taken() {
+    let log = OutputLog::new();
+    let sink = log.sink(StreamName::Stderr);
+    sink.write(StreamName::Stderr, "€".as_bytes().get(..2).unwrap()).unwrap();
+    assert_eq!(log.end(), 1, "what was kept back comes at the end");
+    assert_eq!(sink.write(StreamName::Stderr, b"x").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    sink.closed();
+    assert_eq!(log.end(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever comes and goes, every reader has exact parts of the output, equal numbers mean equal chunks, a client that
+    /// comes back where it stopped has all of it, and nothing blocks for ever.
+    #[test]
+    fn every_reader_has_exact_parts_of_the_output(
+        sizes in prop::array::uniform2(0usize..1_500_000),
+        pieces in prop::array::uniform2(100usize..40_000),
+        visits in prop::collection::vec(1usize..40, 0..12),
+        stills in 0usize..3,
+        told_to_end in any::<bool>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let log = OutputLog::new();
+            let steady = { let log = Arc::clone(&log); tokio::spawn(async move { read(&log, 0, usize::MAX).await }) };
+            while log.state().readers.is_empty() { tokio::task::yield_now().await; }
+            let writers = [StreamName::Stdout, StreamName::Stderr].into_iter().zip(sizes).zip(pieces)
+                .map(|((stream, size), piece)| print(&log, stream, size, piece)).collect::<Vec<_>>();
+            // One comes back again and again where it stopped; others come and never read.
+            let (mut at, mut returning) = (0, Seen::default());
+            for (round, most) in visits.into_iter().enumerate() {
+                let still = (round < stills).then(|| log.read_after(0));
+                let ends = log.extent().last_seq < at + most as u64;
+                if ends { tokio::time::sleep(Duration::from_millis(2)).await; }
+                let there = usize::try_from(log.extent().last_seq - at).unwrap();
+                let seen = read(&log, at, most.min(there)).await;
+                at = seen.last().max(at);
+                returning.lost.extend(seen.lost);
+                returning.chunks.extend(seen.chunks);
+                drop(still);
+            }
+            if told_to_end { log.release(); }
+            for writer in writers { joined(writer).await; }
+            let last_seq = log.end();
+            let seen = read(&log, at, usize::MAX).await;
+            returning.lost.extend(seen.lost);
+            returning.chunks.extend(seen.chunks);
+            let steady = steady.await.unwrap();
+            assert_eq!(steady.last_seq, Some(last_seq));
+            for (stream, size) in [StreamName::Stdout, StreamName::Stderr].into_iter().zip(sizes) {
+                if steady.lost.is_empty() {
+                    assert!(steady.text(stream) == expected(stream, size));
+                }
+            }
+            assert!(told_to_end || steady.lost.is_empty());
+            for (seq, chunk) in &returning.chunks {
+                assert!(steady.chunks.get(seq).is_none_or(|same| same == chunk));
+            }
+            assert!(!returning.lost.is_empty() || returning.chunks.len() as u64 == last_seq);
+        });
+    }
+}

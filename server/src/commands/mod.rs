@@ -1,0 +1,4 @@
+//! Running commands for clients.
+
+mod log;
+mod unfinished;
