@@ -5,8 +5,10 @@
 
 #![expect(dead_code, reason = "the connection that uses them follows")]
 
+mod commands;
 mod message;
 mod peer;
+mod questions;
 pub mod wire;
 
 pub use peer::{Caller, ConnectionId, Gone, Lane, Line, NoAnswer, Outgoing, Peer, Transport};

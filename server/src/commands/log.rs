@@ -15,12 +15,14 @@ use stockade_protocol::RawText;
 use tokio::sync::Notify;
 
 use super::unfinished::Unfinished;
+use crate::wire::ServerLimits;
 
 /// How much output is kept for readers that come later.
-pub(crate) const KEPT: u64 = 1024 * 1024;
+pub(crate) const KEPT: u64 = ServerLimits::STANDARD.output_kept_bytes;
 
-/// How far a reader may be behind before the command blocks on its next write.
-pub(crate) const UNDER_WAY: u64 = 256 * 1024;
+/// How far a reader may be behind before the command blocks on its next write: half of what may be under way to a
+/// client. The other half is what the connection has not written yet.
+pub(crate) const UNDER_WAY: u64 = ServerLimits::STANDARD.output_under_way_bytes / 2;
 
 /// How large a chunk can be: what the thread in `core` reads at once.
 const CHUNK: usize = 32 * 1024;

@@ -1,0 +1,44 @@
+//! Asking one client one question.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use stockade_protocol::ApprovalRequest;
+use tokio::task::AbortHandle;
+
+use super::Questions;
+use crate::peer::{ConnectionId, Peer};
+use crate::wire::ApprovalRequestParams;
+
+/// A client is being asked until this is dropped.
+pub(super) struct Asking(AbortHandle);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Questions {
+    /// Asks a client. The question is in the client's queue when this returns, so that questions keep their order; what
+    /// the client says is heard by a task.
+    pub(super) fn ask(&self, peer: &Peer, number: u64, request: &Arc<ApprovalRequest>) -> (ConnectionId, Asking) {
+        let params =
+            ApprovalRequestParams { session_id: self.0.session_id.clone(), request: ApprovalRequest::clone(request) };
+        let client = peer.clone();
+        // Without a budget of polls, which could put off the first one.
+        let mut asking = Box::pin(tokio::task::unconstrained(async move { client.ask(&params).await }));
+        let first = Pin::as_mut(&mut asking).poll(&mut Context::from_waker(Waker::noop()));
+        let (questions, peer) = (self.clone(), peer.clone());
+        let client = peer.id();
+        let task = tokio::spawn(async move {
+            let said = match first {
+                Poll::Ready(said) => said,
+                Poll::Pending => asking.await,
+            };
+            questions.heard(&peer, number, said);
+        });
+        (client, Asking(task.abort_handle()))
+    }
+}

@@ -1,0 +1,323 @@
+//! The questions of a session: every attached client that answers is asked, and the first usable answer counts.
+//!
+//! [`Questions`] is the session's approver, and it knows who is attached, so that a client which comes later is asked
+//! everything that is still open, in order. A question ends with an answer, when its time is over, when the asker
+//! gives up, or with the session; the other clients are told. No question waits for a client that is gone.
+
+mod asking;
+mod open;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use stockade_core::{Answer, Approver, Unanswered};
+use stockade_protocol::{ApprovalReply, ApprovalRequest, RequestId, ReviewDecision};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
+
+use crate::peer::{ConnectionId, NoAnswer, Peer};
+use crate::wire::{
+    ApprovalResolved, ApprovalUnusable, ErrorKind, OpenQuestion, RpcError, ServerLimits, ServerNotification, SessionId,
+};
+use open::{Open, OpenQuestions};
+
+/// The questions of one session, and the clients that are attached to it. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Questions(Arc<Shared>);
+
+struct Shared {
+    session_id: SessionId,
+    /// How long a question waits.
+    limit: Duration,
+    /// Room for the questions of all sessions.
+    room: Arc<Semaphore>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    open: OpenQuestions,
+    clients: Vec<Peer>,
+    /// Requests whose questions are answered with a no, since they were cancelled.
+    cancelled: HashSet<RequestId>,
+    /// Why nothing is asked any more.
+    closed: Option<String>,
+}
+
+/// How a question ended.
+struct Resolution {
+    answer: Result<Answer, Unanswered>,
+    answered_by: Option<Peer>,
+    why: Option<String>,
+}
+
+impl Questions {
+    /// Without clients. The room is shared by all sessions.
+    pub(crate) fn new(session_id: SessionId, limit: Duration, room: Arc<Semaphore>) -> Self {
+        Self(Arc::new(Shared { session_id, limit, room, state: Mutex::default() }))
+    }
+
+    /// Attaches a client and asks it everything that is open. `false` if it was attached before.
+    pub(crate) fn attach(&self, peer: &Peer) -> bool {
+        let mut state = self.state();
+        if state.clients.contains(peer) {
+            return false;
+        }
+        state.clients.push(peer.clone());
+        if peer.capabilities().answers {
+            let waiting: Vec<_> =
+                state.open.shown().map(|(number, open)| (number, Arc::clone(&open.request))).collect();
+            for (number, request) in waiting {
+                let asking = self.ask(peer, number, &request);
+                state.open.asked(number, asking);
+            }
+        }
+        true
+    }
+
+    /// Detaches a client, and says how many are left; `None` if it was not attached.
+    pub(crate) fn detach(&self, peer: &Peer) -> Option<usize> {
+        let mut state = self.state();
+        let before = state.clients.len();
+        state.clients.retain(|client| client != peer);
+        if state.clients.len() == before {
+            return None;
+        }
+        state.open.forget_client(peer.id());
+        self.give_up_unanswerable(&mut state);
+        Some(state.clients.len())
+    }
+
+    /// The clients that are attached.
+    pub(crate) fn clients(&self) -> Vec<Peer> {
+        self.state().clients.clone()
+    }
+
+    /// Whether a client is attached.
+    pub(crate) fn is_attached(&self, peer: &Peer) -> bool {
+        self.state().clients.contains(peer)
+    }
+
+    /// Tells every client something, but those in `except`.
+    pub(crate) fn tell(&self, notification: &ServerNotification, except: &[ConnectionId]) {
+        for client in self.clients().iter().filter(|client| !except.contains(&client.id())) {
+            // A client that is gone is told nothing.
+            client.send(notification).ok();
+        }
+    }
+
+    /// How many questions are open.
+    pub(crate) fn len(&self) -> usize {
+        self.state().open.len()
+    }
+
+    /// The open questions, the oldest first.
+    pub(crate) fn list(&self) -> Vec<OpenQuestion> {
+        let state = self.state();
+        let listed = state.open.shown().map(|(_, open)| OpenQuestion {
+            session_id: self.0.session_id.clone(),
+            request: ApprovalRequest::clone(&open.request),
+            asked_ms_ago: u64::try_from(open.asked.elapsed().as_millis()).unwrap_or(u64::MAX),
+        });
+        listed.collect()
+    }
+
+    /// Answers a question from outside of `approval/request`.
+    pub(crate) fn answer(&self, peer: &Peer, id: &RequestId, answer: Answer) -> Result<(), RpcError> {
+        let mut state = self.state();
+        let Some((number, request)) = state.open.shown_for(id) else {
+            let why = format!(
+                "no question `{id}` is open: it was answered, or withdrawn; `approval/list` has those that are"
+            );
+            return Err(RpcError::new(ErrorKind::UnknownQuestion, why));
+        };
+        let usable = answer.usable_for(&request);
+        let answer = usable.map_err(|unusable| RpcError::new(ErrorKind::UnusableAnswer, unusable.to_string()))?;
+        self.resolve(&mut state, number, Resolution::by(peer, answer));
+        Ok(())
+    }
+
+    /// Answers every question about this request with a no, now and until [`forget`](Self::forget).
+    pub(crate) fn cancel(&self, id: &RequestId) {
+        let mut state = self.state();
+        state.cancelled.insert(id.clone());
+        for number in state.open.all_for(id) {
+            self.resolve(&mut state, number, Resolution::cancelled());
+        }
+    }
+
+    /// The request has ended.
+    pub(crate) fn forget(&self, id: &RequestId) {
+        self.state().cancelled.remove(id);
+    }
+
+    /// Ends every question, and every later one at once.
+    pub(crate) fn close(&self, why: &str) {
+        let mut state = self.state();
+        state.closed = Some(why.to_owned());
+        for number in state.open.numbers() {
+            self.resolve(&mut state, number, Resolution::without_answer(why));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a question on the list, and to every client that answers unless another one of its name is before it.
+    fn open(&self, request: Arc<ApprovalRequest>) -> Result<Opened, Unanswered> {
+        let mut state = self.state();
+        if let Some(why) = &state.closed {
+            return Err(Unanswered::Gone { why: why.clone() });
+        }
+        if state.cancelled.contains(&request.id) {
+            return Ok(Opened::Cancelled);
+        }
+        let most = ServerLimits::STANDARD.questions as usize;
+        let busy = |why: String| Unanswered::Busy { why };
+        if state.open.len() >= most {
+            return Err(busy(format!("{most} questions of this session wait already")));
+        }
+        let room = Arc::clone(&self.0.room).try_acquire_owned();
+        let room = room.map_err(|_| busy(String::from("too many questions of all sessions wait already")))?;
+        let (sender, receiver) = oneshot::channel();
+        let id = request.id.clone();
+        let number = state.open.push(Open::new(request, sender, room));
+        self.show_next(&mut state, &id);
+        Ok(Opened::Waiting(number, receiver))
+    }
+
+    /// Shows the oldest question of this name, if none of that name is shown.
+    fn show_next(&self, state: &mut State, id: &RequestId) {
+        let Some((number, request)) = state.open.show_next(id) else { return };
+        let answering: Vec<Peer> =
+            state.clients.iter().filter(|client| client.capabilities().answers).cloned().collect();
+        for client in answering {
+            let asking = self.ask(&client, number, &request);
+            state.open.asked(number, asking);
+        }
+    }
+
+    /// Ends a question, and tells the clients that did not answer it.
+    fn resolve(&self, state: &mut State, number: u64, resolution: Resolution) {
+        let Some(open) = state.open.remove(number) else { return };
+        let id = open.request.id.clone();
+        let decision = resolution.answer.as_ref().ok().map(|answer| answer.decision.clone());
+        if open.is_shown {
+            let told = ServerNotification::ApprovalResolved(ApprovalResolved {
+                session_id: self.0.session_id.clone(),
+                id: id.clone(),
+                decision: decision.filter(|_| resolution.answered_by.is_some()),
+                answered_by: resolution.answered_by.as_ref().map(|peer| peer.client_name().to_owned()),
+                why: resolution.why,
+            });
+            for client in state.clients.iter().filter(|client| Some(*client) != resolution.answered_by.as_ref()) {
+                client.send(&told).ok();
+            }
+        }
+        // The asker may be gone.
+        open.answer.send(resolution.answer).ok();
+        self.show_next(state, &id);
+    }
+
+    /// What a client said to `approval/request`.
+    fn heard(&self, peer: &Peer, number: u64, said: Result<ApprovalReply, NoAnswer>) {
+        let mut state = self.state();
+        let Some(request) = state.open.request(number) else { return };
+        let unusable = |why: String| {
+            let (session_id, id) = (self.0.session_id.clone(), request.id.clone());
+            peer.send(&ServerNotification::ApprovalUnusable(ApprovalUnusable { session_id, id, why })).ok();
+        };
+        match said {
+            Ok(reply) if reply.id != request.id => {
+                unusable(format!("it answers the question `{}`, and `{}` was asked", reply.id, request.id));
+            }
+            Ok(reply) => match Answer::from(reply).usable_for(&request) {
+                Ok(answer) => self.resolve(&mut state, number, Resolution::by(peer, answer)),
+                Err(why) => unusable(why.to_string()),
+            },
+            Err(NoAnswer::Unusable(why)) => unusable(why),
+            Err(NoAnswer::Declined(_)) => {
+                state.open.declined(number, peer.id());
+                self.give_up_unanswerable(&mut state);
+            }
+            // It is detached by its session.
+            Err(NoAnswer::Gone) => {}
+        }
+    }
+
+    /// Ends the questions that every attached client has declined.
+    fn give_up_unanswerable(&self, state: &mut State) {
+        let answering = state.clients.iter().filter(|client| client.capabilities().answers);
+        let answering: Vec<ConnectionId> = answering.map(Peer::id).collect();
+        if answering.is_empty() {
+            // One that answers may still come.
+            return;
+        }
+        for number in state.open.declined_by_all(&answering) {
+            self.resolve(state, number, Resolution::without_answer("no client of the session answers it"));
+        }
+    }
+}
+
+enum Opened {
+    Waiting(u64, oneshot::Receiver<Result<Answer, Unanswered>>),
+    Cancelled,
+}
+
+impl Resolution {
+    fn by(peer: &Peer, answer: Answer) -> Self {
+        Self { answer: Ok(answer), answered_by: Some(peer.clone()), why: None }
+    }
+
+    fn cancelled() -> Self {
+        Self { answer: Ok(cancelled()), answered_by: None, why: Some(String::from("cancelled")) }
+    }
+
+    fn without_answer(why: &str) -> Self {
+        Self { answer: Err(Unanswered::Gone { why: why.to_owned() }), answered_by: None, why: Some(why.to_owned()) }
+    }
+}
+
+fn cancelled() -> Answer {
+    ReviewDecision::Denied { reason: Some(String::from("the request was cancelled")) }.into()
+}
+
+#[async_trait]
+impl Approver for Questions {
+    async fn review(&self, request: Arc<ApprovalRequest>) -> Result<Answer, Unanswered> {
+        let (number, receiver) = match self.open(request)? {
+            Opened::Waiting(number, receiver) => (number, receiver),
+            Opened::Cancelled => return Ok(cancelled()),
+        };
+        let withdrawn = Withdrawn { questions: self, number };
+        let until = Instant::now() + self.0.limit;
+        let answer = tokio::time::timeout_at(until, receiver).await;
+        let Ok(answer) = answer else {
+            let timed_out = Answer::from(ReviewDecision::TimedOut);
+            let why = Some(String::from("timed out"));
+            let resolution = Resolution { answer: Ok(timed_out.clone()), answered_by: None, why };
+            self.resolve(&mut self.state(), number, resolution);
+            return Ok(timed_out);
+        };
+        drop(withdrawn);
+        answer.unwrap_or_else(|_| Err(Unanswered::Gone { why: String::from("the question was lost") }))
+    }
+}
+
+/// Takes a question back whose asker gives up. One that is answered is not on the list any more.
+struct Withdrawn<'a> {
+    questions: &'a Questions,
+    number: u64,
+}
+
+impl Drop for Withdrawn<'_> {
+    fn drop(&mut self) {
+        self.questions.resolve(&mut self.questions.state(), self.number, Resolution::cancelled());
+    }
+}
+
+#[cfg(test)]
+mod tests;
