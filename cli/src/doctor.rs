@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
+use stockade::platform;
 use stockade_sandboxing::{Diagnosis, LayerSupport, SupportLevel};
 
 use crate::args::Doctor;
 use crate::exit::{Failure, print};
-use crate::platform;
 
 /// No engine works that can enforce every policy.
 const INCOMPLETE: u8 = 1;

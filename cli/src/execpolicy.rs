@@ -18,7 +18,7 @@ fn check(args: &Check) -> Result<(), Failure> {
         [] => {
             // A home that leads elsewhere is refused here as in a run.
             stockade_config::ConfigLoader::standard()?;
-            crate::rules::standard()
+            stockade::rules::standard(stockade_config::user_variable)
         }
         files => files.iter().fold(PolicyLoader::new(), PolicyLoader::file),
     };

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use stockade_protocol::{Outcome, Refusal, RefusedBy};
 
-use crate::{prompt, stage};
+use stockade::terminal::{is_plain, stage};
+pub(crate) use stockade::with_causes;
 
 /// Stockade itself could not do its job. The command's own exit codes pass through unchanged, so
 /// this is one that `env`, `timeout` and `docker run` use for the same purpose.
@@ -37,23 +38,12 @@ impl Failure {
     }
 }
 
-/// An error and what led to it, in one line.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut message = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        message = format!("{message}: {error}");
-        cause = error.source();
-    }
-    message
-}
-
 /// Tells the person something, apart from the command's output. It may name files of a project that nobody has
 /// looked at yet, so nothing in it moves the cursor or hides.
 pub(crate) fn note(text: &str) {
     let shown = |c: char| match c {
         ' ' | '\n' | '\\' => String::from(c),
-        c if prompt::is_plain(c) => String::from(c),
+        c if is_plain(c) => String::from(c),
         c => c.escape_unicode().to_string(),
     };
     let text: String = text.chars().map(shown).collect();

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
+use stockade::losses;
 use stockade_core::{Explanation, HostExplanation, HostsThrough, PathExplanation};
 use stockade_protocol::{
     AbsPath, Access, Argv, Decision, DecisionSource, ExecApprovalRequirement, FileRule, NetworkPolicy, Permissions,
@@ -12,8 +13,8 @@ use stockade_sandboxing::absolute;
 
 use crate::args::Explain;
 use crate::exit::{self, Failure, print};
+use crate::report;
 use crate::session::{Prepared, Purpose, prepare};
-use crate::{losses, report};
 
 /// It would be asked.
 const ASKED: u8 = 1;
@@ -23,7 +24,8 @@ pub(crate) fn run(args: &Explain) -> Result<ExitCode, Failure> {
     let nothing = [std::ffi::OsString::from("true")];
     let words = args.words();
     let command = if words.is_empty() { &nothing[..] } else { &words };
-    let Prepared { orchestrator, request, settings, .. } = prepare(&args.session, command, Purpose::Explain)?;
+    let Prepared { stockade, request, .. } = prepare(&args.session, command, Purpose::Explain)?;
+    let (orchestrator, settings) = (stockade.orchestrator(), stockade.settings());
     let here = AbsPath::from_path(&std::env::current_dir()?)?;
     let mut paths = Vec::new();
     for path in &args.path {

@@ -14,7 +14,7 @@ use stockade_protocol::{
 };
 use stockade_sandboxing::written_path;
 
-use crate::platform;
+use stockade::platform;
 
 /// `--sandbox`
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -10,28 +10,20 @@ mod explain;
 mod flags;
 #[cfg(unix)]
 mod job;
-mod losses;
 mod man;
-mod outlet;
-mod platform;
-mod prompt;
-mod registries;
 mod relay;
 mod remedy;
 mod report;
-mod rules;
 mod run;
 mod schema;
 mod session;
 mod shell;
 mod signals;
-mod stage;
 #[cfg(unix)]
 mod sys;
 mod telemetry;
 mod trust;
 mod warnings;
-mod workspace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

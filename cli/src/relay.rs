@@ -33,7 +33,7 @@ mod here {
     use super::keys::Keys;
     use super::modes::{Modes, Share};
     use crate::exit::note;
-    use crate::stage::{self, Outlet};
+    use stockade::terminal::stage::{self, Outlet};
 
     /// Passes a command's terminal through to ours for as long as the command runs.
     #[derive(Debug)]

@@ -5,19 +5,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use stockade::platform;
+use stockade::terminal::stage::{self, Outlet};
 use stockade_core::{CommandTerminal, Input, Output, OutputSink, RunError, ShellRuntime, StreamName, Streaming};
 use stockade_protocol::{Outcome, Refusal, RefusedBy};
 use stockade_sandboxing::SpawnError;
 
 use crate::args::Run;
 use crate::exit::{self, Failure, note, print};
-use crate::platform;
 use crate::relay::Relay;
 use crate::remedy::Remedies;
 use crate::report;
 use crate::session::{Prepared, Purpose, prepare};
 use crate::signals;
-use crate::stage::{self, Outlet};
 
 /// How long a run that did not end by itself waits for its terminal.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
@@ -34,8 +34,7 @@ pub(crate) enum Ending {
 pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     platform::check_open_files()?;
     platform::get_ready();
-    let Prepared { orchestrator, request, remedies, .. } = prepare(&args.session, &args.words(), Purpose::Run)?;
-    let mut tool = ShellRuntime::default();
+    let Prepared { stockade, mut tool, request, remedies } = prepare(&args.session, &args.words(), Purpose::Run)?;
     let relay = streams(args, &mut tool)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (cancellation, clock) = (tool.cancellation.clone(), tool.clock.clone());
@@ -44,7 +43,7 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
             // In this order: whoever is told that the command runs may send it a signal at once.
             biased;
             signal = signals::pass_on(cancellation, clock, relay.clone()) => Err(signal),
-            result = orchestrator.run_with(&tool, &request) => Ok(result),
+            result = stockade.orchestrator().run_with(&tool, &request) => Ok(result),
         }
     });
     // From here on nothing waits for a terminal, a pipe or a person that a signal could not end.
@@ -53,7 +52,7 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     }
     signals::end_by_default();
     // This program is about to end, and the system takes all of it back at once.
-    std::mem::forget((orchestrator, request, runtime));
+    std::mem::forget((stockade, request, runtime));
     match result {
         Ok(Ok(outcome)) => {
             let code = finish(args, &outcome, &remedies)?;

@@ -16,7 +16,13 @@ const DIRECTORIES: &[&str] = &["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG
 
 /// A variable of this process. Without `HOME`, the home directory is the one on record.
 pub fn user_variable(name: &str) -> Option<OsString> {
-    let set = std::env::var_os(name).filter(|value| !value.is_empty());
+    variable_of_user(name, std::env::var_os(name))
+}
+
+/// A variable with this value in the user's environment. An empty one counts as not set; without `HOME`, the home
+/// directory is the one on record.
+pub fn variable_of_user(name: &str, value: Option<OsString>) -> Option<OsString> {
+    let set = value.filter(|value| !value.is_empty());
     if name == "HOME" { set.or_else(|| recorded_home().map(PathBuf::into_os_string)) } else { set }
 }
 
@@ -43,11 +49,15 @@ pub(crate) fn check_variables(variable: &impl Fn(&str) -> Option<OsString>) -> R
 
 /// The credentials that variables name, or move, in the place of well-known ones. A device, a home directory or what
 /// lies above one is none.
-pub(crate) fn named_credentials(variable: &impl Fn(&str) -> Option<OsString>, home: Option<&Path>) -> Vec<AbsPath> {
+pub(crate) fn named_credentials(
+    variable: &impl Fn(&str) -> Option<OsString>,
+    directory: &Path,
+    home: Option<&Path>,
+) -> Vec<AbsPath> {
     let mut named = Vec::new();
     for (name, below) in CREDENTIAL_VARIABLES {
         let Some(value) = variable(name) else { continue };
-        for path in std::env::split_paths(&value).flat_map(|path| spellings(&path, home)) {
+        for path in std::env::split_paths(&value).flat_map(|path| spellings(&path, directory, home)) {
             let path = if below.is_empty() { path } else { path.join(below) };
             let is_above = path.parent().is_none() || home.is_some_and(|home| home.starts_with(&path));
             if !is_device(&path) && !is_above {
@@ -72,10 +82,10 @@ pub(crate) fn is_device(path: &Path) -> bool {
 
 /// Where a path of the environment may be: as the kernel follows it from the working directory, as programs shorten
 /// it that take `..` by its text, and below the home directory if it begins with `~`.
-fn spellings(path: &Path, home: Option<&Path>) -> BTreeSet<PathBuf> {
+fn spellings(path: &Path, directory: &Path, home: Option<&Path>) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     // An empty path names nothing.
-    let Ok(whole) = std::path::absolute(path) else { return found };
+    let Ok(whole) = std::path::absolute(path).map(|_| directory.join(path)) else { return found };
     let below_home = path.strip_prefix("~").ok().and_then(|rest| Some(home?.join(rest)));
     for path in std::iter::once(whole).chain(below_home) {
         found.extend(place(&path).ok().and_then(|path| path.to_host_path()));

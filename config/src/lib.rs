@@ -17,11 +17,12 @@ mod store;
 mod suggest;
 mod trust;
 mod values;
+mod watched;
 mod written;
 
 pub use error::ConfigError;
 pub use form::{AllowedCommands, AskWord, AuditDurability, EngineName, NetworkMode, SandboxMode};
-pub use homes::user_variable;
+pub use homes::{user_variable, variable_of_user};
 pub use layer::{Changes, Layer};
 pub use load::{ConfigLoader, Loaded, News, SYSTEM_DIRECTORY, check_config};
 pub use loss::LossName;
@@ -32,3 +33,4 @@ pub use schema::{CONFIG_SCHEMA_NAME, config_schema};
 pub use settings::{Hook, Origin, Settings};
 pub use trust::{FileDifference, ProjectTrust, TrustStore, TrustedProject};
 pub use values::{parse_duration, parse_host};
+pub use watched::Watched;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use stockade_protocol::{AbsPath, CREDENTIAL_PATHS};
 
 use crate::form::{ConfigForm, MaximumForm};
-use crate::homes::{check_variables, is_device, named_credentials, recorded_home, user_variable};
+use crate::homes::{check_variables, is_device, named_credentials, recorded_home, user_variable, variable_of_user};
 use crate::layer::Layer;
 use crate::maximum::Maximum;
 use crate::own_files::place;
@@ -23,7 +23,7 @@ use crate::{ConfigError, ProjectTrust, TrustStore};
 /// The administrator's directory.
 pub const SYSTEM_DIRECTORY: &str = "/etc/stockade";
 
-const MAXIMUM: &str = "maximum.toml";
+pub(crate) const MAXIMUM: &str = "maximum.toml";
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Whether something that is said once is new.
@@ -61,7 +61,8 @@ pub struct ConfigLoader {
     pub(crate) state: Option<PathBuf>,
     /// Credentials that variables name.
     named_credentials: Vec<AbsPath>,
-    project: Option<PathBuf>,
+    pub(crate) project: Option<PathBuf>,
+    only_system: bool,
 }
 
 /// What was found.
@@ -85,8 +86,23 @@ impl ConfigLoader {
 
     /// The administrator's and the user's own files, as this process finds them.
     pub fn standard() -> Result<Self, ConfigError> {
-        let loader = Self::from_variables(user_variable)?.system(SYSTEM_DIRECTORY);
+        Self::standard_for(user_variable, &working_directory()?)
+    }
+
+    /// The administrator's and the user's own files, as a process with this environment and working directory would
+    /// find them.
+    pub fn standard_for(variable: impl Fn(&str) -> Option<OsString>, directory: &Path) -> Result<Self, ConfigError> {
+        let variable = |name: &str| variable_of_user(name, variable(name));
+        check_variables(&variable)?;
+        let loader = Self::found(variable, directory).system(SYSTEM_DIRECTORY);
         Ok(Self { recorded_home: recorded_home(), ..loader })
+    }
+
+    /// Reads the administrator's settings and no others. Credentials and Stockade's own files stay protected.
+    #[must_use]
+    pub fn only_system(mut self) -> Self {
+        self.only_system = true;
+        self
     }
 
     /// The user's directories, by the variables of an environment, as the
@@ -94,16 +110,16 @@ impl ConfigLoader {
     /// is relative or has `..` in it is an error: where it leads could change from one command to the next.
     pub fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
         check_variables(&variable)?;
-        Ok(Self::found(variable))
+        Ok(Self::found(variable, &working_directory()?))
     }
 
-    fn found(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+    fn found(variable: impl Fn(&str) -> Option<OsString>, directory: &Path) -> Self {
         let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = absolute("HOME");
         let below = |name: &str, other: &str| absolute(name).or_else(|| home.as_ref().map(|home| home.join(other)));
         let (config, state) = (below("XDG_CONFIG_HOME", ".config"), below("XDG_STATE_HOME", ".local/state"));
         let own = |directory: Option<PathBuf>| directory.map(|directory| directory.join("stockade"));
-        let named_credentials = named_credentials(&variable, home.as_deref());
+        let named_credentials = named_credentials(&variable, directory, home.as_deref());
         Self { user: own(config), state: own(state), home, named_credentials, ..Self::default() }
     }
 
@@ -111,8 +127,8 @@ impl ConfigLoader {
     #[must_use]
     pub fn home(self, home: impl Into<PathBuf>) -> Self {
         let home = home.into();
-        let found = Self::found(|name| (name == "HOME").then(|| home.clone().into()));
-        Self { system: self.system, project: self.project, ..found }
+        let found = Self::found(|name| (name == "HOME").then(|| home.clone().into()), &home);
+        Self { system: self.system, project: self.project, only_system: self.only_system, ..found }
     }
 
     /// The administrator's directory.
@@ -154,7 +170,7 @@ impl ConfigLoader {
             files.extend(self.read(directory, Owner::System)?);
             maximum = self.read_maximum(directory, files.first())?;
         }
-        if let Some(directory) = &self.user {
+        if let Some(directory) = self.user.as_ref().filter(|_| !self.only_system) {
             files.extend(self.read(directory, Owner::User)?);
         }
         let (trust, project_rules) = self.read_project(&mut files, &mut notices)?;
@@ -219,7 +235,9 @@ impl ConfigLoader {
         files: &mut Vec<ReadFile>,
         notices: &mut Vec<String>,
     ) -> Result<(ProjectTrust, Vec<ProjectRules>), ConfigError> {
-        let Some(root) = &self.project else { return Ok((ProjectTrust::Nothing, Vec::new())) };
+        let Some(root) = self.project.as_ref().filter(|_| !self.only_system) else {
+            return Ok((ProjectTrust::Nothing, Vec::new()));
+        };
         // Without a place for the list, nothing on it can be trusted.
         let store = self.state.clone().map_or_else(|| TrustStore::new("/nonexistent"), TrustStore::new);
         let (trust, content) = store.check_files(root)?;
@@ -260,6 +278,10 @@ impl ConfigLoader {
         }
         Maximum::read(&source.parse::<MaximumForm>()?, &source).map(Some)
     }
+}
+
+fn working_directory() -> Result<PathBuf, ConfigError> {
+    std::env::current_dir().map_err(ConfigError::io("find", Path::new(".")))
 }
 
 /// Whether a text would be read as a user's file; for editors, and for tests of the reader.

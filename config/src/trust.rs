@@ -17,7 +17,7 @@ use crate::project::ProjectFiles;
 use crate::review::ProjectReview;
 use crate::store::{Lock, read_private, replace_private};
 
-const STORE: &str = "trust.toml";
+pub(crate) const STORE: &str = "trust.toml";
 const LOCK: &str = "trust.lock";
 /// More projects than anybody works on; the list is read at every start.
 const MAX_STORE_BYTES: u64 = 16 * 1024 * 1024;

@@ -17,7 +17,8 @@ use stockade_protocol::TerminalSize;
 
 use super::modes::{Modes, Share, are_same};
 use crate::job::{self, Interrupts};
-use crate::{stage, sys};
+use crate::sys;
+use stockade::terminal::stage;
 
 /// How often to look whether the terminal, ours or the command's, was changed, and whether a question is over.
 const LOOK: Duration = Duration::from_millis(20);

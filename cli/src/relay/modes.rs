@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
 use stockade_protocol::TerminalSize;
 
-use crate::stage;
+use stockade::terminal::stage;
 
 /// Who else may want the person's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,38 @@
+//! The places that decide what the settings are, so that a session can tell whether it has to read them again.
+
+use std::path::PathBuf;
+
+use stockade_protocol::OWN_PATHS;
+
+use crate::ConfigLoader;
+use crate::load::MAXIMUM;
+use crate::project::{CONFIG, DIRECTORY};
+use crate::trust::STORE;
+
+/// A place that was read, or looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// The content of a file.
+    File(PathBuf),
+    /// The names in a directory and below it, and where links among them lead; no contents.
+    Names(PathBuf),
+    /// Every file in a directory and below it.
+    Tree(PathBuf),
+}
+
+impl ConfigLoader {
+    /// Every place that [`load`](Self::load) looks at. While none of them changes, neither do the settings.
+    pub fn watched(&self) -> Vec<Watched> {
+        let mut watched = Vec::new();
+        if let Some(directory) = &self.system {
+            watched.extend([CONFIG, MAXIMUM].map(|name| Watched::File(directory.join(name))));
+        }
+        watched.extend(self.user.iter().map(|directory| Watched::File(directory.join(CONFIG))));
+        watched.extend(self.state.iter().map(|directory| Watched::File(directory.join(STORE))));
+        watched.extend(self.project.iter().map(|root| Watched::Tree(root.join(DIRECTORY))));
+        watched.extend([&self.system, &self.user, &self.state].into_iter().flatten().cloned().map(Watched::Names));
+        let homes = self.homes();
+        watched.extend(homes.iter().flat_map(|home| OWN_PATHS.iter().map(|own| Watched::Names(home.join(own)))));
+        watched
+    }
+}

@@ -1,0 +1,310 @@
+//! From settings, rules and a caller to a session that can run or explain requests.
+//!
+//! Nothing here reads the environment, the working directory or the standard streams of this process: whoever asks for
+//! a session says on whose behalf, so that a server can open one for each of its clients.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use stockade_config::{
+    AllowedCommands, AuditDurability, ConfigLoader, Layer, Loaded, NetworkMode, SandboxMode, Settings, Watched,
+    variable_of_user,
+};
+use stockade_core::{
+    Approver, AuditDemand, AuditError, AuditSink, AuditTrail, Durability, Hook, NoAudit, OutputLimit, RiskAssessor,
+    RuleStore, RulesOutside, Session, TrailOptions, state_directory,
+};
+use stockade_protocol::{
+    AbsPath, Access, Argv, AskForApproval, Decision, FileTarget, HostPaths, HostRule, Permissions, RawText,
+    SandboxPolicy, ThreadId,
+};
+use stockade_sandboxing::{Backend, absolute, permits};
+
+use crate::answers::Answers;
+use crate::error::with_causes;
+use crate::fingerprint::Fingerprint;
+use crate::registries::Untold;
+use crate::rules::RuleFiles;
+use crate::workspace::Workspace;
+use crate::{Error, platform, registries, rules};
+
+/// Which settings files are read.
+#[derive(Clone, Debug, Default)]
+pub enum SettingsFiles {
+    /// The administrator's, the user's, and those of a trusted project.
+    #[default]
+    Standard,
+    /// The administrator's alone.
+    OnlySystem,
+    /// What this loader finds. Credentials are masked below the homes that it knows.
+    Loader(Box<ConfigLoader>),
+}
+
+/// What is kept of a session beyond its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recording {
+    /// The trail.
+    #[default]
+    Trail,
+    /// Nothing: for a session that explains and runs nothing.
+    Nothing,
+}
+
+/// Everything that a session is made of.
+#[derive(Clone, Debug)]
+pub struct Assembly {
+    /// The caller's working directory. Relative paths start here, and it is the workspace unless one is named.
+    pub directory: AbsPath,
+    /// The caller's environment: where settings and state are, and what commands inherit.
+    pub environment: BTreeMap<RawText, RawText>,
+    /// The directories that are the workspace.
+    pub workspace: Vec<PathBuf>,
+    /// What is said on top of the settings files.
+    pub overrides: Layer,
+    /// Which settings files are read.
+    pub settings: SettingsFiles,
+    /// Which rules files are read.
+    pub rules: RuleFiles,
+    /// The approver, unless the settings name a program that answers.
+    pub answers: Answers,
+    /// What is kept of the session.
+    pub recording: Recording,
+    /// Files and directories that no command may write, besides Stockade's usual ones.
+    pub own_files: Vec<PathBuf>,
+}
+
+/// On whose behalf a session is opened.
+pub(crate) struct Caller<'a> {
+    pub(crate) directory: &'a AbsPath,
+    pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
+    pub(crate) homes: &'a [AbsPath],
+}
+
+/// What the files, the rules and the overrides amount to at one time.
+pub(crate) struct Assembled {
+    pub(crate) settings: Settings,
+    pub(crate) session: Session,
+    pub(crate) rules: RuleStore,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) assessor: Option<Arc<dyn RiskAssessor>>,
+    /// Where commands start.
+    pub(crate) start: AbsPath,
+    /// The workspace, as far as this user may write it.
+    pub(crate) workspace: Vec<AbsPath>,
+    pub(crate) untold: Vec<Untold>,
+    pub(crate) fingerprint: Fingerprint,
+}
+
+impl Assembly {
+    /// On behalf of this process, with its environment, in this directory.
+    pub fn new(directory: AbsPath) -> Self {
+        Self {
+            directory,
+            environment: own_environment(),
+            workspace: Vec::new(),
+            overrides: Layer::default(),
+            settings: SettingsFiles::default(),
+            rules: RuleFiles::default(),
+            answers: Answers::default(),
+            recording: Recording::default(),
+            own_files: Vec::new(),
+        }
+    }
+
+    /// A variable of the caller's environment.
+    fn variable(&self, name: &str) -> Option<OsString> {
+        let mut variables = self.environment.iter();
+        let (_, value) = variables.find(|(own, _)| platform::is_same_variable(own.as_bytes(), name.as_bytes()))?;
+        value.to_os_string()
+    }
+
+    fn loader(&self) -> Result<ConfigLoader, Error> {
+        let directory = self.directory.to_host_path().unwrap_or_default();
+        let standard = || ConfigLoader::standard_for(|name| self.variable(name), &directory);
+        Ok(match &self.settings {
+            SettingsFiles::Standard => standard()?,
+            SettingsFiles::OnlySystem => standard()?.only_system(),
+            SettingsFiles::Loader(loader) => ConfigLoader::clone(loader),
+        })
+    }
+
+    /// Reads settings and rules, and puts a session together. Lines for a person are added to `notices`, also before
+    /// an error.
+    pub(crate) fn assemble(&self, thread_id: ThreadId, notices: &mut Vec<String>) -> Result<Assembled, Error> {
+        let here = &self.directory;
+        let loader = self.loader()?;
+        let workspace = Workspace::find(&self.workspace, here, &loader, notices)?;
+        let project = workspace.roots.first().unwrap_or(here).to_host_path().unwrap_or_default();
+        let loader = loader.project(&project);
+        let homes: Vec<AbsPath> = loader.homes().into_iter().filter_map(|home| AbsPath::from_path(home).ok()).collect();
+        let variable = |name: &str| variable_of_user(name, self.variable(name));
+        let caller = Caller { directory: here, variable: &variable, homes: &homes };
+        // Taken first: what changes while it is read is read again.
+        let fingerprint = Fingerprint::take(self.watched(&loader, &caller));
+        let Loaded { mut settings, notices: told, project_rules, .. } = loader.load(self.overrides.clone())?;
+        notices.extend(told);
+        // What a command wrote there would decide over the next one.
+        for file in self.rules.named().iter().chain(&self.own_files) {
+            settings.own_files.push(absolute(here, file)?);
+        }
+        workspace.check(&settings)?;
+        self.check_overrides(&settings)?;
+        let start = workspace.roots.first().filter(|_| !self.workspace.is_empty()).unwrap_or(here).clone();
+        let workspace = without_unwritable(workspace.roots, &settings, notices);
+        let host = self.host_paths(workspace.clone(), &settings);
+        let mut session = self.session(&settings, &host, thread_id)?;
+        let untold = registries::keep(&mut session, &homes);
+        let assessor = settings.risk_hook.as_ref().map(|hook| program(hook, &session.permissions)).transpose()?;
+        let approver = self.answers.approver(&settings, &session.permissions)?;
+        let rules = rules::load(&self.rules, project_rules, &caller, &session)?;
+        if self.recording == Recording::Trail {
+            notices.extend(rules::what_changed(&rules.policy(), &settings, &loader, &caller));
+        }
+        Ok(Assembled {
+            backend: platform::backend(settings.engine, &settings.accept_losses)?.into(),
+            assessor: assessor.map(|hook| Arc::new(hook) as Arc<dyn RiskAssessor>),
+            settings,
+            session,
+            rules,
+            approver,
+            start,
+            workspace,
+            untold,
+            fingerprint,
+        })
+    }
+
+    /// Everything that is read, or looked for.
+    fn watched(&self, loader: &ConfigLoader, caller: &Caller<'_>) -> Vec<Watched> {
+        let mut watched = loader.watched();
+        watched.extend(rules::watched(&self.rules, caller));
+        watched.extend(registries::files(caller.homes).filter_map(|path| path.to_host_path()).map(Watched::File));
+        watched
+    }
+
+    /// What is said on top of the files has to hold.
+    fn check_overrides(&self, settings: &Settings) -> Result<(), Error> {
+        if self.overrides.writable_roots.is_some() && settings.mode == SandboxMode::ReadOnly {
+            return Err(Error::NothingIsWritable { origin: settings.origin("sandbox.mode").clone() });
+        }
+        let is_open = matches!(settings.mode, SandboxMode::ExternalSandbox | SandboxMode::DangerFullAccess);
+        if is_open && self.overrides.network.is_some() && settings.network != NetworkMode::Full {
+            return Err(Error::NetworkIsOpen { origin: settings.origin("sandbox.mode").clone() });
+        }
+        Ok(())
+    }
+
+    fn host_paths(&self, workspace: Vec<AbsPath>, settings: &Settings) -> HostPaths {
+        // The settings have the list of credentials.
+        let mut host = HostPaths::without_masks(workspace);
+        host.tmpdir = self.variable("TMPDIR").and_then(|path| AbsPath::from_path(Path::new(&path)).ok());
+        // Only where reading is restricted does it matter what programs need to start.
+        if settings.readable_roots.is_some() || settings.maximum.is_some() {
+            host.platform_defaults = platform::platform_defaults();
+        }
+        host
+    }
+
+    fn session(&self, settings: &Settings, host: &HostPaths, thread_id: ThreadId) -> Result<Session, Error> {
+        let is_answered = settings.hook.is_some() || self.answers.is_given();
+        let usual = if is_answered { AskForApproval::OnFailure } else { AskForApproval::Never };
+        let mut session = Session::new(thread_id, settings.ask_or(usual), settings.sandbox_policy(), host)?;
+        session.permissions = settings.permissions(host)?;
+        session.maximum = maximum(settings, host)?;
+        session.default_timeout = settings.timeout;
+        session.rules_outside = match settings.rules_allow {
+            _ if settings.names_sandbox || settings.project_sets_variables => RulesOutside::Never,
+            AllowedCommands::Inside => RulesOutside::Said,
+            AllowedCommands::Outside => RulesOutside::Unsaid,
+        };
+        let is_forbidden = |rule: &&HostRule| rule.decision == Decision::Forbidden;
+        session.forbidden_hosts = settings.hosts.iter().filter(is_forbidden).cloned().collect();
+        session.environment = self.environment.clone();
+        // A quarter of what is kept is the beginning; the end says more of a failure.
+        let kept = usize::try_from(settings.output_cap_bytes.get()).unwrap_or(usize::MAX);
+        session.output = OutputLimit { head: kept / 4, tail: kept - kept / 4 };
+        Ok(session)
+    }
+
+    /// The trail that the settings ask for.
+    pub(crate) fn audit(
+        &self,
+        settings: &Settings,
+        notices: &mut Vec<String>,
+    ) -> Result<(Arc<dyn AuditSink>, AuditDemand), Error> {
+        if self.recording == Recording::Nothing {
+            return Ok((Arc::new(NoAudit), AuditDemand::BestEffort));
+        }
+        let demand = if settings.audit_required { AuditDemand::Required } else { AuditDemand::BestEffort };
+        let durability = match settings.audit_durability {
+            AuditDurability::System => Durability::System,
+            AuditDurability::EachRecord => Durability::EachRecord,
+        };
+        let options = TrailOptions { durability, ..TrailOptions::default() };
+        let trail = self
+            .trail_directory(settings)
+            .ok_or(AuditError::NoPlace)
+            .and_then(|directory| AuditTrail::open(&directory, options));
+        match trail {
+            Ok(trail) => Ok((Arc::new(trail), demand)),
+            Err(error) if demand == AuditDemand::BestEffort => {
+                notices.push(format!("audit trail disabled: {}", with_causes(&error)));
+                Ok((Arc::new(NoAudit), demand))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Where the trail is, with these settings.
+    pub(crate) fn trail_directory(&self, settings: &Settings) -> Option<PathBuf> {
+        let usual = || state_directory(|name| variable_of_user(name, self.variable(name)));
+        settings.audit_directory.clone().or_else(usual)
+    }
+}
+
+/// The environment of this process.
+pub fn own_environment() -> BTreeMap<RawText, RawText> {
+    let bytes = |text: OsString| RawText::from(text.into_encoded_bytes());
+    std::env::vars_os().map(|(name, value)| (bytes(name), bytes(value))).collect()
+}
+
+/// The workspace without what this user can't write anyway, which needs no protection and can't be granted.
+fn without_unwritable(workspace: Vec<AbsPath>, settings: &Settings, notices: &mut Vec<String>) -> Vec<AbsPath> {
+    if settings.mode != SandboxMode::WorkspaceWrite {
+        return workspace;
+    }
+    let (writable, rest): (Vec<AbsPath>, Vec<AbsPath>) =
+        workspace.into_iter().partition(|root| permits(root, Access::Write));
+    notices.extend(rest.iter().map(|root| {
+        format!("`{root}` is not made writable: you lack permission to write it outside the sandbox, too")
+    }));
+    writable
+}
+
+/// The administrator's bound, as permissions: what is left of everything.
+fn maximum(settings: &Settings, host: &HostPaths) -> Result<Option<Permissions>, Error> {
+    let Some(maximum) = settings.maximum.as_ref().filter(|maximum| !maximum.allows_unsandboxed()) else {
+        return Ok(None);
+    };
+    let everything = SandboxPolicy::DangerFullAccess {}.resolve(host)?;
+    Ok(Some(maximum.limit(host, &everything)?))
+}
+
+/// A program that the settings name, which no command of the session can write.
+pub(crate) fn program(command: &Argv, permissions: &Permissions) -> Result<Hook, Error> {
+    let (program, arguments) = command.words().split_first().ok_or(Error::NoHook)?;
+    let writable: Vec<AbsPath> = permissions
+        .files
+        .iter()
+        .filter(|rule| rule.access == Access::Write)
+        .filter_map(|rule| match &rule.target {
+            FileTarget::Path(path) if path.parent().is_some() => Some(path.clone()),
+            FileTarget::Path(_) | FileTarget::Glob(_) => None,
+        })
+        .collect();
+    let hook = Hook::new(AbsPath::parse(program.clone())?)?;
+    Ok(hook.with_arguments(arguments.iter().filter_map(RawText::to_os_string)).outside(&writable)?)
+}

@@ -1,0 +1,236 @@
+//! The choices of a session, each with a safe default.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stockade_config::{ConfigLoader, EngineName, Layer, NetworkMode, SandboxMode};
+use stockade_core::Approver;
+use stockade_protocol::{
+    AbsPath, ApprovalRequest, AskForApproval, FileTarget, HostRule, RawText, ResourceLimits, ReviewDecision, ThreadId,
+    VariableName,
+};
+use stockade_sandboxing::absolute;
+
+use crate::answers::{Answers, Closure};
+use crate::assembly::{Assembly, Recording, SettingsFiles, own_environment};
+use crate::rules::RuleFiles;
+use crate::{Error, Stockade};
+
+/// Starts a [`Stockade`].
+///
+/// Without any choice, the workspace is the working directory of this process: commands may write there and read
+/// everything else, but for credentials, which are masked. The network is off, the environment is passed on without
+/// secrets, the strongest engine of this host is used, settings and rules are read, and the trail is written. Without
+/// an approver nothing is asked, and what needs an approval is refused.
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct Builder {
+    directory: Option<PathBuf>,
+    environment: Option<BTreeMap<RawText, RawText>>,
+    workspace: Vec<PathBuf>,
+    writable: Vec<PathBuf>,
+    overrides: Layer,
+    settings: SettingsFiles,
+    rules: RuleFiles,
+    answers: Answers,
+    recording: Recording,
+    own_files: Vec<PathBuf>,
+    name: Option<ThreadId>,
+}
+
+impl Builder {
+    /// A directory that commands may write. Given several times, all of them; commands start in the first one.
+    pub fn workspace(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.workspace.push(directory.into());
+        self
+    }
+
+    /// A directory that commands may write besides the workspace.
+    pub fn writable(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.writable.push(directory.into());
+        self
+    }
+
+    /// A path or glob that no command may read, whatever is approved.
+    pub fn deny_read(mut self, target: FileTarget) -> Self {
+        self.overrides.deny_read.push(target);
+        self
+    }
+
+    /// The sandbox. No rule lets a command leave one that is named here.
+    pub fn sandbox(mut self, mode: SandboxMode) -> Self {
+        self.overrides.mode = Some(mode);
+        self
+    }
+
+    /// When to ask. The default is `on-failure` with an approver, `never` without.
+    pub fn ask(mut self, ask: AskForApproval) -> Self {
+        self.overrides.ask = Some(ask);
+        self
+    }
+
+    /// The network.
+    pub fn network(mut self, network: NetworkMode) -> Self {
+        self.overrides.network = Some(network);
+        self
+    }
+
+    /// A host that may be reached. It turns the network from `off` to `hosts`.
+    pub fn allow_host(mut self, host: HostRule) -> Self {
+        self.overrides.allow_hosts.get_or_insert_default().push(host);
+        self
+    }
+
+    /// Sets an environment variable for commands.
+    pub fn env(mut self, name: VariableName, value: impl Into<String>) -> Self {
+        self.overrides.set.insert(name, value.into());
+        self
+    }
+
+    /// Limits on what a command may use.
+    pub fn limits(mut self, limits: ResourceLimits) -> Self {
+        self.overrides.limits = limits;
+        self
+    }
+
+    /// Ends commands after this time unless they say otherwise.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.overrides.timeout = Some(limit);
+        self
+    }
+
+    /// The engine that builds the sandbox; the strongest one of this host by default.
+    pub fn engine(mut self, engine: EngineName) -> Self {
+        self.overrides.engine = Some(engine);
+        self
+    }
+
+    /// A profile of the settings.
+    pub fn profile(mut self, name: impl Into<String>) -> Self {
+        self.overrides.profile = Some(name.into());
+        self
+    }
+
+    /// All of the above in one value, in place of what was said before.
+    pub fn overrides(mut self, overrides: Layer) -> Self {
+        self.overrides = overrides;
+        self
+    }
+
+    /// Answers questions with a closure. It may take its time: the clock of a command stands still meanwhile.
+    pub fn on_question<F, Fut>(self, answer: F) -> Self
+    where
+        F: Fn(Arc<ApprovalRequest>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ReviewDecision> + Send + 'static,
+    {
+        self.approver(Closure(answer))
+    }
+
+    /// Answers questions with an [`Approver`].
+    pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
+        self.answers = Answers::By(Arc::new(approver));
+        self
+    }
+
+    /// Asks the person at the terminal of this process, if it has one.
+    pub fn ask_at_terminal(mut self) -> Self {
+        self.answers = Answers::Terminal;
+        self
+    }
+
+    /// On behalf of a caller with this working directory, in place of this process's.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// On behalf of a caller with this whole environment, in place of this process's.
+    pub fn environment(mut self, environment: BTreeMap<RawText, RawText>) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
+    /// Reads no settings but the administrator's.
+    pub fn without_settings(mut self) -> Self {
+        self.settings = SettingsFiles::OnlySystem;
+        self
+    }
+
+    /// Reads the settings that this loader finds.
+    pub fn settings_from(mut self, loader: ConfigLoader) -> Self {
+        self.settings = SettingsFiles::Loader(Box::new(loader));
+        self
+    }
+
+    /// Reads this rules file, in place of the administrator's, the user's and the project's; may be given several
+    /// times.
+    pub fn rules(mut self, file: impl Into<PathBuf>) -> Self {
+        match &mut self.rules {
+            RuleFiles::Only(files) => files.push(file.into()),
+            RuleFiles::Standard | RuleFiles::Nothing => self.rules = RuleFiles::Only(vec![file.into()]),
+        }
+        self
+    }
+
+    /// Reads no rules, and saves none.
+    pub fn without_rules(mut self) -> Self {
+        self.rules = RuleFiles::Nothing;
+        self
+    }
+
+    /// Writes no trail: for a session that explains and runs nothing.
+    pub fn without_trail(mut self) -> Self {
+        self.recording = Recording::Nothing;
+        self
+    }
+
+    /// A file or directory of this program's own that no command may write, such as its socket.
+    pub fn own_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.own_files.push(path.into());
+        self
+    }
+
+    /// The name of the session in questions and in the trail.
+    pub fn name(mut self, name: ThreadId) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Starts the session. It fails if a settings or rules file can't be read, if the workspace can't be one, or if the
+    /// trail is required and can't be written.
+    pub fn build(self) -> Result<Stockade, Error> {
+        self.build_telling(&mut Vec::new())
+    }
+
+    /// Like [`build`](Self::build), and gives the lines for a person also where it fails. Where it does not, they are
+    /// in [`Stockade::take_notices`].
+    pub fn build_telling(self, notices: &mut Vec<String>) -> Result<Stockade, Error> {
+        let name = self.name.clone();
+        Stockade::open(self.assembly()?, name, notices)
+    }
+
+    fn assembly(self) -> Result<Assembly, Error> {
+        let directory = match self.directory {
+            Some(directory) => directory,
+            None => std::env::current_dir().map_err(Error::NoDirectory)?,
+        };
+        let directory = AbsPath::from_path(&directory)?;
+        let mut overrides = self.overrides;
+        for path in &self.writable {
+            overrides.writable_roots.get_or_insert_default().push(absolute(&directory, path)?);
+        }
+        Ok(Assembly {
+            environment: self.environment.unwrap_or_else(own_environment),
+            workspace: self.workspace,
+            overrides,
+            settings: self.settings,
+            rules: self.rules,
+            answers: self.answers,
+            recording: self.recording,
+            own_files: self.own_files,
+            directory,
+        })
+    }
+}

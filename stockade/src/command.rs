@@ -1,0 +1,215 @@
+//! One command of a session: what it is, and how it runs.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stockade_core::{
+    Cancellation, CommandTerminal, Explanation, Input, Output, OutputSink, ShellRuntime, StreamName, Streaming,
+};
+use stockade_protocol::{
+    Argv, EscalationExecution, ExecExpiration, ExecRequest, Outcome, Permissions, RequestId, TerminalSize,
+};
+
+use crate::workspace::existing_directory;
+use crate::{Error, Stockade};
+
+/// A command that is about to run.
+///
+/// ```no_run
+/// # async fn run(stockade: stockade::Stockade) -> Result<(), stockade::Error> {
+/// let outcome = stockade
+///     .command(["cargo", "build"])
+///     .cwd("crates/server")
+///     .timeout(std::time::Duration::from_secs(300))
+///     .on_output(|_, bytes| print!("{}", String::from_utf8_lossy(bytes)))
+///     .run()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a command does nothing until `run` is called"]
+pub struct Command<'a> {
+    stockade: &'a Stockade,
+    argv: Result<Argv, Error>,
+    id: Option<RequestId>,
+    cwd: Option<PathBuf>,
+    timeout: Option<Duration>,
+    escalation: EscalationExecution,
+    justification: Option<String>,
+    tool: ShellRuntime,
+    sink: Option<Arc<dyn OutputSink>>,
+    terminal: Option<TerminalSize>,
+}
+
+impl<'a> Command<'a> {
+    pub(crate) fn new(stockade: &'a Stockade, argv: Result<Argv, Error>) -> Self {
+        Self {
+            stockade,
+            argv,
+            id: None,
+            cwd: None,
+            timeout: None,
+            escalation: EscalationExecution::TurnDefault,
+            justification: None,
+            tool: ShellRuntime::default(),
+            sink: None,
+            terminal: None,
+        }
+    }
+
+    /// Starts in this directory, which may be relative to the session's. It makes nothing writable.
+    pub fn cwd(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(directory.into());
+        self
+    }
+
+    /// Ends the command after this time. Time in which a person is asked does not count.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// Why the command is wanted, shown with every question about it.
+    pub fn justification(mut self, text: impl Into<String>) -> Self {
+        self.justification = Some(text.into());
+        self
+    }
+
+    /// What it wants to run with.
+    pub fn escalation(mut self, escalation: EscalationExecution) -> Self {
+        self.escalation = escalation;
+        self
+    }
+
+    /// Asks for permissions on top of the session's, inside the sandbox.
+    pub fn with_permissions(self, more: Permissions) -> Self {
+        self.escalation(EscalationExecution::Permissions(Box::new(more)))
+    }
+
+    /// Asks to run without the sandbox.
+    pub fn unsandboxed(self) -> Self {
+        self.escalation(EscalationExecution::Unsandboxed)
+    }
+
+    /// Gives the command a pseudo-terminal of this size; its output is all standard output.
+    pub fn terminal(mut self, size: TerminalSize) -> Self {
+        self.terminal = Some(size);
+        self
+    }
+
+    /// Reads from this program's standard input. Without it the command has none.
+    pub fn inherit_stdin(mut self) -> Self {
+        self.tool.streaming.stdin = Input::Inherit;
+        self
+    }
+
+    /// Calls `sink` with output as it comes; the outcome holds its beginning and end as well. A sink that blocks slows
+    /// the command down.
+    pub fn on_output(self, sink: impl Fn(StreamName, &[u8]) + Send + Sync + 'static) -> Self {
+        self.sink(Arc::new(Closure(sink)))
+    }
+
+    /// Passes output on as it comes; the outcome holds its beginning and end as well.
+    pub fn sink(mut self, sink: Arc<dyn OutputSink>) -> Self {
+        self.sink = Some(sink);
+        self
+    }
+
+    /// Where the streams lead, in every detail. It replaces what was said about them before.
+    pub fn streaming(mut self, streaming: Streaming) -> Self {
+        self.tool.streaming = streaming;
+        self
+    }
+
+    /// The name of the request in questions and in the trail; one that is new by default.
+    pub fn id(mut self, id: RequestId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// Ends the command, or sends it signals, from elsewhere.
+    pub fn cancellation(&self) -> Cancellation {
+        self.tool.cancellation.clone()
+    }
+
+    /// Runs the command to its end. A refusal or a denial is an [`Outcome`]; an error means that it could not be started
+    /// or was lost. Dropping the future ends the command.
+    pub async fn run(self) -> Result<Outcome, Error> {
+        let stockade = self.stockade;
+        stockade.refresh()?;
+        let (tool, request) = self.into_parts()?;
+        Ok(stockade.orchestrator().run_with(&tool, &request).await?)
+    }
+
+    /// What would happen to the command, and why. Nothing is run.
+    pub fn explain(self) -> Result<Explanation, Error> {
+        let stockade = self.stockade;
+        stockade.refresh()?;
+        let (_, request) = self.into_parts()?;
+        Ok(stockade.orchestrator().explain(&request)?)
+    }
+
+    /// The command as [`Orchestrator::run_with`](crate::core::Orchestrator::run_with) takes it, for a caller that needs
+    /// its clock as well. Settings are not read again.
+    pub fn into_parts(self) -> Result<(ShellRuntime, ExecRequest), Error> {
+        let Self { stockade, argv, id, cwd, timeout, escalation, justification, mut tool, sink, terminal } = self;
+        let cwd = match cwd {
+            Some(directory) => existing_directory(stockade.cwd(), &directory)?,
+            None => stockade.cwd().clone(),
+        };
+        let milliseconds = |limit: Duration| u64::try_from(limit.as_millis()).ok().and_then(NonZeroU64::new);
+        let expiration = match timeout.map(milliseconds) {
+            None => ExecExpiration::DefaultTimeout,
+            Some(Some(milliseconds)) => ExecExpiration::Timeout { milliseconds },
+            Some(None) => return Err(Error::Timeout),
+        };
+        if let Some(size) = terminal {
+            let (stdin, stdout, stderr) = (Input::Terminal, Output::Terminal, Output::Terminal);
+            tool.streaming = Streaming {
+                stdin,
+                stdout,
+                stderr,
+                terminal: Some(CommandTerminal { size, sink }),
+                ..Streaming::default()
+            };
+        } else if let Some(sink) = sink {
+            tool.streaming.stdout = Output::Tee(Arc::clone(&sink));
+            tool.streaming.stderr = Output::Tee(sink);
+        }
+        let request = ExecRequest {
+            id: match id {
+                Some(id) => id,
+                None => stockade.next_id()?,
+            },
+            thread_id: stockade.id(),
+            command: argv?,
+            cwd,
+            expiration,
+            escalation,
+            justification,
+            terminal: None,
+            approved_by_policy: false,
+            sandbox_warnings: Vec::new(),
+        };
+        Ok((tool, request))
+    }
+}
+
+/// A closure that takes output.
+struct Closure<F>(F);
+
+impl<F> std::fmt::Debug for Closure<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Closure")
+    }
+}
+
+impl<F: Fn(StreamName, &[u8]) + Send + Sync> OutputSink for Closure<F> {
+    fn write(&self, stream: StreamName, bytes: &[u8]) -> io::Result<()> {
+        (self.0)(stream, bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+#![doc = include_str!("../README.md")]
+
+mod answers;
+pub mod assembly;
+mod builder;
+mod command;
+mod error;
+mod fingerprint;
+pub mod losses;
+pub mod platform;
+mod registries;
+pub mod rules;
+mod stockade;
+pub mod terminal;
+pub mod workspace;
+
+pub use answers::Answers;
+pub use builder::Builder;
+pub use command::Command;
+pub use error::{Error, with_causes};
+pub use stockade::Stockade;
+pub use stockade_protocol::{ApprovalRequest, Outcome, ReviewDecision};
+
+pub use stockade_config as config;
+pub use stockade_core as core;
+pub use stockade_execpolicy as execpolicy;
+pub use stockade_protocol as protocol;
+pub use stockade_sandboxing as sandboxing;

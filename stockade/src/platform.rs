@@ -1,0 +1,166 @@
+//! The one place that knows which operating system this is.
+
+use stockade_config::{EngineName, LossName};
+use stockade_protocol::AbsPath;
+use stockade_sandboxing::{Backend, Diagnosis};
+
+/// Whether two names of environment variables are the same here.
+pub(crate) fn is_same_variable(one: &[u8], other: &[u8]) -> bool {
+    if cfg!(windows) { one.eq_ignore_ascii_case(other) } else { one == other }
+}
+
+/// What this host can enforce.
+pub fn diagnose() -> Diagnosis {
+    #[cfg(target_os = "linux")]
+    return stockade_sandbox_linux::diagnose();
+    #[cfg(target_os = "macos")]
+    return stockade_sandbox_macos::diagnose();
+    #[cfg(windows)]
+    return stockade_sandbox_windows::diagnose();
+    #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
+    Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
+}
+
+/// What somebody can accept to go without here.
+pub const LOSSES: &[LossName] = {
+    #[cfg(target_os = "linux")]
+    {
+        &[
+            LossName::ProtectedMetadata,
+            LossName::ReadOnlyParts,
+            LossName::Credentials,
+            LossName::DeniedReads,
+            LossName::PrivateDirectories,
+            LossName::FileAttributes,
+        ]
+    }
+    #[cfg(target_os = "macos")]
+    {
+        &[LossName::CertificateFetches]
+    }
+    #[cfg(windows)]
+    {
+        &[LossName::DirectConnections]
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
+    {
+        &[]
+    }
+};
+
+/// Has what every sandbox needs made beside everything else, until it is known what this one needs.
+pub fn get_ready() {
+    #[cfg(target_os = "linux")]
+    stockade_sandbox_linux::Native::new().get_ready();
+}
+
+/// The fewest open files that a run gets by with: the event loop, the trail, the streams, the launcher and
+/// the supervisor of connections, with each engine.
+#[cfg(unix)]
+const FEWEST_OPEN_FILES: u64 = 64;
+
+/// This program may open too few files.
+#[derive(Debug, thiserror::Error)]
+#[error("the limit on open files is {limit}, and at least {fewest} are needed: raise it (`ulimit -n {fewest}`)")]
+pub struct TooFewOpenFiles {
+    limit: u64,
+    fewest: u64,
+}
+
+/// Whether this program may open as many files as a run needs. Without them its event loop can't be made.
+pub fn check_open_files() -> Result<(), TooFewOpenFiles> {
+    #[cfg(unix)]
+    if let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+        && limit < FEWEST_OPEN_FILES
+    {
+        return Err(TooFewOpenFiles { limit, fewest: FEWEST_OPEN_FILES });
+    }
+    Ok(())
+}
+
+/// This system has no such engine.
+#[derive(Debug, thiserror::Error)]
+#[error("the engine `{name:?}` does not exist on this system: use `auto`")]
+pub struct NoSuchEngine {
+    name: EngineName,
+}
+
+/// What builds sandboxes here, without what these names say.
+#[cfg(target_os = "linux")]
+pub fn backend(engine: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
+    use stockade_sandbox_linux::{Auto, Bwrap, LandlockOnly, Loss, Native};
+
+    // Names of other systems mean nothing here.
+    let accepted = Loss::ALL.into_iter().filter(|loss| accepted.iter().any(|accepted| accepted.name() == loss.name()));
+    Ok(match engine {
+        EngineName::Auto => Box::new(Auto::accepting(accepted)),
+        EngineName::Native => Box::new(Native::new()),
+        EngineName::Bwrap => Box::new(Bwrap::new()),
+        EngineName::Landlock => Box::new(accepted.fold(LandlockOnly::new(), LandlockOnly::accepting)),
+    })
+}
+
+/// What builds sandboxes here, without what these names say.
+#[cfg(target_os = "macos")]
+pub fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
+    use stockade_sandbox_macos::{Loss, Seatbelt};
+
+    match name {
+        EngineName::Auto if accepted.contains(&LossName::CertificateFetches) => {
+            Ok(Box::new(Seatbelt::new().accepting(Loss::CertificateFetches)))
+        }
+        EngineName::Auto => Ok(Box::new(Seatbelt::new())),
+        EngineName::Native | EngineName::Bwrap | EngineName::Landlock => Err(NoSuchEngine { name }),
+    }
+}
+
+/// What builds sandboxes here, without what these names say.
+#[cfg(windows)]
+pub fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
+    use stockade_sandbox_windows::{Loss, Windows};
+
+    match name {
+        EngineName::Auto if accepted.contains(&LossName::DirectConnections) => {
+            Ok(Box::new(Windows::new().accepting(Loss::DirectConnections)))
+        }
+        EngineName::Auto => Ok(Box::new(Windows::new())),
+        EngineName::Native | EngineName::Bwrap | EngineName::Landlock => Err(NoSuchEngine { name }),
+    }
+}
+
+/// What builds sandboxes here.
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
+pub fn backend(name: EngineName, _: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
+    Err(NoSuchEngine { name })
+}
+
+/// What ordinary programs need to read to start here.
+pub fn platform_defaults() -> Vec<AbsPath> {
+    #[cfg(target_os = "linux")]
+    {
+        let existing =
+            stockade_sandbox_linux::PLATFORM_DEFAULTS.iter().filter(|path| std::path::Path::new(path).exists());
+        existing.filter_map(|path| path.parse().ok()).collect()
+    }
+    #[cfg(target_os = "macos")]
+    {
+        stockade_sandbox_macos::platform_defaults()
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
+    {
+        Vec::new()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Whatever the engine names can be accepted, by the name that it gives.
+    #[test]
+    fn every_loss_of_the_engine_can_be_named() {
+        let engine: Vec<&str> = stockade_sandbox_linux::Loss::ALL.iter().map(|loss| loss.name()).collect();
+        let flags: Vec<&str> = LOSSES.iter().map(|loss| loss.name()).collect();
+        assert_eq!(engine, flags);
+    }
+}

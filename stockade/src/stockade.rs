@@ -1,0 +1,267 @@
+//! A session: one workspace, one policy, one approval memory.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use stockade_config::{Layer, Settings};
+use stockade_core::{
+    ElicitationOutcome, Explanation, Orchestrator, PatchOutcome, ToolCallOutcome, ToolCallRuntime, ToolCaller,
+};
+use stockade_protocol::{
+    AbsPath, Argv, ElicitationApproval, FileChange, NetworkPolicy, Outcome, PatchRequest, RequestId, ThreadId,
+    ToolCallApproval, ToolCallRequest,
+};
+
+use crate::answers::Current;
+use crate::assembly::{Assembled, Assembly};
+use crate::fingerprint::Fingerprint;
+use crate::registries::Untold;
+use crate::{Builder, Command, Error};
+
+/// Runs commands, file changes and tool calls of one session. Approvals "for this session" last as long as the value.
+///
+/// It is `Send` and `Sync`: requests may run at the same time.
+pub struct Stockade {
+    orchestrator: Orchestrator,
+    approver: Arc<Current>,
+    cwd: AbsPath,
+    requests: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// What was read, and what it was read from.
+struct State {
+    assembly: Assembly,
+    settings: Arc<Settings>,
+    workspace: Vec<AbsPath>,
+    untold: Vec<Untold>,
+    fingerprint: Fingerprint,
+    notices: Vec<String>,
+    /// Every notice so far: none is given twice.
+    told: BTreeSet<String>,
+}
+
+impl Stockade {
+    /// Starts a session: `Stockade::builder().workspace(dir).build()?`.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Starts a session. The lines for a person are in `notices` if it can't be started, else in
+    /// [`take_notices`](Self::take_notices).
+    pub(crate) fn open(assembly: Assembly, name: Option<ThreadId>, notices: &mut Vec<String>) -> Result<Self, Error> {
+        let thread_id = match name {
+            Some(name) => name,
+            None => new_id()?,
+        };
+        let Assembled { settings, session, rules, backend, approver, assessor, start, workspace, untold, fingerprint } =
+            assembly.assemble(thread_id, notices)?;
+        let is_open = session.permissions.network == NetworkPolicy::Full;
+        let is_assessed = assessor.is_some();
+        let current = Arc::new(Current::new(approver, assessor));
+        let mut orchestrator = Orchestrator::new(session, backend, Arc::clone(&current) as _).with_rules(rules);
+        if is_assessed {
+            orchestrator = orchestrator.with_risk_assessor(Arc::clone(&current) as _);
+        }
+        notices.extend(lowered(is_open, &orchestrator));
+        let (sink, demand) = assembly.audit(&settings, notices)?;
+        let notices = std::mem::take(notices);
+        let told = notices.iter().cloned().collect();
+        let settings = Arc::new(settings);
+        Ok(Self {
+            orchestrator: orchestrator.with_audit(sink, demand),
+            approver: current,
+            cwd: start,
+            requests: AtomicU64::new(0),
+            state: Mutex::new(State { assembly, settings, workspace, untold, fingerprint, notices, told }),
+        })
+    }
+
+    /// Runs a command and captures its output. [`command`](Self::command) has more to choose.
+    pub async fn run<S: Into<OsString>>(&self, command: impl IntoIterator<Item = S>) -> Result<Outcome, Error> {
+        self.command(command).run().await
+    }
+
+    /// A command with options.
+    pub fn command<S: Into<OsString>>(&self, command: impl IntoIterator<Item = S>) -> Command<'_> {
+        let words = command.into_iter().map(Into::into);
+        Command::new(self, Argv::from_os(words).map_err(Error::from))
+    }
+
+    /// What would happen to a command, and why. Nothing is run.
+    pub fn explain<S: Into<OsString>>(&self, command: impl IntoIterator<Item = S>) -> Result<Explanation, Error> {
+        self.command(command).explain()
+    }
+
+    /// Writes file changes on the host, if they are approved: all of them or none.
+    pub async fn apply_patch(&self, changes: Vec<FileChange>) -> Result<PatchOutcome, Error> {
+        self.refresh()?;
+        let request = PatchRequest {
+            id: self.next_id()?,
+            thread_id: self.id(),
+            changes,
+            approved_by_policy: false,
+            sandbox_warnings: Vec::new(),
+        };
+        Ok(self.orchestrator.patch(&request).await?)
+    }
+
+    /// Calls a tool through `caller`, if the call is approved. `requires_approval` is what the tool itself says; `None`
+    /// leaves it to the session's policy.
+    pub async fn call_tool(
+        &self,
+        caller: impl ToolCaller,
+        call: ToolCallApproval,
+        requires_approval: Option<bool>,
+    ) -> Result<ToolCallOutcome, Error> {
+        self.refresh()?;
+        let request = ToolCallRequest {
+            id: self.next_id()?,
+            thread_id: self.id(),
+            remember: call.remember,
+            call,
+            requires_approval,
+            approved_by_policy: false,
+            sandbox_warnings: Vec::new(),
+        };
+        Ok(self.orchestrator.run_with(&ToolCallRuntime::new(caller), &request).await?)
+    }
+
+    /// Passes an MCP server's question on to the approver.
+    pub async fn elicit(&self, question: &ElicitationApproval) -> Result<ElicitationOutcome, Error> {
+        self.refresh()?;
+        Ok(self.orchestrator.elicit(&self.next_id()?, question).await)
+    }
+}
+
+/// What changes while a session runs.
+impl Stockade {
+    /// Reads settings, rules and trust again if any of their files has changed. Every request does so first: a change
+    /// counts from the next one on, and files that can't be read refuse it. What was approved for the session is kept.
+    /// The trail stays where it is.
+    ///
+    /// Where nothing has changed, this costs no more than a look at the attributes of the files.
+    pub fn refresh(&self) -> Result<(), Error> {
+        let mut state = self.state();
+        if state.fingerprint.holds() {
+            return Ok(());
+        }
+        let assembly = state.assembly.clone();
+        self.renew(&mut state, assembly)
+    }
+
+    /// Changes what is said on top of the settings, from the next request on. What was approved for the session is kept.
+    /// After an error everything is as it was.
+    pub fn update(&self, change: impl FnOnce(&mut Layer)) -> Result<(), Error> {
+        let mut state = self.state();
+        let mut assembly = state.assembly.clone();
+        change(&mut assembly.overrides);
+        self.renew(&mut state, assembly)
+    }
+
+    fn renew(&self, state: &mut State, assembly: Assembly) -> Result<(), Error> {
+        let mut notices = Vec::new();
+        let assembled = assembly.assemble(self.id(), &mut notices)?;
+        let is_open = assembled.session.permissions.network == NetworkPolicy::Full;
+        self.orchestrator.renew(assembled.session, assembled.rules)?;
+        self.approver.replace(assembled.approver, assembled.assessor);
+        notices.extend(lowered(is_open, &self.orchestrator));
+        state.assembly = assembly;
+        state.settings = Arc::new(assembled.settings);
+        state.workspace = assembled.workspace;
+        state.untold = assembled.untold;
+        state.fingerprint = assembled.fingerprint;
+        for notice in notices {
+            if state.told.insert(notice.clone()) {
+                state.notices.push(notice);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is in force.
+impl Stockade {
+    /// The orchestrator behind this value, for everything that has no method here.
+    pub fn orchestrator(&self) -> &Orchestrator {
+        &self.orchestrator
+    }
+
+    /// The settings in force, with the origin of each value.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.state().settings)
+    }
+
+    /// The name of the session in questions and in the trail.
+    pub fn id(&self) -> ThreadId {
+        self.orchestrator.session().thread_id.clone()
+    }
+
+    /// Where commands start.
+    pub fn cwd(&self) -> &AbsPath {
+        &self.cwd
+    }
+
+    /// The workspace, as far as this user may write it.
+    pub fn workspace(&self) -> Vec<AbsPath> {
+        self.state().workspace.clone()
+    }
+
+    /// Where the trail is; `None` if there is no place for it.
+    pub fn trail_directory(&self) -> Option<PathBuf> {
+        let state = self.state();
+        state.assembly.trail_directory(&state.settings)
+    }
+
+    /// Lines for a person, such as settings that were not used, since they were last taken.
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().notices)
+    }
+
+    /// Lines for a person about one command, such as a registry whose settings it can't read.
+    pub fn notices_for(&self, command: &Argv) -> Vec<String> {
+        self.state().untold.iter().filter_map(|untold| untold.notice_for(command)).collect()
+    }
+
+    /// A name for the next request, unique in this session.
+    pub(crate) fn next_id(&self) -> Result<RequestId, Error> {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        Ok(format!("{}.{number}", self.id()).parse()?)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Stockade {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stockade").field("session", &self.orchestrator.session()).finish_non_exhaustive()
+    }
+}
+
+/// What is said where rules close a network that was open.
+fn lowered(was_open: bool, orchestrator: &Orchestrator) -> Option<String> {
+    let is_lowered = was_open && orchestrator.session().permissions.network != NetworkPolicy::Full;
+    is_lowered.then(|| {
+        String::from(
+            "the network is `hosts`, not `full`: a network rule denies a host, and a full network knows no hosts",
+        )
+    })
+}
+
+/// A name that no other session has.
+fn new_id() -> Result<ThreadId, Error> {
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (time, process) = (now.as_millis(), std::process::id());
+    let name = match OPENED.fetch_add(1, Ordering::Relaxed) {
+        0 => format!("run-{time}-{process}"),
+        more => format!("run-{time}-{process}-{more}"),
+    };
+    Ok(name.parse()?)
+}

@@ -1,0 +1,60 @@
+//! Asking a person at the terminal.
+//!
+//! What is shown ([`render`]) and what a key means ([`dialog`]) are plain functions of the question;
+//! only [`terminal`] touches the terminal.
+
+#[cfg(unix)]
+mod barrier;
+mod choices;
+mod dialog;
+mod filling;
+#[cfg(unix)]
+mod keys;
+mod line;
+mod outlet;
+mod page;
+mod render;
+mod secrets;
+pub mod stage;
+mod text;
+mod wrap;
+
+#[cfg(unix)]
+mod raw_mode;
+#[cfg(unix)]
+mod sys;
+#[cfg(unix)]
+mod terminal;
+
+#[cfg(all(test, unix))]
+mod pty_tests;
+#[cfg(test)]
+mod render_tests;
+#[cfg(test)]
+mod samples;
+
+use std::sync::Arc;
+
+use stockade_core::Approver;
+
+pub use text::is_plain;
+
+/// The person at the terminal of this process, if it has one. Without one, nobody is waited for. Whoever is
+/// asked about a command is told what its sandbox may leave out.
+pub fn person(left_out: Vec<String>) -> Option<Arc<dyn Approver>> {
+    #[cfg(unix)]
+    return terminal::Terminal::open(left_out).map(|terminal| Arc::new(terminal) as Arc<dyn Approver>);
+    #[cfg(not(unix))]
+    {
+        drop(left_out);
+        None
+    }
+}
+
+/// Whether this process has a terminal with a person.
+pub(crate) fn has_person() -> bool {
+    #[cfg(unix)]
+    return terminal::Terminal::open(Vec::new()).is_some();
+    #[cfg(not(unix))]
+    false
+}

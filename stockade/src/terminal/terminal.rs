@@ -1,0 +1,385 @@
+//! The person at the terminal.
+//!
+//! The terminal is `/dev/tty`, not standard input: that may be a pipe, and belongs to the command.
+//! Each question is asked by a thread of its own, which can be called off at any moment: it never
+//! waits for the terminal without also waiting for that.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use stockade_core::{Answer, Approver, Unanswered};
+use stockade_protocol::{ApprovalRequest, ReviewDecision};
+use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
+
+use super::barrier::Barrier;
+use super::choices::{choices, form};
+use super::dialog::{Dialog, Step};
+use super::keys::{Decoder, Event, Piece};
+use super::page::{Kind, Look, Paint};
+use super::raw_mode::RawMode;
+use super::render;
+use super::stage;
+use super::text::Detail;
+use super::wrap::UNBOUNDED;
+
+/// Keys count only after nothing was typed for so long: whoever was typing when the prompt appeared
+/// did not mean it.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// A terminal that has not answered by then never does.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// What arrives within this time belongs together: a person is not that fast, and a terminal that answers is.
+const BURST: Duration = Duration::from_millis(50);
+
+/// More than this is not gathered at once.
+const LONGEST_PIECE: usize = 4096;
+
+/// How often to look for a key where waiting for one is not possible.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Asks a person at the terminal, one question after the other.
+pub(crate) struct Terminal {
+    terminal: Arc<File>,
+    look: Arc<Look>,
+    turn: Arc<Mutex<Stopped>>,
+}
+
+/// Whether a person has answered that everything stops: the questions that wait for their turn are not shown.
+type Stopped = bool;
+
+impl Terminal {
+    /// The terminal of this process, if it has one.
+    pub(crate) fn open(left_out: Vec<String>) -> Option<Self> {
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits();
+        let flags = i32::try_from(flags).ok()?;
+        let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty").ok()?;
+        let variable = |name: &str| std::env::var_os(name);
+        let (paint, terminal) = (Paint::for_terminal(variable), Kind::for_terminal(variable));
+        Some(Self::on(file, Look { paint, left_out, terminal }))
+    }
+
+    /// A terminal that is open already, for reading without waiting and for writing.
+    pub(super) fn on(terminal: File, look: Look) -> Self {
+        Self { terminal: Arc::new(terminal), look: Arc::new(look), turn: Arc::default() }
+    }
+}
+
+#[async_trait]
+impl Approver for Terminal {
+    async fn review(&self, request: Arc<ApprovalRequest>) -> Result<Answer, Unanswered> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        if *turn {
+            return Ok(ReviewDecision::Abort.into());
+        }
+        let (answer, receiver) = oneshot::channel();
+        let asking = Asking::start(Arc::clone(&self.terminal), Arc::clone(&self.look), request, turn, answer)
+            .map_err(|error| gone(&format!("the prompt could not be opened: {error}")))?;
+        let result = receiver.await.unwrap_or_else(|_| Err(gone("the prompt failed")));
+        drop(asking);
+        result
+    }
+}
+
+/// A prompt that is open. Dropping it takes the prompt away and waits until the terminal is as it
+/// was, which takes a moment at most.
+struct Asking {
+    call_off: Option<PipeWriter>,
+    /// Ends when the terminal is as it was, or the prompt has panicked. What was printed meanwhile may take longer to
+    /// be shown, and is not waited for here.
+    is_restored: mpsc::Receiver<()>,
+}
+
+impl Asking {
+    fn start(
+        terminal: Arc<File>,
+        look: Arc<Look>,
+        request: Arc<ApprovalRequest>,
+        mut turn: OwnedMutexGuard<Stopped>,
+        answer: oneshot::Sender<Result<Answer, Unanswered>>,
+    ) -> io::Result<Self> {
+        let (called_off, call_off) = io::pipe()?;
+        let (restored, is_restored) = mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name(String::from("prompt")).spawn(move || {
+            let question = stage::Question::open();
+            let prompt = Prompt { terminal: &terminal, called_off, look: &look };
+            let result = prompt.ask(&request, &question).map_err(Ending::into_reason);
+            *turn = matches!(&result, Ok(answer) if answer.decision == ReviewDecision::Abort);
+            // Whoever asked may have given up.
+            answer.send(result).ok();
+            drop((restored, turn));
+            drop(question);
+        })?;
+        drop(thread);
+        Ok(Self { call_off: Some(call_off), is_restored })
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.call_off = None;
+        self.is_restored.recv().ok();
+    }
+}
+
+/// Why a prompt ended without an answer.
+enum Ending {
+    HungUp,
+    CalledOff,
+    InBackground,
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Ending {
+    fn from(error: io::Error) -> Self {
+        match rustix::io::Errno::from_io_error(&error) {
+            Some(rustix::io::Errno::IO) => Self::HungUp,
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+impl From<rustix::io::Errno> for Ending {
+    fn from(error: rustix::io::Errno) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+impl Ending {
+    fn into_reason(self) -> Unanswered {
+        match self {
+            Self::HungUp => gone("the terminal hung up"),
+            Self::CalledOff => gone("the question was called off"),
+            Self::InBackground => {
+                gone("stockade runs in the background of its terminal: bring it to the foreground (`fg`)")
+            }
+            Self::Failed(error) => gone(&format!("the terminal failed: {error}")),
+        }
+    }
+}
+
+fn gone(why: &str) -> Unanswered {
+    Unanswered::Gone { why: why.to_owned() }
+}
+
+/// One question on a terminal.
+struct Prompt<'a> {
+    terminal: &'a File,
+    /// Ends when the question is called off.
+    called_off: PipeReader,
+    look: &'a Look,
+}
+
+impl Prompt<'_> {
+    fn ask(&self, request: &ApprovalRequest, stage: &stage::Question) -> Result<Answer, Ending> {
+        self.stand_in_foreground()?;
+        // A terminal that takes nothing can't be asked at; the question can still be called off.
+        while !stage.is_alone_within(LOOK) {
+            if poll_again(&mut [PollFd::new(&self.called_off, PollFlags::IN)], Some(Duration::ZERO))? > 0 {
+                return Err(Ending::CalledOff);
+            }
+        }
+        let _mode = RawMode::enter(self.terminal.as_fd())?;
+        let choices = choices(request);
+        let (question, shortened) = render::question(request, self.look, self.columns(), Detail::Short);
+        let keys = render::keys(&choices, shortened, self.look.paint, self.columns());
+        self.write(&format!("{}\n{question}{keys}\n", stage.cleaning()))?;
+        let mut decoder = Decoder::default();
+        if let Some(stopped) = self.settle(&mut decoder)? {
+            return Ok(stopped.into());
+        }
+        let mut dialog = Dialog::new(choices, form(&request.subject).and_then(Result::ok)).shortened(shortened);
+        self.write(&dialog.invitation())?;
+        let result = self.converse(&mut dialog, &mut decoder, request, &keys);
+        if matches!(result, Err(Ending::CalledOff)) {
+            self.write_at_once("\nThe question was called off.\n");
+        }
+        result
+    }
+
+    /// How wide the terminal is now.
+    fn columns(&self) -> usize {
+        let columns = rustix::termios::tcgetwinsize(self.terminal).map_or(0, |size| size.ws_col);
+        if columns == 0 { UNBOUNDED } else { columns.into() }
+    }
+
+    /// A process in the background would be stopped by the terminal, and the run would hang.
+    fn stand_in_foreground(&self) -> Result<(), Ending> {
+        match rustix::termios::tcgetpgrp(self.terminal) {
+            Ok(group) if group != rustix::process::getpgrp() => Err(Ending::InBackground),
+            // Not this process's own terminal, so nobody is in the foreground.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Throws away what was typed before the prompt could be read, and what the terminal answers to questions of the
+    /// command. Only Ctrl-C is heard.
+    fn settle(&self, decoder: &mut Decoder) -> Result<Option<ReviewDecision>, Ending> {
+        let mut barrier = self.barrier();
+        if let Some(barrier) = &barrier {
+            self.write(&barrier.query())?;
+        }
+        let start = Instant::now();
+        loop {
+            let Some(bytes) = self.read(Some(QUIET))? else {
+                let is_passed = barrier.as_ref().is_none_or(Barrier::is_passed);
+                if is_passed || start.elapsed() > ANSWER {
+                    return Ok(None);
+                }
+                continue;
+            };
+            for event in bytes.into_iter().flat_map(|byte| decoder.take(byte)).flatten() {
+                match (event, &mut barrier) {
+                    (Event::Byte(3), _) => {
+                        self.write("stopped\n")?;
+                        return Ok(Some(ReviewDecision::Abort));
+                    }
+                    (Event::CursorColumn(column), Some(barrier)) => barrier.report(column),
+                    (Event::Byte(_) | Event::Sequence | Event::CursorColumn(_), _) => {}
+                }
+            }
+        }
+    }
+
+    fn barrier(&self) -> Option<Barrier> {
+        match self.look.terminal {
+            Kind::Dumb => None,
+            Kind::Usual => Barrier::new(rustix::termios::tcgetwinsize(self.terminal).ok()?.ws_col),
+        }
+    }
+
+    fn converse(
+        &self,
+        dialog: &mut Dialog,
+        decoder: &mut Decoder,
+        request: &ApprovalRequest,
+        keys: &str,
+    ) -> Result<Answer, Ending> {
+        loop {
+            let piece = self.next_piece(dialog, decoder)?;
+            let step = match piece.typed.as_slice() {
+                // Nothing was typed.
+                [] => continue,
+                typed if piece.has_sequences && dialog.wants_one_key() && !typed.contains(&3) => dialog.ask_again(),
+                typed => dialog.press(typed),
+            };
+            match step {
+                Step::Say(text) => self.write(&text)?,
+                Step::ShowEverything => {
+                    let (everything, _) = render::question(request, self.look, self.columns(), Detail::Whole);
+                    self.write(&format!("\n\n{everything}{keys}\n{}", dialog.invitation()))?;
+                }
+                Step::Decide(answer, text) => {
+                    // The answer counts even if it can't be shown any more.
+                    self.write(&text).ok();
+                    return Ok(answer);
+                }
+            }
+        }
+    }
+
+    /// What comes next. Where a single key is waited for, all that comes at once is one piece.
+    fn next_piece(&self, dialog: &Dialog, decoder: &mut Decoder) -> Result<Piece, Ending> {
+        let mut bytes = match self.read(Some(QUIET))? {
+            Some(bytes) => bytes,
+            None => {
+                decoder.forget_escape();
+                self.read(None)?.unwrap_or_default()
+            }
+        };
+        while dialog.wants_one_key() && !bytes.is_empty() && bytes.len() < LONGEST_PIECE {
+            let Some(more) = self.read(Some(BURST))? else { break };
+            bytes.extend(more);
+        }
+        Ok(decoder.piece(&bytes))
+    }
+
+    /// What is typed next, or nothing if that takes longer than `limit`.
+    fn read(&self, limit: Option<Duration>) -> Result<Option<Vec<u8>>, Ending> {
+        if !self.wait(PollFlags::IN, limit)? {
+            return Ok(None);
+        }
+        let mut bytes = [0; 64];
+        match (&*self.terminal).read(&mut bytes) {
+            Ok(0) => Err(Ending::HungUp),
+            Ok(count) => Ok(bytes.get(..count).map(<[u8]>::to_vec)),
+            Err(error) if is_passing(&error) => Ok(Some(Vec::new())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn write(&self, text: &str) -> Result<(), Ending> {
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            match (&*self.terminal).write(rest) {
+                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                Err(error) if is_passing(&error) => {
+                    self.wait(PollFlags::OUT, None)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what the terminal takes at once: it may be the reason why the question was called off.
+    fn write_at_once(&self, text: &str) {
+        // What it does not take is not shown.
+        let _ = (&*self.terminal).write(text.as_bytes()).unwrap_or_default();
+    }
+
+    /// Whether the terminal is ready within the limit.
+    fn wait(&self, what: PollFlags, limit: Option<Duration>) -> Result<bool, Ending> {
+        let mut ready = [PollFd::new(&self.terminal, what), PollFd::new(&self.called_off, PollFlags::IN)];
+        let count = poll_again(&mut ready, limit)?;
+        let [terminal, called_off] = ready;
+        if !called_off.revents().is_empty() {
+            return Err(Ending::CalledOff);
+        }
+        if terminal.revents().contains(PollFlags::NVAL) {
+            return self.wait_by_looking(what, limit);
+        }
+        if terminal.revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+            return Err(Ending::HungUp);
+        }
+        Ok(count > 0)
+    }
+
+    /// As `wait`, for systems that can't wait for `/dev/tty`, such as macOS.
+    fn wait_by_looking(&self, what: PollFlags, limit: Option<Duration>) -> Result<bool, Ending> {
+        let start = Instant::now();
+        while limit.is_none_or(|limit| start.elapsed() < limit) {
+            let mut called_off = [PollFd::new(&self.called_off, PollFlags::IN)];
+            if poll_again(&mut called_off, Some(LOOK))? > 0 {
+                return Err(Ending::CalledOff);
+            }
+            if what == PollFlags::OUT || rustix::io::ioctl_fionread(self.terminal)? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Waits, also across signals.
+fn poll_again(files: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<usize, Ending> {
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    loop {
+        match poll(files, limit.as_ref()) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Whether a call only has to be made again.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

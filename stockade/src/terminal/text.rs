@@ -1,0 +1,208 @@
+//! Text from elsewhere, made fit for a terminal: what a person reads is what is there.
+//!
+//! Everything in a question can be chosen by whoever asks. Control characters could move the cursor
+//! and repaint the prompt, bidirectional text could reverse a command, blanks could push its end off
+//! the screen. So only characters that show as themselves are printed; every other one is escaped,
+//! and since a backslash is always doubled, an escape can't be mistaken for text.
+//!
+//! | shown | meant |
+//! | --- | --- |
+//! | `\n`, `\u{202e}`, `\xff` | a character, a stray byte |
+//! | `\s{300}` | a run of spaces |
+//! | `\...{1234 characters}` | left out for brevity |
+
+use stockade_protocol::RawText;
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// As much as fits a screen.
+    Short,
+    /// Everything.
+    Whole,
+}
+
+/// From this many on, spaces are counted instead of shown.
+const RUN_IN_A_WORD: usize = 8;
+/// Code is indented; no line of it needs more than this.
+const RUN_IN_A_FILE: usize = 48;
+
+/// Characters of one text that are shown at its beginning and its end.
+const HEAD: usize = 160;
+const TAIL: usize = 80;
+
+/// A text on one line, without quotes.
+pub(super) fn line(text: &[u8], detail: Detail) -> String {
+    join(&glyphs(text, RUN_IN_A_WORD), detail)
+}
+
+/// A line of a file: tabs are shown as the blanks they are.
+pub(super) fn file_line(text: &[u8], detail: Detail) -> String {
+    let spaced: Vec<u8> = text.split(|byte| *byte == b'\t').collect::<Vec<_>>().join(&b"    "[..]);
+    join(&glyphs(&spaced, RUN_IN_A_FILE), detail)
+}
+
+/// A word of a command, in quotes where its end would not be clear.
+pub(super) fn word(text: &RawText, detail: Detail) -> String {
+    let shown = line(text.as_bytes(), detail);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !shown.is_empty() && shown.chars().all(plain) { shown } else { format!("'{}'", shown.replace('\'', "\\'")) }
+}
+
+/// A word as a rules file has it.
+pub(super) fn string(text: &RawText) -> String {
+    format!("\"{}\"", line(text.as_bytes(), Detail::Whole).replace('"', "\\\""))
+}
+
+/// The words of a command on one line.
+pub(super) fn words<'a>(words: impl IntoIterator<Item = &'a RawText>, detail: Detail) -> String {
+    words.into_iter().map(|text| word(text, detail)).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a character shows as itself, in the place where it stands.
+pub fn is_plain(c: char) -> bool {
+    matches!(c, '\'' | '"') || (c.escape_debug().len() == 1 && !looks_blank(c) && !runs_leftwards(c))
+}
+
+/// Letters and symbols that are drawn as nothing.
+fn looks_blank(c: char) -> bool {
+    matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{1d159}')
+}
+
+/// Scripts that run from right to left take the neutral characters around them along, so that a
+/// command could be read in another order than it has.
+fn runs_leftwards(c: char) -> bool {
+    matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefe}'
+        | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
+}
+
+fn glyphs(text: &[u8], longest_run: usize) -> Vec<String> {
+    let mut glyphs = Vec::new();
+    let mut spaces = 0;
+    for chunk in text.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c == ' ' {
+                spaces += 1;
+            } else {
+                push_spaces(&mut glyphs, &mut spaces, longest_run);
+                glyphs.push(glyph(c));
+            }
+        }
+        for byte in chunk.invalid() {
+            push_spaces(&mut glyphs, &mut spaces, longest_run);
+            glyphs.push(format!("\\x{byte:02x}"));
+        }
+    }
+    push_spaces(&mut glyphs, &mut spaces, longest_run);
+    glyphs
+}
+
+fn push_spaces(glyphs: &mut Vec<String>, spaces: &mut usize, longest_run: usize) {
+    if *spaces >= longest_run {
+        glyphs.push(format!("\\s{{{spaces}}}"));
+    } else {
+        glyphs.extend(std::iter::repeat_n(String::from(" "), *spaces));
+    }
+    *spaces = 0;
+}
+
+fn glyph(c: char) -> String {
+    match c {
+        '\\' => String::from("\\\\"),
+        c if is_plain(c) => String::from(c),
+        '\n' | '\r' | '\t' => c.escape_default().to_string(),
+        c => c.escape_unicode().to_string(),
+    }
+}
+
+fn join(glyphs: &[String], detail: Detail) -> String {
+    let left_out = glyphs.len().saturating_sub(HEAD + TAIL);
+    match (detail, glyphs.get(..HEAD), glyphs.get(HEAD + left_out..)) {
+        (Detail::Short, Some(head), Some(tail)) if left_out > 0 => {
+            format!("{}{}{}", head.concat(), left_out_mark(left_out), tail.concat())
+        }
+        _ => glyphs.concat(),
+    }
+}
+
+fn left_out_mark(count: usize) -> String {
+    format!("\\...{{{count} characters}}")
+}
+
+/// Whether something was left out of a text.
+pub(super) fn is_shortened(shown: &str) -> bool {
+    // A doubled backslash is text; what is left of a mark is one alone.
+    shown.replace("\\\\", "").contains("\\...{")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        line(text.as_bytes(), Detail::Short)
+    }
+
+    #[test]
+    fn what_does_not_show_as_itself_is_escaped() {
+        for (text, escaped) in [
+            ("\u{1b}[2Jgone", r"\u{1b}[2Jgone"),
+            ("a\rb\nc\td", r"a\rb\nc\td"),
+            ("abc\u{202e}fdp.exe", r"abc\u{202e}fdp.exe"),
+            ("a\u{200b}b\u{feff}", r"a\u{200b}b\u{feff}"),
+            ("e\u{301}", r"e\u{301}"),
+            ("\u{5d0}", r"\u{5d0}"),
+            ("\u{3164}\u{2800}", r"\u{3164}\u{2800}"),
+            ("\u{e000}\u{e0041}\u{9b}", r"\u{e000}\u{e0041}\u{9b}"),
+            ("it's \"caf\u{e9}\"", "it's \"caf\u{e9}\""),
+            (r"\s{300}", r"\\s{300}"),
+        ] {
+            assert_eq!(shown(text), escaped);
+        }
+        assert_eq!(line(b"a\xffb", Detail::Short), r"a\xffb");
+    }
+
+    #[test]
+    fn blanks_hide_nothing() {
+        let text = format!("ls{};rm -rf /", " ".repeat(300));
+        assert_eq!(shown(&text), r"ls\s{300};rm -rf /");
+        assert_eq!(shown("a       b"), "a       b");
+        assert_eq!(file_line(b"\t\tx", Detail::Short), "        x");
+    }
+
+    #[test]
+    fn long_words_keep_both_ends() {
+        let text = format!("begin{}end", "x".repeat(1000));
+        let short = shown(&text);
+        assert!(short.starts_with("begin") && short.ends_with("end"), "{short}");
+        assert!(short.contains(r"\...{768 characters}") && is_shortened(&short), "{short}");
+        assert_eq!(line(text.as_bytes(), Detail::Whole), text);
+        assert!(!is_shortened(&shown(r"\...{1 characters}")));
+    }
+
+    #[test]
+    fn words_end_where_they_seem_to() {
+        let quoted = |text: &str| word(&RawText::from(text), Detail::Short);
+        assert_eq!(quoted("--flag=a/b"), "--flag=a/b");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's; x"), r"'it\'s; x'");
+        assert_eq!(quoted(r"\'"), r"'\\\''");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever comes in, only plain characters come out, and two different texts never look alike.
+        #[test]
+        fn only_plain_characters_are_printed(a in any::<Vec<u8>>(), b in any::<Vec<u8>>(), c in any::<String>()) {
+            for text in [&a[..], &b, c.as_bytes()] {
+                let shown = line(text, Detail::Short);
+                prop_assert!(shown.chars().all(|c| c == '\\' || is_plain(c)), "{:?}", shown);
+            }
+            prop_assert_eq!(line(&a, Detail::Whole) == line(&b, Detail::Whole), a == b);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Which directories are the workspace, and which can't be one by accident.
+
+use std::path::{Path, PathBuf};
+
+use stockade_config::{ConfigLoader, SandboxMode, Settings};
+use stockade_protocol::AbsPath;
+use stockade_sandboxing::{HostFiles as _, RealFiles, absolute, leads_to};
+
+use crate::Error;
+
+/// The workspace of a run.
+pub(crate) struct Workspace {
+    pub(crate) roots: Vec<AbsPath>,
+    /// The directory that the program was started in, if that is the workspace.
+    here: Option<AbsPath>,
+    homes: Vec<AbsPath>,
+}
+
+impl Workspace {
+    /// The directories that are named, else the current one. A home directory is no workspace unless it is
+    /// named: what is planted there runs at the next login. A link that leads there, which an earlier
+    /// command may have planted, does not name it.
+    pub(crate) fn find(
+        named: &[PathBuf],
+        here: &AbsPath,
+        loader: &ConfigLoader,
+        notices: &mut Vec<String>,
+    ) -> Result<Self, Error> {
+        let spelled: Vec<AbsPath> =
+            loader.homes().into_iter().filter_map(|home| AbsPath::from_path(home).ok()).collect();
+        let homes: Vec<AbsPath> = spelled.iter().map(|home| RealFiles.canonical(home)).collect();
+        let is_home = |path: &AbsPath| path.parent().is_none() || homes.contains(path);
+        if !named.is_empty() {
+            let root = |path: &PathBuf| {
+                let (target, absolute) = (existing_directory(here, path)?, absolute(here, path)?);
+                if is_home(&target) && absolute != target && !spelled.contains(&absolute) {
+                    return Err(Error::LeadsHome { path: path.clone(), target });
+                }
+                Ok(target)
+            };
+            let roots = named.iter().map(root).collect::<Result<_, Error>>()?;
+            return Ok(Self { roots, here: None, homes });
+        }
+        if homes.contains(here) {
+            notices.push(format!(
+                "`{here}` is not made writable: start in a project's directory, or name it with --workspace"
+            ));
+            return Ok(Self { roots: Vec::new(), here: None, homes });
+        }
+        Ok(Self { roots: vec![here.clone()], here: Some(here.clone()), homes })
+    }
+
+    /// Refuses the current directory where making it writable would give a command what masks and protections
+    /// keep from it.
+    pub(crate) fn check(&self, settings: &Settings) -> Result<(), Error> {
+        let Some(here) = self.here.as_ref().filter(|_| settings.mode == SandboxMode::WorkspaceWrite) else {
+            return Ok(());
+        };
+        match self.objection(here, settings) {
+            Some(reason) => Err(Error::NotByAccident { here: here.clone(), reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn objection(&self, here: &AbsPath, settings: &Settings) -> Option<String> {
+        let around = |places: &[AbsPath], real: fn(&AbsPath) -> AbsPath| {
+            places.iter().map(real).find(|place| here.starts_with(place))
+        };
+        if let Some(place) = around(&settings.own_files, leads_to) {
+            return Some(format!("`{place}` holds Stockade's own files"));
+        }
+        if let Some(place) = around(&settings.credentials, leads_to) {
+            return Some(format!("`{place}` holds credentials"));
+        }
+        let protected = |name: &[u8]| settings.protected_names.iter().find(|own| own.as_bytes() == name);
+        if let Some(name) = here.components().find_map(protected) {
+            return Some(format!("`{name}` is protected, since what is planted there runs later"));
+        }
+        if let Some(repository) = here.ancestors().find(is_git_directory) {
+            return Some(format!("`{repository}` is the inside of a git repository, whose hooks run later"));
+        }
+        if let Some(home) = self.homes.iter().find(|home| home.starts_with(here)) {
+            return Some(format!("it contains the home directory `{home}`"));
+        }
+        here.parent().is_none().then(|| String::from("it is the whole file system"))
+    }
+}
+
+/// A directory that exists, with its links followed.
+pub fn existing_directory(here: &AbsPath, path: &Path) -> Result<AbsPath, Error> {
+    let absolute = absolute(here, path)?;
+    if absolute.to_host_path().is_some_and(|path| path.is_dir()) {
+        return Ok(RealFiles.canonical(&absolute));
+    }
+    Err(Error::NotADirectory { path: path.to_owned() })
+}
+
+/// By what git itself looks for.
+fn is_git_directory(path: &AbsPath) -> bool {
+    path.to_host_path().is_some_and(|path| {
+        path.join("HEAD").symlink_metadata().is_ok() && path.join("objects").is_dir() && path.join("refs").is_dir()
+    })
+}
