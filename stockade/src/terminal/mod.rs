@@ -1,7 +1,7 @@
 //! Asking a person at the terminal.
 //!
-//! What is shown ([`render`]) and what a key means ([`dialog`]) are plain functions of the question;
-//! only [`terminal`] touches the terminal.
+//! What is shown (`render`) and what a key means (`dialog`) are plain functions of the question;
+//! only `person` touches the terminal.
 
 #[cfg(unix)]
 mod barrier;
@@ -20,11 +20,11 @@ mod text;
 mod wrap;
 
 #[cfg(unix)]
+mod person;
+#[cfg(unix)]
 mod raw_mode;
 #[cfg(unix)]
 mod sys;
-#[cfg(unix)]
-mod terminal;
 
 #[cfg(all(test, unix))]
 mod pty_tests;
@@ -43,7 +43,7 @@ pub use text::is_plain;
 /// asked about a command is told what its sandbox may leave out.
 pub fn person(left_out: Vec<String>) -> Option<Arc<dyn Approver>> {
     #[cfg(unix)]
-    return terminal::Terminal::open(left_out).map(|terminal| Arc::new(terminal) as Arc<dyn Approver>);
+    return person::Terminal::open(left_out).map(|terminal| Arc::new(terminal) as Arc<dyn Approver>);
     #[cfg(not(unix))]
     {
         drop(left_out);
@@ -54,7 +54,7 @@ pub fn person(left_out: Vec<String>) -> Option<Arc<dyn Approver>> {
 /// Whether this process has a terminal with a person.
 pub(crate) fn has_person() -> bool {
     #[cfg(unix)]
-    return terminal::Terminal::open(Vec::new()).is_some();
+    return person::Terminal::open(Vec::new()).is_some();
     #[cfg(not(unix))]
     false
 }

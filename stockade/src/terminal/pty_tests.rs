@@ -14,7 +14,7 @@ use stockade_protocol::{ApprovalRequest, ReviewDecision};
 use stockade_tests::screen::Screen;
 
 use super::page::Paint;
-use super::terminal::Terminal;
+use super::person::Terminal;
 use super::{person, samples};
 
 type Reviewed = Result<Answer, Unanswered>;
