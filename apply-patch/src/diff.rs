@@ -142,6 +142,11 @@ impl UnifiedDiff {
         self.hunks.is_empty()
     }
 
+    /// All old lines: what is in a file that the diff empties.
+    pub(crate) fn old_text(&self) -> Vec<u8> {
+        self.hunks.iter().flat_map(Hunk::old_lines).flatten().copied().collect()
+    }
+
     /// The file after the change.
     ///
     /// Old lines have to match byte for byte. If they don't where the diff says, all hunks together
@@ -166,19 +171,19 @@ impl Hunk {
 }
 
 /// `@@ -first,count +first,count @@`
-struct Numbers {
-    old: Span,
-    new: Span,
+pub(crate) struct Numbers {
+    pub(crate) old: Span,
+    pub(crate) new: Span,
 }
 
 #[derive(Clone, Copy)]
-struct Span {
+pub(crate) struct Span {
     first: usize,
-    count: usize,
+    pub(crate) count: usize,
 }
 
 impl Numbers {
-    fn parse(header: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(header: &[u8]) -> Option<Self> {
         let header = header.strip_prefix(b"@@ -")?;
         let end = header.windows(3).position(|three| three == b" @@")?;
         let (spans, rest) = header.split_at_checked(end)?;

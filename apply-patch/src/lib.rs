@@ -22,11 +22,18 @@ mod seen;
 mod unsupported;
 
 mod report;
+mod text;
 
 pub use diff::{DiffError, UnifiedDiff};
 pub use error::{ApplyError, PatchError};
 pub use report::{Applied, PreparedFile};
 pub use resolve::resolved_paths;
+pub use text::{PatchText, TextError};
+
+#[cfg(unix)]
+use prepare::look;
+#[cfg(not(unix))]
+use unsupported::look;
 
 #[cfg(unix)]
 pub use {

@@ -67,6 +67,16 @@ pub fn prepare(
     Ok(Prepared { files: planner.files })
 }
 
+/// Where a file really is and what is in it now. No link is followed for its own name.
+pub(crate) fn look(path: &AbsPath) -> Result<(AbsPath, Vec<u8>), PatchError> {
+    let missing = || PatchError::Missing { path: path.clone() };
+    let above = path.parent().ok_or_else(missing)?;
+    let is_there = above.to_host_path().is_some_and(|above| above.is_dir());
+    let place = Place::find(path, &Roots::open([is_there.then_some(&above).ok_or_else(missing)?])?, &|_| true)?;
+    let seen = place.look(MOST_BYTES)?.ok_or_else(missing)?;
+    Ok((place.path.resolved, seen.content))
+}
+
 impl Prepared {
     /// The files, in the order in which they are written.
     pub fn files(&self) -> impl Iterator<Item = PreparedFile<'_>> {

@@ -34,6 +34,11 @@ pub fn prepare(
     match roots.0 {}
 }
 
+/// Always [`PatchError::Unsupported`].
+pub(crate) fn look(_path: &AbsPath) -> Result<(AbsPath, Vec<u8>), PatchError> {
+    Err(PatchError::Unsupported)
+}
+
 impl Prepared {
     /// The files, in the order in which they are written.
     pub fn files(&self) -> std::iter::Empty<PreparedFile<'_>> {
