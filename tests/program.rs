@@ -80,8 +80,8 @@ fn the_doctor_explains_a_host_without_user_namespaces() {
     assert!(told.contains("to do: sysctl -w user.max_user_namespaces=65536"), "{told}");
 }
 
-const COMMANDS: [&str; 9] =
-    ["run", "explain", "audit", "doctor", "execpolicy", "schema", "trust", "completions", "man"];
+const COMMANDS: [&str; 10] =
+    ["run", "explain", "patch", "audit", "doctor", "execpolicy", "schema", "trust", "completions", "man"];
 
 #[test]
 fn completions_and_the_manual_name_every_command() {

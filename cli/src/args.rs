@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Say what would happen to a command, and why, without running it
     Explain(Explain),
+    /// Change files by a patch: it is shown, asked about, written
+    Patch(Patch),
     /// Look at the trail of what was asked, decided and done
     Audit(Audit),
     /// Say what this host can enforce, and how to get more
@@ -159,6 +161,42 @@ impl Explain {
     pub(crate) fn words(&self) -> Cow<'_, [OsString]> {
         words(self.line.as_deref(), &self.command)
     }
+}
+
+/// Change files by a patch.
+///
+/// A unified diff of any number of files (also as `git diff` and `git format-patch` write it), or the envelope that
+/// codex's `apply_patch` takes (`*** Begin Patch`). Inside the workspace it is written unasked, unless the policy is
+/// `untrusted`; outside of it you are asked first. All of it is written or nothing, and never through a link.
+#[derive(Debug, Parser)]
+#[command(after_help = "Exit codes:
+  0    it was written; with --check: it would be, unasked
+  1    with --check: you would be asked first
+  125  it can't be read, does not fit the files, or can't be written
+  126  it was refused
+
+Examples:
+  stockade patch fix.diff
+  git diff main topic | stockade patch -
+  stockade patch --ask untrusted fix.diff      show it and ask, wherever it writes
+  stockade patch --check --json fix.diff | jq .requirement
+
+Names are taken from the current directory, or from --cwd.")]
+pub(crate) struct Patch {
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+
+    /// Say what would happen, and write nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The file with the patch; `-` is standard input
+    #[arg(value_name = "FILE|-")]
+    pub(crate) file: PathBuf,
 }
 
 /// Say what this host can enforce, engine by engine and layer by layer, why not, and what to do.

@@ -20,6 +20,18 @@ pub(crate) const REFUSED: u8 = 126;
 /// It was not found.
 pub(crate) const NOT_FOUND: u8 = 127;
 
+/// The exit code of a refusal.
+pub(crate) fn refused(refusal: &Refusal) -> u8 {
+    match refusal.by {
+        RefusedBy::Sandbox | RefusedBy::Audit | RefusedBy::Usage => FAILED,
+        RefusedBy::Rule
+        | RefusedBy::ApprovalPolicy
+        | RefusedBy::Reviewer
+        | RefusedBy::Timeout
+        | RefusedBy::Administrator => REFUSED,
+    }
+}
+
 /// Something that kept the program from doing its job.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<dyn Error>);

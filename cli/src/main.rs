@@ -11,6 +11,7 @@ mod flags;
 #[cfg(unix)]
 mod job;
 mod man;
+mod patch;
 mod relay;
 mod remedy;
 mod report;
@@ -59,6 +60,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => explain::run(&explain),
         Command::Man(man) => man::run(&man).map(|()| ExitCode::SUCCESS),
+        Command::Patch(patch) => patch::run(&patch),
         Command::Run(run) => run::run(&run, run::Ending::ByCode),
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
         Command::Trust(trust) => trust::run(&trust),

@@ -155,14 +155,7 @@ fn exit_code(outcome: &Outcome) -> ExitCode {
         // It ran, and nobody knows how it ended.
         Outcome::Denied { exit_code: None, signal: None, .. } => exit::FAILED,
         Outcome::TimedOut { .. } => exit::TIMED_OUT,
-        Outcome::Refused(refusal) => match refusal.by {
-            RefusedBy::Sandbox | RefusedBy::Audit | RefusedBy::Usage => exit::FAILED,
-            RefusedBy::Rule
-            | RefusedBy::ApprovalPolicy
-            | RefusedBy::Reviewer
-            | RefusedBy::Timeout
-            | RefusedBy::Administrator => exit::REFUSED,
-        },
+        Outcome::Refused(refusal) => exit::refused(refusal),
     })
 }
 

@@ -14,6 +14,7 @@ mod exec;
 mod explain;
 mod git_words;
 mod patch;
+mod patch_text;
 mod places;
 mod proxied;
 mod redact;
@@ -44,7 +45,7 @@ pub use exec::{
     Clock, CommandTerminal, Input, InputPipe, InputWriter, Output, OutputSink, Pause, StreamName, Streaming,
 };
 pub use explain::{Explanation, HostExplanation, HostsThrough, PathExplanation};
-pub use patch::{PatchOutcome, PatchRuntime};
+pub use patch::{PatchExplanation, PatchOutcome, PatchRuntime};
 pub use places::places;
 pub use redact::{REDACTED, redact_argv, redact_event, redact_text, redact_variable};
 pub use risk::{ASSESSMENT_LIMIT, RiskAssessor, Unassessed};

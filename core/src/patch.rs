@@ -6,10 +6,11 @@
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
+use serde::Serialize;
 use stockade_apply_patch::{PatchError, Prepared, Roots, prepare};
 use stockade_protocol::{
-    AbsPath, Access, ApprovalSubject, AskForApproval, AuditEvent, DecisionSource, ExecApprovalRequirement, FileTarget,
-    PatchApproval, PatchRequest, Refusal, RefusedBy, RequestId, Violation,
+    AbsPath, Access, ApprovalSubject, AskForApproval, AuditEvent, DecisionSource, ExecApprovalRequirement, FileChange,
+    FileTarget, PatchApproval, PatchRequest, Refusal, RefusedBy, RequestId, Violation,
 };
 
 use crate::approvals::{ApprovalKey, Grant};
@@ -40,7 +41,29 @@ pub enum PatchOutcome {
     Refused(Refusal),
 }
 
+/// What would happen to a patch.
+#[derive(Clone, Debug, Serialize)]
+pub struct PatchExplanation {
+    /// What happens before it is written.
+    pub requirement: ExecApprovalRequirement,
+    /// What says so.
+    pub source: DecisionSource,
+    /// The changes, as the question would show them.
+    pub changes: Vec<FileChange>,
+    /// Files that are outside of what may be written, where they really are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<AbsPath>,
+}
+
 impl Orchestrator {
+    /// Says what would happen to a patch, and whether it fits the files. Nothing is written or recorded.
+    pub fn explain_patch(&self, request: &PatchRequest) -> Result<PatchExplanation, RunError> {
+        let session = self.session();
+        let runtime = PatchRuntime::prepare(request, &session).map_err(|error| failed(&error))?;
+        let Requirement { requirement, source } = runtime.judge(&session);
+        Ok(PatchExplanation { requirement, source, changes: request.changes.clone(), outside: runtime.outside })
+    }
+
     /// Changes files: approval where one is needed, then all of the changes or none.
     pub async fn patch(&self, request: &PatchRequest) -> Result<PatchOutcome, RunError> {
         self.check_session(&request.thread_id)?;
@@ -141,26 +164,30 @@ impl Approvable<PatchRequest> for PatchRuntime {
     }
 
     fn requirement(&self, _: &PatchRequest, around: &Surroundings<'_>) -> Option<Requirement> {
-        let session = around.session;
+        Some(self.judge(around.session))
+    }
+}
+
+impl PatchRuntime {
+    fn judge(&self, session: &Session) -> Requirement {
         let denial = self.outside.iter().find_map(|path| {
             session.permissions.files.deciding(path).filter(|rule| rule.is_hard_denial()).map(|rule| (path, rule))
         });
         let files = &session.permissions.files;
-        let own =
-            self.outside.iter().find_map(|path| Some((path, files.deciding(path).filter(|rule| rule.is_bound())?)));
+        let own = self.outside.iter().find_map(|path| Some((path, files.bound(path, Access::Write)?)));
         if let Some((path, rule)) = own {
             let reason = format!("`{path}` would be written, but `{}` holds Stockade's own files", rule.target);
             let source = DecisionSource::Rule(rule.target.to_string());
-            return Some(Requirement { requirement: ExecApprovalRequirement::Forbidden { reason }, source });
+            return Requirement { requirement: ExecApprovalRequirement::Forbidden { reason }, source };
         }
         if let Some((path, rule)) = denial {
             let reason =
                 format!("`{path}` would be written, but `{}` is denied, and no approval lifts that", rule.target);
             let source = DecisionSource::Rule(rule.target.to_string());
-            return Some(Requirement { requirement: ExecApprovalRequirement::Forbidden { reason }, source });
+            return Requirement { requirement: ExecApprovalRequirement::Forbidden { reason }, source };
         }
         let requirement = requirement(session.ask, self.outside.first());
-        Some(Requirement { requirement, source: DecisionSource::ApprovalPolicy })
+        Requirement { requirement, source: DecisionSource::ApprovalPolicy }
     }
 }
 

@@ -3,10 +3,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stockade_apply_patch::UnifiedDiff;
+use stockade_apply_patch::{PatchText, UnifiedDiff};
 
 fuzz_target!(|input: (&[u8], &[u8])| {
     let (text, file) = input;
+    // As a patch of several files: names are taken from a directory, whatever they are, and no file is read.
+    if let (Ok(patch), Ok(directory)) = (PatchText::parse(text), "/d".parse()) {
+        for path in patch.changes(&directory, |_| false).iter().flatten().flat_map(|change| change.paths()) {
+            assert!(path.starts_with(&directory) || text.windows(2).any(|two| two == b" /" || two == b"\"/"));
+        }
+    }
     let Ok(diff) = UnifiedDiff::parse(text) else { return };
     let Ok(result) = diff.apply(file) else { return };
     assert_eq!(diff.apply(file).as_ref(), Ok(&result), "the same diff gives two results");

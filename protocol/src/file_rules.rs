@@ -179,9 +179,13 @@ impl FileRules {
     /// The rule that decides over a path; `None` if none matches.
     pub fn deciding(&self, path: &AbsPath) -> Option<&FileRule> {
         let granting = self.granting(path)?;
-        let bounds = self.parts().1.iter().filter(|bound| bound.access < granting.access);
-        let strictest = bounds.filter(|bound| bound.matched_depth(path).is_some()).min_by_key(|bound| bound.access);
-        Some(strictest.unwrap_or(granting))
+        Some(self.bound(path, granting.access).unwrap_or(granting))
+    }
+
+    /// The bound that would hold if this access to a path were granted.
+    pub fn bound(&self, path: &AbsPath, granted: Access) -> Option<&FileRule> {
+        let bounds = self.parts().1.iter().filter(|bound| bound.access < granted);
+        bounds.filter(|bound| bound.matched_depth(path).is_some()).min_by_key(|bound| bound.access)
     }
 
     /// The most specific rule, whatever bound there is.

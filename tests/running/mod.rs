@@ -18,6 +18,8 @@ mod jobs;
 mod links;
 /// What is said, and that it is so.
 mod messages;
+/// File changes that are shown, asked about and written.
+mod patches;
 /// The flags that a denial names.
 mod remedies;
 /// How risky a request looks to a program.
