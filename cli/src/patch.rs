@@ -33,7 +33,8 @@ pub(crate) fn run(args: &Patch) -> Result<ExitCode, Failure> {
     // A patch is judged for the session, whatever its commands.
     let command = [OsString::from("true")];
     let purpose = if args.check { Purpose::Explain } else { Purpose::Run };
-    let Prepared { orchestrator, request, .. } = prepare(&args.session, &command, purpose)?;
+    let Prepared { stockade, request, .. } = prepare(&args.session, &command, purpose)?;
+    let orchestrator = stockade.orchestrator();
     let changes = orchestrator.session().read_patch(&text, &request.cwd)?;
     let request = PatchRequest {
         id: request.id,
