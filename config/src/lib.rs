@@ -27,6 +27,7 @@ pub use layer::{Changes, Layer};
 pub use load::{ConfigLoader, Loaded, News, SYSTEM_DIRECTORY, check_config};
 pub use loss::LossName;
 pub use maximum::Maximum;
+pub use own_files::socket_directory;
 pub use project::ProjectRules;
 pub use review::{ProjectFileKind, ProjectReview, ReviewedSetting};
 pub use schema::{CONFIG_SCHEMA_NAME, config_schema};

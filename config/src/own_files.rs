@@ -7,6 +7,7 @@
 //! built.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -19,6 +20,16 @@ use crate::{ConfigError, ConfigLoader};
 /// More than anybody keeps there. What is beyond could be a link that nobody looks at.
 const MOST_ENTRIES: usize = 4096;
 const DEEPEST: usize = 8;
+
+/// The directory of a server's socket: `$XDG_RUNTIME_DIR/stockade`, else `run` in the state directory.
+pub fn socket_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = || absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    match absolute("XDG_RUNTIME_DIR") {
+        Some(runtime) => Some(runtime.join("stockade")),
+        None => Some(state()?.join("stockade/run")),
+    }
+}
 
 impl ConfigLoader {
     /// Stockade's own files, as they are named; a file or directory need not exist.

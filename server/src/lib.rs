@@ -2,13 +2,32 @@
 //!
 //! A client speaks JSON-RPC 2.0, one object a line, over standard input and output or a unix socket. [`wire`] has
 //! every message; `schemas/StockadeServer.json` and `schemas/openrpc.json` say the same to other languages.
+//!
+//! A [`Server`] takes connections on and calls [`wire::Methods`] for each request. What is for a client goes through
+//! its [`Peer`]: a bounded queue, so that a client that does not read slows its own commands and nothing else.
 
-#![expect(dead_code, reason = "the connection that uses them follows")]
+#![expect(dead_code, reason = "the sessions that use commands and questions follow")]
 
+#[cfg(unix)]
+mod client;
 mod commands;
+mod connection;
+mod frames;
+mod lines;
 mod message;
 mod peer;
 mod questions;
+mod server;
+mod transport;
+mod under_way;
 pub mod wire;
 
+#[cfg(unix)]
+pub use client::{Client, ClientError, FromServer};
+pub use frames::{Frame, FrameDecoder};
+pub use message::{BadMessage, Incoming, read_message};
 pub use peer::{Caller, ConnectionId, Gone, Lane, Line, NoAnswer, Outgoing, Peer, Transport};
+pub use server::Server;
+pub use transport::Descriptor;
+#[cfg(unix)]
+pub use transport::{BoundSocket, SocketError, standard_socket};

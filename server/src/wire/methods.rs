@@ -19,7 +19,7 @@ use super::{
     SessionOpenParams, SessionOpenResult, SessionParams, SessionState, SessionUpdateParams, ToolReviewParams,
     ToolReviewResult,
 };
-use crate::peer::Caller;
+use crate::peer::{Caller, Peer, Transport};
 
 /// Who calls a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,11 @@ macro_rules! client_methods {
     ($( #[doc = $doc:literal] $name:literal $call:ident ($params:ty) -> $result:ty; )+) => {
         /// What a server does for the clients that are connected to it, a function for each method but `initialize`.
         pub trait Methods: Send + Sync + 'static {
+            /// A connection has ended.
+            fn disconnected(&self, peer: &Peer) {
+                let _ = peer;
+            }
+
             $(
                 #[doc = $doc]
                 fn $call(
@@ -77,8 +82,7 @@ macro_rules! client_methods {
             }),+]
         }
 
-        /// The names of the methods that [`Methods`] has.
-        pub(crate) const CLIENT_METHOD_NAMES: &[&str] = &[$($name),+];
+        const CLIENT_METHODS: &[&str] = &[$($name),+];
 
         /// Reads the parameters, calls the method and writes the result.
         pub(crate) async fn call<M: Methods>(
@@ -149,6 +153,12 @@ client_methods! {
     "rules/check" rules_check(RulesCheckParams) -> CheckReport;
     /// Closes all sessions and ends the server. Only on standard input and output.
     "shutdown" shutdown(Empty) -> Empty;
+}
+
+/// The methods that a client can call on a connection.
+pub(crate) fn client_method_names(transport: Transport) -> impl Iterator<Item = &'static str> {
+    let offered = move |name: &&str| *name != "shutdown" || transport == Transport::Stdio;
+    std::iter::once("initialize").chain(CLIENT_METHODS.iter().copied()).filter(offered)
 }
 
 fn notification<T: JsonSchema>(name: &'static str, summary: &'static str) -> Method {

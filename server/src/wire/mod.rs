@@ -32,6 +32,7 @@ pub use initialize::{
     ClientCapabilities, ClientInfo, InitializeParams, InitializeResult, PROTOCOL_VERSION, ServerInfo, ServerLimits,
 };
 pub use methods::{Direction, Method, Methods, methods};
+pub(crate) use methods::{call, client_method_names};
 pub use notification::{
     ApprovalResolved, ApprovalUnusable, CommandEnded, CommandLost, CommandOutput, CommandStarted, OutputStream,
     ServerNotification, SessionChanged, SessionClosed, SessionNotice,

@@ -1,0 +1,147 @@
+//! The server: takes connections on, each within its limits, until it is stopped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::connection::speak;
+use crate::message::response_line;
+use crate::peer::{ConnectionId, Peer, Transport};
+use crate::transport::{Reader, Writer};
+use crate::wire::{ErrorKind, Methods, RpcError, ServerLimits};
+
+/// How long to wait before another try, where the system has no descriptor left.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long a connection that is one too many has to read why.
+const TIME_TO_TURN_AWAY: Duration = Duration::from_secs(1);
+/// How long connections may take to write their last lines when the server ends.
+const TIME_TO_END: Duration = Duration::from_secs(3);
+
+/// A server for any number of transports. Clones are the same server.
+#[derive(Debug)]
+pub struct Server<M> {
+    shared: Arc<Shared<M>>,
+}
+
+impl<M> Clone for Server<M> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+#[derive(Debug)]
+struct Shared<M> {
+    methods: Arc<M>,
+    next_connection: AtomicU64,
+    room: Arc<Semaphore>,
+    connections: watch::Sender<usize>,
+    stopped: watch::Sender<bool>,
+}
+
+impl<M: Methods> Server<M> {
+    /// A server that does what `methods` says.
+    pub fn new(methods: Arc<M>) -> Self {
+        let most = usize::try_from(ServerLimits::STANDARD.connections).unwrap_or(Semaphore::MAX_PERMITS);
+        let shared = Shared {
+            methods,
+            next_connection: AtomicU64::new(1),
+            room: Arc::new(Semaphore::new(most)),
+            connections: watch::Sender::new(0),
+            stopped: watch::Sender::new(false),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Ends every connection and makes every function that serves return.
+    pub fn stop(&self) {
+        self.shared.stopped.send_replace(true);
+    }
+
+    /// Returns once [`Self::stop`] was called.
+    pub async fn stopped(&self) {
+        let mut stopped = self.shared.stopped.subscribe();
+        stopped.wait_for(|stopped| *stopped).await.ok();
+    }
+
+    /// How many connections there are, and a way to hear of changes.
+    pub fn connections(&self) -> watch::Receiver<usize> {
+        self.shared.connections.subscribe()
+    }
+
+    /// Returns once every connection has ended, or after three seconds.
+    pub async fn ended(&self) {
+        let mut connections = self.connections();
+        tokio::time::timeout(TIME_TO_END, connections.wait_for(|count| *count == 0)).await.ok();
+    }
+
+    /// Serves one client on standard input and output, until it closes its side or the server is stopped.
+    pub async fn serve_stdio(&self) {
+        let reader = Reader::Stream(Box::new(tokio::io::stdin()));
+        self.serve_one(Transport::Stdio, reader, Writer::Stream(Box::new(tokio::io::stdout()))).await;
+    }
+
+    /// Serves every client that connects to a socket, until the server is stopped.
+    #[cfg(unix)]
+    pub async fn serve_socket(&self, socket: &crate::transport::BoundSocket) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = socket.accept() => accepted,
+                () = self.stopped() => return,
+            };
+            match accepted {
+                Ok(Some((reader, writer))) => self.take_on(reader, writer),
+                Ok(None) => {}
+                // No descriptor or memory is left, or the client is gone again: others are still served.
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    fn take_on(&self, reader: Reader, writer: Writer) {
+        let server = self.clone();
+        match Arc::clone(&self.shared.room).try_acquire_owned() {
+            Ok(room) => {
+                tokio::spawn(async move {
+                    server.serve_one(Transport::Socket, reader, writer).await;
+                    drop::<OwnedSemaphorePermit>(room);
+                });
+            }
+            Err(_) => {
+                tokio::spawn(tokio::time::timeout(TIME_TO_TURN_AWAY, turn_away(writer)));
+            }
+        }
+    }
+
+    pub(crate) async fn serve_one(&self, transport: Transport, reader: Reader, writer: Writer) {
+        let id = ConnectionId(self.shared.next_connection.fetch_add(1, Ordering::Relaxed));
+        let ends = Peer::new(id, transport);
+        let peer = ends.0.clone();
+        self.shared.connections.send_modify(|count| *count += 1);
+        let _counted = Counted(&self.shared.connections);
+        let speaking = speak(Arc::clone(&self.shared.methods), ends, reader, writer);
+        tokio::pin!(speaking);
+        tokio::select! {
+            () = &mut speaking => return,
+            () = self.stopped() => peer.end(),
+        }
+        speaking.await;
+    }
+}
+
+struct Counted<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+#[cfg(unix)]
+async fn turn_away(mut writer: Writer) {
+    let most = ServerLimits::STANDARD.connections;
+    let error = RpcError::new(ErrorKind::Busy, format!("the server has {most} connections: close one of them"));
+    writer.write(&response_line(None, &Err(error))).await.ok();
+}

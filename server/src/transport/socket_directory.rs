@@ -1,0 +1,57 @@
+//! The directory of a server's socket: the user's own, closed to others, and held by one server at a time.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+use super::SocketError;
+
+/// The socket's usual place: `$XDG_RUNTIME_DIR/stockade/serve.sock`, else below the state directory.
+pub fn standard_socket(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    stockade_config::socket_directory(variable).map(|directory| directory.join("serve.sock"))
+}
+
+/// A directory that is held open and locked. The lock ends with the process, however that ends.
+#[derive(Debug)]
+pub(super) struct SocketDirectory {
+    pub(super) handle: OwnedFd,
+}
+
+impl SocketDirectory {
+    /// Makes the directory if it is missing, checks that no other user can reach into it, and locks it.
+    pub(super) fn claim(path: &Path) -> Result<Self, SocketError> {
+        let failed = |step| move |source: io::Error| SocketError::Io { step, path: path.to_owned(), source };
+        match fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed("make")(error)),
+            Ok(()) | Err(_) => {}
+        }
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let handle = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
+            rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR => {
+                SocketError::Unsafe { path: path.to_owned(), why: "is a link or no directory: name a directory" }
+            }
+            other => failed("open")(other.into()),
+        })?;
+        let found = rustix::fs::fstat(&handle).map_err(|error| failed("look at")(error.into()))?;
+        if found.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(SocketError::Unsafe {
+                path: path.to_owned(),
+                why: "belongs to another user: name another one",
+            });
+        }
+        if found.st_mode & 0o077 != 0 {
+            let why = "is open to other users: name a directory of its own, or close it with `chmod 700`";
+            return Err(SocketError::Unsafe { path: path.to_owned(), why });
+        }
+        match rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { handle }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(SocketError::InUse { path: path.to_owned() }),
+            Err(error) => Err(failed("lock")(error.into())),
+        }
+    }
+}
