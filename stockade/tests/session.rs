@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use stockade::config::SandboxMode;
+use stockade::config::{EngineName, SandboxMode};
 use stockade::core::{PatchOutcome, ToolCallOutcome, ToolCaller};
 use stockade::protocol::{
     ApprovalSubject, AskForApproval, FileChange, RawText, RememberArguments, ToolCallApproval, ToolCallRequest,
 };
+use stockade::sandboxing::ProcessSettings;
 use stockade::{Builder, Outcome, ReviewDecision, Stockade};
 
 /// A home directory and a workspace of a test's own, not below `/tmp`, which commands have for themselves.
@@ -138,6 +139,31 @@ async fn a_change_of_rules_or_settings_counts_from_the_next_command_on() {
     let before = questions.load(Ordering::Relaxed);
     assert!(is_success(&line(&stockade, "touch a").await));
     assert_eq!(questions.load(Ordering::Relaxed), before, "what was approved is kept");
+}
+
+#[tokio::test]
+async fn another_engine_counts_from_the_next_command_on() {
+    let world = World::new();
+    let stockade = world.builder().build().unwrap();
+    let engine = |outcome: &Outcome| outcome.execution().map(|ran| ran.enforcement.engine.clone()).unwrap_or_default();
+    assert_eq!(engine(&line(&stockade, "true").await), "native");
+    stockade.update(|session| session.engine = Some(EngineName::Bwrap)).unwrap();
+    assert_eq!(engine(&line(&stockade, "true").await), "bwrap");
+}
+
+/// A server's caller has a directory and an environment of its own for each command.
+#[tokio::test]
+async fn a_command_has_the_environment_of_its_caller() {
+    let world = World::new();
+    world.write("home/.npmrc", "registry=https://r.test/npm/\n_authToken=secret\n");
+    let stockade = world.builder().build().unwrap();
+    let show = ["sh", "-c", "echo $COLOUR $API_TOKEN $NPM_CONFIG_REGISTRY; umask"];
+    let mut environment = world.environment();
+    environment.insert(RawText::from("COLOUR"), RawText::from("blue"));
+    let process = ProcessSettings { umask: Some(0o027.try_into().unwrap()), ..ProcessSettings::default() };
+    let outcome = stockade.command(show).environment(environment).process(process).run().await.unwrap();
+    assert_eq!(stdout(&outcome), "blue https://r.test/npm/\n0027\n");
+    assert!(stdout(&stockade.run(show).await.unwrap()).starts_with("red https"));
 }
 
 #[tokio::test]
