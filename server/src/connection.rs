@@ -14,7 +14,7 @@ use crate::transport::{Descriptor, Reader, Writer};
 use crate::under_way::{Kind, UnderWay};
 use crate::wire::{
     ErrorData, ErrorKind, InitializeParams, InitializeResult, Methods, PROTOCOL_VERSION, RpcError, RpcId, ServerInfo,
-    ServerLimits, call, client_method_names,
+    ServerLimits, call, client_method_names, notified,
 };
 
 /// Lines in a row that are no messages, after which a connection is ended.
@@ -117,8 +117,7 @@ impl<M: Methods> Connection<M> {
                 // An answer that comes too late, or that was never asked for, changes nothing.
                 self.peer.answered(&id, answer);
             }
-            // No notification of a client means anything, and none may be answered.
-            Incoming::Notification { .. } => {}
+            Incoming::Notification { method, params } => notified(&*self.methods, &self.peer, &method, &params),
         }
     }
 

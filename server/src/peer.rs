@@ -8,12 +8,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use stockade_protocol::ApprovalReply;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::message;
 use crate::transport::Descriptor;
-use crate::wire::{ApprovalRequestParams, ClientCapabilities, ClientInfo, RpcError, RpcId, ServerNotification};
+use crate::wire::{
+    ApprovalRequestParams, ApprovalRequestResult, ClientCapabilities, ClientInfo, RpcError, RpcId, ServerNotification,
+};
 
 /// Bytes of notifications that wait in the queue of a connection before it is cut off.
 const UNPACED_BYTES: usize = 32 << 20;
@@ -225,7 +226,7 @@ impl Peer {
 
     /// Asks the client and waits for its answer, or for the end of the connection. Dropping the future takes the
     /// question back; an answer that comes later is ignored.
-    pub async fn ask(&self, question: &ApprovalRequestParams) -> Result<ApprovalReply, NoAnswer> {
+    pub async fn ask(&self, question: &ApprovalRequestParams) -> Result<ApprovalRequestResult, NoAnswer> {
         let id = RpcId::Text(format!("q{}", self.0.next_question.fetch_add(1, Ordering::Relaxed)));
         let line = message::request_line(&id, "approval/request", question)
             .map_err(|error| NoAnswer::Declined(error.to_string()))?;

@@ -25,7 +25,7 @@ use stockade_sandboxing::{Backend, absolute, permits};
 use crate::answers::Answers;
 use crate::error::with_causes;
 use crate::fingerprint::Fingerprint;
-use crate::registries::Registries;
+use crate::registries::Untold;
 use crate::rules::RuleFiles;
 use crate::workspace::Workspace;
 use crate::{Error, platform, registries, rules};
@@ -87,13 +87,14 @@ pub(crate) struct Assembled {
     pub(crate) settings: Settings,
     pub(crate) session: Session,
     pub(crate) rules: RuleStore,
+    pub(crate) backend: Arc<dyn Backend>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) assessor: Option<Arc<dyn RiskAssessor>>,
     /// Where commands start.
     pub(crate) start: AbsPath,
     /// The workspace, as far as this user may write it.
     pub(crate) workspace: Vec<AbsPath>,
-    pub(crate) registries: Registries,
+    pub(crate) untold: Vec<Untold>,
     pub(crate) fingerprint: Fingerprint,
 }
 
@@ -155,8 +156,7 @@ impl Assembly {
         let workspace = without_unwritable(workspace.roots, &settings, notices);
         let host = self.host_paths(workspace.clone(), &settings);
         let mut session = self.session(&settings, &host, thread_id)?;
-        let registries = registries::keep(&session, &homes);
-        registries.hand_on(&mut session.environment);
+        let untold = registries::keep(&mut session, &homes);
         let assessor = settings.risk_hook.as_ref().map(|hook| program(hook, &session.permissions)).transpose()?;
         let approver = self.answers.approver(&settings, &session.permissions)?;
         let rules = rules::load(&self.rules, project_rules, &caller, &session)?;
@@ -164,6 +164,7 @@ impl Assembly {
             notices.extend(rules::what_changed(&rules.policy(), &settings, &loader, &caller));
         }
         Ok(Assembled {
+            backend: platform::backend(settings.engine, &settings.accept_losses)?.into(),
             assessor: assessor.map(|hook| Arc::new(hook) as Arc<dyn RiskAssessor>),
             settings,
             session,
@@ -171,7 +172,7 @@ impl Assembly {
             approver,
             start,
             workspace,
-            registries,
+            untold,
             fingerprint,
         })
     }
@@ -226,11 +227,6 @@ impl Assembly {
         let kept = usize::try_from(settings.output_cap_bytes.get()).unwrap_or(usize::MAX);
         session.output = OutputLimit { head: kept / 4, tail: kept - kept / 4 };
         Ok(session)
-    }
-
-    /// What builds sandboxes with these settings.
-    pub(crate) fn backend(settings: &Settings) -> Result<Arc<dyn Backend>, Error> {
-        Ok(platform::backend(settings.engine, &settings.accept_losses)?.into())
     }
 
     /// The trail that the settings ask for.

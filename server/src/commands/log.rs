@@ -1,7 +1,7 @@
 //! The output of one command: numbered chunks, a bounded part of them kept, readers at their own positions.
 //!
-//! The writer is the thread in `core` that reads the command's pipe. It appends first and waits afterwards, until every
-//! reader is less than [`UNDER_WAY`] behind, so that a client which stops reading slows its own command, and nothing
+//! The writer is the thread in `core` that reads the command's pipe. It appends first and waits afterwards, until no
+//! reader has too much under way, so that a client which stops reading slows its own command, and nothing
 //! that ends a command can lose what was read already. A reader that is dropped paces nothing; a command that is told to
 //! end waits for no reader.
 
@@ -20,9 +20,12 @@ use crate::wire::ServerLimits;
 /// How much output is kept for readers that come later.
 pub(crate) const KEPT: u64 = ServerLimits::STANDARD.output_kept_bytes;
 
-/// How far a reader may be behind before the command blocks on its next write: half of what may be under way to a
-/// client. The other half is what the connection has not written yet.
-pub(crate) const UNDER_WAY: u64 = ServerLimits::STANDARD.output_under_way_bytes / 2;
+/// How much a reader may leave unread before the command blocks on its next write: half of what may be under way to a
+/// client. The other half is what its connection has not taken yet.
+const UNREAD: u64 = ServerLimits::STANDARD.output_under_way_bytes / 2;
+
+/// How much a reader may leave unacknowledged, in bytes alone: a client that counts bytes must not wait for chunks.
+const UNUSED: u64 = ServerLimits::STANDARD.output_under_way_bytes;
 
 /// How large a chunk can be: what the thread in `core` reads at once.
 const CHUNK: usize = 32 * 1024;
@@ -73,6 +76,8 @@ struct State {
     first_seq: u64,
     /// The cost of all chunks that there ever were.
     written: u64,
+    /// Their bytes.
+    bytes: u64,
     /// The last chunk that a reader has had. It and those before it do not change any more.
     last_taken: u64,
     unfinished: [Unfinished; 2],
@@ -86,6 +91,8 @@ struct Kept {
     data: Vec<u8>,
     /// The cost of all chunks before it.
     start: u64,
+    /// Their bytes.
+    bytes_before: u64,
 }
 
 impl Kept {
@@ -95,8 +102,19 @@ impl Kept {
     }
 }
 
+/// Until when output counts as under way to a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnderWay {
+    /// Until it is read.
+    UntilRead,
+    /// Until the reader has said that it was used.
+    UntilAcknowledged,
+}
+
 #[derive(Clone, Copy)]
 struct Position {
+    /// All bytes up to what the reader has acknowledged, if it does.
+    acknowledged: Option<u64>,
     next_seq: u64,
     /// The cost of all chunks that the reader has had, or has lost.
     offset: u64,
@@ -118,6 +136,7 @@ impl OutputLog {
             chunks: VecDeque::new(),
             first_seq: 1,
             written: 0,
+            bytes: 0,
             last_taken: 0,
             unfinished: Default::default(),
             readers: BTreeMap::new(),
@@ -133,7 +152,7 @@ impl OutputLog {
     }
 
     /// Reads the chunks after this one, and paces the command until it is dropped.
-    pub(crate) fn read_after(self: &Arc<Self>, seq: u64) -> LogReader {
+    pub(crate) fn read_after(self: &Arc<Self>, seq: u64, under_way: UnderWay) -> LogReader {
         let mut state = self.state();
         let id = state.readers_ever;
         state.readers_ever += 1;
@@ -141,7 +160,9 @@ impl OutputLog {
         let offset = state.kept(next_seq).map_or(state.written, |chunk| chunk.start);
         // A reader that is before the first chunk is told so, and paces from the first chunk on.
         let offset = if next_seq < state.first_seq { state.oldest() } else { offset };
-        state.readers.insert(id, Position { next_seq, offset });
+        let bytes_before = state.kept(next_seq.max(state.first_seq)).map_or(state.bytes, |chunk| chunk.bytes_before);
+        let acknowledged = (under_way == UnderWay::UntilAcknowledged).then_some(bytes_before);
+        state.readers.insert(id, Position { acknowledged, next_seq, offset });
         LogReader { log: Arc::clone(self), id }
     }
 
@@ -225,9 +246,12 @@ impl State {
 
     /// Whether one more chunk could be more than a reader may be behind.
     fn must_wait(&self) -> bool {
-        let behind = |position: &Position| self.written.saturating_sub(position.offset);
-        self.pace == Pace::Readers
-            && self.readers.values().any(|position| behind(position) + CHUNK as u64 + CHUNK_COST > UNDER_WAY)
+        let unread = |position: &Position| self.written.saturating_sub(position.offset);
+        let unused = |position: &Position| position.acknowledged.map_or(0, |used| self.bytes.saturating_sub(used));
+        let is_behind = |position: &Position| {
+            unread(position) + CHUNK as u64 + CHUNK_COST > UNREAD || unused(position) + CHUNK as u64 > UNUSED
+        };
+        self.pace == Pace::Readers && self.readers.values().any(is_behind)
     }
 
     fn append(&mut self, stream: StreamName, bytes: &[u8]) {
@@ -251,13 +275,15 @@ impl State {
     }
 
     fn push(&mut self, stream: StreamName, data: Vec<u8>) {
+        let bytes_before = self.bytes;
+        self.bytes += data.len() as u64;
         let is_untaken = self.extent().last_seq > self.last_taken;
         match self.chunks.back_mut() {
             // No reader has had the last chunk, so it can still grow.
             Some(last) if is_untaken && last.stream == stream && last.data.len() + data.len() <= CHUNK => {
                 last.data.extend(data);
             }
-            _ => self.chunks.push_back(Kept { stream, data, start: self.written }),
+            _ => self.chunks.push_back(Kept { stream, data, start: self.written, bytes_before }),
         }
         self.written = self.chunks.back().map_or(self.written, Kept::end);
         while self.written - self.oldest() > KEPT && self.chunks.pop_front().is_some() {
@@ -269,7 +295,7 @@ impl State {
         let position = *self.readers.get(&reader)?;
         let Extent { first_seq, last_seq } = self.extent();
         if position.next_seq < first_seq {
-            self.readers.insert(reader, Position { next_seq: first_seq, offset: self.oldest() });
+            self.readers.insert(reader, Position { next_seq: first_seq, offset: self.oldest(), ..position });
             return Some(Next::Lost { first_seq });
         }
         let Some(kept) = self.kept(position.next_seq) else {
@@ -278,7 +304,7 @@ impl State {
         let chunk = Chunk { seq: position.next_seq, stream: kept.stream, data: kept.data.clone().into() };
         let offset = kept.end();
         self.last_taken = self.last_taken.max(chunk.seq);
-        self.readers.insert(reader, Position { next_seq: chunk.seq + 1, offset });
+        self.readers.insert(reader, Position { next_seq: chunk.seq + 1, offset, ..position });
         Some(Next::Chunk(chunk))
     }
 }
@@ -308,6 +334,11 @@ pub(crate) struct LogReader {
 }
 
 impl LogReader {
+    /// For what the reader has used.
+    pub(crate) fn acknowledger(&self) -> Acknowledger {
+        Acknowledger { log: Arc::clone(&self.log), id: self.id }
+    }
+
     /// What comes next. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Next {
         loop {
@@ -322,6 +353,29 @@ impl LogReader {
             }
             news.await;
         }
+    }
+}
+
+/// Says what a reader has used.
+#[derive(Clone, Debug)]
+pub(crate) struct Acknowledger {
+    log: Arc<OutputLog>,
+    id: u64,
+}
+
+impl Acknowledger {
+    /// Everything up to this chunk was used. A chunk that the reader has not had yet, or that is not kept any more, says
+    /// nothing.
+    pub(crate) fn acknowledge(&self, seq: u64) {
+        let mut state = self.log.state();
+        let Some(used) = state.kept(seq).map(|chunk| chunk.bytes_before + chunk.data.len() as u64) else { return };
+        if let Some(position) = state.readers.get_mut(&self.id)
+            && let Some(acknowledged) = position.acknowledged.filter(|_| seq < position.next_seq)
+        {
+            position.acknowledged = Some(acknowledged.max(used));
+        }
+        drop(state);
+        self.log.room.notify_all();
     }
 }
 

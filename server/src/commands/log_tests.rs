@@ -55,7 +55,7 @@ impl Seen {
 
 /// Reads until the end, or until so many chunks have come.
 async fn read(log: &Arc<OutputLog>, after: u64, most: usize) -> Seen {
-    let (mut reader, mut seen, mut next_seq) = (log.read_after(after), Seen::default(), after + 1);
+    let (mut reader, mut seen, mut next_seq) = (log.read_after(after, UnderWay::UntilRead), Seen::default(), after + 1);
     while seen.chunks.len() < most {
         match timeout(PATIENCE, reader.next()).await.unwrap() {
             Next::Chunk(chunk) => {
@@ -86,12 +86,12 @@ async fn joined(thread: std::thread::JoinHandle<()>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_stands_still_blocks_the_writer_and_nothing_is_lost() {
     let log = OutputLog::new();
-    let reader = log.read_after(0);
+    let reader = log.read_after(0, UnderWay::UntilRead);
     let total = 3 * usize::try_from(KEPT).unwrap();
     let writer = print(&log, StreamName::Stdout, total, 32 * 1024);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!writer.is_finished());
-    assert!(log.state().written <= UNDER_WAY, "{}", log.state().written);
+    assert!(log.state().written <= UNREAD, "{}", log.state().written);
     let whole = {
         let log = Arc::clone(&log);
         tokio::spawn(async move { read(&log, 0, usize::MAX).await })
@@ -111,11 +111,38 @@ async fn a_reader_that_stands_still_blocks_the_writer_and_nothing_is_lost() {
 async fn a_command_that_is_told_to_end_waits_for_no_reader() {
     for end in [OutputLog::release, |log: &OutputLog| _ = log.end()] {
         let log = OutputLog::new();
-        let _stands_still = log.read_after(0);
+        let _stands_still = log.read_after(0, UnderWay::UntilRead);
         let writer = print(&log, StreamName::Stdout, 3 * usize::try_from(KEPT).unwrap(), 1000);
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(!writer.is_finished());
         end(&log);
+        joined(writer).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_counts_as_under_way_until_it_is_acknowledged() {
+    for piece in [32 * 1024, 100, 1] {
+        let log = OutputLog::new();
+        let mut reader = log.read_after(0, UnderWay::UntilAcknowledged);
+        let acknowledger = reader.acknowledger();
+        let total = expected(StreamName::Stdout, if piece == 1 { 300_000 } else { 2_000_000 }).len();
+        let writer = print(&log, StreamName::Stdout, total, piece);
+        let (mut bytes, mut last) = (0, 0);
+        while bytes < total as u64 {
+            match timeout(Duration::from_millis(300), reader.next()).await {
+                Ok(Next::Chunk(chunk)) => (bytes, last) = (bytes + chunk.data.as_bytes().len() as u64, chunk.seq),
+                Ok(other) => panic!("{other:?}"),
+                Err(_) => {
+                    assert!(log.state().bytes <= bytes + 3 && !writer.is_finished());
+                    acknowledger.acknowledge(last + 1000);
+                    assert!(log.state().must_wait(), "a chunk that was not sent can't be used");
+                    acknowledger.acknowledge(last);
+                }
+            }
+            let used = log.state().readers.values().next().unwrap().acknowledged.unwrap();
+            assert!(bytes - used <= UNUSED);
+        }
         joined(writer).await;
     }
 }
@@ -151,10 +178,10 @@ async fn single_bytes_on_both_streams_cost_no_more_memory_than_long_lines() {
     let out = log.sink(StreamName::Stdout);
     (0..1000).for_each(|_| out.write(StreamName::Stdout, b"o").unwrap());
     assert_eq!(log.extent(), Extent { first_seq: 1, last_seq: 1 });
-    let first = log.read_after(0).next().await;
+    let first = log.read_after(0, UnderWay::UntilRead).next().await;
     out.write(StreamName::Stdout, b"o").unwrap();
     assert_eq!(log.extent().last_seq, 2);
-    assert_eq!(log.read_after(0).next().await, first);
+    assert_eq!(log.read_after(0, UnderWay::UntilRead).next().await, first);
 }
 
 #[tokio::test]
@@ -191,7 +218,7 @@ proptest! {
             // One comes back again and again where it stopped; others come and never read.
             let (mut at, mut returning) = (0, Seen::default());
             for (round, most) in visits.into_iter().enumerate() {
-                let still = (round < stills).then(|| log.read_after(0));
+                let still = (round < stills).then(|| log.read_after(0, UnderWay::UntilRead));
                 let ends = log.extent().last_seq < at + most as u64;
                 if ends { tokio::time::sleep(Duration::from_millis(2)).await; }
                 let there = usize::try_from(log.extent().last_seq - at).unwrap();

@@ -99,6 +99,8 @@ fn question() -> ApprovalRequestParams {
     });
     ApprovalRequestParams {
         session_id: "s".parse().unwrap(),
+        question_id: "question-1".parse().unwrap(),
+        command_id: None,
         request: ApprovalRequest::new("r1".parse().unwrap(), "s".parse().unwrap(), subject),
     }
 }

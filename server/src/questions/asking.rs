@@ -1,14 +1,13 @@
 //! Asking one client one question.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use stockade_protocol::ApprovalRequest;
 use tokio::task::AbortHandle;
 
-use super::Questions;
-use crate::peer::{ConnectionId, Peer};
+use super::{Questions, State};
+use crate::peer::Peer;
 use crate::wire::ApprovalRequestParams;
 
 /// A client is being asked until this is dropped.
@@ -23,9 +22,14 @@ impl Drop for Asking {
 impl Questions {
     /// Asks a client. The question is in the client's queue when this returns, so that questions keep their order; what
     /// the client says is heard by a task.
-    pub(super) fn ask(&self, peer: &Peer, number: u64, request: &Arc<ApprovalRequest>) -> (ConnectionId, Asking) {
-        let params =
-            ApprovalRequestParams { session_id: self.0.session_id.clone(), request: ApprovalRequest::clone(request) };
+    pub(super) fn ask(&self, state: &mut State, peer: &Peer, number: u64) {
+        let Some(open) = state.open.get(number) else { return };
+        let params = ApprovalRequestParams {
+            session_id: self.0.session_id.clone(),
+            question_id: open.id.clone(),
+            command_id: open.command_id.clone(),
+            request: ApprovalRequest::clone(&open.request),
+        };
         let client = peer.clone();
         // Without a budget of polls, which could put off the first one.
         let mut asking = Box::pin(tokio::task::unconstrained(async move { client.ask(&params).await }));
@@ -39,6 +43,6 @@ impl Questions {
             };
             questions.heard(&peer, number, said);
         });
-        (client, Asking(task.abort_handle()))
+        state.open.asked(number, client, Asking(task.abort_handle()));
     }
 }

@@ -7,21 +7,23 @@
 mod asking;
 mod open;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use stockade_core::{Answer, Approver, Unanswered};
-use stockade_protocol::{ApprovalReply, ApprovalRequest, RequestId, ReviewDecision};
+use stockade_protocol::{ApprovalRequest, RequestId, ReviewDecision};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 use crate::peer::{ConnectionId, NoAnswer, Peer};
 use crate::wire::{
-    ApprovalResolved, ApprovalUnusable, ErrorKind, OpenQuestion, RpcError, ServerLimits, ServerNotification, SessionId,
+    ApprovalRequestResult, ApprovalResolved, ApprovalUnusable, CommandId, ErrorKind, OpenQuestion, QuestionId,
+    RpcError, ServerLimits, ServerNotification, SessionId,
 };
-use open::{Open, OpenQuestions};
+use open::{Declined, Open, OpenQuestions};
 
 /// The questions of one session, and the clients that are attached to it. Clones are the same.
 #[derive(Clone)]
@@ -31,19 +33,40 @@ struct Shared {
     session_id: SessionId,
     /// How long a question waits.
     limit: Duration,
-    /// Room for the questions of all sessions.
-    room: Arc<Semaphore>,
+    desk: Arc<Desk>,
     state: Mutex<State>,
+}
+
+/// What the questions of all sessions share: room, and their names.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    room: Arc<Semaphore>,
+    next: AtomicU64,
+}
+
+impl Desk {
+    /// With room for so many questions.
+    pub(crate) fn new(most: u32) -> Arc<Self> {
+        let room = Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(Semaphore::MAX_PERMITS)));
+        Arc::new(Self { room, next: AtomicU64::new(1) })
+    }
 }
 
 #[derive(Default)]
 struct State {
     open: OpenQuestions,
     clients: Vec<Peer>,
-    /// Requests whose questions are answered with a no, since they were cancelled.
-    cancelled: HashSet<RequestId>,
+    /// The requests that commands made, until they end.
+    commands: HashMap<RequestId, Asker>,
     /// Why nothing is asked any more.
     closed: Option<String>,
+}
+
+/// A command whose request may lead to questions.
+struct Asker {
+    command_id: CommandId,
+    /// It was cancelled: its questions are answered with a no.
+    is_cancelled: bool,
 }
 
 /// How a question ended.
@@ -54,9 +77,9 @@ struct Resolution {
 }
 
 impl Questions {
-    /// Without clients. The room is shared by all sessions.
-    pub(crate) fn new(session_id: SessionId, limit: Duration, room: Arc<Semaphore>) -> Self {
-        Self(Arc::new(Shared { session_id, limit, room, state: Mutex::default() }))
+    /// Without clients. The desk is shared by all sessions.
+    pub(crate) fn new(session_id: SessionId, limit: Duration, desk: Arc<Desk>) -> Self {
+        Self(Arc::new(Shared { session_id, limit, desk, state: Mutex::default() }))
     }
 
     /// Attaches a client and asks it everything that is open. `false` if it was attached before.
@@ -67,11 +90,8 @@ impl Questions {
         }
         state.clients.push(peer.clone());
         if peer.capabilities().answers {
-            let waiting: Vec<_> =
-                state.open.shown().map(|(number, open)| (number, Arc::clone(&open.request))).collect();
-            for (number, request) in waiting {
-                let asking = self.ask(peer, number, &request);
-                state.open.asked(number, asking);
+            for number in state.open.numbers() {
+                self.ask(&mut state, peer, number);
             }
         }
         true
@@ -86,7 +106,6 @@ impl Questions {
             return None;
         }
         state.open.forget_client(peer.id());
-        self.give_up_unanswerable(&mut state);
         Some(state.clients.len())
     }
 
@@ -116,8 +135,10 @@ impl Questions {
     /// The open questions, the oldest first.
     pub(crate) fn list(&self) -> Vec<OpenQuestion> {
         let state = self.state();
-        let listed = state.open.shown().map(|(_, open)| OpenQuestion {
+        let listed = state.open.iter().map(|open| OpenQuestion {
             session_id: self.0.session_id.clone(),
+            question_id: open.id.clone(),
+            command_id: open.command_id.clone(),
             request: ApprovalRequest::clone(&open.request),
             asked_ms_ago: u64::try_from(open.asked.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
@@ -125,32 +146,40 @@ impl Questions {
     }
 
     /// Answers a question from outside of `approval/request`.
-    pub(crate) fn answer(&self, peer: &Peer, id: &RequestId, answer: Answer) -> Result<(), RpcError> {
+    pub(crate) fn answer(&self, peer: &Peer, id: &QuestionId, answer: Answer) -> Result<(), RpcError> {
         let mut state = self.state();
-        let Some((number, request)) = state.open.shown_for(id) else {
+        let Some(number) = state.open.number(id) else {
             let why = format!(
                 "no question `{id}` is open: it was answered, or withdrawn; `approval/list` has those that are"
             );
             return Err(RpcError::new(ErrorKind::UnknownQuestion, why));
         };
+        let Some(request) = state.open.get(number).map(|open| Arc::clone(&open.request)) else { return Ok(()) };
         let usable = answer.usable_for(&request);
         let answer = usable.map_err(|unusable| RpcError::new(ErrorKind::UnusableAnswer, unusable.to_string()))?;
         self.resolve(&mut state, number, Resolution::by(peer, answer));
         Ok(())
     }
 
-    /// Answers every question about this request with a no, now and until [`forget`](Self::forget).
+    /// A command begins, whose questions name it.
+    pub(crate) fn begin(&self, id: RequestId, command_id: CommandId) {
+        self.state().commands.insert(id, Asker { command_id, is_cancelled: false });
+    }
+
+    /// Answers every question about this command with a no, now and until [`finish`](Self::finish).
     pub(crate) fn cancel(&self, id: &RequestId) {
         let mut state = self.state();
-        state.cancelled.insert(id.clone());
-        for number in state.open.all_for(id) {
+        if let Some(asker) = state.commands.get_mut(id) {
+            asker.is_cancelled = true;
+        }
+        for number in state.open.numbers_of(id) {
             self.resolve(&mut state, number, Resolution::cancelled());
         }
     }
 
-    /// The request has ended.
-    pub(crate) fn forget(&self, id: &RequestId) {
-        self.state().cancelled.remove(id);
+    /// A command has ended.
+    pub(crate) fn finish(&self, id: &RequestId) {
+        self.state().commands.remove(id);
     }
 
     /// Ends every question, and every later one at once.
@@ -166,98 +195,82 @@ impl Questions {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a question on the list, and to every client that answers unless another one of its name is before it.
+    /// Puts a question on the list, and to every client that answers.
     fn open(&self, request: Arc<ApprovalRequest>) -> Result<Opened, Unanswered> {
         let mut state = self.state();
         if let Some(why) = &state.closed {
             return Err(Unanswered::Gone { why: why.clone() });
         }
-        if state.cancelled.contains(&request.id) {
+        let asker = state.commands.get(&request.id);
+        if asker.is_some_and(|asker| asker.is_cancelled) {
             return Ok(Opened::Cancelled);
         }
+        let command_id = asker.map(|asker| asker.command_id.clone());
         let most = ServerLimits::STANDARD.questions as usize;
         let busy = |why: String| Unanswered::Busy { why };
         if state.open.len() >= most {
             return Err(busy(format!("{most} questions of this session wait already")));
         }
-        let room = Arc::clone(&self.0.room).try_acquire_owned();
+        let room = Arc::clone(&self.0.desk.room).try_acquire_owned();
         let room = room.map_err(|_| busy(String::from("too many questions of all sessions wait already")))?;
+        let number = self.0.desk.next.fetch_add(1, Ordering::Relaxed);
+        let id = format!("question-{number}").parse().map_err(|_| busy(String::from("no name is left")))?;
         let (sender, receiver) = oneshot::channel();
-        let id = request.id.clone();
-        let number = state.open.push(Open::new(request, sender, room));
-        self.show_next(&mut state, &id);
-        Ok(Opened::Waiting(number, receiver))
-    }
-
-    /// Shows the oldest question of this name, if none of that name is shown.
-    fn show_next(&self, state: &mut State, id: &RequestId) {
-        let Some((number, request)) = state.open.show_next(id) else { return };
+        state.open.push(number, Open::new(id, command_id, request, sender, room));
         let answering: Vec<Peer> =
             state.clients.iter().filter(|client| client.capabilities().answers).cloned().collect();
         for client in answering {
-            let asking = self.ask(&client, number, &request);
-            state.open.asked(number, asking);
+            self.ask(&mut state, &client, number);
         }
+        Ok(Opened::Waiting(number, receiver))
     }
 
     /// Ends a question, and tells the clients that did not answer it.
     fn resolve(&self, state: &mut State, number: u64, resolution: Resolution) {
         let Some(open) = state.open.remove(number) else { return };
-        let id = open.request.id.clone();
         let decision = resolution.answer.as_ref().ok().map(|answer| answer.decision.clone());
-        if open.is_shown {
-            let told = ServerNotification::ApprovalResolved(ApprovalResolved {
-                session_id: self.0.session_id.clone(),
-                id: id.clone(),
-                decision: decision.filter(|_| resolution.answered_by.is_some()),
-                answered_by: resolution.answered_by.as_ref().map(|peer| peer.client_name().to_owned()),
-                why: resolution.why,
-            });
-            for client in state.clients.iter().filter(|client| Some(*client) != resolution.answered_by.as_ref()) {
-                client.send(&told).ok();
-            }
+        let told = ServerNotification::ApprovalResolved(ApprovalResolved {
+            session_id: self.0.session_id.clone(),
+            question_id: open.id,
+            decision: decision.filter(|_| resolution.answered_by.is_some()),
+            answered_by: resolution.answered_by.as_ref().map(|peer| peer.client_name().to_owned()),
+            why: resolution.why,
+        });
+        for client in state.clients.iter().filter(|client| Some(*client) != resolution.answered_by.as_ref()) {
+            client.send(&told).ok();
         }
         // The asker may be gone.
         open.answer.send(resolution.answer).ok();
-        self.show_next(state, &id);
     }
 
     /// What a client said to `approval/request`.
-    fn heard(&self, peer: &Peer, number: u64, said: Result<ApprovalReply, NoAnswer>) {
+    fn heard(&self, peer: &Peer, number: u64, said: Result<ApprovalRequestResult, NoAnswer>) {
         let mut state = self.state();
-        let Some(request) = state.open.request(number) else { return };
+        let Some(open) = state.open.get(number) else { return };
+        let (question_id, request) = (open.id.clone(), Arc::clone(&open.request));
         let unusable = |why: String| {
-            let (session_id, id) = (self.0.session_id.clone(), request.id.clone());
-            peer.send(&ServerNotification::ApprovalUnusable(ApprovalUnusable { session_id, id, why })).ok();
+            let session_id = self.0.session_id.clone();
+            peer.send(&ServerNotification::ApprovalUnusable(ApprovalUnusable { session_id, question_id, why })).ok();
         };
         match said {
-            Ok(reply) if reply.id != request.id => {
-                unusable(format!("it answers the question `{}`, and `{}` was asked", reply.id, request.id));
+            Ok(ApprovalRequestResult { id: Some(id), .. }) if id != request.id => {
+                unusable(format!("it answers the request `{id}`, and `{}` was asked about", request.id));
             }
-            Ok(reply) => match Answer::from(reply).usable_for(&request) {
-                Ok(answer) => self.resolve(&mut state, number, Resolution::by(peer, answer)),
-                Err(why) => unusable(why.to_string()),
-            },
+            Ok(ApprovalRequestResult { decision, content, .. }) => {
+                match (Answer { decision, content }).usable_for(&request) {
+                    Ok(answer) => self.resolve(&mut state, number, Resolution::by(peer, answer)),
+                    Err(why) => unusable(why.to_string()),
+                }
+            }
             Err(NoAnswer::Unusable(why)) => unusable(why),
             Err(NoAnswer::Declined(_)) => {
-                state.open.declined(number, peer.id());
-                self.give_up_unanswerable(&mut state);
+                if state.open.declined(number, peer.id()) == Declined::ByAll {
+                    let why = "no client of the session answers it";
+                    self.resolve(&mut state, number, Resolution::without_answer(why));
+                }
             }
             // It is detached by its session.
             Err(NoAnswer::Gone) => {}
-        }
-    }
-
-    /// Ends the questions that every attached client has declined.
-    fn give_up_unanswerable(&self, state: &mut State) {
-        let answering = state.clients.iter().filter(|client| client.capabilities().answers);
-        let answering: Vec<ConnectionId> = answering.map(Peer::id).collect();
-        if answering.is_empty() {
-            // One that answers may still come.
-            return;
-        }
-        for number in state.open.declined_by_all(&answering) {
-            self.resolve(state, number, Resolution::without_answer("no client of the session answers it"));
         }
     }
 }

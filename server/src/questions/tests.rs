@@ -51,7 +51,7 @@ impl Client {
 }
 
 fn questions() -> Questions {
-    Questions::new("s".parse().unwrap(), Duration::from_secs(600), Arc::new(Semaphore::new(4000)))
+    Questions::new("s".parse().unwrap(), Duration::from_secs(600), Desk::new(4000))
 }
 
 fn request(id: &str) -> Arc<ApprovalRequest> {
@@ -85,10 +85,11 @@ async fn the_first_answer_counts_and_the_others_are_told() {
     two.says(json!("approved")).await;
     assert_eq!(answer(asked).await, Ok(ReviewDecision::Approved));
     let told = json!({"jsonrpc": "2.0", "method": "approval/resolved",
-        "params": {"session_id": "s", "id": "c1", "decision": "approved", "answered_by": "client 2"}});
+        "params": {"session_id": "s", "question_id": "question-1", "decision": "approved", "answered_by": "client 2"}});
     assert_eq!([one.next().await, silent.next().await], [told.clone(), told]);
     assert!(two.has_nothing());
-    let late = questions.answer(&one.peer, &"c1".parse().unwrap(), ReviewDecision::Approved.into()).unwrap_err();
+    let late =
+        questions.answer(&one.peer, &"question-1".parse().unwrap(), ReviewDecision::Approved.into()).unwrap_err();
     assert_eq!(late.kind(), Some(ErrorKind::UnknownQuestion));
 }
 
@@ -99,7 +100,7 @@ async fn an_answer_that_was_not_offered_leaves_the_question_open() {
     let asked = ask(&questions, "c1");
     client.says(json!("approved_for_session")).await;
     assert_eq!(client.next().await.get("method"), Some(&json!("approval/unusable")));
-    let id = "c1".parse().unwrap();
+    let id = "question-1".parse().unwrap();
     let refused = questions.answer(&client.peer, &id, ReviewDecision::ApprovedForSession.into()).unwrap_err();
     assert_eq!((refused.kind(), questions.list().len()), (Some(ErrorKind::UnusableAnswer), 1));
     questions.answer(&client.peer, &id, ReviewDecision::Approved.into()).unwrap();
@@ -140,7 +141,7 @@ async fn a_client_that_comes_later_is_asked_what_is_open_in_order() {
         assert!(client.peer.answered(&rpc, Ok(json!({"id": id, "decision": "approved"}).to_string())));
         assert_eq!(answer(asked).await, Ok(ReviewDecision::Approved));
     }
-    assert_eq!((questions.len(), questions.0.room.available_permits()), (0, 4000));
+    assert_eq!((questions.len(), questions.0.desk.room.available_permits()), (0, 4000));
 }
 
 #[tokio::test]
@@ -181,8 +182,10 @@ async fn time_cancelling_and_closing_end_a_question() {
     assert_eq!(asked.await.unwrap().unwrap().decision, ReviewDecision::TimedOut);
     assert_eq!(why(&client.next().await), "timed out");
 
+    questions.begin("c2".parse().unwrap(), "c2".parse().unwrap());
     let asked = ask(&questions, "c2");
     client.question().await;
+    assert_eq!(questions.list().first().unwrap().command_id, Some("c2".parse().unwrap()));
     questions.cancel(&"c2".parse().unwrap());
     assert_eq!(why(&client.next().await), "cancelled");
     assert!(!answer(asked).await.unwrap().is_approval());
@@ -198,27 +201,23 @@ async fn time_cancelling_and_closing_end_a_question() {
 }
 
 #[tokio::test]
-async fn questions_of_one_request_are_asked_one_after_the_other() {
+async fn questions_of_one_request_are_told_apart() {
     let (questions, mut client) = (questions(), Client::new(1, true));
     questions.attach(&client.peer);
-    let (first, second) = (ask(&questions, "c1"), ask(&questions, "c1"));
-    let (rpc, id) = client.question().await;
-    while questions.len() < 2 {
-        tokio::task::yield_now().await;
-    }
-    assert!(client.has_nothing());
-    assert_eq!(questions.list().len(), 1);
-    client.peer.answered(&rpc, Ok(json!({"id": id, "decision": "approved"}).to_string()));
+    let first = ask(&questions, "c1");
+    let (rpc, _) = client.question().await;
+    let second = ask(&questions, "c1");
     client.says(json!("denied")).await;
-    let answers = [answer(first).await.unwrap(), answer(second).await.unwrap()];
-    assert_eq!(answers.iter().filter(|answer| answer.is_approval()).count(), 1);
+    assert!(!answer(second).await.unwrap().is_approval());
+    assert!(client.peer.answered(&rpc, Ok(json!({"decision": "approved"}).to_string())), "a reply needs no id");
+    assert!(answer(first).await.unwrap().is_approval());
 }
 
 #[tokio::test]
 async fn the_room_is_shared_by_all_sessions() {
-    let room = Arc::new(Semaphore::new(1));
+    let desk = Desk::new(1);
     let limit = Duration::from_secs(600);
-    let [one, two] = ["a", "b"].map(|id| Questions::new(id.parse().unwrap(), limit, Arc::clone(&room)));
+    let [one, two] = ["a", "b"].map(|id| Questions::new(id.parse().unwrap(), limit, Arc::clone(&desk)));
     let asked = ask(&one, "c1");
     while one.len() == 0 {
         tokio::task::yield_now().await;
@@ -226,5 +225,5 @@ async fn the_room_is_shared_by_all_sessions() {
     assert!(matches!(answer(ask(&two, "c1")).await, Err(Unanswered::Busy { .. })));
     one.close("closed");
     asked.await.unwrap().unwrap_err();
-    assert_eq!(room.available_permits(), 1);
+    assert_eq!(desk.room.available_permits(), 1);
 }

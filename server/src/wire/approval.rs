@@ -6,15 +6,34 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stockade_protocol::{ApprovalRequest, RequestId, ReviewDecision};
 
-use super::SessionId;
+use super::{CommandId, QuestionId, SessionId};
 
-/// Asks a client. The result is an `ApprovalReply`.
+/// Asks a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalRequestParams {
     /// The session.
     pub session_id: SessionId,
+    /// The question's own name: a request can lead to several questions.
+    pub question_id: QuestionId,
+    /// The command that caused it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_id: Option<CommandId>,
     /// The question.
     pub request: ApprovalRequest,
+}
+
+/// A client's answer to `approval/request`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalRequestResult {
+    /// The question's `request.id`, if it is repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<RequestId>,
+    /// The decision, one of `request.available_decisions`. A denial may say why.
+    pub decision: ReviewDecision,
+    /// What is answered to an MCP server's question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<BTreeMap<String, serde_json::Value>>,
 }
 
 /// Lists the open questions.
@@ -38,6 +57,11 @@ pub struct ApprovalListResult {
 pub struct OpenQuestion {
     /// The session.
     pub session_id: SessionId,
+    /// The question's own name.
+    pub question_id: QuestionId,
+    /// The command that caused it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_id: Option<CommandId>,
     /// The question.
     pub request: ApprovalRequest,
     /// How long it has been open, in milliseconds.
@@ -50,8 +74,8 @@ pub struct OpenQuestion {
 pub struct ApprovalAnswerParams {
     /// The session.
     pub session_id: SessionId,
-    /// The question's `request.id`.
-    pub id: RequestId,
+    /// The question.
+    pub question_id: QuestionId,
     /// The decision, one of `request.available_decisions`. A denial may say why.
     pub decision: ReviewDecision,
     /// What is answered to an MCP server's question.

@@ -41,6 +41,10 @@ pub struct CommandRunParams {
     /// Whether this connection is sent the output while it is written.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub stream: bool,
+    /// Whether output counts as under way until this client says `command/ack`, and not just until the connection has
+    /// taken it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub acknowledge: bool,
     /// The caller's whole environment, in place of the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<BTreeMap<VariableName, RawText>>,
@@ -104,6 +108,22 @@ pub struct CommandAttachParams {
     /// The number of the last piece of output that the client has.
     #[serde(default)]
     pub after_seq: u64,
+    /// Whether output counts as under way until this client says `command/ack`, and not just until the connection has
+    /// taken it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub acknowledge: bool,
+}
+
+/// A client has used output of a command up to this piece. Where the command or the piece is not known, it is ignored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CommandAck {
+    /// The session.
+    pub session_id: SessionId,
+    /// The command.
+    pub command_id: CommandId,
+    /// The number of the last piece that was used.
+    pub seq: u64,
 }
 
 /// Where a command stands.

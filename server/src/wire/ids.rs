@@ -130,6 +130,10 @@ name! {
     SessionName, "session name"
 }
 name! {
+    /// A question, chosen by the server and unique in it.
+    QuestionId, "question id"
+}
+name! {
     /// A command of a session, chosen by the client or else by the server.
     CommandId, "command id"
 }

@@ -5,16 +5,16 @@ use std::future::Future;
 use schemars::JsonSchema;
 use stockade_core::Explanation;
 use stockade_execpolicy::CheckReport;
-use stockade_protocol::{ApprovalReply, Message};
+use stockade_protocol::Message;
 
 use super::{
     ApprovalAnswerParams, ApprovalForgetParams, ApprovalForgetResult, ApprovalListParams, ApprovalListResult,
-    ApprovalRememberedParams, ApprovalRememberedResult, ApprovalRequestParams, ApprovalResolved, ApprovalUnusable,
-    AuditListParams, AuditListResult, AuditVerifyResult, CommandAttachParams, CommandAttachResult, CommandCancelParams,
-    CommandCancelResult, CommandEnded, CommandExplainParams, CommandLost, CommandOutput, CommandResizeParams,
-    CommandRunParams, CommandRunResult, CommandSignalParams, CommandStarted, CommandWriteParams,
-    ElicitationRequestParams, ElicitationRequestResult, Empty, InitializeParams, InitializeResult, PatchApplyParams,
-    PatchApplyResult, PermissionsRequestParams, PermissionsRequestResult, RpcError, RulesCheckParams,
+    ApprovalRememberedParams, ApprovalRememberedResult, ApprovalRequestParams, ApprovalRequestResult, ApprovalResolved,
+    ApprovalUnusable, AuditListParams, AuditListResult, AuditVerifyResult, CommandAck, CommandAttachParams,
+    CommandAttachResult, CommandCancelParams, CommandCancelResult, CommandEnded, CommandExplainParams, CommandLost,
+    CommandOutput, CommandResizeParams, CommandRunParams, CommandRunResult, CommandSignalParams, CommandStarted,
+    CommandWriteParams, ElicitationRequestParams, ElicitationRequestResult, Empty, InitializeParams, InitializeResult,
+    PatchApplyParams, PatchApplyResult, PermissionsRequestParams, PermissionsRequestResult, RpcError, RulesCheckParams,
     SessionAttachParams, SessionChanged, SessionCloseResult, SessionClosed, SessionListResult, SessionNotice,
     SessionOpenParams, SessionOpenResult, SessionParams, SessionState, SessionUpdateParams, ToolReviewParams,
     ToolReviewResult,
@@ -26,6 +26,8 @@ use crate::peer::{Caller, Peer, Transport};
 pub enum Direction {
     /// A client calls it and gets a result.
     ClientRequest,
+    /// A client calls it and gets nothing back.
+    ClientNotification,
     /// The server calls it and gets a result.
     ServerRequest,
     /// The server calls it and gets nothing back.
@@ -57,6 +59,11 @@ macro_rules! client_methods {
             /// A connection has ended.
             fn disconnected(&self, peer: &Peer) {
                 let _ = peer;
+            }
+
+            /// A client has used output of a command.
+            fn command_ack(&self, peer: &Peer, params: CommandAck) {
+                let _ = (peer, params);
             }
 
             $(
@@ -161,6 +168,17 @@ pub(crate) fn client_method_names(transport: Transport) -> impl Iterator<Item = 
     std::iter::once("initialize").chain(CLIENT_METHODS.iter().copied()).filter(offered)
 }
 
+const COMMAND_ACK: &str = "command/ack";
+
+/// Takes a notification of a client. What can't be read, or is not known, is ignored: it can't be answered.
+pub(crate) fn notified<M: Methods>(methods: &M, peer: &Peer, name: &str, params: &str) {
+    if name == COMMAND_ACK
+        && let Ok(params) = crate::message::read_params::<CommandAck>(params)
+    {
+        methods.command_ack(peer, params);
+    }
+}
+
 fn notification<T: JsonSchema>(name: &'static str, summary: &'static str) -> Method {
     Method { name, summary, direction: Direction::ServerNotification, params: message::<T>(), result: None }
 }
@@ -180,7 +198,14 @@ pub fn methods() -> Vec<Method> {
         summary: "Asks every client of the session that answers questions. The first usable answer counts.",
         direction: Direction::ServerRequest,
         params: message::<ApprovalRequestParams>(),
-        result: Some(message::<ApprovalReply>()),
+        result: Some(message::<ApprovalRequestResult>()),
+    });
+    methods.push(Method {
+        name: COMMAND_ACK,
+        summary: "Says that output of a command was used. Only for commands run or attached with `acknowledge`.",
+        direction: Direction::ClientNotification,
+        params: message::<CommandAck>(),
+        result: None,
     });
     methods.extend([
         notification::<ApprovalResolved>("approval/resolved", "A question needs no answer any more."),

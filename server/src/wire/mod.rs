@@ -18,21 +18,22 @@ mod streams;
 
 pub use approval::{
     ApprovalAnswerParams, ApprovalForgetParams, ApprovalForgetResult, ApprovalListParams, ApprovalListResult,
-    ApprovalRememberedParams, ApprovalRememberedResult, ApprovalRequestParams, OpenQuestion, RememberedApproval,
+    ApprovalRememberedParams, ApprovalRememberedResult, ApprovalRequestParams, ApprovalRequestResult, OpenQuestion,
+    RememberedApproval,
 };
 pub use audit::{AuditListParams, AuditListResult, AuditVerifyResult, RulesCheckParams, TrailFlaw};
 pub use command::{
-    CommandAttachParams, CommandAttachResult, CommandCancelParams, CommandCancelResult, CommandExplainParams,
-    CommandResizeParams, CommandRunParams, CommandRunResult, CommandSignalParams, CommandState, CommandWriteParams,
-    SignalName, StdinKind,
+    CommandAck, CommandAttachParams, CommandAttachResult, CommandCancelParams, CommandCancelResult,
+    CommandExplainParams, CommandResizeParams, CommandRunParams, CommandRunResult, CommandSignalParams, CommandState,
+    CommandWriteParams, SignalName, StdinKind,
 };
 pub use error::{ErrorData, ErrorKind, RpcError};
-pub use ids::{Capability, CommandId, RpcId, SessionId, SessionName};
+pub use ids::{Capability, CommandId, QuestionId, RpcId, SessionId, SessionName};
 pub use initialize::{
     ClientCapabilities, ClientInfo, InitializeParams, InitializeResult, PROTOCOL_VERSION, ServerInfo, ServerLimits,
 };
 pub use methods::{Direction, Method, Methods, methods};
-pub(crate) use methods::{call, client_method_names};
+pub(crate) use methods::{call, client_method_names, notified};
 pub use notification::{
     ApprovalResolved, ApprovalUnusable, CommandEnded, CommandLost, CommandOutput, CommandStarted, OutputStream,
     ServerNotification, SessionChanged, SessionClosed, SessionNotice,

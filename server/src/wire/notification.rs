@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stockade_protocol::{Argv, AskForApproval, Outcome, RawText, RequestId, ReviewDecision, SandboxPolicy};
+use stockade_protocol::{Argv, AskForApproval, Outcome, RawText, ReviewDecision, SandboxPolicy};
 
-use super::{CommandId, SessionId};
+use super::{CommandId, QuestionId, SessionId};
 
 /// A notification of the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,8 +44,8 @@ pub enum ServerNotification {
 pub struct ApprovalResolved {
     /// The session.
     pub session_id: SessionId,
-    /// The question's `request.id`.
-    pub id: RequestId,
+    /// The question.
+    pub question_id: QuestionId,
     /// The decision, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<ReviewDecision>,
@@ -62,13 +62,13 @@ pub struct ApprovalResolved {
 pub struct ApprovalUnusable {
     /// The session.
     pub session_id: SessionId,
-    /// The question's `request.id`.
-    pub id: RequestId,
+    /// The question.
+    pub question_id: QuestionId,
     /// What is wrong with the answer.
     pub why: String,
 }
 
-/// A command was started.
+/// A command was started. Sent to every client of the session but the one that ran it under a name of its own choice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandStarted {
     /// The session.

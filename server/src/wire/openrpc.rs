@@ -38,7 +38,7 @@ fn described(method: &Method, schemas: &Value) -> Value {
         .flatten()
         .map(|(name, schema)| json!({ "name": name, "required": required.contains(&name.as_str()), "schema": schema }));
     let direction = match method.direction {
-        Direction::ClientRequest => "client-to-server",
+        Direction::ClientRequest | Direction::ClientNotification => "client-to-server",
         Direction::ServerRequest | Direction::ServerNotification => "server-to-client",
     };
     let mut described = json!({
