@@ -140,6 +140,12 @@ impl Trail {
             AuditEvent::ToolCalled { duration_ms } => {
                 tracing::info!(name: "command.outcome", %thread, %request, decision = "called", duration_ms);
             }
+            AuditEvent::ToolApproved {} => {
+                tracing::info!(name: "command.outcome", %thread, %request, decision = "approved");
+            }
+            AuditEvent::PermissionsGranted { .. } => {
+                tracing::info!(name: "command.outcome", %thread, %request, decision = "granted");
+            }
             AuditEvent::Failed { .. } => {
                 tracing::info!(name: "command.outcome", %thread, %request, decision = "failed");
             }
@@ -149,6 +155,7 @@ impl Trail {
             AuditEvent::Requested { .. }
             | AuditEvent::PatchRequested { .. }
             | AuditEvent::ToolRequested { .. }
+            | AuditEvent::PermissionsRequested { .. }
             | AuditEvent::Asked { .. }
             | AuditEvent::Answered { .. }
             | AuditEvent::Connected { .. }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use stockade_protocol::{
     AuditEvent, Decision, DecisionSource, ElicitationApproval, ExecApprovalRequirement, Refusal, RefusedBy, RequestId,
     ReviewDecision,
@@ -12,7 +14,8 @@ use crate::run::Orchestrator;
 
 /// What the server is told, in MCP's words.
 /// <https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation>
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ElicitationOutcome {
     /// The person answered.
     Accept {

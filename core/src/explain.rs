@@ -97,10 +97,12 @@ impl Orchestrator {
     ) -> Result<Explanation, stockade_protocol::Invalid> {
         let in_force = self.in_force().with_environment(tool.environment(request));
         let (session, around) = (&*in_force.session, self.surroundings(&in_force));
-        let (verdict, required) =
-            command_requirement(session, around.rules, &request.command, &request.cwd, &request.escalation);
+        let wanted = &request.escalation;
+        let in_advance = self.approvals.memory.has_once(session, wanted);
+        let asked_for = if in_advance { &EscalationExecution::TurnDefault } else { wanted };
+        let (verdict, required) = command_requirement(session, around.rules, &request.command, &request.cwd, asked_for);
         let bypass = matches!(required.requirement, ExecApprovalRequirement::Skip { bypass_sandbox: true, .. });
-        let execution = if bypass && session.rules_may_leave() {
+        let execution = if bypass && !in_advance && session.rules_may_leave() {
             EscalationExecution::Unsandboxed
         } else {
             request.escalation.clone()

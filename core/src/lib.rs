@@ -15,6 +15,7 @@ mod explain;
 mod git_words;
 mod patch;
 mod patch_text;
+mod permissions_request;
 mod places;
 mod proxied;
 mod redact;
@@ -46,6 +47,7 @@ pub use exec::{
 };
 pub use explain::{Explanation, HostExplanation, HostsThrough, PathExplanation};
 pub use patch::{PatchExplanation, PatchOutcome, PatchRuntime};
+pub use permissions_request::{PermissionsOutcome, PermissionsRequest};
 pub use places::places;
 pub use redact::{REDACTED, redact_argv, redact_event, redact_text, redact_variable};
 pub use risk::{ASSESSMENT_LIMIT, RiskAssessor, Unassessed};
@@ -55,5 +57,5 @@ pub use runtime::{
 };
 pub use session::{OutputLimit, RulesOutside, Sandboxing, Session};
 pub use shell::{Caller, ShellRuntime};
-pub use tool_call::{ToolCallOutcome, ToolCallRuntime, ToolCaller};
+pub use tool_call::{ToolCallOutcome, ToolCallRuntime, ToolCaller, ToolReview};
 pub use verdict::{RuleVerdict, Verdict};

@@ -6,11 +6,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use stockade_apply_patch::{PatchError, Prepared, Roots, prepare};
 use stockade_protocol::{
-    AbsPath, Access, ApprovalSubject, AskForApproval, AuditEvent, DecisionSource, ExecApprovalRequirement, FileChange,
-    FileTarget, PatchApproval, PatchRequest, Refusal, RefusedBy, RequestId, Violation,
+    AbsPath, Access, ApprovalSubject, AskForApproval, AuditEvent, DecisionSource, EscalationExecution,
+    ExecApprovalRequirement, FileChange, FileTarget, PatchApproval, PatchRequest, Refusal, RefusedBy, RequestId,
+    Violation,
 };
 
 use crate::approvals::{ApprovalKey, Grant};
@@ -30,7 +32,8 @@ pub struct PatchRuntime {
 }
 
 /// What came of a patch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum PatchOutcome {
     /// All of it was written.
     Applied {
@@ -163,7 +166,7 @@ impl Approvable<PatchRequest> for PatchRuntime {
         request.approved_by_policy.then_some(request.sandbox_warnings.as_slice())
     }
 
-    fn requirement(&self, _: &PatchRequest, around: &Surroundings<'_>) -> Option<Requirement> {
+    fn requirement(&self, _: &PatchRequest, around: &Surroundings<'_>, _: &EscalationExecution) -> Option<Requirement> {
         Some(self.judge(around.session))
     }
 }

@@ -157,6 +157,19 @@ pub(crate) fn of_tool(ask: AskForApproval, sandboxing: Sandboxing) -> ExecApprov
     }
 }
 
+/// What has to happen before a session gets permissions in advance.
+pub(crate) fn of_permissions(ask: AskForApproval, sandboxing: Sandboxing) -> ExecApprovalRequirement {
+    let reason = "more permissions are asked for in advance";
+    match answer(ask, Topic::MorePermissions, sandboxing) {
+        Answer::Run => ExecApprovalRequirement::Skip { bypass_sandbox: false, proposed_execpolicy_amendment: None },
+        Answer::Ask => ExecApprovalRequirement::NeedsApproval {
+            reason: Some(reason.to_owned()),
+            proposed_execpolicy_amendment: None,
+        },
+        Answer::Refuse(policy) => ExecApprovalRequirement::Forbidden { reason: format!("{policy}: {reason}") },
+    }
+}
+
 /// What has to happen before a tool runs that says itself that a person has to be asked.
 pub(crate) fn of_asking_tool(ask: AskForApproval, tool: &str) -> ExecApprovalRequirement {
     let reason = format!("the tool `{tool}` asks for an approval before each call");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stockade_protocol::{
     AskForApproval, AuditEvent, CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, Invalid, Outcome,
-    RawText, Refusal, RefusedBy, RequestId, SandboxPolicy, ThreadId,
+    Permissions, RawText, Refusal, RefusedBy, RequestId, SandboxPolicy, ThreadId,
 };
 use stockade_sandboxing::{Backend, RealFiles, SpawnError, protect_own_files};
 use tracing::Instrument as _;
@@ -133,6 +133,20 @@ impl Orchestrator {
         result
     }
 
+    /// Records a request that was refused before anything could be decided about it.
+    pub(crate) fn refused_before_asking<Out: Attempted>(
+        &self,
+        id: &RequestId,
+        requested: AuditEvent,
+        refusal: Refusal,
+    ) -> Result<Out, RunError> {
+        let trail = self.audit.begin(&self.session().thread_id, id);
+        trail.note(requested);
+        let result = Ok(Out::from(refusal));
+        trail.finish(&result);
+        result
+    }
+
     /// Records a request that failed before anything could be decided about it.
     pub(crate) fn failed_before_asking<Out: Attempted>(
         &self,
@@ -228,8 +242,15 @@ impl Orchestrator {
         self.in_force().session
     }
 
+    /// What holds now, with the permissions that were granted to the session.
     pub(crate) fn in_force(&self) -> InForce {
-        self.in_force.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for granted in self.approvals.memory.granted(&in_force.session.sandbox) {
+            let session = Arc::make_mut(&mut in_force.session);
+            let merged = session.permissions.merge(&granted);
+            session.permissions = Permissions { network: session.holding(merged.network.clone()), ..merged };
+        }
+        in_force
     }
 
     pub(crate) fn surroundings<'a>(&'a self, in_force: &'a InForce) -> Surroundings<'a> {

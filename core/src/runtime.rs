@@ -91,8 +91,14 @@ pub trait Approvable<Req>: Send + Sync {
         None
     }
 
-    /// What has to happen before it runs; `None` for the plain default.
-    fn requirement(&self, _request: &Req, _around: &Surroundings<'_>) -> Option<Requirement> {
+    /// What has to happen before it runs; `None` for the plain default. `asked_for` is what it wants to run with, as
+    /// far as it was not granted in advance.
+    fn requirement(
+        &self,
+        _request: &Req,
+        _around: &Surroundings<'_>,
+        _asked_for: &EscalationExecution,
+    ) -> Option<Requirement> {
         None
     }
 

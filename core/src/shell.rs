@@ -187,9 +187,13 @@ impl Approvable<ExecRequest> for ShellRuntime {
         request.approved_by_policy.then_some(request.sandbox_warnings.as_slice())
     }
 
-    fn requirement(&self, request: &ExecRequest, around: &Surroundings<'_>) -> Option<Requirement> {
-        let wanted = self.escalation(request);
-        Some(command_requirement(around.session, around.rules, &request.command, &request.cwd, &wanted).1)
+    fn requirement(
+        &self,
+        request: &ExecRequest,
+        around: &Surroundings<'_>,
+        asked_for: &EscalationExecution,
+    ) -> Option<Requirement> {
+        Some(command_requirement(around.session, around.rules, &request.command, &request.cwd, asked_for).1)
     }
 
     fn escalation(&self, request: &ExecRequest) -> EscalationExecution {

@@ -3,13 +3,15 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use stockade_protocol::{
-    ApprovalSubject, AuditEvent, DecisionSource, ExecApprovalRequirement, Refusal, RememberArguments, RequestId,
-    ToolCallApproval, ToolCallRequest, Violation,
+    ApprovalSubject, AuditEvent, DecisionSource, EscalationExecution, ExecApprovalRequirement, Refusal,
+    RememberArguments, RequestId, ToolCallApproval, ToolCallRequest, Violation,
 };
 
 use crate::approvals::{ApprovalKey, Grant, written};
-use crate::run::RunError;
+use crate::run::{Orchestrator, RunError};
 use crate::runtime::{
     Approvable, Attempted, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
 };
@@ -29,7 +31,8 @@ pub struct ToolCallRuntime<C> {
 }
 
 /// What came of a call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolCallOutcome {
     /// The tool answered.
     Called {
@@ -40,6 +43,57 @@ pub enum ToolCallOutcome {
     },
     /// It was not called.
     Refused(Refusal),
+}
+
+/// What came of a call that a client makes itself, once it is approved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolReview {
+    /// It may be made.
+    Approved {},
+    /// It may not.
+    Refused(Refusal),
+}
+
+impl Orchestrator {
+    /// Approval for a call that the caller makes itself: everything but the call.
+    pub async fn review_tool_call(&self, request: &ToolCallRequest) -> Result<ToolReview, RunError> {
+        self.check_session(&request.thread_id)?;
+        self.run_with(&ToolCallRuntime::new(OnlyReview), request).await
+    }
+}
+
+/// In the place of a caller, where none calls.
+struct OnlyReview;
+
+#[async_trait]
+impl ToolRuntime<ToolCallRequest> for ToolCallRuntime<OnlyReview> {
+    type Output = ToolReview;
+
+    async fn attempt(&self, _: &ToolCallRequest, _: &Grant, _: &Surroundings<'_>) -> Result<ToolReview, RunError> {
+        Ok(ToolReview::Approved {})
+    }
+}
+
+impl From<Refusal> for ToolReview {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl Attempted for ToolReview {
+    fn violations(&self) -> &[Violation] {
+        &[]
+    }
+
+    fn keep_first(&mut self, _: Self) {}
+
+    fn ended(&self) -> AuditEvent {
+        match self {
+            Self::Approved {} => AuditEvent::ToolApproved {},
+            Self::Refused(refusal) => AuditEvent::Refused(refusal.clone()),
+        }
+    }
 }
 
 impl<C> ToolCallRuntime<C> {
@@ -70,7 +124,7 @@ impl Attempted for ToolCallOutcome {
     }
 }
 
-impl<C: ToolCaller> Approvable<ToolCallRequest> for ToolCallRuntime<C> {
+impl<C: Send + Sync> Approvable<ToolCallRequest> for ToolCallRuntime<C> {
     fn id<'a>(&self, request: &'a ToolCallRequest) -> &'a RequestId {
         &request.id
     }
@@ -97,7 +151,12 @@ impl<C: ToolCaller> Approvable<ToolCallRequest> for ToolCallRuntime<C> {
         request.approved_by_policy.then_some(request.sandbox_warnings.as_slice())
     }
 
-    fn requirement(&self, request: &ToolCallRequest, around: &Surroundings<'_>) -> Option<Requirement> {
+    fn requirement(
+        &self,
+        request: &ToolCallRequest,
+        around: &Surroundings<'_>,
+        _: &EscalationExecution,
+    ) -> Option<Requirement> {
         let requirement = match request.requires_approval? {
             false => ExecApprovalRequirement::Skip { bypass_sandbox: false, proposed_execpolicy_amendment: None },
             true => crate::requirement::of_asking_tool(around.session.ask, &request.call.tool),
@@ -106,7 +165,7 @@ impl<C: ToolCaller> Approvable<ToolCallRequest> for ToolCallRuntime<C> {
     }
 }
 
-impl<C: ToolCaller> Sandboxable for ToolCallRuntime<C> {
+impl<C> Sandboxable for ToolCallRuntime<C> {
     fn preference(&self) -> SandboxPreference {
         SandboxPreference::Forbid
     }

@@ -174,6 +174,16 @@ pub struct PermissionsApproval {
     pub justification: Option<String>,
 }
 
+/// How long granted permissions hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PermissionsScope {
+    /// For every further command of the session.
+    Session,
+    /// For one request that names them as its escalation.
+    Once,
+}
+
 /// A call of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCallApproval {

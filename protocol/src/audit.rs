@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::raw_text::{from_hex, to_hex};
 use crate::{
-    AbsPath, ApprovalSubject, Argv, Decision, Destination, Enforcement, EscalationExecution, Invalid, Refusal,
-    RequestId, ReviewDecision, ThreadId, Violation,
+    AbsPath, ApprovalSubject, Argv, Decision, Destination, Enforcement, EscalationExecution, Invalid, Permissions,
+    PermissionsScope, Refusal, RequestId, ReviewDecision, ThreadId, Violation,
 };
 
 /// One decision or event. Each record carries the hash of the one before it, so that a line which
@@ -61,6 +61,14 @@ pub enum AuditEvent {
         /// The tool.
         tool: String,
     },
+    /// Permissions were asked for in advance.
+    PermissionsRequested {
+        /// On top of what the session has.
+        permissions: Box<Permissions>,
+        /// Why, in the words of the requester.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        justification: Option<String>,
+    },
     /// It was decided what has to happen before something runs or connects.
     Decided {
         /// The decision.
@@ -110,6 +118,15 @@ pub enum AuditEvent {
     ToolCalled {
         /// How long that took, in milliseconds.
         duration_ms: u64,
+    },
+    /// A tool may be called, by a client that does so itself.
+    ToolApproved {},
+    /// Permissions that were asked for in advance were granted.
+    PermissionsGranted {
+        /// On top of what the session has.
+        permissions: Box<Permissions>,
+        /// How long they hold.
+        scope: PermissionsScope,
     },
     /// A tool was called, or files were to be changed, and that failed.
     Failed {

@@ -36,7 +36,7 @@ mod windows_path;
 pub use abs_path::{AbsPath, PathStyle};
 pub use approval::{
     ApprovalReply, ApprovalRequest, ApprovalSubject, CommandApproval, ElicitationApproval, FileChange, NetworkApproval,
-    PatchApproval, PermissionsApproval, ResolvedPath, RiskAssessment, RiskLevel, ToolCallApproval,
+    PatchApproval, PermissionsApproval, PermissionsScope, ResolvedPath, RiskAssessment, RiskLevel, ToolCallApproval,
 };
 pub use argv::Argv;
 pub use ask::{AskForApproval, RejectConfig};

@@ -16,6 +16,8 @@ mod execution;
 mod load;
 /// File changes that the host writes.
 mod patches;
+/// Permissions in advance, and tool calls that a client makes.
+mod permissions;
 /// Another policy in a running session, and what it remembers.
 mod policy;
 /// Network by host where the sandbox leaves it to a proxy.

@@ -123,9 +123,12 @@ impl Run {
                 self.result = Some(String::from("called"));
                 self.duration_ms = Some(duration_ms);
             }
+            AuditEvent::ToolApproved {} => self.result = Some(String::from("approved")),
+            AuditEvent::PermissionsGranted { .. } => self.result = Some(String::from("granted")),
             AuditEvent::Failed { .. } => self.result = Some(String::from("failed")),
             AuditEvent::PatchRequested { .. }
             | AuditEvent::ToolRequested { .. }
+            | AuditEvent::PermissionsRequested { .. }
             | AuditEvent::Decided { .. }
             | AuditEvent::Answered { .. }
             | AuditEvent::Connected { .. }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use stockade_protocol::{
-    ApprovalSubject, AuditEvent, AuditRecord, Decision, DecisionSource, EscalationExecution, RawText, ReviewDecision,
-    TrailDamage, ViolationTarget,
+    ApprovalSubject, AuditEvent, AuditRecord, Decision, DecisionSource, EscalationExecution, PermissionsScope, RawText,
+    ReviewDecision, TrailDamage, ViolationTarget,
 };
 
 use super::when;
@@ -36,6 +36,17 @@ fn headline(event: &AuditEvent) -> Result<String, serde_json::Error> {
         AuditEvent::Patched { paths } => format!("changed  {}", listed(paths)),
         AuditEvent::ToolRequested { server, tool } => format!("asked to call  {} of {}", shown(tool), shown(server)),
         AuditEvent::ToolCalled { duration_ms } => format!("the tool answered after {}", when::duration(*duration_ms)),
+        AuditEvent::ToolApproved {} => String::from("the tool may be called"),
+        AuditEvent::PermissionsRequested { permissions, .. } => {
+            format!("asked for permissions  {}", shown(&serde_json::to_string(permissions)?))
+        }
+        AuditEvent::PermissionsGranted { permissions, scope } => {
+            let scope = match scope {
+                PermissionsScope::Session => "the session",
+                PermissionsScope::Once => "one command",
+            };
+            format!("granted for {scope}  {}", shown(&serde_json::to_string(permissions)?))
+        }
         AuditEvent::Failed { reason } => format!("failed: {}", shown(reason)),
         AuditEvent::Decided { decision, source, .. } => format!("{} by {}", decided(*decision), decider(source)),
         AuditEvent::Asked { subject } => format!("a person was asked  {}", question(subject)),
@@ -101,7 +112,12 @@ fn details(event: &AuditEvent) -> Result<Vec<String>, serde_json::Error> {
                 ));
             }
         }
+        AuditEvent::PermissionsRequested { justification, .. } => {
+            lines.extend(justification.iter().map(|text| format!("because {}", shown(text))));
+        }
         AuditEvent::PatchRequested { .. }
+        | AuditEvent::ToolApproved {}
+        | AuditEvent::PermissionsGranted { .. }
         | AuditEvent::Patched { .. }
         | AuditEvent::ToolRequested { .. }
         | AuditEvent::ToolCalled { .. }

@@ -4,14 +4,16 @@
 //! permission is another question. What is remembered is the execution that was approved, so that a
 //! later run gets that and nothing more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
-use stockade_protocol::{AbsPath, Argv, Destination, EscalationExecution, Permissions};
+use stockade_protocol::{AbsPath, Argv, Destination, EscalationExecution, Permissions, SandboxPolicy};
 use tokio::sync::watch;
+
+use crate::session::Session;
 
 /// What an approval is remembered under.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +30,13 @@ pub enum ApprovalKey {
         tool: String,
         /// The arguments as JSON, or nothing if any will do.
         arguments: Option<String>,
+    },
+    /// Permissions that the session's requests have from then on, with the sandbox policy that it had then.
+    Permissions {
+        /// The permissions, in their written form.
+        permissions: String,
+        /// The sandbox policy, in its written form.
+        sandbox: String,
     },
     /// A destination on the network.
     Destination(Destination),
@@ -74,7 +83,12 @@ pub(crate) fn written(value: &impl Serialize) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     approved: Mutex<HashMap<ApprovalKey, EscalationExecution>>,
+    /// Permissions for the next command that asks for them, with the sandbox policy that the session had then.
+    once: Mutex<VecDeque<(SandboxPolicy, Permissions)>>,
 }
+
+/// The most permissions that wait for a command. The oldest go first.
+const MOST_ONCE: usize = 64;
 
 impl Memory {
     fn approved(&self) -> MutexGuard<'_, HashMap<ApprovalKey, EscalationExecution>> {
@@ -107,8 +121,59 @@ impl Memory {
         self.approved().remove(key).is_some()
     }
 
+    /// What the session's requests have besides its policy.
+    pub(crate) fn granted(&self, sandbox: &SandboxPolicy) -> Vec<Permissions> {
+        let approved = self.approved();
+        let granted = approved.iter().filter_map(|(key, execution)| match (key, execution) {
+            (ApprovalKey::Permissions { sandbox, .. }, EscalationExecution::Permissions(granted)) => {
+                Some((sandbox, granted))
+            }
+            _ => None,
+        });
+        // Most sessions have none, and a policy is long.
+        let mut granted = granted.peekable();
+        if granted.peek().is_none() {
+            return Vec::new();
+        }
+        let now = written(sandbox);
+        granted.filter(|(then, _)| **then == now).map(|(_, granted)| Permissions::clone(granted)).collect()
+    }
+
+    fn once(&self) -> MutexGuard<'_, VecDeque<(SandboxPolicy, Permissions)>> {
+        self.once.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next command that asks for these permissions, or for part of them, has them.
+    pub(crate) fn allow_once(&self, session: &Session, permissions: Permissions) {
+        let mut once = self.once();
+        once.truncate(MOST_ONCE - 1);
+        once.push_front((session.sandbox.clone(), permissions));
+    }
+
+    /// Where the permissions stand that a command may have without another question.
+    fn place(
+        once: &VecDeque<(SandboxPolicy, Permissions)>,
+        session: &Session,
+        wanted: &EscalationExecution,
+    ) -> Option<usize> {
+        let EscalationExecution::Permissions(wanted) = wanted else { return None };
+        once.iter().position(|(sandbox, granted)| *sandbox == session.sandbox && granted.merge(wanted) == *granted)
+    }
+
+    /// Whether a command may have what it wants without another question.
+    pub(crate) fn has_once(&self, session: &Session, wanted: &EscalationExecution) -> bool {
+        Self::place(&self.once(), session, wanted).is_some()
+    }
+
+    /// The same, for this command and no other.
+    pub(crate) fn take_once(&self, session: &Session, wanted: &EscalationExecution) -> bool {
+        let mut once = self.once();
+        Self::place(&once, session, wanted).is_some_and(|place| once.remove(place).is_some())
+    }
+
     /// Says how many were known.
     pub(crate) fn forget_all(&self) -> usize {
+        self.once().clear();
         let mut approved = self.approved();
         let known = approved.len();
         approved.clear();

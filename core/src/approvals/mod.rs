@@ -17,8 +17,8 @@ use stockade_protocol::{
 
 pub(crate) use grant::execution;
 pub use grant::{Confinement, Grant};
-pub(crate) use memory::written;
 pub use memory::{ApprovalKey, CommandKey};
+pub(crate) use memory::{Memory, written};
 pub use rules::RuleStore;
 
 use stockade_sandboxing::{HostFiles as _, RealFiles};
@@ -31,7 +31,7 @@ use crate::risk::RiskAssessor;
 use crate::runtime::{Attempted, Requirement, SandboxPreference, Surroundings, ToolRuntime};
 use crate::session::Session;
 use crate::{Answer, Approver};
-use memory::{Asked, Memory, Shared};
+use memory::{Asked, Shared};
 use question::Asking;
 
 /// How long an answer is waited for. Nobody there is a no, not a run that hangs.
@@ -82,10 +82,15 @@ impl Approvals {
         let wanted = tool.escalation(request);
         self.check_session()?;
         check_hard_denials(session, &wanted)?;
-        let Requirement { requirement, source } = tool.requirement(request, around).unwrap_or_else(|| Requirement {
-            requirement: requirement::of_tool(session.ask, session.sandboxing()),
-            source: DecisionSource::ApprovalPolicy,
-        });
+        // What was granted in advance is not asked for again.
+        let in_advance = self.memory.take_once(session, &wanted);
+        let asked_for = if in_advance { EscalationExecution::TurnDefault } else { wanted.clone() };
+        let Requirement { requirement, source } =
+            tool.requirement(request, around, &asked_for).unwrap_or_else(|| Requirement {
+                requirement: requirement::of_tool(session.ask, session.sandboxing()),
+                source: DecisionSource::ApprovalPolicy,
+            });
+        let source = if in_advance { DecisionSource::SessionMemory } else { source };
         // Nothing is remembered of most sessions, and a key is long.
         let known = if self.memory.is_empty() { None } else { self.memory.recall(&tool.keys(request, session)) };
         match requirement {
@@ -104,7 +109,8 @@ impl Approvals {
                         Some(warnings) => trail.decided_outside(warnings)?,
                         None => trail.decided(Decision::Allow, source.clone(), None)?,
                     }
-                    let may_bypass = bypass_sandbox && tool.first_attempt(request) == crate::FirstAttempt::AsRulesSay;
+                    let may_bypass =
+                        bypass_sandbox && !in_advance && tool.first_attempt(request) == crate::FirstAttempt::AsRulesSay;
                     let execution =
                         if may_bypass && session.rules_may_leave() { EscalationExecution::Unsandboxed } else { wanted };
                     granted(session, execution, source)

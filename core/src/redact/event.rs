@@ -56,7 +56,14 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
             AuditEvent::ToolRequested { server: redact_text(&server), tool: redact_text(&tool) }
         }
         AuditEvent::Failed { reason } => AuditEvent::Failed { reason: scribe.text(&reason) },
-        called @ AuditEvent::ToolCalled { .. } => called,
+        AuditEvent::PermissionsRequested { permissions, justification } => AuditEvent::PermissionsRequested {
+            permissions: Box::new(scribe.permissions(*permissions)),
+            justification: justification.map(|text| scribe.text(&text)),
+        },
+        AuditEvent::PermissionsGranted { permissions, scope } => {
+            AuditEvent::PermissionsGranted { permissions: Box::new(scribe.permissions(*permissions)), scope }
+        }
+        called @ (AuditEvent::ToolCalled { .. } | AuditEvent::ToolApproved {}) => called,
         patch @ (AuditEvent::PatchRequested { .. } | AuditEvent::Patched { .. }) => patch,
         plain @ (AuditEvent::Unrecorded { .. } | AuditEvent::Repaired { .. }) => plain,
     }

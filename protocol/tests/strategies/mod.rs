@@ -497,6 +497,13 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
         (any::<String>(), any::<String>()).prop_map(|(server, tool)| AuditEvent::ToolRequested { server, tool }),
         any::<u64>().prop_map(|duration_ms| AuditEvent::ToolCalled { duration_ms }),
         any::<String>().prop_map(|reason| AuditEvent::Failed { reason }),
+        Just(AuditEvent::ToolApproved {}),
+        (permissions(), option::of(any::<String>())).prop_map(|(permissions, justification)| {
+            AuditEvent::PermissionsRequested { permissions: Box::new(permissions), justification }
+        }),
+        (permissions(), prop_oneof![Just(PermissionsScope::Session), Just(PermissionsScope::Once)]).prop_map(
+            |(permissions, scope)| AuditEvent::PermissionsGranted { permissions: Box::new(permissions), scope }
+        ),
         subject().prop_map(|subject| AuditEvent::Asked { subject }),
         (review_decision(), any::<bool>(), any::<u64>())
             .prop_map(|(decision, in_time, duration_ms)| AuditEvent::Answered { decision, in_time, duration_ms }),

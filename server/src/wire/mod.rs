@@ -41,7 +41,7 @@ pub use notification::{
 pub use openrpc::openrpc;
 pub use request::{
     ElicitationRequestParams, ElicitationRequestResult, PatchApplyParams, PatchApplyResult, PermissionsRequestParams,
-    PermissionsRequestResult, PermissionsScope, ToolReviewParams, ToolReviewResult,
+    PermissionsRequestResult, ToolReviewParams, ToolReviewResult,
 };
 pub use schema::{SERVER_BUNDLE_NAME, server_bundle};
 pub use session::{

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stockade_protocol::{AbsPath, FileChange, Permissions, Refusal, ToolCallApproval};
+use stockade_protocol::{AbsPath, FileChange, Permissions, PermissionsScope, Refusal, ToolCallApproval};
 
 use super::SessionId;
 
@@ -84,16 +84,6 @@ pub enum PermissionsRequestResult {
     },
     /// They were not.
     Refused(Refusal),
-}
-
-/// How long granted permissions hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PermissionsScope {
-    /// For every further command of the session.
-    Session,
-    /// For one request that names them as its escalation.
-    Once,
 }
 
 /// Passes on a question of an MCP server.
