@@ -26,25 +26,25 @@ use crate::{AuditSink, NoAudit};
 pub struct Orchestrator {
     /// What holds for requests that begin now.
     in_force: RwLock<InForce>,
-    sandbox: Arc<dyn Backend>,
     pub(crate) approvals: Arc<Approvals>,
     pub(crate) audit: AuditLog,
     running: Cancellable,
 }
 
-/// A session and its rules. A request takes both once, when it begins.
-#[derive(Clone, Debug)]
+/// A session, its rules, and the backend that enforces it. A request takes all of them once, when it begins.
+#[derive(Clone)]
 pub(crate) struct InForce {
     /// As it was given, with what was written on top of its policy.
     given: Arc<Session>,
     /// As its policy is now.
     pub(crate) session: Arc<Session>,
     pub(crate) rules: Arc<RuleStore>,
+    sandbox: Arc<dyn Backend>,
 }
 
 impl InForce {
-    fn new(session: Session, rules: Arc<RuleStore>) -> Self {
-        Self { session: Arc::new(completed(session.clone(), &rules)), given: Arc::new(session), rules }
+    fn new(session: Session, rules: Arc<RuleStore>, sandbox: Arc<dyn Backend>) -> Self {
+        Self { session: Arc::new(completed(session.clone(), &rules)), given: Arc::new(session), rules, sandbox }
     }
 
     /// For a request with an environment of its own. Everything that is decided by the environment, such as where
@@ -201,8 +201,7 @@ impl Orchestrator {
     /// An orchestrator that asks `approver`, has no rules, and keeps no trail.
     pub fn new(session: Session, sandbox: Arc<dyn Backend>, approver: Arc<dyn Approver>) -> Self {
         Self {
-            in_force: RwLock::new(InForce::new(session, Arc::default())),
-            sandbox,
+            in_force: RwLock::new(InForce::new(session, Arc::default(), sandbox)),
             approvals: Arc::new(Approvals::new(approver)),
             audit: AuditLog { sink: Arc::new(NoAudit), demand: AuditDemand::default() },
             running: Cancellable::default(),
@@ -212,8 +211,8 @@ impl Orchestrator {
     /// With these rules. Hosts that they forbid, the session forbids.
     #[must_use]
     pub fn with_rules(self, rules: RuleStore) -> Self {
-        let InForce { given, .. } = self.in_force();
-        let in_force = InForce::new(Session::clone(&given), Arc::new(rules));
+        let InForce { given, sandbox, .. } = self.in_force();
+        let in_force = InForce::new(Session::clone(&given), Arc::new(rules), sandbox);
         Self { in_force: RwLock::new(in_force), ..self }
     }
 
@@ -254,7 +253,12 @@ impl Orchestrator {
     }
 
     pub(crate) fn surroundings<'a>(&'a self, in_force: &'a InForce) -> Surroundings<'a> {
-        Surroundings { session: &in_force.session, rules: &in_force.rules, sandbox: &*self.sandbox, connections: None }
+        Surroundings {
+            session: &in_force.session,
+            rules: &in_force.rules,
+            sandbox: &*in_force.sandbox,
+            connections: None,
+        }
     }
 }
 
@@ -282,9 +286,14 @@ impl Orchestrator {
     /// A session of another name is an error, and changes nothing: memory and trail belong to this one.
     pub fn renew(&self, session: Session, rules: RuleStore) -> Result<(), RunError> {
         self.check_session(&session.thread_id)?;
-        let renewed = InForce::new(session, Arc::new(rules));
-        *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = renewed;
+        let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
+        *in_force = InForce::new(session, Arc::new(rules), Arc::clone(&in_force.sandbox));
         Ok(())
+    }
+
+    /// Builds sandboxes with another backend, from the next request on.
+    pub fn set_backend(&self, sandbox: Arc<dyn Backend>) {
+        self.in_force.write().unwrap_or_else(PoisonError::into_inner).sandbox = sandbox;
     }
 
     /// What was approved for the session so far: what it was approved under, and the execution that was approved.

@@ -75,6 +75,18 @@ pub struct CapturedOutput {
     pub tail: RawText,
 }
 
+impl CapturedOutput {
+    /// The output as text, for a person or a model to read: what is not UTF-8 is replaced, and a line in the middle says
+    /// how much was left out.
+    pub fn to_string_lossy(&self) -> String {
+        let text = |bytes: &RawText| String::from_utf8_lossy(bytes.as_bytes()).into_owned();
+        match self.omitted_bytes {
+            0 => text(&self.head) + &text(&self.tail),
+            omitted => format!("{}\n[{omitted} bytes left out]\n{}", text(&self.head), text(&self.tail)),
+        }
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0

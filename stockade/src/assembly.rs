@@ -25,7 +25,7 @@ use stockade_sandboxing::{Backend, absolute, permits};
 use crate::answers::Answers;
 use crate::error::with_causes;
 use crate::fingerprint::Fingerprint;
-use crate::registries::Untold;
+use crate::registries::Registries;
 use crate::rules::RuleFiles;
 use crate::workspace::Workspace;
 use crate::{Error, platform, registries, rules};
@@ -87,14 +87,13 @@ pub(crate) struct Assembled {
     pub(crate) settings: Settings,
     pub(crate) session: Session,
     pub(crate) rules: RuleStore,
-    pub(crate) backend: Arc<dyn Backend>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) assessor: Option<Arc<dyn RiskAssessor>>,
     /// Where commands start.
     pub(crate) start: AbsPath,
     /// The workspace, as far as this user may write it.
     pub(crate) workspace: Vec<AbsPath>,
-    pub(crate) untold: Vec<Untold>,
+    pub(crate) registries: Registries,
     pub(crate) fingerprint: Fingerprint,
 }
 
@@ -156,7 +155,8 @@ impl Assembly {
         let workspace = without_unwritable(workspace.roots, &settings, notices);
         let host = self.host_paths(workspace.clone(), &settings);
         let mut session = self.session(&settings, &host, thread_id)?;
-        let untold = registries::keep(&mut session, &homes);
+        let registries = registries::keep(&session, &homes);
+        registries.hand_on(&mut session.environment);
         let assessor = settings.risk_hook.as_ref().map(|hook| program(hook, &session.permissions)).transpose()?;
         let approver = self.answers.approver(&settings, &session.permissions)?;
         let rules = rules::load(&self.rules, project_rules, &caller, &session)?;
@@ -164,7 +164,6 @@ impl Assembly {
             notices.extend(rules::what_changed(&rules.policy(), &settings, &loader, &caller));
         }
         Ok(Assembled {
-            backend: platform::backend(settings.engine, &settings.accept_losses)?.into(),
             assessor: assessor.map(|hook| Arc::new(hook) as Arc<dyn RiskAssessor>),
             settings,
             session,
@@ -172,7 +171,7 @@ impl Assembly {
             approver,
             start,
             workspace,
-            untold,
+            registries,
             fingerprint,
         })
     }
@@ -227,6 +226,11 @@ impl Assembly {
         let kept = usize::try_from(settings.output_cap_bytes.get()).unwrap_or(usize::MAX);
         session.output = OutputLimit { head: kept / 4, tail: kept - kept / 4 };
         Ok(session)
+    }
+
+    /// What builds sandboxes with these settings.
+    pub(crate) fn backend(settings: &Settings) -> Result<Arc<dyn Backend>, Error> {
+        Ok(platform::backend(settings.engine, &settings.accept_losses)?.into())
     }
 
     /// The trail that the settings ask for.

@@ -1,5 +1,6 @@
 //! One command of a session: what it is, and how it runs.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -10,8 +11,9 @@ use stockade_core::{
     Cancellation, CommandTerminal, Explanation, Input, Output, OutputSink, ShellRuntime, StreamName, Streaming,
 };
 use stockade_protocol::{
-    Argv, EscalationExecution, ExecExpiration, ExecRequest, Outcome, Permissions, RequestId, TerminalSize,
+    Argv, EscalationExecution, ExecExpiration, ExecRequest, Outcome, Permissions, RawText, RequestId, TerminalSize,
 };
+use stockade_sandboxing::ProcessSettings;
 
 use crate::workspace::existing_directory;
 use crate::{Error, Stockade};
@@ -100,9 +102,22 @@ impl<'a> Command<'a> {
         self
     }
 
-    /// Reads from this program's standard input. Without it the command has none.
-    pub fn inherit_stdin(mut self) -> Self {
-        self.tool.streaming.stdin = Input::Inherit;
+    /// Where standard input comes from. Without it the command has none.
+    pub fn stdin(mut self, input: Input) -> Self {
+        self.tool.streaming.stdin = input;
+        self
+    }
+
+    /// On behalf of a caller with this whole environment, in place of the session's. The session's policy decides what of
+    /// it is passed on.
+    pub fn environment(mut self, environment: BTreeMap<RawText, RawText>) -> Self {
+        self.tool.caller.environment = Some(self.stockade.environment_of(environment));
+        self
+    }
+
+    /// The caller's umask and process limits, in place of this process's.
+    pub fn process(mut self, process: ProcessSettings) -> Self {
+        self.tool.caller.process = process;
         self
     }
 
@@ -148,8 +163,8 @@ impl<'a> Command<'a> {
     pub fn explain(self) -> Result<Explanation, Error> {
         let stockade = self.stockade;
         stockade.refresh()?;
-        let (_, request) = self.into_parts()?;
-        Ok(stockade.orchestrator().explain(&request)?)
+        let (tool, request) = self.into_parts()?;
+        Ok(stockade.orchestrator().explain_with(&tool, &request)?)
     }
 
     /// The command as [`Orchestrator::run_with`](crate::core::Orchestrator::run_with) takes it, for a caller that needs

@@ -2,6 +2,7 @@
 //! package manager would turn to the public registry and say nothing. So what they say besides secrets is handed on in
 //! variables, and what no variable can say is told to the person.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -16,7 +17,7 @@ const MAX_BYTES: u64 = 1024 * 1024;
 struct RegistryFile {
     path: &'static str,
     tools: &'static [&'static str],
-    read: fn(&str) -> Registries,
+    read: fn(&str) -> FileSays,
 }
 
 const FILES: &[RegistryFile] = &[
@@ -29,23 +30,38 @@ const FILES: &[RegistryFile] = &[
 
 /// What a file says.
 #[derive(Debug, Default, PartialEq)]
-struct Registries {
+struct FileSays {
     variables: Vec<(&'static str, String)>,
     /// What no variable can say.
     untold: Option<&'static str>,
 }
 
-/// What a masked file says of registries that no variable can say.
+/// What the masked files say of registries.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registries {
+    variables: Vec<(RawText, RawText)>,
+    untold: Vec<Untold>,
+}
+
+/// What a masked file says that no variable can say.
 #[derive(Clone, Debug)]
-pub(crate) struct Untold {
+struct Untold {
     notice: String,
     tools: &'static [&'static str],
 }
 
-impl Untold {
-    /// The line for a person, if the command looks like one that reads the file.
-    pub(crate) fn notice_for(&self, command: &Argv) -> Option<String> {
-        is_likely(command, self.tools).then(|| self.notice.clone())
+impl Registries {
+    /// Hands them on in an environment. A variable that is set already counts.
+    pub(crate) fn hand_on(&self, environment: &mut BTreeMap<RawText, RawText>) {
+        for (name, value) in &self.variables {
+            environment.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
+
+    /// The lines for a person, if the command looks like one that reads a file with more to say than variables can.
+    pub(crate) fn notices_for(&self, command: &Argv) -> Vec<String> {
+        let told = self.untold.iter().filter(|untold| is_likely(command, untold.tools));
+        told.map(|untold| untold.notice.clone()).collect()
     }
 }
 
@@ -54,12 +70,11 @@ pub(crate) fn files(homes: &[AbsPath]) -> impl Iterator<Item = AbsPath> {
     homes.iter().flat_map(|home| FILES.iter().filter_map(|file| home.join(file.path).ok()))
 }
 
-/// Hands on what the masked files say of registries. A variable that is set already counts. Gives an entry for each
-/// file with more to say than variables can.
-pub(crate) fn keep(session: &mut Session, homes: &[AbsPath]) -> Vec<Untold> {
-    let mut untold = Vec::new();
+/// Reads the masked files.
+pub(crate) fn keep(session: &Session, homes: &[AbsPath]) -> Registries {
+    let mut all = Registries::default();
     if session.sandboxing() != Sandboxing::On {
-        return untold;
+        return all;
     }
     for (home, file) in homes.iter().flat_map(|home| FILES.iter().map(move |file| (home, file))) {
         let Ok(path) = home.join(file.path) else { continue };
@@ -70,11 +85,11 @@ pub(crate) fn keep(session: &mut Session, homes: &[AbsPath]) -> Vec<Untold> {
         let mut found = (file.read)(&text);
         for (name, value) in std::mem::take(&mut found.variables) {
             match without_secrets(&value) {
-                Some(value) => drop(session.environment.entry(name.into()).or_insert(value.into())),
+                Some(value) => all.variables.push((name.into(), value.into())),
                 None => found.untold = Some("registry's address"),
             }
         }
-        untold.extend(found.untold.map(|what| Untold {
+        all.untold.extend(found.untold.map(|what| Untold {
             notice: format!(
                 "`{path}` is masked, and its {what} can't be handed on without it: packages may come from another \
                  registry; to let commands read it, add it to `remove` of `[credentials]` in your settings"
@@ -82,7 +97,7 @@ pub(crate) fn keep(session: &mut Session, homes: &[AbsPath]) -> Vec<Untold> {
             tools: file.tools,
         }));
     }
-    untold
+    all
 }
 
 /// Addresses and hosts of a value, without user names and passwords. What could hold a secret elsewhere (a query, a
@@ -131,8 +146,8 @@ fn settings(text: &str, separator: char) -> impl Iterator<Item = (&str, &str)> {
     lines.filter_map(move |line| line.split_once(separator)).map(|(name, value)| (name.trim(), unquoted(value)))
 }
 
-fn npmrc(text: &str) -> Registries {
-    let mut found = Registries::default();
+fn npmrc(text: &str) -> FileSays {
+    let mut found = FileSays::default();
     for (name, value) in settings(text, '=') {
         if name == "registry" && !value.contains("${") {
             found.variables.push(("NPM_CONFIG_REGISTRY", value.to_owned()));
@@ -143,8 +158,8 @@ fn npmrc(text: &str) -> Registries {
     found
 }
 
-fn yarnrc(text: &str) -> Registries {
-    let mut found = Registries::default();
+fn yarnrc(text: &str) -> FileSays {
+    let mut found = FileSays::default();
     for (name, value) in settings(text, ':') {
         if name == "npmRegistryServer" && !value.contains("${") {
             found.variables.push(("YARN_NPM_REGISTRY_SERVER", value.to_owned()));
@@ -155,8 +170,8 @@ fn yarnrc(text: &str) -> Registries {
     found
 }
 
-fn pip_conf(text: &str) -> Registries {
-    let mut found = Registries::default();
+fn pip_conf(text: &str) -> FileSays {
+    let mut found = FileSays::default();
     for (name, value) in settings(text, '=').filter(|(_, value)| !value.is_empty()) {
         let variable = match name {
             "index-url" | "index_url" => "PIP_INDEX_URL",
@@ -171,9 +186,9 @@ fn pip_conf(text: &str) -> Registries {
     found
 }
 
-fn maven_settings(text: &str) -> Registries {
+fn maven_settings(text: &str) -> FileSays {
     let names = text.contains("<mirror>") || text.contains("<repository>");
-    Registries { variables: Vec::new(), untold: names.then_some("list of mirrors or repositories") }
+    FileSays { variables: Vec::new(), untold: names.then_some("list of mirrors or repositories") }
 }
 
 #[cfg(test)]
@@ -194,7 +209,7 @@ mod tests {
         assert_eq!(pip.variables, [("PIP_INDEX_URL", String::from("https://r.test/simple"))]);
         assert!(pip_conf("[global]\nextra-index-url =\n    https://a.test\n    https://b.test\n").untold.is_some());
         assert!(maven_settings("<mirrors><mirror><url>x</url></mirror></mirrors>").untold.is_some());
-        assert_eq!(maven_settings("<settings/>"), Registries::default());
+        assert_eq!(maven_settings("<settings/>"), FileSays::default());
     }
 
     #[test]

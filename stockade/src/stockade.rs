@@ -1,6 +1,6 @@
 //! A session: one workspace, one policy, one approval memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,14 +12,14 @@ use stockade_core::{
     ElicitationOutcome, Explanation, Orchestrator, PatchOutcome, ToolCallOutcome, ToolCallRuntime, ToolCaller,
 };
 use stockade_protocol::{
-    AbsPath, Argv, ElicitationApproval, FileChange, NetworkPolicy, Outcome, PatchRequest, RequestId, ThreadId,
+    AbsPath, Argv, ElicitationApproval, FileChange, NetworkPolicy, Outcome, PatchRequest, RawText, RequestId, ThreadId,
     ToolCallApproval, ToolCallRequest,
 };
 
 use crate::answers::Current;
 use crate::assembly::{Assembled, Assembly};
 use crate::fingerprint::Fingerprint;
-use crate::registries::Untold;
+use crate::registries::Registries;
 use crate::{Builder, Command, Error};
 
 /// Runs commands, file changes and tool calls of one session. Approvals "for this session" last as long as the value.
@@ -38,7 +38,7 @@ struct State {
     assembly: Assembly,
     settings: Arc<Settings>,
     workspace: Vec<AbsPath>,
-    untold: Vec<Untold>,
+    registries: Registries,
     fingerprint: Fingerprint,
     notices: Vec<String>,
     /// Every notice so far: none is given twice.
@@ -58,9 +58,10 @@ impl Stockade {
             Some(name) => name,
             None => new_id()?,
         };
-        let Assembled { settings, session, rules, backend, approver, assessor, start, workspace, untold, fingerprint } =
+        let Assembled { settings, session, rules, approver, assessor, start, workspace, registries, fingerprint } =
             assembly.assemble(thread_id, notices)?;
         let is_open = session.permissions.network == NetworkPolicy::Full;
+        let backend = Assembly::backend(&settings)?;
         let is_assessed = assessor.is_some();
         let current = Arc::new(Current::new(approver, assessor));
         let mut orchestrator = Orchestrator::new(session, backend, Arc::clone(&current) as _).with_rules(rules);
@@ -77,7 +78,7 @@ impl Stockade {
             approver: current,
             cwd: start,
             requests: AtomicU64::new(0),
-            state: Mutex::new(State { assembly, settings, workspace, untold, fingerprint, notices, told }),
+            state: Mutex::new(State { assembly, settings, workspace, registries, fingerprint, notices, told }),
         })
     }
 
@@ -167,13 +168,21 @@ impl Stockade {
         let mut notices = Vec::new();
         let assembled = assembly.assemble(self.id(), &mut notices)?;
         let is_open = assembled.session.permissions.network == NetworkPolicy::Full;
+        let engine = |settings: &Settings| (settings.engine, settings.accept_losses.clone());
+        let backend = match engine(&state.settings) == engine(&assembled.settings) {
+            true => None,
+            false => Some(Assembly::backend(&assembled.settings)?),
+        };
         self.orchestrator.renew(assembled.session, assembled.rules)?;
+        if let Some(backend) = backend {
+            self.orchestrator.set_backend(backend);
+        }
         self.approver.replace(assembled.approver, assembled.assessor);
         notices.extend(lowered(is_open, &self.orchestrator));
         state.assembly = assembly;
         state.settings = Arc::new(assembled.settings);
         state.workspace = assembled.workspace;
-        state.untold = assembled.untold;
+        state.registries = assembled.registries;
         state.fingerprint = assembled.fingerprint;
         for notice in notices {
             if state.told.insert(notice.clone()) {
@@ -224,7 +233,13 @@ impl Stockade {
 
     /// Lines for a person about one command, such as a registry whose settings it can't read.
     pub fn notices_for(&self, command: &Argv) -> Vec<String> {
-        self.state().untold.iter().filter_map(|untold| untold.notice_for(command)).collect()
+        self.state().registries.notices_for(command)
+    }
+
+    /// What a command of this session inherits from a caller with this environment.
+    pub(crate) fn environment_of(&self, mut caller: BTreeMap<RawText, RawText>) -> BTreeMap<RawText, RawText> {
+        self.state().registries.hand_on(&mut caller);
+        caller
     }
 
     /// A name for the next request, unique in this session.

@@ -1,0 +1,261 @@
+//! A session as an embedder sees it: on the real kernel, with the settings and rules of a home directory of its own.
+
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use stockade::config::{EngineName, SandboxMode};
+use stockade::core::{PatchOutcome, ToolCallOutcome, ToolCaller};
+use stockade::protocol::{
+    ApprovalSubject, AskForApproval, FileChange, RawText, RememberArguments, ToolCallApproval, ToolCallRequest,
+};
+use stockade::sandboxing::ProcessSettings;
+use stockade::{Builder, Outcome, ReviewDecision, Stockade};
+
+/// A home directory and a workspace of a test's own, not below `/tmp`, which commands have for themselves.
+struct World {
+    base: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let world = Self { base: tempfile::tempdir_in("/var/tmp").unwrap() };
+        for directory in ["home/.config/stockade/rules", "home/.ssh", "work", "out"] {
+            fs::create_dir_all(world.path(directory)).unwrap();
+        }
+        fs::write(world.path("home/.ssh/id"), "secret").unwrap();
+        world
+    }
+
+    fn path(&self, below: impl AsRef<Path>) -> PathBuf {
+        self.base.path().canonicalize().unwrap().join(below)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::write(self.path(path), text).unwrap();
+    }
+
+    fn environment(&self) -> BTreeMap<RawText, RawText> {
+        let home = self.path("home").into_os_string().into_encoded_bytes();
+        let text = |text: &str| RawText::from(text);
+        let variables = [(text("HOME"), RawText::from(home)), (text("PATH"), text("/usr/bin:/bin"))];
+        variables.into_iter().chain([(text("API_TOKEN"), text("secret")), (text("COLOUR"), text("red"))]).collect()
+    }
+
+    fn builder(&self) -> Builder {
+        Stockade::builder().environment(self.environment()).directory(self.path("out")).workspace(self.path("work"))
+    }
+}
+
+async fn line(stockade: &Stockade, line: &str) -> Outcome {
+    stockade.run(["sh", "-c", line]).await.unwrap()
+}
+
+fn stdout(outcome: &Outcome) -> String {
+    outcome.execution().map(|ran| ran.stdout.to_string_lossy()).unwrap_or_default()
+}
+
+fn is_success(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Exited { exit_code: 0, .. })
+}
+
+#[tokio::test]
+async fn what_is_safe_is_the_default() {
+    let world = World::new();
+    let stockade = world.builder().build().unwrap();
+    assert!(is_success(&line(&stockade, "touch made && test -e made").await));
+    assert!(world.path("work/made").exists(), "commands start in the workspace, and may write it");
+    let denied = line(&stockade, &format!("touch {}/no", world.path("out").display())).await;
+    assert!(matches!(denied, Outcome::Denied { .. }), "{denied:?}");
+    assert!(!is_success(&line(&stockade, "cat ~/.ssh/id").await), "credentials are masked");
+    assert_eq!(stdout(&line(&stockade, "echo $COLOUR$API_TOKEN").await).trim(), "red", "secrets are not passed on");
+    let trail = fs::read_to_string(stockade.trail_directory().unwrap().join("audit.jsonl")).unwrap();
+    assert!(trail.contains("touch made"), "the trail is on");
+    assert!(trail.starts_with('{') && stockade.trail_directory().unwrap().starts_with(world.path("home")));
+}
+
+#[tokio::test]
+async fn without_an_approver_nothing_is_asked() {
+    let world = World::new();
+    world.write("home/.config/stockade/rules/a.rules", "prefix_rule(pattern = ['id'], decision = 'prompt')");
+    let stockade = world.builder().build().unwrap();
+    let Outcome::Refused(refusal) = stockade.run(["id"]).await.unwrap() else { panic!("it ran") };
+    assert!(refusal.reason.contains("a.rules"), "{}", refusal.reason);
+}
+
+#[tokio::test]
+async fn a_closure_answers_in_its_own_words() {
+    let world = World::new();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let stockade = world
+        .builder()
+        .on_question(move |question| {
+            let seen = Arc::clone(&seen);
+            async move {
+                let ApprovalSubject::Command(command) = &question.subject else { return ReviewDecision::Abort };
+                seen.lock().unwrap().push(command.command.to_string());
+                ReviewDecision::ApprovedForSession
+            }
+        })
+        .build()
+        .unwrap();
+    let make = format!("touch {}/yes", world.path("out").display());
+    assert!(is_success(&line(&stockade, &make).await));
+    assert!(is_success(&line(&stockade, &make).await));
+    assert_eq!(asked.lock().unwrap().len(), 1, "the answer holds for the session");
+    assert!(world.path("out/yes").exists());
+}
+
+#[tokio::test]
+async fn a_change_of_rules_or_settings_counts_from_the_next_command_on() {
+    let world = World::new();
+    let questions = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&questions);
+    let builder = world.builder().ask(AskForApproval::Untrusted).on_question(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { ReviewDecision::ApprovedForSession }
+    });
+    let stockade = builder.build().unwrap();
+    assert!(is_success(&line(&stockade, "touch a").await));
+    world.write("home/.config/stockade/rules/a.rules", "prefix_rule(pattern = ['id'], decision = 'forbidden')");
+    assert!(matches!(stockade.run(["id"]).await.unwrap(), Outcome::Refused(_)));
+    fs::remove_file(world.path("home/.config/stockade/rules/a.rules")).unwrap();
+    assert!(is_success(&stockade.run(["id"]).await.unwrap()));
+
+    world.write("home/.config/stockade/config.toml", "sandbox.mode = \"read-only\"");
+    stockade.run(["id"]).await.unwrap();
+    assert_eq!(stockade.settings().mode, SandboxMode::ReadOnly);
+    world.write("home/.config/stockade/config.toml", "sandbox.mode = 7");
+    let error = stockade.run(["id"]).await.unwrap_err().with_causes();
+    assert!(error.contains("config.toml"), "{error}");
+    fs::remove_file(world.path("home/.config/stockade/config.toml")).unwrap();
+
+    let before = questions.load(Ordering::Relaxed);
+    assert!(is_success(&line(&stockade, "touch a").await));
+    assert_eq!(questions.load(Ordering::Relaxed), before, "what was approved is kept");
+}
+
+#[tokio::test]
+async fn another_engine_counts_from_the_next_command_on() {
+    let world = World::new();
+    let stockade = world.builder().build().unwrap();
+    let engine = |outcome: &Outcome| outcome.execution().map(|ran| ran.enforcement.engine.clone()).unwrap_or_default();
+    assert_eq!(engine(&line(&stockade, "true").await), "native");
+    stockade.update(|session| session.engine = Some(EngineName::Bwrap)).unwrap();
+    assert_eq!(engine(&line(&stockade, "true").await), "bwrap");
+}
+
+/// A server's caller has a directory and an environment of its own for each command.
+#[tokio::test]
+async fn a_command_has_the_environment_of_its_caller() {
+    let world = World::new();
+    world.write("home/.npmrc", "registry=https://r.test/npm/\n_authToken=secret\n");
+    let stockade = world.builder().build().unwrap();
+    let show = ["sh", "-c", "echo $COLOUR $API_TOKEN $NPM_CONFIG_REGISTRY; umask"];
+    let mut environment = world.environment();
+    environment.insert(RawText::from("COLOUR"), RawText::from("blue"));
+    let process = ProcessSettings { umask: Some(0o027.try_into().unwrap()), ..ProcessSettings::default() };
+    let outcome = stockade.command(show).environment(environment).process(process).run().await.unwrap();
+    assert_eq!(stdout(&outcome), "blue https://r.test/npm/\n0027\n");
+    assert!(stdout(&stockade.run(show).await.unwrap()).starts_with("red https"));
+}
+
+#[tokio::test]
+async fn a_session_can_be_changed_while_it_runs() {
+    let world = World::new();
+    let stockade = world.builder().on_question(|_| async { ReviewDecision::Approved }).build().unwrap();
+    let make = format!("touch {}/made", world.path("out").display());
+    stockade.update(|session| session.ask = Some(AskForApproval::Never)).unwrap();
+    assert!(!is_success(&line(&stockade, &make).await));
+    stockade.update(|session| session.ask = None).unwrap();
+    assert!(is_success(&line(&stockade, &make).await));
+    stockade.update(|session| session.mode = Some(SandboxMode::ReadOnly)).unwrap();
+    stockade.update(|session| session.profile = Some(String::from("none"))).unwrap_err();
+    stockade.update(|session| session.ask = Some(AskForApproval::Never)).unwrap();
+    assert!(!is_success(&line(&stockade, "touch no").await));
+}
+
+#[tokio::test]
+async fn notices_are_given_once_and_never_printed() {
+    let world = World::new();
+    fs::create_dir_all(world.path("work/.stockade")).unwrap();
+    world.write("work/.stockade/config.toml", "ask = \"never\"");
+    let stockade = world.builder().build().unwrap();
+    let told = stockade.take_notices();
+    assert!(told.iter().any(|notice| notice.contains("stockade trust")), "{told:?}");
+    world.write("home/.config/stockade/config.toml", "timeout = \"9s\"");
+    stockade.refresh().unwrap();
+    assert_eq!(stockade.settings().timeout, Some(Duration::from_secs(9)));
+    assert!(stockade.take_notices().is_empty());
+}
+
+#[tokio::test]
+async fn output_is_streamed_and_a_command_can_be_cancelled() {
+    let world = World::new();
+    let stockade = world.builder().build().unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&seen);
+    let command = stockade.command(["sh", "-c", "echo started; sleep 60"]);
+    let cancellation = command.cancellation();
+    let command = command.on_output(move |_, bytes| {
+        sink.lock().unwrap().extend_from_slice(bytes);
+        cancellation.cancel();
+    });
+    let outcome = command.run().await.unwrap();
+    assert!(matches!(outcome, Outcome::TimedOut { .. }), "{outcome:?}");
+    assert_eq!(&*seen.lock().unwrap(), b"started\n");
+    let outcome = stockade.command(["sleep", "60"]).timeout(Duration::from_millis(100)).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::TimedOut { .. }), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn patches_and_tools_are_asked_about() {
+    struct Echo;
+
+    #[async_trait::async_trait]
+    impl ToolCaller for Echo {
+        async fn call(&self, request: &ToolCallRequest) -> Result<serde_json::Value, String> {
+            Ok(serde_json::json!(request.call.tool))
+        }
+    }
+
+    let world = World::new();
+    let builder = world.builder().on_question(|question| async move {
+        match &question.subject {
+            ApprovalSubject::Patch(_) => ReviewDecision::Approved,
+            _ => ReviewDecision::Denied { reason: None },
+        }
+    });
+    let stockade = builder.build().unwrap();
+    let path = world.path("out/patched").to_str().unwrap().parse().unwrap();
+    let changes = vec![FileChange::Add { path, content: RawText::from("text") }];
+    assert!(matches!(stockade.apply_patch(changes).await.unwrap(), PatchOutcome::Applied { .. }));
+    assert_eq!(fs::read_to_string(world.path("out/patched")).unwrap(), "text");
+
+    let call = |tool: &str| ToolCallApproval {
+        server: String::from("mail"),
+        tool: String::from(tool),
+        arguments: BTreeMap::new(),
+        remember: RememberArguments::Exact,
+    };
+    let called = stockade.call_tool(Echo, call("send"), Some(true)).await.unwrap();
+    assert!(matches!(called, ToolCallOutcome::Refused(_)), "{called:?}");
+    let called = stockade.call_tool(Echo, call("list"), Some(false)).await.unwrap();
+    assert!(matches!(called, ToolCallOutcome::Called { .. }), "{called:?}");
+}
+
+#[tokio::test]
+async fn a_line_is_judged_without_being_run() {
+    let world = World::new();
+    let stockade = world.builder().without_trail().build().unwrap();
+    let explanation = stockade.explain(["sh", "-c", "touch made && ls"]).unwrap();
+    assert!(explanation.sandboxed && !world.path("work/made").exists());
+    let programs: Vec<String> = explanation.parsed.commands.iter().map(|part| part.words[0].to_string()).collect();
+    assert_eq!(programs, ["sh", "touch", "ls"]);
+}
