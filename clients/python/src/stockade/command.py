@@ -86,7 +86,8 @@ class Command:
     def _ended(self, future: asyncio.Future[Result]) -> None:
         self.session._forget_command(self)
         self._wake()
-        if self._abandoned and not future.cancelled():
+        if (self._abandoned or self.session.client._closing) and not future.cancelled():
+            # Looked at, so that the event loop does not report it as lost.
             future.exception()
 
     def _output(self, params: Any) -> None:
