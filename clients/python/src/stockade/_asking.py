@@ -64,6 +64,10 @@ class Asking:
         connection = self._session._connection
         try:
             answer = await self._answer(question)
+        except asyncio.CancelledError:
+            if question.resolved is None:
+                connection.decline(request_id, DOES_NOT_ANSWER, "the client's handler was cancelled")
+            raise
         except Exception as error:
             connection.decline(request_id, DOES_NOT_ANSWER, f"the client's handler failed: {type(error).__name__}")
             self._report(question, error)

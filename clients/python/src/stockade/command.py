@@ -86,7 +86,8 @@ class Command:
     def _ended(self, future: asyncio.Future[Result]) -> None:
         self.session._forget_command(self)
         self._wake()
-        if (self._abandoned or self.session.client._closing) and not future.cancelled():
+        gone = self._abandoned or self.session.client._closing or self.session.closed_because is not None
+        if gone and not future.cancelled():
             # Looked at, so that the event loop does not report it as lost.
             future.exception()
 

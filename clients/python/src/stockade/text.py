@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
 
@@ -32,36 +33,34 @@ _DECEPTIVE = (
     (0x1D173, 0x1D17A),
     (0xE0000, 0xE0FFF),
 )
+_RANGES = "".join(f"{chr(first)}-{chr(last)}" for first, last in _DECEPTIVE)
+_CONTROL = "\x00-\x1f\x7f-\x9f\ud800-\udfff"
+_UNSAFE_ON_A_LINE = re.compile(f"[{_CONTROL}{_RANGES}\\\\]")
+_UNSAFE = re.compile(f"(?![\n\t])[{_CONTROL}{_RANGES}]")
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 
 
-def _shown(char: str) -> str:
-    if " " <= char <= "~":
-        return "\\\\" if char == "\\" else char
-    if char in _NAMED:
-        return _NAMED[char]
+def _escaped(match: re.Match[str]) -> str:
+    char = match.group()
     code = ord(char)
-    if 0xDC80 <= code <= 0xDCFF:
-        return f"\\x{code - 0xDC00:02x}"
-    is_control = code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code <= 0xDFFF
-    if is_control or any(first <= code <= last for first, last in _DECEPTIVE):
-        return f"\\u{{{code:x}}}"
-    return char
+    # A byte that is not UTF-8, as `surrogateescape` leaves it.
+    named = f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{{{code:x}}}"
+    return _NAMED.get(char, named)
+
+
+def _text(text: RawText) -> str:
+    return text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
 
 
 def safe_line(text: RawText) -> str:
     """The text on one line. Control characters, invisible characters, characters that change the reading
     direction, backslashes and bytes that are not UTF-8 are escaped."""
-    if isinstance(text, bytes):
-        text = text.decode(errors="surrogateescape")
-    return "".join(map(_shown, text))
+    return _UNSAFE_ON_A_LINE.sub(_escaped, _text(text))
 
 
 def safe(text: RawText) -> str:
     """Like `safe_line`, but line breaks, tabs and backslashes stay as they are: for output and for diffs."""
-    if isinstance(text, bytes):
-        text = text.decode(errors="surrogateescape")
-    return "".join(char if char in "\n\t\\" else _shown(char) for char in text)
+    return _UNSAFE.sub(_escaped, _text(text))
 
 
 def shell_words(words: Iterable[RawText | None]) -> str:
@@ -70,7 +69,7 @@ def shell_words(words: Iterable[RawText | None]) -> str:
 
 
 def _word(word: RawText) -> str:
-    text = word.decode(errors="surrogateescape") if isinstance(word, bytes) else word
-    if all(char == "\\" or _shown(char) == char for char in text):
+    text = _text(word)
+    if "\n" not in text and "\t" not in text and _UNSAFE.search(text) is None:
         return shlex.quote(text)
     return "$'" + safe_line(text).replace("'", "\\'") + "'"
