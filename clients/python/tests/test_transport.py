@@ -252,6 +252,31 @@ class Spawned(FakeServerTest):
             with self.assertRaises(ProcessLookupError):
                 os.kill(pid, 0)
 
+    async def test_being_cancelled_while_it_is_ended_leaves_no_process(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            script = self.script(f"echo $$ > {directory}/pid; echo nonsense; exec sleep 60")
+            with self.assertLogs("stockade", "ERROR"):
+                task = asyncio.ensure_future(_opened(script))
+                pid = int(await asyncio.to_thread(_written, Path(directory, "pid")))
+                # It has failed, and waits for the server to end.
+                await asyncio.sleep(0.3)
+                self.assertFalse(task.done())
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+            await asyncio.to_thread(_gone, pid)
+
+
+def _gone(pid: int) -> None:
+    """Waits until there is no such process."""
+    for _ in range(500):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"process {pid} is still there")
+
 
 def _written(path: Path) -> str:
     """What a file holds, once it holds something."""
