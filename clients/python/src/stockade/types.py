@@ -113,8 +113,8 @@ class ApprovalResolved:
 
     session_id: str
     """The session."""
-    id: str
-    """The question's `request.id`."""
+    question_id: str
+    """The question."""
 
     _: KW_ONLY
     answered_by: str | None = None
@@ -129,7 +129,7 @@ class ApprovalResolved:
         """Reads the wire's form."""
         return cls(
             session_id=value["session_id"],
-            id=value["id"],
+            question_id=value["question_id"],
             answered_by=value.get("answered_by"),
             decision=None if (given := value.get("decision")) is None else decode_review_decision(given),
             why=value.get("why"),
@@ -139,7 +139,7 @@ class ApprovalResolved:
         """Writes the wire's form."""
         out: dict[str, Any] = {
             "session_id": self.session_id,
-            "id": self.id,
+            "question_id": self.question_id,
         }
         if self.answered_by is not None:
             out["answered_by"] = self.answered_by
@@ -793,7 +793,9 @@ class CommandRunResult:
 
 @dataclass(frozen=True, slots=True)
 class CommandStarted:
-    """A command was started."""
+    """A command was started. Sent to every client of the session but the one that ran it under a name of
+    its own choice.
+    """
 
     session_id: str
     """The session."""
