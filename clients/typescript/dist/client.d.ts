@@ -1,0 +1,60 @@
+import type { AuditRecord, AuditVerifyResult, CheckReport, InitializeResult, ListedSession, OpenQuestion } from "./protocol.js";
+import { Session, type CommandLine, type OpenOptions, type SessionHandlers } from "./session.js";
+import { type Transport } from "./transport.js";
+/** How to reach a server. */
+export interface ConnectOptions {
+    /** The program that is started and spoken with over its standard input and output; `["stockade", "serve"]` if absent. */
+    command?: readonly string[];
+    /** Connects to a server that runs already: the path of its Unix socket, or `true` for the usual one. */
+    socket?: string | true;
+    /** Any other way to a server. */
+    transport?: Transport;
+    /** The environment of the program that is started; this program's if absent. */
+    env?: NodeJS.ProcessEnv;
+    /** The directory of the program that is started; this program's if absent. */
+    cwd?: string;
+    /** This program's name: other clients are shown it as the one that answered. */
+    name?: string;
+    /** This program's version. */
+    version?: string;
+    /** Whether questions can be answered here. Sessions without `onQuestion` leave theirs to other clients. */
+    answers?: boolean;
+    /** Whether terminals can be shown here. */
+    terminal?: boolean;
+    /** Gives up connecting. */
+    signal?: AbortSignal;
+    /** The longest message to take from the server, in bytes; 64 MiB if absent. */
+    maxFrameBytes?: number;
+    /** Is told of errors that no call can throw, such as one of a question's handler. A warning is printed if absent. */
+    onError?: (error: unknown) => void;
+}
+/** A client of a Stockade server. */
+export declare class Stockade implements AsyncDisposable {
+    #private;
+    private constructor();
+    /** Starts a server, or connects to one, and introduces this program to it. */
+    static connect(options?: ConnectOptions): Promise<Stockade>;
+    /** Who answers, what it can do and how much of it. */
+    get server(): InitializeResult;
+    /** Opens a session. It asks with `on-failure` if it has `onQuestion`, and never if it has not. */
+    open(options?: OpenOptions): Promise<Session>;
+    /** Joins a session that another client opened, or that this program opened over a connection that was lost. */
+    attach(sessionId: string, capability: string, handlers?: SessionHandlers): Promise<Session>;
+    /** The sessions of the server, the oldest first. */
+    sessions(): Promise<ListedSession[]>;
+    /** The open questions of all sessions that this connection is attached to. */
+    questions(): Promise<OpenQuestion[]>;
+    /** The whole trail, the oldest record first. */
+    audit(): AsyncGenerator<AuditRecord, void, undefined>;
+    /** Checks whether the trail is whole. */
+    verifyAudit(): Promise<AuditVerifyResult>;
+    /** What the rules of the system and the user say of a command. */
+    checkRules(command: CommandLine): Promise<CheckReport>;
+    /**
+     * Ends the connection. A server that this client started closes its sessions and ends; sessions of another
+     * server live on for their time.
+     */
+    close(): Promise<void>;
+    /** The same as {@link close}. */
+    [Symbol.asyncDispose](): Promise<void>;
+}

@@ -1,0 +1,206 @@
+/**
+ * A connection to a server.
+ *
+ * @module
+ */
+import { Connection, Unanswered } from "./connection.js";
+import { ConnectionError, StockadeError } from "./errors.js";
+import { auditRecords, policyParams, Session, toEnvironment, toPath, } from "./session.js";
+import { toRaw } from "./text.js";
+import { connectToSocket, defaultSocket, spawnServer } from "./transport.js";
+const PROTOCOL_VERSION = 1;
+const MAX_FRAME_BYTES = 64 * 1024 * 1024;
+/** How long a server may take to say its first word. */
+const INITIALIZE_MS = 30_000;
+/** A client of a Stockade server. */
+export class Stockade {
+    #transport;
+    #connection;
+    #sessions = new Map();
+    #options;
+    #server;
+    constructor(transport, options) {
+        this.#transport = transport;
+        this.#options = options;
+        const peer = {
+            notified: (method, params) => this.#notified(method, params),
+            requested: (method, params) => this.#requested(method, params),
+            ended: (error) => {
+                for (const session of [...this.#sessions.values()])
+                    session.lost(error);
+            },
+        };
+        this.#connection = new Connection(transport, peer, options.maxFrameBytes ?? MAX_FRAME_BYTES);
+    }
+    /** Starts a server, or connects to one, and introduces this program to it. */
+    static async connect(options = {}) {
+        options.signal?.throwIfAborted();
+        const client = new Stockade(await reach(options), options);
+        try {
+            await client.#initialize();
+        }
+        catch (error) {
+            await client.#connection.close();
+            throw error;
+        }
+        return client;
+    }
+    /** Who answers, what it can do and how much of it. */
+    get server() {
+        if (this.#server === undefined)
+            throw new TypeError("the connection is not initialized yet");
+        return this.#server;
+    }
+    /** Opens a session. It asks with `on-failure` if it has `onQuestion`, and never if it has not. */
+    open(options = {}) {
+        const { onQuestion, onEvent, ...session } = options;
+        const handlers = { ...(onQuestion && { onQuestion }), ...(onEvent && { onEvent }) };
+        const ask = options.ask ?? (onQuestion === undefined || this.#options.answers === false ? "never" : "on-failure");
+        return this.#connection.request("session/open", this.#openParams({ ...session, ask }), ({ capability, ...state }) => this.#add(state.session_id, capability, handlers).attached(state));
+    }
+    /** Joins a session that another client opened, or that this program opened over a connection that was lost. */
+    async attach(sessionId, capability, handlers = {}) {
+        if (this.#sessions.has(sessionId))
+            throw new StockadeError(`this connection is attached to ${sessionId} already`);
+        // Its open questions may arrive before the answer does.
+        const session = this.#add(sessionId, capability, handlers);
+        try {
+            return await this.#connection.request("session/attach", { session_id: sessionId, capability }, (state) => session.attached(state));
+        }
+        catch (error) {
+            session.lost(error);
+            throw error;
+        }
+    }
+    /** The sessions of the server, the oldest first. */
+    async sessions() {
+        return (await this.#connection.request("session/list", {})).sessions;
+    }
+    /** The open questions of all sessions that this connection is attached to. */
+    async questions() {
+        return (await this.#connection.request("approval/list", {})).questions;
+    }
+    /** The whole trail, the oldest record first. */
+    audit() {
+        return auditRecords(this.#connection, {});
+    }
+    /** Checks whether the trail is whole. */
+    verifyAudit() {
+        return this.#connection.request("audit/verify", {});
+    }
+    /** What the rules of the system and the user say of a command. */
+    checkRules(command) {
+        return this.#connection.request("rules/check", { command: command.map(toRaw) });
+    }
+    /**
+     * Ends the connection. A server that this client started closes its sessions and ends; sessions of another
+     * server live on for their time.
+     */
+    async close() {
+        if (this.#connection.open && this.#transport.ownsServer)
+            await this.#connection.request("shutdown", {}).catch(() => { });
+        await this.#connection.close();
+    }
+    /** The same as {@link close}. */
+    [Symbol.asyncDispose]() {
+        return this.close();
+    }
+    async #initialize() {
+        const { name = "@stockade/client", version, answers = true, terminal = false, signal } = this.#options;
+        const late = AbortSignal.timeout(INITIALIZE_MS);
+        const given = signal === undefined ? late : AbortSignal.any([signal, late]);
+        const initialized = this.#connection.request("initialize", {
+            protocol_version: PROTOCOL_VERSION,
+            client: { name, ...(version === undefined ? {} : { version }) },
+            capabilities: { answers, terminal },
+        }, (server) => {
+            this.#server = server;
+            this.#connection.frameLimit = server.limits.frame_bytes;
+        });
+        await abortable(initialized, given);
+    }
+    #openParams(options) {
+        const { name, cwd, profile, lingerMs, answerTimeoutMs } = options;
+        const local = this.#transport.ownsServer;
+        // A server that was started here has this program's directory and environment; another has its own.
+        const workspace = options.workspace ?? (local ? undefined : process.cwd());
+        const environment = options.environment ?? (local ? undefined : process.env);
+        return {
+            ...policyParams(options),
+            ...(name === undefined ? {} : { name }),
+            ...(workspace === undefined ? {} : { workspace: many(workspace).map(toPath) }),
+            ...(cwd === undefined ? {} : { cwd: toPath(cwd) }),
+            ...(profile === undefined ? {} : { profile }),
+            ...(environment === undefined ? {} : { environment: toEnvironment(environment) }),
+            ...(lingerMs === undefined ? {} : { linger_ms: lingerMs }),
+            ...(answerTimeoutMs === undefined ? {} : { answer_timeout_ms: answerTimeoutMs }),
+        };
+    }
+    #add(id, capability, handlers) {
+        const context = {
+            connection: this.#connection,
+            report: (error) => this.#report(error),
+            left: (session) => {
+                if (this.#sessions.get(session.id) === session)
+                    this.#sessions.delete(session.id);
+            },
+        };
+        const session = new Session(context, id, capability, handlers);
+        this.#sessions.set(id, session);
+        return session;
+    }
+    #notified(method, params) {
+        // A server may say more than this version knows of.
+        const { session_id } = params;
+        this.#sessions.get(session_id ?? "")?.notified(method, params);
+    }
+    async #requested(method, params) {
+        if (method !== "approval/request")
+            throw new Unanswered(-32601, `this client has no method \`${method}\``);
+        const question = params;
+        const session = this.#sessions.get(question.session_id);
+        if (session === undefined)
+            throw new Unanswered(-32001, "this client is not attached to the session");
+        return session.asked(question);
+    }
+    #report(error) {
+        const { onError } = this.#options;
+        if (onError !== undefined)
+            onError(error);
+        else
+            process.emitWarning(error instanceof Error ? error : String(error), { type: "StockadeWarning" });
+    }
+}
+async function reach(options) {
+    const { command, socket, transport, env, cwd } = options;
+    if ([command, socket, transport].filter((way) => way !== undefined).length > 1) {
+        throw new TypeError("one of `command`, `socket` and `transport` can be given");
+    }
+    if (transport !== undefined)
+        return transport;
+    if (socket !== undefined)
+        return connectToSocket(socket === true ? defaultSocket() : socket);
+    return spawnServer(command ?? ["stockade", "serve"], { ...(env && { env }), ...(cwd !== undefined && { cwd }) });
+}
+function many(texts) {
+    return typeof texts === "string" || texts instanceof Uint8Array ? [texts] : texts;
+}
+/** The promise, or the signal's reason if that comes first. */
+async function abortable(promise, signal) {
+    let stop;
+    const aborted = new Promise((_, reject) => {
+        stop = () => {
+            const late = signal.reason instanceof DOMException && signal.reason.name === "TimeoutError";
+            reject(late ? new ConnectionError(`the server did not answer within ${INITIALIZE_MS / 1000} seconds`) : signal.reason);
+        };
+        signal.addEventListener("abort", stop, { once: true });
+    });
+    try {
+        return await Promise.race([promise, aborted]);
+    }
+    finally {
+        if (stop !== undefined)
+            signal.removeEventListener("abort", stop);
+        promise.catch(() => { });
+    }
+}

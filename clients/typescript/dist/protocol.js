@@ -1,0 +1,2 @@
+// Generated from `schemas/` by `npm run generate`. Changes go there.
+export {};

@@ -1,0 +1,316 @@
+/**
+ * A session: commands, changes and questions under one policy and one memory.
+ *
+ * @module
+ */
+import { randomUUID } from "node:crypto";
+import { resolve } from "node:path";
+import { Command } from "./command.js";
+import { Unanswered } from "./connection.js";
+import { SessionClosedError, UnusableAnswerError } from "./errors.js";
+import { OutputChunk } from "./output.js";
+import { Question } from "./question.js";
+import { CommandResult } from "./result.js";
+import { toRaw } from "./text.js";
+/** A session of the server. */
+export class Session {
+    /** Its name on the wire. */
+    id;
+    #capability;
+    #context;
+    #handlers;
+    #commands = new Map();
+    #questions = new Map();
+    #state;
+    /** @internal */
+    constructor(context, id, capability, handlers) {
+        this.#context = context;
+        this.id = id;
+        this.#capability = capability;
+        this.#handlers = handlers;
+    }
+    /** The secret that lets another client {@link Stockade.attach | attach}. Whoever has it can answer questions. */
+    get capability() {
+        return this.#capability;
+    }
+    /** The session as the server described it last: its directory, policy, permissions and notices. */
+    get state() {
+        if (this.#state === undefined)
+            throw new TypeError("the session is not attached yet");
+        return this.#state;
+    }
+    /** Runs a command to its end. A refusal or a denial is a result, not an error. */
+    async run(command, options = {}) {
+        const { input, onOutput, ...rest } = options;
+        const running = this.#start(command, input === undefined ? rest : { ...rest, stdin: "pipe" }, onOutput !== undefined);
+        // A command need not read its input.
+        if (input !== undefined)
+            running.end(input).catch(() => { });
+        if (onOutput === undefined)
+            return running.wait();
+        try {
+            for await (const chunk of running)
+                await onOutput(chunk);
+        }
+        catch (error) {
+            await running[Symbol.asyncDispose]();
+            throw error;
+        }
+        return running.wait();
+    }
+    /** Starts a command whose output is read, or whose input is written, while it runs. */
+    start(command, options = {}) {
+        return this.#start(command, options, true);
+    }
+    /** Follows a command of the session from the piece of output behind `afterSeq` on. */
+    async follow(commandId, options = {}) {
+        options.signal?.throwIfAborted();
+        const command = new Command(this.#context.connection, this.id, commandId, options.signal);
+        this.#commands.set(commandId, command);
+        try {
+            await this.#context.connection.request("command/attach", {
+                session_id: this.id,
+                command_id: commandId,
+                after_seq: options.afterSeq ?? 0,
+                acknowledge: true,
+            });
+        }
+        catch (error) {
+            this.#commands.delete(commandId);
+            command.failed(error);
+            throw error;
+        }
+        return command;
+    }
+    /** Says what would happen to a command, and why. */
+    explain(command, options = {}) {
+        const { cwd, escalation } = options;
+        return this.#context.connection.request("command/explain", {
+            session_id: this.id,
+            command: command.map(toRaw),
+            ...(cwd === undefined ? {} : { cwd: toPath(cwd) }),
+            ...(escalation === undefined ? {} : { escalation }),
+        });
+    }
+    /** Changes files, all or none: a list of changes, or the text that `stockade patch` reads. */
+    patch(changes) {
+        const what = typeof changes === "string" ? { patch: changes } : { changes: [...changes] };
+        return this.#context.connection.request("patch/apply", { session_id: this.id, ...what });
+    }
+    /** Asks whether a tool may be called. The program makes the call itself. */
+    reviewTool(call, options = {}) {
+        const { requiresApproval } = options;
+        return this.#context.connection.request("tool/review", {
+            session_id: this.id,
+            call,
+            ...(requiresApproval === undefined ? {} : { requires_approval: requiresApproval }),
+        });
+    }
+    /** Asks for permissions in advance. */
+    requestPermissions(permissions, justification) {
+        return this.#context.connection.request("permissions/request", {
+            session_id: this.id,
+            permissions,
+            ...(justification === undefined ? {} : { justification }),
+        });
+    }
+    /** Passes on a question of an MCP server. */
+    elicit(server, message, requestedSchema) {
+        return this.#context.connection.request("elicitation/request", {
+            session_id: this.id,
+            server,
+            message,
+            ...(requestedSchema === undefined ? {} : { requested_schema: requestedSchema }),
+        });
+    }
+    /** Changes the policy from the next command on. What was approved for the session stays approved. */
+    update(options) {
+        const params = { session_id: this.id, ...policyParams(options) };
+        return this.#context.connection.request("session/update", params, (state) => (this.#state = state));
+    }
+    /** What was approved for the session. */
+    async remembered() {
+        return (await this.#context.connection.request("approval/remembered", { session_id: this.id })).approvals;
+    }
+    /** Forgets an approval by its key, or all of them. Says how many. */
+    async forget(key) {
+        const what = key === undefined ? {} : { key };
+        return (await this.#context.connection.request("approval/forget", { session_id: this.id, ...what })).forgotten;
+    }
+    /** The session's open questions. */
+    async questions() {
+        return (await this.#context.connection.request("approval/list", { session_id: this.id })).questions;
+    }
+    /** Answers a question outside of its handler, such as one of {@link questions}. */
+    async answer(questionId, answer) {
+        await this.#context.connection.request("approval/answer", { session_id: this.id, question_id: questionId, ...answer });
+    }
+    /** The trail of the session, the oldest record first. */
+    audit() {
+        return auditRecords(this.#context.connection, { session_id: this.id });
+    }
+    /** What the rules say of a command in this session's directory. */
+    checkRules(command) {
+        return this.#context.connection.request("rules/check", { session_id: this.id, command: command.map(toRaw) });
+    }
+    /** Leaves the session to its other clients, or to itself. */
+    async detach() {
+        await this.#context.connection.request("session/detach", { session_id: this.id }, () => this.#leave(new Error("this client left the session")));
+    }
+    /** Ends the session's commands, refuses its questions and forgets its approvals. Says how many commands were ended. */
+    async close() {
+        const closed = await this.#context.connection.request("session/close", { session_id: this.id }, (result) => {
+            this.#context.left(this);
+            return result;
+        });
+        return closed.ended_commands;
+    }
+    /** Closes the session; one that is closed already, or whose server has gone, stays so. */
+    async [Symbol.asyncDispose]() {
+        await this.close().catch(() => { });
+    }
+    #start(line, options, stream) {
+        const { cwd, timeoutMs, escalation, justification, terminal, stdin, environment, signal } = options;
+        signal?.throwIfAborted();
+        const command = new Command(this.#context.connection, this.id, randomUUID(), signal);
+        const params = {
+            session_id: this.id,
+            command_id: command.id,
+            command: line.map(toRaw),
+            stream,
+            ...(stream ? { acknowledge: true } : {}),
+            ...(cwd === undefined ? {} : { cwd: toPath(cwd) }),
+            ...(timeoutMs === undefined ? {} : { timeout_ms: timeoutMs }),
+            ...(escalation === undefined ? {} : { escalation }),
+            ...(justification === undefined ? {} : { justification }),
+            ...(terminal === undefined ? {} : { terminal }),
+            ...(stdin === undefined ? {} : { stdin }),
+            ...(environment === undefined ? {} : { environment: toEnvironment(environment) }),
+        };
+        this.#commands.set(command.id, command);
+        this.#context.connection
+            .request("command/run", params, ({ command_id, outcome, last_seq }) => {
+            this.#commands.delete(command.id);
+            command.ended(new CommandResult(command_id, outcome, last_seq));
+        })
+            .catch((error) => {
+            this.#commands.delete(command.id);
+            command.failed(error);
+        });
+        return command;
+    }
+    /** @internal */
+    attached(state) {
+        this.#state = state;
+        return this;
+    }
+    /** @internal */
+    async asked(params) {
+        const handler = this.#handlers.onQuestion;
+        if (handler === undefined)
+            throw new Unanswered(-32000, "this client does not answer questions of this session");
+        const gone = new AbortController();
+        this.#questions.set(params.question_id, gone);
+        try {
+            const answer = await handler(new Question(params, gone.signal));
+            if (!answer)
+                throw new Unanswered(-32000, "this client leaves the question to others");
+            return { id: params.request.id, ...answer };
+        }
+        catch (error) {
+            // A question that was answered elsewhere may well have ended its handler with an error.
+            if (!(error instanceof Unanswered) && !gone.signal.aborted)
+                this.#context.report(error);
+            throw error;
+        }
+        finally {
+            if (this.#questions.get(params.question_id) === gone)
+                this.#questions.delete(params.question_id);
+        }
+    }
+    /** @internal */
+    notified(method, params) {
+        const handle = this.#notifications[method];
+        handle?.(params);
+    }
+    /** @internal The connection, or this client's part in the session, is over. */
+    lost(error) {
+        this.#leave(error);
+    }
+    #notifications = {
+        "command/output": ({ command_id, seq, stream, data }) => this.#commands.get(command_id)?.received(new OutputChunk(seq, stream, data)),
+        "command/started": ({ command_id, command }) => this.#tell({ type: "command_started", commandId: command_id, command }),
+        "command/lost": ({ command_id, first_seq }) => this.#tell({ type: "output_lost", commandId: command_id, firstSeq: first_seq }),
+        "command/ended": ({ command_id, outcome, last_seq }) => {
+            const result = new CommandResult(command_id, outcome, last_seq);
+            this.#commands.get(command_id)?.ended(result);
+            this.#commands.delete(command_id);
+            this.#tell({ type: "command_ended", commandId: command_id, result });
+        },
+        "approval/resolved": (resolved) => {
+            this.#questions.get(resolved.question_id)?.abort(new Error(resolved.why ?? "the question was answered elsewhere"));
+            this.#tell({ type: "question_resolved", resolved });
+        },
+        "approval/unusable": ({ why }) => this.#context.report(new UnusableAnswerError(-32007, why, { kind: "unusable_answer" })),
+        "session/changed": ({ ask, sandbox }) => {
+            if (this.#state !== undefined)
+                this.#state = { ...this.#state, ask, sandbox };
+            this.#tell({ type: "changed", ask, sandbox });
+        },
+        "session/closed": ({ why }) => {
+            this.#leave(new SessionClosedError(-32008, `the session was closed: ${why}`, { kind: "closed" }));
+            this.#tell({ type: "closed", why });
+        },
+        "session/notice": ({ text }) => this.#tell({ type: "notice", text }),
+    };
+    #tell(event) {
+        try {
+            this.#handlers.onEvent?.(event);
+        }
+        catch (error) {
+            this.#context.report(error);
+        }
+    }
+    #leave(error) {
+        this.#context.left(this);
+        for (const command of this.#commands.values())
+            command.failed(error);
+        this.#commands.clear();
+        for (const question of this.#questions.values())
+            question.abort(error);
+        this.#questions.clear();
+    }
+}
+/** @internal */
+export function policyParams(options) {
+    const { ask, sandbox, network, allowHosts, writable, denyRead, set, limits, timeoutMs } = options;
+    return {
+        ...(ask === undefined ? {} : { ask }),
+        ...(sandbox === undefined ? {} : { sandbox }),
+        ...(network === undefined ? {} : { network }),
+        ...(allowHosts === undefined ? {} : { allow_hosts: [...allowHosts] }),
+        ...(writable === undefined ? {} : { writable: writable.map(toPath) }),
+        ...(denyRead === undefined ? {} : { deny_read: [...denyRead] }),
+        ...(set === undefined ? {} : { set: { ...set } }),
+        ...(limits === undefined ? {} : { limits }),
+        ...(timeoutMs === undefined ? {} : { timeout_ms: timeoutMs }),
+    };
+}
+/** @internal A path that leads to the same file from anywhere. */
+export function toPath(path) {
+    return typeof path === "string" ? resolve(path) : toRaw(path);
+}
+/** @internal */
+export function toEnvironment(environment) {
+    const entries = Object.entries(environment).filter((entry) => entry[1] !== undefined);
+    return Object.fromEntries(entries.map(([name, value]) => [name, toRaw(value)]));
+}
+/** @internal */
+export async function* auditRecords(connection, filter) {
+    let after;
+    do {
+        const page = await connection.request("audit/list", { ...filter, ...(after === undefined ? {} : { after }) });
+        yield* page.records;
+        after = page.records.length === 0 ? undefined : (page.next ?? undefined);
+    } while (after !== undefined);
+}

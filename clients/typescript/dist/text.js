@@ -1,0 +1,34 @@
+const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const lossy = new TextDecoder("utf-8", { ignoreBOM: true });
+/** As it is written on the wire: a string if it is UTF-8, else its bytes in hexadecimal. */
+export function toRaw(text) {
+    if (typeof text === "string")
+        return text;
+    try {
+        return strict.decode(text);
+    }
+    catch {
+        return { hex: Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString("hex") };
+    }
+}
+/** Text to show: bytes that are not UTF-8 become `\ufffd`. */
+export function toText(raw) {
+    return typeof raw === "string" ? raw : lossy.decode(Buffer.from(raw.hex, "hex"));
+}
+/** The bytes themselves. */
+export function toBytes(raw) {
+    return typeof raw === "string" ? Buffer.from(raw, "utf8") : Buffer.from(raw.hex, "hex");
+}
+/** How many bytes it has. */
+export function byteLength(raw) {
+    return typeof raw === "string" ? Buffer.byteLength(raw, "utf8") : raw.hex.length / 2;
+}
+/** Captured output to show, with a note where its middle was left out. */
+export function capturedText(output) {
+    if (output === undefined)
+        return "";
+    const head = toText(output.head);
+    const omitted = output.omitted_bytes ?? 0;
+    const tail = output.tail === undefined ? "" : toText(output.tail);
+    return omitted === 0 ? head + tail : `${head}\n[${omitted} bytes left out]\n${tail}`;
+}

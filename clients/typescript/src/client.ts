@@ -1,0 +1,269 @@
+/**
+ * A connection to a server.
+ *
+ * @module
+ */
+import { Connection, Unanswered, type Peer } from "./connection.js";
+import { ConnectionError, StockadeError } from "./errors.js";
+import type {
+  ApprovalRequestParams,
+  AuditRecord,
+  AuditVerifyResult,
+  CheckReport,
+  InitializeResult,
+  ListedSession,
+  Notifications,
+  OpenQuestion,
+  SessionOpenParams,
+} from "./protocol.js";
+import {
+  auditRecords,
+  policyParams,
+  Session,
+  toEnvironment,
+  toPath,
+  type CommandLine,
+  type OpenOptions,
+  type SessionContext,
+  type SessionHandlers,
+} from "./session.js";
+import { toRaw, type Text } from "./text.js";
+import { connectToSocket, defaultSocket, spawnServer, type Transport } from "./transport.js";
+
+/** How to reach a server. */
+export interface ConnectOptions {
+  /** The program that is started and spoken with over its standard input and output; `["stockade", "serve"]` if absent. */
+  command?: readonly string[];
+  /** Connects to a server that runs already: the path of its Unix socket, or `true` for the usual one. */
+  socket?: string | true;
+  /** Any other way to a server. */
+  transport?: Transport;
+  /** The environment of the program that is started; this program's if absent. */
+  env?: NodeJS.ProcessEnv;
+  /** The directory of the program that is started; this program's if absent. */
+  cwd?: string;
+  /** This program's name: other clients are shown it as the one that answered. */
+  name?: string;
+  /** This program's version. */
+  version?: string;
+  /** Whether questions can be answered here. Sessions without `onQuestion` leave theirs to other clients. */
+  answers?: boolean;
+  /** Whether terminals can be shown here. */
+  terminal?: boolean;
+  /** Gives up connecting. */
+  signal?: AbortSignal;
+  /** The longest message to take from the server, in bytes; 64 MiB if absent. */
+  maxFrameBytes?: number;
+  /** Is told of errors that no call can throw, such as one of a question's handler. A warning is printed if absent. */
+  onError?: (error: unknown) => void;
+}
+
+const PROTOCOL_VERSION = 1;
+const MAX_FRAME_BYTES = 64 * 1024 * 1024;
+/** How long a server may take to say its first word. */
+const INITIALIZE_MS = 30_000;
+
+/** A client of a Stockade server. */
+export class Stockade implements AsyncDisposable {
+  readonly #transport: Transport;
+  readonly #connection: Connection;
+  readonly #sessions = new Map<string, Session>();
+  readonly #options: ConnectOptions;
+  #server: InitializeResult | undefined;
+
+  private constructor(transport: Transport, options: ConnectOptions) {
+    this.#transport = transport;
+    this.#options = options;
+    const peer: Peer = {
+      notified: (method, params) => this.#notified(method, params),
+      requested: (method, params) => this.#requested(method, params),
+      ended: (error) => {
+        for (const session of [...this.#sessions.values()]) session.lost(error);
+      },
+    };
+    this.#connection = new Connection(transport, peer, options.maxFrameBytes ?? MAX_FRAME_BYTES);
+  }
+
+  /** Starts a server, or connects to one, and introduces this program to it. */
+  static async connect(options: ConnectOptions = {}): Promise<Stockade> {
+    options.signal?.throwIfAborted();
+    const client = new Stockade(await reach(options), options);
+    try {
+      await client.#initialize();
+    } catch (error) {
+      await client.#connection.close();
+      throw error;
+    }
+    return client;
+  }
+
+  /** Who answers, what it can do and how much of it. */
+  get server(): InitializeResult {
+    if (this.#server === undefined) throw new TypeError("the connection is not initialized yet");
+    return this.#server;
+  }
+
+  /** Opens a session. It asks with `on-failure` if it has `onQuestion`, and never if it has not. */
+  open(options: OpenOptions = {}): Promise<Session> {
+    const { onQuestion, onEvent, ...session } = options;
+    const handlers = { ...(onQuestion && { onQuestion }), ...(onEvent && { onEvent }) };
+    const ask = options.ask ?? (onQuestion === undefined || this.#options.answers === false ? "never" : "on-failure");
+    return this.#connection.request("session/open", this.#openParams({ ...session, ask }), ({ capability, ...state }) =>
+      this.#add(state.session_id, capability, handlers).attached(state),
+    );
+  }
+
+  /** Joins a session that another client opened, or that this program opened over a connection that was lost. */
+  async attach(sessionId: string, capability: string, handlers: SessionHandlers = {}): Promise<Session> {
+    if (this.#sessions.has(sessionId)) throw new StockadeError(`this connection is attached to ${sessionId} already`);
+    // Its open questions may arrive before the answer does.
+    const session = this.#add(sessionId, capability, handlers);
+    try {
+      return await this.#connection.request("session/attach", { session_id: sessionId, capability }, (state) => session.attached(state));
+    } catch (error) {
+      session.lost(error);
+      throw error;
+    }
+  }
+
+  /** The sessions of the server, the oldest first. */
+  async sessions(): Promise<ListedSession[]> {
+    return (await this.#connection.request("session/list", {})).sessions;
+  }
+
+  /** The open questions of all sessions that this connection is attached to. */
+  async questions(): Promise<OpenQuestion[]> {
+    return (await this.#connection.request("approval/list", {})).questions;
+  }
+
+  /** The whole trail, the oldest record first. */
+  audit(): AsyncGenerator<AuditRecord, void, undefined> {
+    return auditRecords(this.#connection, {});
+  }
+
+  /** Checks whether the trail is whole. */
+  verifyAudit(): Promise<AuditVerifyResult> {
+    return this.#connection.request("audit/verify", {});
+  }
+
+  /** What the rules of the system and the user say of a command. */
+  checkRules(command: CommandLine): Promise<CheckReport> {
+    return this.#connection.request("rules/check", { command: command.map(toRaw) });
+  }
+
+  /**
+   * Ends the connection. A server that this client started closes its sessions and ends; sessions of another
+   * server live on for their time.
+   */
+  async close(): Promise<void> {
+    if (this.#connection.open && this.#transport.ownsServer) await this.#connection.request("shutdown", {}).catch(() => {});
+    await this.#connection.close();
+  }
+
+  /** The same as {@link close}. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #initialize(): Promise<void> {
+    const { name = "@stockade/client", version, answers = true, terminal = false, signal } = this.#options;
+    const late = AbortSignal.timeout(INITIALIZE_MS);
+    const given = signal === undefined ? late : AbortSignal.any([signal, late]);
+    const initialized = this.#connection.request(
+      "initialize",
+      {
+        protocol_version: PROTOCOL_VERSION,
+        client: { name, ...(version === undefined ? {} : { version }) },
+        capabilities: { answers, terminal },
+      },
+      (server) => {
+        this.#server = server;
+        this.#connection.frameLimit = server.limits.frame_bytes;
+      },
+    );
+    await abortable(initialized, given);
+  }
+
+  #openParams(options: OpenOptions): SessionOpenParams {
+    const { name, cwd, profile, lingerMs, answerTimeoutMs } = options;
+    const local = this.#transport.ownsServer;
+    // A server that was started here has this program's directory and environment; another has its own.
+    const workspace = options.workspace ?? (local ? undefined : process.cwd());
+    const environment = options.environment ?? (local ? undefined : process.env);
+    return {
+      ...policyParams(options),
+      ...(name === undefined ? {} : { name }),
+      ...(workspace === undefined ? {} : { workspace: many(workspace).map(toPath) }),
+      ...(cwd === undefined ? {} : { cwd: toPath(cwd) }),
+      ...(profile === undefined ? {} : { profile }),
+      ...(environment === undefined ? {} : { environment: toEnvironment(environment) }),
+      ...(lingerMs === undefined ? {} : { linger_ms: lingerMs }),
+      ...(answerTimeoutMs === undefined ? {} : { answer_timeout_ms: answerTimeoutMs }),
+    };
+  }
+
+  #add(id: string, capability: string, handlers: SessionHandlers): Session {
+    const context: SessionContext = {
+      connection: this.#connection,
+      report: (error) => this.#report(error),
+      left: (session) => {
+        if (this.#sessions.get(session.id) === session) this.#sessions.delete(session.id);
+      },
+    };
+    const session = new Session(context, id, capability, handlers);
+    this.#sessions.set(id, session);
+    return session;
+  }
+
+  #notified(method: string, params: unknown): void {
+    // A server may say more than this version knows of.
+    const { session_id } = params as { session_id?: string };
+    this.#sessions.get(session_id ?? "")?.notified(method as keyof Notifications, params as never);
+  }
+
+  async #requested(method: string, params: unknown): Promise<object> {
+    if (method !== "approval/request") throw new Unanswered(-32601, `this client has no method \`${method}\``);
+    const question = params as ApprovalRequestParams;
+    const session = this.#sessions.get(question.session_id);
+    if (session === undefined) throw new Unanswered(-32001, "this client is not attached to the session");
+    return session.asked(question);
+  }
+
+  #report(error: unknown): void {
+    const { onError } = this.#options;
+    if (onError !== undefined) onError(error);
+    else process.emitWarning(error instanceof Error ? error : String(error), { type: "StockadeWarning" });
+  }
+}
+
+async function reach(options: ConnectOptions): Promise<Transport> {
+  const { command, socket, transport, env, cwd } = options;
+  if ([command, socket, transport].filter((way) => way !== undefined).length > 1) {
+    throw new TypeError("one of `command`, `socket` and `transport` can be given");
+  }
+  if (transport !== undefined) return transport;
+  if (socket !== undefined) return connectToSocket(socket === true ? defaultSocket() : socket);
+  return spawnServer(command ?? ["stockade", "serve"], { ...(env && { env }), ...(cwd !== undefined && { cwd }) });
+}
+
+function many(texts: Text | readonly Text[]): readonly Text[] {
+  return typeof texts === "string" || texts instanceof Uint8Array ? [texts] : texts;
+}
+
+/** The promise, or the signal's reason if that comes first. */
+async function abortable<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  let stop: (() => void) | undefined;
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => {
+      const late = signal.reason instanceof DOMException && signal.reason.name === "TimeoutError";
+      reject(late ? new ConnectionError(`the server did not answer within ${INITIALIZE_MS / 1000} seconds`) : signal.reason);
+    };
+    signal.addEventListener("abort", stop, { once: true });
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    if (stop !== undefined) signal.removeEventListener("abort", stop);
+    promise.catch(() => {});
+  }
+}

@@ -1,0 +1,191 @@
+/**
+ * Questions that a session asks before something runs, connects or is changed.
+ *
+ * @module
+ */
+import { UnusableAnswerError } from "./errors.js";
+import type {
+  ApprovalRequest,
+  ApprovalRequestParams,
+  ApprovalSubject,
+  EscalationExecution,
+  NetworkPolicyAmendment,
+  Permissions,
+  RawText,
+  ReviewDecision,
+} from "./protocol.js";
+import { toText } from "./text.js";
+
+/** What a question's handler returns: made by the methods of {@link Question}. */
+export interface Answer {
+  /** The decision. */
+  decision: ReviewDecision;
+  /** What is answered to an MCP server's question. */
+  content?: Record<string, unknown>;
+}
+
+/**
+ * Answers a session's questions. Returning nothing leaves the question to the session's other clients; so does
+ * throwing, which is also told to `onError`.
+ */
+export type QuestionHandler = (question: Question) => Answer | undefined | void | Promise<Answer | undefined | void>;
+
+/** A question. Its methods make the answers; only an answer that is {@link offers | offered} can be given. */
+export class Question {
+  /** The session that asks. */
+  readonly sessionId: string;
+  /** Its own name, for {@link Session.answer}. */
+  readonly id: string;
+  /** The command that caused it, if one did. */
+  readonly commandId: string | undefined;
+  /** The question as it was sent. */
+  readonly request: ApprovalRequest;
+  /** Aborted when no answer is needed any more: another client answered, it took too long, the command was cancelled. */
+  readonly signal: AbortSignal;
+
+  /** @internal */
+  constructor({ session_id, question_id, command_id, request }: ApprovalRequestParams, signal: AbortSignal) {
+    this.sessionId = session_id;
+    this.id = question_id;
+    this.commandId = command_id ?? undefined;
+    this.request = request;
+    this.signal = signal;
+  }
+
+  /** What is asked: `subject.command`, `subject.patch`, `subject.network`, … is there, and only one of them. */
+  get subject(): ApprovalSubject {
+    return this.request.subject;
+  }
+
+  /** The answers there are, in the order to show them. */
+  get decisions(): readonly ReviewDecision[] {
+    return this.request.available_decisions;
+  }
+
+  /** The question in a sentence, to be shown as it is, with the reason behind it. */
+  get text(): string {
+    const reason = this.request.reason;
+    return reason === undefined || reason === null ? ask(this.subject) : `${ask(this.subject)} (${show(reason)})`;
+  }
+
+  /** Whether this answer can be given. */
+  offers(decision: DecisionKind): boolean {
+    return this.#offered(decision) !== undefined;
+  }
+
+  /** Yes, once. */
+  approve(): Answer {
+    return this.answer(this.#pick("approved"));
+  }
+
+  /** Yes, and the same is not asked again in this session. */
+  approveForSession(): Answer {
+    return this.answer(this.#pick("approved_for_session"));
+  }
+
+  /** Yes, and a rule is saved that allows exactly this command from now on. */
+  approveAndSaveRule(): Answer {
+    return this.answer(this.#pick("approved_execpolicy_amendment"));
+  }
+
+  /** Yes or no to a destination, saved as a rule: one of those that the question proposes. */
+  saveNetworkRule(action: NetworkPolicyAmendment["action"]): Answer {
+    const rule = this.decisions.find(
+      (decision) => typeof decision === "object" && decision.network_policy_amendment?.network_policy_amendment.action === action,
+    );
+    return this.answer(rule ?? this.#refuse("network_policy_amendment"));
+  }
+
+  /** No, with words for the program that asked. The command is not run, or not run again. */
+  deny(reason?: string): Answer {
+    return this.answer(reason === undefined ? "denied" : { denied: { rejection: reason } });
+  }
+
+  /** No, and whatever led to the question should stop. */
+  abort(): Answer {
+    return this.answer("abort");
+  }
+
+  /** The answer to an MCP server's question: `content` fits the schema that it sent. */
+  accept(content: Record<string, unknown>): Answer {
+    return { ...this.answer(this.#pick("approved")), content };
+  }
+
+  /** Any answer. */
+  answer(decision: ReviewDecision): Answer {
+    return { decision };
+  }
+
+  #offered(kind: DecisionKind): ReviewDecision | undefined {
+    return this.decisions.find((decision) => kindOf(decision) === kind);
+  }
+
+  #pick(kind: DecisionKind): ReviewDecision {
+    return this.#offered(kind) ?? this.#refuse(kind);
+  }
+
+  #refuse(kind: DecisionKind): never {
+    const offered = this.decisions.map(kindOf).join(", ");
+    const message = `\`${kind}\` is not offered for this question: there are ${offered}`;
+    throw new UnusableAnswerError(-32007, message, { kind: "unusable_answer" });
+  }
+}
+
+type Keys<Union> = Union extends object ? { [Name in keyof Union]-?: [Union[Name]] extends [never | undefined] ? never : Name }[keyof Union] : never;
+
+/** A decision's name, whatever it carries. */
+export type DecisionKind = Extract<ReviewDecision, string> | Keys<Exclude<ReviewDecision, string>>;
+
+function kindOf(decision: ReviewDecision): DecisionKind {
+  return typeof decision === "string" ? decision : (Object.keys(decision)[0] as DecisionKind);
+}
+
+function ask(subject: ApprovalSubject): string {
+  if (subject.command !== undefined) {
+    const { command, cwd, escalation } = subject.command;
+    return `Run \`${command.map(word).join(" ")}\` in ${show(cwd)}${extent(escalation)}?`;
+  }
+  if (subject.patch !== undefined) {
+    const { changes, grant_root } = subject.patch;
+    const paths = changes.map((change) => show((change.add ?? change.delete ?? change.update).path));
+    const root = grant_root === undefined || grant_root === null ? "" : `, and let the session write ${show(grant_root)}`;
+    return `Change ${paths.join(", ")}${root}?`;
+  }
+  if (subject.network !== undefined) {
+    const { host, port, protocol } = subject.network;
+    return `Connect to ${show(host)}:${port} (${protocol})?`;
+  }
+  if (subject.tool_call !== undefined) return `Call the tool ${show(subject.tool_call.tool)} of ${show(subject.tool_call.server)}?`;
+  if (subject.elicitation !== undefined) return `${show(subject.elicitation.server)} asks: ${show(subject.elicitation.message)}`;
+  return `Let the session have ${listed(subject.permissions.permissions)}?`;
+}
+
+/** What a command would run with. */
+function extent(escalation: EscalationExecution): string {
+  if (escalation === "turn_default") return "";
+  if (escalation === "unsandboxed") return " without the sandbox";
+  return ` with ${listed(escalation.permissions)}`;
+}
+
+/** Permissions, one after the other. */
+function listed({ files = [], network, unix_sockets = [] }: Permissions): string {
+  const parts = files.map(({ access, target }) => `${access} access to ${show(target.path ?? target.glob)}`);
+  if (network === "full") parts.push("the whole network");
+  else if (network !== undefined && network !== "off") {
+    const allowed = network.hosts.rules.filter(({ decision }) => decision === "allow");
+    parts.push(...allowed.map(({ host, port }) => `a connection to ${show(host)}${port === undefined || port === null ? "" : `:${port}`}`));
+  }
+  parts.push(...unix_sockets.map((path) => `the socket ${show(path)}`));
+  return parts.length === 0 ? "other permissions" : parts.join(", ");
+}
+
+/** A word as a shell would take it. */
+function word(raw: RawText): string {
+  const text = toText(raw);
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${show(text).replaceAll("'", "'\\''")}'`;
+}
+
+/** Text whose characters can all be seen: none moves the cursor, ends the line or turns the direction of writing. */
+function show(raw: RawText): string {
+  return toText(raw).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
+}

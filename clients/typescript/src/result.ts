@@ -1,0 +1,69 @@
+/**
+ * How a command ended.
+ *
+ * @module
+ */
+import type { Execution, Outcome, Refusal, Violation } from "./protocol.js";
+import { capturedText } from "./text.js";
+
+/** What can become of a command. */
+export type Status = "exited" | "denied" | "refused" | "timed_out" | "signaled";
+
+/** How a command ended. A refusal or a denial is a result like any other, and no error. */
+export class CommandResult {
+  /** The command's name. */
+  readonly commandId: string;
+  /** The whole outcome. */
+  readonly outcome: Outcome;
+  /**
+   * - `exited`: it ended by itself, and nothing points to a denial as the cause.
+   * - `denied`: it failed because the sandbox denied it something; {@link violations} says what.
+   * - `refused`: it was not run; {@link refusal} says why.
+   * - `timed_out`: it took too long, or was cancelled, and was ended.
+   * - `signaled`: a signal ended it.
+   */
+  readonly status: Status;
+  /** Its exit code, if it ended by itself. */
+  readonly exitCode: number | undefined;
+  /** The number of the signal that ended it, if one did. */
+  readonly signal: number | undefined;
+  /** The run, unless it was refused. */
+  readonly execution: Execution | undefined;
+  /** Why it was not run, if it was not. */
+  readonly refusal: Refusal | undefined;
+  /** The number of the last piece of output. */
+  readonly lastSeq: number;
+
+  /** @internal */
+  constructor(commandId: string, outcome: Outcome, lastSeq: number) {
+    const { exited, denied, timed_out, signaled, refused } = outcome;
+    this.commandId = commandId;
+    this.outcome = outcome;
+    this.status = exited ? "exited" : denied ? "denied" : timed_out ? "timed_out" : signaled ? "signaled" : "refused";
+    this.exitCode = exited?.exit_code ?? denied?.exit_code ?? undefined;
+    this.signal = signaled?.signal ?? denied?.signal ?? undefined;
+    this.execution = (exited ?? denied ?? timed_out ?? signaled)?.execution;
+    this.refusal = refused;
+    this.lastSeq = lastSeq;
+  }
+
+  /** Whether it ran and ended with exit code 0. */
+  get ok(): boolean {
+    return this.status === "exited" && this.exitCode === 0;
+  }
+
+  /** What it wrote to standard output, as text; a long middle is left out, and says so. */
+  get stdout(): string {
+    return capturedText(this.execution?.stdout);
+  }
+
+  /** What it wrote to standard error, as text; a long middle is left out, and says so. */
+  get stderr(): string {
+    return capturedText(this.execution?.stderr);
+  }
+
+  /** What it tried and was denied, also where it went on regardless. */
+  get violations(): readonly Violation[] {
+    return this.execution?.violations ?? [];
+  }
+}
