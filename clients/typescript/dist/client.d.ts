@@ -1,32 +1,33 @@
 import type { AuditRecord, AuditVerifyResult, CheckReport, InitializeResult, ListedSession, OpenQuestion } from "./protocol.js";
-import { Session, type CommandLine, type OpenOptions, type SessionHandlers } from "./session.js";
+import { type CommandLine, type OpenOptions, type SessionHandlers } from "./options.js";
+import { Session } from "./session.js";
 import { type Transport } from "./transport.js";
 /** How to reach a server. */
 export interface ConnectOptions {
     /** The program that is started and spoken with over its standard input and output; `["stockade", "serve"]` if absent. */
-    command?: readonly string[];
+    command?: readonly string[] | undefined;
     /** Connects to a server that runs already: the path of its Unix socket, or `true` for the usual one. */
-    socket?: string | true;
+    socket?: string | true | undefined;
     /** Any other way to a server. */
-    transport?: Transport;
+    transport?: Transport | undefined;
     /** The environment of the program that is started; this program's if absent. */
-    env?: NodeJS.ProcessEnv;
+    env?: NodeJS.ProcessEnv | undefined;
     /** The directory of the program that is started; this program's if absent. */
-    cwd?: string;
+    cwd?: string | undefined;
     /** This program's name: other clients are shown it as the one that answered. */
-    name?: string;
+    name?: string | undefined;
     /** This program's version. */
-    version?: string;
+    version?: string | undefined;
     /** Whether questions can be answered here. Sessions without `onQuestion` leave theirs to other clients. */
-    answers?: boolean;
+    answers?: boolean | undefined;
     /** Whether terminals can be shown here. */
-    terminal?: boolean;
+    terminal?: boolean | undefined;
     /** Gives up connecting. */
-    signal?: AbortSignal;
+    signal?: AbortSignal | undefined;
     /** The longest message to take from the server, in bytes; 64 MiB if absent. */
-    maxFrameBytes?: number;
+    maxFrameBytes?: number | undefined;
     /** Is told of errors that no call can throw, such as one of a question's handler. A warning is printed if absent. */
-    onError?: (error: unknown) => void;
+    onError?: ((error: unknown) => void) | undefined;
 }
 /** A client of a Stockade server. */
 export declare class Stockade implements AsyncDisposable {

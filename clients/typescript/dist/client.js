@@ -5,7 +5,8 @@
  */
 import { Connection, Unanswered } from "./connection.js";
 import { ConnectionError, StockadeError } from "./errors.js";
-import { auditRecords, policyParams, Session, toEnvironment, toPath, } from "./session.js";
+import { openParams, present } from "./options.js";
+import { auditRecords, Session } from "./session.js";
 import { toRaw } from "./text.js";
 import { connectToSocket, defaultSocket, spawnServer } from "./transport.js";
 const PROTOCOL_VERSION = 1;
@@ -53,10 +54,11 @@ export class Stockade {
     }
     /** Opens a session. It asks with `on-failure` if it has `onQuestion`, and never if it has not. */
     open(options = {}) {
-        const { onQuestion, onEvent, ...session } = options;
-        const handlers = { ...(onQuestion && { onQuestion }), ...(onEvent && { onEvent }) };
-        const ask = options.ask ?? (onQuestion === undefined || this.#options.answers === false ? "never" : "on-failure");
-        return this.#connection.request("session/open", this.#openParams({ ...session, ask }), ({ capability, ...state }) => this.#add(state.session_id, capability, handlers).attached(state));
+        const answers = options.onQuestion !== undefined && this.#options.answers !== false;
+        // A server that was started here has this program's directory and environment; another has its own.
+        const own = this.#transport.ownsServer ? {} : { workspace: process.cwd(), environment: process.env };
+        const params = openParams({ ask: answers ? "on-failure" : "never", ...own, ...present(options) });
+        return this.#connection.request("session/open", params, ({ capability, ...state }) => this.#add(state.session_id, capability, options).attached(state));
     }
     /** Joins a session that another client opened, or that this program opened over a connection that was lost. */
     async attach(sessionId, capability, handlers = {}) {
@@ -111,30 +113,13 @@ export class Stockade {
         const given = signal === undefined ? late : AbortSignal.any([signal, late]);
         const initialized = this.#connection.request("initialize", {
             protocol_version: PROTOCOL_VERSION,
-            client: { name, ...(version === undefined ? {} : { version }) },
+            client: { name, ...present({ version }) },
             capabilities: { answers, terminal },
         }, (server) => {
             this.#server = server;
             this.#connection.frameLimit = server.limits.frame_bytes;
         });
         await abortable(initialized, given);
-    }
-    #openParams(options) {
-        const { name, cwd, profile, lingerMs, answerTimeoutMs } = options;
-        const local = this.#transport.ownsServer;
-        // A server that was started here has this program's directory and environment; another has its own.
-        const workspace = options.workspace ?? (local ? undefined : process.cwd());
-        const environment = options.environment ?? (local ? undefined : process.env);
-        return {
-            ...policyParams(options),
-            ...(name === undefined ? {} : { name }),
-            ...(workspace === undefined ? {} : { workspace: many(workspace).map(toPath) }),
-            ...(cwd === undefined ? {} : { cwd: toPath(cwd) }),
-            ...(profile === undefined ? {} : { profile }),
-            ...(environment === undefined ? {} : { environment: toEnvironment(environment) }),
-            ...(lingerMs === undefined ? {} : { linger_ms: lingerMs }),
-            ...(answerTimeoutMs === undefined ? {} : { answer_timeout_ms: answerTimeoutMs }),
-        };
     }
     #add(id, capability, handlers) {
         const context = {
@@ -180,10 +165,7 @@ async function reach(options) {
         return transport;
     if (socket !== undefined)
         return connectToSocket(socket === true ? defaultSocket() : socket);
-    return spawnServer(command ?? ["stockade", "serve"], { ...(env && { env }), ...(cwd !== undefined && { cwd }) });
-}
-function many(texts) {
-    return typeof texts === "string" || texts instanceof Uint8Array ? [texts] : texts;
+    return spawnServer(command ?? ["stockade", "serve"], present({ env, cwd }));
 }
 /** The promise, or the signal's reason if that comes first. */
 async function abortable(promise, signal) {

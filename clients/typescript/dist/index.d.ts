@@ -13,10 +13,11 @@
 export { Stockade, type ConnectOptions } from "./client.js";
 export { Command } from "./command.js";
 export * from "./errors.js";
+export type { CommandLine, OpenOptions, PolicyOptions, RunOptions, SessionHandlers, StartOptions } from "./options.js";
 export { OutputChunk } from "./output.js";
 export type * from "./protocol.js";
 export { Question, type Answer, type DecisionKind, type QuestionHandler } from "./question.js";
 export { CommandResult, type Status } from "./result.js";
-export { Session, type CommandLine, type OpenOptions, type PolicyOptions, type RunOptions, type SessionEvent, type SessionHandlers, type StartOptions, } from "./session.js";
+export { Session, type SessionEvent } from "./session.js";
 export { toBytes, toText, type Text } from "./text.js";
 export { defaultSocket, type Transport } from "./transport.js";

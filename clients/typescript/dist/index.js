@@ -16,6 +16,6 @@ export * from "./errors.js";
 export { OutputChunk } from "./output.js";
 export { Question } from "./question.js";
 export { CommandResult } from "./result.js";
-export { Session, } from "./session.js";
+export { Session } from "./session.js";
 export { toBytes, toText } from "./text.js";
 export { defaultSocket } from "./transport.js";

@@ -1,83 +1,10 @@
 import { Command } from "./command.js";
 import { type Connection } from "./connection.js";
-import { OutputChunk } from "./output.js";
-import type { ApprovalResolved, Argv, AskForApproval, AuditRecord, ElicitationRequestResult, EscalationExecution, Explanation, FileChange, CheckReport, NetworkMode, OpenQuestion, PatchApplyResult, Permissions, PermissionsRequestResult, RememberedApproval, ResourceLimits, SandboxMode, SandboxPolicy, SessionState, TerminalSize, ToolCallApproval, ToolReviewResult } from "./protocol.js";
-import { type Answer, type QuestionHandler } from "./question.js";
+import type { CommandLine, PolicyOptions, RunOptions, StartOptions } from "./options.js";
+import type { ApprovalResolved, Argv, AskForApproval, AuditRecord, ElicitationRequestResult, EscalationExecution, Explanation, FileChange, CheckReport, OpenQuestion, PatchApplyResult, Permissions, PermissionsRequestResult, RememberedApproval, SandboxPolicy, SessionState, ToolCallApproval, ToolReviewResult } from "./protocol.js";
+import { type Answer } from "./question.js";
 import { CommandResult } from "./result.js";
 import { type Text } from "./text.js";
-/** A command line: the program and its arguments. No shell takes it apart. */
-export type CommandLine = readonly [Text, ...Text[]] | readonly Text[];
-/** What can be changed about a session while it lasts. */
-export interface PolicyOptions {
-    /** When to ask. */
-    ask?: AskForApproval;
-    /** How much commands are trusted with. */
-    sandbox?: SandboxMode;
-    /** The network. */
-    network?: NetworkMode;
-    /** Hosts that may be reached, such as `crates.io:443`. */
-    allowHosts?: readonly string[];
-    /** Directories that may be written besides the workspace. */
-    writable?: readonly Text[];
-    /** Paths and globs that are never read. */
-    denyRead?: readonly string[];
-    /** Variables that commands get in any case. */
-    set?: Readonly<Record<string, string>>;
-    /** How much of the machine a command may use. */
-    limits?: ResourceLimits;
-    /** How long a command may run. */
-    timeoutMs?: number;
-}
-/** What this client wants to hear of a session. */
-export interface SessionHandlers {
-    /** Answers the session's questions. Without it, other clients of the session answer them. */
-    onQuestion?: QuestionHandler;
-    /** Is told what happens in the session. */
-    onEvent?: (event: SessionEvent) => void;
-}
-/** A session to open. What is absent is as the settings have it. */
-export interface OpenOptions extends PolicyOptions, SessionHandlers {
-    /** A name, which no other session has. */
-    name?: string;
-    /** The directory or directories that commands work in; this program's directory if absent. */
-    workspace?: Text | readonly Text[];
-    /** Where commands start; the first directory of the workspace if absent. */
-    cwd?: Text;
-    /** The profile of the settings. */
-    profile?: string;
-    /** The whole environment that commands start from; this program's if absent. The settings say what they see of it. */
-    environment?: Readonly<Record<string, Text | undefined>>;
-    /** How long the session lives on without a client. */
-    lingerMs?: number;
-    /** How long a question waits for an answer. */
-    answerTimeoutMs?: number;
-}
-/** A command to start. */
-export interface StartOptions {
-    /** Where it starts; the session's directory if absent. */
-    cwd?: Text;
-    /** How long it may run; the session's time if absent. */
-    timeoutMs?: number;
-    /** What it wants to run with; what the session grants if absent. */
-    escalation?: EscalationExecution;
-    /** Why, for the person who is asked. */
-    justification?: string;
-    /** Gives it a terminal of this size. */
-    terminal?: TerminalSize;
-    /** `"pipe"`: its standard input is what {@link Command.write} sends. Empty if absent. */
-    stdin?: "none" | "pipe";
-    /** Its whole environment, in place of the session's. */
-    environment?: Readonly<Record<string, Text | undefined>>;
-    /** Aborting cancels the command. When the promise rejects with the signal's reason, the command has ended. */
-    signal?: AbortSignal;
-}
-/** A command to run to its end. */
-export interface RunOptions extends StartOptions {
-    /** What its standard input holds. */
-    input?: Text;
-    /** Is told its output while it runs. The command waits for a promise that is returned. */
-    onOutput?: (chunk: OutputChunk) => void | Promise<void>;
-}
 /** Something that happened in a session. */
 export type SessionEvent = 
 /** A command was started, here or by another client. */
@@ -140,19 +67,19 @@ export declare class Session implements AsyncDisposable {
     start(command: CommandLine, options?: StartOptions): Command;
     /** Follows a command of the session from the piece of output behind `afterSeq` on. */
     follow(commandId: string, options?: {
-        afterSeq?: number;
-        signal?: AbortSignal;
+        afterSeq?: number | undefined;
+        signal?: AbortSignal | undefined;
     }): Promise<Command>;
     /** Says what would happen to a command, and why. */
     explain(command: CommandLine, options?: {
-        cwd?: Text;
-        escalation?: EscalationExecution;
+        cwd?: Text | undefined;
+        escalation?: EscalationExecution | undefined;
     }): Promise<Explanation>;
     /** Changes files, all or none: a list of changes, or the text that `stockade patch` reads. */
     patch(changes: readonly FileChange[] | string): Promise<PatchApplyResult>;
     /** Asks whether a tool may be called. The program makes the call itself. */
     reviewTool(call: ToolCallApproval, options?: {
-        requiresApproval?: boolean;
+        requiresApproval?: boolean | undefined;
     }): Promise<ToolReviewResult>;
     /** Asks for permissions in advance. */
     requestPermissions(permissions: Permissions, justification?: string): Promise<PermissionsRequestResult>;

@@ -4,10 +4,10 @@
  * @module
  */
 import { randomUUID } from "node:crypto";
-import { resolve } from "node:path";
 import { Command } from "./command.js";
 import { Unanswered } from "./connection.js";
 import { SessionClosedError, UnusableAnswerError } from "./errors.js";
+import { change, present, policyParams, startParams, toPath } from "./options.js";
 import { OutputChunk } from "./output.js";
 import { Question } from "./question.js";
 import { CommandResult } from "./result.js";
@@ -84,12 +84,10 @@ export class Session {
     }
     /** Says what would happen to a command, and why. */
     explain(command, options = {}) {
-        const { cwd, escalation } = options;
         return this.#context.connection.request("command/explain", {
             session_id: this.id,
             command: command.map(toRaw),
-            ...(cwd === undefined ? {} : { cwd: toPath(cwd) }),
-            ...(escalation === undefined ? {} : { escalation }),
+            ...present({ cwd: change(options.cwd, toPath), escalation: options.escalation }),
         });
     }
     /** Changes files, all or none: a list of changes, or the text that `stockade patch` reads. */
@@ -99,11 +97,10 @@ export class Session {
     }
     /** Asks whether a tool may be called. The program makes the call itself. */
     reviewTool(call, options = {}) {
-        const { requiresApproval } = options;
         return this.#context.connection.request("tool/review", {
             session_id: this.id,
             call,
-            ...(requiresApproval === undefined ? {} : { requires_approval: requiresApproval }),
+            ...present({ requires_approval: options.requiresApproval }),
         });
     }
     /** Asks for permissions in advance. */
@@ -111,7 +108,7 @@ export class Session {
         return this.#context.connection.request("permissions/request", {
             session_id: this.id,
             permissions,
-            ...(justification === undefined ? {} : { justification }),
+            ...present({ justification }),
         });
     }
     /** Passes on a question of an MCP server. */
@@ -120,7 +117,7 @@ export class Session {
             session_id: this.id,
             server,
             message,
-            ...(requestedSchema === undefined ? {} : { requested_schema: requestedSchema }),
+            ...present({ requested_schema: requestedSchema }),
         });
     }
     /** Changes the policy from the next command on. What was approved for the session stays approved. */
@@ -134,8 +131,8 @@ export class Session {
     }
     /** Forgets an approval by its key, or all of them. Says how many. */
     async forget(key) {
-        const what = key === undefined ? {} : { key };
-        return (await this.#context.connection.request("approval/forget", { session_id: this.id, ...what })).forgotten;
+        const what = { session_id: this.id, ...present({ key }) };
+        return (await this.#context.connection.request("approval/forget", what)).forgotten;
     }
     /** The session's open questions. */
     async questions() {
@@ -170,7 +167,7 @@ export class Session {
         await this.close().catch(() => { });
     }
     #start(line, options, stream) {
-        const { cwd, timeoutMs, escalation, justification, terminal, stdin, environment, signal } = options;
+        const { signal } = options;
         signal?.throwIfAborted();
         const command = new Command(this.#context.connection, this.id, randomUUID(), signal);
         const params = {
@@ -179,13 +176,7 @@ export class Session {
             command: line.map(toRaw),
             stream,
             ...(stream ? { acknowledge: true } : {}),
-            ...(cwd === undefined ? {} : { cwd: toPath(cwd) }),
-            ...(timeoutMs === undefined ? {} : { timeout_ms: timeoutMs }),
-            ...(escalation === undefined ? {} : { escalation }),
-            ...(justification === undefined ? {} : { justification }),
-            ...(terminal === undefined ? {} : { terminal }),
-            ...(stdin === undefined ? {} : { stdin }),
-            ...(environment === undefined ? {} : { environment: toEnvironment(environment) }),
+            ...startParams(options),
         };
         this.#commands.set(command.id, command);
         this.#context.connection
@@ -282,34 +273,10 @@ export class Session {
     }
 }
 /** @internal */
-export function policyParams(options) {
-    const { ask, sandbox, network, allowHosts, writable, denyRead, set, limits, timeoutMs } = options;
-    return {
-        ...(ask === undefined ? {} : { ask }),
-        ...(sandbox === undefined ? {} : { sandbox }),
-        ...(network === undefined ? {} : { network }),
-        ...(allowHosts === undefined ? {} : { allow_hosts: [...allowHosts] }),
-        ...(writable === undefined ? {} : { writable: writable.map(toPath) }),
-        ...(denyRead === undefined ? {} : { deny_read: [...denyRead] }),
-        ...(set === undefined ? {} : { set: { ...set } }),
-        ...(limits === undefined ? {} : { limits }),
-        ...(timeoutMs === undefined ? {} : { timeout_ms: timeoutMs }),
-    };
-}
-/** @internal A path that leads to the same file from anywhere. */
-export function toPath(path) {
-    return typeof path === "string" ? resolve(path) : toRaw(path);
-}
-/** @internal */
-export function toEnvironment(environment) {
-    const entries = Object.entries(environment).filter((entry) => entry[1] !== undefined);
-    return Object.fromEntries(entries.map(([name, value]) => [name, toRaw(value)]));
-}
-/** @internal */
 export async function* auditRecords(connection, filter) {
     let after;
     do {
-        const page = await connection.request("audit/list", { ...filter, ...(after === undefined ? {} : { after }) });
+        const page = await connection.request("audit/list", { ...filter, ...present({ after }) });
         yield* page.records;
         after = page.records.length === 0 ? undefined : (page.next ?? undefined);
     } while (after !== undefined);

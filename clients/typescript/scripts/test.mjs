@@ -19,9 +19,10 @@ function run(program, ...args) {
 
 run("node", "scripts/generate.mjs", "--check");
 run("node", "scripts/build.mjs", "--check");
+run("node", "scripts/golden.mjs");
 rmSync(join(root, "build"), { recursive: true, force: true });
 run("node_modules/.bin/tsc", "-p", "tsconfig.test.json");
 const names = process.argv.slice(2);
 const tests = readdirSync(join(root, "build")).filter((file) => file.endsWith(".test.js"));
 const chosen = tests.filter((file) => names.length === 0 || names.includes(file.replace(".test.js", "")));
-run("node", "--test", ...chosen.map((file) => join("build", file)));
+run("node", "--test", "--test-reporter=spec", ...chosen.map((file) => join("build", file)));

@@ -14,48 +14,38 @@ import type {
   ListedSession,
   Notifications,
   OpenQuestion,
-  SessionOpenParams,
 } from "./protocol.js";
-import {
-  auditRecords,
-  policyParams,
-  Session,
-  toEnvironment,
-  toPath,
-  type CommandLine,
-  type OpenOptions,
-  type SessionContext,
-  type SessionHandlers,
-} from "./session.js";
-import { toRaw, type Text } from "./text.js";
+import { openParams, present, type CommandLine, type OpenOptions, type SessionHandlers } from "./options.js";
+import { auditRecords, Session, type SessionContext } from "./session.js";
+import { toRaw } from "./text.js";
 import { connectToSocket, defaultSocket, spawnServer, type Transport } from "./transport.js";
 
 /** How to reach a server. */
 export interface ConnectOptions {
   /** The program that is started and spoken with over its standard input and output; `["stockade", "serve"]` if absent. */
-  command?: readonly string[];
+  command?: readonly string[] | undefined;
   /** Connects to a server that runs already: the path of its Unix socket, or `true` for the usual one. */
-  socket?: string | true;
+  socket?: string | true | undefined;
   /** Any other way to a server. */
-  transport?: Transport;
+  transport?: Transport | undefined;
   /** The environment of the program that is started; this program's if absent. */
-  env?: NodeJS.ProcessEnv;
+  env?: NodeJS.ProcessEnv | undefined;
   /** The directory of the program that is started; this program's if absent. */
-  cwd?: string;
+  cwd?: string | undefined;
   /** This program's name: other clients are shown it as the one that answered. */
-  name?: string;
+  name?: string | undefined;
   /** This program's version. */
-  version?: string;
+  version?: string | undefined;
   /** Whether questions can be answered here. Sessions without `onQuestion` leave theirs to other clients. */
-  answers?: boolean;
+  answers?: boolean | undefined;
   /** Whether terminals can be shown here. */
-  terminal?: boolean;
+  terminal?: boolean | undefined;
   /** Gives up connecting. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** The longest message to take from the server, in bytes; 64 MiB if absent. */
-  maxFrameBytes?: number;
+  maxFrameBytes?: number | undefined;
   /** Is told of errors that no call can throw, such as one of a question's handler. A warning is printed if absent. */
-  onError?: (error: unknown) => void;
+  onError?: ((error: unknown) => void) | undefined;
 }
 
 const PROTOCOL_VERSION = 1;
@@ -105,11 +95,12 @@ export class Stockade implements AsyncDisposable {
 
   /** Opens a session. It asks with `on-failure` if it has `onQuestion`, and never if it has not. */
   open(options: OpenOptions = {}): Promise<Session> {
-    const { onQuestion, onEvent, ...session } = options;
-    const handlers = { ...(onQuestion && { onQuestion }), ...(onEvent && { onEvent }) };
-    const ask = options.ask ?? (onQuestion === undefined || this.#options.answers === false ? "never" : "on-failure");
-    return this.#connection.request("session/open", this.#openParams({ ...session, ask }), ({ capability, ...state }) =>
-      this.#add(state.session_id, capability, handlers).attached(state),
+    const answers = options.onQuestion !== undefined && this.#options.answers !== false;
+    // A server that was started here has this program's directory and environment; another has its own.
+    const own = this.#transport.ownsServer ? {} : { workspace: process.cwd(), environment: process.env };
+    const params = openParams({ ask: answers ? "on-failure" : "never", ...own, ...present(options) });
+    return this.#connection.request("session/open", params, ({ capability, ...state }) =>
+      this.#add(state.session_id, capability, options).attached(state),
     );
   }
 
@@ -173,7 +164,7 @@ export class Stockade implements AsyncDisposable {
       "initialize",
       {
         protocol_version: PROTOCOL_VERSION,
-        client: { name, ...(version === undefined ? {} : { version }) },
+        client: { name, ...present({ version }) },
         capabilities: { answers, terminal },
       },
       (server) => {
@@ -182,24 +173,6 @@ export class Stockade implements AsyncDisposable {
       },
     );
     await abortable(initialized, given);
-  }
-
-  #openParams(options: OpenOptions): SessionOpenParams {
-    const { name, cwd, profile, lingerMs, answerTimeoutMs } = options;
-    const local = this.#transport.ownsServer;
-    // A server that was started here has this program's directory and environment; another has its own.
-    const workspace = options.workspace ?? (local ? undefined : process.cwd());
-    const environment = options.environment ?? (local ? undefined : process.env);
-    return {
-      ...policyParams(options),
-      ...(name === undefined ? {} : { name }),
-      ...(workspace === undefined ? {} : { workspace: many(workspace).map(toPath) }),
-      ...(cwd === undefined ? {} : { cwd: toPath(cwd) }),
-      ...(profile === undefined ? {} : { profile }),
-      ...(environment === undefined ? {} : { environment: toEnvironment(environment) }),
-      ...(lingerMs === undefined ? {} : { linger_ms: lingerMs }),
-      ...(answerTimeoutMs === undefined ? {} : { answer_timeout_ms: answerTimeoutMs }),
-    };
   }
 
   #add(id: string, capability: string, handlers: SessionHandlers): Session {
@@ -243,11 +216,7 @@ async function reach(options: ConnectOptions): Promise<Transport> {
   }
   if (transport !== undefined) return transport;
   if (socket !== undefined) return connectToSocket(socket === true ? defaultSocket() : socket);
-  return spawnServer(command ?? ["stockade", "serve"], { ...(env && { env }), ...(cwd !== undefined && { cwd }) });
-}
-
-function many(texts: Text | readonly Text[]): readonly Text[] {
-  return typeof texts === "string" || texts instanceof Uint8Array ? [texts] : texts;
+  return spawnServer(command ?? ["stockade", "serve"], present({ env, cwd }));
 }
 
 /** The promise, or the signal's reason if that comes first. */

@@ -4,13 +4,13 @@
  * @module
  */
 import { randomUUID } from "node:crypto";
-import { resolve } from "node:path";
 import { Command } from "./command.js";
 import { Unanswered, type Connection } from "./connection.js";
 import { SessionClosedError, UnusableAnswerError } from "./errors.js";
+import { change, present, policyParams, startParams, toPath } from "./options.js";
+import type { CommandLine, PolicyOptions, RunOptions, SessionHandlers, StartOptions } from "./options.js";
 import { OutputChunk } from "./output.js";
 import type {
-  AbsPath,
   ApprovalReply,
   ApprovalRequestParams,
   ApprovalResolved,
@@ -23,105 +23,21 @@ import type {
   Explanation,
   FileChange,
   CheckReport,
-  NetworkMode,
   Notifications,
   OpenQuestion,
   PatchApplyResult,
   Permissions,
   PermissionsRequestResult,
-  RawText,
   RememberedApproval,
-  ResourceLimits,
-  SandboxMode,
   SandboxPolicy,
   SessionState,
   SessionUpdateParams,
-  TerminalSize,
   ToolCallApproval,
   ToolReviewResult,
 } from "./protocol.js";
-import { Question, type Answer, type QuestionHandler } from "./question.js";
+import { Question, type Answer } from "./question.js";
 import { CommandResult } from "./result.js";
 import { toRaw, type Text } from "./text.js";
-
-/** A command line: the program and its arguments. No shell takes it apart. */
-export type CommandLine = readonly [Text, ...Text[]] | readonly Text[];
-
-/** What can be changed about a session while it lasts. */
-export interface PolicyOptions {
-  /** When to ask. */
-  ask?: AskForApproval;
-  /** How much commands are trusted with. */
-  sandbox?: SandboxMode;
-  /** The network. */
-  network?: NetworkMode;
-  /** Hosts that may be reached, such as `crates.io:443`. */
-  allowHosts?: readonly string[];
-  /** Directories that may be written besides the workspace. */
-  writable?: readonly Text[];
-  /** Paths and globs that are never read. */
-  denyRead?: readonly string[];
-  /** Variables that commands get in any case. */
-  set?: Readonly<Record<string, string>>;
-  /** How much of the machine a command may use. */
-  limits?: ResourceLimits;
-  /** How long a command may run. */
-  timeoutMs?: number;
-}
-
-/** What this client wants to hear of a session. */
-export interface SessionHandlers {
-  /** Answers the session's questions. Without it, other clients of the session answer them. */
-  onQuestion?: QuestionHandler;
-  /** Is told what happens in the session. */
-  onEvent?: (event: SessionEvent) => void;
-}
-
-/** A session to open. What is absent is as the settings have it. */
-export interface OpenOptions extends PolicyOptions, SessionHandlers {
-  /** A name, which no other session has. */
-  name?: string;
-  /** The directory or directories that commands work in; this program's directory if absent. */
-  workspace?: Text | readonly Text[];
-  /** Where commands start; the first directory of the workspace if absent. */
-  cwd?: Text;
-  /** The profile of the settings. */
-  profile?: string;
-  /** The whole environment that commands start from; this program's if absent. The settings say what they see of it. */
-  environment?: Readonly<Record<string, Text | undefined>>;
-  /** How long the session lives on without a client. */
-  lingerMs?: number;
-  /** How long a question waits for an answer. */
-  answerTimeoutMs?: number;
-}
-
-/** A command to start. */
-export interface StartOptions {
-  /** Where it starts; the session's directory if absent. */
-  cwd?: Text;
-  /** How long it may run; the session's time if absent. */
-  timeoutMs?: number;
-  /** What it wants to run with; what the session grants if absent. */
-  escalation?: EscalationExecution;
-  /** Why, for the person who is asked. */
-  justification?: string;
-  /** Gives it a terminal of this size. */
-  terminal?: TerminalSize;
-  /** `"pipe"`: its standard input is what {@link Command.write} sends. Empty if absent. */
-  stdin?: "none" | "pipe";
-  /** Its whole environment, in place of the session's. */
-  environment?: Readonly<Record<string, Text | undefined>>;
-  /** Aborting cancels the command. When the promise rejects with the signal's reason, the command has ended. */
-  signal?: AbortSignal;
-}
-
-/** A command to run to its end. */
-export interface RunOptions extends StartOptions {
-  /** What its standard input holds. */
-  input?: Text;
-  /** Is told its output while it runs. The command waits for a promise that is returned. */
-  onOutput?: (chunk: OutputChunk) => void | Promise<void>;
-}
 
 /** Something that happened in a session. */
 export type SessionEvent =
@@ -199,7 +115,7 @@ export class Session implements AsyncDisposable {
   }
 
   /** Follows a command of the session from the piece of output behind `afterSeq` on. */
-  async follow(commandId: string, options: { afterSeq?: number; signal?: AbortSignal } = {}): Promise<Command> {
+  async follow(commandId: string, options: { afterSeq?: number | undefined; signal?: AbortSignal | undefined } = {}): Promise<Command> {
     options.signal?.throwIfAborted();
     const command = new Command(this.#context.connection, this.id, commandId, options.signal);
     this.#commands.set(commandId, command);
@@ -219,13 +135,11 @@ export class Session implements AsyncDisposable {
   }
 
   /** Says what would happen to a command, and why. */
-  explain(command: CommandLine, options: { cwd?: Text; escalation?: EscalationExecution } = {}): Promise<Explanation> {
-    const { cwd, escalation } = options;
+  explain(command: CommandLine, options: { cwd?: Text | undefined; escalation?: EscalationExecution | undefined } = {}): Promise<Explanation> {
     return this.#context.connection.request("command/explain", {
       session_id: this.id,
       command: command.map(toRaw),
-      ...(cwd === undefined ? {} : { cwd: toPath(cwd) }),
-      ...(escalation === undefined ? {} : { escalation }),
+      ...present({ cwd: change(options.cwd, toPath), escalation: options.escalation }),
     });
   }
 
@@ -236,12 +150,11 @@ export class Session implements AsyncDisposable {
   }
 
   /** Asks whether a tool may be called. The program makes the call itself. */
-  reviewTool(call: ToolCallApproval, options: { requiresApproval?: boolean } = {}): Promise<ToolReviewResult> {
-    const { requiresApproval } = options;
+  reviewTool(call: ToolCallApproval, options: { requiresApproval?: boolean | undefined } = {}): Promise<ToolReviewResult> {
     return this.#context.connection.request("tool/review", {
       session_id: this.id,
       call,
-      ...(requiresApproval === undefined ? {} : { requires_approval: requiresApproval }),
+      ...present({ requires_approval: options.requiresApproval }),
     });
   }
 
@@ -250,7 +163,7 @@ export class Session implements AsyncDisposable {
     return this.#context.connection.request("permissions/request", {
       session_id: this.id,
       permissions,
-      ...(justification === undefined ? {} : { justification }),
+      ...present({ justification }),
     });
   }
 
@@ -260,7 +173,7 @@ export class Session implements AsyncDisposable {
       session_id: this.id,
       server,
       message,
-      ...(requestedSchema === undefined ? {} : { requested_schema: requestedSchema }),
+      ...present({ requested_schema: requestedSchema }),
     });
   }
 
@@ -277,8 +190,8 @@ export class Session implements AsyncDisposable {
 
   /** Forgets an approval by its key, or all of them. Says how many. */
   async forget(key?: string): Promise<number> {
-    const what = key === undefined ? {} : { key };
-    return (await this.#context.connection.request("approval/forget", { session_id: this.id, ...what })).forgotten;
+    const what = { session_id: this.id, ...present({ key }) };
+    return (await this.#context.connection.request("approval/forget", what)).forgotten;
   }
 
   /** The session's open questions. */
@@ -321,7 +234,7 @@ export class Session implements AsyncDisposable {
   }
 
   #start(line: CommandLine, options: StartOptions, stream: boolean): Command {
-    const { cwd, timeoutMs, escalation, justification, terminal, stdin, environment, signal } = options;
+    const { signal } = options;
     signal?.throwIfAborted();
     const command = new Command(this.#context.connection, this.id, randomUUID(), signal);
     const params: CommandRunParams = {
@@ -330,13 +243,7 @@ export class Session implements AsyncDisposable {
       command: line.map(toRaw),
       stream,
       ...(stream ? { acknowledge: true } : {}),
-      ...(cwd === undefined ? {} : { cwd: toPath(cwd) }),
-      ...(timeoutMs === undefined ? {} : { timeout_ms: timeoutMs }),
-      ...(escalation === undefined ? {} : { escalation }),
-      ...(justification === undefined ? {} : { justification }),
-      ...(terminal === undefined ? {} : { terminal }),
-      ...(stdin === undefined ? {} : { stdin }),
-      ...(environment === undefined ? {} : { environment: toEnvironment(environment) }),
+      ...startParams(options),
     };
     this.#commands.set(command.id, command);
     this.#context.connection
@@ -431,40 +338,13 @@ export class Session implements AsyncDisposable {
 }
 
 /** @internal */
-export function policyParams(options: PolicyOptions): Omit<SessionUpdateParams, "session_id"> {
-  const { ask, sandbox, network, allowHosts, writable, denyRead, set, limits, timeoutMs } = options;
-  return {
-    ...(ask === undefined ? {} : { ask }),
-    ...(sandbox === undefined ? {} : { sandbox }),
-    ...(network === undefined ? {} : { network }),
-    ...(allowHosts === undefined ? {} : { allow_hosts: [...allowHosts] }),
-    ...(writable === undefined ? {} : { writable: writable.map(toPath) }),
-    ...(denyRead === undefined ? {} : { deny_read: [...denyRead] }),
-    ...(set === undefined ? {} : { set: { ...set } }),
-    ...(limits === undefined ? {} : { limits }),
-    ...(timeoutMs === undefined ? {} : { timeout_ms: timeoutMs }),
-  };
-}
-
-/** @internal A path that leads to the same file from anywhere. */
-export function toPath(path: Text): AbsPath {
-  return typeof path === "string" ? resolve(path) : toRaw(path);
-}
-
-/** @internal */
-export function toEnvironment(environment: Readonly<Record<string, Text | undefined>>): Record<string, RawText> {
-  const entries = Object.entries(environment).filter((entry): entry is [string, Text] => entry[1] !== undefined);
-  return Object.fromEntries(entries.map(([name, value]) => [name, toRaw(value)]));
-}
-
-/** @internal */
 export async function* auditRecords(
   connection: Connection,
   filter: { session_id?: string },
 ): AsyncGenerator<AuditRecord, void, undefined> {
   let after: number | undefined;
   do {
-    const page = await connection.request("audit/list", { ...filter, ...(after === undefined ? {} : { after }) });
+    const page = await connection.request("audit/list", { ...filter, ...present({ after }) });
     yield* page.records;
     after = page.records.length === 0 ? undefined : (page.next ?? undefined);
   } while (after !== undefined);

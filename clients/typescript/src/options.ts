@@ -1,0 +1,172 @@
+/**
+ * What sessions and commands can be given, and how it is written on the wire.
+ *
+ * @module
+ */
+import { resolve } from "node:path";
+import type { OutputChunk } from "./output.js";
+import type {
+  AbsPath,
+  AskForApproval,
+  CommandRunParams,
+  EscalationExecution,
+  NetworkMode,
+  RawText,
+  ResourceLimits,
+  SandboxMode,
+  SessionOpenParams,
+  SessionUpdateParams,
+  TerminalSize,
+} from "./protocol.js";
+import type { QuestionHandler } from "./question.js";
+import type { SessionEvent } from "./session.js";
+import { toRaw, type Text } from "./text.js";
+
+/** A command line: the program and its arguments. No shell takes it apart. */
+export type CommandLine = readonly [Text, ...Text[]] | readonly Text[];
+
+/** What can be changed about a session while it lasts. */
+export interface PolicyOptions {
+  /** When to ask. */
+  ask?: AskForApproval | undefined;
+  /** How much commands are trusted with. */
+  sandbox?: SandboxMode | undefined;
+  /** The network. */
+  network?: NetworkMode | undefined;
+  /** Hosts that may be reached, such as `crates.io:443`. */
+  allowHosts?: readonly string[] | undefined;
+  /** Directories that may be written besides the workspace. */
+  writable?: readonly Text[] | undefined;
+  /** Paths and globs that are never read. */
+  denyRead?: readonly string[] | undefined;
+  /** Variables that commands get in any case. */
+  set?: Readonly<Record<string, string>> | undefined;
+  /** How much of the machine a command may use. */
+  limits?: ResourceLimits | undefined;
+  /** How long a command may run. */
+  timeoutMs?: number | undefined;
+}
+
+/** What this client wants to hear of a session. */
+export interface SessionHandlers {
+  /** Answers the session's questions. Without it, other clients of the session answer them. */
+  onQuestion?: QuestionHandler | undefined;
+  /** Is told what happens in the session. */
+  onEvent?: ((event: SessionEvent) => void) | undefined;
+}
+
+/** A session to open. What is absent is as the settings have it. */
+export interface OpenOptions extends PolicyOptions, SessionHandlers {
+  /** A name, which no other session has. */
+  name?: string | undefined;
+  /** The directory or directories that commands work in; this program's directory if absent. */
+  workspace?: Text | readonly Text[] | undefined;
+  /** Where commands start; the first directory of the workspace if absent. */
+  cwd?: Text | undefined;
+  /** The profile of the settings. */
+  profile?: string | undefined;
+  /** The whole environment that commands start from; this program's if absent. The settings say what they see of it. */
+  environment?: Readonly<Record<string, Text | undefined>> | undefined;
+  /** How long the session lives on without a client. */
+  lingerMs?: number | undefined;
+  /** How long a question waits for an answer. */
+  answerTimeoutMs?: number | undefined;
+}
+
+/** A command to start. */
+export interface StartOptions {
+  /** Where it starts; the session's directory if absent. */
+  cwd?: Text | undefined;
+  /** How long it may run; the session's time if absent. */
+  timeoutMs?: number | undefined;
+  /** What it wants to run with; what the session grants if absent. */
+  escalation?: EscalationExecution | undefined;
+  /** Why, for the person who is asked. */
+  justification?: string | undefined;
+  /** Gives it a terminal of this size. */
+  terminal?: TerminalSize | undefined;
+  /** `"pipe"`: its standard input is what {@link Command.write} sends. Empty if absent. */
+  stdin?: "none" | "pipe" | undefined;
+  /** Its whole environment, in place of the session's. */
+  environment?: Readonly<Record<string, Text | undefined>> | undefined;
+  /** Aborting cancels the command. When the promise rejects with the signal's reason, the command has ended. */
+  signal?: AbortSignal | undefined;
+}
+
+/** A command to run to its end. */
+export interface RunOptions extends StartOptions {
+  /** What its standard input holds. */
+  input?: Text | undefined;
+  /** Is told its output while it runs. The command waits for a promise that is returned. */
+  onOutput?: ((chunk: OutputChunk) => void | Promise<void>) | undefined;
+}
+
+/** @internal */
+export function policyParams(options: PolicyOptions): Omit<SessionUpdateParams, "session_id"> {
+  const { ask, sandbox, network, allowHosts, writable, denyRead, set, limits, timeoutMs } = options;
+  return present({
+    ask,
+    sandbox,
+    network,
+    allow_hosts: change(allowHosts, (hosts) => [...hosts]),
+    writable: change(writable, (paths) => paths.map(toPath)),
+    deny_read: change(denyRead, (paths) => [...paths]),
+    set: change(set, (variables) => ({ ...variables })),
+    limits,
+    timeout_ms: timeoutMs,
+  });
+}
+
+/** @internal */
+export function openParams(options: OpenOptions): SessionOpenParams {
+  const { name, workspace, cwd, profile, environment, lingerMs, answerTimeoutMs } = options;
+  const many = (texts: Text | readonly Text[]) => (typeof texts === "string" || texts instanceof Uint8Array ? [texts] : texts);
+  return {
+    ...policyParams(options),
+    ...present({
+      name,
+      workspace: change(workspace, (paths) => many(paths).map(toPath)),
+      cwd: change(cwd, toPath),
+      profile,
+      environment: change(environment, toEnvironment),
+      linger_ms: lingerMs,
+      answer_timeout_ms: answerTimeoutMs,
+    }),
+  };
+}
+
+/** @internal */
+export function startParams(options: StartOptions): Partial<CommandRunParams> {
+  const { cwd, timeoutMs, escalation, justification, terminal, stdin, environment } = options;
+  return present({
+    cwd: change(cwd, toPath),
+    timeout_ms: timeoutMs,
+    escalation,
+    justification,
+    terminal,
+    stdin,
+    environment: change(environment, toEnvironment),
+  });
+}
+
+/** @internal A path that leads to the same file from anywhere. */
+export function toPath(path: Text): AbsPath {
+  return typeof path === "string" ? resolve(path) : toRaw(path);
+}
+
+function toEnvironment(environment: Readonly<Record<string, Text | undefined>>): Record<string, RawText> {
+  const entries = Object.entries(environment).filter((entry): entry is [string, Text] => entry[1] !== undefined);
+  return Object.fromEntries(entries.map(([name, value]) => [name, toRaw(value)]));
+}
+
+type Present<Values> = { [Name in keyof Values]?: Exclude<Values[Name], undefined> };
+
+/** @internal The values that are there. */
+export function present<Values extends object>(values: Values): Present<Values> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Present<Values>;
+}
+
+/** @internal The value, changed, if there is one. */
+export function change<From, To>(value: From | undefined, how: (value: From) => To): To | undefined {
+  return value === undefined ? undefined : how(value);
+}
