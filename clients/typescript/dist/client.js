@@ -109,8 +109,6 @@ export class Stockade {
     }
     async #initialize() {
         const { name = "@stockade/client", version, answers = true, terminal = false, signal } = this.#options;
-        const late = AbortSignal.timeout(INITIALIZE_MS);
-        const given = signal === undefined ? late : AbortSignal.any([signal, late]);
         const initialized = this.#connection.request("initialize", {
             protocol_version: PROTOCOL_VERSION,
             client: { name, ...present({ version }) },
@@ -119,7 +117,7 @@ export class Stockade {
             this.#server = server;
             this.#connection.frameLimit = server.limits.frame_bytes;
         });
-        await abortable(initialized, given);
+        await inTime(initialized, signal);
     }
     #add(id, capability, handlers) {
         const context = {
@@ -167,22 +165,24 @@ async function reach(options) {
         return connectToSocket(socket === true ? defaultSocket() : socket);
     return spawnServer(command ?? ["stockade", "serve"], present({ env, cwd }));
 }
-/** The promise, or the signal's reason if that comes first. */
-async function abortable(promise, signal) {
-    let stop;
-    const aborted = new Promise((_, reject) => {
+/** The promise, unless the signal is aborted or the server takes too long to say its first word. */
+async function inTime(promise, signal) {
+    promise.catch(() => { });
+    let stop = () => { };
+    const given = new Promise((_, reject) => {
+        const late = new ConnectionError(`the server did not answer within ${INITIALIZE_MS / 1000} seconds`);
+        const timer = setTimeout(() => reject(late), INITIALIZE_MS);
+        const abort = () => reject(signal?.reason);
+        signal?.addEventListener("abort", abort, { once: true });
         stop = () => {
-            const late = signal.reason instanceof DOMException && signal.reason.name === "TimeoutError";
-            reject(late ? new ConnectionError(`the server did not answer within ${INITIALIZE_MS / 1000} seconds`) : signal.reason);
+            clearTimeout(timer);
+            signal?.removeEventListener("abort", abort);
         };
-        signal.addEventListener("abort", stop, { once: true });
     });
     try {
-        return await Promise.race([promise, aborted]);
+        return await Promise.race([promise, given]);
     }
     finally {
-        if (stop !== undefined)
-            signal.removeEventListener("abort", stop);
-        promise.catch(() => { });
+        stop();
     }
 }

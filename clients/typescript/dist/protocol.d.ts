@@ -1599,7 +1599,9 @@ export interface ResourceLimits {
     processes?: number | null;
 }
 /** The answer to an approval request. */
-export type ReviewDecision = "approved" | "approved_for_session" | "denied" | "timed_out" | "abort" | ReviewDecisionApprovedExecpolicyAmendment | ReviewDecisionNetworkPolicyAmendment | ReviewDecisionDenied;
+export type ReviewDecision = ReviewDecisionWord | ReviewDecisionApprovedExecpolicyAmendment | ReviewDecisionNetworkPolicyAmendment | ReviewDecisionDenied;
+/** The decisions that are a bare word on the wire. */
+export type ReviewDecisionWord = "approved" | "approved_for_session" | "denied" | "timed_out" | "abort";
 export interface ReviewDecisionApprovedExecpolicyAmendment extends Without<"network_policy_amendment" | "denied"> {
     approved_execpolicy_amendment: {
         proposed_execpolicy_amendment: ExecPolicyAmendment;

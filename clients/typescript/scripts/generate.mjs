@@ -106,11 +106,11 @@ function members(schema, indent) {
 /** Variants with a name of their own become types; the union is of those. */
 function union(name, schema) {
   const parts = (schema.oneOf ?? schema.anyOf).flatMap((part) => part.oneOf ?? [part]);
-  const tagged = parts.filter((part) => part.title !== undefined);
-  const tags = tagged.map((part) => Object.keys(part.properties));
+  const named = parts.filter((part) => part.title !== undefined);
+  const tags = named.filter((part) => part.properties !== undefined).map((part) => Object.keys(part.properties));
   const exclusive = tags.every((names) => names.length === 1);
-  const variants = tagged.map((part, index) => {
-    return declaration(part.title, part, exclusive ? tags.flat().filter((tag) => tag !== tags[index][0]) : []);
+  const variants = named.map((part) => {
+    return declaration(part.title, part, exclusive ? tags.flat().filter((tag) => !(tag in (part.properties ?? {}))) : []);
   });
   const words = parts.filter((part) => part.const !== undefined && part.description !== undefined);
   const about = [schema.description, ...words.map((part) => `- \`${part.const}\`: ${part.description}`)];

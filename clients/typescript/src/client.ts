@@ -158,8 +158,6 @@ export class Stockade implements AsyncDisposable {
 
   async #initialize(): Promise<void> {
     const { name = "@stockade/client", version, answers = true, terminal = false, signal } = this.#options;
-    const late = AbortSignal.timeout(INITIALIZE_MS);
-    const given = signal === undefined ? late : AbortSignal.any([signal, late]);
     const initialized = this.#connection.request(
       "initialize",
       {
@@ -172,7 +170,7 @@ export class Stockade implements AsyncDisposable {
         this.#connection.frameLimit = server.limits.frame_bytes;
       },
     );
-    await abortable(initialized, given);
+    await inTime(initialized, signal);
   }
 
   #add(id: string, capability: string, handlers: SessionHandlers): Session {
@@ -219,20 +217,23 @@ async function reach(options: ConnectOptions): Promise<Transport> {
   return spawnServer(command ?? ["stockade", "serve"], present({ env, cwd }));
 }
 
-/** The promise, or the signal's reason if that comes first. */
-async function abortable<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  let stop: (() => void) | undefined;
-  const aborted = new Promise<never>((_, reject) => {
+/** The promise, unless the signal is aborted or the server takes too long to say its first word. */
+async function inTime<Value>(promise: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
+  promise.catch(() => {});
+  let stop = (): void => {};
+  const given = new Promise<never>((_, reject) => {
+    const late = new ConnectionError(`the server did not answer within ${INITIALIZE_MS / 1000} seconds`);
+    const timer = setTimeout(() => reject(late), INITIALIZE_MS);
+    const abort = (): void => reject(signal?.reason);
+    signal?.addEventListener("abort", abort, { once: true });
     stop = () => {
-      const late = signal.reason instanceof DOMException && signal.reason.name === "TimeoutError";
-      reject(late ? new ConnectionError(`the server did not answer within ${INITIALIZE_MS / 1000} seconds`) : signal.reason);
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
     };
-    signal.addEventListener("abort", stop, { once: true });
   });
   try {
-    return await Promise.race([promise, aborted]);
+    return await Promise.race([promise, given]);
   } finally {
-    if (stop !== undefined) signal.removeEventListener("abort", stop);
-    promise.catch(() => {});
+    stop();
   }
 }

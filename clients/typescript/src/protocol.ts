@@ -1788,10 +1788,13 @@ export interface ResourceLimits {
 
 /** The answer to an approval request. */
 export type ReviewDecision =
-  | "approved" | "approved_for_session" | "denied" | "timed_out" | "abort"
+  | ReviewDecisionWord
   | ReviewDecisionApprovedExecpolicyAmendment
   | ReviewDecisionNetworkPolicyAmendment
   | ReviewDecisionDenied;
+
+/** The decisions that are a bare word on the wire. */
+export type ReviewDecisionWord = "approved" | "approved_for_session" | "denied" | "timed_out" | "abort";
 
 export interface ReviewDecisionApprovedExecpolicyAmendment extends Without<"network_policy_amendment" | "denied"> {
   approved_execpolicy_amendment: {

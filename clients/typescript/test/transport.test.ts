@@ -168,7 +168,7 @@ describe("errors", () => {
   test("connecting can be given up", async () => {
     const server = new FakeServer();
     delete server.handlers["initialize"];
-    await assert.rejects(server.connect({ signal: AbortSignal.timeout(10) }), ConnectionError);
+    await assert.rejects(server.connect({ signal: AbortSignal.timeout(10) }), { name: "TimeoutError" });
     await assert.rejects(new FakeServer().connect({ signal: AbortSignal.abort(new Error("mine")) }), /mine/);
   });
 
