@@ -8,11 +8,14 @@ import { ConnectionError, StockadeError } from "./errors.js";
 import { openParams, present } from "./options.js";
 import { auditRecords, Session } from "./session.js";
 import { toRaw } from "./text.js";
-import { connectToSocket, defaultSocket, spawnServer } from "./transport.js";
+import { connectToSocket, defaultSocket, spawnServer, within } from "./transport.js";
 const PROTOCOL_VERSION = 1;
 const MAX_FRAME_BYTES = 64 * 1024 * 1024;
 /** How long a server may take to say its first word. */
 const INITIALIZE_MS = 30_000;
+/** How long a server may take to close its sessions. */
+const SHUTDOWN_MS = 5000;
+const nothing = () => { };
 /** A client of a Stockade server. */
 export class Stockade {
     #transport;
@@ -99,8 +102,10 @@ export class Stockade {
      * server live on for their time.
      */
     async close() {
-        if (this.#connection.open && this.#transport.ownsServer)
-            await this.#connection.request("shutdown", {}).catch(() => { });
+        if (this.#connection.open && this.#transport.ownsServer) {
+            const told = this.#connection.request("shutdown", {}).then(nothing, nothing);
+            await within(told, SHUTDOWN_MS);
+        }
         await this.#connection.close();
     }
     /** The same as {@link close}. */
@@ -148,11 +153,18 @@ export class Stockade {
     }
     #report(error) {
         const { onError } = this.#options;
-        if (onError !== undefined)
+        if (onError === undefined)
+            return warn(error);
+        try {
             onError(error);
-        else
-            process.emitWarning(error instanceof Error ? error : String(error), { type: "StockadeWarning" });
+        }
+        catch (another) {
+            warn(another);
+        }
     }
+}
+function warn(error) {
+    process.emitWarning(error instanceof Error ? error : String(error));
 }
 async function reach(options) {
     const { command, socket, transport, env, cwd } = options;

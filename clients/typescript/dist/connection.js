@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { ConnectionError, ProtocolError, serverError } from "./errors.js";
+import { ConnectionError, ProtocolError, serverError, StockadeError } from "./errors.js";
 import { encodeFrame, FrameReader } from "./frames.js";
 /** A request of the server that this side does not serve. */
 export class Unanswered extends Error {
@@ -57,7 +57,14 @@ export class Connection {
             const id = ++this.#lastId;
             const line = encodeFrame({ jsonrpc: "2.0", id, method, params }, this.frameLimit);
             this.#pending.set(id, {
-                accept: (result) => resolve(accept === undefined ? result : accept(result)),
+                accept: (result) => {
+                    try {
+                        resolve(accept === undefined ? result : accept(result));
+                    }
+                    catch (cause) {
+                        reject(new ProtocolError(`the server's answer to \`${method}\` can't be used`, { cause }));
+                    }
+                },
                 reject,
             });
             this.#send(line);
@@ -88,8 +95,8 @@ export class Connection {
             for (const message of this.#frames.read(bytes))
                 this.#dispatch(message);
         }
-        catch (error) {
-            this.#fail(error instanceof Error ? error : new ProtocolError(String(error)));
+        catch (cause) {
+            this.#fail(cause instanceof StockadeError ? cause : new ProtocolError("what the server said can't be used", { cause }));
         }
     }
     #dispatch(message) {

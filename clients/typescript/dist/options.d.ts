@@ -4,7 +4,7 @@ import type { QuestionHandler } from "./question.js";
 import type { SessionEvent } from "./session.js";
 import { type Text } from "./text.js";
 /** A command line: the program and its arguments. No shell takes it apart. */
-export type CommandLine = readonly [Text, ...Text[]] | readonly Text[];
+export type CommandLine = readonly Text[];
 /** What can be changed about a session while it lasts. */
 export interface PolicyOptions {
     /** When to ask. */

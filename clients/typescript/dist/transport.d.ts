@@ -21,3 +21,5 @@ export declare function spawnServer(command: readonly string[], options: {
 export declare function connectToSocket(path: string): Promise<Transport>;
 /** Where `stockade serve --socket` listens if it is not told where. */
 export declare function defaultSocket(env?: NodeJS.ProcessEnv): string;
+/** Whether it is done in time. */
+export declare function within(done: Promise<void>, milliseconds: number): Promise<boolean>;

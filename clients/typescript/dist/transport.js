@@ -107,7 +107,8 @@ export function defaultSocket(env = process.env) {
     const base = state !== undefined && state !== "" ? state : join(env["HOME"] ?? homedir(), ".local", "state");
     return join(base, "stockade", "run", "serve.sock");
 }
-async function within(done, milliseconds) {
+/** Whether it is done in time. */
+export async function within(done, milliseconds) {
     let timer;
     const late = new Promise((resolve) => {
         timer = setTimeout(() => resolve(false), milliseconds);

@@ -18,7 +18,7 @@ import type {
 import { openParams, present, type CommandLine, type OpenOptions, type SessionHandlers } from "./options.js";
 import { auditRecords, Session, type SessionContext } from "./session.js";
 import { toRaw } from "./text.js";
-import { connectToSocket, defaultSocket, spawnServer, type Transport } from "./transport.js";
+import { connectToSocket, defaultSocket, spawnServer, within, type Transport } from "./transport.js";
 
 /** How to reach a server. */
 export interface ConnectOptions {
@@ -52,6 +52,10 @@ const PROTOCOL_VERSION = 1;
 const MAX_FRAME_BYTES = 64 * 1024 * 1024;
 /** How long a server may take to say its first word. */
 const INITIALIZE_MS = 30_000;
+
+/** How long a server may take to close its sessions. */
+const SHUTDOWN_MS = 5000;
+const nothing = (): void => {};
 
 /** A client of a Stockade server. */
 export class Stockade implements AsyncDisposable {
@@ -147,7 +151,10 @@ export class Stockade implements AsyncDisposable {
    * server live on for their time.
    */
   async close(): Promise<void> {
-    if (this.#connection.open && this.#transport.ownsServer) await this.#connection.request("shutdown", {}).catch(() => {});
+    if (this.#connection.open && this.#transport.ownsServer) {
+      const told = this.#connection.request("shutdown", {}).then(nothing, nothing);
+      await within(told, SHUTDOWN_MS);
+    }
     await this.#connection.close();
   }
 
@@ -202,9 +209,17 @@ export class Stockade implements AsyncDisposable {
 
   #report(error: unknown): void {
     const { onError } = this.#options;
-    if (onError !== undefined) onError(error);
-    else process.emitWarning(error instanceof Error ? error : String(error), { type: "StockadeWarning" });
+    if (onError === undefined) return warn(error);
+    try {
+      onError(error);
+    } catch (another) {
+      warn(another);
+    }
   }
+}
+
+function warn(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : String(error));
 }
 
 async function reach(options: ConnectOptions): Promise<Transport> {

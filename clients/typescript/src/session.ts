@@ -6,7 +6,7 @@
 import { randomUUID } from "node:crypto";
 import { Command } from "./command.js";
 import { Unanswered, type Connection } from "./connection.js";
-import { SessionClosedError, UnusableAnswerError } from "./errors.js";
+import { SessionClosedError, StockadeError, UnusableAnswerError } from "./errors.js";
 import { change, present, policyParams, startParams, toPath } from "./options.js";
 import type { CommandLine, PolicyOptions, RunOptions, SessionHandlers, StartOptions } from "./options.js";
 import { OutputChunk } from "./output.js";
@@ -117,6 +117,7 @@ export class Session implements AsyncDisposable {
   /** Follows a command of the session from the piece of output behind `afterSeq` on. */
   async follow(commandId: string, options: { afterSeq?: number | undefined; signal?: AbortSignal | undefined } = {}): Promise<Command> {
     options.signal?.throwIfAborted();
+    if (this.#commands.has(commandId)) throw new StockadeError(`this connection follows ${commandId} already`);
     const command = new Command(this.#context.connection, this.id, commandId, options.signal);
     this.#commands.set(commandId, command);
     try {
@@ -216,13 +217,15 @@ export class Session implements AsyncDisposable {
 
   /** Leaves the session to its other clients, or to itself. */
   async detach(): Promise<void> {
-    await this.#context.connection.request("session/detach", { session_id: this.id }, () => this.#leave(new Error("this client left the session")));
+    await this.#context.connection.request("session/detach", { session_id: this.id }, () =>
+      this.#leave(new StockadeError("this client left the session")),
+    );
   }
 
   /** Ends the session's commands, refuses its questions and forgets its approvals. Says how many commands were ended. */
   async close(): Promise<number> {
     const closed = await this.#context.connection.request("session/close", { session_id: this.id }, (result) => {
-      this.#context.left(this);
+      this.#leave(new SessionClosedError(-32008, "the session was closed", { kind: "closed" }));
       return result;
     });
     return closed.ended_commands;

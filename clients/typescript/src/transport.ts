@@ -129,7 +129,8 @@ export function defaultSocket(env: NodeJS.ProcessEnv = process.env): string {
   return join(base, "stockade", "run", "serve.sock");
 }
 
-async function within(done: Promise<void>, milliseconds: number): Promise<boolean> {
+/** Whether it is done in time. */
+export async function within(done: Promise<void>, milliseconds: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<false>((resolve) => {
     timer = setTimeout(() => resolve(false), milliseconds);

@@ -117,6 +117,15 @@ describe("frames", () => {
     await assert.rejects(listed, InvalidRequestError);
   });
 
+  test("an answer that can't be used fails its call, a notification the connection", async () => {
+    const { server, client, session: opened } = await session();
+    server.handlers["command/run"] = () => ({ command_id: "c", last_seq: 0 });
+    await assert.rejects(opened.run(["x"]), ProtocolError);
+    const listed = client.sessions();
+    server.send({ method: "command/ended", params: { session_id: "s1", command_id: "c" } });
+    await assert.rejects(listed, ProtocolError);
+  });
+
   test("notifications and sessions that are not known are passed over, unknown requests are answered", async () => {
     const { server, client } = await session();
     server.tell("weather/changed", { rain: true });
@@ -433,6 +442,27 @@ test("a session that the server closes ends its commands and questions here", as
   server.tell("session/closed", { why: "idle" });
   await assert.rejects(command.wait(), SessionClosedError);
   assert.deepEqual(events, [{ type: "closed", why: "idle" }]);
+});
+
+test("listeners that fail are reported, and fail nothing else", async () => {
+  const errors: unknown[] = [];
+  const { server, client } = await session({ onEvent: (event) => assert.fail(event.type) }, errors);
+  server.tell("session/notice", { text: "one" });
+  server.handlers["session/list"] = () => ({ sessions: [] });
+  await client.sessions();
+  assert.match(String(errors[0]), /notice/);
+});
+
+test("a command that is followed is not followed twice", async () => {
+  const { server, session: opened } = await session();
+  server.handlers["command/attach"] = () => ({ state: "running", first_seq: 1, last_seq: 1 });
+  const command = await opened.follow("c1", { afterSeq: 1 });
+  await assert.rejects(opened.follow("c1"), /already/);
+  output(server, command, 2, "more");
+  server.tell("command/ended", { command_id: "c1", outcome: EXITED, last_seq: 2 });
+  const texts: string[] = [];
+  for await (const chunk of command) texts.push(chunk.text);
+  assert.deepEqual([texts, (await command.wait()).lastSeq], [["more"], 2]);
 });
 
 test("the capability is not shown by accident", async () => {
