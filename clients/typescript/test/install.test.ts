@@ -34,7 +34,7 @@ test("the README's example works in a project that installed the package", async
   writeFileSync(
     join(directory, "chat.ts"),
     `export const asked: string[] = [];
-export const chat = { async ask(text: string) { asked.push(text); return asked.length === 1 ? "always" : "no"; } };\n`,
+export const chat = { async ask(text: string): Promise<string> { asked.push(text); return asked.length === 1 ? "always" : "no"; } };\n`,
   );
   writeFileSync(
     join(directory, "main.ts"),

@@ -77,7 +77,7 @@ describe("frames", () => {
 
   for (const [what, bytes] of [
     ["no JSON", "{nonsense}\n"],
-    ["no UTF-8", Buffer.concat([Buffer.from('{"a":"'), Buffer.of(0xff), Buffer.from('"}\n')])],
+    ["no UTF-8", Buffer.concat([Buffer.from('{"jsonrpc":"2.0","id":3,"result":{"sessions":["'), Buffer.of(0xff), Buffer.from('"]}}\n')])],
     ["a list", "[]\n"],
     ["an answer to nothing", '{"jsonrpc":"2.0","id":99,"result":{}}\n'],
     ["neither a result nor an error", '{"jsonrpc":"2.0","id":3}\n'],
@@ -194,6 +194,8 @@ describe("a server that vanishes", () => {
     const { server, client, session: opened } = await session();
     const { command } = await started(server, opened);
     const ignored = await started(server, opened);
+    server.handlers["command/attach"] = () => ({ state: "running", first_seq: 1, last_seq: 1 });
+    const followed = await opened.follow("c1");
     const listed = client.sessions();
     output(server, command, 1, "before");
     const read: string[] = [];
@@ -205,6 +207,7 @@ describe("a server that vanishes", () => {
     await assert.rejects(reading, ConnectionError);
     await assert.rejects(command.wait(), ConnectionError);
     assert.deepEqual(read, ["before"]);
+    await assert.rejects(followed.wait(), ConnectionError);
     assert.equal(ignored.command.running, false);
     await assert.rejects(opened.run(["x"]), ConnectionError);
     await settled();
