@@ -137,7 +137,7 @@ export interface Requests {
 }
 /** What a client tells the server. */
 export interface ClientNotifications {
-    /** Output was used. */
+    /** Says that output of a command was used. Only for commands run or attached with `acknowledge`. */
     "command/ack": CommandAck;
 }
 /** What the server asks a client for. */
@@ -145,7 +145,7 @@ export interface ServerRequests {
     /** Asks every client of the session that answers questions. The first usable answer counts. */
     "approval/request": {
         params: ApprovalRequestParams;
-        result: ApprovalReply;
+        result: ApprovalRequestResult;
     };
 }
 /** What the server tells a client. */
@@ -186,9 +186,10 @@ export interface ApprovalAnswerParams {
     content?: Record<string, unknown> | null;
     /** The decision, one of `request.available_decisions`. A denial may say why. */
     decision: ReviewDecision;
+    /** The question. */
+    question_id: QuestionId;
     /** The session. */
     session_id: SessionId;
-    question_id: string;
 }
 /** Makes a session forget. */
 export interface ApprovalForgetParams {
@@ -251,14 +252,25 @@ export interface ApprovalRequest {
     /** The session it belongs to. */
     thread_id: ThreadId;
 }
-/** Asks a client. The result is an `ApprovalReply`. */
+/** Asks a client. */
 export interface ApprovalRequestParams {
+    /** The command that caused it, if one did. */
+    command_id?: CommandId | null;
+    /** The question's own name: a request can lead to several questions. */
+    question_id: QuestionId;
     /** The question. */
     request: ApprovalRequest;
     /** The session. */
     session_id: SessionId;
-    question_id: string;
-    command_id?: string | null;
+}
+/** A client's answer to `approval/request`. */
+export interface ApprovalRequestResult {
+    /** What is answered to an MCP server's question. */
+    content?: Record<string, unknown> | null;
+    /** The decision, one of `request.available_decisions`. A denial may say why. */
+    decision: ReviewDecision;
+    /** The question's `request.id`, if it is repeated. */
+    id?: RequestId | null;
 }
 /** A question needs no answer any more. Sent to every client of the session but the one that answered. */
 export interface ApprovalResolved {
@@ -266,11 +278,12 @@ export interface ApprovalResolved {
     answered_by?: string | null;
     /** The decision, if there is one. */
     decision?: ReviewDecision | null;
+    /** The question. */
+    question_id: QuestionId;
     /** The session. */
     session_id: SessionId;
     /** Why there is no answer: `timed out`, `cancelled`, …. */
     why?: string | null;
-    question_id: string;
 }
 /** What is asked. */
 export type ApprovalSubject = ApprovalSubjectCommand | ApprovalSubjectPatch | ApprovalSubjectNetwork | ApprovalSubjectPermissions | ApprovalSubjectToolCall | ApprovalSubjectElicitation;
@@ -300,11 +313,12 @@ export interface ApprovalSubjectElicitation extends Without<"command" | "patch" 
 }
 /** An answer of this client can't be used. The question stays open. */
 export interface ApprovalUnusable {
+    /** The question. */
+    question_id: QuestionId;
     /** The session. */
     session_id: SessionId;
     /** What is wrong with the answer. */
     why: string;
-    question_id: string;
 }
 /** The words that a process is started with. The first is the program. */
 export type Argv = RawText[];
@@ -567,10 +581,14 @@ export interface ClientInfo {
     /** Its version. */
     version?: string | null;
 }
+/** A client has used output of a command up to this piece. Where the command or the piece is not known, it is ignored. */
 export interface CommandAck {
-    session_id: string;
-    command_id: string;
+    /** The command. */
+    command_id: CommandId;
+    /** The number of the last piece that was used. */
     seq: number;
+    /** The session. */
+    session_id: SessionId;
 }
 /** A command, before its first run or, after a denial, before a wider one. */
 export interface CommandApproval {
@@ -591,13 +609,17 @@ export interface CommandApproval {
 }
 /** Follows a command. */
 export interface CommandAttachParams {
+    /**
+     * Whether output counts as under way until this client says `command/ack`, and not just until the connection has
+     * taken it.
+     */
+    acknowledge?: boolean;
     /** The number of the last piece of output that the client has. */
     after_seq?: number;
     /** The command. */
     command_id: CommandId;
     /** The session. */
     session_id: SessionId;
-    acknowledge?: boolean;
 }
 /** Where a command stands. */
 export interface CommandAttachResult {
@@ -684,6 +706,11 @@ export interface CommandResizeParams {
 export type CommandRole = "runs" | "wrapper";
 /** Runs a command in a session. */
 export interface CommandRunParams {
+    /**
+     * Whether output counts as under way until this client says `command/ack`, and not just until the connection has
+     * taken it.
+     */
+    acknowledge?: boolean;
     /** The program and its arguments. */
     command: Argv;
     /** A name for the command that no other command of the session has; the server chooses one if absent. */
@@ -712,7 +739,6 @@ export interface CommandRunParams {
     timeout_ms?: number | null;
     /** The caller's umask. */
     umask?: Umask | null;
-    acknowledge?: boolean;
 }
 /** How a command ended. All its output was sent before. */
 export interface CommandRunResult {
@@ -732,7 +758,7 @@ export interface CommandSignalParams {
     /** The signal. */
     signal: SignalName;
 }
-/** A command was started. */
+/** A command was started. Sent to every client of the session but the one that ran it under a name of its own choice. */
 export interface CommandStarted {
     /** Its words. */
     command: Argv;
@@ -1279,11 +1305,14 @@ export type NetworkProtocol = "http" | "https" | "tcp" | "udp";
 export interface OpenQuestion {
     /** How long it has been open, in milliseconds. */
     asked_ms_ago: number;
+    /** The command that caused it, if one did. */
+    command_id?: CommandId | null;
+    /** The question's own name. */
+    question_id: QuestionId;
     /** The question. */
     request: ApprovalRequest;
     /** The session. */
     session_id: SessionId;
-    question_id: string;
 }
 /**
  * What was tried.
@@ -1482,6 +1511,8 @@ export interface PermissionsRequestResultRefused extends Without<"granted"> {
  * - `once`: For one request that names them as its escalation.
  */
 export type PermissionsScope = "session" | "once";
+/** A question, chosen by the server and unique in it. */
+export type QuestionId = string;
 /** Bytes that are not UTF-8 text. Only its schema is used. */
 export interface RawBytes {
     /** The bytes, in lower-case hexadecimal. */
