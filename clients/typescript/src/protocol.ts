@@ -309,12 +309,15 @@ export type AuditEvent =
   | AuditEventRequested
   | AuditEventPatchRequested
   | AuditEventToolRequested
+  | AuditEventPermissionsRequested
   | AuditEventDecided
   | AuditEventAsked
   | AuditEventAnswered
   | AuditEventConnected
   | AuditEventPatched
   | AuditEventToolCalled
+  | AuditEventToolApproved
+  | AuditEventPermissionsGranted
   | AuditEventFailed
   | AuditEventRefused
   | AuditEventEnded
@@ -322,7 +325,7 @@ export type AuditEvent =
   | AuditEventRepaired;
 
 /** Somebody asked for a command. */
-export interface AuditEventRequested extends Without<"patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventRequested extends Without<"patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
   requested: {
     /** The program and its arguments. */
     command: Argv;
@@ -336,7 +339,7 @@ export interface AuditEventRequested extends Without<"patch_requested" | "tool_r
 }
 
 /** Somebody asked to change files. */
-export interface AuditEventPatchRequested extends Without<"requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventPatchRequested extends Without<"requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
   patch_requested: {
     /** Every path that would change: both ends of a move. */
     paths: AbsPath[];
@@ -344,7 +347,7 @@ export interface AuditEventPatchRequested extends Without<"requested" | "tool_re
 }
 
 /** Somebody asked to call a tool. */
-export interface AuditEventToolRequested extends Without<"requested" | "patch_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventToolRequested extends Without<"requested" | "patch_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
   tool_requested: {
     /** The MCP server that has the tool. */
     server: string;
@@ -353,8 +356,18 @@ export interface AuditEventToolRequested extends Without<"requested" | "patch_re
   };
 }
 
+/** Permissions were asked for in advance. */
+export interface AuditEventPermissionsRequested extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+  permissions_requested: {
+    /** Why, in the words of the requester. */
+    justification?: string | null;
+    /** On top of what the session has. */
+    permissions: Permissions;
+  };
+}
+
 /** It was decided what has to happen before something runs or connects. */
-export interface AuditEventDecided extends Without<"requested" | "patch_requested" | "tool_requested" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventDecided extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
   decided: {
     /** The decision. */
     decision: Decision;
@@ -368,7 +381,7 @@ export interface AuditEventDecided extends Without<"requested" | "patch_requeste
 }
 
 /** A person was asked. */
-export interface AuditEventAsked extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "answered" | "connected" | "patched" | "tool_called" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventAsked extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
   asked: {
     /** What. */
     subject: ApprovalSubject;
@@ -376,7 +389,7 @@ export interface AuditEventAsked extends Without<"requested" | "patch_requested"
 }
 
 /** The answer came. */
-export interface AuditEventAnswered extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "connected" | "patched" | "tool_called" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventAnswered extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
   answered: {
     /** The decision. */
     decision: ReviewDecision;
@@ -391,7 +404,7 @@ export interface AuditEventAnswered extends Without<"requested" | "patch_request
  * A connection was decided. Equal ones of a request are counted, and the count is written now and then and when
  * the request ends.
  */
-export interface AuditEventConnected extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "patched" | "tool_called" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventConnected extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
   connected: {
     /** The decision. */
     decision: Decision;
@@ -405,7 +418,7 @@ export interface AuditEventConnected extends Without<"requested" | "patch_reques
 }
 
 /** Files were changed. */
-export interface AuditEventPatched extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "tool_called" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventPatched extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
   patched: {
     /** The files that were written or removed, where they really are. */
     paths: AbsPath[];
@@ -413,15 +426,30 @@ export interface AuditEventPatched extends Without<"requested" | "patch_requeste
 }
 
 /** A tool was called, and answered. What it answered is not kept. */
-export interface AuditEventToolCalled extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventToolCalled extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
   tool_called: {
     /** How long that took, in milliseconds. */
     duration_ms: number;
   };
 }
 
+/** A tool may be called, by a client that does so itself. */
+export interface AuditEventToolApproved extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+  tool_approved: Record<string, unknown>;
+}
+
+/** Permissions that were asked for in advance were granted. */
+export interface AuditEventPermissionsGranted extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+  permissions_granted: {
+    /** On top of what the session has. */
+    permissions: Permissions;
+    /** How long they hold. */
+    scope: PermissionsScope;
+  };
+}
+
 /** A tool was called, or files were to be changed, and that failed. */
-export interface AuditEventFailed extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventFailed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "refused" | "ended" | "unrecorded" | "repaired"> {
   failed: {
     /** Why. */
     reason: string;
@@ -429,12 +457,12 @@ export interface AuditEventFailed extends Without<"requested" | "patch_requested
 }
 
 /** It was not run. */
-export interface AuditEventRefused extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "failed" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventRefused extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "ended" | "unrecorded" | "repaired"> {
   refused: Refusal;
 }
 
 /** It ran and ended. */
-export interface AuditEventEnded extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "failed" | "refused" | "unrecorded" | "repaired"> {
+export interface AuditEventEnded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "unrecorded" | "repaired"> {
   ended: {
     /** How long it ran, in milliseconds. */
     duration_ms: number;
@@ -453,7 +481,7 @@ export interface AuditEventEnded extends Without<"requested" | "patch_requested"
  * The run made more records than one run may have, so that no run pushes earlier ones out of the
  * trail. What came after the limit is counted.
  */
-export interface AuditEventUnrecorded extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "failed" | "refused" | "ended" | "repaired"> {
+export interface AuditEventUnrecorded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "repaired"> {
   unrecorded: {
     /** How many events have no record of their own. */
     events: number;
@@ -464,7 +492,7 @@ export interface AuditEventUnrecorded extends Without<"requested" | "patch_reque
  * The trail itself did not end as it should, and goes on from here. The ids are those of the
  * request that found it so.
  */
-export interface AuditEventRepaired extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "failed" | "refused" | "ended" | "unrecorded"> {
+export interface AuditEventRepaired extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded"> {
   repaired: {
     /** What was found. */
     damage: TrailDamage;
