@@ -383,6 +383,60 @@ class AuditEventPatched:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditEventPermissionsGranted:
+    """Permissions that were asked for in advance were granted."""
+
+    permissions: Permissions
+    """On top of what the session has."""
+    scope: PermissionsScope
+    """How long they hold."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> AuditEventPermissionsGranted:
+        """Reads the wire's form."""
+        return cls(
+            permissions=Permissions.from_json(value["permissions"]),
+            scope=value["scope"],
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        return {
+            "permissions": self.permissions.to_json(),
+            "scope": self.scope,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEventPermissionsRequested:
+    """Permissions were asked for in advance."""
+
+    permissions: Permissions
+    """On top of what the session has."""
+
+    _: KW_ONLY
+    justification: str | None = None
+    """Why, in the words of the requester."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> AuditEventPermissionsRequested:
+        """Reads the wire's form."""
+        return cls(
+            permissions=Permissions.from_json(value["permissions"]),
+            justification=value.get("justification"),
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        out: dict[str, Any] = {
+            "permissions": self.permissions.to_json(),
+        }
+        if self.justification is not None:
+            out["justification"] = self.justification
+        return out
+
+
+@dataclass(frozen=True, slots=True)
 class AuditEventRepaired:
     """The trail itself did not end as it should, and goes on from here. The ids are those of the request
     that found it so.
@@ -440,6 +494,20 @@ class AuditEventRequested:
         if self.whole is not None:
             out["whole"] = self.whole.to_json()
         return out
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEventToolApproved:
+    """A tool may be called, by a client that does so itself."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> AuditEventToolApproved:
+        """Reads the wire's form."""
+        return cls()
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -3138,12 +3206,15 @@ AuditEvent: TypeAlias = (
     AuditEventRequested
     | AuditEventPatchRequested
     | AuditEventToolRequested
+    | AuditEventPermissionsRequested
     | AuditEventDecided
     | AuditEventAsked
     | AuditEventAnswered
     | AuditEventConnected
     | AuditEventPatched
     | AuditEventToolCalled
+    | AuditEventToolApproved
+    | AuditEventPermissionsGranted
     | AuditEventFailed
     | Refused
     | AuditEventEnded
@@ -3557,6 +3628,8 @@ def decode_audit_event(value: Any) -> AuditEvent:
         return AuditEventPatchRequested.from_json(body)
     if tag == "tool_requested":
         return AuditEventToolRequested.from_json(body)
+    if tag == "permissions_requested":
+        return AuditEventPermissionsRequested.from_json(body)
     if tag == "decided":
         return AuditEventDecided.from_json(body)
     if tag == "asked":
@@ -3569,6 +3642,10 @@ def decode_audit_event(value: Any) -> AuditEvent:
         return AuditEventPatched.from_json(body)
     if tag == "tool_called":
         return AuditEventToolCalled.from_json(body)
+    if tag == "tool_approved":
+        return AuditEventToolApproved.from_json(body)
+    if tag == "permissions_granted":
+        return AuditEventPermissionsGranted.from_json(body)
     if tag == "failed":
         return AuditEventFailed.from_json(body)
     if tag == "refused":
@@ -3590,6 +3667,8 @@ def encode_audit_event(value: AuditEvent) -> Any:
         return {"patch_requested": value.to_json()}
     if isinstance(value, AuditEventToolRequested):
         return {"tool_requested": value.to_json()}
+    if isinstance(value, AuditEventPermissionsRequested):
+        return {"permissions_requested": value.to_json()}
     if isinstance(value, AuditEventDecided):
         return {"decided": value.to_json()}
     if isinstance(value, AuditEventAsked):
@@ -3602,6 +3681,10 @@ def encode_audit_event(value: AuditEvent) -> Any:
         return {"patched": value.to_json()}
     if isinstance(value, AuditEventToolCalled):
         return {"tool_called": value.to_json()}
+    if isinstance(value, AuditEventToolApproved):
+        return {"tool_approved": value.to_json()}
+    if isinstance(value, AuditEventPermissionsGranted):
+        return {"permissions_granted": value.to_json()}
     if isinstance(value, AuditEventFailed):
         return {"failed": value.to_json()}
     if isinstance(value, Refused):
@@ -4012,8 +4095,11 @@ __all__ = [
     "AuditEventFailed",
     "AuditEventPatchRequested",
     "AuditEventPatched",
+    "AuditEventPermissionsGranted",
+    "AuditEventPermissionsRequested",
     "AuditEventRepaired",
     "AuditEventRequested",
+    "AuditEventToolApproved",
     "AuditEventToolCalled",
     "AuditEventToolRequested",
     "AuditEventUnrecorded",
