@@ -28,9 +28,11 @@ test:
 doc:
     scripts/test doc
 
-# Write the JSON Schemas anew
+# Write the JSON Schemas anew, and the clients' types from them
 schema:
     cargo run --quiet -- schema --out schemas
+    python3 clients/python/generate.py
+    node clients/typescript/scripts/generate.mjs
 
 # The program as it is meant to be installed, to target/stockade
 build:

@@ -1,2 +1,2 @@
-// Generated from `schemas/` by `npm run generate`. Changes go there.
+// Generated from `schemas/` by `scripts/generate.mjs`. Changes go there.
 export {};

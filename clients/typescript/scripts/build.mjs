@@ -4,7 +4,7 @@
 //   node scripts/build.mjs           writes `dist/`
 //   node scripts/build.mjs --check   fails if `dist/` is not what `src/` compiles to
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,6 +14,8 @@ const dist = join(root, "dist");
 
 function compile(target) {
   execFileSync(join(root, "node_modules/.bin/tsc"), ["-p", root, "--outDir", target], { stdio: "inherit" });
+  // Nothing but types: the generator can write both without a compiler.
+  copyFileSync(join(root, "src/protocol.ts"), join(target, "protocol.d.ts"));
 }
 
 function contents(directory) {

@@ -1,7 +1,8 @@
-// Writes `src/protocol.ts`: the types of the wire, from the JSON schemas in the repository's `schemas/`.
+// Writes `src/protocol.ts`, and the same to `dist/`: the types of the wire, from the JSON schemas in the repository's
+// `schemas/`. It needs nothing but Node.
 //
-//   node scripts/generate.mjs           writes the file
-//   node scripts/generate.mjs --check   fails if the file is not what the schemas say
+//   node scripts/generate.mjs           writes the files
+//   node scripts/generate.mjs --check   fails if they are not what the schemas say
 //
 // The generators on npm number a name that they meet twice (`Denied1`) and make unions that a compiler can't
 // narrow by reading a property. This one takes every name from the schemas and refuses two meanings for a name.
@@ -9,12 +10,12 @@ import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const SCHEMAS = new URL("../../../schemas/", import.meta.url);
-const TARGET = new URL("../src/protocol.ts", import.meta.url);
+const TARGETS = ["../src/protocol.ts", "../dist/protocol.d.ts"].map((path) => new URL(path, import.meta.url));
 const OPENRPC = "openrpc.json";
 /** Documents that are no message: the settings file, and what is described elsewhere. */
 const LEFT_OUT = new Set(["Config.json", OPENRPC]);
 
-const HEAD = `// Generated from \`schemas/\` by \`npm run generate\`. Changes go there.
+const HEAD = `// Generated from \`schemas/\` by \`scripts/generate.mjs\`. Changes go there.
 
 /** Properties that other variants of a union have: reading one of them tells the variants apart. */
 export type Without<Names extends string> = { [name in Names]?: never };
@@ -161,11 +162,11 @@ function generate() {
 }
 
 const wanted = generate();
-if (process.argv.includes("--check")) {
-  if (readFileSync(TARGET, "utf8") !== wanted) {
-    console.error(`${fileURLToPath(TARGET)} is not what \`schemas/\` says: run \`npm run generate\``);
+for (const target of TARGETS) {
+  if (!process.argv.includes("--check")) {
+    writeFileSync(target, wanted);
+  } else if (readFileSync(target, "utf8") !== wanted) {
+    console.error(`${fileURLToPath(target)} is not what \`schemas/\` says: run \`node clients/typescript/scripts/generate.mjs\``);
     process.exit(1);
   }
-} else {
-  writeFileSync(TARGET, wanted);
 }

@@ -1,4 +1,4 @@
-// Generated from `schemas/` by `npm run generate`. Changes go there.
+// Generated from `schemas/` by `scripts/generate.mjs`. Changes go there.
 
 /** Properties that other variants of a union have: reading one of them tells the variants apart. */
 export type Without<Names extends string> = { [name in Names]?: never };
