@@ -1,10 +1,10 @@
 //! Values as people write them: times, hosts, paths.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use stockade_protocol::{AbsPath, Decision, FileTarget, HostRule, NetworkProtocol};
+use stockade_protocol::{AbsPath, Decision, FileTarget, Host, HostPattern, HostRule, NetworkProtocol};
 
 use crate::source::Source;
 
@@ -55,8 +55,19 @@ pub fn parse_host(text: &str, decision: Decision) -> Result<HostRule, String> {
         None => (text, None),
     };
     let host = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host);
-    let host = host.parse().map_err(|error: stockade_protocol::Invalid| error.to_string())?;
+    let host: HostPattern = host.parse().map_err(|error: stockade_protocol::Invalid| error.to_string())?;
+    if decision != Decision::Forbidden && is_link_local(&host) {
+        return Err(format!(
+            "`{}` is link-local: it leads nowhere without its interface, which can't be named here; use another address \
+             of the host, or `--network full`",
+            text.escape_debug()
+        ));
+    }
     Ok(HostRule { host, protocol, port, decision })
+}
+
+fn is_link_local(host: &HostPattern) -> bool {
+    matches!(host, HostPattern::Exact(Host::Address(IpAddr::V6(address))) if address.is_unicast_link_local())
 }
 
 /// Refuses what people write instead of a host and a port, and says what to write.

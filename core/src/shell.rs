@@ -9,7 +9,7 @@ use stockade_execpolicy::Placement;
 use stockade_protocol::{
     AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EscalationExecution,
     ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, RawText, Refusal,
-    RefusedBy, RequestId, Violation,
+    RefusedBy, RequestId, Violation, ViolationTarget,
 };
 use stockade_sandboxing::{Backend as _, Bare, CommandSpec, Plan, ProcessSettings, SpawnError, Unenforceable};
 
@@ -260,8 +260,11 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
             }
             Confinement::None => Vec::new(),
         };
-        // What was seen needs no guess.
-        let guessed = guessed.into_iter().filter(|found| seen.is_none() || found.operation != Operation::Connect);
+        // What was seen needs no guess. Unix sockets are not seen where none is granted.
+        let is_unseen = |found: &Violation| {
+            found.operation != Operation::Connect || matches!(found.target, ViolationTarget::UnixSocket(_))
+        };
+        let guessed = guessed.into_iter().filter(|found| seen.is_none() || is_unseen(found));
         let violations: Vec<Violation> = seen.iter().flatten().cloned().chain(guessed).collect();
         let denied = !violations.is_empty() && finished.ended != Ended::Exited(0);
         let execution = Execution {

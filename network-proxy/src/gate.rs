@@ -34,6 +34,16 @@ pub struct Admitted {
 /// More addresses than any client tries.
 const MOST_ADDRESSES: usize = 16;
 
+/// Why nothing is connected to `fe80::…`.
+const LINK_LOCAL: &str = "a link-local address leads nowhere without its interface, which no host rule can name: use \
+    another address of the host, or `--network full`";
+
+/// Whether an address means another host on each interface
+/// ([RFC 4007](https://www.rfc-editor.org/rfc/rfc4007#section-6)).
+fn needs_scope(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+}
+
 impl Gate {
     /// A gate with these rules, which asks, looks names up and records through the others.
     pub fn new(
@@ -72,6 +82,9 @@ impl Gate {
         let protocol = protocol.unwrap_or_else(|| self.rules.protocol(&host, port));
         let destination = Destination { host, protocol, port };
         let who = (pid, program);
+        if matches!(&destination.host, Host::Address(address) if needs_scope(*address)) {
+            return Err(self.refuse(destination, LINK_LOCAL));
+        }
         let source = self.settle(&destination, &who).await?;
         let addresses = self.addresses(&destination, &who).await?;
         match self.records.decided(connected(&destination, Decision::Allow, source)) {
@@ -152,7 +165,11 @@ impl Gate {
         };
         let (mut refused, local) = (None, LocalNetworks::now());
         let may_dial = |address: &IpAddr| match self.rules.may_dial(destination, *address, &local) {
-            Ok(()) => true,
+            Ok(()) if !needs_scope(*address) => true,
+            Ok(()) => {
+                refused.get_or_insert((DenyingRule::Layer { reason: LINK_LOCAL.to_owned() }, *address));
+                false
+            }
             Err(rule) => {
                 refused.get_or_insert((rule, *address));
                 false

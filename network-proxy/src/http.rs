@@ -49,7 +49,8 @@ pub(crate) struct HttpFront {
     pub(crate) stop: Stop,
 }
 
-/// A client that takes longer to say what it wants is sent away.
+/// A client that takes longer to say what it wants, or asks for nothing more on a connection that is kept, is sent
+/// away.
 const LONGEST_HEAD: Duration = Duration::from_secs(60);
 const LARGEST_HEAD: usize = 64 * 1024;
 /// Headers that are for this proxy, not for the server behind it.

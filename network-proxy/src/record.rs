@@ -48,7 +48,11 @@ pub(crate) fn violation(
         decision: Decision::Allow,
     };
     // A rule that forbids wins over one that allows: adding one changes nothing.
-    let helps = !matches!(&rule, DenyingRule::Network(rule) if rule.decision == Decision::Forbidden);
+    let is_forbidden = matches!(&rule, DenyingRule::Network(rule) if rule.decision == Decision::Forbidden);
+    // An address without its interface leads nowhere.
+    let needs_scope = matches!(&least.host, HostPattern::Exact(Host::Address(std::net::IpAddr::V6(address)))
+        if address.is_unicast_link_local());
+    let helps = !is_forbidden && !needs_scope;
     Violation {
         operation: Operation::Connect,
         target: ViolationTarget::Destination(destination.clone()),

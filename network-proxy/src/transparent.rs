@@ -8,7 +8,7 @@ use stockade_protocol::{HttpMethods, NetworkProtocol, Violation};
 use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::http::{Client, HttpFront, UNSEEN};
 use crate::relay::{Stop, stopped};
@@ -22,24 +22,53 @@ pub struct Transparent {
     stop: Stop,
     /// Streams that are looked into end with this.
     _sender: watch::Sender<()>,
+    /// Places for streams that are looked into. Each takes two descriptors and buffers of this process.
+    places: Arc<Semaphore>,
+}
+
+/// The most streams that are looked into at once.
+const MOST_STREAMS: u64 = 256;
+/// How long a connection waits for a place. The program can do nothing else meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
+const CROWDED: &str =
+    "as many connections are open as Stockade can look into where only reading is allowed: close some";
+/// However few files may be open.
+const FEWEST_STREAMS: u64 = 8;
+/// Open files that are left for everything else.
+const OTHER_FILES: u64 = 64;
+
+/// How many streams this process can look into within its limit on open files.
+fn stream_places() -> usize {
+    let places = open_file_limit().saturating_sub(OTHER_FILES) / 3;
+    usize::try_from(places.clamp(FEWEST_STREAMS, MOST_STREAMS)).unwrap_or_default()
+}
+
+#[cfg(target_os = "linux")]
+fn open_file_limit() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_file_limit() -> u64 {
+    u64::MAX
 }
 
 impl Transparent {
     /// Decides by `gate`, on `runtime`, which has to have I/O and time enabled.
     pub fn new(gate: Arc<Gate>, runtime: Handle) -> Self {
         let (sender, stop) = watch::channel(());
-        Self { gate, runtime, stop, _sender: sender }
+        Self { gate, runtime, stop, _sender: sender, places: Arc::new(Semaphore::new(stream_places())) }
     }
 }
 
 impl Gatekeeper for Transparent {
     fn decide(&self, attempt: Attempt, answer: Answer) {
-        let (gate, stop) = (Arc::clone(&self.gate), self.stop.clone());
+        let (gate, stop, places) = (Arc::clone(&self.gate), self.stop.clone(), Arc::clone(&self.places));
         self.runtime.spawn(async move {
             let decided = async {
                 match gate.methods() {
                     HttpMethods::Any => gate.admit(attempt).await.map(|admitted| Verdict::Connect(admitted.addresses)),
-                    HttpMethods::ReadOnly => look_into(gate, attempt, stop.clone()).await,
+                    HttpMethods::ReadOnly => look_into(gate, attempt, stop.clone(), places).await,
                 }
             };
             // What is done for a caller ends with it, and with the run.
@@ -73,8 +102,14 @@ async fn unwanted(is_wanted: Arc<dyn Fn() -> bool + Send + Sync>) {
 const NO_REQUESTS: &str = "only GET, HEAD and OPTIONS requests are allowed, and datagrams have none";
 
 /// Where only reading is allowed, the program gets a stream that is read along, and what is not a
-/// plain HTTP request ends it. A stream that is encrypted can't be read along.
-async fn look_into(gate: Arc<Gate>, mut attempt: Attempt, stop: Stop) -> Result<Verdict, Denied> {
+/// plain HTTP request ends it. A stream that is encrypted can't be read along. Where all places are taken, the program
+/// waits for a while until one of its connections has ended.
+async fn look_into(
+    gate: Arc<Gate>,
+    mut attempt: Attempt,
+    stop: Stop,
+    places: Arc<Semaphore>,
+) -> Result<Verdict, Denied> {
     let unseen = match attempt.protocol {
         Some(NetworkProtocol::Udp) => Some((NetworkProtocol::Udp, NO_REQUESTS)),
         _ if attempt.port == 443 => Some((NetworkProtocol::Https, UNSEEN)),
@@ -87,13 +122,22 @@ async fn look_into(gate: Arc<Gate>, mut attempt: Attempt, stop: Stop) -> Result<
     attempt.protocol = Some(NetworkProtocol::Http);
     let admitted = gate.admit(attempt).await?;
     let destination = admitted.destination.clone();
-    match read_along(Arc::clone(&gate), admitted, stop).await {
+    let Ok(place) = tokio::time::timeout(PATIENCE, places.acquire_owned()).await else {
+        return Err(gate.refuse(admitted.destination, CROWDED));
+    };
+    // Never closed.
+    match read_along(Arc::clone(&gate), admitted, stop, place.ok()).await {
         Ok(verdict) => Ok(verdict),
         Err(error) => Err(Denied::Unreachable { destination, why: error.to_string() }),
     }
 }
 
-async fn read_along(gate: Arc<Gate>, admitted: Admitted, stop: Stop) -> io::Result<Verdict> {
+async fn read_along(
+    gate: Arc<Gate>,
+    admitted: Admitted,
+    stop: Stop,
+    place: Option<OwnedSemaphorePermit>,
+) -> io::Result<Verdict> {
     let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
     let theirs = TcpStream::connect(listener.local_addr()?).await?;
     let own_address = theirs.local_addr()?;
@@ -104,6 +148,9 @@ async fn read_along(gate: Arc<Gate>, admitted: Admitted, stop: Stop) -> io::Resu
             break stream;
         }
     };
-    tokio::spawn(HttpFront { gate, client: Client::Direct(admitted), stop }.serve(ours));
+    tokio::spawn(async move {
+        HttpFront { gate, client: Client::Direct(admitted), stop }.serve(ours).await;
+        drop(place);
+    });
     Ok(Verdict::Use(theirs.into_std()?.into()))
 }

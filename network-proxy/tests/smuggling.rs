@@ -135,20 +135,40 @@ async fn reading_has_no_body() {
 async fn reading_overrides_no_method() {
     let world = World::new(HttpMethods::ReadOnly, Kept::Always).await;
     for way in [Way::Proxy, Way::Transparent] {
-        for name in ["X-HTTP-Method-Override", "x-http-method", "X-Method-Override", "X_HTTP_Method_Override"] {
+        for name in [
+            "X-HTTP-Method-Override",
+            "x-http-method",
+            "X-Method-Override",
+            "X_HTTP_Method_Override",
+            "_method",
+            "HTTP-Method-Override",
+            "Http.Method.Override",
+            "X-Method",
+        ] {
             let head = format!("GET {{URL}}/ HTTP/1.1\r\n{{AUTH}}{name}: DELETE\r\n\r\n");
             let answer = world.send(way, &head).await;
             assert_eq!(status(&answer), 403, "{way:?} {head}: {answer}");
             assert!(answer.contains("another method"), "{way:?} {head}: {answer}");
         }
-        for path in
-            ["/?_method=DELETE", "/a?b=c&_method=put", "/?%5fmethod=DELETE", "/?_METHOD=DELETE", "/?a;_method=b"]
-        {
+        for path in [
+            "/?_method=DELETE",
+            "/a?b=c&_method=put",
+            "/?%5fmethod=DELETE",
+            "/?_METHOD=DELETE",
+            "/?a;_method=b",
+            "/?.method=DELETE",
+            "/?%2emethod=DELETE",
+            "/?+_method=DELETE",
+            "/?%20_method=DELETE",
+            "/?[method=DELETE",
+            "/?_method[]=DELETE",
+            "/?_method%00=DELETE",
+        ] {
             let answer = world.send(way, &format!("GET {{URL}}{path} HTTP/1.1\r\n{{AUTH}}\r\n")).await;
             assert_eq!(status(&answer), 403, "{way:?} {path}: {answer}");
         }
         assert_eq!(world.heard(), [""; 0], "{way:?}");
-        for path in ["/?method=x", "/_method=x", "/?a_method=x&b=_method"] {
+        for path in ["/?method=x", "/_method=x", "/?a_method=x&b=_method&_methods=1"] {
             let answer = world.send(way, &format!("GET {{URL}}{path} HTTP/1.1\r\n{{AUTH}}\r\n")).await;
             assert_eq!(status(&answer), 200, "{way:?} {path}: {answer}");
         }

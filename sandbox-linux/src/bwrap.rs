@@ -98,13 +98,14 @@ impl Bwrap {
             Supervision::add_listener_to(&mut steps);
         }
         steps.extend(start(command, rules.with_files.as_ref(), &limits.steps)?);
+        let supervision_warnings = supervision.as_ref().map(Supervision::warnings).unwrap_or_default();
         Ok(BwrapPlan {
             program,
             network: if permissions.network == NetworkPolicy::Full { Network::Host } else { Network::Own },
             supervision,
             rendered,
             placeholders: view.placeholders,
-            warnings: [view.warnings, limits.warnings].concat(),
+            warnings: [view.warnings, limits.warnings, supervision_warnings].concat(),
             setup,
             command: steps,
             group: limits.group,

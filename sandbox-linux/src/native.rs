@@ -117,10 +117,11 @@ impl Native {
         let limits = Limits::of(permissions, self.user)?;
         let families = supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
         let rules = landlock::within_view(self.landlock_version, &view.grants, families);
+        let supervision_warnings = supervision.as_ref().map(Supervision::warnings).unwrap_or_default();
         Ok(Sandbox {
             placeholders: view.placeholders,
             covers: view.covers,
-            warnings: [view.warnings, limits.warnings].concat(),
+            warnings: [view.warnings, limits.warnings, supervision_warnings].concat(),
             setup,
             init: vec![Step::Proc],
             limits: limits.steps,

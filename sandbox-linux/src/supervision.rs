@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -66,6 +67,13 @@ impl Supervision {
                         "name each port: `localhost:5432`",
                     );
                 }
+                if let Some(rule) = rules.rules.iter().find(|rule| is_lost_datagram_rule(rule, &rules.rules)) {
+                    return refuse(
+                        &format!("a rule for datagrams to `{}`", rule.host),
+                        "a command has a loopback of its own, where its datagrams to this address stay",
+                        "leave out `/udp` if the service takes streams, or use an address of this machine on a network",
+                    );
+                }
                 let names_them = |rule: &HostRule| {
                     rule.protocol == Some(NetworkProtocol::Udp) && rule.decision != Decision::Forbidden
                 };
@@ -87,6 +95,20 @@ impl Supervision {
         };
         let file = |(path, text): &(&str, &'static str)| Some(OwnFile { path: resolve(path.parse().ok()?)?, text });
         OWN_FILES.iter().filter_map(file).collect()
+    }
+
+    /// Grants of unix sockets that come to nothing.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let problem = |path: &AbsPath| {
+            let found = path.to_host_path().map(std::fs::symlink_metadata)?;
+            let problem = match found {
+                Ok(found) if found.file_type().is_socket() => return None,
+                Ok(_) => "is no socket",
+                Err(_) => "does not exist, and one that is made later is not reached",
+            };
+            Some(format!("the unix socket `{path}` is granted, but {problem}"))
+        };
+        self.reach.unix_sockets.iter().filter_map(problem).collect()
     }
 
     /// Unix sockets exist only where one may be connected to.
@@ -148,6 +170,17 @@ fn names_all_of_loopback(rule: &HostRule) -> bool {
     !host.named_loopback().is_empty() && rule.decision != Decision::Forbidden && !is_by_port
 }
 
+/// A rule for datagrams to loopback, where no other rule names a host that could lead there.
+fn is_lost_datagram_rule(rule: &HostRule, rules: &[HostRule]) -> bool {
+    let is_for_datagrams =
+        |rule: &HostRule| rule.protocol == Some(NetworkProtocol::Udp) && rule.decision != Decision::Forbidden;
+    let is_loopback =
+        matches!(&rule.host, HostPattern::Exact(host) if host.address().is_some_and(|found| found.is_loopback()));
+    let leads_there = |rule: &HostRule| !matches!(&rule.host, HostPattern::Exact(host) if host.address().is_some());
+    let names_host = rules.iter().any(|other| is_for_datagrams(other) && leads_there(other));
+    is_for_datagrams(rule) && is_loopback && !names_host
+}
+
 fn is_for_streams(rule: &HostRule) -> bool {
     rule.protocol != Some(NetworkProtocol::Udp) && rule.decision != Decision::Forbidden
 }
@@ -169,6 +202,26 @@ mod tests {
         let supervision = Supervision::of(&Permissions { network, ..Permissions::default() });
         let reach = supervision.map_err(|refused| refused.to_string())?.unwrap().reach;
         Ok(reach.host_loopback.iter().map(SocketAddr::to_string).collect())
+    }
+
+    #[test]
+    fn datagrams_to_loopback_stay_inside_and_are_not_promised() {
+        for (host, port) in [("127.0.0.1", Some(53)), ("::1", Some(53)), ("127.0.0.2", None)] {
+            let refused = supervision(host, Some(NetworkProtocol::Udp), port, Decision::Allow).unwrap_err();
+            assert!(refused.contains("its datagrams to this address stay"), "{refused}");
+            assert_eq!(supervision(host, Some(NetworkProtocol::Udp), port, Decision::Forbidden), Ok(Vec::new()));
+        }
+        let rule = |host: &str| HostRule {
+            host: host.parse().unwrap(),
+            protocol: Some(NetworkProtocol::Udp),
+            port: Some(53),
+            decision: Decision::Allow,
+        };
+        assert!(is_lost_datagram_rule(&rule("127.0.0.1"), &[rule("127.0.0.1"), rule("10.0.0.1")]));
+        assert!(
+            !is_lost_datagram_rule(&rule("127.0.0.1"), &[rule("127.0.0.1"), rule("time.test")]),
+            "it may lead there"
+        );
     }
 
     #[test]

@@ -124,3 +124,42 @@ fn look_ups_are_few_and_end_with_who_waits_for_them() {
     run.wait().unwrap();
     wait_until("a look-up outlives its run", || look_ups() == 0);
 }
+
+/// Connections that are held open and carry nothing take a bounded share of Stockade's files and memory: the next one
+/// waits for one to end, and is refused if none does.
+#[test]
+fn idle_connections_that_are_looked_into_have_a_bound() {
+    let (home, (port, visitors)) = (Home::new(), server());
+    let line = format!(
+        "python3 -c '\nimport socket\n\
+        held = []\n\
+        try:\n\
+        \x20   while len(held) < 400: held.append(socket.create_connection((\"127.0.0.1\", {port})))\n\
+        except PermissionError: print(\"refused\", len(held))\n\
+        del held[0]\n\
+        last = socket.create_connection((\"127.0.0.1\", {port}))\n\
+        last.sendall(b\"GET / HTTP/1.0\\r\\n\\r\\n\")\n\
+        print(last.recv(12)[9:])\n'"
+    );
+    let named = format!("127.0.0.1:{port}");
+    let mut command = program("prlimit");
+    command.arg("--nofile=256:").args(home.words());
+    command.args([
+        "run",
+        "--network",
+        "limited",
+        "--allow-host",
+        &named,
+        "--limit",
+        "files=1000",
+        "--",
+        "sh",
+        "-c",
+        &line,
+    ]);
+    home.surround(&mut command);
+    let told = said(&mut command, 0);
+    assert_eq!(told.stdout, "refused 64\nb'200'\n", "{}", told.stderr);
+    assert!(told.stderr.contains("as many connections are open as Stockade can look into"), "{}", told.stderr);
+    assert_eq!(visitors.load(Ordering::Relaxed), 1);
+}

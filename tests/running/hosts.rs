@@ -238,3 +238,34 @@ fn an_ipv6_address_stands_in_brackets() {
     let refused = home.runs(&["--allow-host", "https://example.com/x"], "true", 125).stderr;
     assert!(refused.contains("write `example.com:443`"), "{refused}");
 }
+
+/// What would be granted and lead nowhere is refused, with what would do.
+#[test]
+fn a_host_that_no_rule_can_reach_is_refused() {
+    let home = Home::new();
+    for (named, why) in [
+        ("127.0.0.1:5353/udp", "its datagrams to this address stay"),
+        ("[::1]:5353/udp", "its datagrams to this address stay"),
+        ("[fe80::1]:80", "link-local"),
+    ] {
+        let told = home.runs(&["--allow-host", named], "true", 125);
+        assert!(told.stderr.contains(why), "{named}: {}", told.stderr);
+    }
+    let told = home.runs(
+        &["--allow-host", "good.test:1"],
+        "python3 -c 'import socket; socket.create_connection((\"fe80::1%lo\", 80), 5)'",
+        1,
+    );
+    assert!(told.stderr.contains("no host rule can name") && !told.stderr.contains("--allow-host"), "{}", told.stderr);
+}
+
+/// A grant that comes to nothing is said to.
+#[test]
+fn a_granted_socket_that_is_none_is_named() {
+    let home = Home::new();
+    home.write("outside/plain", "");
+    for (path, why) in [("../outside/plain", "is no socket"), ("../outside/none", "does not exist")] {
+        let told = home.runs(&["--allow-socket", path], "true", 0);
+        assert!(told.stderr.contains(why), "{path}: {}", told.stderr);
+    }
+}

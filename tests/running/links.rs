@@ -36,7 +36,7 @@ fn a_link_on_the_way_to_what_is_denied_cannot_be_led_elsewhere() {
 #[test]
 fn a_path_that_goes_back_behind_a_link_is_refused() {
     let home = with_link(User::Ordinary);
-    for flag in ["--deny-read"] {
+    for flag in ["--deny-read", "--writable", "--readable", "--allow-socket", "--rules"] {
         let told = home.runs(&[flag, "data/../other/secret"], "true", 125);
         let remedy = format!("write `{}`", home.path("ws").canonicalize().unwrap().join("other/secret").display());
         assert!(

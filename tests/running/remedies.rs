@@ -94,6 +94,16 @@ const DENIED: &[(&str, &[&str], &str)] = &[
         &[],
         "`--allow-socket $T/outside/agent.sock` would allow it",
     ),
+    (
+        "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('$T/outside/agent.sock')\"",
+        &["--allow-host", "good.test:1"],
+        "connecting to `$T/outside/agent.sock` was denied",
+    ),
+    (
+        "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('$T/outside/agent.sock')\"",
+        &["--allow-socket", "../outside/data.txt"],
+        "connecting to `$T/outside/agent.sock` was denied: nothing grants it; `--allow-socket $T/outside/agent.sock`",
+    ),
 ];
 
 #[test]

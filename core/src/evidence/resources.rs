@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use stockade_protocol::{
-    AbsPath, DenyingRule, NetworkPolicy, Operation, PermissionAmendment, Permissions, RawText, ResourceLimits,
-    Violation, ViolationTarget,
+    AbsPath, DenyingRule, Operation, PermissionAmendment, Permissions, RawText, ResourceLimits, Violation,
+    ViolationTarget,
 };
 use stockade_sandboxing::{absolute, is_administrator, permits, permits_signal};
 
@@ -30,8 +30,8 @@ pub(super) fn call(name: &str) -> Option<Violation> {
 
 /// A kind of socket that was refused: a unix socket, where the command or its environment names one.
 pub(super) fn socket(permissions: &Permissions, ending: &Ending<'_>) -> Option<Violation> {
-    // By host, the supervisor decides on each.
-    if matches!(permissions.network, NetworkPolicy::Hosts(_)) {
+    // Where single sockets are granted, the supervisor sees and tells of each other one.
+    if !permissions.unix_sockets.is_empty() {
         return None;
     }
     let Some(path) = named_socket(ending) else {
@@ -39,8 +39,7 @@ pub(super) fn socket(permissions: &Permissions, ending: &Ending<'_>) -> Option<V
         let target = ViolationTarget::SystemCall(String::from("socket"));
         return Some(violation(Operation::SystemCall, target, reason, None));
     };
-    let may = !permissions.unix_sockets.contains(&path) && permits(&path, stockade_protocol::Access::Write);
-    may.then(|| {
+    permits(&path, stockade_protocol::Access::Write).then(|| {
         let amendment = PermissionAmendment::UnixSocket(path.clone());
         violation(Operation::Connect, ViolationTarget::UnixSocket(path), DenyingRule::NotGranted, Some(amendment))
     })

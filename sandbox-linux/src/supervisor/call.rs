@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 
 use rustix::fs::OFlags;
-use stockade_protocol::{AbsPath, DenyingRule, Evidence, Operation, Violation, ViolationTarget};
+use stockade_protocol::{AbsPath, DenyingRule, Evidence, Operation, PermissionAmendment, Violation, ViolationTarget};
 
 use super::Reach;
 use super::caller::Caller;
@@ -207,9 +207,10 @@ impl Call {
                 });
                 None
             }
-            Err(Refusal::NotGranted) => {
+            Err(Refusal::NotGranted(socket)) => {
+                let violation = socket.map(|path| self.not_granted(path));
                 self.answer(libc::EACCES);
-                None
+                violation
             }
             Err(Refusal::Replaced(path)) => {
                 let violation = self.replaced(path);
@@ -222,14 +223,23 @@ impl Call {
     fn replaced(&self, path: AbsPath) -> Violation {
         let reason = "the socket is not the one that was there when the run started: if its service was restarted, \
             start the command again";
+        self.denied_socket(path, DenyingRule::Layer { reason: String::from(reason) }, None)
+    }
+
+    fn not_granted(&self, path: AbsPath) -> Violation {
+        let amendment = PermissionAmendment::UnixSocket(path.clone());
+        self.denied_socket(path, DenyingRule::NotGranted, Some(amendment))
+    }
+
+    fn denied_socket(&self, path: AbsPath, rule: DenyingRule, amendment: Option<PermissionAmendment>) -> Violation {
         Violation {
             operation: Operation::Connect,
             target: ViolationTarget::UnixSocket(path),
             evidence: Evidence::Observed,
             pid: u32::try_from(self.caller.thread()).ok(),
             program: self.caller.program(),
-            rule: Some(DenyingRule::Layer { reason: String::from(reason) }),
-            amendment: None,
+            rule: Some(rule),
+            amendment,
         }
     }
 

@@ -13,7 +13,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
-use stockade_protocol::AbsPath;
+use stockade_protocol::{AbsPath, Access};
+use stockade_sandboxing::permits;
 
 /// Sockets by their resolved paths. `None` stands for one that was not there.
 #[derive(Debug, Default)]
@@ -22,7 +23,8 @@ pub(super) struct Granted(BTreeMap<AbsPath, Option<OwnedFd>>);
 /// Why a socket is not reached.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    NotGranted,
+    /// The path of the socket, if there is one that the user could connect to.
+    NotGranted(Option<AbsPath>),
     /// It was granted, and is not the one that was there at the start.
     Replaced(AbsPath),
 }
@@ -36,9 +38,13 @@ impl Granted {
 
     /// The socket that a path leads to, if it is the one that was granted.
     pub(super) fn find(&self, path: &Path) -> Result<OwnedFd, Refusal> {
-        let resolved = fs::canonicalize(path).map_err(|_| Refusal::NotGranted)?;
-        let known = AbsPath::parse(resolved.as_os_str().as_bytes().to_vec()).map_err(|_| Refusal::NotGranted)?;
-        let held = self.0.get(&known).ok_or(Refusal::NotGranted)?;
+        let nothing = || Refusal::NotGranted(None);
+        let resolved = fs::canonicalize(path).map_err(|_| nothing())?;
+        let known = AbsPath::parse(resolved.as_os_str().as_bytes().to_vec()).map_err(|_| nothing())?;
+        let held = self.0.get(&known).ok_or_else(|| {
+            let is_reachable = open(&resolved).is_ok() && permits(&known, Access::Write);
+            Refusal::NotGranted(is_reachable.then(|| known.clone()))
+        })?;
         // The one that is held is connected to, whatever stands at the path by then.
         match (held, open(OsStr::from_bytes(known.as_raw().as_bytes()))) {
             (Some(held), Ok(there)) if is_same(held.as_fd(), there.as_fd()) => Ok(there),

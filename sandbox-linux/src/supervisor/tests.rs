@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg, socketpair,
 };
-use stockade_protocol::{AbsPath, DenyingRule, Violation, ViolationTarget};
+use stockade_protocol::{AbsPath, DenyingRule, Violation};
 use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 
 use super::{Reach, Sockets, Supervisor, filter};
@@ -524,10 +524,17 @@ os.rename("kept.sock", "agent.sock"); print(reach("agent.sock"))
     let wanted = "age EACCES\nECONNREFUSED EACCES\nEACCES\nECONNREFUSED\nECONNREFUSED\nECONNREFUSED\nage\n";
     assert_eq!(text(&output.stdout), wanted, "{}", text(&output.stderr));
     let refused = doorman.refused.lock().unwrap();
-    let targets: BTreeSet<String> = refused.iter().map(|violation| format!("{:?}", violation.target)).collect();
-    assert_eq!(targets, granted.map(|path| format!("{:?}", ViolationTarget::UnixSocket(path))).into());
-    let is_told = |violation: &Violation| matches!(&violation.rule, Some(DenyingRule::Layer { reason }) if reason.contains("start the command again"));
-    assert!(refused.iter().all(is_told), "{refused:?}");
+    let (replaced, others): (Vec<&Violation>, Vec<&Violation>) =
+        refused.iter().partition(|violation| matches!(violation.rule, Some(DenyingRule::Layer { .. })));
+    let targets = |violations: &[&Violation]| -> BTreeSet<String> {
+        violations.iter().map(|violation| format!("{:?}", violation.target)).collect()
+    };
+    let named = |names: [&str; 2]| names.map(|name| format!("UnixSocket(`{}`)", at(name))).into();
+    assert_eq!(targets(&replaced), named(["agent.sock", "late.sock"]));
+    let is_told = |violation: &&Violation| matches!(&violation.rule, Some(DenyingRule::Layer { reason }) if reason.contains("start the command again"));
+    assert!(replaced.iter().all(is_told), "{refused:?}");
+    assert_eq!(targets(&others), named(["docker.sock", "kept.sock"]), "those that nothing grants are named as well");
+    assert!(others.iter().all(|violation| violation.amendment.is_some()), "{refused:?}");
 }
 
 /// Processes that are killed while they connect leave nothing behind that others have to wait for.
