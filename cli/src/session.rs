@@ -9,7 +9,7 @@ use stockade::{Error, Stockade};
 use stockade_config::Layer;
 use stockade_core::{Fixed, ShellRuntime};
 use stockade_protocol::{AbsPath, EscalationExecution, ExecRequest};
-use stockade_sandboxing::absolute;
+use stockade_sandboxing::written_path;
 
 use crate::args::SessionArgs;
 use crate::exit::{Failure, note};
@@ -74,7 +74,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
 /// What the command line says, as one more layer of settings.
 fn layer(args: &SessionArgs, here: &AbsPath) -> Result<Layer, Failure> {
     let all = |paths: &[PathBuf]| -> Result<Option<Vec<AbsPath>>, Failure> {
-        let paths: Result<Vec<_>, _> = paths.iter().map(|path| absolute(here, path)).collect();
+        let paths: Result<Vec<_>, _> = paths.iter().map(|path| written_path(here, path)).collect();
         Ok(Some(paths?).filter(|paths| !paths.is_empty()))
     };
     let mut layer = Layer {

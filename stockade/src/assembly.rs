@@ -20,7 +20,7 @@ use stockade_protocol::{
     AbsPath, Access, Argv, AskForApproval, Decision, FileTarget, HostPaths, HostRule, Permissions, RawText,
     SandboxPolicy, ThreadId,
 };
-use stockade_sandboxing::{Backend, absolute, permits};
+use stockade_sandboxing::{Backend, permits, written_path};
 
 use crate::answers::Answers;
 use crate::error::with_causes;
@@ -147,7 +147,7 @@ impl Assembly {
         notices.extend(told);
         // What a command wrote there would decide over the next one.
         for file in self.rules.named().iter().chain(&self.own_files) {
-            settings.own_files.push(absolute(here, file)?);
+            settings.own_files.push(written_path(here, file)?);
         }
         workspace.check(&settings)?;
         self.check_overrides(&settings)?;

@@ -11,7 +11,7 @@ use stockade_protocol::{
     AbsPath, ApprovalRequest, AskForApproval, FileTarget, HostRule, RawText, ResourceLimits, ReviewDecision, ThreadId,
     VariableName,
 };
-use stockade_sandboxing::absolute;
+use stockade_sandboxing::written_path;
 
 use crate::answers::{Answers, Closure};
 use crate::assembly::{Assembly, Recording, SettingsFiles, own_environment};
@@ -219,7 +219,7 @@ impl Builder {
         let directory = AbsPath::from_path(&directory)?;
         let mut overrides = self.overrides;
         for path in &self.writable {
-            overrides.writable_roots.get_or_insert_default().push(absolute(&directory, path)?);
+            overrides.writable_roots.get_or_insert_default().push(written_path(&directory, path)?);
         }
         Ok(Assembly {
             environment: self.environment.unwrap_or_else(own_environment),
