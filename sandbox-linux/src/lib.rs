@@ -37,6 +37,7 @@ mod supervision;
 mod supervisor;
 mod sys;
 mod view;
+mod warm;
 // The numbers that the launcher is compiled with as well; some are for its side alone.
 #[expect(dead_code, reason = "the launcher's side uses the rest")]
 #[path = "../launcher/wire.rs"]
@@ -51,3 +52,4 @@ pub use native::{Native, NativePlan, Session, SessionError};
 pub use platform_defaults::PLATFORM_DEFAULTS;
 #[doc(hidden)]
 pub use supervisor::{answer_query, read_packet};
+pub use warm::{Warm, WarmPlan};

@@ -159,15 +159,7 @@ impl Native {
     ) -> Result<Session, SessionError> {
         let files = SeenOnce::default();
         let sandbox = self.sandbox(&resolve(permissions, &files)?, &files)?;
-        let supervisor = sandbox.supervisor(gatekeeper)?;
-        let confine = sandbox.confine();
-        let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
-        let setup = Setup { parking: Some(parking), ..sandbox.as_setup() };
-        let lists = StepLists { setup: &sandbox.setup, init: &sandbox.init, command: &confine };
-        let launcher = Launcher::start(&setup).map_err(|failure| failure.told(&lists))?;
-        let sockets = supervisor.as_ref().map(|_| launcher.passed_sockets(&sandbox.setup)).transpose();
-        let sockets = sockets.map_err(|failure| failure.told(&lists))?;
-        Ok(Session { sandbox, supervisor, sockets, launcher })
+        Ok(Session::start(sandbox, gatekeeper).map_err(|failed| failed.error)?)
     }
 
     /// Namespaces, and this user under the same number in them. The network takes longest, so that is
@@ -353,6 +345,28 @@ pub struct Session {
 }
 
 impl Session {
+    fn start(sandbox: Sandbox, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Self, NotStarted> {
+        let supervisor = sandbox.supervisor(gatekeeper);
+        let supervisor = supervisor.map_err(|error| NotStarted { error, is_refused_by_host: false })?;
+        let confine = sandbox.confine();
+        let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
+        let setup = Setup { parking: Some(parking), ..sandbox.as_setup() };
+        let started = Launcher::start(&setup).and_then(|launcher| {
+            let sockets = supervisor.as_ref().map(|_| launcher.passed_sockets(&sandbox.setup)).transpose()?;
+            Ok((launcher, sockets))
+        });
+        let (launcher, sockets) = started.map_err(|failure| NotStarted {
+            is_refused_by_host: failure.is_refused_by_host(),
+            error: failure.told(&StepLists { setup: &sandbox.setup, init: &sandbox.init, command: &confine }),
+        })?;
+        Ok(Self { sandbox, supervisor, sockets, launcher })
+    }
+
+    /// Whether the sandbox is the one that a plan would build now.
+    pub(crate) fn is_as_planned(&self, plan: &NativePlan) -> bool {
+        self.sandbox == plan.sandbox
+    }
+
     /// Starts a command in the session's sandbox. While 64 are running, the next one waits for one of them
     /// to end.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
@@ -408,6 +422,23 @@ pub(crate) struct NotStarted {
 }
 
 impl NativePlan {
+    /// Builds the sandbox alone, for this command and others. Nothing may have to be decided while they run.
+    pub(crate) fn session(&self) -> Result<Session, NotStarted> {
+        Session::start(self.sandbox.clone(), None)
+    }
+
+    /// The paths of the host that something is mounted on, or taken from.
+    pub(crate) fn mounted(&self) -> impl Iterator<Item = &AbsPath> {
+        self.sandbox.setup.iter().filter_map(|step| {
+            if let Step::Attach { path, .. } | Step::CloneTree { path, .. } = step { Some(path) } else { None }
+        })
+    }
+
+    /// Whether connections are decided on while the command runs.
+    pub(crate) fn is_supervised(&self) -> bool {
+        self.sandbox.supervision.is_some()
+    }
+
     pub(crate) fn start(
         &self,
         stdio: Stdio,

@@ -1,0 +1,214 @@
+//! Sandboxes that are kept for the next command with the same permissions.
+//!
+//! What a sandbox shows was looked at when it was built. So each command is planned anew, and a sandbox is used again only
+//! if it is the one that would be built now: a file that a rule denies and that was not there, a repository that was made
+//! since, a link that leads elsewhere give the command a new one. So does a file or directory that was put in the place of one
+//! that something is mounted on: the kernel takes a mount away together with the name that it was on
+//! ([mount_namespaces(7)](https://man7.org/linux/man-pages/man7/mount_namespaces.7.html)), and a mask with it. Commands in one sandbox share its private directories,
+//! its loopback and its System V objects, as [`Native::session`] says.
+//!
+//! Where connections are decided on one by one, a command has a sandbox of its own, so that each decision is on
+//! record with the command that it was made for.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use stockade_protocol::{AbsPath, Enforcement, Permissions};
+use stockade_sandboxing::{
+    Backend, CommandSpec, Gatekeeper, Plan, Running, SpawnError, Stdio, Support, Unenforceable, WaitStatus,
+};
+
+use crate::native::{Native, NativePlan, Session};
+
+/// Sandboxes that are kept, the ones that were used last in front. Each costs two processes of some 200 kB together.
+const MOST_KEPT: usize = 4;
+
+/// Commands in one sandbox. Its launcher takes 64, and has the next one wait.
+const MOST_COMMANDS: usize = 48;
+
+/// Keeps the sandboxes of `native` for commands to come; everything else is left to another engine.
+#[derive(Debug)]
+pub struct Warm {
+    native: Native,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// For what is not kept, and where the host refuses `native`.
+    otherwise: Box<dyn Backend>,
+    is_refused: AtomicBool,
+    kept: Mutex<VecDeque<KeptSandbox>>,
+}
+
+struct KeptSandbox {
+    session: Arc<Session>,
+    mounted: Identities,
+}
+
+/// What is at the paths that something is mounted on.
+type Identities = Vec<Option<Identity>>;
+
+/// Device, inode, and when it was made, since numbers of inodes are used again. Where a file system does not say that, when
+/// it was changed last: then a sandbox is kept for a shorter time, never for too long.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Identity(u64, u64, SystemTime);
+
+fn identities(plan: &NativePlan) -> Identities {
+    let identity = |path: &AbsPath| {
+        let found = std::fs::symlink_metadata(path.to_host_path()?).ok()?;
+        let seconds = Duration::from_secs(found.ctime().try_into().unwrap_or_default());
+        let changed = UNIX_EPOCH + seconds + Duration::from_nanos(found.ctime_nsec().try_into().unwrap_or_default());
+        Some(Identity(found.dev(), found.ino(), found.created().unwrap_or(changed)))
+    };
+    // The kernel's own files stay what they are.
+    let is_kernels = |path: &AbsPath| matches!(path.components().next(), Some(b"dev" | b"proc"));
+    plan.mounted().filter(|path| !is_kernels(path)).map(identity).collect()
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("kept", &self.kept().len()).finish_non_exhaustive()
+    }
+}
+
+impl Warm {
+    /// Keeps sandboxes until this value is dropped. `otherwise` runs what can't be kept: [`Native`](crate::Native), or
+    /// [`Auto`](crate::Auto) for hosts that may refuse it.
+    pub fn new(otherwise: Box<dyn Backend>) -> Self {
+        let shared = Shared { otherwise, is_refused: AtomicBool::new(false), kept: Mutex::default() };
+        Self { native: Native::new(), shared: Arc::new(shared) }
+    }
+}
+
+impl Backend for Warm {
+    fn support(&self) -> &Support {
+        self.shared.otherwise.support()
+    }
+
+    fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
+        if self.shared.is_refused.load(Ordering::Relaxed) {
+            return self.shared.otherwise.compile(command, permissions);
+        }
+        crate::landlock::require(crate::sys::landlock_version(), 1)?;
+        let plan = self.native.plan(command, permissions)?;
+        if plan.is_supervised() {
+            return self.shared.otherwise.compile(command, permissions);
+        }
+        let (command, permissions) = (command.clone(), permissions.clone());
+        Ok(Box::new(WarmPlan { plan, command, permissions, shared: Arc::clone(&self.shared) }))
+    }
+}
+
+/// A command for a sandbox that may be there already.
+#[derive(Debug)]
+pub struct WarmPlan {
+    plan: NativePlan,
+    command: CommandSpec,
+    permissions: Permissions,
+    shared: Arc<Shared>,
+}
+
+impl fmt::Display for WarmPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plan.fmt(f)
+    }
+}
+
+impl Plan for WarmPlan {
+    fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        let Some(session) = self.shared.session(&self.plan)? else {
+            return self.shared.otherwise.compile(&self.command, &self.permissions)?.spawn(stdio);
+        };
+        match session.spawn(&self.command, stdio) {
+            Ok(running) => Ok(Box::new(Kept { running, _session: session })),
+            Err(error) => {
+                // Its launcher may be gone. What it had is lost, and the next command gets another sandbox.
+                if matches!(error, SpawnError::Launcher { .. }) {
+                    self.shared.kept().retain(|kept| !Arc::ptr_eq(&kept.session, &session));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
+        // Nothing is decided in such a sandbox.
+        drop(gatekeeper);
+        self.spawn(stdio)
+    }
+
+    fn warnings(&self) -> &[String] {
+        self.plan.warnings()
+    }
+}
+
+impl Shared {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<KeptSandbox>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A sandbox as planned: one that is kept, else a new one. Nothing where the host refuses it.
+    fn session(&self, plan: &NativePlan) -> Result<Option<Arc<Session>>, SpawnError> {
+        let mut kept = self.kept();
+        let before = identities(plan);
+        // One of another plan is left for a command that still fits; one whose places have changed fits none.
+        kept.retain(|kept| !kept.session.is_as_planned(plan) || kept.mounted == before);
+        let has_room = |session: &Arc<Session>| Arc::strong_count(session) <= MOST_COMMANDS;
+        let fits = |kept: &KeptSandbox| kept.session.is_as_planned(plan) && has_room(&kept.session);
+        if let Some(found) = kept.iter().position(fits).and_then(|place| kept.remove(place)) {
+            let session = Arc::clone(&found.session);
+            kept.push_front(found);
+            return Ok(Some(session));
+        }
+        let session = match plan.session() {
+            Ok(session) => Arc::new(session),
+            Err(failed) if failed.is_refused_by_host => {
+                self.is_refused.store(true, Ordering::Relaxed);
+                return Ok(None);
+            }
+            Err(failed) => return Err(failed.error),
+        };
+        let mounted = identities(plan);
+        // Names that are held were missing before. Anything else that differs was swapped meanwhile: this command has
+        // what a sandbox of its own would have, and the next one gets another.
+        let is_same = before.iter().zip(&mounted).all(|(before, after)| before.is_none() || before == after);
+        if is_same {
+            kept.push_front(KeptSandbox { session: Arc::clone(&session), mounted });
+            kept.truncate(MOST_KEPT);
+        }
+        Ok(Some(session))
+    }
+}
+
+/// A command in a kept sandbox, which lives at least as long.
+#[derive(Debug)]
+struct Kept {
+    running: Box<dyn Running>,
+    _session: Arc<Session>,
+}
+
+impl Running for Kept {
+    fn enforcement(&self) -> &Enforcement {
+        self.running.enforcement()
+    }
+
+    fn wait(&mut self, limit: Option<Duration>) -> Result<Option<WaitStatus>, SpawnError> {
+        self.running.wait(limit)
+    }
+
+    fn readable(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.running.readable()
+    }
+
+    fn signal(&mut self, signal: u8) -> Result<(), SpawnError> {
+        self.running.signal(signal)
+    }
+
+    fn kill(&mut self) -> Result<(), SpawnError> {
+        self.running.kill()
+    }
+}
