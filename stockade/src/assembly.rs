@@ -73,6 +73,18 @@ pub struct Assembly {
     pub recording: Recording,
     /// Files and directories that no command may write, besides Stockade's usual ones.
     pub own_files: Vec<PathBuf>,
+    /// What becomes of a sandbox when its command has ended.
+    pub sandboxes: Sandboxes,
+}
+
+/// What becomes of a sandbox when its command has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sandboxes {
+    /// It ends, too: commands share nothing.
+    #[default]
+    EndWithCommand,
+    /// It is kept for the next command with the same permissions, where the engine can.
+    Kept,
 }
 
 /// On whose behalf a session is opened.
@@ -110,6 +122,7 @@ impl Assembly {
             answers: Answers::default(),
             recording: Recording::default(),
             own_files: Vec::new(),
+            sandboxes: Sandboxes::default(),
         }
     }
 
@@ -229,8 +242,12 @@ impl Assembly {
     }
 
     /// What builds sandboxes with these settings.
-    pub(crate) fn backend(settings: &Settings) -> Result<Arc<dyn Backend>, Error> {
-        Ok(platform::backend(settings.engine, &settings.accept_losses)?.into())
+    pub(crate) fn backend(&self, settings: &Settings) -> Result<Arc<dyn Backend>, Error> {
+        let backend = platform::backend(settings.engine, &settings.accept_losses)?;
+        Ok(match self.sandboxes {
+            Sandboxes::EndWithCommand => backend.into(),
+            Sandboxes::Kept => platform::keeping(settings.engine, backend).into(),
+        })
     }
 
     /// The trail that the settings ask for.

@@ -14,7 +14,7 @@ use stockade_protocol::{
 use stockade_sandboxing::written_path;
 
 use crate::answers::{Answers, Closure};
-use crate::assembly::{Assembly, Recording, SettingsFiles, own_environment};
+use crate::assembly::{Assembly, Recording, Sandboxes, SettingsFiles, own_environment};
 use crate::rules::RuleFiles;
 use crate::{Error, Stockade};
 
@@ -37,6 +37,7 @@ pub struct Builder {
     answers: Answers,
     recording: Recording,
     own_files: Vec<PathBuf>,
+    sandboxes: Sandboxes,
     name: Option<ThreadId>,
 }
 
@@ -192,6 +193,14 @@ impl Builder {
         self
     }
 
+    /// Keeps sandboxes for the next command with the same permissions, as long as the session lives: commands start sooner, and
+    /// share their private `/tmp` and loopback. Names that must not be made in the workspace are held for as long. On
+    /// Linux, with the engine `native`, where connections are not decided on one by one.
+    pub fn keep_sandboxes(mut self) -> Self {
+        self.sandboxes = Sandboxes::Kept;
+        self
+    }
+
     /// The name of the session in questions and in the trail.
     pub fn name(mut self, name: ThreadId) -> Self {
         self.name = Some(name);
@@ -230,6 +239,7 @@ impl Builder {
             answers: self.answers,
             recording: self.recording,
             own_files: self.own_files,
+            sandboxes: self.sandboxes,
             directory,
         })
     }

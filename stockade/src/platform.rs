@@ -100,6 +100,16 @@ pub fn backend(engine: EngineName, accepted: &[LossName]) -> Result<Box<dyn Back
     })
 }
 
+/// The same, with sandboxes that are kept for the next command, where this engine can keep them.
+pub fn keeping(engine: EngineName, backend: Box<dyn Backend>) -> Box<dyn Backend> {
+    #[cfg(target_os = "linux")]
+    if matches!(engine, EngineName::Auto | EngineName::Native) {
+        return Box::new(stockade_sandbox_linux::Warm::new(backend));
+    }
+    let _ = engine;
+    backend
+}
+
 /// What builds sandboxes here, without what these names say.
 #[cfg(target_os = "macos")]
 pub fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {

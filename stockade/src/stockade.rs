@@ -61,7 +61,7 @@ impl Stockade {
         let Assembled { settings, session, rules, approver, assessor, start, workspace, registries, fingerprint } =
             assembly.assemble(thread_id, notices)?;
         let is_open = session.permissions.network == NetworkPolicy::Full;
-        let backend = Assembly::backend(&settings)?;
+        let backend = assembly.backend(&settings)?;
         let is_assessed = assessor.is_some();
         let current = Arc::new(Current::new(approver, assessor));
         let mut orchestrator = Orchestrator::new(session, backend, Arc::clone(&current) as _).with_rules(rules);
@@ -171,7 +171,7 @@ impl Stockade {
         let engine = |settings: &Settings| (settings.engine, settings.accept_losses.clone());
         let backend = match engine(&state.settings) == engine(&assembled.settings) {
             true => None,
-            false => Some(Assembly::backend(&assembled.settings)?),
+            false => Some(assembly.backend(&assembled.settings)?),
         };
         self.orchestrator.renew(assembled.session, assembled.rules)?;
         if let Some(backend) = backend {
