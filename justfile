@@ -48,6 +48,10 @@ bench-peers ROUNDS="30":
     scripts/build
     scripts/bench-peers {{ ROUNDS }}
 
+# What each set of features of the library costs: crates and build time
+features:
+    scripts/features
+
 # Fuzz one parser for SECONDS (needs a nightly toolchain and `cargo install cargo-fuzz`)
 fuzz TARGET="protocol" SECONDS="300":
     cargo +nightly fuzz run {{ TARGET }} -- -max_total_time={{ SECONDS }} -max_len=4096

@@ -1,7 +1,6 @@
 //! Values of options, from text.
 
 use std::num::NonZeroU64;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,10 +8,9 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use stockade_config::{EngineName, LossName, NetworkMode, SandboxMode};
 use stockade_protocol::{
-    AbsPath, AskForApproval, Decision, FileTarget, Host, HostPattern, HostRule, Invalid, NetworkProtocol, RejectConfig,
-    ResourceLimits, VariableName,
+    AskForApproval, Decision, Host, HostPattern, HostRule, Invalid, NetworkProtocol, RejectConfig, ResourceLimits,
+    VariableName,
 };
-use stockade_sandboxing::written_path;
 
 use stockade::platform;
 
@@ -239,20 +237,6 @@ impl Variable {
     }
 }
 
-/// `--deny-read`: a path or a glob, from here or from the home directory.
-pub(crate) fn target(text: &str, here: &AbsPath) -> Result<FileTarget, Invalid> {
-    let path = match (text.strip_prefix("~/"), std::env::home_dir()) {
-        (Some(below), Some(home)) => home.join(below),
-        (Some(_) | None, _) => PathBuf::from(text),
-    };
-    let path = written_path(here, &path)?;
-    if text.contains(['*', '?', '[', '{']) {
-        path.to_string().parse().map(FileTarget::Glob)
-    } else {
-        Ok(FileTarget::Path(path))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,15 +276,5 @@ mod tests {
         for wrong in ["", "always", "reject", "reject=", "reject=rule"] {
             assert!(ask(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_denied_path_is_taken_in_any_spelling() {
-        let here = &"/usr".parse().unwrap();
-        for (text, path) in [("a/./b/", "/usr/a/b"), ("/x//y", "/x/y"), ("../z", "/z")] {
-            let found = target(text, here);
-            assert_eq!(found, Ok(FileTarget::Path(path.parse().unwrap())), "{text}");
-        }
-        assert!(matches!(target("**/*.pem", here), Ok(FileTarget::Glob(_))));
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-use stockade::workspace::existing_directory;
+use stockade::workspace::{existing_directory, file_target};
 use stockade::{Error, Stockade};
 use stockade_config::Layer;
 use stockade_core::{Fixed, ShellRuntime};
@@ -13,7 +13,6 @@ use stockade_sandboxing::written_path;
 
 use crate::args::SessionArgs;
 use crate::exit::{Failure, note};
-use crate::flags;
 use crate::remedy::Remedies;
 
 /// Everything that a run or an explanation needs.
@@ -93,7 +92,7 @@ fn layer(args: &SessionArgs, here: &AbsPath) -> Result<Layer, Failure> {
         ..Layer::default()
     };
     for path in &args.deny_read {
-        layer.deny_read.push(flags::target(path, here)?);
+        layer.deny_read.push(file_target(path, here, std::env::home_dir().as_deref().map(AsRef::as_ref))?);
     }
     for variable in &args.env {
         // One that is not set here is not set there either.

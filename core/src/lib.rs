@@ -13,7 +13,9 @@ mod evidence;
 mod exec;
 mod explain;
 mod git_words;
+#[cfg(feature = "patch")]
 mod patch;
+#[cfg(feature = "patch")]
 mod patch_text;
 mod permissions_request;
 mod places;
@@ -46,6 +48,7 @@ pub use exec::{
     Clock, CommandTerminal, Input, InputPipe, InputWriter, Output, OutputSink, Pause, StreamName, Streaming,
 };
 pub use explain::{Explanation, HostExplanation, HostsThrough, PathExplanation};
+#[cfg(feature = "patch")]
 pub use patch::{PatchExplanation, PatchOutcome, PatchRuntime};
 pub use permissions_request::{PermissionsOutcome, PermissionsRequest};
 pub use places::places;

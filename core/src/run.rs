@@ -148,6 +148,7 @@ impl Orchestrator {
     }
 
     /// Records a request that failed before anything could be decided about it.
+    #[cfg(feature = "patch")]
     pub(crate) fn failed_before_asking<Out: Attempted>(
         &self,
         id: &RequestId,

@@ -10,7 +10,12 @@
 //! Starlark's own evaluator is not used, because one expression (`"x" * 10 ** 10`) can take all
 //! memory before anything in it asks whether it may go on.
 
+#[cfg(feature = "starlark")]
 mod guard;
+#[cfg(feature = "starlark")]
+mod interpret;
+#[cfg(not(feature = "starlark"))]
+#[path = "language/interpret_absent.rs"]
 mod interpret;
 mod literal;
 mod value;
@@ -30,7 +35,7 @@ pub(crate) fn read<'a>(source: &Source<'a>) -> Result<Vec<Call<'a>>, Problem> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "starlark"))]
 mod tests {
     use proptest::prelude::*;
 

@@ -5,11 +5,17 @@ mod doors;
 mod environment;
 mod error;
 mod gate;
+#[cfg(feature = "http")]
 mod http;
+#[cfg(not(feature = "http"))]
+#[path = "http_absent.rs"]
+mod http;
+#[cfg(feature = "http")]
 mod http_target;
 mod local_networks;
 mod look_ups;
 mod proxy;
+#[cfg(feature = "http")]
 mod read_only;
 mod record;
 mod relay;
@@ -26,6 +32,7 @@ pub use approvals::{Approvals, Ask, BoxFuture};
 pub use environment::environment;
 pub use error::Denied;
 pub use gate::{Admitted, Gate};
+#[cfg(feature = "http")]
 pub use http_target::{BadRequest, HttpTarget, read_target};
 pub use local_networks::LocalNetworks;
 pub use proxy::Proxy;

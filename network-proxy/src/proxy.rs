@@ -27,6 +27,10 @@ const SOCKS_VERSION: u8 = 5;
 impl Proxy {
     /// Starts one, on a free port, with a new secret. Needs to be called on a Tokio runtime.
     pub async fn start(gate: Arc<Gate>) -> io::Result<Self> {
+        if cfg!(not(feature = "http")) {
+            let why = "this build has no HTTP proxy: it was made without the feature `http`";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let (address, secret) = (listener.local_addr()?, Secret::random()?);
         let (sender, stop) = watch::channel(());

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+#[cfg(feature = "http")]
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 /// 256 random bits, in hexadecimal.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,6 +26,7 @@ impl Secret {
     }
 
     /// Whether this is the value of a `Proxy-Authorization` header that carries the secret.
+    #[cfg(feature = "http")]
     pub(crate) fn is_basic(&self, header: &[u8]) -> bool {
         let Some((scheme, value)) = header.split_at_checked(6) else { return false };
         let wanted = STANDARD.encode(format!("{USER}:{}", self.0));

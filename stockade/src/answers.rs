@@ -9,7 +9,6 @@ use stockade_protocol::{ApprovalRequest, Permissions, ReviewDecision, RiskAssess
 
 use crate::Error;
 use crate::assembly::program;
-use crate::{losses, terminal};
 
 /// The approver of a session. A program that the settings name answers in its place.
 #[derive(Clone, Default)]
@@ -20,6 +19,7 @@ pub enum Answers {
     /// This approver.
     By(Arc<dyn Approver>),
     /// The person at the terminal of this process, if it has one.
+    #[cfg(feature = "terminal")]
     Terminal,
 }
 
@@ -28,6 +28,7 @@ impl std::fmt::Debug for Answers {
         f.write_str(match self {
             Self::Nobody => "Nobody",
             Self::By(_) => "By",
+            #[cfg(feature = "terminal")]
             Self::Terminal => "Terminal",
         })
     }
@@ -39,7 +40,8 @@ impl Answers {
         match self {
             Self::Nobody => false,
             Self::By(_) => true,
-            Self::Terminal => terminal::has_person(),
+            #[cfg(feature = "terminal")]
+            Self::Terminal => crate::terminal::has_person(),
         }
     }
 
@@ -56,7 +58,8 @@ impl Answers {
         Ok(match self {
             Self::Nobody => Arc::new(Fixed::deny("nothing answers questions here")),
             Self::By(approver) => Arc::clone(approver),
-            Self::Terminal => terminal::person(losses::accepted(settings))
+            #[cfg(feature = "terminal")]
+            Self::Terminal => crate::terminal::person(crate::losses::accepted(settings))
                 .unwrap_or_else(|| Arc::new(Fixed::deny("there is no terminal to ask at"))),
         })
     }

@@ -128,9 +128,7 @@ impl Assembly {
 
     /// A variable of the caller's environment.
     fn variable(&self, name: &str) -> Option<OsString> {
-        let mut variables = self.environment.iter();
-        let (_, value) = variables.find(|(own, _)| platform::is_same_variable(own.as_bytes(), name.as_bytes()))?;
-        value.to_os_string()
+        variable(&self.environment, name)
     }
 
     fn loader(&self) -> Result<ConfigLoader, Error> {
@@ -284,6 +282,13 @@ impl Assembly {
         let usual = || state_directory(|name| variable_of_user(name, self.variable(name)));
         settings.audit_directory.clone().or_else(usual)
     }
+}
+
+/// A variable of an environment.
+pub(crate) fn variable(environment: &BTreeMap<RawText, RawText>, name: &str) -> Option<OsString> {
+    let mut variables = environment.iter();
+    let (_, value) = variables.find(|(own, _)| platform::is_same_variable(own.as_bytes(), name.as_bytes()))?;
+    value.to_os_string()
 }
 
 /// The environment of this process.

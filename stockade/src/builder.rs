@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stockade_config::{ConfigLoader, EngineName, Layer, NetworkMode, SandboxMode};
+use stockade_config::{ConfigLoader, EngineName, Layer, NetworkMode, SandboxMode, parse_host};
 use stockade_core::Approver;
 use stockade_protocol::{
-    AbsPath, ApprovalRequest, AskForApproval, FileTarget, HostRule, RawText, ResourceLimits, ReviewDecision, ThreadId,
-    VariableName,
+    AbsPath, ApprovalRequest, AskForApproval, Decision, RawText, ResourceLimits, ReviewDecision, ThreadId,
 };
 use stockade_sandboxing::written_path;
 
 use crate::answers::{Answers, Closure};
-use crate::assembly::{Assembly, Recording, Sandboxes, SettingsFiles, own_environment};
+use crate::assembly::{Assembly, Recording, Sandboxes, SettingsFiles, own_environment, variable};
 use crate::rules::RuleFiles;
+use crate::workspace::file_target;
 use crate::{Error, Stockade};
 
 /// Starts a [`Stockade`].
@@ -31,6 +31,9 @@ pub struct Builder {
     environment: Option<BTreeMap<RawText, RawText>>,
     workspace: Vec<PathBuf>,
     writable: Vec<PathBuf>,
+    denied: Vec<String>,
+    hosts: Vec<String>,
+    variables: Vec<(String, String)>,
     overrides: Layer,
     settings: SettingsFiles,
     rules: RuleFiles,
@@ -55,8 +58,8 @@ impl Builder {
     }
 
     /// A path or glob that no command may read, whatever is approved.
-    pub fn deny_read(mut self, target: FileTarget) -> Self {
-        self.overrides.deny_read.push(target);
+    pub fn deny_read(mut self, target: impl Into<String>) -> Self {
+        self.denied.push(target.into());
         self
     }
 
@@ -78,15 +81,16 @@ impl Builder {
         self
     }
 
-    /// A host that may be reached. It turns the network from `off` to `hosts`.
-    pub fn allow_host(mut self, host: HostRule) -> Self {
-        self.overrides.allow_hosts.get_or_insert_default().push(host);
+    /// A host that may be reached, such as `api.example.com:443` or `*.example.com`. It turns the network from `off` to
+    /// `hosts`.
+    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into());
         self
     }
 
     /// Sets an environment variable for commands.
-    pub fn env(mut self, name: VariableName, value: impl Into<String>) -> Self {
-        self.overrides.set.insert(name, value.into());
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.variables.push((name.into(), value.into()));
         self
     }
 
@@ -114,7 +118,7 @@ impl Builder {
         self
     }
 
-    /// All of the above in one value, in place of what was said before.
+    /// More than there are methods for, in place of what was said before. What the methods say counts on top of it.
     pub fn overrides(mut self, overrides: Layer) -> Self {
         self.overrides = overrides;
         self
@@ -136,6 +140,7 @@ impl Builder {
     }
 
     /// Asks the person at the terminal of this process, if it has one.
+    #[cfg(feature = "terminal")]
     pub fn ask_at_terminal(mut self) -> Self {
         self.answers = Answers::Terminal;
         self
@@ -226,12 +231,23 @@ impl Builder {
             None => std::env::current_dir().map_err(Error::NoDirectory)?,
         };
         let directory = AbsPath::from_path(&directory)?;
+        let environment = self.environment.unwrap_or_else(own_environment);
         let mut overrides = self.overrides;
         for path in &self.writable {
             overrides.writable_roots.get_or_insert_default().push(written_path(&directory, path)?);
         }
+        for text in self.hosts {
+            let host = parse_host(&text, Decision::Allow).map_err(|why| Error::Host { text, why })?;
+            overrides.allow_hosts.get_or_insert_default().push(host);
+        }
+        for text in &self.denied {
+            overrides.deny_read.push(file_target(text, &directory, variable(&environment, "HOME").as_deref())?);
+        }
+        for (name, value) in self.variables {
+            overrides.set.insert(name.parse()?, value);
+        }
         Ok(Assembly {
-            environment: self.environment.unwrap_or_else(own_environment),
+            environment,
             workspace: self.workspace,
             overrides,
             settings: self.settings,

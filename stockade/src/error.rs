@@ -58,6 +58,14 @@ pub enum Error {
     /// A program that the settings name has no name.
     #[error("a hook in the settings has no program")]
     NoHook,
+    /// A host can't be one.
+    #[error("`{}` can't be allowed: {why}", .text.escape_debug())]
+    Host {
+        /// As it was named.
+        text: String,
+        /// Why not.
+        why: String,
+    },
     /// A timeout of nothing, or longer than can be counted.
     #[error("the timeout is zero or too long")]
     Timeout,

@@ -11,6 +11,7 @@ pub mod platform;
 mod registries;
 pub mod rules;
 mod stockade;
+#[cfg(feature = "terminal")]
 pub mod terminal;
 pub mod workspace;
 

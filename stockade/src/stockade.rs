@@ -8,12 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use stockade_config::{Layer, Settings};
-use stockade_core::{
-    ElicitationOutcome, Explanation, Orchestrator, PatchOutcome, ToolCallOutcome, ToolCallRuntime, ToolCaller,
-};
+use stockade_core::{ElicitationOutcome, Explanation, Orchestrator, ToolCallOutcome, ToolCallRuntime, ToolCaller};
 use stockade_protocol::{
-    AbsPath, Argv, ElicitationApproval, FileChange, NetworkPolicy, Outcome, PatchRequest, RawText, RequestId, ThreadId,
-    ToolCallApproval, ToolCallRequest,
+    AbsPath, Argv, ElicitationApproval, NetworkPolicy, Outcome, RawText, RequestId, ThreadId, ToolCallApproval,
+    ToolCallRequest,
 };
 
 use crate::answers::Current;
@@ -99,9 +97,13 @@ impl Stockade {
     }
 
     /// Writes file changes on the host, if they are approved: all of them or none.
-    pub async fn apply_patch(&self, changes: Vec<FileChange>) -> Result<PatchOutcome, Error> {
+    #[cfg(feature = "patch")]
+    pub async fn apply_patch(
+        &self,
+        changes: Vec<stockade_protocol::FileChange>,
+    ) -> Result<stockade_core::PatchOutcome, Error> {
         self.refresh()?;
-        let request = PatchRequest {
+        let request = stockade_protocol::PatchRequest {
             id: self.next_id()?,
             thread_id: self.id(),
             changes,

@@ -1,10 +1,11 @@
 //! Which directories are the workspace, and which can't be one by accident.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use stockade_config::{ConfigLoader, SandboxMode, Settings};
-use stockade_protocol::AbsPath;
-use stockade_sandboxing::{HostFiles as _, RealFiles, absolute, leads_to};
+use stockade_protocol::{AbsPath, FileTarget};
+use stockade_sandboxing::{HostFiles as _, RealFiles, absolute, leads_to, written_path};
 
 use crate::Error;
 
@@ -100,4 +101,33 @@ fn is_git_directory(path: &AbsPath) -> bool {
     path.to_host_path().is_some_and(|path| {
         path.join("HEAD").symlink_metadata().is_ok() && path.join("objects").is_dir() && path.join("refs").is_dir()
     })
+}
+
+/// A path or a glob that a person wrote, from a directory or from a home directory (`~/`).
+pub fn file_target(text: &str, directory: &AbsPath, home: Option<&OsStr>) -> Result<FileTarget, Error> {
+    let path = match (text.strip_prefix("~/"), home) {
+        (Some(below), Some(home)) => Path::new(home).join(below),
+        (Some(_) | None, _) => PathBuf::from(text),
+    };
+    let path = written_path(directory, &path)?;
+    if text.contains(['*', '?', '[', '{']) {
+        return Ok(FileTarget::Glob(path.to_string().parse()?));
+    }
+    Ok(FileTarget::Path(path))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_taken_in_any_spelling() {
+        let here = &"/usr".parse().unwrap();
+        let home = Some(OsStr::new("/home/me"));
+        for (text, path) in [("a/./b/", "/usr/a/b"), ("/x//y", "/x/y"), ("../z", "/z"), ("~/k", "/home/me/k")] {
+            let found = file_target(text, here, home).unwrap();
+            assert_eq!(found, FileTarget::Path(path.parse().unwrap()), "{text}");
+        }
+        assert!(matches!(file_target("**/*.pem", here, None), Ok(FileTarget::Glob(_))));
+    }
 }

@@ -1,7 +1,7 @@
 //! A session as an embedder sees it: on the real kernel, with the settings and rules of a home directory of its own.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +10,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use stockade::config::{EngineName, SandboxMode};
-use stockade::core::{PatchOutcome, ToolCallOutcome, ToolCaller};
+use stockade::config::{EngineName, NetworkMode, SandboxMode};
+#[cfg(feature = "patch")]
+use stockade::core::PatchOutcome;
+use stockade::core::{ToolCallOutcome, ToolCaller};
+#[cfg(feature = "patch")]
+use stockade::protocol::FileChange;
 use stockade::protocol::{
-    ApprovalSubject, AskForApproval, FileChange, RawText, RememberArguments, ToolCallApproval, ToolCallRequest,
+    ApprovalSubject, AskForApproval, RawText, RememberArguments, ToolCallApproval, ToolCallRequest,
 };
 use stockade::sandboxing::ProcessSettings;
 use stockade::{Builder, Outcome, ReviewDecision, Stockade};
@@ -215,8 +219,19 @@ async fn output_is_streamed_and_a_command_can_be_cancelled() {
     assert!(matches!(outcome, Outcome::TimedOut { .. }), "{outcome:?}");
 }
 
+#[cfg(feature = "patch")]
 #[tokio::test]
-async fn patches_and_tools_are_asked_about() {
+async fn patches_are_asked_about() {
+    let world = World::new();
+    let stockade = world.builder().on_question(|_| async { ReviewDecision::Approved }).build().unwrap();
+    let path = world.path("out/patched").to_str().unwrap().parse().unwrap();
+    let changes = vec![FileChange::Add { path, content: RawText::from("text") }];
+    assert!(matches!(stockade.apply_patch(changes).await.unwrap(), PatchOutcome::Applied { .. }));
+    assert_eq!(fs::read_to_string(world.path("out/patched")).unwrap(), "text");
+}
+
+#[tokio::test]
+async fn tools_are_asked_about() {
     struct Echo;
 
     #[async_trait::async_trait]
@@ -227,28 +242,53 @@ async fn patches_and_tools_are_asked_about() {
     }
 
     let world = World::new();
-    let builder = world.builder().on_question(|question| async move {
-        match &question.subject {
-            ApprovalSubject::Patch(_) => ReviewDecision::Approved,
-            _ => ReviewDecision::Denied { reason: None },
-        }
-    });
-    let stockade = builder.build().unwrap();
-    let path = world.path("out/patched").to_str().unwrap().parse().unwrap();
-    let changes = vec![FileChange::Add { path, content: RawText::from("text") }];
-    assert!(matches!(stockade.apply_patch(changes).await.unwrap(), PatchOutcome::Applied { .. }));
-    assert_eq!(fs::read_to_string(world.path("out/patched")).unwrap(), "text");
-
+    let stockade = world.builder().on_question(|_| async { ReviewDecision::Abort }).build().unwrap();
     let call = |tool: &str| ToolCallApproval {
         server: String::from("mail"),
         tool: String::from(tool),
         arguments: BTreeMap::new(),
         remember: RememberArguments::Exact,
     };
-    let called = stockade.call_tool(Echo, call("send"), Some(true)).await.unwrap();
-    assert!(matches!(called, ToolCallOutcome::Refused(_)), "{called:?}");
     let called = stockade.call_tool(Echo, call("list"), Some(false)).await.unwrap();
     assert!(matches!(called, ToolCallOutcome::Called { .. }), "{called:?}");
+    let called = stockade.call_tool(Echo, call("send"), Some(true)).await.unwrap();
+    assert!(matches!(called, ToolCallOutcome::Refused(_)), "{called:?}");
+}
+
+/// Plain calls are read by every build. What a build can't read, it does not leave out.
+#[tokio::test]
+async fn rules_are_read_whole_or_refused() {
+    let world = World::new();
+    world.write("plain.rules", "prefix_rule(pattern = ['id'], decision = 'forbidden')");
+    let stockade = world.builder().rules(world.path("plain.rules")).build().unwrap();
+    assert!(matches!(stockade.run(["id"]).await.unwrap(), Outcome::Refused(_)));
+    world.write("more.rules", "[prefix_rule(pattern = [word], decision = 'forbidden') for word in ['id']]");
+    let built = world.builder().rules(world.path("more.rules")).build();
+    if cfg!(feature = "rules") {
+        assert!(matches!(built.unwrap().run(["id"]).await.unwrap(), Outcome::Refused(_)));
+    } else {
+        assert!(built.unwrap_err().to_string().contains("the feature `rules`"));
+    }
+}
+
+/// A network that allows reading alone needs a build that can read requests.
+#[tokio::test]
+async fn requests_that_cannot_be_read_do_not_pass() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = server.accept() {
+            use std::io::{Read as _, Write as _};
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello");
+        }
+    });
+    let world = World::new();
+    for (network, passes) in [(NetworkMode::Hosts, true), (NetworkMode::Limited, cfg!(feature = "network"))] {
+        let stockade = world.builder().network(network).allow_host(address.to_string()).build().unwrap();
+        let outcome = stockade.run(["curl", "-sS", "--max-time", "5", &format!("http://{address}/")]).await.unwrap();
+        assert_eq!(stdout(&outcome) == "hello", passes, "{network:?}: {outcome:?}");
+    }
 }
 
 #[tokio::test]

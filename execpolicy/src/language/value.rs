@@ -1,4 +1,5 @@
 //! What the arguments of a call may be, each with the place it was written at.
+#![cfg_attr(not(feature = "starlark"), allow(dead_code, reason = "plain calls have fewer kinds of values"))]
 
 use std::borrow::Cow;
 
