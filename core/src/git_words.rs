@@ -1,19 +1,6 @@
 //! Whether the words of a `git` command lead it to another repository or name a program.
 
-use stockade_protocol::Word;
-
-/// Options before the subcommand that name neither a place, nor settings, nor a program.
-const GLOBAL: &[&str] = &[
-    "-P",
-    "--no-pager",
-    "--no-optional-locks",
-    "--no-replace-objects",
-    "--literal-pathspecs",
-    "-v",
-    "--version",
-    "-h",
-    "--help",
-];
+use stockade_protocol::{GitOption, GitOptionEffect, Word};
 
 /// Options of subcommands that name a program, settings or a repository. `git` takes their beginnings as well.
 const TELLING: &[&str] = &[
@@ -65,7 +52,9 @@ pub(crate) fn are_harmless(words: &[Word]) -> bool {
         Some(name) => (name, rest),
         None => rest.split_first().map_or(("", rest), |(name, rest)| (*name, rest)),
     };
-    globals.iter().all(|word| GLOBAL.contains(word))
+    let is_harmless =
+        |word: &&str| GitOption::read(word).is_some_and(|option| option.effect == GitOptionEffect::Nothing);
+    globals.iter().all(is_harmless)
         && !RUNNING.contains(&subcommand)
         && !rest.iter().any(|word| is_telling(subcommand, word))
 }

@@ -155,9 +155,9 @@ impl Policy {
         let mut floor = if matches!(command.word(0), Some(Seen::Unknown)) { Decision::Prompt } else { Decision::Allow };
         let mut may_allow = None;
         self.scan(command, paths, &mut |hit| match hit {
-            Hit::Rules { node, words, allows, .. } => {
+            Hit::Rules { node, words, allows, skipped, .. } => {
                 matched = matched.max(node.restricts);
-                let is_allowed = node.allows || (node.allows_exactly && command.word(words).is_none());
+                let is_allowed = node.allows || (node.allows_exactly && skipped == 0 && command.word(words).is_none());
                 if is_allowed && allows.granted(|| *may_allow.get_or_insert_with(|| command.may_be_allowed())) {
                     matched = matched.max(Some(Decision::Allow));
                 }

@@ -52,6 +52,17 @@ fn words_match_whole_and_in_order() {
         ("git log --oneline", Decision::Allow),
         ("git status-foo", Decision::Prompt),
         ("git -C . status", Decision::Prompt),
+        ("git -c x=y status", Decision::Prompt),
+        ("git --frobnicate status", Decision::Prompt),
+        ("git --no-pager -P status", Decision::Allow),
+        ("git --no-pager push", Decision::Prompt),
+        ("git --no-pager push --force", Decision::Forbidden),
+        ("git -C . push --force", Decision::Forbidden),
+        ("git -C push status --force", Decision::Prompt),
+        ("git --git-dir=x --work-tree y -c a.b=c push --force", Decision::Forbidden),
+        ("git --exec-path=/x --no-advice push --force", Decision::Forbidden),
+        ("/usr/bin/git --no-pager log", Decision::Allow),
+        ("/tmp/git --no-pager push --force", Decision::Forbidden),
         ("git", Decision::Prompt),
         ("git rm x", Decision::Prompt),
         ("rmdir x", Decision::Prompt),
@@ -62,6 +73,38 @@ fn words_match_whole_and_in_order() {
     ] {
         assert_eq!(decide_one(text), expected, "{text}");
     }
+}
+
+/// Options before the subcommand are no way around a rule, also where the table or the line leaves something open.
+#[test]
+fn an_option_before_the_subcommand_that_is_not_known_is_asked_about() {
+    let rules = "prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")";
+    let policy = Policy::parse("t.rules", rules, Layer::User).unwrap();
+    let of = |command: ParsedCommand| {
+        let one = line(vec![command]);
+        let evaluation = policy.evaluate(&one, HostExecutables::Ignore, |_| Decision::Allow);
+        let decided = policy.decide(&one, HostExecutables::Ignore, |_| Decision::Allow);
+        assert_eq!(evaluation.decision, decided);
+        (decided, evaluation.commands.first().unwrap().matches.len())
+    };
+    assert_eq!(of(command("git --frobnicate push")), (Decision::Prompt, 1));
+    let mut unknown = command("git -C . push");
+    unknown.words[2] = Word::Unknown;
+    assert_eq!(of(unknown), (Decision::Prompt, 1));
+    assert_eq!(of(command("git -C . push")), (Decision::Forbidden, 1));
+    assert_eq!(of(command("git -C")), (Decision::Allow, 0));
+    let matched =
+        policy.evaluate(&line(vec![command("git -C . push x")]), HostExecutables::Ignore, |_| Decision::Allow);
+    let prefix = matched.commands.first().unwrap().matches.first().unwrap().matched_prefix().to_vec();
+    assert_eq!(prefix, ["git", "push"].map(stockade_protocol::RawText::from));
+}
+
+#[test]
+fn a_saved_rule_is_for_the_command_as_it_was_shown() {
+    let policy = Policy::parse("t.rules", "prefix_rule(pattern=[\"git\", \"log\"], exact=True)", Layer::User).unwrap();
+    let decide = |text| policy.decide(&line(vec![command(text)]), HostExecutables::Ignore, |_| Decision::Prompt);
+    assert_eq!(decide("git log"), Decision::Allow);
+    assert_eq!(decide("git --no-pager log"), Decision::Prompt);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod environment;
 mod error;
 mod exec_request;
 mod file_rules;
+mod git_options;
 mod glob;
 mod host;
 mod host_paths;
@@ -52,6 +53,7 @@ pub use environment::{
 pub use error::Invalid;
 pub use exec_request::{CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, TerminalSize};
 pub use file_rules::{Access, FileRule, FileRules, FileTarget, RuleSource};
+pub use git_options::{GitOption, GitOptionEffect};
 pub use glob::{Glob, GlobSegment, GlobToken};
 pub use host::{Host, HostName};
 pub use host_paths::{HostPaths, OWN_PATHS, PROTECTED_NAMES};

@@ -56,8 +56,11 @@ pub(crate) fn load(
         RuleFiles::Nothing => return Ok(RuleStore::default()),
     };
     let store = RuleStore::new(loader.load()?);
-    // New rules are the user's own, whichever files were read.
-    let saved = user_rules(caller.variable).map(|directory| directory.join("saved.rules"));
+    let saved = match files {
+        RuleFiles::Standard => user_rules(caller.variable).map(|directory| directory.join("saved.rules")),
+        // A rule that is saved is the user's own, which would not be read the next time, so none is offered.
+        RuleFiles::Only(_) | RuleFiles::Nothing => None,
+    };
     Ok(match saved {
         Some(file) => store.saving_to(file),
         None => store,

@@ -258,3 +258,33 @@ fn trust_says_what_a_projects_files_do() {
     let told = home.says(&["trust"], 125).stderr;
     assert!(told.contains("config.toml:1"), "{told}");
 }
+
+/// Options before git's subcommand are no way around a rule for it.
+#[test]
+fn a_rule_for_a_subcommand_of_git_is_not_evaded_by_options() {
+    let home = Home::new();
+    home.write("config/stockade/rules/a.rules", "prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")\n");
+    for line in ["git push", "git --no-pager push", "git -C . push", "git -c a.b=c --git-dir=x push", "env git -P push"]
+    {
+        let told = home.runs(&[], line, 126);
+        assert!(told.stderr.contains("a rule") && told.stderr.contains("forbids"), "{line}: {}", told.stderr);
+    }
+    home.runs(&[], "git --no-pager --version", 0);
+}
+
+/// A saved rule is the user's own. Where `--rules` names other files it would not be read again, so it is not offered.
+#[test]
+fn a_rule_that_would_not_be_read_again_is_not_offered() {
+    let home = Home::new();
+    let hook = home.path("outside/hook");
+    home.write("outside/hook", &format!("#!/bin/sh\ncat > {}\n", home.path("outside/question").display()));
+    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    home.write("config/stockade/config.toml", &format!("[approver]\nhook = [{hook:?}]\n"));
+    home.write("mine.rules", "");
+    for (flags, offered) in [(&[][..], true), (&["--rules", "../mine.rules"], false)] {
+        home.says(&[&["run", "--ask", "untrusted"], flags, &["--", "make", "check"]].concat(), 126);
+        let question: serde_json::Value = serde_json::from_str(&home.read("outside/question")).unwrap();
+        let decisions = question["available_decisions"].to_string();
+        assert_eq!(decisions.contains("approved_execpolicy_amendment"), offered, "{decisions}");
+    }
+}

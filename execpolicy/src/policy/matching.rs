@@ -1,6 +1,8 @@
 //! Which rules a command meets, under each of the names that its program goes by.
 
-use stockade_protocol::{AbsPath, Argv, CommandRole, Decision, ParsedCommand, RawText, Word};
+use stockade_protocol::{
+    AbsPath, Argv, CommandRole, Decision, GitOption, GitOptionEffect, ParsedCommand, RawText, Word,
+};
 
 use super::{HostExecutables, Policy};
 use crate::evaluation::{Certainty, RuleMatch, RuleRef};
@@ -14,9 +16,9 @@ impl Policy {
         let mut found = Vec::new();
         let mut may_allow = None;
         self.scan(command, paths, &mut |hit| match hit {
-            Hit::Rules { node, words, program, resolved, allows } => {
+            Hit::Rules { node, words, program, resolved, allows, skipped } => {
                 for (decision, id) in self.index.rules_at(node) {
-                    let goes_on = command.word(words).is_some();
+                    let goes_on = skipped > 0 || command.word(words).is_some();
                     let is_exact = self.rules.get(id as usize).is_some_and(|rule| rule.extent == Extent::Exact);
                     let applies = decision != Decision::Allow
                         || (!(is_exact && goes_on)
@@ -26,17 +28,17 @@ impl Policy {
                             rule: RuleRef::new(&self.rules, id),
                             decision,
                             certainty: Certainty::Certain,
-                            matched_prefix: prefix(command, program, words),
+                            matched_prefix: prefix(command, program, skipped, words),
                             resolved_program: resolved.cloned(),
                         });
                     }
                 }
             }
-            Hit::Unsure { rule, words, program } => found.push(RuleMatch {
+            Hit::Unsure { rule, words, program, skipped } => found.push(RuleMatch {
                 rule: RuleRef::new(&self.rules, rule),
                 decision: Decision::Prompt,
                 certainty: Certainty::Possible,
-                matched_prefix: program.map_or_else(Vec::new, |program| prefix(command, program, words)),
+                matched_prefix: program.map_or_else(Vec::new, |program| prefix(command, program, skipped, words)),
                 resolved_program: None,
             }),
         });
@@ -54,18 +56,30 @@ impl Policy {
         })
     }
 
-    /// Walks the tree once for each name that the program goes by.
+    /// Walks the tree once for each name that the program goes by, and for `git` once more without the options before
+    /// its subcommand.
     pub(super) fn scan<'i>(
         &'i self,
         command: &impl Subject,
         paths: HostExecutables,
         hit: &mut impl FnMut(Hit<'i, '_>),
     ) {
+        self.scan_names(command, paths, hit);
+        if let Some(plain) = GitSubcommand::of(command) {
+            self.scan_names(&plain, paths, &mut |found| match found {
+                // A rule for `git` itself has been met already.
+                Hit::Rules { words: 0 | 1, .. } => {}
+                found @ (Hit::Rules { .. } | Hit::Unsure { .. }) => hit(found.behind(&plain)),
+            });
+        }
+    }
+
+    fn scan_names<'i>(&'i self, command: &impl Subject, paths: HostExecutables, hit: &mut impl FnMut(Hit<'i, '_>)) {
         let given = match command.word(0) {
             None => return,
             Some(Seen::Unknown) => {
                 if let Some(rule) = self.index.any_restriction() {
-                    hit(Hit::Unsure { rule, words: 0, program: None });
+                    hit(Hit::Unsure { rule, words: 0, program: None, skipped: 0 });
                 }
                 return;
             }
@@ -95,10 +109,10 @@ impl Policy {
             program,
             |index| command.word(index),
             |met| match met {
-                Met::Rules(node, words) => hit(Hit::Rules { node, words, program, resolved, allows }),
+                Met::Rules(node, words) => hit(Hit::Rules { node, words, program, resolved, allows, skipped: 0 }),
                 Met::Unsure(node, words) => {
                     if let Some((_, rule)) = node.below {
-                        hit(Hit::Unsure { rule, words, program: Some(program) });
+                        hit(Hit::Unsure { rule, words, program: Some(program), skipped: 0 });
                     }
                 }
             },
@@ -110,9 +124,9 @@ impl Policy {
     }
 }
 
-/// The words that matched, with the program under the name it matched by.
-fn prefix(command: &impl Subject, program: &[u8], words: usize) -> Vec<RawText> {
-    let rest = (1..words).filter_map(|index| match command.word(index) {
+/// The words that matched, with the program under the name it matched by and without the options that were skipped.
+fn prefix(command: &impl Subject, program: &[u8], skipped: usize, words: usize) -> Vec<RawText> {
+    let rest = (1 + skipped..words + skipped).filter_map(|index| match command.word(index) {
         Some(Seen::Known(text)) => Some(RawText::from(text.to_vec())),
         Some(Seen::Unknown) | None => None,
     });
@@ -121,8 +135,38 @@ fn prefix(command: &impl Subject, program: &[u8], words: usize) -> Vec<RawText> 
 
 /// A place of the tree that a command reached, under one of the names of its program.
 pub(super) enum Hit<'i, 'p> {
-    Rules { node: &'i Node, words: usize, program: &'p [u8], resolved: Option<&'p AbsPath>, allows: Allows },
-    Unsure { rule: RuleId, words: usize, program: Option<&'p [u8]> },
+    Rules {
+        node: &'i Node,
+        words: usize,
+        program: &'p [u8],
+        resolved: Option<&'p AbsPath>,
+        allows: Allows,
+        /// How many words behind the program were left out.
+        skipped: usize,
+    },
+    Unsure {
+        rule: RuleId,
+        words: usize,
+        program: Option<&'p [u8]>,
+        skipped: usize,
+    },
+}
+
+impl Hit<'_, '_> {
+    /// The same place, reached without the options before a subcommand. A rule that allows the subcommand counts only
+    /// where they change nothing.
+    fn behind<S>(mut self, plain: &GitSubcommand<'_, S>) -> Self {
+        match &mut self {
+            Self::Rules { allows, skipped, .. } => {
+                *skipped = plain.skipped;
+                if !plain.is_harmless {
+                    *allows = Allows::Never;
+                }
+            }
+            Self::Unsure { skipped, .. } => *skipped = plain.skipped,
+        }
+        self
+    }
 }
 
 /// Whether rules that allow count under this name.
@@ -147,6 +191,59 @@ pub(crate) trait Subject {
 
     /// Whether a rule may allow it. This may have to look at every word, so it is asked last.
     fn may_be_allowed(&self) -> bool;
+}
+
+/// A `git` command without the options before its subcommand, so that a rule for `git push` speaks of
+/// `git -C . push` too.
+struct GitSubcommand<'a, S> {
+    command: &'a S,
+    skipped: usize,
+    /// The options change neither where it works nor what it starts.
+    is_harmless: bool,
+    /// One of them is not known: the subcommand may be anything.
+    is_unsure: bool,
+}
+
+impl<'a, S: Subject> GitSubcommand<'a, S> {
+    /// `None` where no option stands before the subcommand.
+    fn of(command: &'a S) -> Option<Self> {
+        let Some(Seen::Known(program)) = command.word(0) else { return None };
+        if program::key(program::base_name(program).unwrap_or(program)).as_ref() != b"git" {
+            return None;
+        }
+        let mut plain = Self { command, skipped: 0, is_harmless: true, is_unsure: false };
+        while let Some(Seen::Known(word)) = command.word(1 + plain.skipped).filter(|_| !plain.is_unsure) {
+            if !word.starts_with(b"-") {
+                break;
+            }
+            let Some(option) = std::str::from_utf8(word).ok().and_then(GitOption::read) else {
+                plain.is_unsure = true;
+                break;
+            };
+            plain.is_harmless &= option.effect == GitOptionEffect::Nothing;
+            plain.skipped += 1;
+            if option.takes_next {
+                // A value that is made while the line runs may become several words.
+                plain.is_unsure = matches!(command.word(1 + plain.skipped), Some(Seen::Unknown));
+                plain.skipped += 1;
+            }
+        }
+        (plain.skipped > 0 || plain.is_unsure).then_some(plain)
+    }
+}
+
+impl<S: Subject> Subject for GitSubcommand<'_, S> {
+    fn word(&self, index: usize) -> Option<Seen<'_>> {
+        match index {
+            0 => self.command.word(0),
+            1 if self.is_unsure => Some(Seen::Unknown),
+            _ => self.command.word(index + self.skipped),
+        }
+    }
+
+    fn may_be_allowed(&self) -> bool {
+        self.command.may_be_allowed()
+    }
 }
 
 impl Subject for ParsedCommand {

@@ -8,30 +8,23 @@ use stockade_protocol::Word;
 
 use super::{Inside, Started};
 
-/// Tests, options, operators and actions without a value.
-const ALONE: &[&str] = &[
+/// Tests, options, operators and actions without a value that look at names and metadata, or print.
+const LOOKS: &[&str] = &[
     "-H",
     "-L",
     "-P",
-    "-O0",
-    "-O1",
-    "-O2",
-    "-O3",
     "-a",
     "-and",
     "-d",
     "-daystart",
-    "-delete",
     "-depth",
     "-empty",
     "-executable",
     "-false",
     "-follow",
-    "-ignore_readdir_race",
     "-ls",
     "-mount",
     "-nogroup",
-    "-noignore_readdir_race",
     "-noleaf",
     "-not",
     "-nouser",
@@ -50,19 +43,13 @@ const ALONE: &[&str] = &[
 ];
 
 /// The same, with one value.
-const WITH_VALUE: &[&str] = &[
-    "-D",
+const LOOKS_WITH_VALUE: &[&str] = &[
     "-amin",
     "-anewer",
     "-atime",
     "-cmin",
     "-cnewer",
     "-ctime",
-    "-files0-from",
-    "-fls",
-    "-fprint",
-    "-fprint0",
-    "-fstype",
     "-gid",
     "-group",
     "-ilname",
@@ -84,15 +71,43 @@ const WITH_VALUE: &[&str] = &[
     "-printf",
     "-regex",
     "-regextype",
-    "-samefile",
     "-size",
     "-type",
     "-uid",
-    "-used",
     "-user",
     "-wholename",
-    "-xtype",
 ];
+
+/// Words without a value that do more, or that are not needed to look.
+const OTHERS: &[&str] = &["-O0", "-O1", "-O2", "-O3", "-delete", "-ignore_readdir_race", "-noignore_readdir_race"];
+
+/// The same, with one value.
+const OTHERS_WITH_VALUE: &[&str] =
+    &["-D", "-files0-from", "-fls", "-fprint", "-fprint0", "-fstype", "-samefile", "-used", "-xtype"];
+
+/// A word of `find` that begins with `-`, but for those that start programs.
+pub(crate) struct FindWord {
+    /// How many words behind it are its values.
+    pub(crate) values: usize,
+    /// It is known to look at names and metadata only.
+    pub(crate) only_looks: bool,
+}
+
+impl FindWord {
+    /// `None` for a word that is not known.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let looks = |values| Some(Self { values, only_looks: true });
+        let other = |values| Some(Self { values, only_looks: false });
+        match text {
+            _ if LOOKS.contains(&text) => looks(0),
+            _ if LOOKS_WITH_VALUE.contains(&text) => looks(1),
+            _ if OTHERS.contains(&text) => other(0),
+            _ if OTHERS_WITH_VALUE.contains(&text) || is_comparison(text) => other(1),
+            "-fprintf" => other(2),
+            _ => None,
+        }
+    }
+}
 
 /// What `find` with these arguments starts.
 pub(super) fn look(rest: &[Word]) -> Inside {
@@ -106,11 +121,10 @@ pub(super) fn look(rest: &[Word]) -> Inside {
                 starts.push(executed(&mut words));
                 0
             }
-            "-fprintf" => 2,
-            _ if WITH_VALUE.contains(&text) || is_comparison(text) => 1,
             _ => {
-                understood &= !text.starts_with('-') || ALONE.contains(&text);
-                0
+                let known = FindWord::read(text);
+                understood &= !text.starts_with('-') || known.is_some();
+                known.map_or(0, |word| word.values)
             }
         };
         for _ in 0..values {

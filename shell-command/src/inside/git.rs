@@ -3,31 +3,12 @@
 //! What the repository's own settings name (aliases, pagers, hooks) is `git`'s affair, like what any program does by
 //! itself. Settings that are given in the line, and subcommands and options that take a command, are seen here.
 
-use stockade_protocol::Word;
+use stockade_protocol::{GitOption, GitOptionEffect, Word};
 
 use super::runners::{joined, operands, text, values_of, words_from};
 use super::{Inside, Started};
 
 const RUNS_COMMANDS: &str = "`git` may run a command that it is given";
-
-/// Options before the subcommand that only say where to work or how to print.
-const PLACES: [&str; 12] = [
-    "-P",
-    "-p",
-    "--bare",
-    "--glob-pathspecs",
-    "--icase-pathspecs",
-    "--literal-pathspecs",
-    "--no-optional-locks",
-    "--no-pager",
-    "--no-replace-objects",
-    "--noglob-pathspecs",
-    "--paginate",
-    "--version",
-];
-
-/// The same, with a value.
-const PLACES_WITH_VALUE: [&str; 4] = ["-C", "--git-dir", "--namespace", "--work-tree"];
 
 /// Sections of settings that name no program.
 const HARMLESS_SECTIONS: [&str; 4] = ["user.", "color.", "advice.", "column."];
@@ -76,18 +57,17 @@ fn is_followed(rest: &[Word]) -> bool {
         if !text.starts_with('-') {
             break text;
         }
-        let (name, glued) = text.split_once('=').map_or((text, false), |(name, _)| (name, true));
-        let takes_next = match name {
-            "-c" => {
-                let setting = words.next().and_then(Word::as_str).unwrap_or_default();
-                if !HARMLESS_SECTIONS.iter().any(|section| setting.starts_with(section)) {
+        let Some(option) = GitOption::read(text) else { return false };
+        let takes_next = match option.effect {
+            GitOptionEffect::Settings => {
+                let setting = if text == "-c" { words.next().and_then(Word::as_str) } else { None };
+                let is_harmless = |setting: &str| HARMLESS_SECTIONS.iter().any(|section| setting.starts_with(section));
+                if !setting.is_some_and(is_harmless) {
                     return false;
                 }
                 false
             }
-            _ if PLACES_WITH_VALUE.contains(&name) => !glued,
-            _ if PLACES.contains(&text) => false,
-            _ => return false,
+            GitOptionEffect::Place | GitOptionEffect::Nothing => option.takes_next,
         };
         if takes_next && words.next().is_none_or(|word| word.known().is_none()) {
             return false;

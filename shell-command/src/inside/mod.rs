@@ -6,7 +6,7 @@
 //! `A=1 ls > f`.
 
 mod builtins;
-mod find;
+pub(crate) mod find;
 mod git;
 mod made;
 mod options;

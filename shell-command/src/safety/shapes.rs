@@ -2,6 +2,7 @@
 
 use super::options::{Allowed, Judged};
 use super::paths;
+use crate::inside::find::FindWord;
 
 /// Judges `name`, if it is one of these programs.
 pub(super) fn judge(name: &str, arguments: &[&str]) -> Option<Judged> {
@@ -95,82 +96,14 @@ fn sed(arguments: &[&str]) -> Judged {
 
 /// Tests that look at names and metadata, and actions that print.
 fn find(arguments: &[&str]) -> Judged {
-    const ALONE: [&str; 34] = [
-        "-H",
-        "-L",
-        "-P",
-        "!",
-        "(",
-        ")",
-        ",",
-        "-a",
-        "-and",
-        "-d",
-        "-daystart",
-        "-depth",
-        "-empty",
-        "-executable",
-        "-false",
-        "-follow",
-        "-ls",
-        "-mount",
-        "-nogroup",
-        "-noleaf",
-        "-not",
-        "-nouser",
-        "-nowarn",
-        "-o",
-        "-or",
-        "-print",
-        "-print0",
-        "-prune",
-        "-quit",
-        "-readable",
-        "-true",
-        "-warn",
-        "-writable",
-        "-xdev",
-    ];
-    const WITH_VALUE: [&str; 32] = [
-        "-amin",
-        "-anewer",
-        "-atime",
-        "-cmin",
-        "-cnewer",
-        "-ctime",
-        "-gid",
-        "-group",
-        "-ilname",
-        "-iname",
-        "-inum",
-        "-ipath",
-        "-iregex",
-        "-iwholename",
-        "-links",
-        "-lname",
-        "-maxdepth",
-        "-mindepth",
-        "-mmin",
-        "-mtime",
-        "-name",
-        "-newer",
-        "-path",
-        "-perm",
-        "-printf",
-        "-regex",
-        "-regextype",
-        "-size",
-        "-type",
-        "-uid",
-        "-user",
-        "-wholename",
-    ];
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {
-        if WITH_VALUE.contains(word) {
-            rest.next();
-        } else if word.starts_with('-') && !ALONE.contains(word) {
-            return refuse(word);
+        if !word.starts_with('-') {
+            continue;
+        }
+        match FindWord::read(word).filter(|known| known.only_looks) {
+            Some(known) => (0..known.values).for_each(|_| drop(rest.next())),
+            None => return refuse(word),
         }
     }
     Ok(())
