@@ -2,6 +2,7 @@
 
 mod audit;
 mod repeated;
+mod serve;
 mod session;
 
 use std::borrow::Cow;
@@ -13,6 +14,7 @@ use clap_complete::Shell;
 
 pub(crate) use self::audit::{Audit, AuditCommand, AuditList, AuditShow, AuditVerify};
 pub(crate) use self::repeated::parse;
+pub(crate) use self::serve::Serve;
 pub(crate) use self::session::SessionArgs;
 use crate::{flags, shell};
 
@@ -46,6 +48,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Change files by a patch: it is shown, asked about, written
     Patch(Patch),
+    /// Serve sessions to other programs, in JSON-RPC 2.0
+    Serve(Serve),
     /// Look at the trail of what was asked, decided and done
     Audit(Audit),
     /// Say what this host can enforce, and how to get more

@@ -17,6 +17,7 @@ mod remedy;
 mod report;
 mod run;
 mod schema;
+mod serve;
 mod session;
 mod shell;
 mod signals;
@@ -63,6 +64,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Patch(patch) => patch::run(&patch),
         Command::Run(run) => run::run(&run, run::Ending::ByCode),
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
+        Command::Serve(serve) => serve::run(&serve),
         Command::Trust(trust) => trust::run(&trust),
     };
     telemetry.finish();

@@ -1,0 +1,128 @@
+//! `stockade serve`: sessions for other programs, in JSON-RPC 2.0.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stockade_server::wire::Methods;
+use stockade_server::{Server, Sessions, SessionsOptions};
+
+use crate::args::Serve;
+use crate::exit::Failure;
+
+/// Threads that carry out requests. Commands have threads of their own.
+const WORKERS: usize = 4;
+
+pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
+    let result = runtime.block_on(serve(args));
+    // Standard input may be read by a thread that can't be woken.
+    runtime.shutdown_background();
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+async fn serve(args: &Serve) -> Result<(), Failure> {
+    let ending = ending_signal()?;
+    match &args.socket {
+        #[cfg(unix)]
+        Some(path) => serve_socket(args, path.as_deref(), ending).await,
+        #[cfg(not(unix))]
+        Some(_) => Err(NoSockets.into()),
+        None => serve_stdio(args, ending).await,
+    }
+}
+
+async fn serve_stdio(args: &Serve, ending: impl Future<Output = ()>) -> Result<(), Failure> {
+    let sessions = Sessions::new(SessionsOptions { linger: args.linger, ..SessionsOptions::default() });
+    let server = Server::new(Arc::clone(&sessions));
+    tokio::select! {
+        () = server.serve_stdio() => {}
+        () = sessions.shutdown_asked() => {}
+        () = ending => {}
+    }
+    end(&server, &sessions).await;
+    Ok(())
+}
+
+/// Closes the sessions, whose commands end with them, and lets the clients hear of it.
+async fn end<M: Methods>(server: &Server<M>, sessions: &Sessions) {
+    sessions.close_all("the server ends").await;
+    server.stop();
+    server.ended().await;
+}
+
+#[cfg(not(unix))]
+#[derive(Debug, thiserror::Error)]
+#[error("there are no unix sockets on this system: leave --socket out, and speak over standard input and output")]
+struct NoSockets;
+
+#[cfg(unix)]
+#[derive(Debug, thiserror::Error)]
+#[error("there is no place for the socket: set XDG_RUNTIME_DIR or HOME, or name one with --socket PATH")]
+struct NoPlace;
+
+#[cfg(unix)]
+async fn serve_socket(
+    args: &Serve,
+    path: Option<&std::path::Path>,
+    ending: impl Future<Output = ()>,
+) -> Result<(), Failure> {
+    let path = match path {
+        Some(path) => std::path::absolute(path)?,
+        None => stockade_server::standard_socket(stockade_config::user_variable).ok_or(NoPlace)?,
+    };
+    let socket = stockade_server::BoundSocket::bind(&path)?;
+    let directory = path.parent().map(std::path::Path::to_owned);
+    let options = SessionsOptions { linger: args.linger, own_files: directory.into_iter().collect() };
+    let sessions = Sessions::new(options);
+    let server = Server::new(Arc::clone(&sessions));
+    crate::exit::note(&format!("serving on {}", socket.path().display()));
+    tokio::select! {
+        () = server.serve_socket(&socket) => {}
+        () = idle(args.idle, &server, &sessions) => {}
+        () = ending => {}
+    }
+    // No new client finds it from here on.
+    drop(socket);
+    end(&server, &sessions).await;
+    Ok(())
+}
+
+/// Returns once there has been neither a session nor a connection for the time; never without one.
+#[cfg(unix)]
+async fn idle<M: Methods>(after: Option<Duration>, server: &Server<M>, sessions: &Sessions) {
+    let Some(after) = after else { return std::future::pending().await };
+    let (mut connections, mut open) = (server.connections(), sessions.open_sessions());
+    loop {
+        let is_idle = *connections.borrow_and_update() == 0 && *open.borrow_and_update() == 0;
+        tokio::select! {
+            changed = connections.changed() => if changed.is_err() { return },
+            changed = open.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(after), if is_idle => return,
+        }
+    }
+}
+
+/// Returns when a signal ends the program. One that was ignored when it started stays ignored.
+#[cfg(unix)]
+fn ending_signal() -> Result<impl Future<Output = ()>, Failure> {
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+    let mut signals: Vec<Signal> = Vec::new();
+    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        if !crate::sys::is_ignored(number) {
+            signals.push(signal(SignalKind::from_raw(number))?);
+        }
+    }
+    Ok(std::future::poll_fn(move |context| {
+        let came = signals.iter_mut().any(|signal| signal.poll_recv(context).is_ready());
+        if came { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    }))
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "watching signals can fail on other systems")]
+fn ending_signal() -> Result<impl Future<Output = ()>, Failure> {
+    Ok(async {
+        tokio::signal::ctrl_c().await.ok();
+    })
+}
