@@ -20,6 +20,9 @@ mod readme;
 mod running;
 /// The schemas in the repository are those of the types.
 mod schemas;
+/// The server, as a client speaks to it.
+#[cfg(target_os = "linux")]
+mod serving;
 /// Running programs and finding files.
 mod support;
 /// Which projects' own settings and rules count.

@@ -35,8 +35,11 @@ async fn serve(args: &Serve) -> Result<(), Failure> {
 async fn serve_stdio(args: &Serve, ending: impl Future<Output = ()>) -> Result<(), Failure> {
     let sessions = Sessions::new(SessionsOptions { linger: args.linger, ..SessionsOptions::default() });
     let server = Server::new(Arc::clone(&sessions));
+    let own = server.clone();
+    // It goes on until its last line is written.
+    let mut serving = tokio::spawn(async move { own.serve_stdio().await });
     tokio::select! {
-        () = server.serve_stdio() => {}
+        _ = &mut serving => {}
         () = sessions.shutdown_asked() => {}
         () = ending => {}
     }

@@ -17,7 +17,9 @@ mod lines;
 mod message;
 mod peer;
 mod questions;
+mod requests;
 mod server;
+mod service;
 mod transport;
 mod under_way;
 pub mod wire;
@@ -28,6 +30,7 @@ pub use frames::{Frame, FrameDecoder};
 pub use message::{BadMessage, Incoming, read_message};
 pub use peer::{Caller, ConnectionId, Gone, Lane, Line, NoAnswer, Outgoing, Peer, Transport};
 pub use server::Server;
+pub use service::{Sessions, SessionsOptions};
 pub use transport::Descriptor;
 #[cfg(unix)]
 pub use transport::{BoundSocket, SocketError, standard_socket};

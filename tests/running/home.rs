@@ -9,7 +9,7 @@ use crate::support::{program, stockade, text};
 
 /// Who runs the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum User {
+pub(crate) enum User {
     /// Whoever runs the tests.
     Own,
     /// `nobody` if that is root; else the same.
@@ -19,24 +19,24 @@ pub(super) enum User {
 const NOBODY: u32 = 65534;
 
 /// A directory with `home`, `ws`, `outside`, `config` and `state`. Nothing of the host's user is used.
-pub(super) struct Home {
+pub(crate) struct Home {
     directory: tempfile::TempDir,
     program: PathBuf,
     user: User,
 }
 
 /// How a run ended.
-pub(super) struct Said {
-    pub(super) stdout: String,
-    pub(super) stderr: String,
+pub(crate) struct Said {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Home {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of(User::Own)
     }
 
-    pub(super) fn of(user: User) -> Self {
+    pub(crate) fn of(user: User) -> Self {
         // Not below `/tmp`, which is private inside.
         let directory = tempfile::Builder::new().prefix("stockade-home").tempdir_in("/var/tmp").unwrap();
         for name in ["", "home", "ws", "outside", "config", "state"] {
@@ -55,26 +55,26 @@ impl Home {
         Self { directory, program: copy, user }
     }
 
-    pub(super) fn path(&self, below: &str) -> PathBuf {
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.directory.path().join(below)
     }
 
-    pub(super) fn exists(&self, below: &str) -> bool {
+    pub(crate) fn exists(&self, below: &str) -> bool {
         self.path(below).exists()
     }
 
-    pub(super) fn read(&self, below: &str) -> String {
+    pub(crate) fn read(&self, below: &str) -> String {
         fs::read_to_string(self.path(below)).unwrap()
     }
 
-    pub(super) fn write(&self, below: &str, text: &str) {
+    pub(crate) fn write(&self, below: &str, text: &str) {
         let path = self.path(below);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
     /// Makes everything here the user's own.
-    pub(super) fn give_to_user(&self) {
+    pub(crate) fn give_to_user(&self) {
         if self.user == User::Ordinary && rustix::process::geteuid().is_root() {
             // Not the program, which is another name of the one that was built.
             for name in ["home", "ws", "outside", "config", "state"] {
@@ -84,7 +84,7 @@ impl Home {
     }
 
     /// The program, started in the workspace by a user without a terminal, so that nobody is asked.
-    pub(super) fn stockade(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn stockade(&self, arguments: &[&str]) -> Command {
         // Whatever the shell ignores that runs the tests.
         let mut command = program("env");
         command.args(["--default-signal", "setsid", "--wait"]).args(self.words()).args(arguments);
@@ -93,8 +93,16 @@ impl Home {
         command
     }
 
+    /// The program itself, with nothing in between, so that a signal reaches it.
+    pub(crate) fn program(&self) -> Command {
+        let mut command = program(&self.program);
+        self.surround(&mut command);
+        command.stdin(Stdio::null());
+        command
+    }
+
     /// The words that start the program as this user.
-    pub(super) fn words(&self) -> Vec<PathBuf> {
+    pub(crate) fn words(&self) -> Vec<PathBuf> {
         let mut words: Vec<PathBuf> = Vec::new();
         if self.user == User::Ordinary && rustix::process::geteuid().is_root() {
             let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
@@ -105,7 +113,7 @@ impl Home {
     }
 
     /// The directory and the environment.
-    pub(super) fn surround(&self, command: &mut Command) {
+    pub(crate) fn surround(&self, command: &mut Command) {
         command.current_dir(self.path("ws")).env_clear();
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("TERM", "xterm").env("LANG", "C.UTF-8");
         command.env("HOME", self.path("home"));
@@ -113,33 +121,33 @@ impl Home {
     }
 
     /// Runs the program with these arguments, which has to end with this exit code.
-    pub(super) fn says(&self, arguments: &[&str], exit_code: i32) -> Said {
+    pub(crate) fn says(&self, arguments: &[&str], exit_code: i32) -> Said {
         said(&mut self.stockade(arguments), exit_code)
     }
 
     /// `stockade run` with some options and a shell line.
-    pub(super) fn runs(&self, options: &[&str], line: &str, exit_code: i32) -> Said {
+    pub(crate) fn runs(&self, options: &[&str], line: &str, exit_code: i32) -> Said {
         self.says(&[&["run"], options, &["--", "sh", "-c", line]].concat(), exit_code)
     }
 
     /// The same, started in another directory.
-    pub(super) fn runs_in(&self, directory: &Path, options: &[&str], line: &str, exit_code: i32) -> Said {
+    pub(crate) fn runs_in(&self, directory: &Path, options: &[&str], line: &str, exit_code: i32) -> Said {
         self.says_in(directory, &[&["run"], options, &["--", "sh", "-c", line]].concat(), exit_code)
     }
 
     /// The program with these arguments, started in another directory.
-    pub(super) fn says_in(&self, directory: &Path, arguments: &[&str], exit_code: i32) -> Said {
+    pub(crate) fn says_in(&self, directory: &Path, arguments: &[&str], exit_code: i32) -> Said {
         said(self.stockade(arguments).current_dir(directory), exit_code)
     }
 }
 
-pub(super) fn said(command: &mut Command, exit_code: i32) -> Said {
+pub(crate) fn said(command: &mut Command, exit_code: i32) -> Said {
     let output = crate::support::run(command, exit_code);
     Said { stdout: text(&output.stdout), stderr: text(&output.stderr) }
 }
 
 /// Runs a command that is fed with this.
-pub(super) fn fed(command: &mut Command, input: &[u8]) -> Output {
+pub(crate) fn fed(command: &mut Command, input: &[u8]) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input).unwrap();
     child.wait_with_output().unwrap()

@@ -9,7 +9,7 @@ mod explaining;
 /// What a command may read and write.
 mod files;
 /// A user with a home, a workspace and a directory outside of it.
-mod home;
+pub(crate) mod home;
 /// Network by host.
 mod hosts;
 /// The program among others: in a job, in a pipeline, with streams that take nothing.
