@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::talk::Talk;
+use super::talk::{Talk, ended};
 use crate::running::home::Home;
 use crate::support::text;
 
@@ -53,7 +53,7 @@ fn shutdown_is_answered_and_ends_the_server() {
     let mut talk = Talk::with(home.program().args(["serve", "--stdio"])).initialize(false);
     assert_eq!(talk.call("shutdown", &json!({})), json!({}));
     assert_eq!(talk.hear(), None);
-    assert!(talk.server.take().unwrap().wait().unwrap().success());
+    assert!(ended(&mut talk.server.take().unwrap()).success());
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_signal_ends_the_server() {
     let process = talk.server.as_ref().unwrap().id();
     rustix::process::kill_process(pid(process), rustix::process::Signal::TERM).unwrap();
     let mut talk = talk;
-    assert!(talk.server.take().unwrap().wait().unwrap().success());
+    assert!(ended(&mut talk.server.take().unwrap()).success());
 }
 
 fn pid(number: u32) -> rustix::process::Pid {
@@ -90,7 +90,7 @@ fn a_socket_is_the_users_alone_and_goes_away() {
     assert!(text(&twice.stderr).contains("another server uses"), "{}", text(&twice.stderr));
 
     rustix::process::kill_process(pid(server.process.id()), rustix::process::Signal::TERM).unwrap();
-    assert!(server.process.wait().unwrap().success());
+    assert!(ended(&mut server.process).success());
     assert_eq!(first.hear(), None);
     assert!(!server.path.exists());
     assert_eq!(std::fs::read_dir(server.path.parent().unwrap()).unwrap().count(), 0);
@@ -117,10 +117,8 @@ fn a_server_without_clients_ends_itself_when_told_so() {
     talk.call("session/list", &json!({}));
     assert_eq!(server.process.try_wait().unwrap(), None);
     let closed = Instant::now();
-    talk.close();
     drop(talk);
-    // The other half of the connection is closed with the thread that reads it: when the server ends.
-    assert!(server.process.wait().unwrap().success());
+    assert!(ended(&mut server.process).success());
     assert!(closed.elapsed() < Duration::from_secs(30));
 }
 

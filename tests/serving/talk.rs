@@ -15,6 +15,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// One connection.
 pub(crate) struct Talk {
     to: Option<Box<dyn Write + Send>>,
+    socket: Option<UnixStream>,
     lines: Receiver<String>,
     /// What came while something else was waited for.
     aside: Vec<Value>,
@@ -36,7 +37,10 @@ impl Talk {
     /// A server on a socket.
     pub(crate) fn at(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).unwrap();
-        Self::over(stream.try_clone().unwrap(), stream)
+        let socket = stream.try_clone().unwrap();
+        let mut talk = Self::over(stream.try_clone().unwrap(), stream);
+        talk.socket = Some(socket);
+        talk
     }
 
     fn over(to: impl Write + Send + 'static, from: impl Read + Send + 'static) -> Self {
@@ -49,7 +53,7 @@ impl Talk {
                 }
             }
         });
-        Self { to: Some(Box::new(to)), lines, aside: Vec::new(), next_id: 1, server: None }
+        Self { to: Some(Box::new(to)), socket: None, lines, aside: Vec::new(), next_id: 1, server: None }
     }
 
     /// Says who it is.
@@ -137,17 +141,36 @@ impl Talk {
     /// Closes this side.
     pub(crate) fn close(&mut self) {
         self.to = None;
+        if let Some(socket) = self.socket.take() {
+            socket.shutdown(std::net::Shutdown::Both).ok();
+        }
     }
 
     /// Closes this side and waits for the end of the server.
     pub(crate) fn end(mut self) -> std::process::ExitStatus {
         self.close();
-        self.server.take().unwrap().wait().unwrap()
+        ended(&mut self.server.take().unwrap())
+    }
+}
+
+/// Waits for the end of a process, but not for ever.
+pub(crate) fn ended(process: &mut Child) -> std::process::ExitStatus {
+    let begun = std::time::Instant::now();
+    loop {
+        if let Some(status) = process.try_wait().unwrap() {
+            return status;
+        }
+        if begun.elapsed() > LIMIT {
+            process.kill().ok();
+            panic!("the server does not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 impl Drop for Talk {
     fn drop(&mut self) {
+        self.close();
         if let Some(mut server) = self.server.take() {
             server.kill().ok();
             server.wait().ok();
