@@ -34,13 +34,13 @@ async fn serve(args: &Serve) -> Result<(), Failure> {
 
 async fn serve_stdio(args: &Serve, ending: impl Future<Output = ()>) -> Result<(), Failure> {
     let sessions = Sessions::new(SessionsOptions { linger: args.linger, ..SessionsOptions::default() });
-    let server = Server::new(Arc::clone(&sessions));
+    let server = Server::new(Arc::new(sessions.clone()));
     let own = server.clone();
     // It goes on until its last line is written.
     let mut serving = tokio::spawn(async move { own.serve_stdio().await });
     tokio::select! {
         _ = &mut serving => {}
-        () = sessions.shutdown_asked() => {}
+        () = sessions.shutdown_requested() => {}
         () = ending => {}
     }
     end(&server, &sessions).await;
@@ -78,7 +78,7 @@ async fn serve_socket(
     let directory = path.parent().map(std::path::Path::to_owned);
     let options = SessionsOptions { linger: args.linger, own_files: directory.into_iter().collect() };
     let sessions = Sessions::new(options);
-    let server = Server::new(Arc::clone(&sessions));
+    let server = Server::new(Arc::new(sessions.clone()));
     crate::exit::note(&format!("serving on {}", socket.path().display()));
     tokio::select! {
         () = server.serve_socket(&socket) => {}

@@ -17,7 +17,6 @@ mod lines;
 mod message;
 mod peer;
 mod questions;
-mod requests;
 mod server;
 mod service;
 mod transport;

@@ -1,18 +1,13 @@
-//! What a server does without sessions: the trail and the rules can be read.
+//! A server without sessions.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stockade_execpolicy::CheckReport;
 use tokio::sync::watch;
 
 use crate::peer::{Caller, Transport};
-use crate::requests;
-use crate::wire::{
-    AuditListParams, AuditListResult, AuditVerifyResult, Empty, ErrorKind, Methods, RpcError, RulesCheckParams,
-    SessionListResult,
-};
+use crate::wire::{Empty, ErrorKind, Methods, RpcError, SessionListResult};
 
 /// What holds for every session of a server.
 #[derive(Clone, Debug, Default)]
@@ -24,26 +19,23 @@ pub struct SessionsOptions {
 }
 
 /// The sessions of a server.
-#[derive(Debug)]
-pub struct Sessions {
-    open: watch::Sender<usize>,
-    shutdown: watch::Sender<bool>,
-}
+#[derive(Clone, Debug)]
+pub struct Sessions(Arc<(watch::Sender<usize>, watch::Sender<bool>)>);
 
 impl Sessions {
     /// No session yet.
-    pub fn new(_: SessionsOptions) -> Arc<Self> {
-        Arc::new(Self { open: watch::Sender::new(0), shutdown: watch::Sender::new(false) })
+    pub fn new(_: SessionsOptions) -> Self {
+        Self(Arc::new((watch::Sender::new(0), watch::Sender::new(false))))
     }
 
     /// How many sessions are open, and a way to hear of changes.
     pub fn open_sessions(&self) -> watch::Receiver<usize> {
-        self.open.subscribe()
+        self.0.0.subscribe()
     }
 
     /// Returns once a client has asked for the end of the server.
-    pub async fn shutdown_asked(&self) {
-        self.shutdown.subscribe().wait_for(|asked| *asked).await.ok();
+    pub async fn shutdown_requested(&self) {
+        self.0.1.subscribe().wait_for(|asked| *asked).await.ok();
     }
 
     /// Closes every session.
@@ -56,23 +48,11 @@ impl Methods for Sessions {
         Ok(SessionListResult { sessions: Vec::new() })
     }
 
-    async fn audit_list(&self, _: Caller, params: AuditListParams) -> Result<AuditListResult, RpcError> {
-        requests::audit_list(requests::own_trail().await?, params).await
-    }
-
-    async fn audit_verify(&self, _: Caller, _: Empty) -> Result<AuditVerifyResult, RpcError> {
-        requests::audit_verify(requests::own_trail().await?).await
-    }
-
-    async fn rules_check(&self, _: Caller, params: RulesCheckParams) -> Result<CheckReport, RpcError> {
-        requests::rules_check_alone(params.command).await
-    }
-
     async fn shutdown(&self, caller: Caller, _: Empty) -> Result<Empty, RpcError> {
         if caller.peer.transport() != Transport::Stdio {
             return Err(RpcError::new(ErrorKind::UnknownMethod, "`shutdown` is for standard input and output only"));
         }
-        self.shutdown.send_replace(true);
+        self.0.1.send_replace(true);
         Ok(Empty {})
     }
 }

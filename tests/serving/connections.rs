@@ -147,35 +147,6 @@ fn one_connection_too_many_is_told_so() {
 }
 
 #[test]
-fn the_trail_and_the_rules_can_be_read() {
-    let home = Home::new();
-    assert!(home.program().args(["run", "--", "true"]).status().unwrap().success());
-    let mut talk = Talk::with(home.program().arg("serve")).initialize(false);
-    let all = talk.call("audit/list", &json!({}));
-    let records = all.get("records").unwrap().as_array().unwrap();
-    assert!(records.len() >= 3 && all.get("next").is_none(), "{all}");
-    let first = talk.call("audit/list", &json!({"limit": 1}));
-    assert_eq!(first.get("records").unwrap().as_array().unwrap().first(), records.first());
-    let rest = talk.call("audit/list", &json!({"after": first.get("next").unwrap()}));
-    assert_eq!(rest.get("records").unwrap().as_array().unwrap(), records.get(1..).unwrap());
-    let wrong = talk.refused("audit/list", &json!({"limit": 1001}));
-    assert_eq!(wrong.get("code").unwrap(), -32602);
-    let verified = talk.call("audit/verify", &json!({}));
-    let printed = home.program().args(["audit", "verify", "--json"]).output().unwrap().stdout;
-    assert_eq!(verified, serde_json::from_slice::<Value>(&printed).unwrap());
-
-    home.write(
-        "config/stockade/rules/a.rules",
-        "prefix_rule(pattern = [\"git\", \"push\"], decision = \"forbidden\")\n",
-    );
-    let checked = talk.call("rules/check", &json!({"command": ["git", "push"]}));
-    let printed = home.program().args(["execpolicy", "check", "git", "push"]).output().unwrap().stdout;
-    assert_eq!(checked, serde_json::from_slice::<Value>(&printed).unwrap());
-    assert_eq!(checked.get("decision").unwrap(), "forbidden");
-    talk.end();
-}
-
-#[test]
 fn lines_that_are_no_messages_are_answered_and_bounded() {
     let home = Home::new();
     let mut talk = Talk::with(home.program().arg("serve")).initialize(false);
