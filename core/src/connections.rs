@@ -20,9 +20,9 @@ use crate::approvals::{ApprovalKey, Approvals, Confinement, Grant, RuleStore};
 use crate::audit_log::Trail;
 use crate::connection_log::ConnectionLog;
 use crate::exec::Clock;
-use crate::proxied::{Behind, proxied};
+use crate::proxied::{ProxyEndpoint, proxied};
 use crate::risk::ASSESSMENT_LIMIT;
-use crate::runtime::Surroundings;
+use crate::runtime::ToolContext;
 use crate::session::Session;
 
 /// What a run's connections are decided with.
@@ -59,10 +59,10 @@ impl Guard {
     }
 
     /// What the command has to know of its proxy.
-    pub(crate) fn proxy(&self) -> Option<Behind> {
+    pub(crate) fn proxy(&self) -> Option<ProxyEndpoint> {
         match &self.front {
             Front::Seen(_) => None,
-            Front::Asked(proxy) => Some(Behind { address: proxy.address(), variables: proxy.environment() }),
+            Front::Asked(proxy) => Some(ProxyEndpoint { address: proxy.address(), variables: proxy.environment() }),
         }
     }
 
@@ -99,10 +99,10 @@ pub(crate) fn named_rules(rules: &RuleStore, session: &Session) -> Vec<NamedRule
 
 /// What a sandbox that sees connections is built for: the hosts of the rules files are among those of a policy by
 /// host, and some take more than an answer when they are connected to.
-pub(crate) fn with_named_rules(permissions: &Permissions, around: &Surroundings<'_>) -> Permissions {
+pub(crate) fn with_named_rules(permissions: &Permissions, ctx: &ToolContext<'_>) -> Permissions {
     let mut permissions = permissions.clone();
     if let NetworkPolicy::Hosts(hosts) = &mut permissions.network {
-        hosts.rules.extend(named_rules(around.rules, around.session).into_iter().map(|named| named.rule));
+        hosts.rules.extend(named_rules(ctx.rules, ctx.session).into_iter().map(|named| named.rule));
     }
     permissions
 }
@@ -115,12 +115,7 @@ pub(crate) fn forbidden_by(rules: &RuleStore) -> Vec<HostRule> {
 
 impl Connections {
     /// What decides for a run with this grant; `None` where there is nothing to decide.
-    pub(crate) async fn guard(
-        &self,
-        grant: &Grant,
-        around: &Surroundings<'_>,
-        clock: &Clock,
-    ) -> io::Result<Option<Guard>> {
+    pub(crate) async fn guard(&self, grant: &Grant, ctx: &ToolContext<'_>, clock: &Clock) -> io::Result<Option<Guard>> {
         let permissions = grant.permissions();
         let decides = matches!(permissions.network, NetworkPolicy::Hosts(_)) || !permissions.unix_sockets.is_empty();
         // A run without a sandbox is not held by anything.
@@ -128,9 +123,9 @@ impl Connections {
             return Ok(None);
         }
         let log = Arc::new(ConnectionLog::new(self.trail.clone()));
-        let rules = Rules::new(permissions.network.clone(), named_rules(&self.rules, around.session));
+        let rules = Rules::new(permissions.network.clone(), named_rules(&self.rules, ctx.session));
         let gate = self.gate(rules, clock, Arc::clone(&log) as Arc<dyn Records>);
-        let front = match proxied(around.sandbox, permissions) {
+        let front = match proxied(ctx.sandbox, permissions) {
             Some(_) => Front::Asked(Proxy::start(gate).await?),
             None => Front::Seen(Arc::new(Transparent::new(gate, Handle::current()))),
         };
@@ -242,7 +237,7 @@ mod tests {
         for network in [NetworkPolicy::Full, hosts(&[("evil.test", Decision::Allow)])] {
             let mut session = session(SandboxPolicy::workspace_write(), network);
             session.forbidden_hosts = forbidden_by(&forbidding);
-            session.permissions.network = session.holding(session.permissions.network.clone());
+            session.permissions.network = session.with_denied_hosts(session.permissions.network.clone());
             assert!(session.must_confine().is_some());
             let evil = "evil.test".parse().unwrap();
             assert_eq!(session.permissions.connect(&evil, NetworkProtocol::Https, 443), Decision::Forbidden);
@@ -250,13 +245,13 @@ mod tests {
         }
         let mut off = session(SandboxPolicy::workspace_write(), NetworkPolicy::Off);
         off.forbidden_hosts = forbidden_by(&forbidding);
-        assert_eq!(off.holding(NetworkPolicy::Off), NetworkPolicy::Off);
+        assert_eq!(off.with_denied_hosts(NetworkPolicy::Off), NetworkPolicy::Off);
         assert!(off.must_confine().is_some(), "without the sandbox the host would be reached");
         let (unsandboxed, _) = crate::approvals::execution(&off, &EscalationExecution::Unsandboxed).unwrap();
         assert_eq!(unsandboxed.network, hosts_of(off.forbidden_hosts.clone()));
         let mut open = session(SandboxPolicy::DangerFullAccess {}, NetworkPolicy::Full);
         open.forbidden_hosts = forbidden_by(&forbidding);
-        assert_eq!(open.holding(NetworkPolicy::Full), NetworkPolicy::Full, "it means what it says");
+        assert_eq!(open.with_denied_hosts(NetworkPolicy::Full), NetworkPolicy::Full, "it means what it says");
         assert!(open.must_confine().is_none());
         let allowing = rules("network_rule(host=\"evil.test\", protocol=\"https\", decision=\"allow\")\n");
         assert_eq!(forbidden_by(&allowing), []);

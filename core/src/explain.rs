@@ -96,11 +96,11 @@ impl Orchestrator {
         request: &ExecRequest,
     ) -> Result<Explanation, stockade_protocol::Invalid> {
         let in_force = self.in_force().with_environment(tool.environment(request));
-        let (session, around) = (&*in_force.session, self.surroundings(&in_force));
+        let (session, ctx) = (&*in_force.session, self.context(&in_force));
         let wanted = &request.escalation;
         let in_advance = self.approvals.memory.has_once(session, wanted);
         let asked_for = if in_advance { &EscalationExecution::TurnDefault } else { wanted };
-        let (verdict, required) = command_requirement(session, around.rules, &request.command, &request.cwd, asked_for);
+        let (verdict, required) = command_requirement(session, ctx.rules, &request.command, &request.cwd, asked_for);
         let bypass = matches!(required.requirement, ExecApprovalRequirement::Skip { bypass_sandbox: true, .. });
         let execution = if bypass && !in_advance && session.rules_may_leave() {
             EscalationExecution::Unsandboxed
@@ -108,14 +108,14 @@ impl Orchestrator {
             request.escalation.clone()
         };
         let (permissions, confinement) = approvals::execution(session, &execution)?;
-        let plan = tool.rehearse(request, &permissions, confinement, &around);
+        let plan = tool.rehearse(request, &permissions, confinement, &ctx);
         let (unenforceable, warnings) = match &plan {
             Ok(plan) => (None, plan.warnings().to_vec()),
             Err(refused) => (Some(refused.to_string()), Vec::new()),
         };
         let sandboxed = confinement == Confinement::Sandbox;
         let by_host = sandboxed && matches!(permissions.network, NetworkPolicy::Hosts(_));
-        let hosts_through = by_host.then(|| match around.sandbox.proxied() {
+        let hosts_through = by_host.then(|| match ctx.sandbox.proxied() {
             Some(_) => HostsThrough::Proxy,
             None => HostsThrough::Sandbox,
         });

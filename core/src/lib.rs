@@ -56,7 +56,7 @@ pub use redact::{REDACTED, redact_argv, redact_event, redact_text, redact_variab
 pub use risk::{ASSESSMENT_LIMIT, RiskAssessor, Unassessed};
 pub use run::{Orchestrator, RunError};
 pub use runtime::{
-    Approvable, Attempted, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
+    Approvable, Attempted, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
 pub use session::{OutputLimit, RulesOutside, Sandboxing, Session};
 pub use shell::{Caller, ShellRuntime};

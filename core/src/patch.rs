@@ -19,7 +19,7 @@ use crate::approvals::{ApprovalKey, Grant};
 use crate::audit_log::with_cause;
 use crate::run::{Orchestrator, RunError};
 use crate::runtime::{
-    Approvable, Attempted, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
+    Approvable, Attempted, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
 use crate::session::Session;
 
@@ -158,7 +158,7 @@ impl Approvable<PatchRequest> for PatchRuntime {
         request.changes.iter().flat_map(|change| change.paths()).cloned().map(ApprovalKey::File).collect()
     }
 
-    fn subject(&self, request: &PatchRequest, _: &Surroundings<'_>, _: &Shown<'_>) -> ApprovalSubject {
+    fn subject(&self, request: &PatchRequest, _: &ToolContext<'_>, _: &Shown<'_>) -> ApprovalSubject {
         ApprovalSubject::Patch(PatchApproval { changes: request.changes.clone(), grant_root: None })
     }
 
@@ -166,8 +166,8 @@ impl Approvable<PatchRequest> for PatchRuntime {
         request.approved_by_policy.then_some(request.sandbox_warnings.as_slice())
     }
 
-    fn requirement(&self, _: &PatchRequest, around: &Surroundings<'_>, _: &EscalationExecution) -> Option<Requirement> {
-        Some(self.judge(around.session))
+    fn requirement(&self, _: &PatchRequest, ctx: &ToolContext<'_>, _: &EscalationExecution) -> Option<Requirement> {
+        Some(self.judge(ctx.session))
     }
 }
 
@@ -238,8 +238,8 @@ impl Sandboxable for PatchRuntime {
 impl ToolRuntime<PatchRequest> for PatchRuntime {
     type Output = PatchOutcome;
 
-    async fn attempt(&self, _: &PatchRequest, _: &Grant, around: &Surroundings<'_>) -> Result<PatchOutcome, RunError> {
-        if around.session.maximum.is_some() && !self.outside.is_empty() {
+    async fn attempt(&self, _: &PatchRequest, _: &Grant, ctx: &ToolContext<'_>) -> Result<PatchOutcome, RunError> {
+        if ctx.session.maximum.is_some() && !self.outside.is_empty() {
             let reason = String::from("the administrator's maximum does not allow to write there");
             return Ok(PatchOutcome::Refused(Refusal { by: RefusedBy::Administrator, reason }));
         }

@@ -19,7 +19,7 @@ use crate::audit_log::with_cause;
 use crate::requirement;
 use crate::run::{InForce, Orchestrator, RunError};
 use crate::runtime::{
-    Approvable, Attempted, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
+    Approvable, Attempted, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
 use crate::session::Session;
 use crate::shell::ShellRuntime;
@@ -97,8 +97,8 @@ impl Orchestrator {
         if confinement == Confinement::None {
             return None;
         }
-        let around = self.surroundings(in_force);
-        let plan = ShellRuntime::default().rehearse(&command, &permissions, confinement, &around);
+        let ctx = self.context(in_force);
+        let plan = ShellRuntime::default().rehearse(&command, &permissions, confinement, &ctx);
         plan.err().and_then(|unenforceable| refused(with_cause(&unenforceable)))
     }
 }
@@ -166,7 +166,7 @@ impl Approvable<PermissionsRequest> for PermissionsRuntime {
         vec![key(session, &request.permissions)]
     }
 
-    fn subject(&self, request: &PermissionsRequest, _: &Surroundings<'_>, _: &Shown<'_>) -> ApprovalSubject {
+    fn subject(&self, request: &PermissionsRequest, _: &ToolContext<'_>, _: &Shown<'_>) -> ApprovalSubject {
         ApprovalSubject::Permissions(Box::new(PermissionsApproval {
             permissions: request.permissions.clone(),
             justification: request.justification.clone(),
@@ -176,10 +176,10 @@ impl Approvable<PermissionsRequest> for PermissionsRuntime {
     fn requirement(
         &self,
         request: &PermissionsRequest,
-        around: &Surroundings<'_>,
+        ctx: &ToolContext<'_>,
         _: &EscalationExecution,
     ) -> Option<Requirement> {
-        let session = around.session;
+        let session = ctx.session;
         let requirement = if adds(session, &request.permissions) {
             requirement::of_permissions(session.ask, session.sandboxing())
         } else {
@@ -211,13 +211,13 @@ impl ToolRuntime<PermissionsRequest> for PermissionsRuntime {
         &self,
         request: &PermissionsRequest,
         grant: &Grant,
-        around: &Surroundings<'_>,
+        ctx: &ToolContext<'_>,
     ) -> Result<PermissionsOutcome, RunError> {
-        let memory = around.connections.as_ref().map(|connections| &connections.approvals.memory);
-        let is_remembered = |memory: &approvals::Memory| memory.recall(&self.keys(request, around.session)).is_some();
+        let memory = ctx.connections.as_ref().map(|connections| &connections.approvals.memory);
+        let is_remembered = |memory: &approvals::Memory| memory.recall(&self.keys(request, ctx.session)).is_some();
         let scope = match (grant.source(), memory) {
             (DecisionSource::Reviewer, Some(memory)) if !is_remembered(memory) => {
-                memory.allow_once(around.session, request.permissions.clone());
+                memory.allow_once(ctx.session, request.permissions.clone());
                 PermissionsScope::Once
             }
             _ => PermissionsScope::Session,

@@ -8,7 +8,7 @@ use stockade_protocol::{Decision, HostRule, NetworkPolicy, NetworkProtocol, Perm
 use stockade_sandboxing::{Backend, CommandSpec, Plan, Proxied, Unenforceable};
 
 /// What a command has to know of its proxy.
-pub(crate) struct Behind {
+pub(crate) struct ProxyEndpoint {
     pub(crate) address: SocketAddr,
     /// They lead programs there, and have the secret in them.
     pub(crate) variables: BTreeMap<String, String>,
@@ -40,9 +40,9 @@ fn check_streams(permissions: &Permissions) -> Result<(), Unenforceable> {
 /// Java has one variable for everything, so what is in it stays.
 const ADDED_TO: &str = "JAVA_TOOL_OPTIONS";
 
-impl Behind {
+impl ProxyEndpoint {
     /// A proxy that is not there, to find out what a plan would be. Nothing is started with it.
-    pub(crate) fn nothing() -> Option<Self> {
+    pub(crate) fn none() -> Option<Self> {
         // Port 9 throws away what it gets, where anybody listens there.
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
         Some(Self { address, variables: environment(address, &Secret::random().ok()?) })
@@ -94,7 +94,7 @@ mod tests {
         ];
         let mut variables: BTreeMap<RawText, RawText> =
             before.map(|(name, value)| (text(name), text(value))).into_iter().collect();
-        Behind::nothing().unwrap().lead(&mut variables);
+        ProxyEndpoint::none().unwrap().lead(&mut variables);
         let value = |name: &str| variables.get(&text(name)).and_then(RawText::as_str).unwrap_or("none");
         assert_eq!(value("PATH"), "/bin");
         assert_eq!(value("Https_Proxy"), "none");

@@ -17,7 +17,7 @@ use crate::audit_log::{AuditDemand, AuditLog, Trail};
 use crate::cancellation::Cancellable;
 use crate::connections::{Connections, forbidden_by};
 use crate::risk::RiskAssessor;
-use crate::runtime::{Attempted, SandboxPreference, Surroundings, ToolRuntime};
+use crate::runtime::{Attempted, SandboxPreference, ToolContext, ToolRuntime};
 use crate::session::Session;
 use crate::shell::ShellRuntime;
 use crate::{AuditSink, NoAudit};
@@ -175,11 +175,11 @@ impl Orchestrator {
             trail: trail.clone(),
             ask: in_force.session.ask,
         };
-        let around = Surroundings { connections: Some(connections), ..self.surroundings(in_force) };
+        let ctx = ToolContext { connections: Some(connections), ..self.context(in_force) };
         if let Some(Err(refusal)) = tool.requested(request).map(|event| trail.record(event)) {
             return Ok(T::Output::from(refusal));
         }
-        let grant = match self.approvals.settle(tool, request, &around, trail).await {
+        let grant = match self.approvals.settle(tool, request, &ctx, trail).await {
             Ok(grant) => grant,
             Err(refusal) => return Ok(T::Output::from(refusal)),
         };
@@ -187,12 +187,12 @@ impl Orchestrator {
             let reason = String::from("the tool runs only in a sandbox, and this run would have none");
             return Ok(T::Output::from(Refusal { by: RefusedBy::Sandbox, reason }));
         }
-        let first = tool.attempt(request, &grant, &around).await?;
+        let first = tool.attempt(request, &grant, &ctx).await?;
         // Asked, approved, wider: once.
-        let Some(wider) = self.approvals.escalate(tool, request, &grant, &first, &around, trail).await else {
+        let Some(wider) = self.approvals.escalate(tool, request, &grant, &first, &ctx, trail).await else {
             return Ok(first);
         };
-        let mut second = tool.attempt(request, &wider, &around).await?;
+        let mut second = tool.attempt(request, &wider, &ctx).await?;
         second.keep_first(first);
         Ok(second)
     }
@@ -248,13 +248,13 @@ impl Orchestrator {
         for granted in self.approvals.memory.granted(&in_force.session.sandbox) {
             let session = Arc::make_mut(&mut in_force.session);
             let merged = session.permissions.merge(&granted);
-            session.permissions = Permissions { network: session.holding(merged.network.clone()), ..merged };
+            session.permissions = Permissions { network: session.with_denied_hosts(merged.network.clone()), ..merged };
         }
         in_force
     }
 
-    pub(crate) fn surroundings<'a>(&'a self, in_force: &'a InForce) -> Surroundings<'a> {
-        Surroundings {
+    pub(crate) fn context<'a>(&'a self, in_force: &'a InForce) -> ToolContext<'a> {
+        ToolContext {
             session: &in_force.session,
             rules: &in_force.rules,
             sandbox: &*in_force.sandbox,
@@ -329,7 +329,7 @@ fn completed(mut session: Session, rules: &RuleStore) -> Session {
         session.permissions = protected;
     }
     session.forbidden_hosts.extend(forbidden_by(rules));
-    session.permissions.network = session.holding(session.permissions.network.clone());
+    session.permissions.network = session.with_denied_hosts(session.permissions.network.clone());
     session
 }
 

@@ -15,7 +15,7 @@ use crate::run::RunError;
 use crate::session::Session;
 
 /// What a tool is run in.
-pub struct Surroundings<'a> {
+pub struct ToolContext<'a> {
     /// The session.
     pub session: &'a Session,
     /// Its rules.
@@ -79,7 +79,7 @@ pub trait Approvable<Req>: Send + Sync {
     fn keys(&self, request: &Req, session: &Session) -> Vec<ApprovalKey>;
 
     /// The question.
-    fn subject(&self, request: &Req, around: &Surroundings<'_>, shown: &Shown<'_>) -> ApprovalSubject;
+    fn subject(&self, request: &Req, ctx: &ToolContext<'_>, shown: &Shown<'_>) -> ApprovalSubject;
 
     /// The environment that it starts from in place of the session's.
     fn environment(&self, _request: &Req) -> Option<&BTreeMap<RawText, RawText>> {
@@ -96,7 +96,7 @@ pub trait Approvable<Req>: Send + Sync {
     fn requirement(
         &self,
         _request: &Req,
-        _around: &Surroundings<'_>,
+        _ctx: &ToolContext<'_>,
         _asked_for: &EscalationExecution,
     ) -> Option<Requirement> {
         None
@@ -145,13 +145,13 @@ pub trait ToolRuntime<Req>: Approvable<Req> + Sandboxable {
     type Output: Attempted;
 
     /// Runs the request once with what was granted.
-    async fn attempt(&self, request: &Req, grant: &Grant, around: &Surroundings<'_>) -> Result<Self::Output, RunError>
+    async fn attempt(&self, request: &Req, grant: &Grant, ctx: &ToolContext<'_>) -> Result<Self::Output, RunError>
     where
         Req: 'async_trait;
 
     /// Whether permissions could be enforced for this request here. A person is not asked for what
     /// could not be given.
-    fn is_enforceable(&self, _request: &Req, _permissions: &Permissions, _around: &Surroundings<'_>) -> bool {
+    fn is_enforceable(&self, _request: &Req, _permissions: &Permissions, _ctx: &ToolContext<'_>) -> bool {
         true
     }
 

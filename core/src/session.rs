@@ -118,19 +118,19 @@ impl Session {
         });
         let permissions = Permissions {
             files: FileRules::new(fresh.files.iter().chain(takes_away).cloned())?,
-            network: self.forbidding(fresh.network),
+            network: self.with_own_denials(fresh.network),
             limits: self.permissions.limits,
             environment: self.permissions.environment.clone(),
             unix_sockets: fresh.unix_sockets,
         };
         let mut changed = Self { ask, sandbox, permissions, ..self.clone() };
-        changed.permissions.network = changed.holding(changed.permissions.network.clone());
+        changed.permissions.network = changed.with_denied_hosts(changed.permissions.network.clone());
         Ok(changed)
     }
 
     /// A network that is granted in this session, with the forbidden hosts held. An open one knows no hosts: with a
     /// forbidden one, the others are asked for.
-    pub(crate) fn holding(&self, network: NetworkPolicy) -> NetworkPolicy {
+    pub(crate) fn with_denied_hosts(&self, network: NetworkPolicy) -> NetworkPolicy {
         if self.sandboxing() != Sandboxing::On || self.forbidden_hosts.is_empty() {
             return network;
         }
@@ -149,7 +149,7 @@ impl Session {
     }
 
     /// A network with the hosts that this session forbids.
-    fn forbidding(&self, network: NetworkPolicy) -> NetworkPolicy {
+    fn with_own_denials(&self, network: NetworkPolicy) -> NetworkPolicy {
         let NetworkPolicy::Hosts(own) = &self.permissions.network else { return network };
         let forbidden = own.rules.iter().filter(|rule| rule.decision == Decision::Forbidden).cloned().collect();
         match network {

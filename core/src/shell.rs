@@ -18,11 +18,11 @@ use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant, RuleStore, w
 use crate::connections::{Guard, with_named_rules};
 use crate::evidence::{self, Ending};
 use crate::exec::{self, Clock, Ended, Finished, Input, Setting, StreamName, Streaming};
-use crate::proxied::{Behind, proxied};
+use crate::proxied::{ProxyEndpoint, proxied};
 use crate::requirement;
 use crate::run::RunError;
 use crate::runtime::{
-    Approvable, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
+    Approvable, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
 use crate::session::{RulesOutside, Session};
 use crate::verdict::{RuleVerdict, Verdict};
@@ -167,7 +167,7 @@ impl Approvable<ExecRequest> for ShellRuntime {
         vec![ApprovalKey::Command(Box::new(key))]
     }
 
-    fn subject(&self, request: &ExecRequest, _: &Surroundings<'_>, shown: &Shown<'_>) -> ApprovalSubject {
+    fn subject(&self, request: &ExecRequest, _: &ToolContext<'_>, shown: &Shown<'_>) -> ApprovalSubject {
         ApprovalSubject::Command(Box::new(CommandApproval {
             command: request.command.clone(),
             cwd: request.cwd.clone(),
@@ -190,10 +190,10 @@ impl Approvable<ExecRequest> for ShellRuntime {
     fn requirement(
         &self,
         request: &ExecRequest,
-        around: &Surroundings<'_>,
+        ctx: &ToolContext<'_>,
         asked_for: &EscalationExecution,
     ) -> Option<Requirement> {
-        Some(command_requirement(around.session, around.rules, &request.command, &request.cwd, asked_for).1)
+        Some(command_requirement(ctx.session, ctx.rules, &request.command, &request.cwd, asked_for).1)
     }
 
     fn escalation(&self, request: &ExecRequest) -> EscalationExecution {
@@ -222,17 +222,12 @@ impl Sandboxable for ShellRuntime {
 impl ToolRuntime<ExecRequest> for ShellRuntime {
     type Output = Outcome;
 
-    async fn attempt(
-        &self,
-        request: &ExecRequest,
-        grant: &Grant,
-        around: &Surroundings<'_>,
-    ) -> Result<Outcome, RunError> {
-        let guard = match &around.connections {
-            Some(connections) => connections.guard(grant, around, &self.clock).await.map_err(no_proxy)?,
+    async fn attempt(&self, request: &ExecRequest, grant: &Grant, ctx: &ToolContext<'_>) -> Result<Outcome, RunError> {
+        let guard = match &ctx.connections {
+            Some(connections) => connections.guard(grant, ctx, &self.clock).await.map_err(no_proxy)?,
             None => None,
         };
-        let finished = self.execute(request, grant, around, guard.as_ref()).await;
+        let finished = self.execute(request, grant, ctx, guard.as_ref()).await;
         // Whatever came of it, nothing goes through a proxy any more.
         let seen = match guard {
             Some(guard) => Some(guard.end().await),
@@ -255,7 +250,7 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
                 let permissions = grant.permissions();
                 let command = request.command.words();
                 let (ended, cwd) = (finished.ended, &request.cwd);
-                let environment = &around.session.environment;
+                let environment = &ctx.session.environment;
                 evidence::violations(&Ending { ended, text: &text, command, environment, cwd, permissions })
             }
             Confinement::None => Vec::new(),
@@ -286,8 +281,8 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
         })
     }
 
-    fn is_enforceable(&self, request: &ExecRequest, permissions: &Permissions, around: &Surroundings<'_>) -> bool {
-        self.rehearse(request, permissions, Confinement::Sandbox, around).is_ok()
+    fn is_enforceable(&self, request: &ExecRequest, permissions: &Permissions, ctx: &ToolContext<'_>) -> bool {
+        self.rehearse(request, permissions, Confinement::Sandbox, ctx).is_ok()
     }
 
     fn finished(&self, _: &ExecRequest) {
@@ -312,18 +307,18 @@ impl ShellRuntime {
         &self,
         request: &ExecRequest,
         grant: &Grant,
-        around: &Surroundings<'_>,
+        ctx: &ToolContext<'_>,
         guard: Option<&Guard>,
     ) -> Result<Finished, SpawnError> {
-        let behind = guard.and_then(Guard::proxy);
-        let plan = self.compile(request, grant.permissions(), grant.confinement(), around, behind.as_ref())?;
+        let endpoint = guard.and_then(Guard::proxy);
+        let plan = self.compile(request, grant.permissions(), grant.confinement(), ctx, endpoint.as_ref())?;
         for warning in plan.warnings() {
             tracing::warn!(%warning, request = %request.id);
         }
         let setting = Setting {
             streaming: self.streaming(request),
-            output: around.session.output,
-            limit: limit(request, around.session),
+            output: ctx.session.output,
+            limit: limit(request, ctx.session),
             clock: self.clock.clone(),
             cancellation: self.cancellation.clone(),
             gatekeeper: guard.and_then(Guard::gatekeeper),
@@ -337,10 +332,10 @@ impl ShellRuntime {
         request: &ExecRequest,
         permissions: &Permissions,
         confinement: Confinement,
-        around: &Surroundings<'_>,
+        ctx: &ToolContext<'_>,
     ) -> Result<Box<dyn Plan>, Unenforceable> {
-        let behind = proxied(around.sandbox, permissions).and_then(|_| Behind::nothing());
-        self.compile(request, permissions, confinement, around, behind.as_ref())
+        let endpoint = proxied(ctx.sandbox, permissions).and_then(|_| ProxyEndpoint::none());
+        self.compile(request, permissions, confinement, ctx, endpoint.as_ref())
     }
 
     fn compile(
@@ -348,20 +343,20 @@ impl ShellRuntime {
         request: &ExecRequest,
         permissions: &Permissions,
         confinement: Confinement,
-        around: &Surroundings<'_>,
-        behind: Option<&Behind>,
+        ctx: &ToolContext<'_>,
+        endpoint: Option<&ProxyEndpoint>,
     ) -> Result<Box<dyn Plan>, Unenforceable> {
-        let inherited = around.session.environment.clone();
+        let inherited = ctx.session.environment.clone();
         let command = CommandSpec {
             argv: request.command.clone(),
             cwd: request.cwd.clone(),
             environment: permissions.environment.apply(inherited),
             process: self.caller.process.clone(),
         };
-        match (confinement, behind.zip(proxied(around.sandbox, permissions))) {
+        match (confinement, endpoint.zip(proxied(ctx.sandbox, permissions))) {
             (Confinement::None, _) => Bare.compile(&command, permissions),
-            (Confinement::Sandbox, Some((behind, sandbox))) => behind.compile(sandbox, command, permissions),
-            (Confinement::Sandbox, None) => around.sandbox.compile(&command, &with_named_rules(permissions, around)),
+            (Confinement::Sandbox, Some((endpoint, sandbox))) => endpoint.compile(sandbox, command, permissions),
+            (Confinement::Sandbox, None) => ctx.sandbox.compile(&command, &with_named_rules(permissions, ctx)),
         }
     }
 }

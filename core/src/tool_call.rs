@@ -13,7 +13,7 @@ use stockade_protocol::{
 use crate::approvals::{ApprovalKey, Grant, written};
 use crate::run::{Orchestrator, RunError};
 use crate::runtime::{
-    Approvable, Attempted, Requirement, SandboxPreference, Sandboxable, Shown, Surroundings, ToolRuntime,
+    Approvable, Attempted, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
 use crate::session::Session;
 
@@ -70,7 +70,7 @@ struct OnlyReview;
 impl ToolRuntime<ToolCallRequest> for ToolCallRuntime<OnlyReview> {
     type Output = ToolReview;
 
-    async fn attempt(&self, _: &ToolCallRequest, _: &Grant, _: &Surroundings<'_>) -> Result<ToolReview, RunError> {
+    async fn attempt(&self, _: &ToolCallRequest, _: &Grant, _: &ToolContext<'_>) -> Result<ToolReview, RunError> {
         Ok(ToolReview::Approved {})
     }
 }
@@ -143,7 +143,7 @@ impl<C: Send + Sync> Approvable<ToolCallRequest> for ToolCallRuntime<C> {
         vec![ApprovalKey::Tool { server, tool, arguments }]
     }
 
-    fn subject(&self, request: &ToolCallRequest, _: &Surroundings<'_>, _: &Shown<'_>) -> ApprovalSubject {
+    fn subject(&self, request: &ToolCallRequest, _: &ToolContext<'_>, _: &Shown<'_>) -> ApprovalSubject {
         ApprovalSubject::ToolCall(ToolCallApproval { remember: request.remember, ..request.call.clone() })
     }
 
@@ -154,12 +154,12 @@ impl<C: Send + Sync> Approvable<ToolCallRequest> for ToolCallRuntime<C> {
     fn requirement(
         &self,
         request: &ToolCallRequest,
-        around: &Surroundings<'_>,
+        ctx: &ToolContext<'_>,
         _: &EscalationExecution,
     ) -> Option<Requirement> {
         let requirement = match request.requires_approval? {
             false => ExecApprovalRequirement::Skip { bypass_sandbox: false, proposed_execpolicy_amendment: None },
-            true => crate::requirement::of_asking_tool(around.session.ask, &request.call.tool),
+            true => crate::requirement::of_asking_tool(ctx.session.ask, &request.call.tool),
         };
         Some(Requirement { requirement, source: DecisionSource::ApprovalPolicy })
     }
@@ -183,7 +183,7 @@ impl<C: ToolCaller> ToolRuntime<ToolCallRequest> for ToolCallRuntime<C> {
         &self,
         request: &ToolCallRequest,
         _: &Grant,
-        _: &Surroundings<'_>,
+        _: &ToolContext<'_>,
     ) -> Result<ToolCallOutcome, RunError> {
         let started = Instant::now();
         let answer = self.caller.call(request).await.map_err(|why| RunError::Tool { why })?;

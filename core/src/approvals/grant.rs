@@ -76,7 +76,7 @@ pub(crate) fn execution(
         EscalationExecution::TurnDefault => session.permissions.clone(),
         EscalationExecution::Permissions(more) => {
             let merged = session.permissions.merge(more);
-            Permissions { network: session.holding(merged.network.clone()), ..merged }
+            Permissions { network: session.with_denied_hosts(merged.network.clone()), ..merged }
         }
         EscalationExecution::Unsandboxed => unsandboxed(session)?,
     };
@@ -102,7 +102,9 @@ fn unsandboxed(session: &Session) -> Result<Permissions, Invalid> {
     // A forbidden host is held by the rules for hosts, so those stay.
     let network = match &session.permissions.network {
         NetworkPolicy::Hosts(_) if session.forbids_hosts() => session.permissions.network.clone(),
-        NetworkPolicy::Off | NetworkPolicy::Full | NetworkPolicy::Hosts(_) => session.holding(NetworkPolicy::Full),
+        NetworkPolicy::Off | NetworkPolicy::Full | NetworkPolicy::Hosts(_) => {
+            session.with_denied_hosts(NetworkPolicy::Full)
+        }
     };
     Ok(Permissions { files: FileRules::new(everything.chain(denials))?, network, ..session.permissions.clone() })
 }

@@ -28,7 +28,7 @@ use crate::audit_log::Trail;
 use crate::connections::REMEMBERED;
 use crate::requirement;
 use crate::risk::RiskAssessor;
-use crate::runtime::{Attempted, Requirement, SandboxPreference, Surroundings, ToolRuntime};
+use crate::runtime::{Attempted, Requirement, SandboxPreference, ToolContext, ToolRuntime};
 use crate::session::Session;
 use crate::{Answer, Approver};
 use memory::{Asked, Shared};
@@ -75,10 +75,10 @@ impl Approvals {
         &self,
         tool: &T,
         request: &Req,
-        around: &Surroundings<'_>,
+        ctx: &ToolContext<'_>,
         trail: &Trail,
     ) -> Result<Grant, Refusal> {
-        let session = around.session;
+        let session = ctx.session;
         let wanted = tool.escalation(request);
         self.check_session()?;
         check_hard_denials(session, &wanted)?;
@@ -86,7 +86,7 @@ impl Approvals {
         let in_advance = self.memory.take_once(session, &wanted);
         let asked_for = if in_advance { EscalationExecution::TurnDefault } else { wanted.clone() };
         let Requirement { requirement, source } =
-            tool.requirement(request, around, &asked_for).unwrap_or_else(|| Requirement {
+            tool.requirement(request, ctx, &asked_for).unwrap_or_else(|| Requirement {
                 requirement: requirement::of_tool(session.ask, session.sandboxing()),
                 source: DecisionSource::ApprovalPolicy,
             });
@@ -133,7 +133,7 @@ impl Approvals {
                     violations: &[],
                     amendment: proposed_execpolicy_amendment,
                 };
-                let (execution, source) = self.ask(tool, request, around, trail, asking).await?;
+                let (execution, source) = self.ask(tool, request, ctx, trail, asking).await?;
                 granted(session, execution, source)
             }
         }
@@ -146,10 +146,10 @@ impl Approvals {
         request: &Req,
         grant: &Grant,
         output: &T::Output,
-        around: &Surroundings<'_>,
+        ctx: &ToolContext<'_>,
         trail: &Trail,
     ) -> Option<Grant> {
-        let session = around.session;
+        let session = ctx.session;
         let violations = output.violations();
         let may_ask = !grant.is_after_denial()
             && grant.confinement() == Confinement::Sandbox
@@ -160,7 +160,7 @@ impl Approvals {
         if !may_ask {
             return None;
         }
-        let execution = widened(tool, request, grant, violations, around)?;
+        let execution = widened(tool, request, grant, violations, ctx)?;
         let reason = match execution {
             EscalationExecution::Unsandboxed => "the sandbox denied it; retry without the sandbox?",
             EscalationExecution::TurnDefault | EscalationExecution::Permissions(_) => {
@@ -171,7 +171,7 @@ impl Approvals {
         // A saved rule keeps the command in the sandbox, where it would be denied the same again.
         let asking = Asking { keys, execution, reason: Some(reason.to_owned()), violations, amendment: None };
         // A no ends the matter: what the first run gave stands.
-        let (execution, source) = self.ask(tool, request, around, trail, asking).await.ok()?;
+        let (execution, source) = self.ask(tool, request, ctx, trail, asking).await.ok()?;
         tracing::info!(name: "command.escalated", thread = %trail.thread(), request = %trail.request());
         Some(granted(session, execution, source).ok()?.after_denial())
     }
@@ -181,11 +181,11 @@ impl Approvals {
         &self,
         tool: &T,
         request: &Req,
-        around: &Surroundings<'_>,
+        ctx: &ToolContext<'_>,
         trail: &Trail,
         asking: Asking<'_>,
     ) -> Result<(EscalationExecution, DecisionSource), Refusal> {
-        let subject = tool.subject(request, around, &asking.shown());
+        let subject = tool.subject(request, ctx, &asking.shown());
         let written = memory::written(&asking.execution) + &content(&subject);
         let question = Arc::new(question::approval_request(trail, subject, asking.reason.clone(), asking.paths()));
         let ask = || question::put(self, Arc::clone(&question), trail);
@@ -197,7 +197,7 @@ impl Approvals {
             ReviewDecision::ApprovedForSession => self.memory.remember(keys, &execution),
             ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
                 if asked == Asked::Here {
-                    around.rules.save(&proposed_execpolicy_amendment);
+                    ctx.rules.save(&proposed_execpolicy_amendment);
                 }
             }
             // Only the network gate offers such a rule, and answers it itself.
@@ -336,9 +336,9 @@ fn widened<Req, T: ToolRuntime<Req>>(
     request: &Req,
     grant: &Grant,
     violations: &[Violation],
-    around: &Surroundings<'_>,
+    ctx: &ToolContext<'_>,
 ) -> Option<EscalationExecution> {
-    let session = around.session;
+    let session = ctx.session;
     // About a connection that was seen, somebody has been asked already, or nobody is.
     let open = || violations.iter().filter(|violation| !is_settled(violation));
     let amendments = open().filter_map(|violation| violation.amendment.as_ref());
@@ -352,7 +352,7 @@ fn widened<Req, T: ToolRuntime<Req>>(
         let execution = EscalationExecution::Permissions(Box::new(earlier));
         let (permissions, _) = grant::execution(session, &execution).ok()?;
         // A maximum may take away what was added, and a host may be unable to enforce it.
-        if permissions != *grant.permissions() && tool.is_enforceable(request, &permissions, around) {
+        if permissions != *grant.permissions() && tool.is_enforceable(request, &permissions, ctx) {
             return Some(execution);
         }
     }
