@@ -12,10 +12,11 @@ use stockade_sandboxing::{leads_to, protect_repositories};
 
 use crate::approvals::{self, Confinement};
 use crate::connections::named_rules;
-use crate::requirement;
+use crate::judgement::{Judgement, Purpose};
 use crate::run::Orchestrator;
 use crate::runtime::Approvable as _;
-use crate::shell::{ShellRuntime, command_requirement};
+use crate::shell::ShellRuntime;
+use crate::verdict::Verdict;
 
 /// What would happen to a command.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -96,20 +97,10 @@ impl Orchestrator {
         request: &ExecRequest,
     ) -> Result<Explanation, stockade_protocol::Invalid> {
         let in_force = self.in_force().with_environment(tool.environment(request));
-        let (session, ctx) = (&*in_force.session, self.context(&in_force));
-        let wanted = &request.escalation;
-        let in_advance = self.approvals.memory.has_once(session, wanted);
-        let asked_for = if in_advance { &EscalationExecution::TurnDefault } else { wanted };
-        let (verdict, required) = command_requirement(session, ctx.rules, &request.command, &request.cwd, asked_for);
-        let bypass = matches!(required.requirement, ExecApprovalRequirement::Skip { bypass_sandbox: true, .. });
-        let execution = if bypass && !in_advance && session.rules_may_leave() {
-            EscalationExecution::Unsandboxed
-        } else {
-            request.escalation.clone()
-        };
-        let (permissions, confinement) = approvals::execution(session, &execution)?;
-        let plan = tool.rehearse(request, &permissions, confinement, &ctx);
-        let (unenforceable, warnings) = match &plan {
+        let ctx = self.context(&in_force);
+        let judgement = self.approvals.judge(tool, request, &ctx, Purpose::Explain);
+        let (permissions, confinement) = (&judgement.permissions, judgement.confinement);
+        let (unenforceable, warnings) = match &tool.rehearse(request, permissions, confinement, &ctx) {
             Ok(plan) => (None, plan.warnings().to_vec()),
             Err(refused) => (Some(refused.to_string()), Vec::new()),
         };
@@ -119,17 +110,20 @@ impl Orchestrator {
             Some(_) => HostsThrough::Proxy,
             None => HostsThrough::Sandbox,
         });
+        let requirement = judgement.requirement();
+        let Judgement { verdict, source, permissions, asks_after_denial, .. } = judgement;
+        let verdict = verdict.map_or_else(|| Verdict::of(&ctx.rules.policy(), &request.command), |verdict| *verdict);
         Ok(Explanation {
             rules: verdict.report(),
-            requirement: required.requirement,
-            source: required.source,
+            requirement,
+            source,
             parsed: verdict.parsed,
             sandboxed,
             permissions,
             hosts_through,
             unenforceable,
             warnings,
-            asks_after_denial: sandboxed && requirement::asks_after_denial(session.ask),
+            asks_after_denial,
         })
     }
 

@@ -13,6 +13,7 @@ mod evidence;
 mod exec;
 mod explain;
 mod git_words;
+mod judgement;
 #[cfg(feature = "patch")]
 mod patch;
 #[cfg(feature = "patch")]

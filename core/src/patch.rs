@@ -17,6 +17,7 @@ use stockade_protocol::{
 
 use crate::approvals::{ApprovalKey, Grant};
 use crate::audit_log::with_cause;
+use crate::judgement::Purpose;
 use crate::run::{Orchestrator, RunError};
 use crate::runtime::{
     Approvable, Attempted, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
@@ -61,9 +62,10 @@ pub struct PatchExplanation {
 impl Orchestrator {
     /// Says what would happen to a patch, and whether it fits the files. Nothing is written or recorded.
     pub fn explain_patch(&self, request: &PatchRequest) -> Result<PatchExplanation, RunError> {
-        let session = self.session();
-        let runtime = PatchRuntime::prepare(request, &session).map_err(|error| failed(&error))?;
-        let Requirement { requirement, source } = runtime.judge(&session);
+        let in_force = self.in_force();
+        let runtime = PatchRuntime::prepare(request, &in_force.session).map_err(|error| failed(&error))?;
+        let judgement = self.approvals.judge(&runtime, request, &self.context(&in_force), Purpose::Explain);
+        let (requirement, source) = (judgement.requirement(), judgement.source);
         Ok(PatchExplanation { requirement, source, changes: request.changes.clone(), outside: runtime.outside })
     }
 
@@ -181,16 +183,16 @@ impl PatchRuntime {
         if let Some((path, rule)) = own {
             let reason = format!("`{path}` would be written, but `{}` holds Stockade's own files", rule.target);
             let source = DecisionSource::Rule(rule.target.to_string());
-            return Requirement { requirement: ExecApprovalRequirement::Forbidden { reason }, source };
+            return Requirement::new(ExecApprovalRequirement::Forbidden { reason }, source);
         }
         if let Some((path, rule)) = denial {
             let reason =
                 format!("`{path}` would be written, but `{}` is denied, and no approval lifts that", rule.target);
             let source = DecisionSource::Rule(rule.target.to_string());
-            return Requirement { requirement: ExecApprovalRequirement::Forbidden { reason }, source };
+            return Requirement::new(ExecApprovalRequirement::Forbidden { reason }, source);
         }
         let requirement = requirement(session.ask, self.outside.first());
-        Requirement { requirement, source: DecisionSource::ApprovalPolicy }
+        Requirement::new(requirement, DecisionSource::ApprovalPolicy)
     }
 }
 

@@ -185,7 +185,7 @@ impl Approvable<PermissionsRequest> for PermissionsRuntime {
         } else {
             ExecApprovalRequirement::Skip { bypass_sandbox: false, proposed_execpolicy_amendment: None }
         };
-        Some(Requirement { requirement, source: DecisionSource::ApprovalPolicy })
+        Some(Requirement::new(requirement, DecisionSource::ApprovalPolicy))
     }
 
     fn escalation(&self, request: &PermissionsRequest) -> EscalationExecution {

@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use stockade_protocol::{
     AskForApproval, AuditEvent, CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, Invalid, Outcome,
-    Permissions, RawText, Refusal, RefusedBy, RequestId, SandboxPolicy, ThreadId,
+    Permissions, RawText, Refusal, RequestId, SandboxPolicy, ThreadId,
 };
 use stockade_sandboxing::{Backend, RealFiles, SpawnError, protect_own_files};
 use tracing::Instrument as _;
 
-use crate::approvals::{ApprovalKey, Approvals, Confinement, RuleStore};
+use crate::approvals::{ApprovalKey, Approvals, RuleStore};
 use crate::approver::Approver;
 use crate::audit_log::{AuditDemand, AuditLog, Trail};
 use crate::cancellation::Cancellable;
 use crate::connections::{Connections, forbidden_by};
+use crate::judgement::Purpose;
 use crate::risk::RiskAssessor;
-use crate::runtime::{Attempted, SandboxPreference, ToolContext, ToolRuntime};
+use crate::runtime::{Attempted, ToolContext, ToolRuntime};
 use crate::session::Session;
 use crate::shell::ShellRuntime;
 use crate::{AuditSink, NoAudit};
@@ -179,17 +180,15 @@ impl Orchestrator {
         if let Some(Err(refusal)) = tool.requested(request).map(|event| trail.record(event)) {
             return Ok(T::Output::from(refusal));
         }
-        let grant = match self.approvals.settle(tool, request, &ctx, trail).await {
+        let judgement = self.approvals.judge(tool, request, &ctx, Purpose::Run);
+        let grant = match self.approvals.settle(tool, request, &judgement, &ctx, trail).await {
             Ok(grant) => grant,
             Err(refusal) => return Ok(T::Output::from(refusal)),
         };
-        if tool.preference() == SandboxPreference::Require && grant.confinement() == Confinement::None {
-            let reason = String::from("the tool runs only in a sandbox, and this run would have none");
-            return Ok(T::Output::from(Refusal { by: RefusedBy::Sandbox, reason }));
-        }
         let first = tool.attempt(request, &grant, &ctx).await?;
         // Asked, approved, wider: once.
-        let Some(wider) = self.approvals.escalate(tool, request, &grant, &first, &ctx, trail).await else {
+        let Some(wider) = self.approvals.escalate(tool, request, (&judgement, &grant, &first), &ctx, trail).await
+        else {
             return Ok(first);
         };
         let mut second = tool.attempt(request, &wider, &ctx).await?;

@@ -13,6 +13,7 @@ use crate::approvals::{ApprovalKey, Grant, RuleStore};
 use crate::connections::Connections;
 use crate::run::RunError;
 use crate::session::Session;
+use crate::verdict::Verdict;
 
 /// What a tool is run in.
 pub struct ToolContext<'a> {
@@ -27,12 +28,21 @@ pub struct ToolContext<'a> {
 }
 
 /// What has to happen before a request runs, and who says so.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Requirement {
     /// What has to happen.
     pub requirement: ExecApprovalRequirement,
     /// Who says so.
     pub source: DecisionSource,
+    /// What is known of a command, which a question shows.
+    pub verdict: Option<Box<Verdict>>,
+}
+
+impl Requirement {
+    /// For a request that is no command.
+    pub fn new(requirement: ExecApprovalRequirement, source: DecisionSource) -> Self {
+        Self { requirement, source, verdict: None }
+    }
 }
 
 /// What a question shows besides the request itself.
@@ -43,6 +53,8 @@ pub struct Shown<'a> {
     pub violations: &'a [Violation],
     /// A rule that would save this question in future.
     pub amendment: Option<&'a ExecPolicyAmendment>,
+    /// What is known of a command, as its [`Requirement`] says.
+    pub verdict: Option<&'a Verdict>,
 }
 
 /// How the first run of a request is started that rules allow in full.

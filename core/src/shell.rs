@@ -82,13 +82,13 @@ impl Caller {
 }
 
 /// The requirement for a command, from the rules, the session and what it asks for.
-pub(crate) fn command_requirement(
+fn command_requirement(
     session: &Session,
     rules: &RuleStore,
     command: &Argv,
     cwd: &AbsPath,
     wanted: &EscalationExecution,
-) -> (Verdict, Requirement) {
+) -> Requirement {
     let mut verdict = Verdict::of(&rules.policy(), command);
     // What is known as safe is the system's program of that name, not one that a command put there.
     if verdict.rules == RuleVerdict::Safe
@@ -116,7 +116,7 @@ pub(crate) fn command_requirement(
         }
         (requirement, _) => requirement,
     };
-    (verdict, Requirement { requirement, source })
+    Requirement { requirement, source, verdict: Some(Box::new(verdict)) }
 }
 
 /// Where a command runs that rules allow: outside if its rules say so, nothing has to hold, and neither its programs
@@ -171,7 +171,7 @@ impl Approvable<ExecRequest> for ShellRuntime {
         ApprovalSubject::Command(Box::new(CommandApproval {
             command: request.command.clone(),
             cwd: request.cwd.clone(),
-            parsed: stockade_shell_command::parse_argv(&request.command),
+            parsed: shown.verdict.map(|verdict| verdict.parsed.clone()).unwrap_or_default(),
             escalation: shown.execution.clone(),
             justification: request.justification.clone(),
             violations: shown.violations.to_vec(),
@@ -193,7 +193,7 @@ impl Approvable<ExecRequest> for ShellRuntime {
         ctx: &ToolContext<'_>,
         asked_for: &EscalationExecution,
     ) -> Option<Requirement> {
-        Some(command_requirement(ctx.session, ctx.rules, &request.command, &request.cwd, asked_for).1)
+        Some(command_requirement(ctx.session, ctx.rules, &request.command, &request.cwd, asked_for))
     }
 
     fn escalation(&self, request: &ExecRequest) -> EscalationExecution {

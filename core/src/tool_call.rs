@@ -161,7 +161,7 @@ impl<C: Send + Sync> Approvable<ToolCallRequest> for ToolCallRuntime<C> {
             false => ExecApprovalRequirement::Skip { bypass_sandbox: false, proposed_execpolicy_amendment: None },
             true => crate::requirement::of_asking_tool(ctx.session.ask, &request.call.tool),
         };
-        Some(Requirement { requirement, source: DecisionSource::ApprovalPolicy })
+        Some(Requirement::new(requirement, DecisionSource::ApprovalPolicy))
     }
 }
 

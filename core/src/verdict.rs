@@ -61,6 +61,8 @@ impl Verdict {
 
     /// Judges a command.
     pub fn of(policy: &Policy, command: &Argv) -> Self {
+        #[cfg(test)]
+        PARSES.with(|parses| parses.set(parses.get() + 1));
         let mut parsed = parse_argv(command);
         // Nobody reads that many, so nobody should be spared the question. All of them are seen, though.
         let too_many = parsed.opaque.is_none() && parsed.commands.len() > MOST_SAFE_COMMANDS;
@@ -124,6 +126,17 @@ impl RuleVerdict {
             Self::Allowed | Self::Safe => Decision::Allow,
         }
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    static PARSES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How many commands this thread has parsed.
+#[cfg(test)]
+pub(crate) fn parses() -> usize {
+    PARSES.with(std::cell::Cell::get)
 }
 
 /// The first rule with this decision, and the part of the line that it matches, in words.

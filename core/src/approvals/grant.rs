@@ -4,6 +4,7 @@ use stockade_protocol::{
     Access, DecisionSource, EscalationExecution, FileRule, FileRules, Invalid, NetworkPolicy, Permissions,
 };
 
+use crate::judgement::Judgement;
 use crate::session::{Sandboxing, Session};
 
 /// What a run may do, and who decided so. Only this module's parent makes one, and only for a
@@ -59,6 +60,17 @@ impl Grant {
     ) -> Result<Self, Invalid> {
         let (permissions, confinement) = execution(session, &escalation)?;
         Ok(Self { permissions, confinement, escalation, source, after_denial: false })
+    }
+
+    /// For the first run of what was judged.
+    pub(super) fn first(judgement: &Judgement, source: DecisionSource) -> Self {
+        Self {
+            permissions: judgement.permissions.clone(),
+            confinement: judgement.confinement,
+            escalation: judgement.execution.clone(),
+            source,
+            after_denial: false,
+        }
     }
 
     pub(super) fn after_denial(mut self) -> Self {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use stockade_protocol::{
     ApprovalSubject, Decision, DecisionSource, DenyingRule, ElicitationApproval, EscalationExecution, Evidence,
-    ExecApprovalRequirement, FileTarget, HostRules, Invalid, NetworkPolicy, Operation, PermissionAmendment,
-    Permissions, Refusal, RefusedBy, ReviewDecision, Violation,
+    FileTarget, HostRules, Invalid, NetworkPolicy, Operation, PermissionAmendment, Permissions, Refusal, RefusedBy,
+    ReviewDecision, Violation,
 };
 
 pub(crate) use grant::execution;
@@ -26,9 +26,9 @@ use tokio::sync::watch;
 
 use crate::audit_log::Trail;
 use crate::connections::REMEMBERED;
-use crate::requirement;
+use crate::judgement::{Course, Judgement};
 use crate::risk::RiskAssessor;
-use crate::runtime::{Attempted, Requirement, SandboxPreference, ToolContext, ToolRuntime};
+use crate::runtime::{Attempted, SandboxPreference, ToolContext, ToolRuntime};
 use crate::session::Session;
 use crate::{Answer, Approver};
 use memory::{Asked, Shared};
@@ -70,71 +70,40 @@ impl Approvals {
         Self { assessor: Some(assessor), ..self.waiting(self.answer_limit) }
     }
 
-    /// Decides about the first run.
+    /// Carries the judgement out, up to the first run: records it, and asks where it says so.
     pub(crate) async fn settle<Req, T: ToolRuntime<Req>>(
         &self,
         tool: &T,
         request: &Req,
+        judgement: &Judgement,
         ctx: &ToolContext<'_>,
         trail: &Trail,
     ) -> Result<Grant, Refusal> {
-        let session = ctx.session;
-        let wanted = tool.escalation(request);
         self.check_session()?;
-        check_hard_denials(session, &wanted)?;
-        // What was granted in advance is not asked for again.
-        let in_advance = self.memory.take_once(session, &wanted);
-        let asked_for = if in_advance { EscalationExecution::TurnDefault } else { wanted.clone() };
-        let Requirement { requirement, source } =
-            tool.requirement(request, ctx, &asked_for).unwrap_or_else(|| Requirement {
-                requirement: requirement::of_tool(session.ask, session.sandboxing()),
-                source: DecisionSource::ApprovalPolicy,
-            });
-        let source = if in_advance { DecisionSource::SessionMemory } else { source };
-        // Nothing is remembered of most sessions, and a key is long.
-        let known = if self.memory.is_empty() { None } else { self.memory.recall(&tool.keys(request, session)) };
-        match requirement {
-            ExecApprovalRequirement::Forbidden { reason } => {
-                trail.decided(Decision::Forbidden, source.clone(), Some(reason.clone()))?;
-                let by =
-                    if matches!(source, DecisionSource::Rule(_)) { RefusedBy::Rule } else { RefusedBy::ApprovalPolicy };
-                Err(Refusal { by, reason })
+        let source = judgement.source.clone();
+        match &judgement.course {
+            Course::Refuse(refusal) => {
+                trail.decided(Decision::Forbidden, source, Some(refusal.reason.clone()))?;
+                Err(refusal.clone())
             }
-            ExecApprovalRequirement::Skip { bypass_sandbox, .. } => match known {
-                // An earlier answer may have granted more than the session does.
-                Some(execution) => self.by_memory(session, execution, trail),
-                None => {
-                    match tool.preapproved(request) {
-                        // Nobody had to be asked, but what was said outside goes on record.
-                        Some(warnings) => trail.decided_outside(warnings)?,
-                        None => trail.decided(Decision::Allow, source.clone(), None)?,
-                    }
-                    let may_bypass =
-                        bypass_sandbox && !in_advance && tool.first_attempt(request) == crate::FirstAttempt::AsRulesSay;
-                    let execution =
-                        if may_bypass && session.rules_may_leave() { EscalationExecution::Unsandboxed } else { wanted };
-                    granted(session, execution, source)
+            Course::Run { .. } => {
+                match tool.preapproved(request).filter(|_| source == DecisionSource::External) {
+                    Some(warnings) => trail.decided_outside(warnings)?,
+                    None => trail.decided(Decision::Allow, source.clone(), None)?,
                 }
-            },
-            ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment } => {
-                // A policy outside approved the request as it would run by default. More is for a person here.
-                let preapproved = tool.preapproved(request).filter(|_| wanted == EscalationExecution::TurnDefault);
-                if let Some(warnings) = preapproved {
-                    trail.decided_outside(warnings)?;
-                    return granted(session, wanted, DecisionSource::External);
-                }
-                if let Some(execution) = known {
-                    return self.by_memory(session, execution, trail);
-                }
+                Ok(Grant::first(judgement, source))
+            }
+            Course::Ask { reason, amendment } => {
                 let asking = Asking {
-                    keys: tool.keys(request, session),
-                    execution: wanted,
-                    reason,
+                    keys: tool.keys(request, ctx.session),
+                    execution: judgement.execution.clone(),
+                    reason: reason.clone(),
                     violations: &[],
-                    amendment: proposed_execpolicy_amendment,
+                    amendment: amendment.clone(),
+                    verdict: judgement.verdict.as_deref(),
                 };
-                let (execution, source) = self.ask(tool, request, ctx, trail, asking).await?;
-                granted(session, execution, source)
+                let (_, source) = self.ask(tool, request, ctx, trail, asking).await?;
+                Ok(Grant::first(judgement, source))
             }
         }
     }
@@ -144,18 +113,16 @@ impl Approvals {
         &self,
         tool: &T,
         request: &Req,
-        grant: &Grant,
-        output: &T::Output,
+        first: (&Judgement, &Grant, &T::Output),
         ctx: &ToolContext<'_>,
         trail: &Trail,
     ) -> Option<Grant> {
+        let (judgement, grant, output) = first;
         let session = ctx.session;
         let violations = output.violations();
         let may_ask = !grant.is_after_denial()
-            && grant.confinement() == Confinement::Sandbox
+            && judgement.asks_after_denial
             && !violations.is_empty()
-            && tool.escalates_on_failure()
-            && requirement::asks_after_denial(session.ask)
             && self.check_session().is_ok();
         if !may_ask {
             return None;
@@ -169,7 +136,9 @@ impl Approvals {
         };
         let keys = tool.keys(request, session);
         // A saved rule keeps the command in the sandbox, where it would be denied the same again.
-        let asking = Asking { keys, execution, reason: Some(reason.to_owned()), violations, amendment: None };
+        let verdict = judgement.verdict.as_deref();
+        let reason = Some(reason.to_owned());
+        let asking = Asking { keys, execution, reason, violations, amendment: None, verdict };
         // A no ends the matter: what the first run gave stands.
         let (execution, source) = self.ask(tool, request, ctx, trail, asking).await.ok()?;
         tracing::info!(name: "command.escalated", thread = %trail.thread(), request = %trail.request());
@@ -266,13 +235,8 @@ impl Approvals {
         question::put_whole(self, request, trail).await
     }
 
-    fn by_memory(&self, session: &Session, execution: EscalationExecution, trail: &Trail) -> Result<Grant, Refusal> {
-        trail.decided(Decision::Allow, DecisionSource::SessionMemory, None)?;
-        granted(session, execution, DecisionSource::SessionMemory)
-    }
-
     /// After "stop everything", nothing more is run.
-    fn check_session(&self) -> Result<(), Refusal> {
+    pub(crate) fn check_session(&self) -> Result<(), Refusal> {
         if *self.aborted.borrow() { Err(no(RefusedBy::Reviewer, ABORTED)) } else { Ok(()) }
     }
 }
@@ -305,7 +269,7 @@ fn impossible(invalid: &Invalid) -> Refusal {
 }
 
 /// What a person put out of reach, and writing Stockade's own files, can't be asked for.
-fn check_hard_denials(session: &Session, wanted: &EscalationExecution) -> Result<(), Refusal> {
+pub(crate) fn check_hard_denials(session: &Session, wanted: &EscalationExecution) -> Result<(), Refusal> {
     let EscalationExecution::Permissions(wanted) = wanted else { return Ok(()) };
     for rule in wanted.files.iter().filter(|rule| rule.access > stockade_protocol::Access::None) {
         let FileTarget::Path(path) = &rule.target else { continue };

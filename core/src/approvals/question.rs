@@ -15,6 +15,7 @@ use super::memory::ApprovalKey;
 use crate::audit_log::Trail;
 use crate::risk::{RiskAssessor, assessment};
 use crate::runtime::Shown;
+use crate::verdict::Verdict;
 use crate::{Answer, Unanswered};
 
 /// A question that is about to be asked.
@@ -24,11 +25,17 @@ pub(super) struct Asking<'a> {
     pub(super) reason: Option<String>,
     pub(super) violations: &'a [Violation],
     pub(super) amendment: Option<ExecPolicyAmendment>,
+    pub(super) verdict: Option<&'a Verdict>,
 }
 
 impl Asking<'_> {
     pub(super) fn shown(&self) -> Shown<'_> {
-        Shown { execution: &self.execution, violations: self.violations, amendment: self.amendment.as_ref() }
+        Shown {
+            execution: &self.execution,
+            violations: self.violations,
+            amendment: self.amendment.as_ref(),
+            verdict: self.verdict,
+        }
     }
 
     /// The paths that an approval would open.

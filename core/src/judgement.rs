@@ -1,0 +1,202 @@
+//! The one judgement of a request: parsed, looked up and decided once, before anything is asked or run.
+//!
+//! A question, the first run, a wider run after a denial, and `explain` read the same value. So what is shown is what is
+//! decided, and what is explained is what happens.
+
+use stockade_protocol::{
+    DecisionSource, EscalationExecution, ExecApprovalRequirement, ExecPolicyAmendment, Permissions, Refusal, RefusedBy,
+};
+
+use crate::approvals::{Approvals, Confinement, check_hard_denials, execution};
+use crate::requirement;
+use crate::runtime::{FirstAttempt, Requirement, SandboxPreference, ToolContext, ToolRuntime};
+use crate::verdict::Verdict;
+
+/// What is decided about a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Judgement {
+    /// What a command runs, and what the rules make of it; none for other tools.
+    pub(crate) verdict: Option<Box<Verdict>>,
+    /// What happens before the first run.
+    pub(crate) course: Course,
+    /// Who or what decided so.
+    pub(crate) source: DecisionSource,
+    /// What the first run is executed with.
+    pub(crate) execution: EscalationExecution,
+    /// What that grants.
+    pub(crate) permissions: Permissions,
+    /// Whether that takes a sandbox.
+    pub(crate) confinement: Confinement,
+    /// Whether a denial by the sandbox leads to a question for a wider run.
+    pub(crate) asks_after_denial: bool,
+}
+
+/// What happens before the first run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// There is no run.
+    Refuse(Refusal),
+    /// It runs without a question.
+    Run {
+        /// Rules let it leave the sandbox.
+        bypasses_sandbox: bool,
+    },
+    /// A person is asked.
+    Ask {
+        /// Why.
+        reason: Option<String>,
+        /// A rule that would save this question in future.
+        amendment: Option<ExecPolicyAmendment>,
+    },
+}
+
+/// What a judgement is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// What was granted for one command in advance is used up.
+    Run,
+    /// Nothing changes.
+    Explain,
+}
+
+impl Judgement {
+    /// In the words of the protocol.
+    pub(crate) fn requirement(&self) -> ExecApprovalRequirement {
+        match &self.course {
+            Course::Refuse(refusal) => ExecApprovalRequirement::Forbidden { reason: refusal.reason.clone() },
+            Course::Run { bypasses_sandbox } => {
+                let bypass_sandbox = *bypasses_sandbox;
+                ExecApprovalRequirement::Skip { bypass_sandbox, proposed_execpolicy_amendment: None }
+            }
+            Course::Ask { reason, amendment } => ExecApprovalRequirement::NeedsApproval {
+                reason: reason.clone(),
+                proposed_execpolicy_amendment: amendment.clone(),
+            },
+        }
+    }
+}
+
+/// A decision that does not depend on what the run would be granted.
+struct Decided {
+    course: Course,
+    source: DecisionSource,
+    execution: EscalationExecution,
+}
+
+impl Approvals {
+    /// Judges a request.
+    pub(crate) fn judge<Req, T: ToolRuntime<Req>>(
+        &self,
+        tool: &T,
+        request: &Req,
+        ctx: &ToolContext<'_>,
+        purpose: Purpose,
+    ) -> Judgement {
+        let session = ctx.session;
+        let wanted = tool.escalation(request);
+        // What was granted in advance is not asked for again.
+        let in_advance = match purpose {
+            Purpose::Run => self.memory.take_once(session, &wanted),
+            Purpose::Explain => self.memory.has_once(session, &wanted),
+        };
+        let asked_for = if in_advance { EscalationExecution::TurnDefault } else { wanted.clone() };
+        let Requirement { requirement, source, verdict } =
+            tool.requirement(request, ctx, &asked_for).unwrap_or_else(|| {
+                let requirement = requirement::of_tool(session.ask, session.sandboxing());
+                Requirement::new(requirement, DecisionSource::ApprovalPolicy)
+            });
+        let source = if in_advance { DecisionSource::SessionMemory } else { source };
+        let decided = match self.check_session().and_then(|()| check_hard_denials(session, &wanted)) {
+            Err(refusal) => {
+                let source = if refusal.by == RefusedBy::Rule {
+                    DecisionSource::Rule(refusal.reason.clone())
+                } else {
+                    DecisionSource::Reviewer
+                };
+                Decided { course: Course::Refuse(refusal), source, execution: wanted }
+            }
+            Ok(()) => self.decide(tool, request, ctx, Requirement { requirement, source, verdict: None }, in_advance),
+        };
+        self.weigh(tool, ctx, decided, verdict)
+    }
+
+    /// By what is required, by an approval outside, or by what is remembered.
+    fn decide<Req, T: ToolRuntime<Req>>(
+        &self,
+        tool: &T,
+        request: &Req,
+        ctx: &ToolContext<'_>,
+        required: Requirement,
+        in_advance: bool,
+    ) -> Decided {
+        let session = ctx.session;
+        let (wanted, source) = (tool.escalation(request), required.source);
+        // Nothing is remembered of most sessions, and a key is long.
+        let known = || if self.memory.is_empty() { None } else { self.memory.recall(&tool.keys(request, session)) };
+        let run = |execution, source| Decided { course: Course::Run { bypasses_sandbox: false }, source, execution };
+        match required.requirement {
+            ExecApprovalRequirement::Forbidden { reason } => {
+                let by =
+                    if matches!(source, DecisionSource::Rule(_)) { RefusedBy::Rule } else { RefusedBy::ApprovalPolicy };
+                Decided { course: Course::Refuse(Refusal { by, reason }), source, execution: wanted }
+            }
+            ExecApprovalRequirement::Skip { bypass_sandbox, .. } => {
+                // An earlier answer may have granted more than the session does.
+                if let Some(execution) = known() {
+                    return run(execution, DecisionSource::SessionMemory);
+                }
+                let may_bypass =
+                    bypass_sandbox && !in_advance && tool.first_attempt(request) == FirstAttempt::AsRulesSay;
+                let bypasses_sandbox = may_bypass && session.rules_may_leave();
+                let execution = if bypasses_sandbox { EscalationExecution::Unsandboxed } else { wanted };
+                // Nobody had to be asked, but what was said outside goes on record.
+                let source = if tool.preapproved(request).is_some() { DecisionSource::External } else { source };
+                Decided { course: Course::Run { bypasses_sandbox }, source, execution }
+            }
+            ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment: amendment } => {
+                // A policy outside approved the request as it would run by default. More is for a person here.
+                if tool.preapproved(request).is_some() && wanted == EscalationExecution::TurnDefault {
+                    return run(wanted, DecisionSource::External);
+                }
+                match known() {
+                    Some(execution) => run(execution, DecisionSource::SessionMemory),
+                    None => Decided { course: Course::Ask { reason, amendment }, source, execution: wanted },
+                }
+            }
+        }
+    }
+
+    /// What the run would be granted, and whether the tool can do with that.
+    fn weigh<Req, T: ToolRuntime<Req>>(
+        &self,
+        tool: &T,
+        ctx: &ToolContext<'_>,
+        decided: Decided,
+        verdict: Option<Box<Verdict>>,
+    ) -> Judgement {
+        let session = ctx.session;
+        let Decided { mut course, source, execution: wanted } = decided;
+        let (permissions, confinement) = execution(session, &wanted).unwrap_or_else(|invalid| {
+            refuse(&mut course, format!("the permissions make no sense: {invalid}"));
+            (session.bounded(&session.permissions), Confinement::Sandbox)
+        });
+        if tool.preference() == SandboxPreference::Require && confinement == Confinement::None {
+            refuse(&mut course, String::from("the tool runs only in a sandbox, and this run would have none"));
+        }
+        let asks_after_denial = confinement == Confinement::Sandbox
+            && tool.escalates_on_failure()
+            && requirement::asks_after_denial(session.ask);
+        Judgement { verdict, course, source, execution: wanted, permissions, confinement, asks_after_denial }
+    }
+}
+
+/// A refusal that stands already is the one that is told.
+fn refuse(course: &mut Course, reason: String) {
+    if !matches!(course, Course::Refuse(_)) {
+        *course = Course::Refuse(Refusal { by: RefusedBy::Sandbox, reason });
+    }
+}
+
+#[cfg(test)]
+#[path = "judgement_tests.rs"]
+mod tests;
