@@ -156,6 +156,9 @@ impl Trail {
             | AuditEvent::PatchRequested { .. }
             | AuditEvent::ToolRequested { .. }
             | AuditEvent::PermissionsRequested { .. }
+            | AuditEvent::SessionOpened { .. }
+            | AuditEvent::SessionChanged { .. }
+            | AuditEvent::SessionClosed { .. }
             | AuditEvent::Asked { .. }
             | AuditEvent::Answered { .. }
             | AuditEvent::Connected { .. }

@@ -138,6 +138,11 @@ impl Orchestrator {
         Ok(PathExplanation { path: path.clone(), access: permissions.access(&resolved), resolved, rule, hard })
     }
 
+    /// What the rules say of a command.
+    pub fn check_rules(&self, command: &stockade_protocol::Argv) -> CheckReport {
+        crate::Verdict::of(&self.in_force().rules.policy(), command).report()
+    }
+
     /// What happens when a command of this session connects to a host.
     pub fn explain_host(&self, host: &Host, protocol: Option<NetworkProtocol>, port: u16) -> HostExplanation {
         let in_force = self.in_force();

@@ -296,6 +296,11 @@ impl Orchestrator {
         self.in_force.write().unwrap_or_else(PoisonError::into_inner).sandbox = sandbox;
     }
 
+    /// Writes an event of the session itself to the trail: that it was opened, changed or closed.
+    pub fn record(&self, id: &RequestId, event: AuditEvent) -> Result<(), Refusal> {
+        self.audit.begin(&self.session().thread_id, id).record(event)
+    }
+
     /// What was approved for the session so far: what it was approved under, and the execution that was approved.
     pub fn remembered(&self) -> Vec<(ApprovalKey, EscalationExecution)> {
         self.approvals.memory.all()

@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::raw_text::{from_hex, to_hex};
 use crate::{
-    AbsPath, ApprovalSubject, Argv, Decision, Destination, Enforcement, EscalationExecution, Invalid, Permissions,
-    PermissionsScope, Refusal, RequestId, ReviewDecision, ThreadId, Violation,
+    AbsPath, ApprovalSubject, Argv, AskForApproval, Decision, Destination, Enforcement, EscalationExecution, Invalid,
+    Permissions, PermissionsScope, Refusal, RequestId, ReviewDecision, SandboxPolicy, ThreadId, Violation,
 };
 
 /// One decision or event. Each record carries the hash of the one before it, so that a line which
@@ -149,6 +149,36 @@ pub enum AuditEvent {
         /// What it was denied.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         violations: Vec<Violation>,
+    },
+    /// A client of the server opened a session. The ids of it, of its changes and of its end are the session's.
+    SessionOpened {
+        /// The name of the client program, in its own words.
+        client: String,
+        /// The session's name, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// The directories that its commands work in.
+        workspace: Vec<AbsPath>,
+        /// When it asks.
+        ask: AskForApproval,
+        /// How much its commands are trusted with.
+        sandbox: SandboxPolicy,
+    },
+    /// A client changed the policy of a session, from its next request on.
+    SessionChanged {
+        /// The name of the client program, in its own words.
+        client: String,
+        /// When it asks now.
+        ask: AskForApproval,
+        /// How much its commands are trusted with now.
+        sandbox: SandboxPolicy,
+    },
+    /// A session was closed, with its commands and everything that it remembered.
+    SessionClosed {
+        /// Why.
+        reason: String,
+        /// How many commands were ended with it.
+        commands: u64,
     },
     /// The run made more records than one run may have, so that no run pushes earlier ones out of the
     /// trail. What came after the limit is counted.

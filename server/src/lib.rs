@@ -6,8 +6,6 @@
 //! A [`Server`] takes connections on and calls [`wire::Methods`] for each request. What is for a client goes through
 //! its [`Peer`]: a bounded queue, so that a client that does not read slows its own commands and nothing else.
 
-#![expect(dead_code, reason = "the sessions that use commands and questions follow")]
-
 #[cfg(unix)]
 mod client;
 mod commands;
@@ -18,7 +16,7 @@ mod message;
 mod peer;
 mod questions;
 mod server;
-mod service;
+mod sessions;
 mod transport;
 mod under_way;
 pub mod wire;
@@ -29,7 +27,7 @@ pub use frames::{Frame, FrameDecoder};
 pub use message::{BadMessage, Incoming, read_message};
 pub use peer::{Caller, ConnectionId, Gone, Lane, Line, NoAnswer, Outgoing, Peer, Transport};
 pub use server::Server;
-pub use service::{Sessions, SessionsOptions};
+pub use sessions::{Sessions, SessionsOptions};
 pub use transport::Descriptor;
 #[cfg(unix)]
 pub use transport::{BoundSocket, SocketError, standard_socket};

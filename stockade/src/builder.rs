@@ -42,6 +42,7 @@ pub struct Builder {
     own_files: Vec<PathBuf>,
     sandboxes: Sandboxes,
     name: Option<ThreadId>,
+    answer_limit: Option<Duration>,
 }
 
 impl Builder {
@@ -139,6 +140,12 @@ impl Builder {
         self
     }
 
+    /// Waits this long for an answer; ten minutes by default. A question without an answer is a refusal.
+    pub fn answer_limit(mut self, limit: Duration) -> Self {
+        self.answer_limit = Some(limit);
+        self
+    }
+
     /// Asks the person at the terminal of this process, if it has one.
     #[cfg(feature = "terminal")]
     pub fn ask_at_terminal(mut self) -> Self {
@@ -221,8 +228,8 @@ impl Builder {
     /// Like [`build`](Self::build), and gives the lines for a person also where it fails. Where it does not, they are
     /// in [`Stockade::take_notices`].
     pub fn build_telling(self, notices: &mut Vec<String>) -> Result<Stockade, Error> {
-        let name = self.name.clone();
-        Stockade::open(self.assembly()?, name, notices)
+        let (name, answer_limit) = (self.name.clone(), self.answer_limit);
+        Stockade::open(self.assembly()?, name, answer_limit, notices)
     }
 
     fn assembly(self) -> Result<Assembly, Error> {

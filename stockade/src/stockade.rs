@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stockade_config::{Layer, Settings};
 use stockade_core::{ElicitationOutcome, Explanation, Orchestrator, ToolCallOutcome, ToolCallRuntime, ToolCaller};
@@ -51,7 +51,12 @@ impl Stockade {
 
     /// Starts a session. The lines for a person are in `notices` if it can't be started, else in
     /// [`take_notices`](Self::take_notices).
-    pub(crate) fn open(assembly: Assembly, name: Option<ThreadId>, notices: &mut Vec<String>) -> Result<Self, Error> {
+    pub(crate) fn open(
+        assembly: Assembly,
+        name: Option<ThreadId>,
+        answer_limit: Option<Duration>,
+        notices: &mut Vec<String>,
+    ) -> Result<Self, Error> {
         let thread_id = match name {
             Some(name) => name,
             None => new_id()?,
@@ -63,6 +68,9 @@ impl Stockade {
         let is_assessed = assessor.is_some();
         let current = Arc::new(Current::new(approver, assessor));
         let mut orchestrator = Orchestrator::new(session, backend, Arc::clone(&current) as _).with_rules(rules);
+        if let Some(limit) = answer_limit {
+            orchestrator = orchestrator.with_answer_limit(limit);
+        }
         if is_assessed {
             orchestrator = orchestrator.with_risk_assessor(Arc::clone(&current) as _);
         }
@@ -245,7 +253,7 @@ impl Stockade {
     }
 
     /// A name for the next request, unique in this session.
-    pub(crate) fn next_id(&self) -> Result<RequestId, Error> {
+    pub fn next_id(&self) -> Result<RequestId, Error> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         Ok(format!("{}.{number}", self.id()).parse()?)
     }

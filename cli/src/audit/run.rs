@@ -125,10 +125,13 @@ impl Run {
             }
             AuditEvent::ToolApproved {} => self.result = Some(String::from("approved")),
             AuditEvent::PermissionsGranted { .. } => self.result = Some(String::from("granted")),
+            AuditEvent::SessionClosed { .. } => self.result = Some(String::from("closed")),
             AuditEvent::Failed { .. } => self.result = Some(String::from("failed")),
             AuditEvent::PatchRequested { .. }
             | AuditEvent::ToolRequested { .. }
             | AuditEvent::PermissionsRequested { .. }
+            | AuditEvent::SessionOpened { .. }
+            | AuditEvent::SessionChanged { .. }
             | AuditEvent::Decided { .. }
             | AuditEvent::Answered { .. }
             | AuditEvent::Connected { .. }

@@ -47,6 +47,15 @@ fn headline(event: &AuditEvent) -> Result<String, serde_json::Error> {
             };
             format!("granted for {scope}  {}", shown(&serde_json::to_string(permissions)?))
         }
+        AuditEvent::SessionOpened { client, name, workspace, .. } => {
+            let name = name.as_ref().map(|name| format!(" `{}`", shown(name))).unwrap_or_default();
+            format!("{} opened the session{name} for  {}", shown(client), listed(workspace))
+        }
+        AuditEvent::SessionChanged { client, .. } => format!("{} changed the session's policy", shown(client)),
+        AuditEvent::SessionClosed { reason, commands: 0 } => format!("the session was closed: {}", shown(reason)),
+        AuditEvent::SessionClosed { reason, commands } => {
+            format!("the session was closed, with {commands} running commands: {}", shown(reason))
+        }
         AuditEvent::Failed { reason } => format!("failed: {}", shown(reason)),
         AuditEvent::Decided { decision, source, .. } => format!("{} by {}", decided(*decision), decider(source)),
         AuditEvent::Asked { subject } => format!("a person was asked  {}", question(subject)),
@@ -115,7 +124,11 @@ fn details(event: &AuditEvent) -> Result<Vec<String>, serde_json::Error> {
         AuditEvent::PermissionsRequested { justification, .. } => {
             lines.extend(justification.iter().map(|text| format!("because {}", shown(text))));
         }
+        AuditEvent::SessionOpened { ask, sandbox, .. } | AuditEvent::SessionChanged { ask, sandbox, .. } => {
+            lines.push(format!("ask {}, sandbox {}", serde_json::to_string(ask)?, serde_json::to_string(sandbox)?));
+        }
         AuditEvent::PatchRequested { .. }
+        | AuditEvent::SessionClosed { .. }
         | AuditEvent::ToolApproved {}
         | AuditEvent::PermissionsGranted { .. }
         | AuditEvent::Patched { .. }

@@ -321,11 +321,14 @@ export type AuditEvent =
   | AuditEventFailed
   | AuditEventRefused
   | AuditEventEnded
+  | AuditEventSessionOpened
+  | AuditEventSessionChanged
+  | AuditEventSessionClosed
   | AuditEventUnrecorded
   | AuditEventRepaired;
 
 /** Somebody asked for a command. */
-export interface AuditEventRequested extends Without<"patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventRequested extends Without<"patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   requested: {
     /** The program and its arguments. */
     command: Argv;
@@ -339,7 +342,7 @@ export interface AuditEventRequested extends Without<"patch_requested" | "tool_r
 }
 
 /** Somebody asked to change files. */
-export interface AuditEventPatchRequested extends Without<"requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventPatchRequested extends Without<"requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   patch_requested: {
     /** Every path that would change: both ends of a move. */
     paths: AbsPath[];
@@ -347,7 +350,7 @@ export interface AuditEventPatchRequested extends Without<"requested" | "tool_re
 }
 
 /** Somebody asked to call a tool. */
-export interface AuditEventToolRequested extends Without<"requested" | "patch_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventToolRequested extends Without<"requested" | "patch_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   tool_requested: {
     /** The MCP server that has the tool. */
     server: string;
@@ -357,7 +360,7 @@ export interface AuditEventToolRequested extends Without<"requested" | "patch_re
 }
 
 /** Permissions were asked for in advance. */
-export interface AuditEventPermissionsRequested extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventPermissionsRequested extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   permissions_requested: {
     /** Why, in the words of the requester. */
     justification?: string | null;
@@ -367,7 +370,7 @@ export interface AuditEventPermissionsRequested extends Without<"requested" | "p
 }
 
 /** It was decided what has to happen before something runs or connects. */
-export interface AuditEventDecided extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventDecided extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   decided: {
     /** The decision. */
     decision: Decision;
@@ -381,7 +384,7 @@ export interface AuditEventDecided extends Without<"requested" | "patch_requeste
 }
 
 /** A person was asked. */
-export interface AuditEventAsked extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventAsked extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   asked: {
     /** What. */
     subject: ApprovalSubject;
@@ -389,7 +392,7 @@ export interface AuditEventAsked extends Without<"requested" | "patch_requested"
 }
 
 /** The answer came. */
-export interface AuditEventAnswered extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventAnswered extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   answered: {
     /** The decision. */
     decision: ReviewDecision;
@@ -404,7 +407,7 @@ export interface AuditEventAnswered extends Without<"requested" | "patch_request
  * A connection was decided. Equal ones of a request are counted, and the count is written now and then and when
  * the request ends.
  */
-export interface AuditEventConnected extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventConnected extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   connected: {
     /** The decision. */
     decision: Decision;
@@ -418,7 +421,7 @@ export interface AuditEventConnected extends Without<"requested" | "patch_reques
 }
 
 /** Files were changed. */
-export interface AuditEventPatched extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventPatched extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   patched: {
     /** The files that were written or removed, where they really are. */
     paths: AbsPath[];
@@ -426,7 +429,7 @@ export interface AuditEventPatched extends Without<"requested" | "patch_requeste
 }
 
 /** A tool was called, and answered. What it answered is not kept. */
-export interface AuditEventToolCalled extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventToolCalled extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   tool_called: {
     /** How long that took, in milliseconds. */
     duration_ms: number;
@@ -434,12 +437,12 @@ export interface AuditEventToolCalled extends Without<"requested" | "patch_reque
 }
 
 /** A tool may be called, by a client that does so itself. */
-export interface AuditEventToolApproved extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventToolApproved extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   tool_approved: Record<string, unknown>;
 }
 
 /** Permissions that were asked for in advance were granted. */
-export interface AuditEventPermissionsGranted extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "failed" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventPermissionsGranted extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   permissions_granted: {
     /** On top of what the session has. */
     permissions: Permissions;
@@ -449,7 +452,7 @@ export interface AuditEventPermissionsGranted extends Without<"requested" | "pat
 }
 
 /** A tool was called, or files were to be changed, and that failed. */
-export interface AuditEventFailed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "refused" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventFailed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   failed: {
     /** Why. */
     reason: string;
@@ -457,12 +460,12 @@ export interface AuditEventFailed extends Without<"requested" | "patch_requested
 }
 
 /** It was not run. */
-export interface AuditEventRefused extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "ended" | "unrecorded" | "repaired"> {
+export interface AuditEventRefused extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   refused: Refusal;
 }
 
 /** It ran and ended. */
-export interface AuditEventEnded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "unrecorded" | "repaired"> {
+export interface AuditEventEnded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   ended: {
     /** How long it ran, in milliseconds. */
     duration_ms: number;
@@ -477,11 +480,49 @@ export interface AuditEventEnded extends Without<"requested" | "patch_requested"
   };
 }
 
+/** A client of the server opened a session. The ids of it, of its changes and of its end are the session's. */
+export interface AuditEventSessionOpened extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+  session_opened: {
+    /** When it asks. */
+    ask: AskForApproval;
+    /** The name of the client program, in its own words. */
+    client: string;
+    /** The session's name, if it has one. */
+    name?: string | null;
+    /** How much its commands are trusted with. */
+    sandbox: SandboxPolicy;
+    /** The directories that its commands work in. */
+    workspace: AbsPath[];
+  };
+}
+
+/** A client changed the policy of a session, from its next request on. */
+export interface AuditEventSessionChanged extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_closed" | "unrecorded" | "repaired"> {
+  session_changed: {
+    /** When it asks now. */
+    ask: AskForApproval;
+    /** The name of the client program, in its own words. */
+    client: string;
+    /** How much its commands are trusted with now. */
+    sandbox: SandboxPolicy;
+  };
+}
+
+/** A session was closed, with its commands and everything that it remembered. */
+export interface AuditEventSessionClosed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "unrecorded" | "repaired"> {
+  session_closed: {
+    /** How many commands were ended with it. */
+    commands: number;
+    /** Why. */
+    reason: string;
+  };
+}
+
 /**
  * The run made more records than one run may have, so that no run pushes earlier ones out of the
  * trail. What came after the limit is counted.
  */
-export interface AuditEventUnrecorded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "repaired"> {
+export interface AuditEventUnrecorded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "repaired"> {
   unrecorded: {
     /** How many events have no record of their own. */
     events: number;
@@ -492,7 +533,7 @@ export interface AuditEventUnrecorded extends Without<"requested" | "patch_reque
  * The trail itself did not end as it should, and goes on from here. The ids are those of the
  * request that found it so.
  */
-export interface AuditEventRepaired extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "unrecorded"> {
+export interface AuditEventRepaired extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded"> {
   repaired: {
     /** What was found. */
     damage: TrailDamage;

@@ -63,6 +63,19 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
         AuditEvent::PermissionsGranted { permissions, scope } => {
             AuditEvent::PermissionsGranted { permissions: Box::new(scribe.permissions(*permissions)), scope }
         }
+        AuditEvent::SessionOpened { client, name, workspace, ask, sandbox } => AuditEvent::SessionOpened {
+            client: scribe.text(&client),
+            name: name.map(|name| scribe.text(&name)),
+            workspace,
+            ask,
+            sandbox,
+        },
+        AuditEvent::SessionChanged { client, ask, sandbox } => {
+            AuditEvent::SessionChanged { client: scribe.text(&client), ask, sandbox }
+        }
+        AuditEvent::SessionClosed { reason, commands } => {
+            AuditEvent::SessionClosed { reason: scribe.text(&reason), commands }
+        }
         called @ (AuditEvent::ToolCalled { .. } | AuditEvent::ToolApproved {}) => called,
         patch @ (AuditEvent::PatchRequested { .. } | AuditEvent::Patched { .. }) => patch,
         plain @ (AuditEvent::Unrecorded { .. } | AuditEvent::Repaired { .. }) => plain,

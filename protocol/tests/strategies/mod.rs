@@ -498,6 +498,21 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
         any::<u64>().prop_map(|duration_ms| AuditEvent::ToolCalled { duration_ms }),
         any::<String>().prop_map(|reason| AuditEvent::Failed { reason }),
         Just(AuditEvent::ToolApproved {}),
+        (any::<String>(), option::of(any::<String>()), vec(wild_path(), 0..3), ask(), sandbox_policy()).prop_map(
+            |(client, name, workspace, ask, sandbox)| AuditEvent::SessionOpened {
+                client,
+                name,
+                workspace,
+                ask,
+                sandbox
+            }
+        ),
+        (any::<String>(), ask(), sandbox_policy()).prop_map(|(client, ask, sandbox)| AuditEvent::SessionChanged {
+            client,
+            ask,
+            sandbox
+        }),
+        (any::<String>(), any::<u64>()).prop_map(|(reason, commands)| AuditEvent::SessionClosed { reason, commands }),
         (permissions(), option::of(any::<String>())).prop_map(|(permissions, justification)| {
             AuditEvent::PermissionsRequested { permissions: Box::new(permissions), justification }
         }),

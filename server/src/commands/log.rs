@@ -166,6 +166,12 @@ impl OutputLog {
         LogReader { log: Arc::clone(self), id }
     }
 
+    /// What the chunks that are kept take.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        let state = self.state();
+        state.written - state.oldest()
+    }
+
     /// Which chunks there are.
     pub(crate) fn extent(&self) -> Extent {
         self.state().extent()

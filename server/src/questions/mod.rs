@@ -275,6 +275,7 @@ impl Questions {
     }
 }
 
+#[derive(Debug)]
 enum Opened {
     Waiting(u64, oneshot::Receiver<Result<Answer, Unanswered>>),
     Cancelled,
@@ -296,6 +297,15 @@ impl Resolution {
 
 fn cancelled() -> Answer {
     ReviewDecision::Denied { reason: Some(String::from("the request was cancelled")) }.into()
+}
+
+impl std::fmt::Debug for Questions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Questions")
+            .field("session_id", &self.0.session_id)
+            .field("open", &self.len())
+            .finish_non_exhaustive()
+    }
 }
 
 #[async_trait]

@@ -497,6 +497,103 @@ class AuditEventRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditEventSessionChanged:
+    """A client changed the policy of a session, from its next request on."""
+
+    client: str
+    """The name of the client program, in its own words."""
+    ask: AskForApproval
+    """When it asks now."""
+    sandbox: SandboxPolicy
+    """How much its commands are trusted with now."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> AuditEventSessionChanged:
+        """Reads the wire's form."""
+        return cls(
+            client=value["client"],
+            ask=decode_ask_for_approval(value["ask"]),
+            sandbox=decode_sandbox_policy(value["sandbox"]),
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        return {
+            "client": self.client,
+            "ask": encode_ask_for_approval(self.ask),
+            "sandbox": encode_sandbox_policy(self.sandbox),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEventSessionClosed:
+    """A session was closed, with its commands and everything that it remembered."""
+
+    reason: str
+    """Why."""
+    commands: int
+    """How many commands were ended with it."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> AuditEventSessionClosed:
+        """Reads the wire's form."""
+        return cls(
+            reason=value["reason"],
+            commands=value["commands"],
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        return {
+            "reason": self.reason,
+            "commands": self.commands,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEventSessionOpened:
+    """A client of the server opened a session. The ids of it, of its changes and of its end are the
+    session's.
+    """
+
+    client: str
+    """The name of the client program, in its own words."""
+    workspace: list[RawText]
+    """The directories that its commands work in."""
+    ask: AskForApproval
+    """When it asks."""
+    sandbox: SandboxPolicy
+    """How much its commands are trusted with."""
+
+    _: KW_ONLY
+    name: str | None = None
+    """The session's name, if it has one."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> AuditEventSessionOpened:
+        """Reads the wire's form."""
+        return cls(
+            client=value["client"],
+            workspace=[decode_text(item) for item in value["workspace"]],
+            ask=decode_ask_for_approval(value["ask"]),
+            sandbox=decode_sandbox_policy(value["sandbox"]),
+            name=value.get("name"),
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        out: dict[str, Any] = {
+            "client": self.client,
+            "workspace": [encode_text(item) for item in self.workspace],
+            "ask": encode_ask_for_approval(self.ask),
+            "sandbox": encode_sandbox_policy(self.sandbox),
+        }
+        if self.name is not None:
+            out["name"] = self.name
+        return out
+
+
+@dataclass(frozen=True, slots=True)
 class AuditEventToolApproved:
     """A tool may be called, by a client that does so itself."""
 
@@ -3218,6 +3315,9 @@ AuditEvent: TypeAlias = (
     | AuditEventFailed
     | Refused
     | AuditEventEnded
+    | AuditEventSessionOpened
+    | AuditEventSessionChanged
+    | AuditEventSessionClosed
     | AuditEventUnrecorded
     | AuditEventRepaired
 )
@@ -3652,6 +3752,12 @@ def decode_audit_event(value: Any) -> AuditEvent:
         return Refused.from_json(body)
     if tag == "ended":
         return AuditEventEnded.from_json(body)
+    if tag == "session_opened":
+        return AuditEventSessionOpened.from_json(body)
+    if tag == "session_changed":
+        return AuditEventSessionChanged.from_json(body)
+    if tag == "session_closed":
+        return AuditEventSessionClosed.from_json(body)
     if tag == "unrecorded":
         return AuditEventUnrecorded.from_json(body)
     if tag == "repaired":
@@ -3691,6 +3797,12 @@ def encode_audit_event(value: AuditEvent) -> Any:
         return {"refused": value.to_json()}
     if isinstance(value, AuditEventEnded):
         return {"ended": value.to_json()}
+    if isinstance(value, AuditEventSessionOpened):
+        return {"session_opened": value.to_json()}
+    if isinstance(value, AuditEventSessionChanged):
+        return {"session_changed": value.to_json()}
+    if isinstance(value, AuditEventSessionClosed):
+        return {"session_closed": value.to_json()}
     if isinstance(value, AuditEventUnrecorded):
         return {"unrecorded": value.to_json()}
     return {"repaired": value.to_json()}
@@ -4099,6 +4211,9 @@ __all__ = [
     "AuditEventPermissionsRequested",
     "AuditEventRepaired",
     "AuditEventRequested",
+    "AuditEventSessionChanged",
+    "AuditEventSessionClosed",
+    "AuditEventSessionOpened",
     "AuditEventToolApproved",
     "AuditEventToolCalled",
     "AuditEventToolRequested",

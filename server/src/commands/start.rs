@@ -1,0 +1,269 @@
+//! From a request to a command that runs.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use stockade::core::{
+    Cancellation, CommandTerminal, Input, InputPipe, Output, OutputSink, RunError, ShellRuntime, StreamName, Streaming,
+};
+use stockade::protocol::{
+    EscalationExecution, ExecRequest, Outcome, RawText, Refusal, RefusedBy, RequestId, Rlimit, RlimitResource, Umask,
+};
+use stockade::sandboxing::ProcessSettings;
+use tokio::sync::{oneshot, watch};
+
+use super::command::{Command, CommandEnd, CommandInput};
+use super::follow::Role;
+use super::log::{OutputLog, UnderWay};
+use super::terminal::{OurTerminal, TerminalSink};
+use crate::peer::{Caller, ConnectionId};
+use crate::sessions::Session;
+use crate::transport::Descriptor;
+use crate::wire::{
+    CallerLimit, CommandEnded, CommandRunParams, CommandStarted, ErrorKind, LimitName, RpcError, SentStreams,
+    ServerNotification, StdinKind,
+};
+
+/// How long a command that was cancelled may take to end by itself.
+const TIME_TO_END: Duration = Duration::from_secs(5);
+
+/// A command that runs, or waits for an answer.
+pub(crate) struct Started {
+    pub(crate) command: Arc<Command>,
+    /// Ends when the runner has been sent all output.
+    pub(crate) output: Option<oneshot::Receiver<()>>,
+}
+
+/// Starts a command. It goes on without the client that runs it.
+pub(crate) fn start(session: &Arc<Session>, caller: Caller, params: CommandRunParams) -> Result<Started, RpcError> {
+    let peer = caller.peer;
+    let sent = SentFiles::new(params.streams, caller.descriptors, &params)?;
+    let log = OutputLog::new();
+    let cancellation = Cancellation::new();
+    let (streaming, input) = streaming(&params, sent, &log);
+    let has_name = params.command_id.is_some();
+    let words = Arc::new(params.command.clone());
+    let make = |id: crate::wire::CommandId| {
+        let request_id: RequestId = id.as_str().parse().map_err(|error| RpcError::failed(&error))?;
+        Ok(Arc::new(Command {
+            id,
+            request_id,
+            words: Arc::clone(&words),
+            runner: peer.id(),
+            log: Arc::clone(&log),
+            cancellation: cancellation.clone(),
+            input,
+            questions: session.questions.clone(),
+            followers: Mutex::new(HashMap::new()),
+            is_cancelled: watch::Sender::new(false),
+            end: watch::Sender::new(None),
+        }))
+    };
+    let (number, command) = session.commands.add(params.command_id.clone(), make)?;
+    session.questions.begin(command.request_id.clone(), command.id.clone());
+    let started = CommandStarted {
+        session_id: session.id.clone(),
+        command_id: command.id.clone(),
+        command: params.command.clone(),
+    };
+    // The runner knows a name that it chose.
+    let knows: &[ConnectionId] = if has_name { &[peer.id()] } else { &[] };
+    session.questions.tell(&ServerNotification::CommandStarted(started), knows);
+    let under_way = if params.acknowledge { UnderWay::UntilAcknowledged } else { UnderWay::UntilRead };
+    let output = params.stream.then(|| command.follow(&session.id, &peer, 0, under_way, Role::Runner));
+    let (session, running) = (Arc::clone(session), Arc::clone(&command));
+    tokio::spawn(async move {
+        let result = run(&session, &running, &params, streaming, cancellation).await;
+        end(&session, &running, result);
+        session.commands.ended(number);
+        session.touched();
+    });
+    Ok(Started { command, output })
+}
+
+/// Runs a command to its end, or gives up when it is cancelled and does not end.
+async fn run(
+    session: &Session,
+    command: &Command,
+    params: &CommandRunParams,
+    streaming: Streaming,
+    cancellation: Cancellation,
+) -> Result<Outcome, RpcError> {
+    session.refresh()?;
+    let (tool, request) = prepare(session, command, params, streaming, cancellation)?;
+    session.tell_notices(session.stockade.notices_for(&request.command));
+    let mut is_cancelled = command.is_cancelled.subscribe();
+    let given_up = async {
+        is_cancelled.wait_for(|is_cancelled| *is_cancelled).await.ok();
+        tokio::time::sleep(TIME_TO_END).await;
+    };
+    tokio::select! {
+        outcome = session.stockade.orchestrator().run_with(&tool, &request) => outcome.map_err(|error| not_run(&error)),
+        () = given_up => {
+            let reason = String::from("it was cancelled, and did not end in time");
+            Ok(Outcome::Refused(Refusal { by: RefusedBy::Reviewer, reason }))
+        }
+    }
+}
+
+fn not_run(error: &RunError) -> RpcError {
+    RpcError::failed(error)
+}
+
+fn prepare(
+    session: &Session,
+    command: &Command,
+    params: &CommandRunParams,
+    streaming: Streaming,
+    cancellation: Cancellation,
+) -> Result<(ShellRuntime, ExecRequest), RpcError> {
+    let words = params.command.words().iter().filter_map(RawText::to_os_string);
+    let directory: PathBuf = params.cwd.as_ref().unwrap_or(&session.cwd).to_host_path().unwrap_or_default();
+    let mut wanted = session
+        .stockade
+        .command(words)
+        .id(command.request_id.clone())
+        .cwd(directory)
+        .escalation(params.escalation.clone().unwrap_or(EscalationExecution::TurnDefault))
+        .process(process(params)?)
+        .streaming(streaming);
+    if let Some(limit) = params.timeout_ms {
+        wanted = wanted.timeout(Duration::from_millis(limit.get()));
+    }
+    if let Some(why) = &params.justification {
+        wanted = wanted.justification(why);
+    }
+    if let Some(environment) = &params.environment {
+        wanted = wanted.environment(crate::sessions::environment(environment));
+    }
+    let (mut tool, request) = wanted.into_parts().map_err(|error| RpcError::failed(&error))?;
+    tool.cancellation = cancellation;
+    Ok((tool, request))
+}
+
+/// Ends a command for all its clients.
+fn end(session: &Session, command: &Command, result: Result<Outcome, RpcError>) {
+    let last_seq = command.log.end();
+    session.questions.finish(&command.request_id);
+    // A client that did not run it has no request to which an error could be the response.
+    let outcome = match &result {
+        Ok(outcome) => outcome.clone(),
+        Err(error) => Outcome::Refused(Refusal { by: RefusedBy::Sandbox, reason: error.message.clone() }),
+    };
+    let mut told: Vec<ConnectionId> = command.followers().keys().copied().collect();
+    told.push(command.runner);
+    let end = CommandEnd { result, outcome: outcome.clone(), last_seq };
+    command.end.send_replace(Some(Arc::new(end)));
+    let ended = CommandEnded { session_id: session.id.clone(), command_id: command.id.clone(), outcome, last_seq };
+    session.questions.tell(&ServerNotification::CommandEnded(Box::new(ended)), &told);
+}
+
+/// Where the streams lead, and what clients can write to.
+fn streaming(params: &CommandRunParams, sent: SentFiles, log: &Arc<OutputLog>) -> (Streaming, CommandInput) {
+    if let Some(size) = params.terminal {
+        let terminal = OurTerminal::new(size);
+        let sink = TerminalSink { log: log.sink(StreamName::Stdout), terminal: Arc::clone(&terminal) };
+        let streaming = Streaming {
+            stdin: Input::Terminal,
+            stdout: Output::Terminal,
+            stderr: Output::Terminal,
+            terminal: Some(CommandTerminal { size, sink: Some(Arc::new(sink)) }),
+            ..Streaming::default()
+        };
+        return (streaming, CommandInput::Terminal(terminal));
+    }
+    let (stdin, input) = match (sent.stdin, params.stdin) {
+        (Some(file), _) => (Input::From(file), CommandInput::None),
+        (None, StdinKind::None) => (Input::Null, CommandInput::None),
+        (None, StdinKind::Pipe) => {
+            let (pipe, writer) = InputPipe::new();
+            (Input::Pipe(pipe), CommandInput::Pipe(writer))
+        }
+    };
+    let output = |file: Option<Arc<std::fs::File>>, stream| match file {
+        Some(file) => Output::To(file),
+        None => Output::Tee(Arc::new(log.sink(stream)) as Arc<dyn OutputSink>),
+    };
+    let streaming = Streaming {
+        stdin,
+        stdout: output(sent.stdout, StreamName::Stdout),
+        stderr: output(sent.stderr, StreamName::Stderr),
+        terminal: None,
+        controlling_terminal: sent.controlling_terminal,
+    };
+    (streaming, input)
+}
+
+/// The descriptors that a client sent in place of streams.
+#[derive(Debug, Default)]
+struct SentFiles {
+    stdin: Option<Arc<std::fs::File>>,
+    stdout: Option<Arc<std::fs::File>>,
+    stderr: Option<Arc<std::fs::File>>,
+    controlling_terminal: bool,
+}
+
+impl SentFiles {
+    fn new(
+        streams: Option<SentStreams>,
+        descriptors: Vec<Descriptor>,
+        params: &CommandRunParams,
+    ) -> Result<Self, RpcError> {
+        let Some(streams) = streams else { return Ok(Self::default()) };
+        let invalid =
+            |field: &str, what: &str| Err(RpcError::new(ErrorKind::InvalidParams, format!("`params.{field}`: {what}")));
+        if params.terminal.is_some() {
+            return invalid("terminal", "a command has either a terminal of the server's or streams of the client's");
+        }
+        if streams.stdin.is_some() && params.stdin != StdinKind::None {
+            return invalid("stdin", "it is a descriptor already");
+        }
+        Self::of(streams, descriptors)
+            .map_or_else(|field| invalid(field, "no descriptor of this number came along"), Ok)
+    }
+
+    #[cfg(unix)]
+    fn of(streams: SentStreams, descriptors: Vec<Descriptor>) -> Result<Self, &'static str> {
+        let files: Vec<Arc<std::fs::File>> = descriptors.into_iter().map(|sent| Arc::new(sent.into())).collect();
+        let find = |number: Option<u8>, field| match number {
+            None => Ok(None),
+            Some(number) => files.get(usize::from(number)).cloned().map(Some).ok_or(field),
+        };
+        Ok(Self {
+            stdin: find(streams.stdin, "streams.stdin")?,
+            stdout: find(streams.stdout, "streams.stdout")?,
+            stderr: find(streams.stderr, "streams.stderr")?,
+            controlling_terminal: streams.controlling_terminal,
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: SentStreams, _: Vec<Descriptor>) -> Result<Self, &'static str> {
+        Err("streams")
+    }
+}
+
+fn process(params: &CommandRunParams) -> Result<ProcessSettings, RpcError> {
+    let umask = params.umask.map(|mask| Umask::try_from(mask.bits())).transpose();
+    let umask = umask.map_err(|error| RpcError::failed(&error))?;
+    let limit =
+        |(name, limit): (&LimitName, &CallerLimit)| (resource(*name), Rlimit { soft: limit.soft, hard: limit.hard });
+    let rlimits = params.rlimits.iter().flatten().map(limit).collect();
+    Ok(ProcessSettings { umask, rlimits })
+}
+
+fn resource(name: LimitName) -> RlimitResource {
+    match name {
+        LimitName::As => RlimitResource::As,
+        LimitName::Core => RlimitResource::Core,
+        LimitName::Cpu => RlimitResource::Cpu,
+        LimitName::Data => RlimitResource::Data,
+        LimitName::Fsize => RlimitResource::Fsize,
+        LimitName::Memlock => RlimitResource::Memlock,
+        LimitName::Nofile => RlimitResource::Nofile,
+        LimitName::Nproc => RlimitResource::Nproc,
+        LimitName::Stack => RlimitResource::Stack,
+    }
+}
