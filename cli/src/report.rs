@@ -1,8 +1,7 @@
 //! What is said of an outcome on standard error: nothing of a good one, a line for each denial.
 
 use stockade_protocol::{
-    Access, DenyingRule, Evidence, FileRule, HostRule, NetworkProtocol, Operation, Outcome, RuleSource, Violation,
-    ViolationTarget,
+    Access, DenyingRule, Evidence, FileRule, HostRule, NetworkProtocol, Outcome, RuleSource, Violation, ViolationTarget,
 };
 
 use crate::remedy::Remedies;
@@ -40,27 +39,7 @@ fn violation(violation: &Violation, remedies: &Remedies) -> String {
         None if is_in_root(violation) => String::from("; nothing less than the whole file system would allow it"),
         None => String::new(),
     };
-    format!("{} {evidence}{why}{remedy}", attempt(violation))
-}
-
-fn attempt(violation: &Violation) -> String {
-    let verb = match violation.operation {
-        Operation::Read => "reading",
-        Operation::Write => "writing",
-        Operation::Execute => "running",
-        Operation::Connect => "connecting to",
-        Operation::Listen => "listening on",
-        Operation::Process => "touching the process",
-        Operation::SystemCall => "the system call",
-        Operation::Exceed => "exceeding",
-    };
-    let target = match &violation.target {
-        ViolationTarget::Path(path) | ViolationTarget::UnixSocket(path) => path.to_string(),
-        ViolationTarget::Destination(to) => to.to_string(),
-        ViolationTarget::SystemCall(name) | ViolationTarget::Limit(name) => name.clone(),
-        ViolationTarget::Process(number) => number.to_string(),
-    };
-    format!("{verb} `{target}`")
+    format!("{} {evidence}{why}{remedy}", violation)
 }
 
 fn denying(rule: &DenyingRule) -> String {

@@ -30,6 +30,7 @@ mod raw_text;
 mod review;
 mod sandbox_policy;
 mod schema;
+mod text;
 mod tool_request;
 mod violation;
 mod windows_path;

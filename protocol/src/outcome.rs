@@ -163,6 +163,11 @@ impl From<Refusal> for Outcome {
 }
 
 impl Outcome {
+    /// Whether it ran and exited with 0.
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Exited { exit_code: 0, .. })
+    }
+
     /// The run, if there was one.
     pub fn execution(&self) -> Option<&Execution> {
         match self {

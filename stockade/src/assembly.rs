@@ -22,7 +22,7 @@ use stockade_protocol::{
 };
 use stockade_sandboxing::{Backend, permits, written_path};
 
-use crate::answers::Answers;
+pub use crate::answers::Answers;
 use crate::error::with_causes;
 use crate::fingerprint::Fingerprint;
 use crate::registries::Registries;

@@ -1,4 +1,4 @@
-#![doc = include_str!("../README.md")]
+#![doc = include_str!("manual.md")]
 
 mod answers;
 pub mod assembly;
@@ -15,7 +15,6 @@ mod stockade;
 pub mod terminal;
 pub mod workspace;
 
-pub use answers::Answers;
 pub use builder::Builder;
 pub use command::Command;
 pub use error::{Error, with_causes};
@@ -27,3 +26,7 @@ pub use stockade_core as core;
 pub use stockade_execpolicy as execpolicy;
 pub use stockade_protocol as protocol;
 pub use stockade_sandboxing as sandboxing;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stockade_config::{Layer, Settings};
-use stockade_core::{ElicitationOutcome, Explanation, Orchestrator, ToolCallOutcome, ToolCallRuntime, ToolCaller};
+use stockade_core::{
+    ElicitationOutcome, Explanation, Orchestrator, PermissionsOutcome, PermissionsRequest, ToolCallOutcome,
+    ToolCallRuntime, ToolCaller, ToolReview,
+};
 use stockade_protocol::{
-    AbsPath, Argv, ElicitationApproval, NetworkPolicy, Outcome, RawText, RequestId, ThreadId, ToolCallApproval,
-    ToolCallRequest,
+    AbsPath, Argv, ElicitationApproval, NetworkPolicy, Outcome, Permissions, RawText, RequestId, ThreadId,
+    ToolCallApproval, ToolCallRequest,
 };
 
 use crate::answers::Current;
@@ -130,7 +133,23 @@ impl Stockade {
         requires_approval: Option<bool>,
     ) -> Result<ToolCallOutcome, Error> {
         self.refresh()?;
-        let request = ToolCallRequest {
+        let request = self.tool_call(call, requires_approval)?;
+        Ok(self.orchestrator.run_with(&ToolCallRuntime::new(caller), &request).await?)
+    }
+
+    /// Approval for a tool call that the caller makes itself.
+    pub async fn review_tool_call(
+        &self,
+        call: ToolCallApproval,
+        requires_approval: Option<bool>,
+    ) -> Result<ToolReview, Error> {
+        self.refresh()?;
+        let request = self.tool_call(call, requires_approval)?;
+        Ok(self.orchestrator.review_tool_call(&request).await?)
+    }
+
+    fn tool_call(&self, call: ToolCallApproval, requires_approval: Option<bool>) -> Result<ToolCallRequest, Error> {
+        Ok(ToolCallRequest {
             id: self.next_id()?,
             thread_id: self.id(),
             remember: call.remember,
@@ -138,8 +157,18 @@ impl Stockade {
             requires_approval,
             approved_by_policy: false,
             sandbox_warnings: Vec::new(),
-        };
-        Ok(self.orchestrator.run_with(&ToolCallRuntime::new(caller), &request).await?)
+        })
+    }
+
+    /// Asks for permissions in advance, on top of the session's. The outcome says what was granted, and for how long.
+    pub async fn request_permissions(
+        &self,
+        permissions: Permissions,
+        justification: Option<String>,
+    ) -> Result<PermissionsOutcome, Error> {
+        self.refresh()?;
+        let request = PermissionsRequest { id: self.next_id()?, permissions, justification };
+        Ok(self.orchestrator.request_permissions(&request).await?)
     }
 
     /// Passes an MCP server's question on to the approver.

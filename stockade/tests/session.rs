@@ -65,19 +65,15 @@ fn stdout(outcome: &Outcome) -> String {
     outcome.execution().map(|ran| ran.stdout.to_string_lossy()).unwrap_or_default()
 }
 
-fn is_success(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Exited { exit_code: 0, .. })
-}
-
 #[tokio::test]
 async fn what_is_safe_is_the_default() {
     let world = World::new();
     let stockade = world.builder().build().unwrap();
-    assert!(is_success(&line(&stockade, "touch made && test -e made").await));
+    assert!(line(&stockade, "touch made && test -e made").await.is_success());
     assert!(world.path("work/made").exists(), "commands start in the workspace, and may write it");
     let denied = line(&stockade, &format!("touch {}/no", world.path("out").display())).await;
     assert!(matches!(denied, Outcome::Denied { .. }), "{denied:?}");
-    assert!(!is_success(&line(&stockade, "cat ~/.ssh/id").await), "credentials are masked");
+    assert!(!line(&stockade, "cat ~/.ssh/id").await.is_success(), "credentials are masked");
     assert_eq!(stdout(&line(&stockade, "echo $COLOUR$API_TOKEN").await).trim(), "red", "secrets are not passed on");
     let trail = fs::read_to_string(stockade.trail_directory().unwrap().join("audit.jsonl")).unwrap();
     assert!(trail.contains("touch made"), "the trail is on");
@@ -111,8 +107,8 @@ async fn a_closure_answers_in_its_own_words() {
         .build()
         .unwrap();
     let make = format!("touch {}/yes", world.path("out").display());
-    assert!(is_success(&line(&stockade, &make).await));
-    assert!(is_success(&line(&stockade, &make).await));
+    assert!(line(&stockade, &make).await.is_success());
+    assert!(line(&stockade, &make).await.is_success());
     assert_eq!(asked.lock().unwrap().len(), 1, "the answer holds for the session");
     assert!(world.path("out/yes").exists());
 }
@@ -127,11 +123,11 @@ async fn a_change_of_rules_or_settings_counts_from_the_next_command_on() {
         async { ReviewDecision::ApprovedForSession }
     });
     let stockade = builder.build().unwrap();
-    assert!(is_success(&line(&stockade, "touch a").await));
+    assert!(line(&stockade, "touch a").await.is_success());
     world.write("home/.config/stockade/rules/a.rules", "prefix_rule(pattern = ['id'], decision = 'forbidden')");
     assert!(matches!(stockade.run(["id"]).await.unwrap(), Outcome::Refused(_)));
     fs::remove_file(world.path("home/.config/stockade/rules/a.rules")).unwrap();
-    assert!(is_success(&stockade.run(["id"]).await.unwrap()));
+    assert!(stockade.run(["id"]).await.unwrap().is_success());
 
     world.write("home/.config/stockade/config.toml", "sandbox.mode = \"read-only\"");
     stockade.run(["id"]).await.unwrap();
@@ -142,7 +138,7 @@ async fn a_change_of_rules_or_settings_counts_from_the_next_command_on() {
     fs::remove_file(world.path("home/.config/stockade/config.toml")).unwrap();
 
     let before = questions.load(Ordering::Relaxed);
-    assert!(is_success(&line(&stockade, "touch a").await));
+    assert!(line(&stockade, "touch a").await.is_success());
     assert_eq!(questions.load(Ordering::Relaxed), before, "what was approved is kept");
 }
 
@@ -177,13 +173,13 @@ async fn a_session_can_be_changed_while_it_runs() {
     let stockade = world.builder().on_question(|_| async { ReviewDecision::Approved }).build().unwrap();
     let make = format!("touch {}/made", world.path("out").display());
     stockade.update(|session| session.ask = Some(AskForApproval::Never)).unwrap();
-    assert!(!is_success(&line(&stockade, &make).await));
+    assert!(!line(&stockade, &make).await.is_success());
     stockade.update(|session| session.ask = None).unwrap();
-    assert!(is_success(&line(&stockade, &make).await));
+    assert!(line(&stockade, &make).await.is_success());
     stockade.update(|session| session.mode = Some(SandboxMode::ReadOnly)).unwrap();
     stockade.update(|session| session.profile = Some(String::from("none"))).unwrap_err();
     stockade.update(|session| session.ask = Some(AskForApproval::Never)).unwrap();
-    assert!(!is_success(&line(&stockade, "touch no").await));
+    assert!(!line(&stockade, "touch no").await.is_success());
 }
 
 #[tokio::test]

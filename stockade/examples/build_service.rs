@@ -1,0 +1,78 @@
+//! A build service: a session for each project, builds of several projects at the same time, output as it comes. What is
+//! approved for a session holds for its further builds, and a build that is called off ends with everything it started.
+
+use std::collections::HashMap;
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use stockade::core::StreamName;
+use stockade::protocol::{ApprovalSubject, AskForApproval, ResourceLimits};
+use stockade::{Error, Outcome, ReviewDecision, Stockade};
+
+/// The sessions of a service, by project.
+struct Service {
+    sessions: HashMap<&'static str, Stockade>,
+    questions: Arc<AtomicUsize>,
+}
+
+impl Service {
+    fn open(&mut self, project: &'static str, directory: &Path) -> Result<(), Error> {
+        let questions = Arc::clone(&self.questions);
+        let session = Stockade::builder()
+            .workspace(directory)
+            // Every line that is not known as harmless is asked about, once in a session.
+            .ask(AskForApproval::Untrusted)
+            .on_question(move |question| {
+                questions.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    let ApprovalSubject::Command(line) = &question.subject else { return ReviewDecision::Abort };
+                    // Nothing leaves its project.
+                    let is_denied = !line.violations.is_empty();
+                    if is_denied { ReviewDecision::Denied { reason: None } } else { ReviewDecision::ApprovedForSession }
+                }
+            })
+            .limits(ResourceLimits { cpu_seconds: NonZeroU64::new(600), ..ResourceLimits::default() })
+            .env("CI", "true")
+            .build()?;
+        self.sessions.insert(project, session);
+        Ok(())
+    }
+
+    async fn build(&self, project: &str, line: &str) -> Result<String, Error> {
+        let Some(session) = self.sessions.get(project) else { return Ok(format!("{project}: no such project")) };
+        let name = project.to_owned();
+        let command =
+            session.command(["sh", "-c", line]).timeout(Duration::from_secs(2)).on_output(move |stream, bytes| {
+                if stream == StreamName::Stdout {
+                    print!("{name} | {}", String::from_utf8_lossy(bytes));
+                }
+            });
+        Ok(match command.run().await? {
+            Outcome::Exited { exit_code: 0, .. } => format!("{project}: built"),
+            Outcome::TimedOut { .. } => format!("{project}: took too long"),
+            Outcome::Refused(refusal) => format!("{project}: not built, {}", refusal.reason),
+            Outcome::Exited { .. } | Outcome::Denied { .. } | Outcome::Signaled { .. } => format!("{project}: failed"),
+        })
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let mut service = Service { sessions: HashMap::new(), questions: Arc::default() };
+    for project in ["one", "two"] {
+        let directory = std::path::absolute(project).map_err(Error::NoDirectory)?;
+        std::fs::create_dir_all(&directory).map_err(Error::NoDirectory)?;
+        service.open(project, &directory)?;
+    }
+    // Both at once.
+    let (one, two) = tokio::join!(service.build("one", "touch done; echo $CI"), service.build("two", "sleep 60"));
+    println!("{}\n{}", one?, two?);
+    let again = service.build("one", "touch done; echo $CI").await?;
+    println!("{again} again");
+    println!("{}", service.build("one", "touch ../two/planted").await?);
+    println!("asked {} times", service.questions.load(Ordering::Relaxed));
+    Ok(())
+}
