@@ -102,7 +102,11 @@ fn find(arguments: &[&str]) -> Judged {
             continue;
         }
         match FindWord::read(word).filter(|known| known.only_looks) {
-            Some(known) => (0..known.values).for_each(|_| drop(rest.next())),
+            Some(known) => {
+                for _ in 0..known.values {
+                    rest.next();
+                }
+            }
             None => return refuse(word),
         }
     }
