@@ -61,6 +61,8 @@ pub struct ConfigLoader {
     pub(crate) state: Option<PathBuf>,
     /// Credentials that variables name.
     named_credentials: Vec<AbsPath>,
+    /// What relative paths in variables are relative to.
+    directory: PathBuf,
     pub(crate) project: Option<PathBuf>,
     only_system: bool,
 }
@@ -120,7 +122,8 @@ impl ConfigLoader {
         let (config, state) = (below("XDG_CONFIG_HOME", ".config"), below("XDG_STATE_HOME", ".local/state"));
         let own = |directory: Option<PathBuf>| directory.map(|directory| directory.join("stockade"));
         let named_credentials = named_credentials(&variable, directory, home.as_deref());
-        Self { user: own(config), state: own(state), home, named_credentials, ..Self::default() }
+        let directory = directory.to_owned();
+        Self { user: own(config), state: own(state), home, named_credentials, directory, ..Self::default() }
     }
 
     /// The home directory, with the settings and state below it.
@@ -203,6 +206,10 @@ impl ConfigLoader {
         // What was run before is nothing for a command to read, wherever it is recorded.
         let trail = settings.audit_directory.as_deref().filter(|path| !is_device(path)).map(place).transpose()?;
         settings.credentials.extend(trail);
+        // A variable that is set for the command names credentials as an inherited one does.
+        let set = |name: &str| settings.environment.set.get(&name.parse().ok()?).map(OsString::from);
+        let named = named_credentials(&set, &self.directory, self.home.as_deref());
+        settings.credentials.extend(named);
         settings.own_files = self.own_files(&settings)?;
         Ok(Loaded { settings, notices, trust, project_rules })
     }

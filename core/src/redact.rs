@@ -6,6 +6,7 @@
 //! A secret without a known shape in a place without a name stays: see SECURITY.md.
 
 mod event;
+mod fed;
 mod names;
 mod programs;
 mod shapes;
@@ -53,6 +54,14 @@ pub fn redact_argv(argv: &Argv) -> Argv {
 /// The value of an environment variable, or the mark if the variable's name says that it is secret.
 pub fn redact_variable(name: &str, value: &str) -> String {
     if names::is_secret_variable(name) && !value.is_empty() { REDACTED.to_owned() } else { redact_text(value) }
+}
+
+/// Whether the whole value of a variable is a token of a known shape, or it holds a private key.
+pub(crate) fn is_token(value: &RawText) -> bool {
+    let bytes = value.as_bytes().trim_ascii();
+    let is_whole = shapes::token_at(bytes, 0).is_some_and(|token| token.end == bytes.len());
+    let begins_key = |at: usize| shapes::private_key_at(bytes, at).is_some();
+    is_whole || bytes.windows(11).enumerate().any(|(at, part)| part == b"-----BEGIN " && begins_key(at))
 }
 
 fn redact_raw(text: &RawText) -> RawText {

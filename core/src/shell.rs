@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 use stockade_execpolicy::Placement;
 use stockade_protocol::{
-    AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EscalationExecution,
-    ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, RawText, Refusal,
-    RefusedBy, RequestId, Violation, ViolationTarget,
+    AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EnvironmentPolicy,
+    EscalationExecution, ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation, Outcome,
+    Permissions, RawText, Refusal, RefusedBy, RequestId, Violation, ViolationTarget,
 };
 use stockade_sandboxing::{Backend as _, Bare, CommandSpec, Plan, ProcessSettings, SpawnError, Unenforceable};
 
@@ -19,6 +19,7 @@ use crate::connections::{Guard, with_named_rules};
 use crate::evidence::{self, Ending};
 use crate::exec::{self, Clock, Ended, Finished, Input, Setting, StreamName, Streaming};
 use crate::proxied::{ProxyEndpoint, proxied};
+use crate::redact::is_token;
 use crate::requirement;
 use crate::run::RunError;
 use crate::runtime::{
@@ -350,7 +351,7 @@ impl ShellRuntime {
         let command = CommandSpec {
             argv: request.command.clone(),
             cwd: request.cwd.clone(),
-            environment: permissions.environment.apply(inherited),
+            environment: variables(&permissions.environment, inherited),
             process: self.caller.process.clone(),
         };
         match (confinement, endpoint.zip(proxied(ctx.sandbox, permissions))) {
@@ -359,6 +360,19 @@ impl ShellRuntime {
             (Confinement::Sandbox, None) => ctx.sandbox.compile(&command, &with_named_rules(permissions, ctx)),
         }
     }
+}
+
+/// The variables of a command. One whose value is a token by its looks is not inherited either, unless it is named.
+fn variables(policy: &EnvironmentPolicy, inherited: BTreeMap<RawText, RawText>) -> BTreeMap<RawText, RawText> {
+    let mut variables = policy.apply(inherited);
+    let is_named = |name: &RawText| {
+        let name = name.as_str().unwrap_or_default();
+        policy.set.keys().any(|set| set.as_str() == name) || policy.include_only.iter().any(|only| only.matches(name))
+    };
+    if !policy.ignore_default_excludes {
+        variables.retain(|name, value| is_named(name) || !is_token(value));
+    }
+    variables
 }
 
 fn no_proxy(source: std::io::Error) -> SpawnError {

@@ -80,6 +80,34 @@ fn ordinary_commands_stay_as_they_are() {
     assert!(misses.is_empty(), "{} misses:\n{}", misses.len(), misses.join("\n"));
 }
 
+/// Pipes and here-strings are of a line, not of a command's words.
+#[test]
+fn what_a_program_is_fed_with_is_hidden() {
+    for line in [
+        "echo 'me:«hunter2»' | chpasswd",
+        "echo me:«hunter2» | sudo chpasswd",
+        "printf '%s:%s' x 'me:«hunter2»' | /usr/sbin/chpasswd",
+        "chpasswd <<< 'me:«hunter2»'",
+        "chpasswd <<<me:«hunter2»",
+        "echo «hunter2» | passwd --stdin me",
+        "passwd me <<< «hunter2»",
+        "echo -n «hunter2» | sudo -S make install",
+        "echo «hunter2» | docker login -u me --password-stdin",
+        "bash -c \"echo me:«hunter2» | chpasswd\"",
+    ] {
+        assert_eq!(redact_text(&line.replace(['«', '»'], "")), marked(line));
+    }
+    for line in [
+        "echo a:b | grep a",
+        "echo $PW | chpasswd",
+        "echo \"me:$PW\" | tee x",
+        "passwd me || echo failed",
+        "cat f | chpasswd",
+    ] {
+        assert_eq!(redact_text(line), line);
+    }
+}
+
 #[test]
 fn no_form_is_redacted_twice() {
     for line in lines(include_str!("redaction/hidden.txt")).chain(lines(include_str!("redaction/kept.txt"))) {

@@ -20,11 +20,11 @@ pub const SECRET_NAMES: &[&str] = &[
     "*PASSPHRASE*",
     "*PASSCODE*",
     "PASS",
-    "*_PASS",
+    "*PASS",
     "*_PASS_*",
-    "*_PWD",
+    "?*PWD",
     "*_PW",
-    "*_PAT",
+    "*PAT",
     "*CREDENTIAL*",
     "*CREDS*",
     "*_CRED",
@@ -44,8 +44,35 @@ pub const SECRET_NAMES: &[&str] = &[
 
 /// Words that hold a pattern of [`SECRET_NAMES`] and say nothing of a secret. They are left out of a name before
 /// it is judged: `MONKEY` stays, `MONKEY_API_KEY` does not.
-pub const PLAIN_WORDS: &[&str] =
-    &["KEYBOARD", "KEYMAP", "KEYWORD", "KEYSTROKE", "MONKEY", "TURKEY", "HOTKEY", "TOKENIZER", "MAX_TOKENS"];
+pub const PLAIN_WORDS: &[&str] = &[
+    "KEYBOARD",
+    "KEYMAP",
+    "KEYWORD",
+    "KEYSTROKE",
+    "MONKEY",
+    "TURKEY",
+    "HOTKEY",
+    "WHISKEY",
+    "JOCKEY",
+    "HOCKEY",
+    "DONKEY",
+    "SECRETARY",
+    "TOKENIZER",
+    "MAX_TOKENS",
+    "COMPASS",
+    "BYPASS",
+    "TRESPASS",
+    "OVERPASS",
+    "UNDERPASS",
+    "MULTIPASS",
+    "ASKPASS",
+    "OLDPWD",
+    "COMPAT",
+    "EXPAT",
+];
+
+/// Whole names that match a pattern of [`SECRET_NAMES`] and say nothing of a secret; in a longer name they may.
+pub const PLAIN_NAMES: &[&str] = &["KEYS", "PRIMARY_KEY", "FOREIGN_KEY"];
 
 /// Names that make a loader, a shell or an interpreter run code before the command itself does.
 /// They are never inherited; `set` is the only way to give one to a command.
@@ -129,7 +156,7 @@ impl EnvironmentPolicy {
         let kept = inherited.into_iter().filter(|(name, _)| name.as_str().is_some_and(|name| self.inherits(name)));
         let kept = kept.map(|(name, value)| match self.ignore_default_excludes {
             true => (name, value),
-            false => (name, without_userinfo(&value).unwrap_or(value)),
+            false => (name, without_url_secrets(value)),
         });
         let set = self.set.iter().filter(|(name, _)| self.includes(name.as_str()));
         kept.chain(set.map(|(name, value)| (name.as_str().into(), value.as_str().into()))).collect()
@@ -167,11 +194,39 @@ impl EnvironmentPolicy {
 /// Whether a variable of this name usually holds a secret.
 fn usually_secret(name: &str) -> bool {
     let is_secret = |name: &str| SECRET_NAMES.iter().any(|pattern| wildcard(pattern, name));
-    if !is_secret(name) {
+    if !is_secret(name) || PLAIN_NAMES.iter().any(|plain| name.eq_ignore_ascii_case(plain)) {
         return false;
     }
     let plain = PLAIN_WORDS.iter().fold(name.to_ascii_uppercase(), |name, word| name.replace(word, ""));
     is_secret(&plain)
+}
+
+/// A value without what its URLs hold of secrets: the user and password, and parameters with the name of a secret
+/// (`?password=…`).
+fn without_url_secrets(value: RawText) -> RawText {
+    let value = without_userinfo(&value).unwrap_or(value);
+    let Some(text) = value.as_str().filter(|text| text.contains("://")) else { return value };
+    let mut kept = String::new();
+    for (number, part) in text.split_inclusive(['?', '&', ';']).enumerate() {
+        let (body, end) = match part.strip_suffix(['?', '&', ';']) {
+            Some(body) => (body, part.get(body.len()..).unwrap_or_default()),
+            None => (part, ""),
+        };
+        let secret = body.split_once('=').filter(|(name, _)| number > 0 && is_secret_parameter(name));
+        match secret {
+            Some((name, value)) => {
+                let rest = value.find(['#', ' ', ',']).and_then(|at| value.get(at..)).unwrap_or_default();
+                kept.extend([name, "=", rest, end]);
+            }
+            None => kept.push_str(part),
+        }
+    }
+    if kept == text { value } else { kept.into() }
+}
+
+fn is_secret_parameter(name: &str) -> bool {
+    const SHORT: &[&str] = &["pass", "pwd", "pw", "sig", "auth", "jwt"];
+    usually_secret(name) || SHORT.iter().any(|short| name.eq_ignore_ascii_case(short))
 }
 
 /// A value without what stands before the `@` of its URLs, if that holds a password or is a token: the rest, such
@@ -377,7 +432,7 @@ mod tests {
             "SESSION_COOKIE",
             "WALLET_MNEMONIC",
             "GOOGLE_APPLICATION_CREDENTIALS",
-            "KEYS",
+            "ACCESS_KEYS",
             "npm_token",
         ] {
             assert!(!policy.inherits(name), "{name}");
@@ -401,6 +456,14 @@ mod tests {
             "KEYBOARD",
             "KEYMAP",
             "MONKEY",
+            "WHISKEY",
+            "JOCKEY",
+            "PRIMARY_KEY",
+            "KEYS",
+            "SECRETARY",
+            "PWD",
+            "OLDPWD",
+            "GLIBC_COMPAT",
             "XKB_KEYMAP",
             "COMPASS",
             "BYPASS",
@@ -440,6 +503,10 @@ mod tests {
             ("https://h/a@b", "https://h/a@b"),
             ("unix:path=/run/bus", "unix:path=/run/bus"),
             ("a://", "a://"),
+            ("postgres://db/app?user=me&password=hunter2&x=1", "postgres://db/app?user=me&password=&x=1"),
+            ("https://h/hook?api_key=hunter2#top", "https://h/hook?api_key=#top"),
+            ("https://h/?page=2&sort=name", "https://h/?page=2&sort=name"),
+            ("password=a?password=b", "password=a?password=b"),
         ] {
             assert_eq!(value(given), kept);
         }

@@ -48,8 +48,8 @@ pub use credentials::{CREDENTIAL_PATHS, CREDENTIAL_VARIABLES};
 pub use decision::{Decision, ExecApprovalRequirement};
 pub use elicitation_form::{ElicitationForm, FieldKind, FormChoice, FormField, NumberShape, TextFormat};
 pub use environment::{
-    CORE_NAMES, EnvironmentInherit, EnvironmentPolicy, LOADER_NAMES, NamePattern, PLAIN_WORDS, SECRET_NAMES,
-    VariableName, without_userinfo,
+    CORE_NAMES, EnvironmentInherit, EnvironmentPolicy, LOADER_NAMES, NamePattern, PLAIN_NAMES, PLAIN_WORDS,
+    SECRET_NAMES, VariableName, without_userinfo,
 };
 pub use error::Invalid;
 pub use exec_request::{CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, TerminalSize};

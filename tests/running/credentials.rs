@@ -120,3 +120,45 @@ fn the_documented_lists_are_whole() {
     let missing: Vec<String> = paths.chain(variables).chain(names).filter(|name| !text.contains(name)).collect();
     assert!(missing.is_empty(), "docs/config.md does not name {missing:?}");
 }
+
+/// A variable that is set by hand names credentials as an inherited one does.
+#[test]
+fn what_a_set_variable_names_is_masked() {
+    let home = Home::new();
+    home.write("outside/kube", "hunter2\n");
+    let file = home.path("outside/kube").display().to_string();
+    let set = format!("KUBECONFIG={file}");
+    let told = home.runs(&["--env", &set], "cat $KUBECONFIG", 1);
+    assert!(!told.stdout.contains("hunter2"), "{}", told.stdout);
+    assert_eq!(
+        home.runs(&["--env", &set, "--readable", "/", "--readable", &file], "cat $KUBECONFIG", 0).stdout,
+        "hunter2\n"
+    );
+}
+
+/// A secret is known by its looks, too, and an ordinary name is no reason to drop a variable.
+#[test]
+fn variables_are_judged_by_name_and_by_value() {
+    let home = Home::new();
+    let token = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let mut command = home.stockade(&["run", "--", "env"]);
+    for (name, value) in [
+        ("SSHPASS", "hunter2"),
+        ("DBPASS", "hunter2"),
+        ("GHPAT", "hunter2"),
+        ("DBPWD", "hunter2"),
+        ("SOMETHING", token),
+        ("SERVICE", "https://h.test/?password=hunter2&page=1"),
+        ("WHISKEY", "kept"),
+        ("JOCKEY", "kept"),
+        ("PRIMARY_KEY", "kept"),
+        ("KEYS", "kept"),
+        ("SECRETARY", "kept"),
+    ] {
+        command.env(name, value);
+    }
+    let told = said(&mut command, 0).stdout;
+    assert!(!told.contains("hunter2") && !told.contains(token), "{told}");
+    assert_eq!(told.matches("=kept\n").count(), 5, "{told}");
+    assert!(told.contains("SERVICE=https://h.test/?password=&page=1\n"), "{told}");
+}

@@ -24,6 +24,9 @@ const SECRET_ENDINGS: &[&str] = &[
 /// Words that end so and are none.
 const PLAIN_ENDINGS: &[&str] = &["compass", "bypass", "trespass", "surpass", "overpass", "underpass", "multipass"];
 
+/// Words that end as the short name of a personal access token does.
+const PLAIN_PATS: &[&str] = &["compat", "expat", "spat", "backcompat"];
+
 /// Parts that make a name secret only as a whole.
 const SECRET_PARTS: &[&str] = &[
     "pw",
@@ -174,7 +177,8 @@ pub(super) fn is_secret(name: &[u8]) -> bool {
             SECRET_KEYS.contains(&before) || (!name.contains(char::is_lowercase) && !PLAIN_KEYS.contains(&before))
         });
     // A personal access token: `GH_PAT`, `--pat`.
-    let is_access_token = last == "pat" && (before.is_some() || name.starts_with('-'));
+    let is_glued = !name.contains(char::is_lowercase) && last.ends_with("pat") && !PLAIN_PATS.contains(&last.as_str());
+    let is_access_token = if last == "pat" { before.is_some() || name.starts_with('-') } else { is_glued };
     let is_login = last == "login" && before.is_some_and(|before| before.ends_with("sonar"));
     parts.iter().any(is_secret_part) || is_secret_key || is_access_token || is_login
 }
@@ -281,7 +285,9 @@ mod tests {
     #[test]
     fn variables_that_are_not_inherited_are_secret() {
         assert!(is_secret_variable("MY_CREDENTIALS_X"));
-        assert!(is_secret_variable("KEYS"));
+        assert!(is_secret_variable("ACCESS_KEYS"));
+        assert!(is_secret_variable("SSHPASS") && is_secret_variable("DBPASS") && is_secret_variable("GHPAT"));
+        assert!(!is_secret_variable("KEYS") && !is_secret_variable("COMPAT"));
         assert!(!is_secret_variable("PATH"));
         assert!(!is_secret_variable("LD_PRELOAD"));
     }

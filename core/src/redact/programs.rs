@@ -8,6 +8,8 @@ use Secret::{BehindColon, BehindComma, BehindEquals, BehindPercent, OracleLogin,
 pub(super) enum Secret {
     /// All of it.
     Whole,
+    /// The same, if it looks like a key.
+    Opaque,
     /// What follows the first colon: `user:password`.
     BehindColon,
     /// What follows the first comma: `user,password`.
@@ -181,6 +183,9 @@ const USAGES: &[Usage] = &[
     Usage { programs: &["bw"], verbs: &["login"], operands: &[Nth(1, Whole)], ..NONE },
     Usage { programs: &["bw"], verbs: &["unlock"], operands: &[Nth(0, Whole)], ..NONE },
     Usage { programs: &["op"], verbs: &["signin"], operands: &[Nth(2, Whole)], ..NONE },
+    Usage { programs: &["op"], long: &[("--session", Whole)], ..NONE },
+    Usage { programs: &["gem"], verbs: &["push"], short: &[(b'k', Whole)], values: "", long: &[("--key", Whole)], ..NONE },
+    Usage { programs: &["mysqladmin", "mariadb-admin"], verbs: &["password"], operands: &[Nth(0, Whole)], ..NONE },
 ];
 
 /// Programs that start others and have options of their own with the same letters.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{REDACTED, names, shapes, words};
+use super::{REDACTED, fed, names, shapes, words};
 
 /// How often a text is gone through. What a pass hides may show the next one where another secret
 /// ends; a text that is still not settled then is hidden as a whole.
@@ -54,6 +54,8 @@ fn find_anywhere(bytes: &[u8], secrets: &mut Vec<Range<usize>>) {
         let found = match byte {
             b'-' => shapes::private_key_at(bytes, at),
             b':' if bytes.get(at..).is_some_and(|rest| rest.starts_with(b"://")) => user_in_url(bytes, at),
+            b':' if bytes.get(at..).is_some_and(|rest| rest.starts_with(b":pserver:")) => pserver_password(bytes, at),
+            b'\'' | b'"' => sql_password(bytes, at),
             b':' | b'=' => named_value(bytes, at),
             b'<' => element(bytes, at),
             b'B' | b'b' => bearer(bytes, at).or_else(|| shapes::token_at(bytes, at)),
@@ -187,6 +189,47 @@ fn netrc_password(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     (end > 0 && !is_reference(value.get(..end)?)).then_some(at + start..at + start + end)
 }
 
+/// `:pserver:user:…@host:/path`, as cvs takes it.
+fn pserver_password(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    let start = at + b":pserver:".len();
+    let rest = bytes.get(start..)?;
+    let end = rest.iter().position(|c| c.is_ascii_whitespace() || b"/\"'".contains(c)).unwrap_or(rest.len());
+    let user = rest.get(..end)?;
+    let user = user.get(..user.iter().rposition(|c| *c == b'@')?)?;
+    let colon = user.iter().position(|c| *c == b':')? + 1;
+    Some(start + colon..start + user.len()).filter(|secret| !secret.is_empty())
+}
+
+/// `IDENTIFIED BY '…'`, `ALTER USER me PASSWORD '…'`: what a statement quotes behind these words.
+fn sql_password(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    const STATEMENTS: &[&str] = &["user", "role", "login", "group"];
+    const LOOKED_BACK: usize = 8;
+    let quote = *bytes.get(at)?;
+    let escaped = at.checked_sub(1).and_then(|before| bytes.get(before)) == Some(&b'\\');
+    let before = bytes.get(..at - usize::from(escaped))?;
+    if !before.last().is_some_and(|c| c.is_ascii_whitespace() || *c == b'(') {
+        return None;
+    }
+    let mut words = words_before(before);
+    let is = |word: Option<&[u8]>, wanted: &str| word.is_some_and(|word| word.eq_ignore_ascii_case(wanted.as_bytes()));
+    let last = words.next();
+    let is_named = if is(last, "by") {
+        words.take(LOOKED_BACK).any(|word| is(Some(word), "identified"))
+    } else {
+        let speaks_of_user = |word: &[u8]| STATEMENTS.iter().any(|statement| is(Some(word), statement));
+        (is(last, "password") || is(last, "as"))
+            && words.take(LOOKED_BACK).any(|word| speaks_of_user(word) || is(Some(word), "identified"))
+    };
+    if !is_named {
+        return None;
+    }
+    let start = at + 1;
+    let rest = bytes.get(start..)?;
+    let end = rest.iter().position(|c| *c == quote || *c == b'\n').unwrap_or(rest.len());
+    let end = end - usize::from(escaped && rest.get(..end).is_some_and(|value| value.ends_with(b"\\")));
+    (end > 0 && !is_reference(rest.get(..end)?)).then_some(start..start + end)
+}
+
 /// The secret part of a header: without its scheme, to the end of the line or of the quotes.
 fn header(value: &[u8]) -> Option<Range<usize>> {
     const SCHEMES: &[&str] = &["bearer", "basic", "digest", "token", "negotiate", "apikey", "aws4-hmac-sha256"];
@@ -247,12 +290,18 @@ fn bearer(bytes: &[u8], at: usize) -> Option<Range<usize>> {
 /// Reads a part of the text as shell commands, and finds what their options and programs hide.
 fn find_in_commands(bytes: &[u8], part: Range<usize>, depth: usize, secrets: &mut Vec<Range<usize>>) {
     let mut command: Vec<Range<usize>> = Vec::new();
+    // The command whose output the next one reads.
+    let mut feeding: Vec<Range<usize>> = Vec::new();
     let mut at = part.start;
     let mut quotes = Quotes::default();
     while at < part.end {
         match bytes.get(at) {
-            Some(b'\n' | b';' | b'|' | b'&' | b'(' | b')' | b'`') => {
-                judge(bytes, &std::mem::take(&mut command), secrets);
+            Some(byte @ (b'\n' | b';' | b'|' | b'&' | b'(' | b')' | b'`')) => {
+                judge(bytes, &command, secrets);
+                fed::find(bytes, &feeding, &command, secrets);
+                let is_pipe = *byte == b'|' && bytes.get(at + 1) != Some(&b'|') && !command.is_empty();
+                feeding = if is_pipe { std::mem::take(&mut command) } else { Vec::new() };
+                command.clear();
                 at += 1;
             }
             Some(byte) if byte.is_ascii_whitespace() => at += 1,
@@ -271,6 +320,7 @@ fn find_in_commands(bytes: &[u8], part: Range<usize>, depth: usize, secrets: &mu
         }
     }
     judge(bytes, &command, secrets);
+    fed::find(bytes, &feeding, &command, secrets);
 }
 
 fn judge(bytes: &[u8], command: &[Range<usize>], secrets: &mut Vec<Range<usize>>) {

@@ -133,6 +133,9 @@ fn by_name(word: &[u8]) -> Found {
         (name, None) if word.starts_with(b"-") && !name.contains(&b':') && names::is_secret(name) => {
             (None, Some((0, Secret::Whole)))
         }
+        // A file as often as a key, so the value tells.
+        (b"--key", Some(value)) => (part(word, value, Secret::Opaque), None),
+        (b"--key", None) => (None, Some((0, Secret::Opaque))),
         // `npm config set //host/:_authToken VALUE`
         (name, None) if is_registry_setting(name) => (None, Some((0, Secret::Whole))),
         (_, Some(_) | None) => (None, None),
@@ -157,12 +160,21 @@ fn is_registry_setting(name: &[u8]) -> bool {
     [&b"_authToken"[..], b"_auth", b"_password"].contains(&last)
 }
 
+/// Whether a value is no word, path or name, but a long run of letters and digits.
+fn is_opaque(value: &[u8]) -> bool {
+    let is_of = |test: fn(&u8) -> bool| value.iter().any(test);
+    let all = value.iter().all(|c| c.is_ascii_alphanumeric() || b"_-+=".contains(c));
+    value.len() >= 16 && all && is_of(u8::is_ascii_digit) && is_of(u8::is_ascii_alphabetic)
+}
+
 /// The secret part of a word, from `start` on; nothing where there is none.
 fn part(word: &[u8], start: usize, secret: Secret) -> Option<Range<usize>> {
     let value = word.get(start..).unwrap_or_default();
     let behind = |separator: u8| value.iter().position(|c| *c == separator).map(|at| at + 1);
     let own = match secret {
         Secret::Whole => 0..value.len(),
+        Secret::Opaque if is_opaque(value) => 0..value.len(),
+        Secret::Opaque => return None,
         // The user stays; `https://…` has none here.
         Secret::BehindColon => {
             let at = behind(b':')?;
