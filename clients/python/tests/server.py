@@ -41,26 +41,34 @@ class ServerTest(unittest.IsolatedAsyncioTestCase):
             "XDG_CONFIG_HOME": str(self.root / "home/config"),
         }
         self.reported: list[object] = []
+        self.clients: list[stockade.Client] = []
 
     async def asyncSetUp(self) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: self.reported.append(context))
 
     async def asyncTearDown(self) -> None:
-        await asyncio.sleep(0)
+        for client in self.clients:
+            await client.close()
         left = [task for task in asyncio.all_tasks() if task.get_name().startswith("stockade")]
         self.assertEqual((left, self.reported), ([], []))
 
     async def connect(self) -> stockade.Client:
         """A client with a server of its own."""
         client = await stockade.connect(program=program(), env=self.env, cwd=self.workspace)
-        self.addAsyncCleanup(client.close)
+        self.clients.append(client)
         return client
 
     async def listen(self) -> asyncio.subprocess.Process:
         """A server on the socket `self.socket`."""
         self.socket = self.root / "runtime/stockade/serve.sock"
         server = await asyncio.create_subprocess_exec(
-            program(), "serve", "--socket", str(self.socket), env=self.env, stdin=asyncio.subprocess.DEVNULL
+            program(),
+            "serve",
+            "--socket",
+            str(self.socket),
+            env=self.env,
+            stdin=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
         )
 
         async def end() -> None:
@@ -78,5 +86,5 @@ class ServerTest(unittest.IsolatedAsyncioTestCase):
     async def join(self) -> stockade.Client:
         """A client of the server on the socket."""
         client = await stockade.connect(socket=self.socket)
-        self.addAsyncCleanup(client.close)
+        self.clients.append(client)
         return client

@@ -35,7 +35,8 @@ class Readme(ServerTest):
         self.assertLessEqual(len([line for line in example.splitlines() if line.strip()]), 15)
         python = await asyncio.to_thread(self.install)
         outside = self.outside / "file"
-        typed = f"echo hello\necho x > {outside}\ns\necho y > {outside}\necho z > {self.outside}/no\nn\n\n"
+        again = f"echo x >> {outside}\n"
+        typed = f"echo hello\n{again}s\n{again}echo z > {self.outside}/no\nn\n\n"
         running = await asyncio.create_subprocess_exec(
             python,
             "-c",
@@ -51,9 +52,9 @@ class Readme(ServerTest):
         self.assertEqual((running.returncode, err.decode()), (0, ""), said)
         self.assertIn("run: exited with 0\nstdout:\nhello\n", said)
         self.assertIn("The sandbox stopped this command.", said)
-        self.assertIn(f"write {outside}", said)
+        self.assertIn(f"  write {self.outside}\n[y]es", said)
         self.assertEqual(said.count("[y]es"), 2)
-        self.assertEqual(outside.read_text(), "y\n")
+        self.assertEqual(outside.read_text(), "x\nx\n")
         self.assertFalse((self.outside / "no").exists())
 
     def install(self) -> str:

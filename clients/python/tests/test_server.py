@@ -163,7 +163,7 @@ class Commands(ServerTest):
     async def test_mistakes_have_names(self) -> None:
         with self.assertRaises(stockade.InvalidParamsError):
             await self.client.open(self.workspace, name="no such/name\n")
-        with self.assertRaises(stockade.NotPermittedError):
+        with self.assertRaises(stockade.UnknownSessionError):
             await self.client.attach("another", "ab" * 32)
         with self.assertRaises(stockade.FailedError):
             await self.session.run(["true"], cwd=self.root / "nowhere")

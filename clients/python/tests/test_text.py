@@ -72,7 +72,7 @@ class SafeText(unittest.TestCase):
         text = question_text(ApprovalRequest("r", "t", command, ["approved"]))
         for line in (
             "  write /data",
-            "  reach everything on the network",
+            "  use the whole network, without any limit",
             "  talk to the program behind the socket /run/x",
         ):
             self.assertIn(line, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import tempfile
 import time
@@ -242,7 +243,11 @@ class Spawned(FakeServerTest):
             await stockade.connect(program=self.script("exec sleep 60"))
 
     async def test_being_cancelled_while_it_starts_leaves_no_process(self) -> None:
-        with mock.patch("stockade._process.ENDS_BY_ITSELF_SECONDS", 0.1), tempfile.TemporaryDirectory() as directory:
+        with (
+            mock.patch("stockade._process.ENDS_BY_ITSELF_SECONDS", 0.1),
+            mock.patch.object(logging.getLogger("stockade.server"), "disabled", True),
+            tempfile.TemporaryDirectory() as directory,
+        ):
             script = self.script(f"echo $$ > {directory}/pid; exec sleep 60")
             task = asyncio.ensure_future(_opened(script))
             pid = int(await asyncio.to_thread(_written, Path(directory, "pid")))

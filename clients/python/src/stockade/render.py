@@ -19,6 +19,7 @@ from .types import (
     HostRule,
     NetworkApproval,
     NetworkPolicy,
+    ParsedCommand,
     PatchApproval,
     Permissions,
     PermissionsApproval,
@@ -123,7 +124,7 @@ def _command(command: CommandApproval) -> list[str]:
     lines = [f"in {safe_line(command.cwd)}"]
     parts = [one for one in command.parsed.commands if one.role != "wrapper"]
     if len(parts) > 1 or any(one.via for one in parts):
-        lines += ["it runs:", *(f"  {shell_words(one.words)}" for one in parts)]
+        lines += ["it runs:", *(f"  {_part(one)}" for one in parts)]
     if command.parsed.opaque:
         lines.append(f"it may run more: {safe_line(command.parsed.opaque)}")
     if command.justification:
@@ -131,6 +132,15 @@ def _command(command: CommandApproval) -> list[str]:
     if command.violations:
         lines += ["the sandbox denied it:", *(f"  {violation_line(one)}" for one in command.violations)]
     return lines
+
+
+def _part(part: ParsedCommand) -> str:
+    shown = shell_words(part.words)
+    if part.writes:
+        shown += f"  (writes {shell_words(part.writes)})"
+    if part.reads:
+        shown += f"  (reads {shell_words(part.reads)})"
+    return shown
 
 
 def violation_line(violation: Violation) -> str:
@@ -166,25 +176,30 @@ def _permissions(permissions: Permissions) -> list[str]:
     lines += _network(permissions.network)
     sockets = [safe_line(path) for path in permissions.unix_sockets]
     lines += [f"  talk to the program behind the socket {path}, which is not sandboxed" for path in sockets]
+    if permissions.limits is not None:
+        limits = permissions.limits.to_json()
+        lines += [f"  use up to {limit} {name.replace('_', ' ')}" for name, limit in limits.items()]
     if permissions.environment is not None:
-        lines.append(f"  environment: {safe_line(_json(permissions.environment.to_json()))}")
-    if permissions.limits is not None and (limits := permissions.limits.to_json()):
-        lines.append(f"  limits: {safe_line(_json(limits))}")
-    return lines or ["  nothing"]
+        # Their values may be secrets.
+        lines += [f"  see the variable {safe_line(name)}" for name in permissions.environment.set]
+        names = permissions.environment.include_only
+        lines += [f"  see inherited variables named {safe_line(name)}" for name in names]
+    return lines or ["  nothing more"]
 
 
 def _file_rule(rule: FileRule) -> str:
     target = rule.target.path if isinstance(rule.target, FileTargetPath) else rule.target.glob
-    verb = {"none": "not touch", "scratch": "use an empty directory in place of"}.get(rule.access, rule.access)
-    return f"{verb} {safe_line(target)}"
+    verb = {"none": "not touch", "scratch": "see an empty private directory in place of"}.get(rule.access, rule.access)
+    return f"{verb} {'EVERYTHING, from / on' if target == '/' else safe_line(target)}"
 
 
 def _network(network: NetworkPolicy | None) -> list[str]:
     if network is None or network == "off":
         return []
     if isinstance(network, str):
-        return ["  reach everything on the network"]
-    return [f"  {_host_rule(rule)}" for rule in network.rules]
+        return ["  use the whole network, without any limit"]
+    only = ["  send only HTTP requests that read"] if network.methods == "read_only" else []
+    return [*(f"  {_host_rule(rule)}" for rule in network.rules), *only]
 
 
 def _host_rule(rule: HostRule) -> str:
