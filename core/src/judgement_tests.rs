@@ -40,6 +40,10 @@ impl Plan for PaperPlan {
     fn spawn(&self, _: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         panic!("nothing is started here")
     }
+
+    fn permissions(&self) -> &Permissions {
+        &self.0
+    }
 }
 
 impl Backend for Paper {
@@ -70,6 +74,8 @@ struct Kept {
     shell: ShellRuntime,
     /// What each run was granted.
     runs: Mutex<Vec<(Permissions, Confinement)>>,
+    /// What each run would have been held to.
+    held: Mutex<Vec<Permissions>>,
     /// What the first run is denied.
     denied: Option<Violation>,
 }
@@ -123,9 +129,12 @@ impl Sandboxable for Kept {
 impl ToolRuntime<ExecRequest> for Kept {
     type Output = Outcome;
 
-    async fn attempt(&self, _: &ExecRequest, grant: &Grant, _: &ToolContext<'_>) -> Result<Outcome, RunError> {
+    async fn attempt(&self, request: &ExecRequest, grant: &Grant, ctx: &ToolContext<'_>) -> Result<Outcome, RunError> {
+        let plan =
+            self.shell.rehearse(request, grant.permissions(), grant.confinement(), ctx).map_err(SpawnError::from)?;
         let mut runs = self.runs.lock().unwrap();
         runs.push((grant.permissions().clone(), grant.confinement()));
+        self.held.lock().unwrap().push(plan.permissions().clone());
         let execution = Execution {
             stdout: Default::default(),
             stderr: Default::default(),
@@ -383,6 +392,7 @@ proptest! {
             ExecApprovalRequirement::Skip { bypass_sandbox, .. } => {
                 let [(permissions, confinement)] = <[_; 1]>::try_from(runs).unwrap();
                 prop_assert_eq!(&permissions, &explained.permissions);
+                prop_assert_eq!(&*tool.held.lock().unwrap(), &[permissions]);
                 prop_assert_eq!(confinement == Confinement::Sandbox, explained.sandboxed);
                 prop_assert!(!bypass_sandbox || !explained.sandboxed);
                 prop_assert_eq!(decided, Some((Decision::Allow, explained.source)));

@@ -123,6 +123,10 @@ impl Plan for AutoPlan {
         self.start(stdio, Some(gatekeeper))
     }
 
+    fn permissions(&self) -> &Permissions {
+        self.native.permissions()
+    }
+
     fn warnings(&self) -> &[String] {
         self.native.warnings()
     }
@@ -207,6 +211,32 @@ mod tests {
     use stockade_protocol::{AbsPath, Access, Argv, FileRule, FileRules};
 
     use super::*;
+
+    /// A link is followed, and a repository inside is protected, although the policy names neither.
+    #[test]
+    fn a_plan_tells_what_it_enforces() {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("ws/inner/.git")).unwrap();
+        std::os::unix::fs::symlink(root.join("ws"), root.join("link")).unwrap();
+        let command = CommandSpec {
+            argv: Argv::parse(["/bin/true"]).unwrap(),
+            cwd: "/".parse().unwrap(),
+            environment: BTreeMap::new(),
+            process: Default::default(),
+        };
+        let at = |below: &str| AbsPath::from_path(&root.join(below)).unwrap();
+        let rules = [FileRule::path("/".parse().unwrap(), Access::Read), FileRule::path(at("link"), Access::Write)];
+        let permissions = Permissions { files: FileRules::new(rules).unwrap(), ..Permissions::default() };
+        let engines: [Box<dyn Backend>; 3] =
+            [Box::new(Auto::new()), Box::new(Bwrap::new()), Box::new(crate::Warm::new(Box::new(Auto::new())))];
+        for engine in engines {
+            let plan = engine.compile(&command, &permissions).unwrap();
+            let enforced = plan.permissions();
+            assert_eq!(enforced.access(&at("ws/file")), Access::Write);
+            assert_eq!(enforced.access(&at("ws/inner/.git/config")), Access::Read);
+        }
+    }
 
     /// What no kernel can close is said whichever engine is going to run the command.
     #[test]

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::process::Pid;
 use serde::Serialize;
-use stockade_protocol::{AbsPath, Enforcement, FileRules, LayerReport, LayerStatus, NetworkPolicy, Permissions};
+use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
     Backend, CommandSpec, Gatekeeper, HostFiles, Plan, Running, SeenOnce, SpawnError, Stdio, Support, Unenforceable,
 };
@@ -24,11 +24,12 @@ use crate::bwrap_arguments::{Argument, Proc, Rendered, render};
 use crate::bwrap_process::{Bubblewrap, child_pid, end_group};
 use crate::bwrap_program::Program;
 use crate::cgroup::Group;
+use crate::command_steps::{CommandStart, CommandSteps, confine};
 use crate::console::Console;
 use crate::enforcement::{namespaces, read_back};
 use crate::launch::{Launcher, Run, Setup, SocketsFrom, StepLists};
 use crate::limits::Limits;
-use crate::native::{FACTS, confine, resolve, start, with_terminal};
+use crate::native::{FACTS, resolve};
 use crate::starter::Starter;
 use crate::step::Step;
 use crate::supervision::Supervision;
@@ -93,11 +94,10 @@ impl Bwrap {
         let families = supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
         let rules = landlock::within_view(self.landlock_version, &view.grants, families);
         let limits = Limits::of(permissions, self.user)?;
-        let mut steps = confine(rules.always, seccomp::filter(families));
-        if supervision.is_some() {
-            Supervision::add_listener_to(&mut steps);
-        }
-        steps.extend(start(command, rules.with_files.as_ref(), &limits.steps)?);
+        let steps = CommandSteps {
+            confine: confine(rules.always, seccomp::filter(families), supervision.as_ref()),
+            start: CommandStart::new(command, rules.with_files.as_ref(), &limits.steps)?,
+        };
         let supervision_warnings = supervision.as_ref().map(Supervision::warnings).unwrap_or_default();
         Ok(BwrapPlan {
             program,
@@ -109,7 +109,7 @@ impl Bwrap {
             setup,
             command: steps,
             group: limits.group,
-            files: permissions.files.clone(),
+            permissions: permissions.clone(),
             without_proc: Arc::clone(&self.without_proc),
         })
     }
@@ -151,10 +151,10 @@ pub struct BwrapPlan {
     placeholders: Vec<AbsPath>,
     warnings: Vec<String>,
     setup: Vec<Step>,
-    command: Vec<Step>,
+    command: CommandSteps,
     group: Option<Group>,
     /// What the view was made from.
-    files: FileRules,
+    permissions: Permissions,
     without_proc: Arc<AtomicBool>,
 }
 
@@ -178,6 +178,10 @@ impl Plan for BwrapPlan {
 
     fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
         self.start(stdio, Some(gatekeeper))
+    }
+
+    fn permissions(&self) -> &Permissions {
+        &self.permissions
     }
 
     fn warnings(&self) -> &[String] {
@@ -223,7 +227,6 @@ impl BwrapPlan {
         let console = Console::of(&stdio);
         let bubblewrap = Bubblewrap::start(&self.program, &self.arguments(proc, console.as_ref()), control)?;
         let Bubblewrap { control, pid, words, info } = bubblewrap;
-        let command = with_terminal(&self.command, &stdio);
         let started = Launcher::inside(control, pid, &self.setup, keeper).and_then(|mut launcher| {
             let inside = child_pid(&info).inspect_err(|_| end_group(pid))?;
             let starter = Starter::new(pid, inside).inspect_err(|_| end_group(pid));
@@ -235,9 +238,10 @@ impl BwrapPlan {
             let network = sockets.map(|steps| Launcher::sockets_of(inside, steps)).transpose()?;
             let sockets = network.as_ref().map_or(SocketsFrom::Nobody, |(sockets, _)| SocketsFrom::Given(sockets));
             let (init, facts, supervisor) = ([Step::AdoptOrphans], Self::FACTS, supervisor.as_ref());
-            let (engine, files) = ("bwrap", Some(&self.files));
-            let run = Run { engine, flags: 0, init: &init, command: &command, files, facts, supervisor, sockets };
-            let lists = StepLists { setup: &self.setup, init: &init, command: &command };
+            let (engine, files) = ("bwrap", Some(&self.permissions.files));
+            let run = Run { engine, flags: 0, init: &init, command: &self.command, files, facts, supervisor, sockets };
+            let (confine, start) = (&self.command.confine, &self.command.start.steps(&stdio));
+            let lists = StepLists { setup: &self.setup, init: &init, confine, start };
             let mut child = launcher.run_only(&run, &stdio).map_err(|failure| failure.told(&lists))?;
             child.network = network.map(|(_, launcher)| launcher);
             Ok((child, layers))
@@ -303,12 +307,8 @@ impl fmt::Display for BwrapPlan {
             }
         }
         writeln!(f)?;
-        for (part, steps) in [("setup", &self.setup), ("command", &self.command)] {
-            for step in steps {
-                writeln!(f, "{part} {step:?}")?;
-            }
-        }
-        Ok(())
+        self.setup.iter().try_for_each(|step| writeln!(f, "setup {step:?}"))?;
+        self.command.all().try_for_each(|step| writeln!(f, "command {step:?}"))
     }
 }
 

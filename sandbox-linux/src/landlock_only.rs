@@ -21,10 +21,11 @@ use stockade_sandboxing::{
 };
 
 use crate::cgroup::Group;
+use crate::command_steps::{CommandStart, CommandSteps, confine};
 use crate::launch::{Launcher, Run, Setup, SocketsFrom, StepLists};
 use crate::limits::Limits;
 use crate::losses::{Loss, Losses};
-use crate::native::{confine, network_flags, resolve, start, with_terminal};
+use crate::native::{network_flags, resolve};
 use crate::seccomp::{Families, More};
 use crate::step::Step;
 use crate::{devices, landlock, probe, seccomp, shared_host, sys, view, wire};
@@ -95,12 +96,12 @@ impl LandlockOnly {
         let families = if network_is_off { Families::None } else { Families::Internet };
         let filter = seccomp::filter_with(families, attributes.refused());
         let limits = Limits::of(permissions, self.user)?;
-        let mut steps = confine(ruleset, filter);
-        steps.extend(start(command, None, &limits.steps)?);
+        let start = CommandStart::new(command, None, &limits.steps)?;
         Ok(LandlockPlan {
             setup: vec![Step::AdoptOrphans, Step::KeepSignals, Step::Keyring],
             init: vec![Step::AdoptOrphans, Step::KeepSignals],
-            command: steps,
+            command: CommandSteps { confine: confine(ruleset, filter, None), start },
+            permissions: permissions.clone(),
             group: limits.group,
             warnings: limits.warnings,
             // Only root may give up the bounding set; without new privileges it means nothing.
@@ -200,7 +201,9 @@ fn invalid(error: stockade_protocol::Invalid) -> Unenforceable {
 pub struct LandlockPlan {
     setup: Vec<Step>,
     init: Vec<Step>,
-    command: Vec<Step>,
+    command: CommandSteps,
+    #[serde(skip)]
+    permissions: Permissions,
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<Group>,
     facts: u64,
@@ -215,14 +218,14 @@ impl Plan for LandlockPlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let group = self.group.as_ref();
         let setup = Setup { steps: &self.setup, parking: None, placeholders: &[], covers: &BTreeSet::new(), group };
-        let command = with_terminal(&self.command, &stdio);
-        let lists = StepLists { setup: &self.setup, init: &self.init, command: &command };
+        let (confine, start) = (&self.command.confine, &self.command.start.steps(&stdio));
+        let lists = StepLists { setup: &self.setup, init: &self.init, confine, start };
         let launcher = Launcher::start(&setup).map_err(|failure| failure.told(&lists))?;
         let run = Run {
             engine: "landlock",
             flags: 0,
             init: &self.init,
-            command: &command,
+            command: &self.command,
             // Here a stream is no other way to a file than its name.
             files: None,
             facts: self.facts,
@@ -234,6 +237,10 @@ impl Plan for LandlockPlan {
         report.layers.extend(self.reports());
         child.enforcement = Some(report);
         Ok(Box::new(child))
+    }
+
+    fn permissions(&self) -> &Permissions {
+        &self.permissions
     }
 
     fn warnings(&self) -> &[String] {
@@ -267,11 +274,9 @@ impl LandlockPlan {
 /// One step a line.
 impl fmt::Display for LandlockPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (part, steps) in [("setup", &self.setup), ("init", &self.init), ("command", &self.command)] {
-            for step in steps {
-                writeln!(f, "{part} {step:?}")?;
-            }
+        for (part, steps) in [("setup", &self.setup), ("init", &self.init)] {
+            steps.iter().try_for_each(|step| writeln!(f, "{part} {step:?}"))?;
         }
-        Ok(())
+        self.command.all().try_for_each(|step| writeln!(f, "command {step:?}"))
     }
 }

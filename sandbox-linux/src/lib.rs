@@ -11,6 +11,7 @@ mod bwrap_process;
 mod bwrap_program;
 mod cgroup;
 mod child;
+mod command_steps;
 mod console;
 mod devices;
 mod doctor;

@@ -5,17 +5,18 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
-use stockade_protocol::{AbsPath, FileRules, NetworkPolicy, Permissions, RawText};
+use stockade_protocol::{AbsPath, FileRules, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
     Backend, CommandSpec, Gatekeeper, HostFiles, Plan, RealFiles, Running, SeenOnce, SpawnError, Stdio, Support,
     Unenforceable, protect_repositories, resolve_links,
 };
 
 use crate::cgroup::Group;
+use crate::command_steps::{CommandStart, CommandSteps, confine};
 use crate::console::Console;
 use crate::launch::{Launcher, Parking, Run, Setup, SocketsFrom, StepLists};
-use crate::limits::{Limits, with_callers};
-use crate::step::{Exec, Filter, Ruleset, Step};
+use crate::limits::Limits;
+use crate::step::{Ruleset, Step};
 use crate::supervision::Supervision;
 use crate::supervisor::{Sockets, Supervisor};
 use crate::{ahead, landlock, probe, seccomp, view, wire};
@@ -35,9 +36,6 @@ pub(crate) const FACTS: u64 = wire::FACT_NO_NEW_PRIVILEGES
     | wire::FACT_NO_BOUNDING_SET
     | wire::FACT_LANDLOCK
     | wire::FACT_OWN_PIDS;
-
-/// The search path of a command that has none in its environment.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Namespaces, mounts, Landlock and seccomp, without any external program.
 #[derive(Debug)]
@@ -98,8 +96,8 @@ impl Native {
         files: &dyn HostFiles,
     ) -> Result<NativePlan, Unenforceable> {
         let sandbox = self.sandbox(permissions, files)?;
-        let command = sandbox.command(command)?;
-        Ok(NativePlan { sandbox, command })
+        let command = CommandSteps { confine: sandbox.confine(), start: sandbox.start(command)? };
+        Ok(NativePlan { sandbox, command, permissions: permissions.clone() })
     }
 
     /// Everything that does not depend on the command.
@@ -214,51 +212,9 @@ pub(crate) fn network_flags(permissions: &Permissions) -> Result<u64, Unenforcea
     }
 }
 
-fn exec(command: &CommandSpec) -> Exec {
-    let environment =
-        command.environment.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat().into());
-    let program = command.argv.program().as_bytes();
-    let paths = if program.contains(&b'/') {
-        vec![command.argv.program().clone()]
-    } else {
-        let path = command.environment.get(&RawText::from("PATH"));
-        let path = path.map_or(DEFAULT_PATH.as_bytes(), RawText::as_bytes);
-        path.split(|byte| *byte == b':').map(|directory| candidate(directory, program)).collect()
-    };
-    Exec { arguments: command.argv.words().to_vec(), environment: environment.collect(), paths }
-}
-
-/// An empty entry in a search path means the working directory.
-fn candidate(directory: &[u8], program: &[u8]) -> RawText {
-    let directory = if directory.is_empty() { b"." } else { directory };
-    [directory, b"/", program].concat().into()
-}
-
 /// Links followed, and the metadata of nested repositories protected.
 pub(crate) fn resolve(permissions: &Permissions, files: &dyn HostFiles) -> Result<Permissions, Unenforceable> {
     Ok(protect_repositories(&resolve_links(permissions, files)?)?)
-}
-
-/// What the command's own process does before it looks at the command: the same in every engine.
-pub(crate) fn confine(ruleset: Ruleset, filter: Filter) -> Vec<Step> {
-    let (landlock, seccomp) = (Step::Landlock { ruleset }, Step::Seccomp { filter });
-    vec![Step::Session, Step::NoNewPrivileges, Step::DropCapabilities, landlock, seccomp]
-}
-
-/// What it does then, before the command takes its place. The limits are the command's, and come last:
-/// what has to be done before takes files and memory of its own.
-pub(crate) fn start(
-    command: &CommandSpec,
-    for_files: Option<&Ruleset>,
-    limits: &[Step],
-) -> Result<Vec<Step>, Unenforceable> {
-    let mut steps: Vec<Step> =
-        for_files.map(|ruleset| Step::LandlockForFiles { ruleset: ruleset.clone() }).into_iter().collect();
-    steps.push(Step::WorkingDirectory { path: command.cwd.clone() });
-    steps.extend(command.process.umask.map(|mask| Step::Umask { mask: mask.bits() }));
-    steps.extend(with_callers(limits, &command.process)?);
-    steps.push(Step::Exec { command: exec(command) });
-    Ok(steps)
 }
 
 /// A sandbox without a command in it.
@@ -293,26 +249,15 @@ impl Sandbox {
 
     /// What a command's process does to itself, whatever the command is.
     fn confine(&self) -> Vec<Step> {
-        let mut steps = confine(self.ruleset.clone(), seccomp::filter(self.families));
-        if self.supervision.is_some() {
-            Supervision::add_listener_to(&mut steps);
-        }
-        steps
-    }
-
-    /// The same, and then the command.
-    fn command(&self, command: &CommandSpec) -> Result<Vec<Step>, Unenforceable> {
-        let mut steps = self.confine();
-        steps.extend(self.start(command)?);
-        Ok(steps)
+        confine(self.ruleset.clone(), seccomp::filter(self.families), self.supervision.as_ref())
     }
 
     /// What comes once the command is known.
-    fn start(&self, command: &CommandSpec) -> Result<Vec<Step>, Unenforceable> {
-        start(command, self.for_files.as_ref(), &self.limits)
+    fn start(&self, command: &CommandSpec) -> Result<CommandStart, Unenforceable> {
+        CommandStart::new(command, self.for_files.as_ref(), &self.limits)
     }
 
-    fn run<'a>(&'a self, flags: u64, command: &'a [Step], supervisor: Option<&'a Supervisor>) -> Run<'a> {
+    fn run<'a>(&'a self, flags: u64, command: &'a CommandSteps, supervisor: Option<&'a Supervisor>) -> Run<'a> {
         let sockets = SocketsFrom::Setup(&self.setup);
         let files = Some(&self.files);
         Run { engine: "native", flags, init: &self.init, command, files, facts: FACTS, supervisor, sockets }
@@ -322,16 +267,6 @@ impl Sandbox {
     fn supervisor(&self, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Option<Supervisor>, SpawnError> {
         self.supervision.as_ref().map(|supervision| supervision.start(gatekeeper)).transpose()
     }
-}
-
-/// Makes the first standard stream that is a terminal the command's own, which has left the caller's session before.
-pub(crate) fn with_terminal(command: &[Step], stdio: &Stdio) -> Vec<Step> {
-    let mut command = command.to_vec();
-    let start = command.iter().position(|step| matches!(step, Step::WorkingDirectory { .. }));
-    if stdio.controlling_terminal {
-        command.insert(start.unwrap_or(command.len()), Step::TakeTerminal);
-    }
-    command
 }
 
 /// A warm sandbox: see [`Native::session`].
@@ -357,7 +292,12 @@ impl Session {
         });
         let (launcher, sockets) = started.map_err(|failure| NotStarted {
             is_refused_by_host: failure.is_refused_by_host(),
-            error: failure.told(&StepLists { setup: &sandbox.setup, init: &sandbox.init, command: &confine }),
+            error: failure.told(&StepLists {
+                setup: &sandbox.setup,
+                init: &sandbox.init,
+                confine: &confine,
+                start: &[],
+            }),
         })?;
         Ok(Self { sandbox, supervisor, sockets, launcher })
     }
@@ -370,13 +310,12 @@ impl Session {
     /// Starts a command in the session's sandbox. While 64 are running, the next one waits for one of them
     /// to end.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let steps = with_terminal(&self.sandbox.start(command)?, &stdio);
-        let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &steps, self.supervisor.as_ref());
+        let command = CommandSteps { confine: self.sandbox.confine(), start: self.sandbox.start(command)? };
+        let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &command, self.supervisor.as_ref());
         run.sockets = self.sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
         let child = self.launcher.run(&run, &stdio).map_err(|failure| {
-            // A process that waits for its command was confined before, and has counted those steps.
-            let command = [self.sandbox.confine(), steps.clone()].concat();
-            failure.told(&StepLists { setup: &self.sandbox.setup, init: &self.sandbox.init, command: &command })
+            let (confine, start) = (&command.confine, &command.start.steps(&stdio));
+            failure.told(&StepLists { setup: &self.sandbox.setup, init: &self.sandbox.init, confine, start })
         })?;
         Ok(Box::new(child))
     }
@@ -398,7 +337,9 @@ pub enum SessionError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NativePlan {
     sandbox: Sandbox,
-    command: Vec<Step>,
+    command: CommandSteps,
+    #[serde(skip)]
+    permissions: Permissions,
 }
 
 impl Plan for NativePlan {
@@ -408,6 +349,10 @@ impl Plan for NativePlan {
 
     fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
         self.start(stdio, Some(gatekeeper)).map_err(|failed| failed.error)
+    }
+
+    fn permissions(&self) -> &Permissions {
+        &self.permissions
     }
 
     fn warnings(&self) -> &[String] {
@@ -446,15 +391,19 @@ impl NativePlan {
     ) -> Result<Box<dyn Running>, NotStarted> {
         let supervisor = self.sandbox.supervisor(gatekeeper);
         let supervisor = supervisor.map_err(|error| NotStarted { error, is_refused_by_host: false })?;
-        let command = with_terminal(&self.command, &stdio);
         let with_console = Console::of(&stdio).and_then(|console| console.shown_by(&self.sandbox.setup));
         let steps = with_console.as_deref().unwrap_or(&self.sandbox.setup);
-        let run = self.sandbox.run(NEW_PIDS, &command, supervisor.as_ref());
+        let run = self.sandbox.run(NEW_PIDS, &self.command, supervisor.as_ref());
         let launcher = Launcher::start(&Setup { steps, ..self.sandbox.as_setup() });
         let started = launcher.and_then(|launcher| launcher.run_only(&run, &stdio));
         let mut child = started.map_err(|failure| NotStarted {
             is_refused_by_host: failure.is_refused_by_host(),
-            error: failure.told(&StepLists { setup: steps, init: &self.sandbox.init, command: &command }),
+            error: failure.told(&StepLists {
+                setup: steps,
+                init: &self.sandbox.init,
+                confine: &self.command.confine,
+                start: &self.command.start.steps(&stdio),
+            }),
         })?;
         child.supervisor = supervisor;
         Ok(Box::new(child))
@@ -467,13 +416,10 @@ impl fmt::Display for NativePlan {
         for path in &self.sandbox.placeholders {
             writeln!(f, "hold {path}")?;
         }
-        for (part, steps) in [("setup", &self.sandbox.setup), ("init", &self.sandbox.init), ("command", &self.command)]
-        {
-            for step in steps {
-                writeln!(f, "{part} {step:?}")?;
-            }
+        for (part, steps) in [("setup", &self.sandbox.setup), ("init", &self.sandbox.init)] {
+            steps.iter().try_for_each(|step| writeln!(f, "{part} {step:?}"))?;
         }
-        Ok(())
+        self.command.all().try_for_each(|step| writeln!(f, "command {step:?}"))
     }
 }
 

@@ -131,13 +131,12 @@ impl Supervision {
         steps
     }
 
-    /// The filter that brings connections here comes before the one that everybody gets.
-    pub(crate) fn add_listener_to(steps: &mut Vec<Step>) {
-        let seccomp = position(steps, |step| matches!(step, Step::Seccomp { .. }));
-        steps.insert(seccomp, Step::Supervise { filter: supervisor::filter() });
+    /// Brings connections here. It comes before the filter that every command gets.
+    pub(crate) fn listener() -> Step {
+        Step::Supervise { filter: supervisor::filter() }
     }
 
-    /// Starts whoever decides.
+    /// Starts the supervisor.
     pub(crate) fn start(&self, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Supervisor, SpawnError> {
         let gatekeeper = gatekeeper.ok_or_else(|| Unenforceable {
             what: String::from("a network policy by host"),
@@ -147,10 +146,6 @@ impl Supervision {
         let started = Supervisor::start(gatekeeper, self.reach.clone());
         started.map_err(|source: io::Error| SpawnError::Launcher { doing: "starting the supervisor", source })
     }
-}
-
-fn position(steps: &[Step], wanted: fn(&Step) -> bool) -> usize {
-    steps.iter().position(wanted).unwrap_or(steps.len())
 }
 
 /// The host's own loopback, where a rule allows it by address or name, and port. Datagrams to a loopback address

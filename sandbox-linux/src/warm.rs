@@ -141,6 +141,10 @@ impl Plan for WarmPlan {
         self.spawn(stdio)
     }
 
+    fn permissions(&self) -> &Permissions {
+        self.plan.permissions()
+    }
+
     fn warnings(&self) -> &[String] {
         self.plan.warnings()
     }

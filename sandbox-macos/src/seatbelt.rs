@@ -111,6 +111,7 @@ impl Seatbelt {
         Ok(SeatbeltPlan {
             command: command.clone(),
             profile: compiled.profile,
+            permissions: permissions.clone(),
             limits: limits::limits(&permissions.limits)?,
             private: compiled.private,
             warnings: compiled.warnings,
@@ -151,6 +152,7 @@ impl Proxied for Seatbelt {
 pub struct SeatbeltPlan {
     pub(crate) command: CommandSpec,
     pub(crate) profile: Profile,
+    permissions: Permissions,
     pub(crate) limits: Vec<Limit>,
     pub(crate) private: Vec<AbsPath>,
     warnings: Vec<String>,
@@ -199,6 +201,10 @@ impl Plan for SeatbeltPlan {
             why: String::from("this system is not macOS"),
             remedy: String::from("use this system's own sandbox; `stockade doctor` names it"),
         }))
+    }
+
+    fn permissions(&self) -> &Permissions {
+        &self.permissions
     }
 
     fn warnings(&self) -> &[String] {

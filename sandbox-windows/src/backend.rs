@@ -207,6 +207,10 @@ impl Plan for Prepared {
         Ok(Box::new(apply::start(&self.plan, &self.journal, stdio, Checks::Required)?))
     }
 
+    fn permissions(&self) -> &Permissions {
+        &self.plan.permissions
+    }
+
     fn warnings(&self) -> &[String] {
         &self.plan.warnings
     }

@@ -51,6 +51,7 @@ pub struct WindowsPlan {
     pub(crate) job: JobPlan,
     pub(crate) network: NetworkPlan,
     pub(crate) warnings: Vec<String>,
+    pub(crate) permissions: Permissions,
 }
 
 /// A directory in whose place the command gets a private one, by way of the variables that name it.
@@ -100,6 +101,7 @@ impl WindowsPlan {
                 Program::Batch(_) => Some(host.command_interpreter.clone()),
             },
             cwd: command.cwd.clone(),
+            permissions: permissions.clone(),
             environment,
             capability: capability(&file_plan.marks),
             token: if file_plan.everything { TokenPlan::everything() } else { TokenPlan::confined() },

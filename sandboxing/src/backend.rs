@@ -73,6 +73,10 @@ pub trait Plan: fmt::Debug + fmt::Display + Send + Sync {
         self.spawn(stdio)
     }
 
+    /// The permissions that it enforces: those that it was compiled for, with links followed and everything added
+    /// that the backend protects by itself.
+    fn permissions(&self) -> &Permissions;
+
     /// Ways around the permissions that no kernel can close, for the caller to tell a person: one
     /// sentence each.
     fn warnings(&self) -> &[String] {

@@ -42,13 +42,15 @@ impl Backend for Bare {
             return Err(refuse(String::from("a resource limit")));
         }
         command.process.check()?;
-        Ok(Box::new(BarePlan { command: command.clone() }))
+        Ok(Box::new(BarePlan { command: command.clone(), permissions: permissions.clone() }))
     }
 }
 
 #[derive(Debug)]
 struct BarePlan {
     command: CommandSpec,
+    /// None of them is enforced, and none has to be.
+    permissions: Permissions,
 }
 
 impl fmt::Display for BarePlan {
@@ -74,6 +76,10 @@ impl Plan for BarePlan {
         let thread = std::thread::Builder::new().name(String::from("stockade-bare")).stack_size(STACK);
         thread.spawn(move || watched.watch(at_end)).map_err(lost)?;
         Ok(Box::new(BareRunning { shared, ended }))
+    }
+
+    fn permissions(&self) -> &Permissions {
+        &self.permissions
     }
 }
 

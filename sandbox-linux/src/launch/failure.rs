@@ -32,7 +32,9 @@ pub(crate) enum StepNumber {
 pub(crate) struct StepLists<'a> {
     pub(crate) setup: &'a [Step],
     pub(crate) init: &'a [Step],
-    pub(crate) command: &'a [Step],
+    /// The steps of the command's own process are counted through, from the first that confines it.
+    pub(crate) confine: &'a [Step],
+    pub(crate) start: &'a [Step],
 }
 
 impl From<SpawnError> for StartFailure {
@@ -80,13 +82,13 @@ impl StartFailure {
 
 impl StepNumber {
     fn act(self, lists: &StepLists<'_>) -> String {
-        let (list, number, before) = match self {
-            Self::Setup(number) => (lists.setup, number, "receive the plan and the files that come with it"),
-            Self::Init(number) => (lists.init, number, "start the first process inside"),
-            Self::Command(number) => (lists.command, number, "start the command's process"),
+        let (list, rest, number, before): (_, &[Step], _, _) = match self {
+            Self::Setup(number) => (lists.setup, &[], number, "receive the plan and the files that come with it"),
+            Self::Init(number) => (lists.init, &[], number, "start the first process inside"),
+            Self::Command(number) => (lists.confine, lists.start, number, "start the command's process"),
         };
         let Some(index) = number.checked_sub(1) else { return before.to_owned() };
-        list.get(index).map_or_else(|| String::from("carry out the plan"), Step::act)
+        list.iter().chain(rest).nth(index).map_or_else(|| String::from("carry out the plan"), Step::act)
     }
 }
 
@@ -97,8 +99,8 @@ mod tests {
     #[test]
     fn the_act_that_failed_is_named() {
         let setup = [Step::Keyring, Step::JoinNetwork];
-        let command = [Step::Session, Step::WorkingDirectory { path: "/w".parse().unwrap() }];
-        let lists = StepLists { setup: &setup, init: &[Step::Proc], command: &command };
+        let start = [Step::WorkingDirectory { path: "/w".parse().unwrap() }];
+        let lists = StepLists { setup: &setup, init: &[Step::Proc], confine: &[Step::Session], start: &start };
         let told = |phase, step| StartFailure::reported(libc::EACCES, phase, step).told(&lists).to_string();
         let built = |act: &str| format!("the sandbox could not be built: {act}");
         assert_eq!(told(wire::PHASE_SETUP, 2), built("enter the sandbox's network"));

@@ -6,12 +6,13 @@ use std::sync::{Arc, PoisonError};
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use stockade_protocol::{FileRules, RawText};
+use stockade_protocol::FileRules;
 use stockade_sandboxing::{Running as _, SpawnError, Stdio};
 
 use super::{Launcher, StartFailure, frame, lost};
 use crate::cgroup::Made;
 use crate::child::{Child, Report};
+use crate::command_steps::CommandSteps;
 use crate::enforcement::{enforcement, fact_names};
 use crate::step::{Encoder, Step, encode};
 use crate::supervisor::{Sockets, Supervisor};
@@ -25,7 +26,7 @@ pub(crate) struct Run<'a> {
     pub(crate) engine: &'static str,
     pub(crate) flags: u64,
     pub(crate) init: &'a [Step],
-    pub(crate) command: &'a [Step],
+    pub(crate) command: &'a CommandSteps,
     /// The rules that no standard stream may be a way around, where there is a view to hold them.
     pub(crate) files: Option<&'a FileRules>,
     /// The facts that have to hold, or the command is killed before it starts.
@@ -46,15 +47,6 @@ pub(crate) enum SocketsFrom<'a> {
     Setup(&'a [Step]),
 }
 
-impl Run<'_> {
-    /// The program, for messages.
-    fn program(&self) -> RawText {
-        let last = self.command.last();
-        last.and_then(|step| if let Step::Exec { command } = step { command.arguments.first().cloned() } else { None })
-            .unwrap_or_default()
-    }
-}
-
 impl Launcher {
     /// Starts one command and lets the sandbox end with it.
     pub(crate) fn run_only(mut self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, StartFailure> {
@@ -73,9 +65,9 @@ impl Launcher {
 
     fn start_only(&self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, StartFailure> {
         let (report, theirs) = frame::socket_pair().map_err(lost("making a command's socket"))?;
-        let (confine, start) = run.command.split_at(start_of(run.command));
+        let CommandSteps { confine, start } = run.command;
         let mut body = Encoder::default();
-        body.number(run.flags).bytes(&encode(run.init)).bytes(&encode(confine)).bytes(&encode(start));
+        body.number(run.flags).bytes(&encode(run.init)).bytes(&encode(confine)).bytes(&encode(&start.steps(stdio)));
         let null = stdio::null().map_err(lost("opening /dev/null"))?;
         let streams = stdio::streams(stdio, null.as_fd());
         streams::check(&streams, run.files)?;
@@ -83,7 +75,7 @@ impl Launcher {
         let files = [input, output, error, theirs.as_fd()];
         self.send(wire::FRAME_RUN, &body.0, &files).map_err(lost("sending it a command"))?;
         drop(theirs);
-        let mut child = Child::new(report, run.program());
+        let mut child = Child::new(report, run.command.start.program());
         self.follow(run, &mut child)?;
         Ok(child)
     }
@@ -93,8 +85,7 @@ impl Launcher {
         let null = stdio::null().map_err(lost("opening /dev/null"))?;
         let files = stdio::streams(stdio, null.as_fd());
         streams::check(&files, run.files)?;
-        let (_, start) = run.command.split_at(start_of(run.command));
-        let start = encode(start);
+        let start = encode(&run.command.start.steps(stdio));
         let is_gone = |error: &io::Error| {
             use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
             matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
@@ -103,7 +94,7 @@ impl Launcher {
         loop {
             tries += 1;
             let parked = self.parked()?;
-            let mut child = Child::new(parked, run.program());
+            let mut child = Child::new(parked, run.command.start.program());
             let sent =
                 frame::send(child.readable(), wire::FRAME_RUN, &start, &files).map_err(lost("sending it a command"));
             match sent.map_err(StartFailure::from).and_then(|()| self.follow(run, &mut child)) {
@@ -169,12 +160,4 @@ impl Launcher {
         child.enforcement = Some(enforcement);
         Ok(())
     }
-}
-
-/// Where a command's own steps begin, behind those that confine it.
-fn start_of(command: &[Step]) -> usize {
-    let is_its_own = |step: &Step| {
-        matches!(step, Step::LandlockForFiles { .. } | Step::TakeTerminal | Step::WorkingDirectory { .. })
-    };
-    command.iter().position(is_its_own).unwrap_or(command.len())
 }

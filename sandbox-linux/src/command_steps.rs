@@ -1,0 +1,102 @@
+//! What a command's own process does: it confines itself, whatever the command is, and then becomes the command.
+
+use serde::Serialize;
+use stockade_protocol::{AbsPath, RawText};
+use stockade_sandboxing::{CommandSpec, Stdio, Unenforceable};
+
+use crate::limits::with_callers;
+use crate::step::{Exec, Filter, Ruleset, Step};
+use crate::supervision::Supervision;
+
+/// The search path of a command that has none in its environment.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Both parts. A process that waits for a command has done the first before it knows the second.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct CommandSteps {
+    pub(crate) confine: Vec<Step>,
+    pub(crate) start: CommandStart,
+}
+
+impl CommandSteps {
+    /// All of them, in their order, for a command without a terminal of its own.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Step> {
+        self.confine.iter().cloned().chain(self.start.steps(&Stdio::default()))
+    }
+}
+
+/// What the command's own process does before it looks at the command: the same in every engine.
+pub(crate) fn confine(ruleset: Ruleset, filter: Filter, supervision: Option<&Supervision>) -> Vec<Step> {
+    let mut steps = vec![Step::Session, Step::NoNewPrivileges, Step::DropCapabilities, Step::Landlock { ruleset }];
+    // The filter that comes last refuses to install another one.
+    steps.extend(supervision.map(|_| Supervision::listener()));
+    steps.push(Step::Seccomp { filter });
+    steps
+}
+
+/// What it does then, before the command takes its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct CommandStart {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    for_files: Option<Ruleset>,
+    cwd: AbsPath,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    umask: Option<u16>,
+    limits: Vec<Step>,
+    exec: Exec,
+}
+
+impl CommandStart {
+    pub(crate) fn new(
+        command: &CommandSpec,
+        for_files: Option<&Ruleset>,
+        limits: &[Step],
+    ) -> Result<Self, Unenforceable> {
+        Ok(Self {
+            for_files: for_files.cloned(),
+            cwd: command.cwd.clone(),
+            umask: command.process.umask.map(|mask| mask.bits()),
+            limits: with_callers(limits, &command.process)?,
+            exec: exec(command),
+        })
+    }
+
+    /// The program, for messages.
+    pub(crate) fn program(&self) -> RawText {
+        self.exec.arguments.first().cloned().unwrap_or_default()
+    }
+
+    /// In their order. The first standard stream that is a terminal becomes the command's own, which has left the
+    /// caller's session before. The limits are the command's, and come last: what has to be done before takes files
+    /// and memory of its own.
+    pub(crate) fn steps(&self, stdio: &Stdio) -> Vec<Step> {
+        let mut steps = Vec::new();
+        steps.extend(self.for_files.clone().map(|ruleset| Step::LandlockForFiles { ruleset }));
+        steps.extend(stdio.controlling_terminal.then_some(Step::TakeTerminal));
+        steps.push(Step::WorkingDirectory { path: self.cwd.clone() });
+        steps.extend(self.umask.map(|mask| Step::Umask { mask }));
+        steps.extend_from_slice(&self.limits);
+        steps.push(Step::Exec { command: self.exec.clone() });
+        steps
+    }
+}
+
+fn exec(command: &CommandSpec) -> Exec {
+    let environment =
+        command.environment.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat().into());
+    let program = command.argv.program().as_bytes();
+    let paths = if program.contains(&b'/') {
+        vec![command.argv.program().clone()]
+    } else {
+        let path = command.environment.get(&RawText::from("PATH"));
+        let path = path.map_or(DEFAULT_PATH.as_bytes(), RawText::as_bytes);
+        path.split(|byte| *byte == b':').map(|directory| candidate(directory, program)).collect()
+    };
+    Exec { arguments: command.argv.words().to_vec(), environment: environment.collect(), paths }
+}
+
+/// An empty entry in a search path means the working directory.
+fn candidate(directory: &[u8], program: &[u8]) -> RawText {
+    let directory = if directory.is_empty() { b"." } else { directory };
+    [directory, b"/", program].concat().into()
+}
