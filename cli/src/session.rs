@@ -36,7 +36,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
         Some(directory) => existing_directory(&here, directory)?,
         None => here.clone(),
     };
-    let mut builder = Stockade::builder().overrides(layer(args, &here)?);
+    let mut builder = Stockade::builder().for_one_request().overrides(layer(args, &here)?);
     builder = args.workspace.iter().fold(builder, stockade::Builder::workspace);
     builder = args.rules.iter().fold(builder, stockade::Builder::rules);
     builder = match purpose {

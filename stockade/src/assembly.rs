@@ -52,6 +52,16 @@ pub enum Recording {
     Nothing,
 }
 
+/// Whether files that change while the session lasts count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Changes {
+    /// From the next request on.
+    #[default]
+    Counted,
+    /// They do not: for a session of one request.
+    Ignored,
+}
+
 /// Everything that a session is made of.
 #[derive(Clone, Debug)]
 pub struct Assembly {
@@ -71,6 +81,8 @@ pub struct Assembly {
     pub answers: Answers,
     /// What is kept of the session.
     pub recording: Recording,
+    /// Whether files that change while the session lasts count.
+    pub changes: Changes,
     /// Files and directories that no command may write, besides Stockade's usual ones.
     pub own_files: Vec<PathBuf>,
     /// What becomes of a sandbox when its command has ended.
@@ -121,6 +133,7 @@ impl Assembly {
             rules: RuleFiles::default(),
             answers: Answers::default(),
             recording: Recording::default(),
+            changes: Changes::default(),
             own_files: Vec::new(),
             sandboxes: Sandboxes::default(),
         }
@@ -153,7 +166,10 @@ impl Assembly {
         let variable = |name: &str| variable_of_user(name, self.variable(name));
         let caller = Caller { directory: here, variable: &variable, homes: &homes };
         // Taken first: what changes while it is read is read again.
-        let fingerprint = Fingerprint::take(self.watched(&loader, &caller));
+        let fingerprint = match self.changes {
+            Changes::Counted => Fingerprint::take(self.watched(&loader, &caller)),
+            Changes::Ignored => Fingerprint::of_nothing(),
+        };
         let Loaded { mut settings, notices: told, project_rules, .. } = loader.load(self.overrides.clone())?;
         notices.extend(told);
         // What a command wrote there would decide over the next one.

@@ -13,7 +13,7 @@ use stockade_protocol::{
 use stockade_sandboxing::written_path;
 
 use crate::answers::{Answers, Closure};
-use crate::assembly::{Assembly, Recording, Sandboxes, SettingsFiles, own_environment, variable};
+use crate::assembly::{Assembly, Changes, Recording, Sandboxes, SettingsFiles, own_environment, variable};
 use crate::rules::RuleFiles;
 use crate::workspace::file_target;
 use crate::{Error, Stockade};
@@ -39,6 +39,7 @@ pub struct Builder {
     rules: RuleFiles,
     answers: Answers,
     recording: Recording,
+    changes: Changes,
     own_files: Vec<PathBuf>,
     sandboxes: Sandboxes,
     name: Option<ThreadId>,
@@ -193,6 +194,12 @@ impl Builder {
         self
     }
 
+    /// For a session of one request: files that change after the start do not count, and are not looked at.
+    pub fn for_one_request(mut self) -> Self {
+        self.changes = Changes::Ignored;
+        self
+    }
+
     /// Writes no trail: for a session that explains and runs nothing.
     pub fn without_trail(mut self) -> Self {
         self.recording = Recording::Nothing;
@@ -261,6 +268,7 @@ impl Builder {
             rules: self.rules,
             answers: self.answers,
             recording: self.recording,
+            changes: self.changes,
             own_files: self.own_files,
             sandboxes: self.sandboxes,
             directory,

@@ -19,7 +19,7 @@ const COARSE_STEP: Duration = Duration::from_secs(2);
 const MOST: usize = 8192;
 
 /// The attributes of every file at one time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Fingerprint {
     found: BTreeMap<PathBuf, Stamp>,
     is_settled: bool,
@@ -33,10 +33,15 @@ struct Stamp {
 }
 
 impl Fingerprint {
+    /// One that always holds.
+    pub(crate) fn of_nothing() -> Self {
+        Self { found: BTreeMap::new(), is_settled: true }
+    }
+
     /// What is there now.
     pub(crate) fn take(watched: impl IntoIterator<Item = Watched>) -> Self {
         let now = SystemTime::now();
-        let mut taken = Self { found: BTreeMap::new(), is_settled: true };
+        let mut taken = Self::of_nothing();
         for place in watched {
             match place {
                 Watched::File(path) => drop(taken.add(&path)),

@@ -13,11 +13,12 @@ use std::time::Duration;
 use stockade::config::{EngineName, NetworkMode, SandboxMode};
 #[cfg(feature = "patch")]
 use stockade::core::PatchOutcome;
-use stockade::core::{ToolCallOutcome, ToolCaller};
+use stockade::core::{PermissionsOutcome, ToolCallOutcome, ToolCaller, ToolReview};
 #[cfg(feature = "patch")]
 use stockade::protocol::FileChange;
 use stockade::protocol::{
-    ApprovalSubject, AskForApproval, RawText, RememberArguments, ToolCallApproval, ToolCallRequest,
+    Access, ApprovalSubject, AskForApproval, FileRule, FileRules, FileTarget, RawText, RememberArguments, RuleSource,
+    ToolCallApproval, ToolCallRequest,
 };
 use stockade::sandboxing::ProcessSettings;
 use stockade::{Builder, Outcome, ReviewDecision, Stockade};
@@ -247,8 +248,37 @@ async fn tools_are_asked_about() {
     };
     let called = stockade.call_tool(Echo, call("list"), Some(false)).await.unwrap();
     assert!(matches!(called, ToolCallOutcome::Called { .. }), "{called:?}");
+    assert_eq!(stockade.review_tool_call(call("list"), Some(false)).await.unwrap(), ToolReview::Approved {});
     let called = stockade.call_tool(Echo, call("send"), Some(true)).await.unwrap();
     assert!(matches!(called, ToolCallOutcome::Refused(_)), "{called:?}");
+    let reviewed = stockade.review_tool_call(call("send"), Some(true)).await.unwrap();
+    assert!(matches!(reviewed, ToolReview::Refused(_)), "{reviewed:?}");
+}
+
+#[tokio::test]
+async fn permissions_are_asked_for_in_advance() {
+    let world = World::new();
+    let questions = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&questions);
+    let builder = world.builder().on_question(move |question| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let ApprovalSubject::Permissions(_) = &question.subject else { return ReviewDecision::Abort };
+            ReviewDecision::ApprovedForSession
+        }
+    });
+    let stockade = builder.build().unwrap();
+    let target = FileTarget::Path(world.path("out").to_str().unwrap().parse().unwrap());
+    let rule = FileRule { access: Access::Write, source: RuleSource::Approval, target };
+    let mut more = stockade.orchestrator().session().permissions.clone();
+    more.files = FileRules::new([rule]).unwrap();
+    let granted = stockade.request_permissions(more, Some(String::from("to publish"))).await.unwrap();
+    assert!(matches!(granted, PermissionsOutcome::Granted { .. }), "{granted:?}");
+    let make = format!("touch {}/made", world.path("out").display());
+    assert!(line(&stockade, &make).await.is_success());
+    world.write("home/.config/stockade/config.toml", "timeout = \"9s\"");
+    assert!(line(&stockade, &make).await.is_success(), "it holds after settings were read again");
+    assert_eq!(questions.load(Ordering::Relaxed), 1);
 }
 
 /// Plain calls are read by every build. What a build can't read, it does not leave out.
