@@ -1,6 +1,8 @@
 //! One client: its lines are read, its requests carried out side by side, and what is for it is written.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -147,7 +149,8 @@ impl<M: Methods> Connection<M> {
         })
     }
 
-    /// Carries out a request beside the others.
+    /// Carries out a request beside the others. Those about commands take their first step here, in the order of
+    /// their lines: what is sent right behind a `command/run` finds the command, and input keeps its order.
     async fn begin(&mut self, id: RpcId, method: String, params: String, descriptors: Vec<Descriptor>) {
         let kind = if method == "command/run" { Kind::Run } else { Kind::Other };
         let started = match self.under_way.start(&id, kind) {
@@ -158,8 +161,9 @@ impl<M: Methods> Connection<M> {
                 return self.refuse(id, error).await;
             }
         };
+        let keeps_order = method.starts_with("command/");
         let (methods, peer) = (Arc::clone(&self.methods), self.peer.clone());
-        tokio::spawn(async move {
+        let mut request = Box::pin(async move {
             let caller = Caller { peer: peer.clone(), descriptors };
             let answer = call(&*methods, caller, &method, &params).await;
             let line = response_line(Some(&id), &answer);
@@ -168,6 +172,10 @@ impl<M: Methods> Connection<M> {
             peer.send_answer(line).await.ok();
             drop(started);
         });
+        if keeps_order && poll_fn(|context| Poll::Ready(request.as_mut().poll(context).is_ready())).await {
+            return;
+        }
+        tokio::spawn(request);
     }
 
     async fn refuse(&self, id: Option<RpcId>, error: RpcError) {

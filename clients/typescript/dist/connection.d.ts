@@ -28,6 +28,6 @@ export declare class Connection {
     request<Method extends keyof Requests, Value = Requests[Method]["result"]>(method: Method, params: Requests[Method]["params"], accept?: (result: Requests[Method]["result"]) => Value): Promise<Value>;
     /** Says something that is not answered. */
     notify<Method extends keyof ClientNotifications>(method: Method, params: ClientNotifications[Method]): void;
-    /** Ends the connection. Calls that are under way are rejected. */
+    /** Ends the connection. Calls that the server does not answer any more are rejected. */
     close(): Promise<void>;
 }

@@ -16,6 +16,9 @@ export class Unanswered extends Error {
         this.code = code;
     }
 }
+function closed() {
+    return new ConnectionError("the connection was closed");
+}
 /** How long the input may still speak after the output has failed. */
 const LAST_WORDS_MS = 1000;
 export class Connection {
@@ -52,8 +55,8 @@ export class Connection {
      */
     request(method, params, accept) {
         return new Promise((resolve, reject) => {
-            if (this.#ended !== undefined)
-                throw this.#ended;
+            if (!this.open)
+                throw this.#ended ?? closed();
             const id = ++this.#lastId;
             const line = encodeFrame({ jsonrpc: "2.0", id, method, params }, this.frameLimit);
             this.#pending.set(id, {
@@ -75,12 +78,9 @@ export class Connection {
         if (this.open)
             this.#send(encodeFrame({ jsonrpc: "2.0", method, params }, this.frameLimit));
     }
-    /** Ends the connection. Calls that are under way are rejected. */
+    /** Ends the connection. Calls that the server does not answer any more are rejected. */
     close() {
-        this.#closing ??= (async () => {
-            this.#end(new ConnectionError("the connection was closed"));
-            await this.#transport.end();
-        })();
+        this.#closing ??= this.#transport.end().finally(() => this.#end(closed()));
         return this.#closing;
     }
     #send(line) {
@@ -142,6 +142,8 @@ export class Connection {
     async #lost() {
         if (this.#ended !== undefined)
             return;
+        if (this.#closing !== undefined)
+            return this.#end(closed());
         const why = await this.#transport.whyEnded();
         this.#fail(new ConnectionError(why));
     }

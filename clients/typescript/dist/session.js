@@ -19,9 +19,12 @@ export class Session {
     #capability;
     #context;
     #handlers;
-    #commands = new Map();
+    /** Commands that this client started, until the server says how they ended; and those that it follows. */
+    #started = new Map();
+    #followed = new Map();
     #questions = new Map();
     #state;
+    #over = false;
     /** @internal */
     constructor(context, id, capability, handlers) {
         this.#context = context;
@@ -65,10 +68,10 @@ export class Session {
     /** Follows a command of the session from the piece of output behind `afterSeq` on. */
     async follow(commandId, options = {}) {
         options.signal?.throwIfAborted();
-        if (this.#commands.has(commandId))
+        if (this.#command(commandId) !== undefined)
             throw new StockadeError(`this connection follows ${commandId} already`);
         const command = new Command(this.#context.connection, this.id, commandId, options.signal);
-        this.#commands.set(commandId, command);
+        this.#followed.set(commandId, command);
         try {
             await this.#context.connection.request("command/attach", {
                 session_id: this.id,
@@ -78,7 +81,7 @@ export class Session {
             });
         }
         catch (error) {
-            this.#commands.delete(commandId);
+            this.#followed.delete(commandId);
             command.failed(error);
             throw error;
         }
@@ -180,17 +183,18 @@ export class Session {
             ...(stream ? { acknowledge: true } : {}),
             ...startParams(options),
         };
-        this.#commands.set(command.id, command);
+        this.#started.set(command.id, command);
         this.#context.connection
-            .request("command/run", params, ({ command_id, outcome, last_seq }) => {
-            this.#commands.delete(command.id);
-            command.ended(new CommandResult(command_id, outcome, last_seq));
-        })
-            .catch((error) => {
-            this.#commands.delete(command.id);
-            command.failed(error);
+            .request("command/run", params, ({ command_id, outcome, last_seq }) => command.ended(new CommandResult(command_id, outcome, last_seq)))
+            .catch((error) => command.failed(error))
+            .finally(() => {
+            this.#started.delete(command.id);
+            this.#forgetIfOver();
         });
         return command;
+    }
+    #command(id) {
+        return this.#started.get(id) ?? this.#followed.get(id);
     }
     /** @internal */
     attached(state) {
@@ -231,13 +235,13 @@ export class Session {
         this.#leave(error);
     }
     #notifications = {
-        "command/output": ({ command_id, seq, stream, data }) => this.#commands.get(command_id)?.received(new OutputChunk(seq, stream, data)),
+        "command/output": ({ command_id, seq, stream, data }) => this.#command(command_id)?.received(new OutputChunk(seq, stream, data)),
         "command/started": ({ command_id, command }) => this.#tell({ type: "command_started", commandId: command_id, command }),
         "command/lost": ({ command_id, first_seq }) => this.#tell({ type: "output_lost", commandId: command_id, firstSeq: first_seq }),
         "command/ended": ({ command_id, outcome, last_seq }) => {
             const result = new CommandResult(command_id, outcome, last_seq);
-            this.#commands.get(command_id)?.ended(result);
-            this.#commands.delete(command_id);
+            this.#followed.get(command_id)?.ended(result);
+            this.#followed.delete(command_id);
             this.#tell({ type: "command_ended", commandId: command_id, result });
         },
         "approval/resolved": (resolved) => {
@@ -264,14 +268,20 @@ export class Session {
             this.#context.report(error);
         }
     }
+    /** How commands that were started here have ended is still said; of those that are followed no more is. */
     #leave(error) {
-        this.#context.left(this);
-        for (const command of this.#commands.values())
+        this.#over = true;
+        for (const command of this.#followed.values())
             command.failed(error);
-        this.#commands.clear();
+        this.#followed.clear();
         for (const question of this.#questions.values())
             question.abort(error);
         this.#questions.clear();
+        this.#forgetIfOver();
+    }
+    #forgetIfOver() {
+        if (this.#over && this.#started.size === 0)
+            this.#context.left(this);
     }
 }
 /** @internal */

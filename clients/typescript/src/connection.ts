@@ -36,6 +36,10 @@ interface Pending {
   reject(error: Error): void;
 }
 
+function closed(): ConnectionError {
+  return new ConnectionError("the connection was closed");
+}
+
 /** How long the input may still speak after the output has failed. */
 const LAST_WORDS_MS = 1000;
 
@@ -80,7 +84,7 @@ export class Connection {
     accept?: (result: Requests[Method]["result"]) => Value,
   ): Promise<Value> {
     return new Promise((resolve, reject) => {
-      if (this.#ended !== undefined) throw this.#ended;
+      if (!this.open) throw this.#ended ?? closed();
       const id = ++this.#lastId;
       const line = encodeFrame({ jsonrpc: "2.0", id, method, params }, this.frameLimit);
       this.#pending.set(id, {
@@ -102,12 +106,9 @@ export class Connection {
     if (this.open) this.#send(encodeFrame({ jsonrpc: "2.0", method, params }, this.frameLimit));
   }
 
-  /** Ends the connection. Calls that are under way are rejected. */
+  /** Ends the connection. Calls that the server does not answer any more are rejected. */
   close(): Promise<void> {
-    this.#closing ??= (async () => {
-      this.#end(new ConnectionError("the connection was closed"));
-      await this.#transport.end();
-    })();
+    this.#closing ??= this.#transport.end().finally(() => this.#end(closed()));
     return this.#closing;
   }
 
@@ -161,6 +162,7 @@ export class Connection {
   /** The server has gone. */
   async #lost(): Promise<void> {
     if (this.#ended !== undefined) return;
+    if (this.#closing !== undefined) return this.#end(closed());
     const why = await this.#transport.whyEnded();
     this.#fail(new ConnectionError(why));
   }

@@ -70,9 +70,12 @@ export class Session implements AsyncDisposable {
   readonly #capability: string;
   readonly #context: SessionContext;
   readonly #handlers: SessionHandlers;
-  readonly #commands = new Map<string, Command>();
+  /** Commands that this client started, until the server says how they ended; and those that it follows. */
+  readonly #started = new Map<string, Command>();
+  readonly #followed = new Map<string, Command>();
   readonly #questions = new Map<string, AbortController>();
   #state: SessionState | undefined;
+  #over = false;
 
   /** @internal */
   constructor(context: SessionContext, id: string, capability: string, handlers: SessionHandlers) {
@@ -117,9 +120,9 @@ export class Session implements AsyncDisposable {
   /** Follows a command of the session from the piece of output behind `afterSeq` on. */
   async follow(commandId: string, options: { afterSeq?: number | undefined; signal?: AbortSignal | undefined } = {}): Promise<Command> {
     options.signal?.throwIfAborted();
-    if (this.#commands.has(commandId)) throw new StockadeError(`this connection follows ${commandId} already`);
+    if (this.#command(commandId) !== undefined) throw new StockadeError(`this connection follows ${commandId} already`);
     const command = new Command(this.#context.connection, this.id, commandId, options.signal);
-    this.#commands.set(commandId, command);
+    this.#followed.set(commandId, command);
     try {
       await this.#context.connection.request("command/attach", {
         session_id: this.id,
@@ -128,7 +131,7 @@ export class Session implements AsyncDisposable {
         acknowledge: true,
       });
     } catch (error) {
-      this.#commands.delete(commandId);
+      this.#followed.delete(commandId);
       command.failed(error);
       throw error;
     }
@@ -248,17 +251,19 @@ export class Session implements AsyncDisposable {
       ...(stream ? { acknowledge: true } : {}),
       ...startParams(options),
     };
-    this.#commands.set(command.id, command);
+    this.#started.set(command.id, command);
     this.#context.connection
-      .request("command/run", params, ({ command_id, outcome, last_seq }) => {
-        this.#commands.delete(command.id);
-        command.ended(new CommandResult(command_id, outcome, last_seq));
-      })
-      .catch((error: unknown) => {
-        this.#commands.delete(command.id);
-        command.failed(error);
+      .request("command/run", params, ({ command_id, outcome, last_seq }) => command.ended(new CommandResult(command_id, outcome, last_seq)))
+      .catch((error: unknown) => command.failed(error))
+      .finally(() => {
+        this.#started.delete(command.id);
+        this.#forgetIfOver();
       });
     return command;
+  }
+
+  #command(id: string): Command | undefined {
+    return this.#started.get(id) ?? this.#followed.get(id);
   }
 
   /** @internal */
@@ -298,13 +303,13 @@ export class Session implements AsyncDisposable {
   }
 
   readonly #notifications: { [Method in keyof Notifications]: (params: Notifications[Method]) => void } = {
-    "command/output": ({ command_id, seq, stream, data }) => this.#commands.get(command_id)?.received(new OutputChunk(seq, stream, data)),
+    "command/output": ({ command_id, seq, stream, data }) => this.#command(command_id)?.received(new OutputChunk(seq, stream, data)),
     "command/started": ({ command_id, command }) => this.#tell({ type: "command_started", commandId: command_id, command }),
     "command/lost": ({ command_id, first_seq }) => this.#tell({ type: "output_lost", commandId: command_id, firstSeq: first_seq }),
     "command/ended": ({ command_id, outcome, last_seq }) => {
       const result = new CommandResult(command_id, outcome, last_seq);
-      this.#commands.get(command_id)?.ended(result);
-      this.#commands.delete(command_id);
+      this.#followed.get(command_id)?.ended(result);
+      this.#followed.delete(command_id);
       this.#tell({ type: "command_ended", commandId: command_id, result });
     },
     "approval/resolved": (resolved) => {
@@ -331,12 +336,18 @@ export class Session implements AsyncDisposable {
     }
   }
 
+  /** How commands that were started here have ended is still said; of those that are followed no more is. */
   #leave(error: unknown): void {
-    this.#context.left(this);
-    for (const command of this.#commands.values()) command.failed(error);
-    this.#commands.clear();
+    this.#over = true;
+    for (const command of this.#followed.values()) command.failed(error);
+    this.#followed.clear();
     for (const question of this.#questions.values()) question.abort(error);
     this.#questions.clear();
+    this.#forgetIfOver();
+  }
+
+  #forgetIfOver(): void {
+    if (this.#over && this.#started.size === 0) this.#context.left(this);
   }
 }
 

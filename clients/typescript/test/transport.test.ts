@@ -438,12 +438,19 @@ describe("questions", () => {
   });
 });
 
-test("a session that the server closes ends its commands and questions here", async () => {
+test("a session that the server closes still says how its commands ended, and ends what is followed", async () => {
   const events: SessionEvent[] = [];
   const { server, session: opened } = await session({ onEvent: (event) => events.push(event) });
-  const { command } = await started(server, opened);
+  server.handlers["command/attach"] = () => ({ state: "running", first_seq: 1, last_seq: 1 });
+  const followed = await opened.follow("c1");
+  const { command, end } = await started(server, opened);
   server.tell("session/closed", { why: "idle" });
-  await assert.rejects(command.wait(), SessionClosedError);
+  output(server, command, 1, "last words");
+  end();
+  const texts: string[] = [];
+  for await (const chunk of command) texts.push(chunk.text);
+  assert.deepEqual([texts, (await command.wait()).status], [["last words"], "exited"]);
+  await assert.rejects(followed.wait(), SessionClosedError);
   assert.deepEqual(events, [{ type: "closed", why: "idle" }]);
 });
 

@@ -8,14 +8,15 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::peer::{ConnectionId, NoAnswer};
 use crate::wire::{
-    ApprovalRequestParams, CommandRunParams, CommandRunResult, Empty, ServerNotification, SessionListResult,
-    SessionNotice, SessionParams,
+    ApprovalRequestParams, CommandCancelParams, CommandCancelResult, CommandRunParams, CommandRunResult, Empty,
+    ServerNotification, SessionListResult, SessionNotice, SessionParams,
 };
 
 /// Lists nothing, and detaches once it is let.
 struct Waiting {
     let_go: Semaphore,
     gone: Mutex<Vec<Peer>>,
+    cancelled: Mutex<Vec<String>>,
 }
 
 impl Methods for Waiting {
@@ -35,6 +36,12 @@ impl Methods for Waiting {
     async fn command_run(&self, _: Caller, _: CommandRunParams) -> Result<CommandRunResult, RpcError> {
         std::future::pending().await
     }
+
+    async fn command_cancel(&self, _: Caller, params: CommandCancelParams) -> Result<CommandCancelResult, RpcError> {
+        self.cancelled.lock().unwrap().push(params.command_id.to_string());
+        tokio::task::yield_now().await;
+        Ok(CommandCancelResult { was_running: false })
+    }
 }
 
 struct Typist {
@@ -47,7 +54,8 @@ struct Typist {
 
 impl Typist {
     fn new(transport: Transport) -> Self {
-        let methods = Arc::new(Waiting { let_go: Semaphore::new(0), gone: Mutex::default() });
+        let methods =
+            Arc::new(Waiting { let_go: Semaphore::new(0), gone: Mutex::default(), cancelled: Mutex::default() });
         let (ours, theirs) = tokio::io::duplex(4096);
         let (reader, writer) = tokio::io::split(ours);
         let ends = Peer::new(ConnectionId(1), transport);
@@ -178,6 +186,22 @@ async fn requests_are_bounded_and_an_id_is_used_once_at_a_time() {
     for _ in 0..63 {
         assert_eq!(typist.hear().await.unwrap()["result"], json!({}));
     }
+}
+
+/// A command that was just started can be written to and cancelled without waiting for anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn requests_about_commands_are_begun_in_their_order() {
+    let mut typist = Typist::introduced(false).await;
+    let wanted: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+    for chunk in wanted.chunks(50) {
+        for id in chunk {
+            typist.request(json!(id), "command/cancel", &json!({"session_id": "s", "command_id": id})).await;
+        }
+        for _ in chunk {
+            assert_eq!(typist.hear().await.unwrap()["result"]["was_running"], false);
+        }
+    }
+    assert_eq!(*typist.methods.cancelled.lock().unwrap(), wanted);
 }
 
 #[tokio::test]
