@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stockade_network_proxy::{
-    Approvals as NetworkApprovals, Ask, BoxFuture, Gate, NamedRule, Proxy, Records, Rules, SystemResolver, Transparent,
+    Approvals as NetworkApprovals, Ask, BoxFuture, Gate, NamedRule, Proxy, Records, Resolver, Rules, SystemResolver,
+    Transparent,
 };
 use stockade_protocol::{
-    ApprovalSubject, AskForApproval, Decision, Destination, EscalationExecution, HostRule, NetworkApproval,
-    NetworkPolicy, NetworkPolicyAmendment, Permissions, ReviewDecision, Violation,
+    ApprovalSubject, AskForApproval, Decision, Destination, HostRule, NetworkApproval, NetworkPolicy,
+    NetworkPolicyAmendment, Permissions, ReviewDecision, Violation,
 };
 use stockade_sandboxing::Gatekeeper;
 use tokio::runtime::Handle;
@@ -133,13 +134,23 @@ impl Connections {
     }
 
     fn gate(&self, rules: Rules, clock: &Clock, records: Arc<dyn Records>) -> Arc<Gate> {
+        self.gate_with(rules, clock, Arc::new(SystemResolver), records)
+    }
+
+    fn gate_with(
+        &self,
+        rules: Rules,
+        clock: &Clock,
+        resolver: Arc<dyn Resolver>,
+        records: Arc<dyn Records>,
+    ) -> Arc<Gate> {
         let approvals = if asks(self.ask) {
             let patience = self.approvals.answer_limit + ASSESSMENT_LIMIT + Duration::from_secs(5);
             NetworkApprovals::asking(Arc::new(Person { connections: self.clone(), clock: clock.clone() }), patience)
         } else {
             NetworkApprovals::never()
         };
-        Gate::new(rules, approvals, Arc::new(SystemResolver), records)
+        Gate::new(rules, approvals, resolver, records)
     }
 }
 
@@ -165,21 +176,35 @@ impl Ask for Person {
         })
     }
 
+    fn recall(&self, destination: &Destination) -> Option<Decision> {
+        self.connections.approvals.memory.destination(destination)
+    }
+
+    fn remember(&self, destination: &Destination, decision: Decision) {
+        self.connections.approvals.memory.remember_destination(destination, decision);
+    }
+
     fn save(&self, amendment: &NetworkPolicyAmendment) {
         self.connections.rules.save_network(amendment);
     }
 }
 
-/// A destination is remembered without anything else being granted.
-pub(crate) const REMEMBERED: EscalationExecution = EscalationExecution::TurnDefault;
-
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use stockade_execpolicy::{Layer, Policy};
     use stockade_network_proxy::LocalNetworks;
-    use stockade_protocol::{HostPaths, HostRules, NetworkProtocol, SandboxPolicy};
+    use stockade_protocol::{
+        ApprovalRequest, EscalationExecution, HostName, HostPaths, HostRules, NetworkPolicyRuleAction, NetworkProtocol,
+        SandboxPolicy,
+    };
+    use stockade_sandboxing::Attempt;
 
     use super::*;
+    use crate::audit_log::AuditLog;
+    use crate::{Answer, Approver, AuditDemand, NoAudit, Unanswered};
 
     fn rules(text: &str) -> RuleStore {
         RuleStore::new(Policy::parse("t.rules", text, Layer::User).unwrap())
@@ -210,6 +235,63 @@ mod tests {
         let network = session.bounded(&session.permissions).network;
         let destination = Destination { host: host.parse().unwrap(), protocol: NetworkProtocol::Https, port: 443 };
         Rules::new(network, named_rules(rules, session)).decide(&destination, &LocalNetworks::default()).decision
+    }
+
+    /// Answers as it is told, and counts.
+    struct Says(fn(&ApprovalRequest) -> ReviewDecision, AtomicUsize);
+
+    #[async_trait::async_trait]
+    impl Approver for Says {
+        async fn review(&self, request: Arc<ApprovalRequest>) -> Result<Answer, Unanswered> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Ok((self.0)(&request).into())
+        }
+    }
+
+    /// Nothing has to be looked up.
+    struct Names;
+
+    impl Resolver for Names {
+        fn resolve(&self, _: HostName) -> BoxFuture<'_, io::Result<Vec<IpAddr>>> {
+            Box::pin(async { Ok(vec![IpAddr::from([93, 184, 216, 34])]) })
+        }
+    }
+
+    /// Every run has a gate of its own, and the session one memory, which can be looked at and cleared.
+    #[tokio::test]
+    async fn runs_of_a_session_share_one_memory_of_destinations() {
+        let amended = |request: &ApprovalRequest| {
+            let is_denial = |decision: &&ReviewDecision| {
+                matches!(decision, ReviewDecision::NetworkPolicyAmendment { network_policy_amendment: amendment }
+                    if amendment.action == NetworkPolicyRuleAction::Deny)
+            };
+            request.available_decisions.iter().find(is_denial).unwrap().clone()
+        };
+        let saved = tempfile::NamedTempFile::new().unwrap();
+        for (says, admits) in
+            [((|_: &ApprovalRequest| ReviewDecision::ApprovedForSession) as fn(&_) -> _, true), (amended, false)]
+        {
+            let approver = Arc::new(Says(says, AtomicUsize::new(0)));
+            let connections = Connections {
+                approvals: Arc::new(Approvals::new(Arc::clone(&approver) as Arc<dyn Approver>)),
+                rules: Arc::new(RuleStore::default().saving_to(saved.path().to_owned())),
+                trail: AuditLog { sink: Arc::new(NoAudit), demand: AuditDemand::default() }
+                    .begin(&"t".parse().unwrap(), &"r".parse().unwrap()),
+                ask: AskForApproval::OnRequest,
+            };
+            let attempt = || async {
+                let rules = Rules::new(hosts(&[]), Vec::new());
+                let gate = connections.gate_with(rules, &Clock::new(), Arc::new(Names), Arc::new(()));
+                let (host, protocol) = ("a.test".parse().unwrap(), Some(NetworkProtocol::Https));
+                gate.admit(Attempt { host, port: 443, protocol, pid: None, program: None }).await.is_ok()
+            };
+            assert_eq!((attempt().await, attempt().await), (admits, admits));
+            assert_eq!(approver.1.load(Ordering::Relaxed), 1);
+            assert_eq!(connections.approvals.memory.all().len(), usize::from(admits));
+            connections.approvals.memory.forget_all();
+            assert_eq!(attempt().await, admits);
+            assert_eq!(approver.1.load(Ordering::Relaxed), 2);
+        }
     }
 
     /// A user's rule is not the administrator's word.

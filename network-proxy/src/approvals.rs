@@ -1,9 +1,9 @@
-//! Asking about a destination that no rule names, and remembering the answer.
+//! Asking about a destination that no rule names.
 //!
 //! However many connections wait for the same destination, one question is asked; another port or
-//! protocol is another question. "Once" is for those who wait, "for the session" is remembered, and
-//! "always" is saved through [`Ask::save`] and remembered too. A question that nobody answers in time
-//! is answered with no.
+//! protocol is another question. "Once" is for those who wait. "For the session" and "always" are remembered through
+//! [`Ask::remember`], by whoever keeps the session's other approvals; here is no second memory. "Always" is saved
+//! through [`Ask::save`] as well. A question that is not answered in time is answered with no.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -25,23 +25,23 @@ pub trait Ask: Send + Sync {
     /// Asks whether this destination may be reached.
     fn ask(&self, question: NetworkApproval) -> BoxFuture<'_, ReviewDecision>;
 
+    /// What an earlier answer says of this destination, for the rest of the session.
+    fn recall(&self, destination: &Destination) -> Option<Decision>;
+
+    /// An answer holds for this destination from now on, for the rest of the session.
+    fn remember(&self, destination: &Destination, decision: Decision);
+
     /// Saves a rule for which "always" was answered. What can't be saved still holds for the session.
     fn save(&self, amendment: &NetworkPolicyAmendment);
 }
 
-/// The questions of one session, and the answers that hold for it.
+/// The questions that are being asked.
 pub struct Approvals {
     ask: Option<Arc<dyn Ask>>,
     patience: Duration,
-    state: Mutex<State>,
+    pending: Mutex<HashMap<Destination, watch::Receiver<Option<Answered>>>>,
     /// Whether an answer was to stop: nothing is asked any more, and nothing waits for an answer.
     aborted: watch::Sender<bool>,
-}
-
-#[derive(Default)]
-struct State {
-    remembered: Vec<HostRule>,
-    pending: HashMap<Destination, watch::Receiver<Option<Answered>>>,
 }
 
 /// How a question ended.
@@ -72,11 +72,11 @@ impl Approvals {
     }
 
     fn new(ask: Option<Arc<dyn Ask>>, patience: Duration) -> Arc<Self> {
-        Arc::new(Self { ask, patience, state: Mutex::default(), aborted: watch::Sender::new(false) })
+        Arc::new(Self { ask, patience, pending: Mutex::default(), aborted: watch::Sender::new(false) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, HashMap<Destination, watch::Receiver<Option<Answered>>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Settles a destination that has to be asked for.
@@ -98,22 +98,23 @@ impl Approvals {
         destination: &Destination,
         program: Option<RawText>,
     ) -> Result<watch::Receiver<Option<Answered>>, Answered> {
-        let mut state = self.state();
-        if let Some(decision) = state.remembered(destination) {
+        // Held meanwhile: what is answered now is either remembered already, or still waited for.
+        let mut pending = self.pending();
+        let Some(ask) = self.ask.clone() else { return Err(Answered::NotAsked) };
+        if let Some(decision) = ask.recall(destination) {
             return Err(Answered::Remembered(decision));
         }
         if *self.aborted.borrow() {
             return Err(Answered::Refused(String::from("the session was stopped")));
         }
-        let Some(ask) = self.ask.clone() else { return Err(Answered::NotAsked) };
-        if let Some(waiting) = state.pending.get(destination) {
+        if let Some(waiting) = pending.get(destination) {
             return Ok(waiting.clone());
         }
-        if state.pending.len() >= MOST_QUESTIONS {
+        if pending.len() >= MOST_QUESTIONS {
             return Err(Answered::Refused(format!("{MOST_QUESTIONS} other destinations are being asked for")));
         }
         let (sender, receiver) = watch::channel(None);
-        state.pending.insert(destination.clone(), receiver.clone());
+        pending.insert(destination.clone(), receiver.clone());
         let question = question(destination, program);
         let approvals = Arc::clone(self);
         // A task of its own: the connection that asked first may go away while others wait.
@@ -143,12 +144,12 @@ impl Approvals {
         decision: ReviewDecision,
         ask: &dyn Ask,
     ) -> Answered {
-        let mut state = self.state();
-        state.pending.remove(destination);
+        let mut pending = self.pending();
+        pending.remove(destination);
         match decision {
             ReviewDecision::Approved => Answered::Approved,
             ReviewDecision::ApprovedForSession => {
-                state.remembered.push(rule(destination, Decision::Allow));
+                ask.remember(destination, Decision::Allow);
                 Answered::Approved
             }
             ReviewDecision::NetworkPolicyAmendment { network_policy_amendment: amendment } => {
@@ -156,8 +157,8 @@ impl Approvals {
                 if !asked.proposed_network_policy_amendments.contains(&amendment) {
                     return Answered::Refused(String::from("the answer has a rule that was not offered"));
                 }
-                state.remembered.push(HostRule::from(&amendment));
-                drop(state);
+                ask.remember(destination, HostRule::from(&amendment).decision);
+                drop(pending);
                 ask.save(&amendment);
                 match amendment.action {
                     NetworkPolicyRuleAction::Allow => Answered::Approved,
@@ -175,18 +176,6 @@ impl Approvals {
             }
         }
     }
-}
-
-impl State {
-    fn remembered(&self, destination: &Destination) -> Option<Decision> {
-        let Destination { host, protocol, port } = destination;
-        self.remembered.iter().filter(|rule| rule.matches(host, *protocol, *port)).map(|rule| rule.decision).max()
-    }
-}
-
-fn rule(destination: &Destination, decision: Decision) -> HostRule {
-    let Destination { host, protocol, port } = destination.clone();
-    HostRule { host: HostPattern::Exact(host), protocol: Some(protocol), port: Some(port), decision }
 }
 
 fn question(destination: &Destination, program: Option<RawText>) -> NetworkApproval {

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use stockade_network_proxy::{Approvals, Ask, BoxFuture, Denied, Gate};
 use stockade_protocol::{
-    AuditEvent, Decision, DecisionSource, HostRule, NetworkApproval, NetworkPolicy, NetworkPolicyAmendment,
-    NetworkProtocol, PermissionAmendment, ReviewDecision,
+    AuditEvent, Decision, DecisionSource, Destination, HostRule, NetworkApproval, NetworkPolicy,
+    NetworkPolicyAmendment, NetworkProtocol, PermissionAmendment, ReviewDecision,
 };
 use stockade_sandboxing::Attempt;
 use support::{Names, Person, Trail, gate, hosts, rule};
@@ -170,6 +170,14 @@ async fn a_stop_ends_every_question_that_waits() {
                 tokio::time::sleep(Duration::from_secs(wait)).await;
                 self.0.ask(question).await
             })
+        }
+
+        fn recall(&self, destination: &Destination) -> Option<Decision> {
+            self.0.recall(destination)
+        }
+
+        fn remember(&self, destination: &Destination, decision: Decision) {
+            self.0.remember(destination, decision);
         }
 
         fn save(&self, amendment: &NetworkPolicyAmendment) {

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use stockade_network_proxy::{Approvals, Ask, BoxFuture, Gate, NotRecorded, Records, Resolver, Rules, Transparent};
 use stockade_protocol::{
-    AbsPath, Access, Argv, AuditEvent, Decision, FileRule, FileRules, HostName, HostRule, HostRules, HttpMethods,
-    NetworkApproval, NetworkPolicy, NetworkPolicyAmendment, Permissions, RawText, ReviewDecision, Violation,
+    AbsPath, Access, Argv, AuditEvent, Decision, Destination, FileRule, FileRules, HostName, HostRule, HostRules,
+    HttpMethods, NetworkApproval, NetworkPolicy, NetworkPolicyAmendment, Permissions, RawText, ReviewDecision,
+    Violation,
 };
 use stockade_sandbox_linux::{Bwrap, Native};
 use stockade_sandboxing::{Backend as _, CommandSpec, Stdio, Streams, WaitStatus};
@@ -51,6 +52,7 @@ pub(crate) struct Trail {
     lines: Mutex<Vec<String>>,
     pub(crate) violations: Mutex<Vec<Violation>>,
     pub(crate) questions: Mutex<Vec<NetworkApproval>>,
+    remembered: Mutex<HashMap<Destination, Decision>>,
 }
 
 impl Trail {
@@ -91,6 +93,14 @@ impl Ask for Person {
             tokio::time::sleep(Duration::from_millis(300)).await;
             self.0.clone()
         })
+    }
+
+    fn recall(&self, destination: &Destination) -> Option<Decision> {
+        self.1.remembered.lock().unwrap().get(destination).copied()
+    }
+
+    fn remember(&self, destination: &Destination, decision: Decision) {
+        self.1.remembered.lock().unwrap().insert(destination.clone(), decision);
     }
 
     fn save(&self, _: &NetworkPolicyAmendment) {}

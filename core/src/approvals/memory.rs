@@ -4,13 +4,13 @@
 //! permission is another question. What is remembered is the execution that was approved, so that a
 //! later run gets that and nothing more.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
-use stockade_protocol::{AbsPath, Argv, Destination, EscalationExecution, Permissions, SandboxPolicy};
+use stockade_protocol::{AbsPath, Argv, Decision, Destination, EscalationExecution, Permissions, SandboxPolicy};
 use tokio::sync::watch;
 
 use crate::session::Session;
@@ -83,6 +83,8 @@ pub(crate) fn written(value: &impl Serialize) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     approved: Mutex<HashMap<ApprovalKey, EscalationExecution>>,
+    /// Destinations that were denied for good.
+    denied: Mutex<HashSet<Destination>>,
     /// Permissions for the next command that asks for them, with the sandbox policy that the session had then.
     once: Mutex<VecDeque<(SandboxPolicy, Permissions)>>,
 }
@@ -110,6 +112,33 @@ impl Memory {
 
     pub(crate) fn remember(&self, keys: Vec<ApprovalKey>, execution: &EscalationExecution) {
         self.approved().extend(keys.into_iter().map(|key| (key, execution.clone())));
+    }
+
+    /// What an answer says of a destination. A denial stands against an approval.
+    pub(crate) fn destination(&self, destination: &Destination) -> Option<Decision> {
+        if self.denied().contains(destination) {
+            return Some(Decision::Forbidden);
+        }
+        self.approved().contains_key(&ApprovalKey::Destination(destination.clone())).then_some(Decision::Allow)
+    }
+
+    pub(crate) fn remember_destination(&self, destination: &Destination, decision: Decision) {
+        match decision {
+            // Nothing else is granted with it.
+            Decision::Allow => {
+                let key = ApprovalKey::Destination(destination.clone());
+                self.remember(vec![key], &EscalationExecution::TurnDefault);
+            }
+            Decision::Forbidden => {
+                self.denied().insert(destination.clone());
+            }
+            // The next one is asked about again.
+            Decision::Prompt => {}
+        }
+    }
+
+    fn denied(&self) -> MutexGuard<'_, HashSet<Destination>> {
+        self.denied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn all(&self) -> Vec<(ApprovalKey, EscalationExecution)> {
@@ -174,6 +203,7 @@ impl Memory {
     /// Says how many were known.
     pub(crate) fn forget_all(&self) -> usize {
         self.once().clear();
+        self.denied().clear();
         let mut approved = self.approved();
         let known = approved.len();
         approved.clear();

@@ -25,7 +25,6 @@ use stockade_sandboxing::{HostFiles as _, RealFiles};
 use tokio::sync::watch;
 
 use crate::audit_log::Trail;
-use crate::connections::REMEMBERED;
 use crate::judgement::{Course, Judgement};
 use crate::risk::RiskAssessor;
 use crate::runtime::{Attempted, SandboxPreference, ToolContext, ToolRuntime};
@@ -188,38 +187,21 @@ impl Approvals {
         Ok((execution, DecisionSource::Reviewer))
     }
 
-    /// Asks whether a destination may be reached, once for all that wait for it.
+    /// Asks whether a destination may be reached, once for all runs that wait for it. The answer is remembered by
+    /// the gate that asks.
     pub(crate) async fn ask_destination(
         &self,
         key: ApprovalKey,
         subject: ApprovalSubject,
         trail: &Trail,
     ) -> ReviewDecision {
-        let keys = vec![key];
-        if self.memory.recall(&keys).is_some() {
-            return ReviewDecision::Approved;
-        }
         if let Err(refusal) = self.check_session() {
             return ReviewDecision::Denied { reason: Some(refusal.reason) };
         }
         let question = Arc::new(question::approval_request(trail, subject, None, Vec::new()));
         let ask = || question::put(self, Arc::clone(&question), trail);
-        let (answer, _) = self.asking.ask((keys.clone(), String::new()), ask).await;
-        match answer {
-            Ok(decision) => {
-                match decision {
-                    ReviewDecision::ApprovedForSession => self.memory.remember(keys, &REMEMBERED),
-                    ReviewDecision::Approved
-                    | ReviewDecision::ApprovedExecpolicyAmendment { .. }
-                    | ReviewDecision::NetworkPolicyAmendment { .. }
-                    | ReviewDecision::Denied { .. }
-                    | ReviewDecision::TimedOut
-                    | ReviewDecision::Abort => {}
-                }
-                decision
-            }
-            Err(refusal) => ReviewDecision::Denied { reason: Some(refusal.reason) },
-        }
+        let (answer, _) = self.asking.ask((vec![key], String::new()), ask).await;
+        answer.unwrap_or_else(|refusal| ReviewDecision::Denied { reason: Some(refusal.reason) })
     }
 
     /// Passes a server's question on. Each is a new one: nothing is shared or remembered.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use stockade_network_proxy::{Approvals, Ask, BoxFuture, Gate, NotRecorded, Records, Resolver, Rules};
 use stockade_protocol::{
-    AuditEvent, Decision, HostName, HostRule, HostRules, HttpMethods, NetworkApproval, NetworkPolicy,
+    AuditEvent, Decision, Destination, HostName, HostRule, HostRules, HttpMethods, NetworkApproval, NetworkPolicy,
     NetworkPolicyAmendment, ReviewDecision, Violation,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -46,11 +46,12 @@ pub(crate) struct Person {
     pub(crate) after: Duration,
     pub(crate) asked: Mutex<Vec<NetworkApproval>>,
     pub(crate) saved: Mutex<Vec<NetworkPolicyAmendment>>,
+    pub(crate) remembered: Mutex<HashMap<Destination, Decision>>,
 }
 
 impl Person {
     pub(crate) fn new(answer: fn(&NetworkApproval) -> ReviewDecision, after: Duration) -> Arc<Self> {
-        Arc::new(Self { answer, after, asked: Mutex::default(), saved: Mutex::default() })
+        Arc::new(Self { answer, after, asked: Mutex::default(), saved: Mutex::default(), remembered: Mutex::default() })
     }
 
     pub(crate) fn questions(&self) -> usize {
@@ -59,6 +60,14 @@ impl Person {
 }
 
 impl Ask for Person {
+    fn recall(&self, destination: &Destination) -> Option<Decision> {
+        self.remembered.lock().unwrap().get(destination).copied()
+    }
+
+    fn remember(&self, destination: &Destination, decision: Decision) {
+        self.remembered.lock().unwrap().insert(destination.clone(), decision);
+    }
+
     fn ask(&self, question: NetworkApproval) -> BoxFuture<'_, ReviewDecision> {
         self.asked.lock().unwrap().push(question.clone());
         Box::pin(async move {
