@@ -11,7 +11,7 @@ use crate::form::{ConfigForm, MaximumForm};
 use crate::homes::{check_variables, is_device, named_credentials, recorded_home, user_variable, variable_of_user};
 use crate::layer::Layer;
 use crate::maximum::Maximum;
-use crate::own_files::place;
+use crate::own_files::{place, socket_directory};
 use crate::project::{CONFIG, DIRECTORY, ProjectRules};
 use crate::settings::{Origin, Settings};
 use crate::source::Source;
@@ -55,6 +55,8 @@ pub enum News {
 pub struct ConfigLoader {
     pub(crate) system: Option<PathBuf>,
     pub(crate) user: Option<PathBuf>,
+    /// Where a server has its socket, unless that is below the state.
+    pub(crate) socket: Option<PathBuf>,
     home: Option<PathBuf>,
     /// Whose credentials are masked as well.
     recorded_home: Option<PathBuf>,
@@ -123,7 +125,8 @@ impl ConfigLoader {
         let own = |directory: Option<PathBuf>| directory.map(|directory| directory.join("stockade"));
         let named_credentials = named_credentials(&variable, directory, home.as_deref());
         let directory = directory.to_owned();
-        Self { user: own(config), state: own(state), home, named_credentials, directory, ..Self::default() }
+        let socket = absolute("XDG_RUNTIME_DIR").and_then(|_| socket_directory(&variable));
+        Self { user: own(config), state: own(state), socket, home, named_credentials, directory, ..Self::default() }
     }
 
     /// The home directory, with the settings and state below it.

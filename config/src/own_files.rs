@@ -1,5 +1,5 @@
-//! Where Stockade keeps what decides over the next command: settings, rules, trust, state and trail. No
-//! sandboxed command may write any of it.
+//! Where Stockade keeps what decides over the next command: settings, rules, trust, state, trail, and the socket of a
+//! server. No sandboxed command may write any of it, or connect to what is there.
 //!
 //! The places are those of this environment and the usual ones below each home directory, since the next
 //! run may have another environment. Settings and rules may be links to files that are kept elsewhere, as
@@ -31,11 +31,25 @@ pub fn socket_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<P
     }
 }
 
+/// Where a server that was started with another environment has its socket.
+#[cfg(target_os = "linux")]
+fn usual_socket_directory() -> Option<PathBuf> {
+    let runtime = PathBuf::from(format!("/run/user/{}", rustix::process::geteuid().as_raw()));
+    runtime.is_dir().then(|| runtime.join("stockade"))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn usual_socket_directory() -> Option<PathBuf> {
+    None
+}
+
 impl ConfigLoader {
     /// Stockade's own files, as they are named; a file or directory need not exist.
     pub(crate) fn own_files(&self, settings: &Settings) -> Result<Vec<AbsPath>, ConfigError> {
         let mut own: BTreeSet<PathBuf> =
             [&self.system, &self.user, &self.state].into_iter().flatten().cloned().collect();
+        own.extend(self.socket.clone());
+        own.extend(usual_socket_directory());
         for home in self.homes() {
             own.extend(OWN_PATHS.iter().map(|path| home.join(path)));
         }

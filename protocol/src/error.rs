@@ -66,6 +66,16 @@ pub enum Invalid {
         /// Why, and what to do.
         why: String,
     },
+    /// A granted unix socket that is one of Stockade's own.
+    #[error(
+        "the unix socket `{path}` is in `{own}`, which holds Stockade's own files: no sandboxed command may reach it"
+    )]
+    OwnSocket {
+        /// The socket, where it really is.
+        path: RawText,
+        /// The directory.
+        own: RawText,
+    },
     /// A denied glob whose matches can't all be found.
     #[error("`{path}` can't be searched for what a denied glob matches: {why}")]
     GlobUnsearchable {

@@ -11,7 +11,7 @@ use crate::support::text;
 
 /// A server on a socket, ended with the test.
 pub(crate) struct SocketServer {
-    pub(crate) process: Child,
+    process: Option<Child>,
     pub(crate) path: std::path::PathBuf,
 }
 
@@ -22,14 +22,31 @@ impl SocketServer {
         let mut line = String::new();
         BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
         let path = line.trim_end().strip_prefix("stockade: serving on ").unwrap_or_else(|| panic!("{line}"));
-        Self { path: path.into(), process }
+        Self { path: path.into(), process: Some(process) }
+    }
+}
+
+impl SocketServer {
+    /// The process, which is not ended with the test any more.
+    pub(crate) fn into_process(mut self) -> Child {
+        self.process.take().unwrap()
+    }
+
+    fn id(&self) -> u32 {
+        self.process.as_ref().unwrap().id()
+    }
+
+    fn process(&mut self) -> &mut Child {
+        self.process.as_mut().unwrap()
     }
 }
 
 impl Drop for SocketServer {
     fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
+        if let Some(mut process) = self.process.take() {
+            process.kill().ok();
+            process.wait().ok();
+        }
     }
 }
 
@@ -89,8 +106,8 @@ fn a_socket_is_the_users_alone_and_goes_away() {
     assert_eq!(twice.status.code(), Some(125));
     assert!(text(&twice.stderr).contains("another server uses"), "{}", text(&twice.stderr));
 
-    rustix::process::kill_process(pid(server.process.id()), rustix::process::Signal::TERM).unwrap();
-    assert!(ended(&mut server.process).success());
+    rustix::process::kill_process(pid(server.id()), rustix::process::Signal::TERM).unwrap();
+    assert!(ended(server.process()).success());
     assert_eq!(first.hear(), None);
     assert!(!server.path.exists());
     assert_eq!(std::fs::read_dir(server.path.parent().unwrap()).unwrap().count(), 0);
@@ -100,8 +117,8 @@ fn a_socket_is_the_users_alone_and_goes_away() {
 fn a_killed_server_leaves_a_socket_that_the_next_one_replaces() {
     let home = Home::new();
     let mut server = SocketServer::start(&home, &[]);
-    server.process.kill().unwrap();
-    server.process.wait().unwrap();
+    server.process().kill().unwrap();
+    server.process().wait().unwrap();
     assert!(server.path.exists());
     let next = SocketServer::start(&home, &[]);
     assert_eq!(next.path, server.path);
@@ -115,10 +132,10 @@ fn a_server_without_clients_ends_itself_when_told_so() {
     let mut talk = Talk::at(&server.path).initialize(false);
     std::thread::sleep(Duration::from_millis(600));
     talk.call("session/list", &json!({}));
-    assert_eq!(server.process.try_wait().unwrap(), None);
+    assert_eq!(server.process().try_wait().unwrap(), None);
     let closed = Instant::now();
     drop(talk);
-    assert!(ended(&mut server.process).success());
+    assert!(ended(server.process()).success());
     assert!(closed.elapsed() < Duration::from_secs(30));
 }
 
@@ -144,6 +161,35 @@ fn one_connection_too_many_is_told_so() {
     assert_eq!((busy.pointer("/error/code").unwrap(), busy.get("id")), (&json!(-32004), Some(&Value::Null)));
     assert_eq!(one_more.hear(), None);
     talks.pop().unwrap().call("session/list", &json!({}));
+}
+
+#[test]
+fn the_trail_and_the_rules_can_be_read() {
+    let home = Home::new();
+    assert!(home.program().args(["run", "--", "true"]).status().unwrap().success());
+    let mut talk = Talk::with(home.program().arg("serve")).initialize(false);
+    let all = talk.call("audit/list", &json!({}));
+    let records = all.get("records").unwrap().as_array().unwrap();
+    assert!(records.len() >= 3 && all.get("next").is_none(), "{all}");
+    let first = talk.call("audit/list", &json!({"limit": 1}));
+    assert_eq!(first.get("records").unwrap().as_array().unwrap().first(), records.first());
+    let rest = talk.call("audit/list", &json!({"after": first.get("next").unwrap()}));
+    assert_eq!(rest.get("records").unwrap().as_array().unwrap(), records.get(1..).unwrap());
+    let wrong = talk.refused("audit/list", &json!({"limit": 1001}));
+    assert_eq!(wrong.get("code").unwrap(), -32602);
+    let verified = talk.call("audit/verify", &json!({}));
+    let printed = home.program().args(["audit", "verify", "--json"]).output().unwrap().stdout;
+    assert_eq!(verified, serde_json::from_slice::<Value>(&printed).unwrap());
+
+    home.write(
+        "config/stockade/rules/a.rules",
+        "prefix_rule(pattern = [\"git\", \"push\"], decision = \"forbidden\")\n",
+    );
+    let checked = talk.call("rules/check", &json!({"command": ["git", "push"]}));
+    let printed = home.program().args(["execpolicy", "check", "git", "push"]).output().unwrap().stdout;
+    assert_eq!(checked, serde_json::from_slice::<Value>(&printed).unwrap());
+    assert_eq!(checked.get("decision").unwrap(), "forbidden");
+    talk.end();
 }
 
 #[test]
@@ -184,7 +230,7 @@ fn a_flood_holds_back_its_own_connection_only() {
     }
     let mut talk = Talk::at(&server.path).initialize(false);
     talk.call("session/list", &json!({}));
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let resident: u64 = status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))

@@ -118,6 +118,26 @@ impl Talk {
         self.response(&id).map_or_else(|error| error, |result| panic!("{method} {params}: {result}"))
     }
 
+    /// The next request or notification of the server with this name.
+    pub(crate) fn told(&mut self, method: &str) -> Value {
+        let is_it = |message: &Value| message.get("method").is_some_and(|own| own == method);
+        if let Some(index) = self.aside.iter().position(is_it) {
+            return self.aside.remove(index);
+        }
+        loop {
+            let message = self.hear().unwrap_or_else(|| panic!("the server went away before {method}"));
+            if is_it(&message) {
+                return message;
+            }
+            self.aside.push(message);
+        }
+    }
+
+    /// Answers a request of the server.
+    pub(crate) fn answer(&mut self, question: &Value, result: &Value) {
+        self.line(&json!({"jsonrpc": "2.0", "id": question.get("id"), "result": result}).to_string());
+    }
+
     /// Closes this side.
     pub(crate) fn close(&mut self) {
         self.to = None;

@@ -1,8 +1,10 @@
 //! The proof that somebody decided: without a grant nothing is started.
 
 use stockade_protocol::{
-    Access, DecisionSource, EscalationExecution, FileRule, FileRules, Invalid, NetworkPolicy, Permissions,
+    Access, DecisionSource, EscalationExecution, FileRule, FileRules, FileTarget, Invalid, NetworkPolicy, Permissions,
+    RawText,
 };
+use stockade_sandboxing::leads_to;
 
 use crate::judgement::Judgement;
 use crate::session::{Sandboxing, Session};
@@ -96,7 +98,28 @@ pub(crate) fn execution(
     let confinement =
         if wants_none && session.must_confine().is_none() { Confinement::None } else { Confinement::Sandbox };
     let permissions = session.bounded(&permissions);
+    if confinement == Confinement::Sandbox {
+        check_sockets(&permissions)?;
+    }
     Ok((if confinement == Confinement::None { unbound(permissions)? } else { permissions }, confinement))
+}
+
+/// A server's socket can't be granted: what speaks there could approve itself.
+fn check_sockets(permissions: &Permissions) -> Result<(), Invalid> {
+    for socket in &permissions.unix_sockets {
+        let resolved = leads_to(socket);
+        let holds = |rule: &&FileRule| match &rule.target {
+            FileTarget::Path(own) => rule.is_bound() && (resolved.starts_with(own) || socket.starts_with(own)),
+            FileTarget::Glob(_) => false,
+        };
+        if let Some(bound) = permissions.files.iter().find(holds) {
+            return Err(Invalid::OwnSocket {
+                path: resolved.as_raw().clone(),
+                own: RawText::from(bound.target.to_string()),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Without a sandbox nothing keeps a command from Stockade's own files, so nothing says that it does.
