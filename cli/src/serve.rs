@@ -13,6 +13,9 @@ use crate::exit::Failure;
 /// Threads that carry out requests. Commands have threads of their own.
 const WORKERS: usize = 4;
 
+/// How long commands may take to end with the server. What is left then ends with this process.
+const TIME_TO_CLOSE: Duration = Duration::from_secs(10);
+
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
     let result = runtime.block_on(serve(args));
@@ -49,7 +52,7 @@ async fn serve_stdio(args: &Serve, ending: impl Future<Output = ()>) -> Result<(
 
 /// Closes the sessions, whose commands end with them, and lets the clients hear of it.
 async fn end<M: Methods>(server: &Server<M>, sessions: &Sessions) {
-    sessions.close_all("the server ends").await;
+    tokio::time::timeout(TIME_TO_CLOSE, sessions.close_all("the server ends")).await.ok();
     server.stop();
     server.ended().await;
 }
