@@ -34,7 +34,38 @@ use crate::args::{Args, Command};
 use crate::exit::{Failure, Form};
 use crate::telemetry::Telemetry;
 
+/// What the work needs of stack, with room to spare.
+const STACK: usize = 8 << 20;
+
 fn main() -> ExitCode {
+    if !has_small_stack() {
+        return work();
+    }
+    // The main thread has what `ulimit -s` leaves it, other threads have what they are given.
+    match std::thread::Builder::new().stack_size(STACK).spawn(work).map(std::thread::JoinHandle::join) {
+        Ok(Ok(code)) => code,
+        // The panic has been reported.
+        Ok(Err(_)) => exit::FAILED.into(),
+        Err(error) => {
+            eprintln!(
+                "stockade: no thread could be started for want of memory or processes: {error}; raise `ulimit -s`"
+            );
+            exit::FAILED.into()
+        }
+    }
+}
+
+/// Whether the limit on the main thread's stack is below what programs usually have.
+fn has_small_stack() -> bool {
+    #[cfg(unix)]
+    return rustix::process::getrlimit(rustix::process::Resource::Stack)
+        .current
+        .is_some_and(|limit| limit < STACK as u64 / 4);
+    #[cfg(not(unix))]
+    return false;
+}
+
+fn work() -> ExitCode {
     #[cfg(unix)]
     sys::survive_file_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();

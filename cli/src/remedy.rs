@@ -42,7 +42,10 @@ impl Remedies {
     fn writing(&self, path: &AbsPath, is_protected: bool) -> String {
         let in_workspace = !is_protected && self.workspace.iter().any(|root| path.starts_with(root));
         let mode = match self.mode {
-            SandboxMode::ReadOnly if in_workspace => return String::from("`--sandbox workspace-write`"),
+            // A private `/tmp` comes with it.
+            SandboxMode::ReadOnly if in_workspace || (!is_protected && is_temporary(path)) => {
+                return String::from("`--sandbox workspace-write`");
+            }
             SandboxMode::ReadOnly => "--sandbox workspace-write ",
             SandboxMode::WorkspaceWrite | SandboxMode::ExternalSandbox | SandboxMode::DangerFullAccess => "",
         };
@@ -58,6 +61,10 @@ impl Remedies {
         let rest = if self.reads_are_named { "" } else { "--readable / " };
         format!("`{rest}--readable {}`", word(path))
     }
+}
+
+fn is_temporary(path: &AbsPath) -> bool {
+    "/tmp".parse().is_ok_and(|tmp| path.starts_with(&tmp))
 }
 
 fn limit(field: &str) -> Option<String> {

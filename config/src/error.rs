@@ -48,8 +48,10 @@ pub enum ConfigError {
         why: &'static str,
     },
     /// No file has a profile of this name.
-    #[error("no profile is called `{name}`{suggestion}")]
+    #[error("no profile is called `{name}`, which {place} names{suggestion}")]
     UnknownProfile {
+        /// Where it is named: a file, or the flag.
+        place: String,
         /// The name.
         name: String,
         /// Which ones there are.

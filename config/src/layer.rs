@@ -119,7 +119,7 @@ impl Layer {
             ..Self::default()
         };
         layer.read_sandbox(&form.sandbox, source)?;
-        layer.read_env(&form.env);
+        layer.read_env(&form.env, source)?;
         if let Some(audit) = form.audit.as_ref().map(Written::value) {
             layer.audit_required = audit.required;
             layer.audit_durability = audit.durability;
@@ -182,12 +182,18 @@ impl Layer {
         Ok(())
     }
 
-    pub(crate) fn read_env(&mut self, form: &EnvForm) {
+    pub(crate) fn read_env(&mut self, form: &EnvForm, source: &Source<'_>) -> Result<(), ConfigError> {
+        if let Some((name, _)) = form.set.iter().find(|(_, value)| value.contains('\0')) {
+            let at = source.text.find(name.as_str()).unwrap_or_default();
+            let problem = format!("`env.set.{name}`: no variable can hold a NUL character: leave it out");
+            return Err(source.invalid(at..at, problem));
+        }
         self.inherit = form.inherit;
         self.ignore_default_excludes = form.ignore_default_excludes;
         self.exclude = form.exclude.clone();
         self.set = form.set.clone();
         self.include_only = form.include_only.clone();
+        Ok(())
     }
 }
 

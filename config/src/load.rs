@@ -203,6 +203,14 @@ impl ConfigLoader {
         settings.names_sandbox |= flags.describes_sandbox();
         settings.apply(flags, &Origin::Flag);
         notices.extend(settings.keep_denied_hosts());
+        let is_flag = |key: &str| *settings.origin(key) == Origin::Flag;
+        if settings.mode == crate::SandboxMode::ReadOnly
+            && !settings.writable_roots.is_empty()
+            && !is_flag("sandbox.mode")
+        {
+            let why = "`sandbox.writable_roots` has no effect: `sandbox.mode` is `read-only`; set `workspace-write`";
+            notices.push(String::from(why));
+        }
         if let Some(maximum) = maximum {
             notices.extend(maximum.enforce(&mut settings)?);
         }
@@ -377,7 +385,12 @@ fn chosen_profile(files: &[ReadFile], flags: &Layer) -> Result<Option<String>, C
     match chosen {
         Some(name) if !known.contains(name.as_str()) => {
             let known: Vec<&str> = known.into_iter().collect();
-            Err(ConfigError::UnknownProfile { suggestion: suggest(&name, &known), name })
+            let file = files.iter().rev().find(|file| flags.profile.is_none() && file.layer.profile.is_some());
+            let place = match file {
+                Some(file) => format!("`profile` in `{}`", file.path.display()),
+                None => String::from("`--profile`"),
+            };
+            Err(ConfigError::UnknownProfile { place, suggestion: suggest(&name, &known), name })
         }
         other => Ok(other),
     }
@@ -396,6 +409,15 @@ fn missing(path: &Path) -> Result<(), ConfigError> {
     Err(ConfigError::Unsafe { path: last.to_owned(), why })
 }
 
+/// Where a file is not UTF-8.
+fn not_text(path: &Path, error: &std::string::FromUtf8Error) -> ConfigError {
+    let valid = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
+    let text = String::from_utf8_lossy(valid);
+    let line = text.matches('\n').count() + 1;
+    let column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    ConfigError::Invalid { file: path.to_owned(), line, column, problem: String::from("this is not UTF-8") }
+}
+
 /// The text of a file that is the reader's or the administrator's own; `None` if it is missing.
 fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
     let file = match open_without_waiting(path) {
@@ -409,5 +431,5 @@ fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
         return Err(ConfigError::Unsafe { path: path.to_owned(), why });
     }
     let bytes = read_open(&file, path, MAX_FILE_BYTES)?;
-    String::from_utf8(bytes).map(Some).map_err(|error| ConfigError::io("read", path)(io::Error::other(error)))
+    String::from_utf8(bytes).map(Some).map_err(|error| not_text(path, &error))
 }

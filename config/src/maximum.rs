@@ -31,7 +31,7 @@ impl Maximum {
     pub(crate) fn read(form: &MaximumForm, source: &Source<'_>) -> Result<Self, ConfigError> {
         let mut layer = Layer { limits: form.limits, ..Layer::default() };
         layer.read_sandbox(&form.sandbox, source)?;
-        layer.read_env(&form.env);
+        layer.read_env(&form.env, source)?;
         let named = layer.allow_hosts.as_ref().map(|_| NetworkMode::Hosts);
         let (mode, network) = (layer.mode, layer.network.or(named));
         // A bound that may be given up piece by piece is none, so here nothing said is nothing allowed.

@@ -160,7 +160,7 @@ pub enum SpawnError {
         program: RawText,
     },
     /// The program is there but can't be run.
-    #[error("command `{program}` can't be run in the sandbox")]
+    #[error("command `{program}` can't be run")]
     NotExecutable {
         /// The program as given.
         program: RawText,

@@ -34,7 +34,13 @@ pub fn protect_own_files(permissions: &Permissions, files: &dyn HostFiles) -> Re
 /// exist, for as long as the sandbox does.
 pub(crate) fn own_file_bounds(permissions: &Permissions, files: &dyn HostFiles) -> Result<Vec<FileRule>, Invalid> {
     let protected = protect_own_files(permissions, files)?;
-    let bounds: Vec<FileRule> = protected.files.iter().filter(|rule| rule.is_bound()).cloned().collect();
+    // Nothing can be made behind a link by its own name: the link has a bound, and so has where it leads.
+    let is_behind_link = |rule: &FileRule| match &rule.target {
+        FileTarget::Path(path) => path.ancestors().skip(1).any(|above| files.kind(&above) == Some(Kind::Symlink)),
+        FileTarget::Glob(_) => false,
+    };
+    let bounds = protected.files.iter().filter(|rule| rule.is_bound() && !is_behind_link(rule));
+    let bounds: Vec<FileRule> = bounds.cloned().collect();
     let missing = bounds.iter().filter_map(|bound| {
         let FileTarget::Path(path) = &bound.target else { return None };
         Some(FileRule { target: FileTarget::Path(first_missing(path, files)?), ..bound.clone() })

@@ -180,6 +180,7 @@ impl Assembly {
         self.check_overrides(&settings)?;
         let start = workspace.roots.first().filter(|_| !self.workspace.is_empty()).unwrap_or(here).clone();
         let workspace = without_unwritable(workspace.roots, &settings, notices);
+        settings.writable_roots = without_unwritable(settings.writable_roots.clone(), &settings, notices);
         let host = self.host_paths(workspace.clone(), &settings);
         let mut session = self.session(&settings, &host, thread_id)?;
         let registries = registries::keep(&session, &homes);

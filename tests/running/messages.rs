@@ -142,3 +142,74 @@ fn a_justification_is_part_of_the_question() {
     let subject = &question["subject"]["command"];
     assert_eq!(subject["justification"], "the release is due", "{question}");
 }
+
+/// What a settings file gets wrong is named with its place, and what has no effect is said to have none.
+#[test]
+fn an_error_in_the_settings_names_its_place() {
+    let home = Home::new();
+    let file = home.path("config/stockade/config.toml").display().to_string();
+    for (bytes, words) in [
+        (&b"[env.set]\nA = \"x\\u0000y\"\n"[..], format!("{file}:2:1: `env.set.A`: no variable can hold a NUL")),
+        (b"profile = \"nope\"\n", format!("no profile is called `nope`, which `profile` in `{file}` names")),
+        (b"ask = \"never\"\n# \xff\n", format!("{file}:2:3: this is not UTF-8")),
+    ] {
+        std::fs::create_dir_all(home.path("config/stockade")).unwrap();
+        std::fs::write(home.path("config/stockade/config.toml"), bytes).unwrap();
+        let told = home.runs(&[], "true", 125);
+        assert!(told.stderr.contains(&words), "{words}: {}", told.stderr);
+    }
+    home.write("config/stockade/config.toml", "[sandbox]\nmode = \"read-only\"\nwritable_roots = [\"/var/tmp\"]\n");
+    let told = home.runs(&[], "true", 0);
+    assert!(told.stderr.contains("`sandbox.writable_roots` has no effect"), "{}", told.stderr);
+    assert!(!home.runs(&["--sandbox", "read-only"], "true", 0).stderr.contains("no effect"));
+}
+
+/// A masked file that is a link is read where it leads, and its name is what can be granted.
+#[test]
+fn a_masked_file_behind_a_link_is_called_by_its_name() {
+    let home = Home::of(User::Ordinary);
+    home.write("outside/netrc", "hunter2\n");
+    std::os::unix::fs::symlink(home.path("outside/netrc"), home.path("home/.netrc")).unwrap();
+    home.give_to_user();
+    let told = home.runs(&[], "cat ../outside/netrc", 1);
+    let name = home.path("home/.netrc").display().to_string();
+    assert!(told.stderr.contains(&format!("reading `{name}` was denied")), "{}", told.stderr);
+    let granted = home.runs(&["--readable", "/", "--readable", &name], "cat ../outside/netrc", 0);
+    assert_eq!(granted.stdout, "hunter2\n", "{}", granted.stderr);
+}
+
+/// Grants that a user could not use are left out and said, and what links lead to does not keep a run from starting.
+#[test]
+fn a_grant_that_comes_to_nothing_does_not_end_the_run() {
+    let home = Home::of(User::Ordinary);
+    for existing in ["home/dots/config", "home/dots/config/stockade"] {
+        std::fs::create_dir_all(home.path(existing)).unwrap();
+        std::os::unix::fs::symlink("dots/config", home.path("home/.config")).ok();
+        home.give_to_user();
+        let mut command =
+            home.stockade(&["run", "--workspace", "../home", "--", "sh", "-c", "rm ../home/.config; true"]);
+        super::home::said(command.env_remove("XDG_CONFIG_HOME"), 0);
+        assert!(home.path("home/.config").is_symlink(), "{existing}");
+    }
+    let told = home.runs(&["--writable", "/usr"], "true", 0);
+    assert!(told.stderr.contains("`/usr` is not made writable"), "{}", told.stderr);
+}
+
+/// A private `/tmp` comes with a writable workspace.
+#[test]
+fn what_is_advised_for_temporary_files_is_enough() {
+    let home = Home::new();
+    let told = home.runs(&["--sandbox", "read-only"], "mktemp", 1);
+    assert!(told.stderr.contains("; `--sandbox workspace-write` would allow it"), "{}", told.stderr);
+    home.runs(&["--sandbox", "workspace-write"], "mktemp", 0);
+}
+
+/// The main thread's stack is what the caller's limit leaves; the work has its own.
+#[test]
+fn a_small_stack_is_enough() {
+    let home = Home::new();
+    let mut command = crate::support::program("prlimit");
+    command.arg("--stack=262144:262144").args(home.words()).args(["run", "--", "echo", "well"]);
+    home.surround(&mut command);
+    assert_eq!(super::home::said(&mut command, 0).stdout, "well\n");
+}

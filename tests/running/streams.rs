@@ -43,7 +43,7 @@ fn every_exit_code_has_its_meaning() {
         (&["--engine", "landlock", "--", "true"], 125, "the engine `landlock` can't"),
         (&["--cwd", "nowhere", "--", "true"], 125, "stockade: `nowhere` is no directory"),
         (&[], 125, "required arguments were not provided"),
-        (&["--", "./text"], 126, "can't be run in the sandbox: Permission denied"),
+        (&["--", "./text"], 126, "can't be run: Permission denied"),
         (&["--", "rm", "-rf", "/"], 126, "stockade: refused: the approval policy is `never`"),
         (&["--unsandboxed", "--", "true"], 126, "the command asks to run without the sandbox"),
         (&["no-such-program"], 127, "stockade: command `no-such-program` was not found in the sandbox"),

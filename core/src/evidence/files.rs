@@ -53,7 +53,31 @@ pub(crate) enum Attempt {
 
 /// The denial that a message about a file stands for. The name that was printed may lead elsewhere.
 pub(super) fn violation(permissions: &Permissions, path: &AbsPath, attempt: Attempt) -> Option<Violation> {
+    if let Some(masked) = masked_name(permissions, path) {
+        return at(permissions, &masked, attempt);
+    }
     at(permissions, path, attempt).or_else(|| leads_to(path).and_then(|path| at(permissions, &path, attempt)))
+}
+
+/// The path below the name that is denied, where that is a link and this is where it leads: the sandbox denies what is
+/// there, and the name is what a grant has to speak of.
+fn masked_name(permissions: &Permissions, path: &AbsPath) -> Option<AbsPath> {
+    let denied = permissions.files.iter().filter(|rule| rule.access == Access::None);
+    denied
+        .filter_map(|rule| match &rule.target {
+            FileTarget::Path(name) => Some(name),
+            FileTarget::Glob(_) => None,
+        })
+        .find_map(|name| {
+            let real = RealFiles.canonical(name);
+            if real == *name || !path.starts_with(&real) {
+                return None;
+            }
+            path.components()
+                .skip(real.components().count())
+                .try_fold(name.clone(), |found, name| found.join(name.to_vec()))
+                .ok()
+        })
 }
 
 /// Where a path leads by the links on its way, if that is another. A link to a directory is what was moved or
