@@ -28,7 +28,10 @@ export declare class Question {
     get subject(): ApprovalSubject;
     /** The answers there are, in the order to show them. */
     get decisions(): readonly ReviewDecision[];
-    /** The question in a sentence, to be shown as it is, with the reason behind it. */
+    /**
+     * The question in a line, to be shown as it is: what would happen, why it is asked, which paths lead elsewhere, and
+     * what the requester says about it. Characters that could hide any of it are made visible.
+     */
     get text(): string;
     /** Whether this answer can be given. */
     offers(decision: DecisionKind): boolean;

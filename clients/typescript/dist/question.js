@@ -33,10 +33,21 @@ export class Question {
     get decisions() {
         return this.request.available_decisions;
     }
-    /** The question in a sentence, to be shown as it is, with the reason behind it. */
+    /**
+     * The question in a line, to be shown as it is: what would happen, why it is asked, which paths lead elsewhere, and
+     * what the requester says about it. Characters that could hide any of it are made visible.
+     */
     get text() {
-        const reason = this.request.reason;
-        return reason === undefined || reason === null ? ask(this.subject) : `${ask(this.subject)} (${show(reason)})`;
+        const { reason, resolved_paths = [] } = this.request;
+        const parts = [ask(this.subject)];
+        if (typeof reason === "string")
+            parts.push(`(${show(reason)})`);
+        for (const { given, resolved } of resolved_paths)
+            parts.push(`${show(given)} leads to ${show(resolved)}.`);
+        const justification = (this.subject.command ?? this.subject.permissions)?.justification;
+        if (typeof justification === "string")
+            parts.push(`The requester says: "${show(justification)}"`);
+        return parts.join(" ");
     }
     /** Whether this answer can be given. */
     offers(decision) {
@@ -120,16 +131,24 @@ function extent(escalation) {
     return ` with ${listed(escalation.permissions)}`;
 }
 /** Permissions, one after the other. */
-function listed({ files = [], network, unix_sockets = [] }) {
+function listed({ files = [], network, unix_sockets = [], environment = {}, limits = {} }) {
     const parts = files.map(({ access, target }) => `${access} access to ${show(target.path ?? target.glob)}`);
     if (network === "full")
         parts.push("the whole network");
     else if (network !== undefined && network !== "off") {
         const allowed = network.hosts.rules.filter(({ decision }) => decision === "allow");
-        parts.push(...allowed.map(({ host, port }) => `a connection to ${show(host)}${port === undefined || port === null ? "" : `:${port}`}`));
+        parts.push(...allowed.map((rule) => `a connection to ${destination(rule)}`));
     }
     parts.push(...unix_sockets.map((path) => `the socket ${show(path)}`));
-    return parts.length === 0 ? "other permissions" : parts.join(", ");
+    for (const [name, limit] of Object.entries(limits))
+        parts.push(`up to ${limit} ${name.replaceAll("_", " ")}`);
+    // Values may be secrets.
+    parts.push(...Object.keys(environment.set ?? {}).map((name) => `the variable ${show(name)}`));
+    parts.push(...(environment.include_only ?? []).map((name) => `inherited variables named ${show(name)}`));
+    return parts.length === 0 ? "nothing more" : parts.join(", ");
+}
+function destination({ host, port, protocol }) {
+    return `${show(host)}${typeof port === "number" ? `:${port}` : ""}${typeof protocol === "string" ? ` (${protocol})` : ""}`;
 }
 /** A word as a shell would take it. */
 function word(raw) {

@@ -412,19 +412,24 @@ describe("questions", () => {
     const { server } = await session({ onQuestion: (question) => void texts.push(question.text) });
     const command = { command: ["rm", "a b", "\u202e\u001b[2J"], cwd: "/w", parsed: { commands: [] } };
     const permissions = { files: [{ target: { path: "/etc" }, access: "write" }], network: { hosts: { rules: [{ host: "a.example", decision: "allow", port: 443 }] } } };
-    await ask(server, "1", { ...REQUEST, reason: "denied", subject: { command: { ...command, escalation: { permissions } } } });
+    const [justification, resolved_paths] = ["it\nhelps", [{ given: "/w/link", resolved: "/etc" }]];
+    await ask(server, "1", { ...REQUEST, reason: "denied", resolved_paths, subject: { command: { ...command, justification, escalation: { permissions } } } });
     await ask(server, "2", { ...REQUEST, subject: { patch: { changes: [{ add: { path: "/w/a", content: "" } }, { delete: { path: "/w/b", content: "" } }] } } });
     await ask(server, "3", { ...REQUEST, subject: { network: { host: "a.example", port: 443, protocol: "https" } } });
     await ask(server, "4", { ...REQUEST, subject: { tool_call: { server: "files", tool: "read" } } });
     await ask(server, "5", { ...REQUEST, subject: { elicitation: { server: "files", message: "Which?" } } });
     await ask(server, "6", { ...REQUEST, subject: { permissions: { permissions } } });
+    const others = { network: "full", unix_sockets: ["/s"], environment: { inherit: "all", set: { KEY: "secret" }, include_only: ["A*"] }, limits: { open_files: 9 } };
+    await ask(server, "7", { ...REQUEST, subject: { permissions: { permissions: others } } });
     assert.deepEqual(texts, [
-      "Run `rm 'a b' '\\u{202e}\\u{1b}[2J'` in /w with write access to /etc, a connection to a.example:443? (denied)",
+      "Run `rm 'a b' '\\u{202e}\\u{1b}[2J'` in /w with write access to /etc, a connection to a.example:443? (denied) " +
+        '/w/link leads to /etc. The requester says: "it\\u{a}helps"',
       "Change /w/a, /w/b?",
       "Connect to a.example:443 (https)?",
       "Call the tool read of files?",
       "files asks: Which?",
       "Let the session have write access to /etc, a connection to a.example:443?",
+      "Let the session have the whole network, the socket /s, up to 9 open files, the variable KEY, inherited variables named A*?",
     ]);
   });
 
