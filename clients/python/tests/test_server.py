@@ -141,6 +141,21 @@ class Commands(ServerTest):
         await asyncio.sleep(0.3)
         self.assertEqual((self.workspace / "ticks").stat().st_size, ticks)
 
+    async def test_cancelled_at_once(self) -> None:
+        tasks = [asyncio.create_task(self.session.run(["sleep", "60"])) for _ in range(40)]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=30)
+        self.assertTrue(all(task.cancelled() for task in tasks))
+        (listed,) = await self.client.sessions()
+        self.assertEqual([one for one in listed.commands if one.state == "running"], [])
+
+    async def test_input_right_behind(self) -> None:
+        runs = [self.session.run(["cat"], input=str(number)) for number in range(40)]
+        results = await asyncio.wait_for(asyncio.gather(*runs), 60)
+        self.assertEqual([result.stdout for result in results], [str(number) for number in range(40)])
+
     async def test_terminal(self) -> None:
         script = "test -t 0 && test -t 1 && stty size; read line; stty size; echo got $line"
         async with self.session.start(["sh", "-c", script], terminal=(24, 80)) as command:
