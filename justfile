@@ -43,10 +43,10 @@ bench NAME="":
     scripts/build
     cargo bench --workspace {{ if NAME == "" { "" } else { "--bench '" + NAME + "*'" } }}
 
-# How long other sandboxes take to start, those that are installed
+# What other sandboxes stop and how long they take to start, those that are installed
 bench-peers ROUNDS="30":
     scripts/build
-    scripts/bench-peers {{ ROUNDS }}
+    scripts/peers --rounds {{ ROUNDS }}
 
 # What each set of features of the library costs: crates and build time
 features:

@@ -22,6 +22,8 @@ mod messages;
 mod patches;
 /// The flags that a denial names.
 mod remedies;
+/// The recorded session in the README.
+mod recording;
 /// How risky a request looks to a program.
 mod risk;
 /// What a rule means for the sandbox.
