@@ -70,6 +70,22 @@ fn the_readmes_examples_do_what_they_show() {
 }
 
 #[test]
+fn the_tours_examples_do_what_they_show() {
+    assert!(run_examples(&repository().join("docs/tour.md")) >= 10);
+}
+
+/// The clients' own tests run the examples of their READMEs.
+#[test]
+fn the_readmes_clients_are_those_that_are_tested() {
+    let read = |path: &str| fs::read_to_string(repository().join(path)).unwrap();
+    for (language, document) in [("python", "clients/python/README.md"), ("ts", "clients/typescript/README.md")] {
+        let shown = blocks(&read("README.md"), language);
+        let [shown] = shown.as_slice() else { panic!("one example in {language}: {shown:?}") };
+        assert_eq!(Some(shown), blocks(&read(document), language).first(), "{document}");
+    }
+}
+
+#[test]
 fn the_readme_names_exactly_two_commands() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     let commands = blocks(&readme, "sh");
@@ -98,6 +114,14 @@ fn every_link_in_the_documents_leads_somewhere() {
         "CHANGELOG.md",
         "protocol/README.md",
         "core/README.md",
+        "stockade/README.md",
+        "clients/python/README.md",
+        "clients/typescript/README.md",
+        "docs/tour.md",
+        "docs/comparison.md",
+        "docs/config.md",
+        "docs/performance.md",
+        "docs/server.md",
     ] {
         let file = repository().join(name);
         let document = fs::read_to_string(&file).unwrap();
