@@ -35,7 +35,8 @@ pub(crate) fn read<'a>(source: &Source<'a>) -> Result<Vec<Call<'a>>, Problem> {
     }
 }
 
-#[cfg(all(test, feature = "starlark"))]
+#[cfg(test)]
+#[cfg(feature = "starlark")]
 mod tests {
     use proptest::prelude::*;
 
