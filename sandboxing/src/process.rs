@@ -92,7 +92,7 @@ impl ProcessSettings {
         }
         if let Some(mask) = self.umask {
             // The type of a mode is not as wide everywhere.
-            rustix::process::umask(rustix::fs::Mode::from_bits_truncate(mask.bits().into()));
+            rustix::process::umask(rustix::fs::Mode::from_raw_mode(rustix::fs::RawMode::from(mask.bits())));
         }
         Ok(())
     }
