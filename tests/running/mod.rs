@@ -20,10 +20,10 @@ mod links;
 mod messages;
 /// File changes that are shown, asked about and written.
 mod patches;
-/// The flags that a denial names.
-mod remedies;
 /// The recorded session in the README.
 mod recording;
+/// The flags that a denial names.
+mod remedies;
 /// How risky a request looks to a program.
 mod risk;
 /// What a rule means for the sandbox.
