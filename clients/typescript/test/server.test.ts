@@ -128,6 +128,18 @@ describe("a running command", { concurrency: 4 }, () => {
     assert.ok(Date.now() - started < 30_000);
   });
 
+  test("is cancelled however early its signal comes", async () => {
+    await using place = new Place();
+    const session = await (await place.connect()).open();
+    const runs = Array.from({ length: 20 }, () => {
+      const controller = new AbortController();
+      const run = session.run(["sleep", "60"], { signal: controller.signal });
+      controller.abort(new Error("at once"));
+      return assert.rejects(run, /at once/);
+    });
+    await Promise.all(runs);
+  });
+
   test("can be sent signals", async () => {
     await using place = new Place();
     const session = await (await place.connect()).open();
