@@ -145,3 +145,28 @@ fn nothing_outlives_a_stockade_that_was_killed() {
     let left: Vec<_> = std::fs::read_dir(home.path("ws")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+/// A parent that never reaps keeps one zombie for each run at the most, and nothing that still runs.
+#[test]
+fn a_parent_that_never_reaps_keeps_nothing_that_runs() {
+    const RUNS: usize = 5;
+    let home = Home::new();
+    // <https://man7.org/linux/man-pages/man2/pr_set_child_subreaper.2const.html>
+    let script = format!(
+        "import ctypes, os, subprocess, sys, time\n\
+         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n\
+         for _ in range({RUNS}): subprocess.run(sys.argv[1:], check=True)\n\
+         def states():\n\
+         \x20   pids = open('/proc/self/task/%d/children' % os.getpid()).read().split()\n\
+         \x20   return [open('/proc/%s/stat' % pid).read().rsplit(')', 1)[1].split()[0] for pid in pids]\n\
+         deadline = time.time() + 20\n\
+         while any(state != 'Z' for state in states()) and time.time() < deadline: time.sleep(0.05)\n\
+         print(''.join(states()))\n"
+    );
+    let mut command = crate::support::program("python3");
+    command.args(["-c", &script]).args(home.words()).args(["run", "--", "true"]);
+    home.surround(&mut command);
+    let left = super::home::said(&mut command, 0).stdout;
+    let left = left.trim_end();
+    assert!(left.len() <= RUNS && left.chars().all(|state| state == 'Z'), "{left:?}");
+}
