@@ -293,7 +293,11 @@ impl Orchestrator {
 
     /// Builds sandboxes with another backend, from the next request on.
     pub fn set_backend(&self, sandbox: Arc<dyn Backend>) {
-        self.in_force.write().unwrap_or_else(PoisonError::into_inner).sandbox = sandbox;
+        let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
+        let former = std::mem::replace(&mut in_force.sandbox, sandbox);
+        drop(in_force);
+        // Ending the sandboxes that it keeps may take a while.
+        drop(former);
     }
 
     /// Writes an event of the session itself to the trail: that it was opened, changed or closed.

@@ -203,6 +203,17 @@ impl Stockade {
         self.renew(&mut state, assembly)
     }
 
+    /// Ends the sandboxes that are kept for the next command, and waits until nothing of them is left. Commands that run
+    /// go on, and the next one has a new sandbox.
+    pub fn end_sandboxes(&self) -> Result<(), Error> {
+        let backend = {
+            let state = self.state();
+            state.assembly.backend(&state.settings)?
+        };
+        self.orchestrator.set_backend(backend);
+        Ok(())
+    }
+
     fn renew(&self, state: &mut State, assembly: Assembly) -> Result<(), Error> {
         let mut notices = Vec::new();
         let assembled = assembly.assemble(self.id(), &mut notices)?;

@@ -156,6 +156,9 @@ impl Sessions {
         }
         session.questions.close(why);
         let ended = session.commands.close().await;
+        // It waits until no held name is left in the workspace.
+        let kept = Arc::clone(session);
+        tokio::task::spawn_blocking(move || kept.stockade.end_sandboxes().ok()).await.ok();
         let reason = why.to_owned();
         // A trail that can't be written keeps no session open.
         session.record(AuditEvent::SessionClosed { reason, commands: ended as u64 }).ok();
