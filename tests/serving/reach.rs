@@ -1,4 +1,7 @@
+use serde_json::json;
+
 use super::connections::SocketServer;
+use super::talk::Talk;
 use crate::running::home::{Home, User};
 
 const ENGINES: [&str; 3] = ["native", "bwrap", "landlock"];
@@ -93,4 +96,39 @@ fn a_socket_in_the_runtime_directory_is_one_of_stockades_own_files() {
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(stdout, "other\n", "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!runtime.join("stockade").exists());
+}
+
+/// The same from inside a session, also where the socket is in the workspace that the session's commands write.
+#[test]
+fn a_sessions_own_commands_do_not_reach_their_server() {
+    for engine in ENGINES {
+        let home = Home::new();
+        let losses = "[\"protected_metadata\", \"private_directories\", \"credentials\", \"read_only_parts\"]";
+        let accepted = if engine == "landlock" { format!("sandbox.accept_losses = {losses}\n") } else { String::new() };
+        home.write("config/stockade/config.toml", &format!("engine = \"{engine}\"\n{accepted}"));
+        let server = SocketServer::start(&home, &["run/s.sock"]);
+        assert_eq!(server.path, home.path("ws/run/s.sock"));
+        home.write("ws/connect.py", CONNECT);
+        let mut talk = Talk::at(&server.path).initialize(true);
+        let opened = talk.call("session/open", &json!({"workspace": [home.path("ws")], "ask": "never"}));
+        let session = opened.get("session_id").unwrap();
+        let line =
+            format!("touch beside; python3 connect.py {}; rm -f run/s.sock; mv run away; true", server.path.display());
+        let run = json!({"session_id": session, "command": ["sh", "-c", line], "stream": false});
+        let ran = talk.call("command/run", &run).to_string();
+        if engine == "landlock" {
+            // It can't protect a part of what is writable, and so runs nothing there.
+            assert!(ran.contains("whose protection can't be given up"), "{engine}: {ran}");
+        } else {
+            assert!(ran.contains("denied") && !ran.contains("reached"), "{engine}: {ran}");
+            assert!(home.exists("ws/beside"), "{engine}: {ran}");
+        }
+        assert!(server.path.exists(), "{engine}: {ran}");
+        // Nor by asking for it.
+        let permissions = json!({"unix_sockets": [server.path]});
+        talk.call("session/update", &json!({"session_id": session, "ask": "on-request"}));
+        let params = json!({"session_id": session, "permissions": permissions});
+        let refused = talk.call("permissions/request", &params);
+        assert!(refused.get("refused").is_some(), "{engine}: {refused}");
+    }
 }

@@ -74,7 +74,7 @@ macro_rules! client_methods {
                     params: $params,
                 ) -> impl Future<Output = Result<$result, RpcError>> + Send {
                     let _ = (caller, params);
-                    async { Err(RpcError::new(super::ErrorKind::UnknownMethod, concat!("`", $name, "` is not built yet"))) }
+                    async { Err(crate::message::unknown_method($name)) }
                 }
             )+
         }
