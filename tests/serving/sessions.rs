@@ -135,38 +135,3 @@ fn closing_ends_commands_and_questions_and_is_on_record() {
     until(|| std::fs::read_dir(home.path("ws")).unwrap().next().is_none(), "a held name is left");
     assert!(talk.end().success());
 }
-
-#[test]
-fn two_hundred_sessions_work_side_by_side() {
-    let home = Home::new();
-    let server = SocketServer::start(&home, &[]);
-    let mut talk = Talk::at(&server.path).initialize(false);
-    let mut sessions = Vec::new();
-    for number in 0..200 {
-        let (session, _) = open(&mut talk, &home, &json!({"name": format!("n{number}")}));
-        sessions.push(session);
-    }
-    for round in sessions.chunks(20) {
-        let run = |session: &Value| json!({"session_id": session, "command_id": "x", "command": ["echo", session], "stream": false});
-        let sent: Vec<Value> = round.iter().map(|session| talk.send("command/run", &run(session))).collect();
-        for (id, session) in sent.iter().zip(round) {
-            let ran = talk.response(id).unwrap();
-            let text = format!("{}\n", session.as_str().unwrap());
-            assert_eq!(ran.pointer("/outcome/exited/execution/stdout/head").unwrap(), &json!(text));
-        }
-    }
-    assert_eq!(listed(&mut talk).len(), 200);
-    for _ in 200..256 {
-        open(&mut talk, &home, &json!({}));
-    }
-    let busy = talk.refused("session/open", &json!({"workspace": [home.path("ws")]}));
-    assert_eq!(busy.get("code").unwrap(), -32004);
-    for round in sessions.chunks(50) {
-        let close = |session: &Value| json!({"session_id": session});
-        let sent: Vec<Value> = round.iter().map(|session| talk.send("session/close", &close(session))).collect();
-        for id in sent {
-            talk.response(&id).unwrap();
-        }
-    }
-    assert_eq!(listed(&mut talk).len(), 56);
-}
