@@ -1,5 +1,6 @@
 //! A command as a job of the shell: it is suspended and continued together with this program.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
@@ -23,8 +24,18 @@ impl Interrupts {
     pub(crate) fn add(&mut self) -> bool {
         self.0.retain(|time| time.elapsed() < AT_ONCE);
         self.0.push(Instant::now());
-        self.0.len() >= INTERRUPTS
+        let ends = self.0.len() >= INTERRUPTS;
+        ENDED.fetch_or(ends, Ordering::Relaxed);
+        ends
     }
+}
+
+/// Whether a person's interrupts ended the one command of this program, whichever way they came.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the command was ended because a person interrupted it again and again.
+pub(crate) fn was_interrupted() -> bool {
+    ENDED.load(Ordering::Relaxed)
 }
 
 /// Stops the command and then this program, until it is continued. The command's time stands still.

@@ -55,6 +55,7 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     std::mem::forget((stockade, request, runtime));
     match result {
         Ok(Ok(outcome)) => {
+            let outcome = as_interrupted(outcome);
             let code = finish(args, &outcome, &remedies)?;
             end_by_signal(ending, signal_of(&outcome));
             Ok(code)
@@ -66,6 +67,15 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
             Ok(ExitCode::from(signal.saturating_add(128)))
         }
     }
+}
+
+/// A command that ignored a person's interrupts, and was ended for that, did not take too long.
+fn as_interrupted(outcome: Outcome) -> Outcome {
+    #[cfg(unix)]
+    if let (Outcome::TimedOut { execution }, true) = (&outcome, crate::job::was_interrupted()) {
+        return Outcome::Signaled { signal: libc::SIGINT, execution: execution.clone() };
+    }
+    outcome
 }
 
 /// The signal that ended the command.

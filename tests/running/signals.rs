@@ -56,7 +56,7 @@ fn whoever_interrupts_three_times_means_it() {
         kill_process(pid, Signal::INT).unwrap();
         std::thread::sleep(Duration::from_millis(200));
     }
-    assert_eq!(child.wait().unwrap().code(), Some(124));
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 2));
 }
 
 fn left_in_workspace(home: &Home) -> Vec<std::ffi::OsString> {
