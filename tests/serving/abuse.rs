@@ -225,3 +225,23 @@ fn a_client_that_is_killed_leaves_no_process() {
     let verified = home.says(&["audit", "verify", "--json"], 0).stdout;
     assert!(verified.contains("\"whole\":true"), "{verified}");
 }
+
+/// A signal ends a server, and with it commands that ignore signals; its clients hear of it first.
+#[test]
+fn a_signal_ends_the_commands_of_the_server_too() {
+    let home = Home::new();
+    let mark = format!("stockade-signal-{}", std::process::id());
+    let Killed { mut server, path } = serve(&home);
+    let mut talk = Talk::at(&path).initialize(false);
+    let session = open(&mut talk, &json!({"workspace": [home.path("ws")]}));
+    let line = format!("trap '' TERM INT HUP; echo ready; sleep 300 # {mark}");
+    let id = talk.send("command/run", &json!({"session_id": session, "command": ["sh", "-c", line]}));
+    talk.told("command/output");
+    let process = rustix::process::Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(talk.told("session/closed").pointer("/params/why").unwrap(), "the server ends");
+    talk.response(&id).ok();
+    assert!(ended(&mut server).success());
+    none_left(&mark);
+    assert!(!path.exists());
+}
