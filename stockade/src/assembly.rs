@@ -183,7 +183,9 @@ impl Assembly {
         settings.writable_roots = without_unwritable(settings.writable_roots.clone(), &settings, notices);
         let host = self.host_paths(workspace.clone(), &settings);
         let mut session = self.session(&settings, &host, thread_id)?;
-        let registries = registries::keep(&session, &homes);
+        let is_inside = |directory: &AbsPath| workspace.iter().any(|root| directory.starts_with(root));
+        let project: Vec<AbsPath> = start.ancestors().take_while(is_inside).collect();
+        let registries = registries::keep(&session, &homes, &project);
         registries.hand_on(&mut session.environment);
         let assessor = settings.risk_hook.as_ref().map(|hook| program(hook, &session.permissions)).transpose()?;
         let approver = self.answers.approver(&settings, &session.permissions)?;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stockade_core::{Sandboxing, Session};
 use stockade_protocol::{AbsPath, Access, Argv, RawText, without_userinfo};
@@ -70,8 +70,9 @@ pub(crate) fn files(homes: &[AbsPath]) -> impl Iterator<Item = AbsPath> {
     homes.iter().flat_map(|home| FILES.iter().filter_map(|file| home.join(file.path).ok()))
 }
 
-/// Reads the masked files.
-pub(crate) fn keep(session: &Session, homes: &[AbsPath]) -> Registries {
+/// Reads the masked files. What a project's own file in one of the directories of `project`, or the virtual environment
+/// that is active, says of the same setting counts over the user's, as it does outside.
+pub(crate) fn keep(session: &Session, homes: &[AbsPath], project: &[AbsPath]) -> Registries {
     let mut all = Registries::default();
     if session.sandboxing() != Sandboxing::On {
         return all;
@@ -84,6 +85,9 @@ pub(crate) fn keep(session: &Session, homes: &[AbsPath]) -> Registries {
         let Some(text) = path.to_host_path().and_then(|path| read(&path)) else { continue };
         let mut found = (file.read)(&text);
         for (name, value) in std::mem::take(&mut found.variables) {
+            if nearer_files(file, session, project).iter().any(|path| says(file, path, name)) {
+                continue;
+            }
             match without_secrets(&value) {
                 Some(value) => all.variables.push((name.into(), value.into())),
                 None => found.untold = Some("registry's address"),
@@ -98,6 +102,21 @@ pub(crate) fn keep(session: &Session, homes: &[AbsPath]) -> Registries {
         }));
     }
     all
+}
+
+/// The files that the tools read before the user's own.
+fn nearer_files(file: &RegistryFile, session: &Session, project: &[AbsPath]) -> Vec<PathBuf> {
+    let name = file.path.rsplit('/').next().unwrap_or_default();
+    if name == "pip.conf" {
+        let active = session.environment.get(&RawText::from("VIRTUAL_ENV")).and_then(RawText::to_os_string);
+        return active.map(|environment| PathBuf::from(environment).join(name)).into_iter().collect();
+    }
+    project.iter().filter_map(|directory| directory.join(name).ok()?.to_host_path()).collect()
+}
+
+/// Whether a file says what this variable would.
+fn says(file: &RegistryFile, path: &Path, variable: &str) -> bool {
+    read(path).is_some_and(|text| (file.read)(&text).variables.iter().any(|(name, _)| *name == variable))
 }
 
 /// Addresses and hosts of a value, without user names and passwords. What could hold a secret elsewhere (a query, a

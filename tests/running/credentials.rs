@@ -102,6 +102,12 @@ fn the_users_registries_stay_in_use() {
     assert_eq!(told.stdout, "https://npm.test/ https://pip.test/simple\n", "{}", told.stderr);
     let mut command = home.stockade(&["run", "--", "sh", "-c", "echo $NPM_CONFIG_REGISTRY"]);
     assert_eq!(said(command.env("NPM_CONFIG_REGISTRY", "https://own.test/"), 0).stdout, "https://own.test/\n");
+    // A project's own file, and that of an active virtual environment, count over the user's.
+    home.write("ws/.npmrc", "registry=https://project.test/\n");
+    home.write("outside/venv/pip.conf", "[global]\nindex-url = https://venv.test/simple\n");
+    let mut command = home.stockade(&["run", "--", "sh", "-c", "echo $NPM_CONFIG_REGISTRY $PIP_INDEX_URL"]);
+    assert_eq!(said(command.env("VIRTUAL_ENV", home.path("outside/venv")), 0).stdout, "\n");
+    std::fs::remove_file(home.path("ws/.npmrc")).unwrap();
     // What no variable can say is told to those whom it concerns.
     home.write("home/.m2/settings.xml", "<mirrors><mirror><password>hunter2</password></mirror></mirrors>\n");
     assert!(home.runs(&[], "true mvn", 0).stderr.contains(".m2/settings.xml` is masked"));
