@@ -11,7 +11,7 @@ use crate::form::{ConfigForm, MaximumForm};
 use crate::homes::{check_variables, is_device, named_credentials, recorded_home, user_variable, variable_of_user};
 use crate::layer::Layer;
 use crate::maximum::Maximum;
-use crate::own_files::{place, socket_directory};
+use crate::own_files::{place, socket_directory, usual_socket_directory};
 use crate::project::{CONFIG, DIRECTORY, ProjectRules};
 use crate::settings::{Origin, Settings};
 use crate::source::Source;
@@ -222,6 +222,11 @@ impl ConfigLoader {
         let named = named_credentials(&set, &self.directory, self.home.as_deref());
         settings.credentials.extend(named);
         settings.own_files = self.own_files(&settings)?;
+        // One that is not there yet can't be hidden: the path to it may be another program's.
+        let in_state = self.state.as_ref().map(|state| state.join("run"));
+        let sockets = self.socket.iter().cloned().chain(in_state).chain(usual_socket_directory());
+        let sockets = sockets.filter_map(|directory| std::fs::canonicalize(directory).ok());
+        settings.hidden_files = sockets.map(|directory| place(&directory)).collect::<Result<_, _>>()?;
         Ok(Loaded { settings, notices, trust, project_rules })
     }
 

@@ -33,13 +33,13 @@ pub fn socket_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<P
 
 /// Where a server that was started with another environment has its socket.
 #[cfg(target_os = "linux")]
-fn usual_socket_directory() -> Option<PathBuf> {
+pub(crate) fn usual_socket_directory() -> Option<PathBuf> {
     let runtime = PathBuf::from(format!("/run/user/{}", rustix::process::geteuid().as_raw()));
     runtime.is_dir().then(|| runtime.join("stockade"))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn usual_socket_directory() -> Option<PathBuf> {
+pub(crate) fn usual_socket_directory() -> Option<PathBuf> {
     None
 }
 

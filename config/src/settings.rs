@@ -131,6 +131,8 @@ pub struct Settings {
     /// Stockade's own files and directories, and the programs and files that the settings name. No sandboxed
     /// command may write them, whatever is granted.
     pub own_files: Vec<AbsPath>,
+    /// Those that no sandboxed command may even read.
+    pub hidden_files: Vec<AbsPath>,
     /// What nothing exceeds.
     pub maximum: Option<Maximum>,
     pub(crate) origins: BTreeMap<String, Origin>,
@@ -171,6 +173,7 @@ impl Settings {
             names_sandbox: false,
             project_sets_variables: false,
             own_files: Vec::new(),
+            hidden_files: Vec::new(),
             maximum: None,
             origins: BTreeMap::new(),
         }
@@ -227,6 +230,7 @@ impl Settings {
             credentials: self.credentials.clone(),
             protected_names: self.protected_names.clone(),
             own_files: host.own_files.iter().chain(&self.own_files).cloned().collect(),
+            hidden_files: host.hidden_files.iter().chain(&self.hidden_files).cloned().collect(),
             ..host.clone()
         };
         let granted = self.unbounded(&host, RuleSource::Policy)?;

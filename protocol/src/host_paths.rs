@@ -30,6 +30,8 @@ pub struct HostPaths {
     pub protected_names: Vec<String>,
     /// Stockade's own files and directories, which no sandboxed command may write, whatever is granted.
     pub own_files: Vec<AbsPath>,
+    /// Those of them that no sandboxed command may even read, such as the directory of a server's socket.
+    pub hidden_files: Vec<AbsPath>,
 }
 
 impl HostPaths {
@@ -52,6 +54,7 @@ impl HostPaths {
             credentials: Vec::new(),
             protected_names: PROTECTED_NAMES.iter().map(|name| String::from(*name)).collect(),
             own_files: Vec::new(),
+            hidden_files: Vec::new(),
         }
     }
 
@@ -66,8 +69,10 @@ impl HostPaths {
         Ok(self)
     }
 
-    /// The bounds that keep Stockade's own files from being written.
+    /// The bounds that keep Stockade's own files from being written, and some from being read.
     pub fn own_file_bounds(&self) -> impl Iterator<Item = FileRule> {
-        self.own_files.iter().map(|path| FileRule::path(path.clone(), Access::Read).from_source(RuleSource::OwnFiles))
+        let readable = self.own_files.iter().map(|path| (path, Access::Read));
+        let all = readable.chain(self.hidden_files.iter().map(|path| (path, Access::None)));
+        all.map(|(path, access)| FileRule::path(path.clone(), access).from_source(RuleSource::OwnFiles))
     }
 }

@@ -81,6 +81,8 @@ impl Losses {
             let Some(loss) = loss(files, &path, access, there) else { continue };
             match files.deciding(&path).map(|rule| rule.source) {
                 Some(RuleSource::Administrator) => losses.administrators.push(path),
+                // A directory of a server's that holds nothing gives nothing away.
+                Some(RuleSource::OwnFiles) if access == Access::None && is_empty(&path) => {}
                 Some(RuleSource::OwnFiles) => losses.own_files.push(path),
                 Some(
                     RuleSource::Policy
@@ -134,6 +136,11 @@ impl Losses {
             }
         })
     }
+}
+
+fn is_empty(path: &AbsPath) -> bool {
+    let entries = path.to_host_path().and_then(|path| std::fs::read_dir(path).ok());
+    entries.is_some_and(|mut entries| entries.next().is_none())
 }
 
 fn loss(files: &FileRules, path: &AbsPath, access: Access, there: bool) -> Option<Loss> {

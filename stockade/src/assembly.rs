@@ -83,7 +83,7 @@ pub struct Assembly {
     pub recording: Recording,
     /// Whether files that change while the session lasts count.
     pub changes: Changes,
-    /// Files and directories that no command may write, besides Stockade's usual ones.
+    /// Files and directories that no command may read or write, besides Stockade's usual ones.
     pub own_files: Vec<PathBuf>,
     /// What becomes of a sandbox when its command has ended.
     pub sandboxes: Sandboxes,
@@ -139,6 +139,17 @@ impl Assembly {
         }
     }
 
+    /// Makes the directory of a server's socket, which commands can't see if it is there. What lets a client join a session
+    /// is put there later, while this session's commands run.
+    fn make_socket_directory(&self) {
+        #[cfg(unix)]
+        if let Some(directory) = stockade_config::socket_directory(|name| self.variable(name)) {
+            use std::os::unix::fs::DirBuilderExt as _;
+            // Without it there is no server either.
+            std::fs::DirBuilder::new().mode(0o700).create(directory).ok();
+        }
+    }
+
     /// A variable of the caller's environment.
     fn variable(&self, name: &str) -> Option<OsString> {
         variable(&self.environment, name)
@@ -159,6 +170,9 @@ impl Assembly {
     pub(crate) fn assemble(&self, thread_id: ThreadId, notices: &mut Vec<String>) -> Result<Assembled, Error> {
         let here = &self.directory;
         let loader = self.loader()?;
+        if self.recording != Recording::Nothing {
+            self.make_socket_directory();
+        }
         let workspace = Workspace::find(&self.workspace, here, &loader, notices)?;
         let project = workspace.roots.first().unwrap_or(here).to_host_path().unwrap_or_default();
         let loader = loader.project(&project);
@@ -173,8 +187,12 @@ impl Assembly {
         let Loaded { mut settings, notices: told, project_rules, .. } = loader.load(self.overrides.clone())?;
         notices.extend(told);
         // What a command wrote there would decide over the next one.
-        for file in self.rules.named().iter().chain(&self.own_files) {
+        for file in self.rules.named() {
             settings.own_files.push(written_path(here, file)?);
+        }
+        for file in &self.own_files {
+            let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
+            settings.hidden_files.push(written_path(here, &real)?);
         }
         workspace.check(&settings)?;
         self.check_overrides(&settings)?;

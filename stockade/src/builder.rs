@@ -206,7 +206,7 @@ impl Builder {
         self
     }
 
-    /// A file or directory of this program's own that no command may write, such as its socket.
+    /// A file or directory of this program's own that no command may read or write, such as its socket.
     pub fn own_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.own_files.push(path.into());
         self
