@@ -6,6 +6,7 @@ use stockade_protocol::{
 };
 
 use super::filling::Form;
+use super::page::Lifetime;
 use super::render::destination;
 use super::text;
 
@@ -21,13 +22,13 @@ pub(super) struct Choice {
 
 /// The answers that the question has, in its order. Where two want the same key, the second gets a
 /// digit.
-pub(super) fn choices(request: &ApprovalRequest) -> Vec<Choice> {
+pub(super) fn choices(request: &ApprovalRequest, lifetime: Lifetime) -> Vec<Choice> {
     let mut choices: Vec<Choice> = Vec::new();
     for decision in &request.available_decisions {
-        if !can_be_given(decision, &request.subject) {
+        if !can_be_given(decision, &request.subject, lifetime) {
             continue;
         }
-        let (key, label, notes) = describe(decision, &request.subject);
+        let (key, label, notes) = describe(decision, &request.subject, lifetime);
         let free = |key: &char| choices.iter().all(|choice| choice.key != *key);
         if let Some(key) = std::iter::once(key).chain('2'..='9').find(free) {
             choices.push(Choice { key, decision: decision.clone(), label, notes });
@@ -36,22 +37,23 @@ pub(super) fn choices(request: &ApprovalRequest) -> Vec<Choice> {
     choices
 }
 
-fn can_be_given(decision: &ReviewDecision, subject: &ApprovalSubject) -> bool {
+fn can_be_given(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: Lifetime) -> bool {
     // Without the form that the server wants, a yes would be none.
     let is_unreadable = matches!(form(subject), Some(Err(_)));
-    // `stockade run` is a session of one command, so the same question about it never comes again.
-    let is_forgotten =
-        *decision == ReviewDecision::ApprovedForSession && matches!(subject, ApprovalSubject::Command(_));
+    // A run of its own is a session of one command, so the same question about it never comes again.
+    let is_forgotten = lifetime == Lifetime::Run
+        && *decision == ReviewDecision::ApprovedForSession
+        && matches!(subject, ApprovalSubject::Command(_));
     *decision != ReviewDecision::TimedOut && !is_forgotten && !(is_unreadable && decision.is_approval())
 }
 
-fn describe(decision: &ReviewDecision, subject: &ApprovalSubject) -> (char, String, Vec<String>) {
+fn describe(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: Lifetime) -> (char, String, Vec<String>) {
     match decision {
         ReviewDecision::Approved if form(subject).is_some() => {
             ('y', String::from("yes: fill it in; you see all of it before it is sent"), Vec::new())
         }
         ReviewDecision::Approved => ('y', String::from("yes, this once"), Vec::new()),
-        ReviewDecision::ApprovedForSession => ('s', format!("yes, and {}", again(subject)), Vec::new()),
+        ReviewDecision::ApprovedForSession => ('s', format!("yes, and {}", again(subject, lifetime)), Vec::new()),
         ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
             let (label, notes) = saved_command(proposed_execpolicy_amendment);
             ('p', label, notes)
@@ -75,18 +77,19 @@ pub(super) fn form(subject: &ApprovalSubject) -> Option<Result<Form, Invalid>> {
     }
 }
 
-fn again(subject: &ApprovalSubject) -> &'static str {
-    match subject {
-        ApprovalSubject::Command(_) => "the same command for the rest of this run",
-        ApprovalSubject::Patch(_) => "further changes to these files for the rest of this run",
-        ApprovalSubject::Network(_) => "this destination for the rest of this run",
-        ApprovalSubject::Permissions(_) => "for the rest of this run",
+fn again(subject: &ApprovalSubject, lifetime: Lifetime) -> String {
+    let (what, whatever) = match subject {
+        ApprovalSubject::Command(_) => ("the same command ", ""),
+        ApprovalSubject::Patch(_) => ("further changes to these files ", ""),
+        ApprovalSubject::Network(_) => ("this destination ", ""),
+        ApprovalSubject::Permissions(_) => ("", ""),
         ApprovalSubject::ToolCall(call) => match call.remember {
-            RememberArguments::Exact => "the same call for the rest of this run",
-            RememberArguments::Any => "EVERY call of this tool for the rest of this run, whatever its arguments",
+            RememberArguments::Exact => ("the same call ", ""),
+            RememberArguments::Any => ("EVERY call of this tool ", ", whatever its arguments"),
         },
-        ApprovalSubject::Elicitation(_) => "the same for the rest of this run",
-    }
+        ApprovalSubject::Elicitation(_) => ("the same ", ""),
+    };
+    format!("{what}for the rest of this {}{whatever}", lifetime.noun())
 }
 
 fn saved_command(amendment: &ExecPolicyAmendment) -> (String, Vec<String>) {

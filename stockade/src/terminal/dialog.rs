@@ -142,9 +142,10 @@ mod tests {
     use super::super::choices::choices;
     use super::super::samples;
     use super::*;
+    use crate::terminal::Lifetime;
 
     fn dialog() -> Dialog {
-        Dialog::new(choices(&samples::command()), None)
+        Dialog::new(choices(&samples::command(), Lifetime::Run), None)
     }
 
     /// What is decided when pieces are typed one after the other.
@@ -162,7 +163,7 @@ mod tests {
     /// A dialog about a form with a text that is needed, a number and a choice.
     fn form() -> Dialog {
         let request = samples::form();
-        Dialog::new(choices(&request), Some(samples::form_of(&request)))
+        Dialog::new(choices(&request, Lifetime::Run), Some(samples::form_of(&request)))
     }
 
     #[test]
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn secrets_are_not_shown_and_said_to_be_sent() {
         let request = samples::secret_form();
-        let mut dialog = Dialog::new(choices(&request), Some(samples::form_of(&request)));
+        let mut dialog = Dialog::new(choices(&request, Lifetime::Run), Some(samples::form_of(&request)));
         let mut said = String::new();
         for piece in [&b"y"[..], b"hunt", b"er2", b"\x7f2", b"\r"] {
             let Step::Say(text) = dialog.press(piece) else { panic!("it goes on") };
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(decided(&[b"y"]), Some(ReviewDecision::Approved));
         assert_eq!(decided(&[b"Y"]), Some(ReviewDecision::Approved));
         assert_eq!(decided(&[b"s"]), None, "a run asks about its command once");
-        let network = Dialog::new(choices(&samples::network()), None);
+        let network = Dialog::new(choices(&samples::network(), Lifetime::Run), None);
         let remembered = answered(network, &[b"s"]).map(|answer| answer.decision);
         assert_eq!(remembered, Some(ReviewDecision::ApprovedForSession));
         assert!(matches!(decided(&[b"p"]), Some(ReviewDecision::ApprovedExecpolicyAmendment { .. })));

@@ -37,24 +37,25 @@ use std::sync::Arc;
 
 use stockade_core::Approver;
 
+pub use page::Lifetime;
 pub use text::is_plain;
 
 /// The person at the terminal of this process, if it has one. Without one, nobody is waited for. Whoever is
 /// asked about a command is told what its sandbox may leave out.
-pub fn person(left_out: Vec<String>) -> Option<Arc<dyn Approver>> {
+pub fn person(left_out: Vec<String>, lifetime: Lifetime) -> Option<Arc<dyn Approver>> {
     #[cfg(unix)]
-    return person::Terminal::open(left_out).map(|terminal| Arc::new(terminal) as Arc<dyn Approver>);
+    return person::Terminal::open(left_out, lifetime).map(|terminal| Arc::new(terminal) as Arc<dyn Approver>);
     #[cfg(not(unix))]
     {
-        drop(left_out);
+        drop((left_out, lifetime));
         None
     }
 }
 
 /// Whether this process has a terminal with a person.
-pub(crate) fn has_person() -> bool {
+pub fn has_person() -> bool {
     #[cfg(unix)]
-    return person::Terminal::open(Vec::new()).is_some();
+    return person::Terminal::open(Vec::new(), Lifetime::Run).is_some();
     #[cfg(not(unix))]
     false
 }

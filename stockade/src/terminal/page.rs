@@ -28,6 +28,27 @@ pub(super) struct Look {
     /// What the sandbox of a command may leave out, as was accepted before.
     pub(super) left_out: Vec<String>,
     pub(super) terminal: Kind,
+    pub(super) lifetime: Lifetime,
+}
+
+/// How long an answer "for this session" holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lifetime {
+    /// As long as one command, about which the same question never comes again.
+    #[default]
+    Run,
+    /// For the next commands, too.
+    Session,
+}
+
+impl Lifetime {
+    /// In words that follow "for the rest of this".
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Session => "session",
+        }
+    }
 }
 
 /// Whether a terminal can be expected to understand what is not plain text.
@@ -47,7 +68,7 @@ impl Kind {
 
 impl From<Paint> for Look {
     fn from(paint: Paint) -> Self {
-        Self { paint, left_out: Vec::new(), terminal: Kind::Usual }
+        Self { paint, left_out: Vec::new(), terminal: Kind::Usual, lifetime: Lifetime::Run }
     }
 }
 

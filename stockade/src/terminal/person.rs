@@ -22,7 +22,7 @@ use super::barrier::Barrier;
 use super::choices::{choices, form};
 use super::dialog::{Dialog, Step};
 use super::keys::{Decoder, Event, Piece};
-use super::page::{Kind, Look, Paint};
+use super::page::{Kind, Lifetime, Look, Paint};
 use super::raw_mode::RawMode;
 use super::render;
 use super::stage;
@@ -57,13 +57,13 @@ type Stopped = bool;
 
 impl Terminal {
     /// The terminal of this process, if it has one.
-    pub(crate) fn open(left_out: Vec<String>) -> Option<Self> {
+    pub(crate) fn open(left_out: Vec<String>, lifetime: Lifetime) -> Option<Self> {
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits();
         let flags = i32::try_from(flags).ok()?;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty").ok()?;
         let variable = |name: &str| std::env::var_os(name);
         let (paint, terminal) = (Paint::for_terminal(variable), Kind::for_terminal(variable));
-        Some(Self::on(file, Look { paint, left_out, terminal }))
+        Some(Self::on(file, Look { paint, left_out, terminal, lifetime }))
     }
 
     /// A terminal that is open already, for reading without waiting and for writing.
@@ -187,7 +187,7 @@ impl Prompt<'_> {
             }
         }
         let _mode = RawMode::enter(self.terminal.as_fd())?;
-        let choices = choices(request);
+        let choices = choices(request, self.look.lifetime);
         let (question, shortened) = render::question(request, self.look, self.columns(), Detail::Short);
         let keys = render::keys(&choices, shortened, self.look.paint, self.columns());
         self.write(&format!("{}\n{question}{keys}\n", stage.cleaning()))?;

@@ -13,7 +13,7 @@ use stockade_core::{Answer, Approver, Unanswered};
 use stockade_protocol::{ApprovalRequest, ReviewDecision};
 use stockade_tests::screen::Screen;
 
-use super::page::Paint;
+use super::page::{Lifetime, Paint};
 use super::person::Terminal;
 use super::{person, samples};
 
@@ -304,7 +304,7 @@ fn questions_are_asked_one_after_the_other() {
 #[test]
 #[ignore = "a role that other tests start in a process of its own"]
 fn role() {
-    let Some(person) = person(Vec::new()) else { return println!("no terminal") };
+    let Some(person) = person(Vec::new(), Lifetime::Run) else { return println!("no terminal") };
     println!("answered: {:?}", wait(person.review(Arc::new(samples::command()))));
 }
 

@@ -4,14 +4,14 @@ use insta::assert_snapshot;
 use stockade_protocol::{ApprovalRequest, ApprovalSubject, RememberArguments, ReviewDecision};
 
 use super::choices::choices;
-use super::page::{Look, Paint};
+use super::page::{Lifetime, Look, Paint};
 use super::text::Detail;
 use super::wrap::UNBOUNDED;
 use super::{render, samples};
 
 fn screen(request: &ApprovalRequest, paint: Paint, detail: Detail) -> String {
     let (question, shortened) = render::question(request, &paint.into(), UNBOUNDED, detail);
-    question + &render::keys(&choices(request), shortened, paint, UNBOUNDED)
+    question + &render::keys(&choices(request, Lifetime::Run), shortened, paint, UNBOUNDED)
 }
 
 fn shown(request: &ApprovalRequest) -> String {
@@ -37,7 +37,7 @@ fn prompts() {
 fn lines_fit_the_screen() {
     for request in [samples::hostile(), samples::line(), samples::denial()] {
         let (question, _) = render::question(&request, &Paint::Plain.into(), 60, Detail::Whole);
-        let keys = render::keys(&choices(&request), true, Paint::Plain, 60);
+        let keys = render::keys(&choices(&request, Lifetime::Run), true, Paint::Plain, 60);
         for line in (question + &keys).lines() {
             assert!(line.chars().count() < 60, "{line}");
         }
@@ -116,7 +116,7 @@ fn colours_add_nothing_but_colour() {
 #[test]
 fn only_the_answers_of_the_question_are_offered() {
     let mut request = samples::command();
-    let keys = |request: &ApprovalRequest| choices(request).iter().map(|choice| choice.key).collect::<String>();
+    let keys = |request: &ApprovalRequest| choices(request, Lifetime::Run).iter().map(|choice| choice.key).collect::<String>();
     assert_eq!(keys(&request), "ypnq");
     request.available_decisions = vec![ReviewDecision::Denied { reason: None }, ReviewDecision::TimedOut];
     assert_eq!(keys(&request), "n");
