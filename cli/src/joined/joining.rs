@@ -1,0 +1,151 @@
+//! Joining a session by its ticket, or opening it and leaving one.
+
+use std::collections::BTreeMap;
+
+use stockade_protocol::{AbsPath, RawText, VariableName};
+use stockade_server::wire::{Capability, ErrorKind, SessionId, SessionOpenParams, SessionOpenResult};
+use stockade_server::{Client, ClientError};
+
+use super::place::{Place, PlaceError, Ticket};
+use super::server::{self, ServerError};
+use super::{NamedBy, Opening, Wanted};
+use crate::exit::note;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JoinError {
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error("the session `{name}` was opened by another program: choose another name")]
+    NotOurs { name: String },
+    #[error("the session `{name}` could not be opened")]
+    NotOpened { name: String, source: ClientError },
+    #[error(
+        "the session `{name}` is open, and `{flag}` can't change it: leave it out, or end the session first \
+         (`stockade session end {name}`)"
+    )]
+    Flags { name: String, flag: String },
+    #[error(
+        "`STOCKADE_SESSION` names the session `{name}`, which was opened with `{flags}`: a variable does not choose other \
+         permissions than the settings do. Name it with `--session {name}`"
+    )]
+    OtherPermissions { name: String, flags: String },
+    #[error(
+        "`STOCKADE_SESSION` names the session `{name}`, whose workspace is `{workspace}`, and this is `{here}`: name it with \
+         `--session {name}`"
+    )]
+    OtherWorkspace { name: String, workspace: String, here: String },
+    #[error("the working directory can't be found")]
+    NoDirectory(#[source] std::io::Error),
+}
+
+/// A connection, and what it needs to run a command in the session.
+#[derive(Debug)]
+pub(super) struct Joined {
+    pub(super) client: Client,
+    pub(super) session_id: SessionId,
+    pub(super) capability: Capability,
+    pub(super) place: Place,
+    pub(super) answers: bool,
+}
+
+/// A connection to the server of a session, if there is a ticket and a server. The session itself may be gone.
+pub(super) fn join(wanted: &Wanted<'_>) -> Result<Option<Joined>, JoinError> {
+    let place = Place::find()?;
+    let Some(ticket) = place.ticket(&wanted.name) else { return Ok(None) };
+    let answers = stockade::terminal::has_person();
+    let Some(client) = server::connect(&place, answers)? else { return Ok(None) };
+    check_variable(wanted, &ticket)?;
+    Ok(Some(Joined { client, session_id: ticket.session_id, capability: ticket.capability, place, answers }))
+}
+
+/// A variable may come from a project. It names a session whose permissions are those of the settings, in its workspace.
+fn check_variable(wanted: &Wanted<'_>, ticket: &Ticket) -> Result<(), JoinError> {
+    if wanted.named_by == NamedBy::Flag {
+        return Ok(());
+    }
+    let name = wanted.name.to_string();
+    if !ticket.flags.is_empty() {
+        return Err(JoinError::OtherPermissions { name, flags: ticket.flags.join(" ") });
+    }
+    let here = std::env::current_dir().map_err(JoinError::NoDirectory)?;
+    let is_inside = AbsPath::from_path(&here).is_ok_and(|here| ticket.workspace.iter().any(|root| here.starts_with(root)));
+    if is_inside {
+        return Ok(());
+    }
+    let workspace = ticket.workspace.iter().map(AbsPath::to_string).collect::<Vec<_>>().join("`, `");
+    Err(JoinError::OtherWorkspace { name, workspace, here: here.display().to_string() })
+}
+
+/// Opens a session, or joins the one that another client has opened in the meantime.
+pub(super) fn open(wanted: &Wanted<'_>, opening: Opening) -> Result<Joined, JoinError> {
+    let place = Place::find()?;
+    place.make()?;
+    let _lock = place.lock(&format!("open-{}", wanted.name))?;
+    let answers = stockade::terminal::has_person();
+    let mut client = server::connect_or_start(&place, answers)?;
+    if let Some(ticket) = place.ticket(&wanted.name) {
+        if is_open(&mut client, &ticket)? {
+            check_variable(wanted, &ticket)?;
+            check_flags(wanted, &opening)?;
+            return Ok(Joined { client, session_id: ticket.session_id, capability: ticket.capability, place, answers });
+        }
+        place.remove(&wanted.name);
+    }
+    let name = || wanted.name.to_string();
+    let params = SessionOpenParams { name: Some(wanted.name.clone()), environment: Some(environment()), ..opening.params };
+    let opened: SessionOpenResult = match client.call("session/open", &params) {
+        Ok(opened) => opened,
+        Err(ClientError::Refused(error))
+            if error.kind() == Some(ErrorKind::InvalidParams) && error.message.contains("params.name") =>
+        {
+            return Err(JoinError::NotOurs { name: name() });
+        }
+        Err(source) => return Err(JoinError::NotOpened { name: name(), source }),
+    };
+    opened.notices.iter().for_each(|notice| note(notice));
+    let ticket = Ticket {
+        session_id: opened.session_id.clone(),
+        capability: opened.capability.clone(),
+        flags: opening.flags,
+        workspace: params.workspace.unwrap_or_default(),
+    };
+    place.leave(&wanted.name, &ticket)?;
+    Ok(Joined { client, session_id: opened.session_id, capability: opened.capability, place, answers })
+}
+
+/// What is said of an open session by hand has to hold, and can't.
+pub(super) fn check_flags(wanted: &Wanted<'_>, opening: &Opening) -> Result<(), JoinError> {
+    match opening.flags.first() {
+        Some(flag) => Err(JoinError::Flags { name: wanted.name.to_string(), flag: flag.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Whether the session of a ticket is there. This connection is attached to it then.
+pub(super) fn is_open(client: &mut Client, ticket: &Ticket) -> Result<bool, ServerError> {
+    let params = serde_json::json!({ "session_id": ticket.session_id, "capability": ticket.capability });
+    match client.call::<serde_json::Value>("session/attach", &params) {
+        Ok(_) => Ok(true),
+        Err(ClientError::Refused(error))
+            if matches!(
+                error.kind(),
+                Some(ErrorKind::UnknownSession | ErrorKind::NotPermitted | ErrorKind::Closed)
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The environment of this program, but for what is its own.
+pub(super) fn environment() -> BTreeMap<VariableName, RawText> {
+    let pairs = std::env::vars_os().filter(|(name, _)| name != server::SESSION_VARIABLE);
+    let pair = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        // A name that no shell can set is none that a command expects.
+        Some((name.to_str()?.parse().ok()?, RawText::from(value.into_encoded_bytes())))
+    };
+    pairs.filter_map(pair).collect()
+}

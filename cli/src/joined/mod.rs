@@ -1,0 +1,170 @@
+//! `stockade run --session NAME`: a command in a session that outlives it.
+//!
+//! A server keeps the session; this program hands it the command with its own streams, directory, environment, umask and
+//! limits, passes signals on, asks the person at its terminal what the server wants to know, and ends as the command
+//! ends. On the usual way nothing is read but the ticket of the session, and nothing is started: no settings, no rules, no
+//! event loop.
+
+mod asking;
+mod client;
+mod joining;
+mod manage;
+mod place;
+mod server;
+mod terminal;
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use stockade_protocol::{AbsPath, EscalationExecution};
+use stockade_server::wire::{SessionName, SessionOpenParams};
+
+use crate::exit::{Failure, Form};
+use crate::run::Ending;
+use crate::shell;
+
+pub(crate) use manage::run as manage;
+
+/// What named the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NamedBy {
+    /// `--session`.
+    Flag,
+    /// `STOCKADE_SESSION`, in which a project may have a say.
+    Variable,
+}
+
+/// A command for a session.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) name: SessionName,
+    pub(crate) named_by: NamedBy,
+    pub(crate) command: Cow<'a, [OsString]>,
+    pub(crate) json: bool,
+    pub(crate) ending: Ending,
+    pub(crate) cwd: Option<AbsPath>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) escalation: Option<EscalationExecution>,
+    pub(crate) justification: Option<String>,
+}
+
+/// What a session is opened with, if there is none of the name.
+#[derive(Debug, Default)]
+pub(crate) struct Opening {
+    pub(crate) params: SessionOpenParams,
+    /// The flags that say what holds in it.
+    pub(crate) flags: Vec<String>,
+}
+
+/// The session that the environment names.
+pub(crate) fn named_by_variable() -> Option<OsString> {
+    std::env::var_os(server::SESSION_VARIABLE).filter(|name| !name.is_empty())
+}
+
+/// Runs a command in a session that is there, if the arguments say that and nothing that has to be looked up. Nothing is
+/// done otherwise, and the usual way is gone.
+pub(crate) fn run_early(arguments: &[OsString]) -> Option<ExitCode> {
+    let wanted = early(arguments)?;
+    let joined = joining::join(&wanted).ok()??;
+    let form = if wanted.json { Form::Outcome } else { Form::Text };
+    Some(client::run(&wanted, joined).unwrap_or_else(|failure| failure.report(form)))
+}
+
+/// Runs a command in a session, which is opened first if there is none.
+pub(crate) fn run(
+    wanted: &Wanted<'_>,
+    opening: impl FnOnce() -> Result<Opening, Failure>,
+) -> Result<ExitCode, Failure> {
+    let joined = match joining::join(wanted)? {
+        Some(joined) => joined,
+        None => joining::open(wanted, opening()?)?,
+    };
+    client::run(wanted, joined)
+}
+
+/// What arguments ask for that are `run`, `--session`, `--json`, `-c` and a command.
+fn early(arguments: &[OsString]) -> Option<Wanted<'_>> {
+    let mut rest = arguments.get(1..)?.split_first().filter(|(first, _)| *first == "run")?.1;
+    let (mut flag, mut line, mut json) = (None::<&OsStr>, None::<&OsStr>, false);
+    while let Some((word, after)) = rest.split_first() {
+        let text = word.to_str()?;
+        if !text.starts_with('-') {
+            break;
+        }
+        rest = after;
+        if let Some(name) = text.strip_prefix("--session=") {
+            flag.is_none().then(|| flag = Some(OsStr::new(name)))?;
+            continue;
+        }
+        match text {
+            "--" => break,
+            "--json" => json = true,
+            "--session" if flag.is_none() => flag = Some(take(&mut rest)?),
+            "-c" if line.is_none() => line = Some(take(&mut rest)?),
+            _ => return None,
+        }
+    }
+    let (name, named_by) = match flag {
+        Some(name) => (name.to_owned(), NamedBy::Flag),
+        None => (named_by_variable()?, NamedBy::Variable),
+    };
+    let command = match line {
+        Some(line) => Cow::Owned(shell::with_line(line, rest)),
+        None => Cow::Borrowed(rest),
+    };
+    Some(Wanted {
+        name: name.to_str()?.parse().ok()?,
+        named_by,
+        command: Some(command).filter(|command| !command.is_empty())?,
+        json,
+        ending: Ending::ByCode,
+        cwd: None,
+        timeout: None,
+        escalation: None,
+        justification: None,
+    })
+}
+
+fn take<'a>(rest: &mut &'a [OsString]) -> Option<&'a OsStr> {
+    let (first, after) = rest.split_first()?;
+    *rest = after;
+    Some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &[&str]) -> Vec<OsString> {
+        text.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn simple_arguments_are_understood_early() {
+        for (given, command) in [
+            (&["run", "--session", "a", "--", "make", "-j"][..], &["make", "-j"][..]),
+            (&["run", "--session=a", "make", "--session=b"], &["make", "--session=b"]),
+            (&["run", "--json", "--session", "a", "make"], &["make"]),
+        ] {
+            let given = words(&[&["stockade"], given].concat());
+            let found = early(&given).unwrap();
+            assert_eq!((found.name.as_str(), &*found.command), ("a", &*words(command)), "{given:?}");
+        }
+        let given = words(&["stockade", "run", "--session", "a", "-c", "x | y", "name"]);
+        assert_eq!(early(&given).unwrap().command.get(1..), Some(&*words(&["-c", "x | y", "name"])));
+        for other in [
+            &["run", "make"][..],
+            &["explain", "--session", "a", "make"],
+            &["run", "--session", "a", "--sandbox", "read-only", "make"],
+            &["run", "--session", "a", "--session", "b", "make"],
+            &["run", "--session", "a"],
+            &["run", "--session", "a/b", "make"],
+            &["run"],
+            &[],
+        ] {
+            assert!(early(&words(&[&["stockade"], other].concat())).is_none(), "{other:?}");
+        }
+    }
+}

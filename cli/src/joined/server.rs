@@ -1,0 +1,123 @@
+//! The server of this user's sessions: found, or started once and left behind.
+
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use stockade_server::wire::{ClientCapabilities, ClientInfo, InitializeParams, PROTOCOL_VERSION};
+use stockade_server::{Client, ClientError};
+
+use super::place::{Place, PlaceError};
+
+/// The variable that names a session.
+pub(super) const SESSION_VARIABLE: &str = "STOCKADE_SESSION";
+
+/// How long a server may take to be there.
+const TIME_TO_START: Duration = Duration::from_secs(20);
+
+/// How often to look for it.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long a server without sessions waits for another one.
+const IDLE: &str = "60s";
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServerError {
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error("the server of sessions could not be started")]
+    Start(#[source] io::Error),
+    #[error("the server of sessions did not start: `{log}` says why")]
+    NotStarted { log: String },
+    #[error("the server at `{0}` is another user's")]
+    OthersServer(String),
+    #[error("the server of sessions can't be spoken to")]
+    Speak(#[from] ClientError),
+}
+
+/// Connects to the server; none if there is none.
+pub(crate) fn connect(place: &Place, answers: bool) -> Result<Option<Client>, ServerError> {
+    let path = place.socket();
+    let socket = match UnixStream::connect(&path) {
+        Ok(socket) => socket,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(ClientError::from(error).into()),
+    };
+    if !is_ours(&socket) {
+        return Err(ServerError::OthersServer(path.display().to_string()));
+    }
+    let mut client = Client::over(socket);
+    let params = InitializeParams {
+        protocol_version: PROTOCOL_VERSION,
+        client: ClientInfo {
+            name: String::from("stockade run"),
+            version: Some(String::from(env!("CARGO_PKG_VERSION"))),
+        },
+        capabilities: ClientCapabilities { answers, terminal: false },
+    };
+    match client.call::<serde_json::Value>("initialize", &params) {
+        Ok(_) => Ok(Some(client)),
+        // It was about to end.
+        Err(ClientError::Ended) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether the process at the other end is this user's.
+#[cfg(target_os = "linux")]
+fn is_ours(socket: &UnixStream) -> bool {
+    let peer = rustix::net::sockopt::socket_peercred(socket);
+    peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid())
+}
+
+/// The directory, which is this user's alone, has to say it here.
+#[cfg(not(target_os = "linux"))]
+fn is_ours(_: &UnixStream) -> bool {
+    true
+}
+
+/// Connects to the server, and starts one if there is none.
+pub(crate) fn connect_or_start(place: &Place, answers: bool) -> Result<Client, ServerError> {
+    place.make()?;
+    // However many want one at the same time, one of them starts it.
+    let _lock = place.lock("start")?;
+    if let Some(client) = connect(place, answers)? {
+        return Ok(client);
+    }
+    start(place)?;
+    let start = Instant::now();
+    loop {
+        if let Some(client) = connect(place, answers)? {
+            return Ok(client);
+        }
+        if start.elapsed() > TIME_TO_START {
+            return Err(ServerError::NotStarted { log: place.log().display().to_string() });
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Starts a server that has nothing of this program but its user and its environment: no terminal, no streams, no
+/// directory, no group of processes.
+#[expect(clippy::disallowed_methods, reason = "this program starts itself, by the file that it is")]
+fn start(place: &Place) -> Result<(), ServerError> {
+    let log = place.log();
+    if let Some(directory) = log.parent() {
+        std::fs::create_dir_all(directory).map_err(ServerError::Start)?;
+    }
+    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(log).map_err(ServerError::Start)?;
+    let own = std::env::current_exe().map_err(ServerError::Start)?;
+    let mut command = Command::new(own);
+    command.args([OsStr::new("serve"), OsStr::new("--socket"), place.socket().as_os_str()]);
+    command.args(["--idle", IDLE, "--detached"]).env_remove(SESSION_VARIABLE).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    // It leaves this program's session as its first act, and lives on without it.
+    drop(command.spawn().map_err(ServerError::Start)?);
+    Ok(())
+}
