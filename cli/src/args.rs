@@ -4,6 +4,8 @@ mod audit;
 mod repeated;
 mod serve;
 mod session;
+#[cfg(unix)]
+mod sessions;
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -16,6 +18,8 @@ pub(crate) use self::audit::{Audit, AuditCommand, AuditList, AuditShow, AuditVer
 pub(crate) use self::repeated::parse;
 pub(crate) use self::serve::Serve;
 pub(crate) use self::session::SessionArgs;
+#[cfg(unix)]
+pub(crate) use self::sessions::{SessionCommand, SessionEnd, SessionList, SessionShow, Sessions};
 use crate::{flags, shell};
 
 /// Runs commands nobody fully trusts inside an OS sandbox, with a person in charge.
@@ -50,6 +54,9 @@ pub(crate) enum Command {
     Patch(Patch),
     /// Serve sessions to other programs, in JSON-RPC 2.0
     Serve(Serve),
+    /// Look at sessions, and end them
+    #[cfg(unix)]
+    Session(Sessions),
     /// Look at the trail of what was asked, decided and done
     Audit(Audit),
     /// Say what this host can enforce, and how to get more
@@ -84,6 +91,7 @@ pub(crate) enum Command {
 Examples:
   stockade run -- npm test
   stockade run -c 'npm ci && npm test'
+  stockade run --session work -- npm test
   stockade run --sandbox read-only -- python3 untrusted.py
   stockade run --writable ../cache --deny-read '**/*.pem' -- make
   stockade run --limit memory=2G,pids=200 --timeout 10m -- cargo build
@@ -93,6 +101,11 @@ What the command was denied is said on standard error, one line each, with what 
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
+
+    /// Run it in this session, which is opened if there is none: approvals for the session, the private /tmp and loopback last
+    /// from command to command. Also STOCKADE_SESSION
+    #[arg(long = "session", value_name = "NAME")]
+    pub(crate) name: Option<stockade_server::wire::SessionName>,
 
     /// Capture the output and print one Outcome as JSON
     #[arg(long)]

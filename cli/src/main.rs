@@ -10,6 +10,8 @@ mod explain;
 mod flags;
 #[cfg(unix)]
 mod job;
+#[cfg(unix)]
+mod joined;
 mod man;
 mod patch;
 mod relay;
@@ -66,11 +68,21 @@ fn has_small_stack() -> bool {
 }
 
 fn work() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    #[cfg(unix)]
+    if arguments.iter().take_while(|word| *word != "--").any(|word| word == "--detached")
+        && arguments.get(1).is_some_and(|word| word == "serve")
+    {
+        sys::detach();
+    }
     #[cfg(unix)]
     sys::survive_file_limit();
-    let arguments: Vec<OsString> = std::env::args_os().collect();
     if shell::is_meant(&arguments) {
         return shell::run(&arguments);
+    }
+    #[cfg(unix)]
+    if let Some(code) = joined::run_early(&arguments) {
+        return code;
     }
     let form = Form::of(&arguments);
     let args = match args::parse(arguments) {
@@ -94,6 +106,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Man(man) => man::run(&man).map(|()| ExitCode::SUCCESS),
         Command::Patch(patch) => patch::run(&patch),
         Command::Run(run) => run::run(&run, run::Ending::ByCode),
+        #[cfg(unix)]
+        Command::Session(sessions) => joined::manage(&sessions.command),
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
         Command::Serve(serve) => serve::run(&serve),
         Command::Trust(trust) => trust::run(&trust),

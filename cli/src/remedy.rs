@@ -19,6 +19,12 @@ impl Remedies {
         Self { mode: settings.mode, reads_are_named: settings.readable_roots.is_some(), workspace }
     }
 
+    /// For a session whose settings are not known here.
+    #[cfg(unix)]
+    pub(crate) fn usual() -> Self {
+        Self { mode: SandboxMode::WorkspaceWrite, reads_are_named: false, workspace: Vec::new() }
+    }
+
     /// What to type, in backticks; `None` where no flag would do.
     pub(crate) fn of(&self, violation: &Violation) -> Option<String> {
         if let ViolationTarget::Limit(field) = &violation.target {

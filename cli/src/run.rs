@@ -8,7 +8,7 @@ use std::time::Duration;
 use stockade::platform;
 use stockade::terminal::stage::{self, Outlet};
 use stockade_core::{CommandTerminal, Input, Output, OutputSink, RunError, ShellRuntime, StreamName, Streaming};
-use stockade_protocol::{Outcome, Refusal, RefusedBy};
+use stockade_protocol::{EscalationExecution, Outcome, Refusal, RefusedBy};
 use stockade_sandboxing::SpawnError;
 
 use crate::args::Run;
@@ -32,6 +32,10 @@ pub(crate) enum Ending {
 }
 
 pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
+    #[cfg(unix)]
+    if let Some(code) = in_session(args, ending)? {
+        return Ok(code);
+    }
     platform::check_open_files()?;
     platform::get_ready();
     let Prepared { stockade, mut tool, request, remedies } = prepare(&args.session, &args.words(), Purpose::Run)?;
@@ -56,11 +60,11 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     match result {
         Ok(Ok(outcome)) => {
             let outcome = as_interrupted(outcome);
-            let code = finish(args, &outcome, &remedies)?;
+            let code = finish(args.json, &outcome, &remedies)?;
             end_by_signal(ending, signal_of(&outcome));
             Ok(code)
         }
-        Ok(Err(RunError::Spawn(error))) => not_started(args, &error),
+        Ok(Err(RunError::Spawn(error))) => spawn_failed(args, &error),
         Ok(Err(error)) => Err(error.into()),
         Err(signal) => {
             end_by_signal(ending, Some(signal.into()));
@@ -70,7 +74,7 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
 }
 
 /// A command that ignored a person's interrupts, and was ended for that, did not take too long.
-fn as_interrupted(outcome: Outcome) -> Outcome {
+pub(crate) fn as_interrupted(outcome: Outcome) -> Outcome {
     #[cfg(unix)]
     if let (Outcome::TimedOut { execution }, true) = (&outcome, crate::job::was_interrupted()) {
         return Outcome::Signaled { signal: libc::SIGINT, execution: execution.clone() };
@@ -78,8 +82,33 @@ fn as_interrupted(outcome: Outcome) -> Outcome {
     outcome
 }
 
+/// Runs the command in a session, if one is named.
+#[cfg(unix)]
+fn in_session(args: &Run, ending: Ending) -> Result<Option<ExitCode>, Failure> {
+    use crate::joined::{self, NamedBy, Wanted};
+
+    let (name, named_by) = match (&args.name, joined::named_by_variable()) {
+        (Some(name), _) => (name.clone(), NamedBy::Flag),
+        (None, Some(name)) => (name.to_string_lossy().parse()?, NamedBy::Variable),
+        (None, None) => return Ok(None),
+    };
+    let session = &args.session;
+    let wanted = Wanted {
+        name,
+        named_by,
+        command: args.words(),
+        json: args.json,
+        ending,
+        cwd: session.cwd.as_deref().map(crate::session::directory).transpose()?,
+        timeout: session.timeout,
+        escalation: session.unsandboxed.then_some(EscalationExecution::Unsandboxed),
+        justification: session.justification.clone(),
+    };
+    joined::run(&wanted, || crate::session::opening(session)).map(Some)
+}
+
 /// The signal that ended the command.
-fn signal_of(outcome: &Outcome) -> Option<i32> {
+pub(crate) fn signal_of(outcome: &Outcome) -> Option<i32> {
     match outcome {
         Outcome::Signaled { signal, .. } | Outcome::Denied { signal: Some(signal), .. } => Some(*signal),
         Outcome::Exited { .. } | Outcome::Denied { .. } | Outcome::TimedOut { .. } | Outcome::Refused(_) => None,
@@ -87,7 +116,7 @@ fn signal_of(outcome: &Outcome) -> Option<i32> {
 }
 
 /// Ends this program by a signal, if it is to end so. Where the signal does not end it, its exit code says which it was.
-fn end_by_signal(ending: Ending, signal: Option<i32>) {
+pub(crate) fn end_by_signal(ending: Ending, signal: Option<i32>) {
     #[cfg(unix)]
     if let (Ending::BySignal, Some(signal)) = (ending, signal) {
         crate::sys::end_by(signal);
@@ -141,10 +170,10 @@ impl OutputSink for Copy {
     }
 }
 
-fn finish(args: &Run, outcome: &Outcome, remedies: &Remedies) -> Result<ExitCode, Failure> {
+pub(crate) fn finish(json: bool, outcome: &Outcome, remedies: &Remedies) -> Result<ExitCode, Failure> {
     // What was printed during a question may not be on the screen yet. One that was told to end does not wait for it.
     stage::catch_up(if matches!(outcome, Outcome::Exited { .. }) { None } else { Some(LAST_OUTPUT) });
-    if args.json {
+    if json {
         print(&(serde_json::to_string_pretty(outcome)? + "\n"))?;
     } else {
         for line in report::outcome(outcome, remedies) {
@@ -169,22 +198,26 @@ fn exit_code(outcome: &Outcome) -> ExitCode {
     })
 }
 
-/// A command that could not be started has no outcome of its own; whoever reads JSON gets a refusal.
-fn not_started(args: &Run, error: &SpawnError) -> Result<ExitCode, Failure> {
+fn spawn_failed(args: &Run, error: &SpawnError) -> Result<ExitCode, Failure> {
     let reason = exit::with_causes(error);
-    if args.json {
-        let outcome = Outcome::Refused(Refusal { by: RefusedBy::Sandbox, reason });
-        print(&(serde_json::to_string_pretty(&outcome)? + "\n"))?;
-    } else {
-        note(&reason);
-    }
     let (missing, unusable) =
         (matches!(error, SpawnError::NotFound { .. }), matches!(error, SpawnError::NotExecutable { .. }));
-    Ok(ExitCode::from(if missing {
+    let code = if missing {
         exit::NOT_FOUND
     } else if unusable {
         exit::REFUSED
     } else {
         exit::FAILED
-    }))
+    };
+    not_started(args.json, Refusal { by: RefusedBy::Sandbox, reason }, code)
+}
+
+/// A command that could not be started has no outcome of its own; whoever reads JSON gets a refusal.
+pub(crate) fn not_started(json: bool, refusal: Refusal, code: u8) -> Result<ExitCode, Failure> {
+    if json {
+        print(&(serde_json::to_string_pretty(&Outcome::Refused(refusal))? + "\n"))?;
+    } else {
+        note(&refusal.reason);
+    }
+    Ok(ExitCode::from(code))
 }

@@ -10,9 +10,13 @@ use stockade_config::Layer;
 use stockade_core::{Fixed, ShellRuntime};
 use stockade_protocol::{AbsPath, EscalationExecution, ExecRequest};
 use stockade_sandboxing::written_path;
+#[cfg(unix)]
+use stockade_server::wire::SessionOpenParams;
 
 use crate::args::SessionArgs;
 use crate::exit::{Failure, note};
+#[cfg(unix)]
+use crate::joined::Opening;
 use crate::remedy::Remedies;
 
 /// Everything that a run or an explanation needs.
@@ -69,6 +73,76 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     let remedies = Remedies::new(&stockade.settings(), stockade.workspace());
     Ok(Prepared { stockade, tool, request, remedies })
 }
+
+/// A directory that a flag names.
+#[cfg(unix)]
+pub(crate) fn directory(path: &std::path::Path) -> Result<AbsPath, Failure> {
+    let here = AbsPath::from_path(&std::env::current_dir().map_err(Error::NoDirectory)?)?;
+    Ok(existing_directory(&here, path)?)
+}
+
+/// Flags that a session of a server can't be opened with.
+#[cfg(unix)]
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` can't be given together with a session: put it into the settings, or leave `--session` out")]
+struct NotForSessions(&'static str);
+
+/// What the flags say of a session that is to be opened. Where it can't be opened by this user's settings alone, as for a
+/// workspace that nobody named and that is none, this fails.
+#[cfg(unix)]
+pub(crate) fn opening(args: &SessionArgs) -> Result<Opening, Failure> {
+    let given = [
+        ("--readable", !args.readable.is_empty()),
+        ("--allow-socket", !args.allow_socket.is_empty()),
+        ("--rules", !args.rules.is_empty()),
+        ("--engine", args.engine.is_some()),
+        ("--accept-loss", !args.accept_loss.is_empty()),
+    ];
+    if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(NotForSessions(flag).into());
+    }
+    let flags = [
+        ("--sandbox", args.sandbox.is_some()),
+        ("--ask", args.ask.is_some()),
+        ("--workspace", !args.workspace.is_empty()),
+        ("--writable", !args.writable.is_empty()),
+        ("--deny-read", !args.deny_read.is_empty()),
+        ("--network", args.network.is_some()),
+        ("--allow-host", !args.allow_host.is_empty()),
+        ("--env", !args.env.is_empty()),
+        ("--limit", args.limit.is_some()),
+        ("--profile", args.profile.is_some()),
+    ];
+    let flags = flags.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| String::from(flag)).collect();
+    let here = AbsPath::from_path(&std::env::current_dir().map_err(Error::NoDirectory)?)?;
+    let layer = layer(args, &here)?;
+    let mut builder = Stockade::builder().overrides(layer.clone()).without_trail();
+    builder = args.workspace.iter().fold(builder, stockade::Builder::workspace);
+    builder.build()?;
+    let workspace: Result<Vec<AbsPath>, _> =
+        args.workspace.iter().map(|path| existing_directory(&here, path)).collect();
+    let workspace = Some(workspace?).filter(|workspace| !workspace.is_empty()).unwrap_or_else(|| vec![here]);
+    let params = SessionOpenParams {
+        workspace: Some(workspace),
+        profile: layer.profile,
+        sandbox: layer.mode,
+        ask: layer.ask,
+        network: layer.network,
+        allow_hosts: layer.allow_hosts.map(|hosts| hosts.iter().map(crate::report::host_rule).collect()),
+        writable: layer.writable_roots,
+        deny_read: Some(layer.deny_read.iter().map(ToString::to_string).collect::<Vec<_>>())
+            .filter(|all| !all.is_empty()),
+        set: Some(layer.set).filter(|set| !set.is_empty()),
+        limits: args.limit,
+        linger_ms: Some(LINGER_MS),
+        ..SessionOpenParams::default()
+    };
+    Ok(Opening { params, flags })
+}
+
+/// How long a session of the command line lives on without a command: half an hour.
+#[cfg(unix)]
+const LINGER_MS: u64 = 30 * 60 * 1000;
 
 /// What the command line says, as one more layer of settings.
 fn layer(args: &SessionArgs, here: &AbsPath) -> Result<Layer, Failure> {

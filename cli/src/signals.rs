@@ -16,6 +16,14 @@ pub(crate) fn end_by_default() {
     crate::sys::end_by_default(&ENDING);
 }
 
+/// Where the numbers of signals arrive that end a program, suspend it or change its terminal, from here on: for a caller without an event
+/// loop. A signal that was ignored when this program started stays ignored.
+#[cfg(unix)]
+pub(crate) fn watch() -> std::io::Result<std::io::PipeReader> {
+    let watched: Vec<i32> = ENDING.into_iter().chain([libc::SIGTSTP, libc::SIGWINCH]).collect();
+    crate::sys::tell_of(&watched)
+}
+
 /// Passes signals on for as long as it is polled; ends with one that there is no command for. A signal that was ignored
 /// when this program started stays ignored, here and by the command.
 #[cfg(unix)]
@@ -63,7 +71,7 @@ pub(crate) async fn pass_on(command: Cancellation, clock: Clock, relay: Option<A
 
 /// The command is stopped by this thread's event loop, so another one has to wait for that.
 #[cfg(unix)]
-fn suspend(command: &Cancellation, clock: &Clock, relay: Option<Arc<Relay>>) {
+pub(crate) fn suspend(command: &Cancellation, clock: &Clock, relay: Option<Arc<Relay>>) {
     let (command, clock) = (command.clone(), clock.clone());
     let suspend = move || {
         if let Some(relay) = relay {

@@ -2,7 +2,10 @@
 
 #![expect(unsafe_code, reason = "`sigaction` has no safe form")]
 
+use std::io::{self, PipeReader};
 use std::mem::MaybeUninit;
+use std::os::fd::IntoRawFd as _;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// What stops together with this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,58 @@ pub(crate) fn survive_file_limit() {
 pub(crate) fn end_by_default(signals: &[i32]) {
     for signal in signals.iter().filter(|signal| !is_ignored(**signal)) {
         set(*signal, libc::SIG_DFL);
+    }
+}
+
+/// The pipe that signals are told through.
+static TOLD: AtomicI32 = AtomicI32::new(-1);
+
+/// Has the numbers of these signals written to a pipe, but for those that are ignored.
+pub(crate) fn tell_of(signals: &[i32]) -> io::Result<PipeReader> {
+    extern "C" fn tell(signal: i32) {
+        let number = u8::try_from(signal).unwrap_or_default();
+        // SAFETY: `write` may be called in a handler; the byte lives as long as the call, and the descriptor is never
+        // closed. `errno` is put back for what was interrupted.
+        unsafe {
+            let before = *errno();
+            libc::write(TOLD.load(Ordering::Relaxed), std::ptr::from_ref(&number).cast(), 1);
+            *errno() = before;
+        }
+    }
+    let (reader, writer) = io::pipe()?;
+    // A reader that is behind loses repetitions, and this program never waits for it.
+    rustix::io::ioctl_fionbio(&writer, true)?;
+    TOLD.store(writer.into_raw_fd(), Ordering::Relaxed);
+    for signal in signals.iter().filter(|signal| !is_ignored(**signal)) {
+        set(*signal, tell as extern "C" fn(i32) as usize);
+    }
+    Ok(reader)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn errno() -> *mut i32 {
+    // SAFETY: it has no preconditions, and the place lives as long as this thread.
+    unsafe { libc::__errno_location() }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn errno() -> *mut i32 {
+    // SAFETY: it has no preconditions, and the place lives as long as this thread.
+    unsafe { libc::__error() }
+}
+
+/// Leaves everything behind that this program has from its caller: terminal and group of processes, open files but for the
+/// standard streams, and signals that are ignored. To be called before anything else is opened.
+pub(crate) fn detach() {
+    // One that leads a group already has left its caller's.
+    rustix::process::setsid().ok();
+    #[cfg(target_os = "linux")]
+    // SAFETY: nothing has been opened yet, so none of these belongs to a value.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32);
+    }
+    for signal in (1..32).filter(|signal| is_ignored(*signal) && *signal != libc::SIGPIPE) {
+        set(signal, libc::SIG_DFL);
     }
 }
 

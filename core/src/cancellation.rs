@@ -92,7 +92,8 @@ impl Cancellation {
         self.0.told.notified()
     }
 
-    pub(crate) fn take_signals(&self) -> Vec<u8> {
+    /// Takes the signals that have not been passed on yet, for whoever passes them on.
+    pub fn take_signals(&self) -> Vec<u8> {
         std::mem::take(&mut self.0.signals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

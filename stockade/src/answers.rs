@@ -59,8 +59,10 @@ impl Answers {
             Self::Nobody => Arc::new(Fixed::deny("nothing answers questions here")),
             Self::By(approver) => Arc::clone(approver),
             #[cfg(feature = "terminal")]
-            Self::Terminal => crate::terminal::person(crate::losses::accepted(settings), crate::terminal::Lifetime::Run)
-                .unwrap_or_else(|| Arc::new(Fixed::deny("there is no terminal to ask at"))),
+            Self::Terminal => {
+                crate::terminal::person(crate::losses::accepted(settings), crate::terminal::Lifetime::Run)
+                    .unwrap_or_else(|| Arc::new(Fixed::deny("there is no terminal to ask at")))
+            }
         })
     }
 }

@@ -41,6 +41,10 @@ pub(crate) struct Serve {
     /// End after this time without a session or a client
     #[arg(long, value_name = "TIME", requires = "socket", value_parser = stockade_config::parse_duration)]
     pub(crate) idle: Option<Duration>,
+
+    /// Leave the caller's terminal, job and open files behind
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
 }
 
 /// A time that may be none.

@@ -36,6 +36,8 @@ pub(crate) enum JoinError {
          `--session {name}`"
     )]
     OtherWorkspace { name: String, workspace: String, here: String },
+    #[error("the session `{name}` was closed before the command could start: try again")]
+    Gone { name: String },
     #[error("the working directory can't be found")]
     NoDirectory(#[source] std::io::Error),
 }
@@ -70,7 +72,8 @@ fn check_variable(wanted: &Wanted<'_>, ticket: &Ticket) -> Result<(), JoinError>
         return Err(JoinError::OtherPermissions { name, flags: ticket.flags.join(" ") });
     }
     let here = std::env::current_dir().map_err(JoinError::NoDirectory)?;
-    let is_inside = AbsPath::from_path(&here).is_ok_and(|here| ticket.workspace.iter().any(|root| here.starts_with(root)));
+    let is_inside =
+        AbsPath::from_path(&here).is_ok_and(|here| ticket.workspace.iter().any(|root| here.starts_with(root)));
     if is_inside {
         return Ok(());
     }
@@ -94,7 +97,8 @@ pub(super) fn open(wanted: &Wanted<'_>, opening: Opening) -> Result<Joined, Join
         place.remove(&wanted.name);
     }
     let name = || wanted.name.to_string();
-    let params = SessionOpenParams { name: Some(wanted.name.clone()), environment: Some(environment()), ..opening.params };
+    let params =
+        SessionOpenParams { name: Some(wanted.name.clone()), environment: Some(environment()), ..opening.params };
     let opened: SessionOpenResult = match client.call("session/open", &params) {
         Ok(opened) => opened,
         Err(ClientError::Refused(error))

@@ -69,7 +69,7 @@ pub(crate) fn run_early(arguments: &[OsString]) -> Option<ExitCode> {
     let wanted = early(arguments)?;
     let joined = joining::join(&wanted).ok()??;
     let form = if wanted.json { Form::Outcome } else { Form::Text };
-    Some(client::run(&wanted, joined).unwrap_or_else(|failure| failure.report(form)))
+    client::run(&wanted, joined).unwrap_or_else(|failure| Some(failure.report(form)))
 }
 
 /// Runs a command in a session, which is opened first if there is none.
@@ -77,11 +77,15 @@ pub(crate) fn run(
     wanted: &Wanted<'_>,
     opening: impl FnOnce() -> Result<Opening, Failure>,
 ) -> Result<ExitCode, Failure> {
-    let joined = match joining::join(wanted)? {
-        Some(joined) => joined,
-        None => joining::open(wanted, opening()?)?,
-    };
-    client::run(wanted, joined)
+    let opening = opening()?;
+    if let Some(joined) = joining::join(wanted)? {
+        joining::check_flags(wanted, &opening)?;
+        if let Some(code) = client::run(wanted, joined)? {
+            return Ok(code);
+        }
+    }
+    let joined = joining::open(wanted, opening)?;
+    client::run(wanted, joined)?.ok_or_else(|| joining::JoinError::Gone { name: wanted.name.to_string() }.into())
 }
 
 /// What arguments ask for that are `run`, `--session`, `--json`, `-c` and a command.

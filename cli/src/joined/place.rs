@@ -118,7 +118,8 @@ impl Place {
     pub(crate) fn lock(&self, what: &str) -> Result<Lock, PlaceError> {
         let path = self.0.join(format!(".{what}.lock"));
         let failed = |source: io::Error| PlaceError::System { act: "lock", path: path.clone(), source };
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
         loop {
             match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
                 Ok(()) => return Ok(Lock { _file: file }),

@@ -800,6 +800,8 @@ export interface CommandRunParams {
    * taken it.
    */
   acknowledge?: boolean;
+  /** The secret of the session: attaches this connection to it first, if it is not attached. */
+  capability?: Capability | null;
   /** The program and its arguments. */
   command: Argv;
   /** A name for the command that no other command of the session has; the server chooses one if absent. */
@@ -828,6 +830,8 @@ export interface CommandRunParams {
   timeout_ms?: number | null;
   /** The caller's umask. */
   umask?: Umask | null;
+  /** Whether the command ends when this connection ends, as a command of a program does that is killed. */
+  until_disconnect?: boolean;
 }
 
 /** How a command ended. All its output was sent before. */
@@ -1034,6 +1038,8 @@ export interface ErrorData {
   causes?: string[];
   /** What kind of error it is. */
   kind: ErrorKind;
+  /** What is wrong with the program of a command that could not be started. */
+  program?: ProgramProblem | null;
   /** The versions of the protocol that the server speaks, where the client asked for another. */
   supported?: number[];
 }
@@ -1744,6 +1750,13 @@ export interface PermissionsRequestResultRefused extends Without<"granted"> {
  */
 export type PermissionsScope = "session" | "once";
 
+/**
+ * Why a program could not be started.
+ * - `not_found`: There is none of this name.
+ * - `not_executable`: It can't be executed.
+ */
+export type ProgramProblem = "not_found" | "not_executable";
+
 /** A question, chosen by the server and unique in it. */
 export type QuestionId = string;
 
@@ -2042,6 +2055,12 @@ export interface SentStreams {
   stdin?: number | null;
   /** The descriptor for standard output. */
   stdout?: number | null;
+  /**
+   * A socket (`SOCK_SEQPACKET`) for a terminal that the server makes, of the size that `terminal` has: streams that have no
+   * descriptor of their own are that terminal. For each terminal, a packet `o` brings the server's side of it along,
+   * for keys and sizes; packets that begin with `d` have what was printed behind that byte.
+   */
+  terminal?: number | null;
 }
 
 /** The server program. */

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stockade_protocol::{AbsPath, Argv, EscalationExecution, Outcome, RawText, TerminalSize, VariableName};
 
-use super::{CallerLimit, CommandId, LimitName, SentStreams, SessionId, Umask};
+use super::{CallerLimit, Capability, CommandId, LimitName, SentStreams, SessionId, Umask};
 
 /// Runs a command in a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -15,6 +15,9 @@ use super::{CallerLimit, CommandId, LimitName, SentStreams, SessionId, Umask};
 pub struct CommandRunParams {
     /// The session.
     pub session_id: SessionId,
+    /// The secret of the session: attaches this connection to it first, if it is not attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capability: Option<Capability>,
     /// A name for the command that no other command of the session has; the server chooses one if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_id: Option<CommandId>,
@@ -45,6 +48,9 @@ pub struct CommandRunParams {
     /// taken it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub acknowledge: bool,
+    /// Whether the command ends when this connection ends, as a command of a program does that is killed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_disconnect: bool,
     /// The caller's whole environment, in place of the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<BTreeMap<VariableName, RawText>>,

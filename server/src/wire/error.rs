@@ -27,6 +27,19 @@ pub struct ErrorData {
     /// The versions of the protocol that the server speaks, where the client asked for another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub supported: Vec<u32>,
+    /// What is wrong with the program of a command that could not be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramProblem>,
+}
+
+/// Why a program could not be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProgramProblem {
+    /// There is none of this name.
+    NotFound,
+    /// It can't be executed.
+    NotExecutable,
 }
 
 /// What kind of error it is. Each kind has one code.
@@ -134,7 +147,7 @@ impl RpcError {
 impl ErrorData {
     /// Nothing but the kind.
     pub fn of(kind: ErrorKind) -> Self {
-        Self { kind, causes: Vec::new(), supported: Vec::new() }
+        Self { kind, causes: Vec::new(), supported: Vec::new(), program: None }
     }
 }
 

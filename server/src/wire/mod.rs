@@ -27,7 +27,7 @@ pub use command::{
     CommandExplainParams, CommandResizeParams, CommandRunParams, CommandRunResult, CommandSignalParams, CommandState,
     CommandWriteParams, SignalName, StdinKind,
 };
-pub use error::{ErrorData, ErrorKind, RpcError};
+pub use error::{ErrorData, ErrorKind, ProgramProblem, RpcError};
 pub use ids::{Capability, CommandId, QuestionId, RpcId, SessionId, SessionName};
 pub use initialize::{
     ClientCapabilities, ClientInfo, InitializeParams, InitializeResult, PROTOCOL_VERSION, ServerInfo, ServerLimits,

@@ -17,6 +17,11 @@ pub struct SentStreams {
     /// The descriptor for standard error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<u8>,
+    /// A socket (`SOCK_SEQPACKET`) for a terminal that the server makes, of the size that `terminal` has: streams that have no
+    /// descriptor of their own are that terminal. For each terminal, a packet `o` brings the server's side of it along,
+    /// for keys and sizes; packets that begin with `d` have what was printed behind that byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<u8>,
     /// Whether standard input is the caller's controlling terminal.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub controlling_terminal: bool,

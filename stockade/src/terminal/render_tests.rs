@@ -116,7 +116,8 @@ fn colours_add_nothing_but_colour() {
 #[test]
 fn only_the_answers_of_the_question_are_offered() {
     let mut request = samples::command();
-    let keys = |request: &ApprovalRequest| choices(request, Lifetime::Run).iter().map(|choice| choice.key).collect::<String>();
+    let keys =
+        |request: &ApprovalRequest| choices(request, Lifetime::Run).iter().map(|choice| choice.key).collect::<String>();
     assert_eq!(keys(&request), "ypnq");
     request.available_decisions = vec![ReviewDecision::Denied { reason: None }, ReviewDecision::TimedOut];
     assert_eq!(keys(&request), "n");

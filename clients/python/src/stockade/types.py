@@ -3536,6 +3536,14 @@ PermissionsScope: TypeAlias = Literal["session", "once"]
 """
 
 
+ProgramProblem: TypeAlias = Literal["not_found", "not_executable"]
+"""Why a program could not be started.
+
+- `not_found`: There is none of this name.
+- `not_executable`: It can't be executed.
+"""
+
+
 ReadOnlyAccess: TypeAlias = ReadOnlyAccessFullAccess | ReadOnlyAccessRestricted
 """What a sandboxed command may read."""
 
@@ -4291,6 +4299,7 @@ __all__ = [
     "PermissionsGranted",
     "PermissionsRequestResult",
     "PermissionsScope",
+    "ProgramProblem",
     "RawText",
     "ReadOnlyAccess",
     "ReadOnlyAccessFullAccess",

@@ -1,0 +1,118 @@
+//! Questions of the server, put to the person at this program's terminal.
+
+use std::collections::HashMap;
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::sync::{Arc, mpsc};
+
+use stockade::terminal::{Lifetime, person};
+use stockade_core::{Answer, Approver, Unanswered};
+use stockade_protocol::ApprovalReply;
+use stockade_server::wire::{ApprovalRequestParams, ErrorKind, QuestionId, RpcError, RpcId};
+use tokio::sync::Notify;
+
+type Reply = Result<ApprovalReply, RpcError>;
+
+/// Asks, each question in a thread of its own. Nothing is set up before the first one.
+pub(super) struct Asking {
+    answers: bool,
+    person: Option<Arc<dyn Approver>>,
+    open: HashMap<QuestionId, Arc<Notify>>,
+    sender: mpsc::Sender<(RpcId, QuestionId, Option<Reply>)>,
+    given: mpsc::Receiver<(RpcId, QuestionId, Option<Reply>)>,
+    woken: PipeReader,
+    wake: Arc<PipeWriter>,
+    stopped_by: Option<u8>,
+}
+
+impl Asking {
+    pub(super) fn new(answers: bool) -> io::Result<Self> {
+        let (sender, given) = mpsc::channel();
+        let (woken, wake) = io::pipe()?;
+        let (open, wake) = (HashMap::new(), Arc::new(wake));
+        Ok(Self { answers, person: None, open, sender, given, woken, wake, stopped_by: None })
+    }
+
+    /// Becomes readable when an answer is there.
+    pub(super) fn woken(&self) -> &PipeReader {
+        &self.woken
+    }
+
+    /// Whether a question is open.
+    pub(super) fn is_asking(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// A signal came while there was nothing to pass it on to.
+    pub(super) fn stop(&mut self, signal: u8) {
+        self.stopped_by = Some(signal);
+        self.open.values().for_each(|question| question.notify_one());
+    }
+
+    pub(super) fn stopped_by(&self) -> Option<u8> {
+        self.stopped_by
+    }
+
+    /// Puts a question to the person.
+    pub(super) fn ask(&mut self, id: RpcId, params: ApprovalRequestParams) {
+        if self.person.is_none() && self.answers {
+            self.person = person(Vec::new(), Lifetime::Session);
+        }
+        let called_off = Arc::new(Notify::new());
+        self.open.insert(params.question_id.clone(), Arc::clone(&called_off));
+        let (sender, wake, question) = (self.sender.clone(), Arc::clone(&self.wake), params.question_id.clone());
+        let (own, unasked) = (id.clone(), question.clone());
+        let asked = self.person.clone().map(|person| {
+            std::thread::Builder::new().name(String::from("question")).spawn(move || {
+                let reply = review(&*person, params, &called_off);
+                // The command may have ended, and with it everything else.
+                sender.send((own, question, reply)).ok();
+                (&*wake).write_all(&[0]).ok();
+            })
+        });
+        if !matches!(asked, Some(Ok(_))) {
+            let error = RpcError::new(ErrorKind::Failed, "this client has no terminal to ask at");
+            self.sender.send((id, unasked, Some(Err(error)))).ok();
+            (&*self.wake).write_all(&[0]).ok();
+        }
+    }
+
+    /// A question has an answer from elsewhere, or needs none any more.
+    pub(super) fn call_off(&mut self, question: &QuestionId) {
+        if let Some(open) = self.open.get(question) {
+            open.notify_one();
+        }
+    }
+
+    /// The next answer for the server.
+    pub(super) fn next_answer(&mut self) -> Option<(RpcId, Reply)> {
+        loop {
+            let (id, question, reply) = self.given.try_recv().ok()?;
+            let mut byte = [0];
+            let _ = (&self.woken).read(&mut byte).unwrap_or_default();
+            self.open.remove(&question);
+            if let Some(reply) = reply {
+                return Some((id, reply));
+            }
+        }
+    }
+}
+
+/// The person's answer; none if the question was called off.
+fn review(person: &dyn Approver, params: ApprovalRequestParams, called_off: &Notify) -> Option<Reply> {
+    let failed = |why: &dyn std::fmt::Display| Some(Err(RpcError::new(ErrorKind::Failed, why.to_string())));
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    let id = params.request.id.clone();
+    let answer: Result<Answer, Unanswered> = runtime.block_on(async {
+        tokio::select! {
+            answer = person.review(Arc::new(params.request)) => Some(answer),
+            () = called_off.notified() => None,
+        }
+    })?;
+    match answer {
+        Ok(Answer { decision, content, .. }) => Some(Ok(ApprovalReply { id, decision, content })),
+        Err(error) => failed(&error),
+    }
+}

@@ -1,0 +1,327 @@
+//! One command through a server, from its request to its end.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, PipeReader, Read as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Resource;
+use rustix::termios::SpecialCodeIndex;
+use stockade_core::{Cancellation, Clock};
+use stockade_protocol::{AbsPath, Argv, Refusal, RefusedBy};
+use stockade_server::wire::{
+    CallerLimit, CommandId, CommandRunParams, CommandRunResult, ErrorKind, LimitName, ProgramProblem, RpcError, RpcId,
+    SentStreams, ServerNotification, StdinKind, Umask,
+};
+use stockade_server::{Client, ClientError, FromServer};
+
+use super::asking::Asking;
+use super::joining::{self, Joined};
+use super::terminal::Follower;
+use super::{Wanted, joining::JoinError};
+use crate::exit::{self, Failure, note};
+use crate::job::Interrupts;
+use crate::relay::Relay;
+use crate::remedy::Remedies;
+use crate::run::{end_by_signal, finish, not_started, signal_of};
+use crate::signals;
+
+/// How often to look for what keys mean to the command, where it has a terminal.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    #[error("the server of sessions ended before the command did: `{log}` may say why")]
+    ServerEnded { log: String },
+    #[error("{message}")]
+    Refused { message: String },
+}
+
+/// Runs a command. Nothing if the session is not there any more.
+pub(super) fn run(wanted: &Wanted<'_>, joined: Joined) -> Result<Option<ExitCode>, Failure> {
+    let log = joined.place.log();
+    let mut running = Running::start(wanted, joined)?;
+    let answer = running.to_its_end();
+    running.close();
+    signals::end_by_default();
+    match answer {
+        Ok(End::Response(Ok(result))) => {
+            let code = finish(wanted.json, &result.outcome, &Remedies::usual())?;
+            end_by_signal(wanted.ending, signal_of(&result.outcome));
+            Ok(Some(code))
+        }
+        Ok(End::Response(Err(error))) => refused(wanted, &error),
+        Ok(End::Signal(signal)) => {
+            end_by_signal(wanted.ending, Some(signal.into()));
+            Ok(Some(ExitCode::from(signal.saturating_add(128))))
+        }
+        Err(ClientError::Ended) => Err(RunError::ServerEnded { log: log.display().to_string() }.into()),
+        Err(ClientError::Io(error)) if error.kind() == io::ErrorKind::ConnectionReset => {
+            Err(RunError::ServerEnded { log: log.display().to_string() }.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How a run ends for this program.
+enum End {
+    Response(Result<Box<CommandRunResult>, RpcError>),
+    /// By a signal, while there was no command to pass it on to.
+    Signal(u8),
+}
+
+fn refused(wanted: &Wanted<'_>, error: &RpcError) -> Result<Option<ExitCode>, Failure> {
+    if matches!(error.kind(), Some(ErrorKind::UnknownSession | ErrorKind::NotPermitted)) {
+        return Ok(None);
+    }
+    let causes = error.data.as_ref().map(|data| data.causes.as_slice()).unwrap_or_default();
+    let message = std::iter::once(error.message.as_str()).chain(causes.iter().map(String::as_str));
+    let message = message.collect::<Vec<_>>().join(": ");
+    let code = match error.data.as_ref().and_then(|data| data.program) {
+        Some(ProgramProblem::NotFound) => exit::NOT_FOUND,
+        Some(ProgramProblem::NotExecutable) => exit::REFUSED,
+        None => return Err(RunError::Refused { message }.into()),
+    };
+    Ok(Some(not_started(wanted.json, Refusal { by: RefusedBy::Sandbox, reason: message }, code)?))
+}
+
+struct Running {
+    client: Client,
+    request: RpcId,
+    target: serde_json::Value,
+    signals: PipeReader,
+    asking: Asking,
+    /// Where keys and signals say what the command is to get.
+    command: Cancellation,
+    clock: Clock,
+    relay: Option<Arc<Relay>>,
+    follower: Option<Follower>,
+    interrupts: Interrupts,
+    is_cancelled: bool,
+}
+
+impl Running {
+    fn start(wanted: &Wanted<'_>, joined: Joined) -> Result<Self, Failure> {
+        let Joined { mut client, session_id, capability, answers, .. } = joined;
+        let (command, clock) = (Cancellation::new(), Clock::new());
+        let signals = signals::watch()?;
+        let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+        let shown = !wanted.json;
+        let terminals = [stdin.is_terminal(), stdout.is_terminal() && shown, stderr.is_terminal() && shown];
+        let relay = Relay::new(terminals, &command, &clock)?.map(Arc::new);
+        let (follower, theirs) = match &relay {
+            Some(relay) => {
+                let (follower, theirs) = Follower::start(Arc::clone(relay))?;
+                (Some(follower), Some(theirs))
+            }
+            None => (None, None),
+        };
+        let given = |is_given: bool, is_terminal: bool| is_given && !(is_terminal && relay.is_some());
+        let mut sent = Sent::default();
+        let terminal = theirs.as_ref().map(|theirs| sent.add(theirs.as_fd()));
+        let streams = SentStreams {
+            stdin: given(true, terminals[0]).then(|| sent.add(stdin.as_fd())),
+            stdout: given(shown, terminals[1]).then(|| sent.add(stdout.as_fd())),
+            stderr: given(shown, terminals[2]).then(|| sent.add(stderr.as_fd())),
+            terminal,
+            controlling_terminal: false,
+        };
+        let cwd = match &wanted.cwd {
+            Some(cwd) => cwd.clone(),
+            None => AbsPath::from_path(&std::env::current_dir().map_err(JoinError::NoDirectory)?)?,
+        };
+        let command_id = own_id()?;
+        let params = CommandRunParams {
+            session_id: session_id.clone(),
+            capability: Some(capability),
+            command_id: Some(command_id.clone()),
+            command: Argv::from_os(wanted.command.iter().cloned())?,
+            cwd: Some(cwd),
+            timeout_ms: wanted.timeout.and_then(|limit| u64::try_from(limit.as_millis()).ok()?.try_into().ok()),
+            escalation: wanted.escalation.clone(),
+            justification: wanted.justification.clone(),
+            terminal: relay.as_ref().map(|relay| relay.size()),
+            stdin: StdinKind::None,
+            stream: false,
+            acknowledge: false,
+            until_disconnect: true,
+            environment: Some(joining::environment()),
+            umask: umask(),
+            rlimits: Some(limits()),
+            streams: Some(streams),
+        };
+        let request = client.send("command/run", &params, &sent.0)?;
+        let target = serde_json::json!({ "session_id": session_id, "command_id": command_id });
+        let asking = Asking::new(answers)?;
+        let (interrupts, is_cancelled) = (Interrupts::default(), false);
+        Ok(Self { client, request, target, signals, asking, command, clock, relay, follower, interrupts, is_cancelled })
+    }
+
+    fn to_its_end(&mut self) -> Result<End, ClientError> {
+        loop {
+            while self.client.has_message() || self.is_readable()? {
+                if let Some(end) = self.take()? {
+                    return Ok(end);
+                }
+            }
+        }
+    }
+
+    /// Waits until there is something from the server, and does everything else meanwhile.
+    fn is_readable(&mut self) -> Result<bool, ClientError> {
+        let limit = self.relay.as_ref().map(|_| &LOOK);
+        let mut files = [
+            PollFd::new(&self.client, PollFlags::IN),
+            PollFd::new(&self.signals, PollFlags::IN),
+            PollFd::new(self.asking.woken(), PollFlags::IN),
+        ];
+        match poll(&mut files, limit) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(false),
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+        let [server, signals, answers] = files.map(|file| !file.revents().is_empty());
+        if signals {
+            self.signalled()?;
+        }
+        if answers {
+            while let Some((id, reply)) = self.asking.next_answer() {
+                self.client.answer(&id, &reply)?;
+            }
+        }
+        self.pass_on()?;
+        Ok(server)
+    }
+
+    /// What the server says next.
+    fn take(&mut self) -> Result<Option<End>, ClientError> {
+        match self.client.next()? {
+            FromServer::Response { id, answer } if id.as_ref() == Some(&self.request) => {
+                let result = answer.map(|json| stockade_protocol::parse::<CommandRunResult>(&json));
+                return Ok(Some(match result {
+                    Ok(Ok(result)) => End::Response(Ok(Box::new(result))),
+                    Ok(Err(error)) => return Err(ClientError::Unexpected(error.to_string())),
+                    Err(error) => End::Response(Err(error)),
+                }));
+            }
+            FromServer::Response { id: None, answer: Err(error) } => return Ok(Some(End::Response(Err(error)))),
+            // Of a signal for a command that has ended meanwhile.
+            FromServer::Response { .. } => {}
+            FromServer::Question { id, params } => self.asking.ask(id, *params),
+            FromServer::Notification(ServerNotification::ApprovalResolved(resolved)) => {
+                self.asking.call_off(&resolved.question_id);
+            }
+            FromServer::Notification(ServerNotification::SessionNotice(notice)) => note(&notice.text),
+            FromServer::Notification(_) => {}
+        }
+        Ok(self.ended_by_signal())
+    }
+
+    /// Signals that this program got are for the command.
+    fn signalled(&mut self) -> Result<(), ClientError> {
+        let mut numbers = [0; 64];
+        let count = self.signals.read(&mut numbers)?;
+        for number in numbers.iter().take(count).copied() {
+            match (i32::from(number), &self.relay) {
+                (libc::SIGWINCH, relay) => relay.iter().for_each(|relay| relay.resize()),
+                (libc::SIGTSTP, relay) => signals::suspend(&self.command, &self.clock, relay.clone()),
+                (libc::SIGINT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VINTR) => {}
+                (libc::SIGQUIT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VQUIT) => {}
+                _ if self.asking.is_asking() => self.asking.stop(number),
+                _ => self.command.signal(number),
+            }
+            if i32::from(number) == libc::SIGINT && self.interrupts.add() {
+                self.command.cancel();
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the server what signals and keys said.
+    fn pass_on(&mut self) -> Result<(), ClientError> {
+        for signal in self.command.take_signals() {
+            let name = match i32::from(signal) {
+                libc::SIGINT => "interrupt",
+                libc::SIGTERM => "terminate",
+                libc::SIGQUIT => "quit",
+                libc::SIGHUP => "hangup",
+                libc::SIGUSR1 => "usr1",
+                libc::SIGUSR2 => "usr2",
+                libc::SIGTSTP => "stop",
+                libc::SIGCONT => "continue",
+                _ => continue,
+            };
+            let mut params = self.target.clone();
+            params["signal"] = name.into();
+            self.client.send("command/signal", &params, &[])?;
+        }
+        let is_to_end = self.command.is_cancelled() || self.asking.stopped_by().is_some();
+        if is_to_end && !std::mem::replace(&mut self.is_cancelled, true) {
+            self.client.send("command/cancel", &self.target, &[])?;
+        }
+        Ok(())
+    }
+
+    fn ended_by_signal(&self) -> Option<End> {
+        self.asking.stopped_by().map(End::Signal)
+    }
+
+    /// Gives the terminal back, with all that was printed on it.
+    fn close(&mut self) {
+        if let Some(follower) = self.follower.take() {
+            follower.finish(&self.signals);
+        }
+        if let Some(relay) = self.relay.take() {
+            relay.close();
+        }
+    }
+}
+
+/// Descriptors for the server.
+#[derive(Default)]
+struct Sent<'a>(Vec<BorrowedFd<'a>>);
+
+impl<'a> Sent<'a> {
+    /// Its place among them.
+    fn add(&mut self, file: BorrowedFd<'a>) -> u8 {
+        self.0.push(file);
+        u8::try_from(self.0.len() - 1).unwrap_or(u8::MAX)
+    }
+}
+
+/// A name that no other command has.
+fn own_id() -> Result<CommandId, Failure> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(format!("run-{}-{}", now.as_nanos(), std::process::id()).parse()?)
+}
+
+/// This program's umask. There is no way to read it but to set it.
+fn umask() -> Option<Umask> {
+    let before = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(before);
+    Umask::from_bits(u16::try_from(before.bits() & 0o777).ok()?)
+}
+
+/// This program's limits, but for those that are none.
+fn limits() -> BTreeMap<LimitName, CallerLimit> {
+    let all = [
+        (LimitName::As, Resource::As),
+        (LimitName::Core, Resource::Core),
+        (LimitName::Cpu, Resource::Cpu),
+        (LimitName::Data, Resource::Data),
+        (LimitName::Fsize, Resource::Fsize),
+        (LimitName::Memlock, Resource::Memlock),
+        (LimitName::Nofile, Resource::Nofile),
+        (LimitName::Nproc, Resource::Nproc),
+        (LimitName::Stack, Resource::Stack),
+    ];
+    let limit = |(name, resource)| {
+        let found = rustix::process::getrlimit(resource);
+        (name, CallerLimit { soft: found.current, hard: found.maximum })
+    };
+    all.into_iter().map(limit).filter(|(_, limit)| limit.soft.is_some() || limit.hard.is_some()).collect()
+}

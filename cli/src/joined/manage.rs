@@ -1,0 +1,161 @@
+//! `stockade session list|show|end`.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use stockade_server::wire::{
+    ApprovalRememberedResult, CommandState, ListedSession, SessionCloseResult, SessionListResult, SessionName,
+};
+use stockade_server::{Client, ClientError};
+
+use super::joining::is_open;
+use super::place::Place;
+use super::server::{self, ServerError};
+use crate::args::{SessionCommand, SessionEnd, SessionList, SessionShow};
+use crate::exit::{Failure, print};
+
+/// With `show` and `end`: there is no such session.
+const NONE: u8 = 1;
+
+#[derive(Debug, thiserror::Error)]
+enum ManageError {
+    #[error("name the sessions to end, or pass `--all`")]
+    NoNames,
+}
+
+pub(crate) fn run(command: &SessionCommand) -> Result<ExitCode, Failure> {
+    match command {
+        SessionCommand::List(args) => list(args),
+        SessionCommand::Show(args) => show(args),
+        SessionCommand::End(args) => end(args),
+    }
+}
+
+/// Every session of the server; none if there is no server.
+fn sessions(client: Option<&mut Client>) -> Result<Vec<ListedSession>, ServerError> {
+    let Some(client) = client else { return Ok(Vec::new()) };
+    Ok(client.call::<SessionListResult>("session/list", &serde_json::json!({}))?.sessions)
+}
+
+fn list(args: &SessionList) -> Result<ExitCode, Failure> {
+    let place = Place::find()?;
+    let mut client = server::connect(&place, false)?;
+    let found = sessions(client.as_mut())?;
+    if args.json {
+        print(&(serde_json::to_string_pretty(&SessionListResult { sessions: found })? + "\n"))?;
+    } else {
+        print(&found.iter().map(line).collect::<String>())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn name(session: &ListedSession) -> &str {
+    session.name.as_ref().map_or(session.session_id.as_str(), SessionName::as_str)
+}
+
+fn line(session: &ListedSession) -> String {
+    let running = session.commands.iter().filter(|command| command.state == CommandState::Running).count();
+    let workspace: Vec<String> = session.workspace.iter().map(ToString::to_string).collect();
+    let questions = match session.questions {
+        0 => String::new(),
+        count => format!(", {count} open questions"),
+    };
+    format!("{}  {}  {running} running{questions}, idle {}\n", name(session), workspace.join(" "), idle(session))
+}
+
+fn idle(session: &ListedSession) -> String {
+    let seconds = session.idle_ms / 1000;
+    if seconds < 60 { format!("{seconds}s") } else { format!("{}m", seconds / 60) }
+}
+
+/// A session, joined by its ticket.
+fn joined(name: &SessionName) -> Result<Option<(Client, ListedSession)>, Failure> {
+    let place = Place::find()?;
+    let (Some(ticket), Some(mut client)) = (place.ticket(name), server::connect(&place, false)?) else {
+        return Ok(None);
+    };
+    if !is_open(&mut client, &ticket)? {
+        return Ok(None);
+    }
+    let found = sessions(Some(&mut client))?.into_iter().find(|session| session.session_id == ticket.session_id);
+    Ok(found.map(|session| (client, session)))
+}
+
+fn no_such(name: &SessionName) -> ExitCode {
+    crate::exit::note(&format!("there is no session `{name}`: `stockade session list` has those that there are"));
+    ExitCode::from(NONE)
+}
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    session: ListedSession,
+    #[serde(flatten)]
+    remembered: ApprovalRememberedResult,
+}
+
+fn show(args: &SessionShow) -> Result<ExitCode, Failure> {
+    let Some((mut client, session)) = joined(&args.name)? else { return Ok(no_such(&args.name)) };
+    let params = serde_json::json!({ "session_id": session.session_id });
+    let remembered: ApprovalRememberedResult = client.call("approval/remembered", &params)?;
+    if args.json {
+        print(&(serde_json::to_string_pretty(&Shown { session, remembered })? + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = format!("session  {} ({})\n", name(&session), session.session_id);
+    for root in &session.workspace {
+        text += &format!("in       {root}\n");
+    }
+    let word = |value: serde_json::Value| match value {
+        serde_json::Value::String(text) => text,
+        other => other.to_string(),
+    };
+    text += &format!("asks     {}\n", word(serde_json::to_value(session.ask)?));
+    text += &format!("sandbox  {}\n", word(serde_json::to_value(&session.sandbox)?));
+    for command in session.commands.iter().filter(|command| command.state == CommandState::Running) {
+        let words = command.command.as_ref().map(ToString::to_string).unwrap_or_default();
+        text += &format!("runs     {words}\n");
+    }
+    for approval in &remembered.approvals {
+        text += &format!("allowed  {}\n", approval.text);
+    }
+    text += &format!("idle     {}, with {} open questions\n", idle(&session), session.questions);
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn end(args: &SessionEnd) -> Result<ExitCode, Failure> {
+    let place = Place::find()?;
+    let names = if args.all { place.names() } else { args.names.clone() };
+    if names.is_empty() && !args.all {
+        return Err(ManageError::NoNames.into());
+    }
+    let mut code = ExitCode::SUCCESS;
+    let mut ended = serde_json::Map::new();
+    for name in names {
+        let Some((mut client, session)) = joined(&name)? else {
+            place.remove(&name);
+            if !args.all {
+                code = no_such(&name);
+            }
+            continue;
+        };
+        let params = serde_json::json!({ "session_id": session.session_id });
+        let closed: SessionCloseResult = match client.call("session/close", &params) {
+            Ok(closed) => closed,
+            Err(ClientError::Refused(error)) if error.kind().is_some_and(|kind| kind.code() == -32008) => {
+                SessionCloseResult { ended_commands: 0 }
+            }
+            Err(error) => return Err(error.into()),
+        };
+        place.remove(&name);
+        ended.insert(name.to_string(), serde_json::to_value(closed)?);
+        if !args.json {
+            print(&format!("ended {name}, and {} running commands\n", closed.ended_commands))?;
+        }
+    }
+    if args.json {
+        print(&format!("{:#}\n", serde_json::json!({ "ended": ended })))?;
+    }
+    Ok(code)
+}
