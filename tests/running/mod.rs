@@ -33,6 +33,8 @@ mod rules_outside;
 mod settings;
 /// A shell line, and the name that stands for a shell.
 mod shells;
+/// Sessions that outlive a command.
+mod sessions;
 /// Signals, and what is left when Stockade is killed.
 mod signals;
 /// Input, output, exit codes, limits, the environment.
