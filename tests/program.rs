@@ -80,8 +80,20 @@ fn the_doctor_explains_a_host_without_user_namespaces() {
     assert!(told.contains("to do: sysctl -w user.max_user_namespaces=65536"), "{told}");
 }
 
-const COMMANDS: [&str; 10] =
-    ["run", "explain", "patch", "audit", "doctor", "execpolicy", "schema", "trust", "completions", "man"];
+const COMMANDS: [&str; 12] = [
+    "run",
+    "explain",
+    "patch",
+    "serve",
+    "session",
+    "audit",
+    "doctor",
+    "execpolicy",
+    "schema",
+    "trust",
+    "completions",
+    "man",
+];
 
 #[test]
 fn completions_and_the_manual_name_every_command() {
@@ -148,7 +160,7 @@ fn every_command_has_examples_in_its_help() {
         vec!["audit", "verify"],
         vec!["execpolicy", "check"],
     ]);
-    for words in pages.filter(|words| *words != ["audit"] && *words != ["execpolicy"]) {
+    for words in pages.filter(|words| *words != ["audit"] && *words != ["execpolicy"] && *words != ["session"]) {
         let help = text(&run(stockade().args(&words).arg("--help"), 0).stdout);
         assert!(help.contains("Examples:"), "{words:?}: {help}");
         let mention = format!("stockade {}", words.join(" "));

@@ -29,12 +29,12 @@ mod risk;
 /// What a rule means for the sandbox.
 mod rules;
 mod rules_outside;
+/// Sessions that outlive a command.
+mod sessions;
 /// Who says what holds: flags, files, profiles, rules, trust.
 mod settings;
 /// A shell line, and the name that stands for a shell.
 mod shells;
-/// Sessions that outlive a command.
-mod sessions;
 /// Signals, and what is left when Stockade is killed.
 mod signals;
 /// Input, output, exit codes, limits, the environment.

@@ -100,14 +100,18 @@ fn a_command_is_its_callers() {
     std::fs::create_dir(sessions.home.path("ws/below")).unwrap();
     let line = "pwd; umask; ulimit -n; echo $ONE; cat; echo told >&2; exit 7";
     let mut command = program("sh");
-    let own = format!("umask 027; ulimit -n 200; exec {} run --session s -c '{line}'", sessions.home.words()[0].display());
+    let own =
+        format!("umask 027; ulimit -n 200; exec {} run --session s -c '{line}'", sessions.home.words()[0].display());
     command.args(["-c", &own]);
     sessions.home.surround(&mut command);
     command.current_dir(sessions.home.path("ws/below")).env("XDG_RUNTIME_DIR", sessions.home.path("run"));
     let output = fed(command.env("ONE", "1"), b"fed\n");
     let below = sessions.home.path("ws/below");
     let expected = format!("{}\n0027\n200\n1\nfed\n", below.display());
-    assert_eq!((text(&output.stdout), text(&output.stderr), output.status.code()), (expected, "told\n".into(), Some(7)));
+    assert_eq!(
+        (text(&output.stdout), text(&output.stderr), output.status.code()),
+        (expected, "told\n".into(), Some(7))
+    );
     for (line, code) in [("kill -TERM $$", 143), ("exec no-such-program", 127), ("exec /etc/passwd", 126)] {
         sessions.runs(line, code);
     }
@@ -226,7 +230,8 @@ fn a_yes_for_the_session_holds_for_the_next_command() {
 fn a_terminal_is_as_without_a_session() {
     let sessions = Sessions::new();
     sessions.runs("true", 0);
-    let line = "test -t 0 && test -t 1 && test -t 2 && stty size; echo ask >/dev/tty; read word; echo got:$word; exit 5";
+    let line =
+        "test -t 0 && test -t 1 && test -t 2 && stty size; echo ask >/dev/tty; read word; echo got:$word; exit 5";
     let mut screen = sessions.screen(&["run", "--session", "s", "-c", line]);
     screen.sees("40 160");
     screen.sees("ask");
@@ -234,13 +239,20 @@ fn a_terminal_is_as_without_a_session() {
     screen.sees("got:word");
     assert_eq!(screen.ends().0, 5);
     // Keys that make signals reach what is in the foreground.
-    let mut screen = sessions.screen(&["run", "--session", "s", "-c", "trap 'echo trapped; exit 9' INT; echo up; sleep 60 & wait"]);
+    let mut screen =
+        sessions.screen(&["run", "--session", "s", "-c", "trap 'echo trapped; exit 9' INT; echo up; sleep 60 & wait"]);
     screen.sees("up");
     screen.types("\u{3}");
     screen.sees("trapped");
     assert_eq!(screen.ends().0, 9);
     // The size follows.
-    let mut screen = sessions.screen(&["run", "--session", "s", "-c", "trap 'stty size; exit 0' WINCH; echo up; while :; do sleep 0.1; done"]);
+    let mut screen = sessions.screen(&[
+        "run",
+        "--session",
+        "s",
+        "-c",
+        "trap 'stty size; exit 0' WINCH; echo up; while :; do sleep 0.1; done",
+    ]);
     screen.sees("up");
     let size = rustix::termios::Winsize { ws_row: 30, ws_col: 90, ws_xpixel: 0, ws_ypixel: 0 };
     rustix::termios::tcsetwinsize(&screen.outside, size).unwrap();

@@ -172,7 +172,7 @@ fn number(signal: SignalName) -> Option<u8> {
         SignalName::Quit => Signal::QUIT,
         SignalName::Hangup => Signal::HUP,
         SignalName::Kill => Signal::KILL,
-        SignalName::Stop => Signal::STOP,
+        SignalName::Stop => Signal::TSTP,
         SignalName::Continue => Signal::CONT,
         SignalName::Usr1 => Signal::USR1,
         SignalName::Usr2 => Signal::USR2,

@@ -9,20 +9,21 @@ use stockade::core::{
     Cancellation, CommandTerminal, Input, InputPipe, Output, OutputSink, RunError, ShellRuntime, StreamName, Streaming,
 };
 use stockade::protocol::{
-    EscalationExecution, ExecRequest, Outcome, RawText, Refusal, RefusedBy, RequestId, Rlimit, RlimitResource, Umask,
+    EscalationExecution, ExecRequest, Outcome, RawText, Refusal, RefusedBy, RequestId, Rlimit, RlimitResource,
+    TerminalSize, Umask,
 };
-use stockade::sandboxing::ProcessSettings;
+use stockade::sandboxing::{ProcessSettings, SpawnError};
 use tokio::sync::{oneshot, watch};
 
 use super::command::{Command, CommandEnd, CommandInput};
 use super::follow::Role;
 use super::log::{OutputLog, UnderWay};
+use super::sent::SentFiles;
 use super::terminal::{OurTerminal, TerminalSink};
 use crate::peer::{Caller, ConnectionId};
 use crate::sessions::Session;
-use crate::transport::Descriptor;
 use crate::wire::{
-    CallerLimit, CommandEnded, CommandRunParams, CommandStarted, ErrorKind, LimitName, RpcError, SentStreams,
+    CallerLimit, CommandEnded, CommandRunParams, CommandStarted, LimitName, ProgramProblem, RpcError,
     ServerNotification, StdinKind,
 };
 
@@ -39,7 +40,7 @@ pub(crate) struct Started {
 /// Starts a command. It goes on without the client that runs it.
 pub(crate) fn start(session: &Arc<Session>, caller: Caller, params: CommandRunParams) -> Result<Started, RpcError> {
     let peer = caller.peer;
-    let sent = SentFiles::new(params.streams, caller.descriptors, &params)?;
+    let sent = SentFiles::new(caller.descriptors, &params, &peer)?;
     let log = OutputLog::new();
     let cancellation = Cancellation::new();
     let (streaming, input) = streaming(&params, sent, &log);
@@ -73,6 +74,15 @@ pub(crate) fn start(session: &Arc<Session>, caller: Caller, params: CommandRunPa
     session.questions.tell(&ServerNotification::CommandStarted(started), knows);
     let under_way = if params.acknowledge { UnderWay::UntilAcknowledged } else { UnderWay::UntilRead };
     let output = params.stream.then(|| command.follow(&session.id, &peer, 0, under_way, Role::Runner));
+    if params.until_disconnect {
+        let ending = Arc::clone(&command);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = peer.gone() => ending.cancel(),
+                _ = ending.ended() => {}
+            }
+        });
+    }
     let (session, running) = (Arc::clone(session), Arc::clone(&command));
     tokio::spawn(async move {
         let result = run(&session, &running, &params, streaming, cancellation).await;
@@ -109,7 +119,16 @@ async fn run(
 }
 
 fn not_run(error: &RunError) -> RpcError {
-    RpcError::failed(error)
+    let mut failed = RpcError::failed(error);
+    let program = match error {
+        RunError::Spawn(SpawnError::NotFound { .. }) => Some(ProgramProblem::NotFound),
+        RunError::Spawn(SpawnError::NotExecutable { .. }) => Some(ProgramProblem::NotExecutable),
+        _ => None,
+    };
+    if let Some(data) = &mut failed.data {
+        data.program = program;
+    }
+    failed
 }
 
 fn prepare(
@@ -162,6 +181,9 @@ fn end(session: &Session, command: &Command, result: Result<Outcome, RpcError>) 
 
 /// Where the streams lead, and what clients can write to.
 fn streaming(params: &CommandRunParams, sent: SentFiles, log: &Arc<OutputLog>) -> (Streaming, CommandInput) {
+    if let Some(terminal) = sent.terminal {
+        return (sent_terminal(params, sent.stdin, sent.stdout, sent.stderr, terminal), CommandInput::None);
+    }
     if let Some(size) = params.terminal {
         let terminal = OurTerminal::new(size);
         let sink = TerminalSink { log: log.sink(StreamName::Stdout), terminal: Arc::clone(&terminal) };
@@ -182,66 +204,32 @@ fn streaming(params: &CommandRunParams, sent: SentFiles, log: &Arc<OutputLog>) -
             (Input::Pipe(pipe), CommandInput::Pipe(writer))
         }
     };
-    let output = |file: Option<Arc<std::fs::File>>, stream| match file {
-        Some(file) => Output::To(file),
-        None => Output::Tee(Arc::new(log.sink(stream)) as Arc<dyn OutputSink>),
-    };
+    let logged = |stream| Output::Tee(Arc::new(log.sink(stream)) as Arc<dyn OutputSink>);
     let streaming = Streaming {
         stdin,
-        stdout: output(sent.stdout, StreamName::Stdout),
-        stderr: output(sent.stderr, StreamName::Stderr),
+        stdout: sent.stdout.map_or_else(|| logged(StreamName::Stdout), Output::To),
+        stderr: sent.stderr.map_or_else(|| logged(StreamName::Stderr), Output::Tee),
         terminal: None,
         controlling_terminal: sent.controlling_terminal,
     };
     (streaming, input)
 }
 
-/// The descriptors that a client sent in place of streams.
-#[derive(Debug, Default)]
-struct SentFiles {
+/// A terminal that is shown by the client itself.
+fn sent_terminal(
+    params: &CommandRunParams,
     stdin: Option<Arc<std::fs::File>>,
     stdout: Option<Arc<std::fs::File>>,
-    stderr: Option<Arc<std::fs::File>>,
-    controlling_terminal: bool,
-}
-
-impl SentFiles {
-    fn new(
-        streams: Option<SentStreams>,
-        descriptors: Vec<Descriptor>,
-        params: &CommandRunParams,
-    ) -> Result<Self, RpcError> {
-        let Some(streams) = streams else { return Ok(Self::default()) };
-        let invalid =
-            |field: &str, what: &str| Err(RpcError::new(ErrorKind::InvalidParams, format!("`params.{field}`: {what}")));
-        if params.terminal.is_some() {
-            return invalid("terminal", "a command has either a terminal of the server's or streams of the client's");
-        }
-        if streams.stdin.is_some() && params.stdin != StdinKind::None {
-            return invalid("stdin", "it is a descriptor already");
-        }
-        Self::of(streams, descriptors)
-            .map_or_else(|field| invalid(field, "no descriptor of this number came along"), Ok)
-    }
-
-    #[cfg(unix)]
-    fn of(streams: SentStreams, descriptors: Vec<Descriptor>) -> Result<Self, &'static str> {
-        let files: Vec<Arc<std::fs::File>> = descriptors.into_iter().map(|sent| Arc::new(sent.into())).collect();
-        let find = |number: Option<u8>, field| match number {
-            None => Ok(None),
-            Some(number) => files.get(usize::from(number)).cloned().map(Some).ok_or(field),
-        };
-        Ok(Self {
-            stdin: find(streams.stdin, "streams.stdin")?,
-            stdout: find(streams.stdout, "streams.stdout")?,
-            stderr: find(streams.stderr, "streams.stderr")?,
-            controlling_terminal: streams.controlling_terminal,
-        })
-    }
-
-    #[cfg(not(unix))]
-    fn of(_: SentStreams, _: Vec<Descriptor>) -> Result<Self, &'static str> {
-        Err("streams")
+    stderr: Option<Arc<dyn OutputSink>>,
+    sink: Arc<dyn OutputSink>,
+) -> Streaming {
+    let size = params.terminal.unwrap_or(TerminalSize { rows: 24, columns: 80 });
+    Streaming {
+        stdin: stdin.map_or(Input::Terminal, Input::From),
+        stdout: stdout.map_or(Output::Terminal, Output::To),
+        stderr: stderr.map_or(Output::Terminal, Output::Tee),
+        terminal: Some(CommandTerminal { size, sink: Some(sink) }),
+        ..Streaming::default()
     }
 }
 

@@ -13,13 +13,25 @@ use crate::peer::{Caller, Peer, Transport};
 use crate::wire::{
     ApprovalAnswerParams, ApprovalForgetParams, ApprovalForgetResult, ApprovalListParams, ApprovalListResult,
     ApprovalRememberedParams, ApprovalRememberedResult, AuditListParams, AuditListResult, AuditVerifyResult,
-    CommandAck, CommandAttachParams, CommandAttachResult, CommandCancelParams, CommandCancelResult,
+    Capability, CommandAck, CommandAttachParams, CommandAttachResult, CommandCancelParams, CommandCancelResult,
     CommandExplainParams, CommandResizeParams, CommandRunParams, CommandRunResult, CommandSignalParams, CommandState,
     CommandWriteParams, ElicitationRequestParams, ElicitationRequestResult, Empty, ErrorKind, Methods,
     PatchApplyParams, PatchApplyResult, PermissionsRequestParams, PermissionsRequestResult, RpcError, RulesCheckParams,
-    SessionAttachParams, SessionCloseResult, SessionListResult, SessionOpenParams, SessionOpenResult, SessionParams,
-    SessionState, SessionUpdateParams, ToolReviewParams, ToolReviewResult,
+    SessionAttachParams, SessionCloseResult, SessionId, SessionListResult, SessionOpenParams, SessionOpenResult,
+    SessionParams, SessionState, SessionUpdateParams, ToolReviewParams, ToolReviewResult,
 };
+
+impl Sessions {
+    /// A session, for a client that has its capability.
+    fn permitted(&self, session: &SessionId, capability: &Capability) -> Result<Arc<Session>, RpcError> {
+        let session = self.find(session)?;
+        if session.capability == *capability {
+            return Ok(session);
+        }
+        let message = "`params.capability`: this is not the session's capability, which `session/open` gives out";
+        Err(RpcError::new(ErrorKind::NotPermitted, message))
+    }
+}
 
 impl Methods for Sessions {
     fn disconnected(&self, peer: &Peer) {
@@ -45,11 +57,7 @@ impl Methods for Sessions {
     }
 
     async fn session_attach(&self, caller: Caller, params: SessionAttachParams) -> Result<SessionState, RpcError> {
-        let session = self.find(&params.session_id)?;
-        if session.capability != params.capability {
-            let message = "`params.capability`: this is not the session's capability, which `session/open` gives out";
-            return Err(RpcError::new(ErrorKind::NotPermitted, message));
-        }
+        let session = self.permitted(&params.session_id, &params.capability)?;
         self.attach(&session, &caller.peer);
         Ok(session.state())
     }
@@ -83,6 +91,9 @@ impl Methods for Sessions {
     }
 
     async fn command_run(&self, caller: Caller, params: CommandRunParams) -> Result<CommandRunResult, RpcError> {
+        if let Some(capability) = &params.capability {
+            self.attach(&self.permitted(&params.session_id, capability)?, &caller.peer);
+        }
         let session = self.attached(&caller.peer, &params.session_id)?;
         let Started { command, output } = commands::start(&session, caller, params)?;
         let end = command.ended().await;

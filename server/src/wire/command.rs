@@ -206,7 +206,7 @@ pub enum SignalName {
     Hangup,
     /// SIGKILL.
     Kill,
-    /// SIGSTOP.
+    /// SIGTSTP, as Ctrl-Z sends it.
     Stop,
     /// SIGCONT.
     Continue,
