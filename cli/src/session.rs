@@ -8,7 +8,7 @@ use stockade::workspace::{existing_directory, file_target};
 use stockade::{Error, Stockade};
 use stockade_config::Layer;
 use stockade_core::{Fixed, ShellRuntime};
-use stockade_protocol::{AbsPath, EscalationExecution, ExecRequest};
+use stockade_protocol::{AbsPath, AskForApproval, EscalationExecution, ExecRequest};
 use stockade_sandboxing::written_path;
 #[cfg(unix)]
 use stockade_server::wire::SessionOpenParams;
@@ -118,7 +118,10 @@ pub(crate) fn opening(args: &SessionArgs) -> Result<Opening, Failure> {
     let layer = layer(args, &here)?;
     let mut builder = Stockade::builder().overrides(layer.clone()).without_trail();
     builder = args.workspace.iter().fold(builder, stockade::Builder::workspace);
-    builder.build()?;
+    let settings = builder.build()?.settings();
+    // Later commands may come from a terminal, whichever opens the session.
+    let is_ask_unset =
+        [AskForApproval::Never, AskForApproval::OnFailure].iter().all(|ask| settings.ask_or(*ask) == *ask);
     let workspace: Result<Vec<AbsPath>, _> =
         args.workspace.iter().map(|path| existing_directory(&here, path)).collect();
     let workspace = Some(workspace?).filter(|workspace| !workspace.is_empty()).unwrap_or_else(|| vec![here]);
@@ -126,7 +129,7 @@ pub(crate) fn opening(args: &SessionArgs) -> Result<Opening, Failure> {
         workspace: Some(workspace),
         profile: layer.profile,
         sandbox: layer.mode,
-        ask: layer.ask,
+        ask: if is_ask_unset { Some(AskForApproval::OnFailure) } else { layer.ask },
         network: layer.network,
         allow_hosts: layer.allow_hosts.map(|hosts| hosts.iter().map(crate::report::host_rule).collect()),
         writable: layer.writable_roots,

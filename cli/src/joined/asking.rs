@@ -14,7 +14,6 @@ type Reply = Result<ApprovalReply, RpcError>;
 
 /// Asks, each question in a thread of its own. Nothing is set up before the first one.
 pub(super) struct Asking {
-    answers: bool,
     person: Option<Arc<dyn Approver>>,
     open: HashMap<QuestionId, Arc<Notify>>,
     sender: mpsc::Sender<(RpcId, QuestionId, Option<Reply>)>,
@@ -25,16 +24,24 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    pub(super) fn new(answers: bool) -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         let (sender, given) = mpsc::channel();
         let (woken, wake) = io::pipe()?;
         let (open, wake) = (HashMap::new(), Arc::new(wake));
-        Ok(Self { answers, person: None, open, sender, given, woken, wake, stopped_by: None })
+        Ok(Self { person: None, open, sender, given, woken, wake, stopped_by: None })
     }
 
     /// Becomes readable when an answer is there.
     pub(super) fn woken(&self) -> &PipeReader {
         &self.woken
+    }
+
+    /// Whether there is a person to ask.
+    pub(super) fn has_person(&mut self) -> bool {
+        if self.person.is_none() {
+            self.person = person(Vec::new(), Lifetime::Session);
+        }
+        self.person.is_some()
     }
 
     /// Whether a question is open.
@@ -54,9 +61,6 @@ impl Asking {
 
     /// Puts a question to the person.
     pub(super) fn ask(&mut self, id: RpcId, params: ApprovalRequestParams) {
-        if self.person.is_none() && self.answers {
-            self.person = person(Vec::new(), Lifetime::Session);
-        }
         let called_off = Arc::new(Notify::new());
         self.open.insert(params.question_id.clone(), Arc::clone(&called_off));
         let (sender, wake, question) = (self.sender.clone(), Arc::clone(&self.wake), params.question_id.clone());

@@ -12,10 +12,10 @@ use rustix::io::Errno;
 use rustix::process::Resource;
 use rustix::termios::SpecialCodeIndex;
 use stockade_core::{Cancellation, Clock};
-use stockade_protocol::{AbsPath, Argv, Refusal, RefusedBy};
+use stockade_protocol::{AbsPath, ApprovalReply, Argv, Refusal, RefusedBy, RequestId, ReviewDecision};
 use stockade_server::wire::{
     CallerLimit, CommandId, CommandRunParams, CommandRunResult, ErrorKind, LimitName, ProgramProblem, RpcError, RpcId,
-    SentStreams, ServerNotification, StdinKind, Umask,
+    SentStreams, ServerNotification, SessionListResult, StdinKind, Umask,
 };
 use stockade_server::{Client, ClientError, FromServer};
 
@@ -106,7 +106,7 @@ struct Running {
 
 impl Running {
     fn start(wanted: &Wanted<'_>, joined: Joined) -> Result<Self, Failure> {
-        let Joined { mut client, session_id, capability, answers, .. } = joined;
+        let Joined { mut client, session_id, capability, .. } = joined;
         let (command, clock) = (Cancellation::new(), Clock::new());
         let signals = signals::watch()?;
         let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
@@ -156,7 +156,7 @@ impl Running {
         };
         let request = client.send("command/run", &params, &sent.0)?;
         let target = serde_json::json!({ "session_id": session_id, "command_id": command_id });
-        let asking = Asking::new(answers)?;
+        let asking = Asking::new()?;
         let (interrupts, is_cancelled) = (Interrupts::default(), false);
         Ok(Self { client, request, target, signals, asking, command, clock, relay, follower, interrupts, is_cancelled })
     }
@@ -211,6 +211,10 @@ impl Running {
             FromServer::Response { id: None, answer: Err(error) } => return Ok(Some(End::Response(Err(error)))),
             // Of a signal for a command that has ended meanwhile.
             FromServer::Response { .. } => {}
+            FromServer::Question { id, params } if !self.asking.has_person() => {
+                let reply = self.without_person(&params.request.id)?;
+                self.client.answer(&id, &reply)?;
+            }
             FromServer::Question { id, params } => self.asking.ask(id, *params),
             FromServer::Notification(ServerNotification::ApprovalResolved(resolved)) => {
                 self.asking.call_off(&resolved.question_id);
@@ -219,6 +223,18 @@ impl Running {
             FromServer::Notification(_) => {}
         }
         Ok(self.ended_by_signal())
+    }
+
+    /// The answer of a program without a terminal: no, unless another client of the session can be asked.
+    fn without_person(&mut self, request: &RequestId) -> Result<Result<ApprovalReply, RpcError>, ClientError> {
+        let listed: SessionListResult = self.client.call("session/list", &serde_json::json!({}))?;
+        let session = listed.sessions.iter().find(|session| self.target["session_id"] == session.session_id.as_str());
+        let why = "there is no terminal to ask at";
+        if session.is_some_and(|session| session.clients > 1) {
+            return Ok(Err(RpcError::new(ErrorKind::Failed, why)));
+        }
+        let decision = ReviewDecision::Denied { reason: Some(String::from(why)) };
+        Ok(Ok(ApprovalReply { id: request.clone(), decision, content: None }))
     }
 
     /// Signals that this program got are for the command.

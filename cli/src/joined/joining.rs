@@ -49,17 +49,15 @@ pub(super) struct Joined {
     pub(super) session_id: SessionId,
     pub(super) capability: Capability,
     pub(super) place: Place,
-    pub(super) answers: bool,
 }
 
 /// A connection to the server of a session, if there is a ticket and a server. The session itself may be gone.
 pub(super) fn join(wanted: &Wanted<'_>) -> Result<Option<Joined>, JoinError> {
     let place = Place::find()?;
     let Some(ticket) = place.ticket(&wanted.name) else { return Ok(None) };
-    let answers = stockade::terminal::has_person();
-    let Some(client) = server::connect(&place, answers)? else { return Ok(None) };
+    let Some(client) = server::connect(&place, true)? else { return Ok(None) };
     check_variable(wanted, &ticket)?;
-    Ok(Some(Joined { client, session_id: ticket.session_id, capability: ticket.capability, place, answers }))
+    Ok(Some(Joined { client, session_id: ticket.session_id, capability: ticket.capability, place }))
 }
 
 /// A variable may come from a project. It names a session whose permissions are those of the settings, in its workspace.
@@ -86,13 +84,12 @@ pub(super) fn open(wanted: &Wanted<'_>, opening: Opening) -> Result<Joined, Join
     let place = Place::find()?;
     place.make()?;
     let _lock = place.lock(&format!("open-{}", wanted.name))?;
-    let answers = stockade::terminal::has_person();
-    let mut client = server::connect_or_start(&place, answers)?;
+    let mut client = server::connect_or_start(&place)?;
     if let Some(ticket) = place.ticket(&wanted.name) {
         if is_open(&mut client, &ticket)? {
             check_variable(wanted, &ticket)?;
             check_flags(wanted, &opening)?;
-            return Ok(Joined { client, session_id: ticket.session_id, capability: ticket.capability, place, answers });
+            return Ok(Joined { client, session_id: ticket.session_id, capability: ticket.capability, place });
         }
         place.remove(&wanted.name);
     }
@@ -116,7 +113,7 @@ pub(super) fn open(wanted: &Wanted<'_>, opening: Opening) -> Result<Joined, Join
         workspace: params.workspace.unwrap_or_default(),
     };
     place.leave(&wanted.name, &ticket)?;
-    Ok(Joined { client, session_id: opened.session_id, capability: opened.capability, place, answers })
+    Ok(Joined { client, session_id: opened.session_id, capability: opened.capability, place })
 }
 
 /// What is said of an open session by hand has to hold, and can't.

@@ -83,17 +83,17 @@ fn is_ours(_: &UnixStream) -> bool {
 }
 
 /// Connects to the server, and starts one if there is none.
-pub(crate) fn connect_or_start(place: &Place, answers: bool) -> Result<Client, ServerError> {
+pub(crate) fn connect_or_start(place: &Place) -> Result<Client, ServerError> {
     place.make()?;
     // However many want one at the same time, one of them starts it.
     let _lock = place.lock("start")?;
-    if let Some(client) = connect(place, answers)? {
+    if let Some(client) = connect(place, true)? {
         return Ok(client);
     }
     start(place)?;
     let start = Instant::now();
     loop {
-        if let Some(client) = connect(place, answers)? {
+        if let Some(client) = connect(place, true)? {
             return Ok(client);
         }
         if start.elapsed() > TIME_TO_START {

@@ -53,7 +53,7 @@ pub fn person(left_out: Vec<String>, lifetime: Lifetime) -> Option<Arc<dyn Appro
 }
 
 /// Whether this process has a terminal with a person.
-pub fn has_person() -> bool {
+pub(crate) fn has_person() -> bool {
     #[cfg(unix)]
     return person::Terminal::open(Vec::new(), Lifetime::Run).is_some();
     #[cfg(not(unix))]
