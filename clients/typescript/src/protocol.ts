@@ -2262,7 +2262,7 @@ export interface SessionUpdateParams {
  * - `quit`: SIGQUIT.
  * - `hangup`: SIGHUP.
  * - `kill`: SIGKILL.
- * - `stop`: SIGSTOP.
+ * - `stop`: SIGTSTP, as Ctrl-Z sends it.
  * - `continue`: SIGCONT.
  * - `usr1`: SIGUSR1.
  * - `usr2`: SIGUSR2.
