@@ -15,7 +15,7 @@ use stockade_core::{Cancellation, Clock};
 use stockade_protocol::{AbsPath, ApprovalReply, Argv, Refusal, RefusedBy, RequestId, ReviewDecision};
 use stockade_server::wire::{
     CallerLimit, CommandId, CommandRunParams, CommandRunResult, ErrorKind, LimitName, ProgramProblem, RpcError, RpcId,
-    SentStreams, ServerNotification, SessionListResult, StdinKind, Umask,
+    SentStreams, ServerNotification, SessionId, SessionListResult, StdinKind, Umask,
 };
 use stockade_server::{Client, ClientError, FromServer};
 
@@ -45,7 +45,7 @@ enum RunError {
 pub(super) fn run(wanted: &Wanted<'_>, joined: Joined) -> Result<Option<ExitCode>, Failure> {
     let log = joined.place.log();
     let mut running = Running::start(wanted, joined)?;
-    let answer = running.to_its_end();
+    let answer = running.wait();
     running.close();
     signals::end_by_default();
     match answer {
@@ -92,7 +92,8 @@ fn refused(wanted: &Wanted<'_>, error: &RpcError) -> Result<Option<ExitCode>, Fa
 struct Running {
     client: Client,
     request: RpcId,
-    target: serde_json::Value,
+    session_id: SessionId,
+    command_id: CommandId,
     signals: PipeReader,
     asking: Asking,
     /// Where keys and signals say what the command is to get.
@@ -155,13 +156,25 @@ impl Running {
             streams: Some(streams),
         };
         let request = client.send("command/run", &params, &sent.0)?;
-        let target = serde_json::json!({ "session_id": session_id, "command_id": command_id });
         let asking = Asking::new()?;
         let (interrupts, is_cancelled) = (Interrupts::default(), false);
-        Ok(Self { client, request, target, signals, asking, command, clock, relay, follower, interrupts, is_cancelled })
+        Ok(Self {
+            client,
+            request,
+            session_id,
+            command_id,
+            signals,
+            asking,
+            command,
+            clock,
+            relay,
+            follower,
+            interrupts,
+            is_cancelled,
+        })
     }
 
-    fn to_its_end(&mut self) -> Result<End, ClientError> {
+    fn wait(&mut self) -> Result<End, ClientError> {
         loop {
             while self.client.has_message() || self.is_readable()? {
                 if let Some(end) = self.take()? {
@@ -228,7 +241,7 @@ impl Running {
     /// The answer of a program without a terminal: no, unless another client of the session can be asked.
     fn without_person(&mut self, request: &RequestId) -> Result<Result<ApprovalReply, RpcError>, ClientError> {
         let listed: SessionListResult = self.client.call("session/list", &serde_json::json!({}))?;
-        let session = listed.sessions.iter().find(|session| self.target["session_id"] == session.session_id.as_str());
+        let session = listed.sessions.iter().find(|session| session.session_id == self.session_id);
         let why = "there is no terminal to ask at";
         if session.is_some_and(|session| session.clients > 1) {
             return Ok(Err(RpcError::new(ErrorKind::Failed, why)));
@@ -271,13 +284,14 @@ impl Running {
                 libc::SIGCONT => "continue",
                 _ => continue,
             };
-            let mut params = self.target.clone();
-            params["signal"] = name.into();
+            let (session, command) = (&self.session_id, &self.command_id);
+            let params = serde_json::json!({ "session_id": session, "command_id": command, "signal": name });
             self.client.send("command/signal", &params, &[])?;
         }
         let is_to_end = self.command.is_cancelled() || self.asking.stopped_by().is_some();
         if is_to_end && !std::mem::replace(&mut self.is_cancelled, true) {
-            self.client.send("command/cancel", &self.target, &[])?;
+            let params = serde_json::json!({ "session_id": self.session_id, "command_id": self.command_id });
+            self.client.send("command/cancel", &params, &[])?;
         }
         Ok(())
     }

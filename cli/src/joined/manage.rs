@@ -106,10 +106,7 @@ fn show(args: &SessionShow) -> Result<ExitCode, Failure> {
     for root in &session.workspace {
         text += &format!("in       {root}\n");
     }
-    let word = |value: serde_json::Value| match value {
-        serde_json::Value::String(text) => text,
-        other => other.to_string(),
-    };
+    let word = |value: serde_json::Value| value.as_str().map_or_else(|| value.to_string(), String::from);
     text += &format!("asks     {}\n", word(serde_json::to_value(session.ask)?));
     text += &format!("sandbox  {}\n", word(serde_json::to_value(&session.sandbox)?));
     for command in session.commands.iter().filter(|command| command.state == CommandState::Running) {

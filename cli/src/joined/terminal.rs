@@ -93,9 +93,8 @@ fn receive(socket: &OwnedFd) -> Result<Option<Packet>, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags())?;
-    let mut sent = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-        _ => None,
+    let mut sent = ancillary.drain().filter_map(|message| {
+        if let RecvAncillaryMessage::ScmRights(mut files) = message { files.next() } else { None }
     });
     let terminal = sent.next();
     bytes.truncate(received.bytes);

@@ -120,11 +120,10 @@ async fn run(
 
 fn not_run(error: &RunError) -> RpcError {
     let mut failed = RpcError::failed(error);
-    let program = match error {
-        RunError::Spawn(SpawnError::NotFound { .. }) => Some(ProgramProblem::NotFound),
-        RunError::Spawn(SpawnError::NotExecutable { .. }) => Some(ProgramProblem::NotExecutable),
-        _ => None,
-    };
+    let is_missing = matches!(error, RunError::Spawn(SpawnError::NotFound { .. }));
+    let is_unusable = matches!(error, RunError::Spawn(SpawnError::NotExecutable { .. }));
+    let unusable = is_unusable.then_some(ProgramProblem::NotExecutable);
+    let program = if is_missing { Some(ProgramProblem::NotFound) } else { unusable };
     if let Some(data) = &mut failed.data {
         data.program = program;
     }
