@@ -27,7 +27,7 @@ use crate::exit::{self, Failure, note};
 use crate::job::Interrupts;
 use crate::relay::Relay;
 use crate::remedy::Remedies;
-use crate::run::{end_by_signal, finish, not_started, signal_of};
+use crate::run::{as_interrupted, end_by_signal, finish, not_started, signal_of};
 use crate::signals;
 
 /// How often to look for what keys mean to the command, where it has a terminal.
@@ -50,8 +50,9 @@ pub(super) fn run(wanted: &Wanted<'_>, joined: Joined) -> Result<Option<ExitCode
     signals::end_by_default();
     match answer {
         Ok(End::Response(Ok(result))) => {
-            let code = finish(wanted.json, &result.outcome, &Remedies::usual())?;
-            end_by_signal(wanted.ending, signal_of(&result.outcome));
+            let outcome = as_interrupted(result.outcome);
+            let code = finish(wanted.json, &outcome, &Remedies::usual())?;
+            end_by_signal(wanted.ending, signal_of(&outcome));
             Ok(Some(code))
         }
         Ok(End::Response(Err(error))) => refused(wanted, &error),
