@@ -53,10 +53,10 @@ impl Seen {
     }
 }
 
-/// Reads until the end, or until so many chunks have come.
-async fn read(log: &Arc<OutputLog>, after: u64, most: usize) -> Seen {
+/// Reads until the end, or until this chunk has come or is lost.
+async fn read(log: &Arc<OutputLog>, after: u64, until: u64) -> Seen {
     let (mut reader, mut seen, mut next_seq) = (log.read_after(after, UnderWay::UntilRead), Seen::default(), after + 1);
-    while seen.chunks.len() < most {
+    while next_seq <= until {
         match timeout(PATIENCE, reader.next()).await.unwrap() {
             Next::Chunk(chunk) => {
                 assert_eq!(chunk.seq, next_seq, "a gap");
@@ -94,7 +94,7 @@ async fn a_reader_that_stands_still_blocks_the_writer_and_nothing_is_lost() {
     assert!(log.state().written <= UNREAD, "{}", log.state().written);
     let whole = {
         let log = Arc::clone(&log);
-        tokio::spawn(async move { read(&log, 0, usize::MAX).await })
+        tokio::spawn(async move { read(&log, 0, u64::MAX).await })
     };
     // Until it is gone, the one that stands still holds the other up as well.
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -154,14 +154,14 @@ async fn what_is_gone_is_said_once_and_the_rest_is_whole() {
     joined(print(&log, StreamName::Stdout, total, 1000)).await;
     log.end();
     let extent = log.extent();
-    let seen = read(&log, 0, usize::MAX).await;
+    let seen = read(&log, 0, u64::MAX).await;
     assert_eq!((seen.lost, seen.last_seq), (vec![extent.first_seq], Some(extent.last_seq)));
     let text = seen.chunks.values().flat_map(|chunk| chunk.data.as_bytes()).copied().collect::<Vec<_>>();
     assert!(text.len() as u64 > KEPT - KEPT / 16 && expected(StreamName::Stdout, total).ends_with(&text));
-    let after = read(&log, extent.last_seq - 1, usize::MAX).await;
+    let after = read(&log, extent.last_seq - 1, u64::MAX).await;
     assert_eq!(after.chunks.len(), 1);
     // A number that no chunk has yet is taken for the end.
-    assert_eq!(read(&log, u64::MAX - 1, usize::MAX).await.last_seq, Some(extent.last_seq));
+    assert_eq!(read(&log, u64::MAX - 1, u64::MAX).await.last_seq, Some(extent.last_seq));
 }
 
 #[tokio::test]
@@ -204,14 +204,14 @@ proptest! {
     fn every_reader_has_exact_parts_of_the_output(
         sizes in prop::array::uniform2(0usize..1_500_000),
         pieces in prop::array::uniform2(100usize..40_000),
-        visits in prop::collection::vec(1usize..40, 0..12),
+        visits in prop::collection::vec(1u64..40, 0..12),
         stills in 0usize..3,
         told_to_end in any::<bool>(),
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let log = OutputLog::new();
-            let steady = { let log = Arc::clone(&log); tokio::spawn(async move { read(&log, 0, usize::MAX).await }) };
+            let steady = { let log = Arc::clone(&log); tokio::spawn(async move { read(&log, 0, u64::MAX).await }) };
             while log.state().readers.is_empty() { tokio::task::yield_now().await; }
             let writers = [StreamName::Stdout, StreamName::Stderr].into_iter().zip(sizes).zip(pieces)
                 .map(|((stream, size), piece)| print(&log, stream, size, piece)).collect::<Vec<_>>();
@@ -219,10 +219,8 @@ proptest! {
             let (mut at, mut returning) = (0, Seen::default());
             for (round, most) in visits.into_iter().enumerate() {
                 let still = (round < stills).then(|| log.read_after(0, UnderWay::UntilRead));
-                let ends = log.extent().last_seq < at + most as u64;
-                if ends { tokio::time::sleep(Duration::from_millis(2)).await; }
-                let there = usize::try_from(log.extent().last_seq - at).unwrap();
-                let seen = read(&log, at, most.min(there)).await;
+                let there = log.extent().last_seq;
+                let seen = read(&log, at, there.min(at + most)).await;
                 at = seen.last().max(at);
                 returning.lost.extend(seen.lost);
                 returning.chunks.extend(seen.chunks);
@@ -231,7 +229,7 @@ proptest! {
             if told_to_end { log.release(); }
             for writer in writers { joined(writer).await; }
             let last_seq = log.end();
-            let seen = read(&log, at, usize::MAX).await;
+            let seen = read(&log, at, u64::MAX).await;
             returning.lost.extend(seen.lost);
             returning.chunks.extend(seen.chunks);
             let steady = steady.await.unwrap();
