@@ -143,7 +143,10 @@ impl Assembly {
     /// is put there later, while this session's commands run.
     fn make_socket_directory(&self) {
         #[cfg(unix)]
-        if let Some(directory) = stockade_config::socket_directory(|name| self.variable(name)) {
+        // One below the state is masked with all of that.
+        if self.variable("XDG_RUNTIME_DIR").is_some()
+            && let Some(directory) = stockade_config::socket_directory(|name| self.variable(name))
+        {
             use std::os::unix::fs::DirBuilderExt as _;
             // Without it there is no server either.
             std::fs::DirBuilder::new().mode(0o700).create(directory).ok();
