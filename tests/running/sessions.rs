@@ -67,7 +67,7 @@ impl Sessions {
     fn list(&self) -> Vec<serde_json::Value> {
         let told = self.says(&["session", "list", "--json"], 0).stdout;
         let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-        told["sessions"].as_array().unwrap().clone()
+        told.get("sessions").unwrap().as_array().unwrap().clone()
     }
 }
 
