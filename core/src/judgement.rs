@@ -115,7 +115,10 @@ impl Approvals {
                 };
                 Decided { course: Course::Refuse(refusal), source, execution: wanted }
             }
-            Ok(()) => self.decide(tool, request, ctx, Requirement { requirement, source, verdict: None }, in_advance),
+            Ok(()) => {
+                let required = Requirement { requirement, source, verdict: None };
+                self.decide(tool, request, ctx, required, in_advance, verdict.as_deref())
+            }
         };
         self.weigh(tool, ctx, decided, verdict)
     }
@@ -128,11 +131,19 @@ impl Approvals {
         ctx: &ToolContext<'_>,
         required: Requirement,
         in_advance: bool,
+        verdict: Option<&Verdict>,
     ) -> Decided {
         let session = ctx.session;
         let (wanted, source) = (tool.escalation(request), required.source);
         // Nothing is remembered of most sessions, and a key is long.
-        let known = || if self.memory.is_empty() { None } else { self.memory.recall(&tool.keys(request, session)) };
+        let known = || {
+            let known = if self.memory.is_empty() { None } else { self.memory.recall(&tool.keys(request, session)) };
+            // What was approved to leave the sandbox is not what commands put in its place since.
+            known.filter(|execution| {
+                *execution != EscalationExecution::Unsandboxed
+                    || tool.planted_program(request, session, verdict).is_none()
+            })
+        };
         let run = |execution, source| Decided { course: Course::Run { bypasses_sandbox: false }, source, execution };
         match required.requirement {
             ExecApprovalRequirement::Forbidden { reason } => {

@@ -90,6 +90,17 @@ pub trait Approvable<Req>: Send + Sync {
     /// What an approval for the session is remembered under. All of them have to be known.
     fn keys(&self, request: &Req, session: &Session) -> Vec<ApprovalKey>;
 
+    /// A program of the request that the session's commands may have written. An approval to run it without the
+    /// sandbox speaks of the program as it is now, so it is neither offered nor recalled for the session.
+    fn planted_program(
+        &self,
+        _request: &Req,
+        _session: &Session,
+        _verdict: Option<&crate::verdict::Verdict>,
+    ) -> Option<std::path::PathBuf> {
+        None
+    }
+
     /// The question.
     fn subject(&self, request: &Req, ctx: &ToolContext<'_>, shown: &Shown<'_>) -> ApprovalSubject;
 

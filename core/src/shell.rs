@@ -1,6 +1,7 @@
 //! The tool that runs commands.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -25,7 +26,7 @@ use crate::run::RunError;
 use crate::runtime::{
     Approvable, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
-use crate::session::{RulesOutside, Session};
+use crate::session::{RulesOutside, Sandboxing, Session};
 use crate::verdict::{RuleVerdict, Verdict};
 use crate::writable_program::{has_writable_program, planted_program};
 use crate::writable_repository::has_writable_repository;
@@ -166,6 +167,13 @@ impl Approvable<ExecRequest> for ShellRuntime {
             ..CommandKey::new(&request.command, &request.cwd, &session.permissions, &request.escalation)
         };
         vec![ApprovalKey::Command(Box::new(key))]
+    }
+
+    fn planted_program(&self, request: &ExecRequest, session: &Session, verdict: Option<&Verdict>) -> Option<PathBuf> {
+        if session.sandboxing() != Sandboxing::On {
+            return None;
+        }
+        planted_program(session, &request.cwd, &verdict?.parsed)
     }
 
     fn subject(&self, request: &ExecRequest, _: &ToolContext<'_>, shown: &Shown<'_>) -> ApprovalSubject {

@@ -326,3 +326,44 @@ async fn a_line_is_judged_without_being_run() {
     let programs: Vec<String> = explanation.parsed.commands.iter().map(|part| part.words[0].to_string()).collect();
     assert_eq!(programs, ["sh", "touch", "ls"]);
 }
+
+/// "For this session" speaks of the program that a person approved, not of one that a command puts in its place.
+#[tokio::test]
+async fn an_approval_to_leave_the_sandbox_is_not_inherited_by_a_planted_program() {
+    let world = World::new();
+    fs::create_dir(world.path("work/bin")).unwrap();
+    let mut environment = world.environment();
+    let path = format!("{}:/usr/bin:/bin", world.path("work/bin").display());
+    environment.insert(RawText::from("PATH"), RawText::from(path));
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let stockade = world
+        .builder()
+        .environment(environment)
+        .ask(AskForApproval::OnRequest)
+        .on_question(move |question| {
+            let seen = Arc::clone(&seen);
+            async move {
+                let offered = question.available_decisions.contains(&ReviewDecision::ApprovedForSession);
+                seen.lock().unwrap().push((offered, question.reason.clone().unwrap_or_default()));
+                if offered { ReviewDecision::ApprovedForSession } else { ReviewDecision::Denied { reason: None } }
+            }
+        })
+        .build()
+        .unwrap();
+    for _ in 0..2 {
+        assert!(stockade.command(["id"]).unsandboxed().run().await.unwrap().is_success());
+    }
+    assert_eq!(asked.lock().unwrap().len(), 1, "the second run is remembered");
+    let out = world.path("out/escaped");
+    let planted = format!("printf '#!/bin/sh\\ntouch {}\\n' > bin/id && chmod +x bin/id", out.display());
+    assert!(line(&stockade, &planted).await.is_success());
+    let second = stockade.command(["id"]).unsandboxed().run().await.unwrap();
+    assert!(matches!(second, Outcome::Refused(_)) && !out.exists(), "{second:?}");
+    let asked = asked.lock().unwrap();
+    let (offered, reason) = asked.last().unwrap();
+    assert!(
+        asked.len() == 2 && !offered && reason.contains("work/bin/id`, which the session's commands may write"),
+        "{reason}"
+    );
+}

@@ -151,11 +151,20 @@ impl Approvals {
         request: &Req,
         ctx: &ToolContext<'_>,
         trail: &Trail,
-        asking: Asking<'_>,
+        mut asking: Asking<'_>,
     ) -> Result<(EscalationExecution, DecisionSource), Refusal> {
         let subject = tool.subject(request, ctx, &asking.shown());
         let written = memory::written(&asking.execution) + &content(&subject);
-        let question = Arc::new(question::approval_request(trail, subject, asking.reason.clone(), asking.paths()));
+        let leaves = asking.execution == EscalationExecution::Unsandboxed;
+        let planted = leaves.then(|| tool.planted_program(request, ctx.session, asking.verdict)).flatten();
+        if let Some(program) = &planted {
+            asking.warn_of(program);
+        }
+        let mut question = question::approval_request(trail, subject, asking.reason.clone(), asking.paths());
+        if planted.is_some() {
+            question.available_decisions.retain(|decision| *decision != ReviewDecision::ApprovedForSession);
+        }
+        let question = Arc::new(question);
         let ask = || question::put(self, Arc::clone(&question), trail);
         let (answer, asked) = self.asking.ask((asking.keys.clone(), written), ask).await;
         let decision = answer?;
