@@ -13,7 +13,7 @@ use crate::lines::Lines;
 use crate::message::{self, Incoming, read_message, response_line};
 use crate::peer::{Caller, Outgoing, Peer, Transport};
 use crate::transport::{Descriptor, Reader, Writer};
-use crate::under_way::{Kind, UnderWay};
+use crate::under_way::{Kind, RoomOfAll, UnderWay};
 use crate::wire::{
     ErrorData, ErrorKind, InitializeParams, InitializeResult, Methods, PROTOCOL_VERSION, RpcError, RpcId, ServerInfo,
     ServerLimits, call, client_method_names, notified,
@@ -31,11 +31,17 @@ const WRITE_BYTES: usize = 64 << 10;
 const LONGEST_CLIENT_NAME: usize = 128;
 
 /// Speaks with a client until it goes away, or until its [`Peer`] is ended.
-pub(crate) async fn speak<M: Methods>(methods: Arc<M>, ends: (Peer, Outgoing), reader: Reader, writer: Writer) {
+pub(crate) async fn speak<M: Methods>(
+    methods: Arc<M>,
+    ends: (Peer, Outgoing),
+    room_of_all: RoomOfAll,
+    reader: Reader,
+    writer: Writer,
+) {
     let (peer, outgoing) = ends;
     let (finish, finished) = oneshot::channel();
     let mut writing = tokio::spawn(write_lines(peer.clone(), outgoing, writer, finished));
-    let under_way = Arc::new(UnderWay::default());
+    let under_way = Arc::new(UnderWay::new(room_of_all));
     let mut connection = Connection {
         methods: Arc::clone(&methods),
         peer: peer.clone(),
@@ -153,7 +159,7 @@ impl<M: Methods> Connection<M> {
     /// their lines: what is sent right behind a `command/run` finds the command, and input keeps its order.
     async fn begin(&mut self, id: RpcId, method: String, params: String, descriptors: Vec<Descriptor>) {
         let kind = if method == "command/run" { Kind::Run } else { Kind::Other };
-        let started = match self.under_way.start(&id, kind) {
+        let started = match self.under_way.start(&id, kind, params.len()) {
             Ok(started) => started,
             Err(error) => {
                 // A second request with an id would get a response that could be taken for the first one's.
@@ -165,9 +171,9 @@ impl<M: Methods> Connection<M> {
         let (methods, peer) = (Arc::clone(&self.methods), self.peer.clone());
         let mut request = Box::pin(async move {
             let caller = Caller { peer: peer.clone(), descriptors };
-            let answer = call(&*methods, caller, &method, &params).await;
+            let answer = call(&*methods, caller, &method, params).await;
             let line = response_line(Some(&id), &answer);
-            drop((params, answer));
+            drop(answer);
             // Once its answer is under way, the id may be used again.
             peer.send_answer(line).await.ok();
             drop(started);

@@ -10,6 +10,7 @@ use crate::connection::speak;
 use crate::message::response_line;
 use crate::peer::{ConnectionId, Peer, Transport};
 use crate::transport::{Reader, Writer};
+use crate::under_way::RoomOfAll;
 use crate::wire::{ErrorKind, Methods, RpcError, ServerLimits};
 
 /// How long to wait before another try, where the system has no descriptor left.
@@ -36,6 +37,7 @@ struct Shared<M> {
     methods: Arc<M>,
     next_connection: AtomicU64,
     room: Arc<Semaphore>,
+    room_of_requests: RoomOfAll,
     connections: watch::Sender<usize>,
     stopped: watch::Sender<bool>,
 }
@@ -48,6 +50,7 @@ impl<M: Methods> Server<M> {
             methods,
             next_connection: AtomicU64::new(1),
             room: Arc::new(Semaphore::new(most)),
+            room_of_requests: RoomOfAll::default(),
             connections: watch::Sender::new(0),
             stopped: watch::Sender::new(false),
         };
@@ -121,7 +124,8 @@ impl<M: Methods> Server<M> {
         let peer = ends.0.clone();
         self.shared.connections.send_modify(|count| *count += 1);
         let _counted = Counted(&self.shared.connections);
-        let speaking = speak(Arc::clone(&self.shared.methods), ends, reader, writer);
+        let room = self.shared.room_of_requests.clone();
+        let speaking = speak(Arc::clone(&self.shared.methods), ends, room, reader, writer);
         tokio::pin!(speaking);
         tokio::select! {
             () = &mut speaking => return,

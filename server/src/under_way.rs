@@ -3,12 +3,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::wire::{ErrorKind, RpcError, RpcId, ServerLimits};
 
 /// `command/run` requests of one connection at a time.
 const MOST_RUNS: usize = 1024;
+/// Requests of at most so many bytes count as nothing: a client whose large requests fill its room can still cancel them.
+const SMALL: usize = 8 << 10;
+/// Bytes of the larger requests of one connection.
+const BYTES: usize = 16 << 20;
+/// Bytes of the larger requests of all connections.
+const BYTES_OF_ALL: usize = 128 << 20;
 
 /// What a request counts as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +25,23 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// The bytes that the requests of all connections may have together. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct RoomOfAll(Arc<Semaphore>);
+
+impl Default for RoomOfAll {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(BYTES_OF_ALL)))
+    }
+}
+
 /// The requests that are under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct UnderWay {
     requests: Mutex<HashMap<RpcId, Kind>>,
     fewer: Notify,
+    room: Arc<Semaphore>,
+    room_of_all: RoomOfAll,
 }
 
 /// A request that is under way until this is dropped.
@@ -31,11 +49,17 @@ pub(crate) struct UnderWay {
 pub(crate) struct Started {
     of: Arc<UnderWay>,
     id: RpcId,
+    _room: Option<[OwnedSemaphorePermit; 2]>,
 }
 
 impl UnderWay {
-    /// Takes on a request, unless its id is in use or there are too many.
-    pub(crate) fn start(self: &Arc<Self>, id: &RpcId, kind: Kind) -> Result<Started, RpcError> {
+    pub(crate) fn new(room_of_all: RoomOfAll) -> Self {
+        let room = Arc::new(Semaphore::new(BYTES));
+        Self { requests: Mutex::default(), fewer: Notify::new(), room, room_of_all }
+    }
+
+    /// Takes on a request of so many bytes, unless its id is in use or there are too many requests or bytes.
+    pub(crate) fn start(self: &Arc<Self>, id: &RpcId, kind: Kind, bytes: usize) -> Result<Started, RpcError> {
         let mut requests = self.requests();
         if requests.contains_key(id) {
             let message = format!("the id {id} is in use: wait for its response, or take another id");
@@ -49,8 +73,28 @@ impl UnderWay {
             let message = format!("this connection has {most} {of} under way: wait for a response");
             return Err(RpcError::new(ErrorKind::Busy, message));
         }
+        let room = self.room_for(bytes)?;
         requests.insert(id.clone(), kind);
-        Ok(Started { of: Arc::clone(self), id: id.clone() })
+        Ok(Started { of: Arc::clone(self), id: id.clone(), _room: room })
+    }
+
+    /// Room for a request of so many bytes, of this connection's and of that of all; none for a small one.
+    fn room_for(&self, bytes: usize) -> Result<Option<[OwnedSemaphorePermit; 2]>, RpcError> {
+        if bytes <= SMALL {
+            return Ok(None);
+        }
+        let within = |room: &Arc<Semaphore>, most: usize, of: &str| {
+            let count = u32::try_from(bytes).unwrap_or(u32::MAX);
+            Arc::clone(room).try_acquire_many_owned(count).map_err(|_| {
+                let message = format!(
+                    "the requests of {of} that are under way have no room for {bytes} more bytes ({most} are the most): \
+                     wait for a response, or send less at once"
+                );
+                RpcError::new(ErrorKind::Busy, message)
+            })
+        };
+        let own = within(&self.room, BYTES, "this connection")?;
+        Ok(Some([own, within(&self.room_of_all.0, BYTES_OF_ALL, "all connections")?]))
     }
 
     /// Returns once no request is under way.

@@ -54,6 +54,10 @@ struct Typist {
 
 impl Typist {
     fn new(transport: Transport) -> Self {
+        Self::sharing(transport, RoomOfAll::default())
+    }
+
+    fn sharing(transport: Transport, room: RoomOfAll) -> Self {
         let methods =
             Arc::new(Waiting { let_go: Semaphore::new(0), gone: Mutex::default(), cancelled: Mutex::default() });
         let (ours, theirs) = tokio::io::duplex(4096);
@@ -63,6 +67,7 @@ impl Typist {
         let speaking = tokio::spawn(speak(
             Arc::clone(&methods),
             ends,
+            room,
             Reader::Stream(Box::new(reader)),
             Writer::Stream(Box::new(writer)),
         ));
@@ -71,7 +76,11 @@ impl Typist {
     }
 
     async fn introduced(answers: bool) -> Self {
-        let mut typist = Self::new(Transport::Stdio);
+        Self::introduced_sharing(answers, RoomOfAll::default()).await
+    }
+
+    async fn introduced_sharing(answers: bool, room: RoomOfAll) -> Self {
+        let mut typist = Self::sharing(Transport::Stdio, room);
         let params = json!({"protocol_version": 1, "client": {"name": "t"}, "capabilities": {"answers": answers}});
         let answer = typist.call(json!(0), "initialize", &params).await;
         assert_eq!(answer["result"]["server"]["name"], "stockade");
@@ -186,6 +195,46 @@ async fn requests_are_bounded_and_an_id_is_used_once_at_a_time() {
     for _ in 0..63 {
         assert_eq!(typist.hear().await.unwrap()["result"], json!({}));
     }
+}
+
+/// A request that waits, of almost as many bytes as a line may have.
+fn large(id: &str) -> String {
+    let blanks = " ".repeat(4_190_000);
+    format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"session/detach","params":{{"session_id":"s"{blanks}}}}}"#)
+}
+
+/// What a connection makes the server hold is bounded in bytes, and so is what all of them do. Small requests go on.
+#[tokio::test]
+async fn the_bytes_of_requests_under_way_are_bounded() {
+    let room = RoomOfAll::default();
+    let mut typists = Vec::new();
+    for number in 0..8 {
+        let mut typist = Typist::introduced_sharing(false, room.clone()).await;
+        // 4 lines of 4,190,000 bytes are just below 16 MiB.
+        for id in 0..4 {
+            typist.send(&large(&id.to_string())).await;
+        }
+        if number == 0 {
+            typist.send(&large("more")).await;
+            let busy = typist.hear().await.unwrap();
+            assert_eq!((&busy["id"], &busy["error"]["code"]), (&json!("more"), &json!(-32004)), "{busy}");
+            assert!(busy["error"]["message"].as_str().unwrap().contains("this connection"), "{busy}");
+        }
+        assert_eq!(typist.call(json!("small"), "session/list", &json!({})).await["result"]["sessions"], json!([]));
+        typists.push(typist);
+    }
+    let mut other = Typist::introduced_sharing(false, room).await;
+    other.send(&large("a")).await;
+    let busy = other.hear().await.unwrap();
+    assert_eq!(busy["error"]["code"], -32004, "{busy}");
+    assert!(busy["error"]["message"].as_str().unwrap().contains("all connections"), "{busy}");
+    assert_eq!(other.call(json!("small"), "session/list", &json!({})).await["result"]["sessions"], json!([]));
+    // A response makes room for all.
+    typists[0].methods.let_go.add_permits(1);
+    assert_eq!(typists[0].hear().await.unwrap()["result"], json!({}));
+    other.send(&large("a")).await;
+    other.methods.let_go.add_permits(1);
+    assert_eq!(other.hear().await.unwrap()["result"], json!({}));
 }
 
 /// A command that was just started can be written to and cancelled without waiting for anything.

@@ -155,7 +155,7 @@ impl Questions {
             return Err(RpcError::new(ErrorKind::UnknownQuestion, why));
         };
         let Some(request) = state.open.get(number).map(|open| Arc::clone(&open.request)) else { return Ok(()) };
-        let usable = answer.usable_for(&request);
+        let usable = from_client(answer, &request);
         let answer = usable.map_err(|unusable| RpcError::new(ErrorKind::UnusableAnswer, unusable.to_string()))?;
         self.resolve(&mut state, number, Resolution::by(peer, answer));
         Ok(())
@@ -257,7 +257,7 @@ impl Questions {
                 unusable(format!("it answers the request `{id}`, and `{}` was asked about", request.id));
             }
             Ok(ApprovalRequestResult { decision, content, .. }) => {
-                match (Answer { decision, content }).usable_for(&request) {
+                match from_client(Answer { decision, content }, &request) {
                     Ok(answer) => self.resolve(&mut state, number, Resolution::by(peer, answer)),
                     Err(why) => unusable(why.to_string()),
                 }
@@ -293,6 +293,15 @@ impl Resolution {
     fn without_answer(why: &str) -> Self {
         Self { answer: Err(Unanswered::Gone { why: why.to_owned() }), answered_by: None, why: Some(why.to_owned()) }
     }
+}
+
+/// A client's answer, if it is one to this question. That the time is over is for the server to say.
+fn from_client(answer: Answer, request: &ApprovalRequest) -> Result<Answer, Unanswered> {
+    if answer.decision == ReviewDecision::TimedOut {
+        let why = String::from("`timed_out` is what happens without an answer: say `denied` for a no");
+        return Err(Unanswered::Unusable { why });
+    }
+    answer.usable_for(request)
 }
 
 fn cancelled() -> Answer {

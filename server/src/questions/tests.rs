@@ -107,6 +107,22 @@ async fn an_answer_that_was_not_offered_leaves_the_question_open() {
     assert_eq!(answer(asked).await, Ok(ReviewDecision::Approved));
 }
 
+/// That time is over is for the server to say.
+#[tokio::test]
+async fn no_client_answers_that_the_time_is_over() {
+    let (questions, mut client) = (questions(), Client::new(1, true));
+    questions.attach(&client.peer);
+    let asked = ask(&questions, "c1");
+    client.says(json!("timed_out")).await;
+    assert_eq!(client.next().await.get("method"), Some(&json!("approval/unusable")));
+    let id = "question-1".parse().unwrap();
+    let refused = questions.answer(&client.peer, &id, ReviewDecision::TimedOut.into()).unwrap_err();
+    assert_eq!((refused.kind(), questions.list().len()), (Some(ErrorKind::UnusableAnswer), 1));
+    // A no counts, offered or not.
+    questions.answer(&client.peer, &id, ReviewDecision::Abort.into()).unwrap();
+    assert_eq!(answer(asked).await, Ok(ReviewDecision::Abort));
+}
+
 #[tokio::test]
 async fn an_answer_to_another_question_and_nonsense_are_unusable() {
     let (questions, mut client) = (questions(), Client::new(1, true));

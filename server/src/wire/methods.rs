@@ -96,12 +96,14 @@ macro_rules! client_methods {
             methods: &M,
             caller: Caller,
             name: &str,
-            params: &str,
+            params: String,
         ) -> Result<String, RpcError> {
             match name {
                 $($name => {
-                    let params = crate::message::read_params::<$params>(params)?;
-                    crate::message::write_result(&methods.$call(caller, params).await?)
+                    let read = crate::message::read_params::<$params>(&params)?;
+                    // The request may take long, and its bytes are held once.
+                    drop(params);
+                    crate::message::write_result(&methods.$call(caller, read).await?)
                 })+
                 _ => Err(crate::message::unknown_method(name)),
             }
