@@ -1,8 +1,6 @@
 //! Which rules a command meets, under each of the names that its program goes by.
 
-use stockade_protocol::{
-    AbsPath, Argv, CommandRole, Decision, GitOption, GitOptionEffect, ParsedCommand, RawText, Word,
-};
+use stockade_protocol::{AbsPath, Argv, CommandRole, Decision, GitOption, ParsedCommand, RawText, Word};
 
 use super::{HostExecutables, Policy};
 use crate::evaluation::{Certainty, RuleMatch, RuleRef};
@@ -153,15 +151,13 @@ pub(super) enum Hit<'i, 'p> {
 }
 
 impl Hit<'_, '_> {
-    /// The same place, reached without the options before a subcommand. A rule that allows the subcommand counts only
-    /// where they change nothing.
+    /// The same place, reached without the options before a subcommand. A rule that allows speaks of the command as it
+    /// stands, so it does not count here.
     fn behind<S>(mut self, plain: &GitSubcommand<'_, S>) -> Self {
         match &mut self {
             Self::Rules { allows, skipped, .. } => {
                 *skipped = plain.skipped;
-                if !plain.is_harmless {
-                    *allows = Allows::Never;
-                }
+                *allows = Allows::Never;
             }
             Self::Unsure { skipped, .. } => *skipped = plain.skipped,
         }
@@ -198,8 +194,6 @@ pub(crate) trait Subject {
 struct GitSubcommand<'a, S> {
     command: &'a S,
     skipped: usize,
-    /// The options change neither where it works nor what it starts.
-    is_harmless: bool,
     /// One of them is not known: the subcommand may be anything.
     is_unsure: bool,
 }
@@ -211,7 +205,7 @@ impl<'a, S: Subject> GitSubcommand<'a, S> {
         if program::key(program::base_name(program).unwrap_or(program)).as_ref() != b"git" {
             return None;
         }
-        let mut plain = Self { command, skipped: 0, is_harmless: true, is_unsure: false };
+        let mut plain = Self { command, skipped: 0, is_unsure: false };
         while let Some(Seen::Known(word)) = command.word(1 + plain.skipped).filter(|_| !plain.is_unsure) {
             if !word.starts_with(b"-") {
                 break;
@@ -220,7 +214,6 @@ impl<'a, S: Subject> GitSubcommand<'a, S> {
                 plain.is_unsure = true;
                 break;
             };
-            plain.is_harmless &= option.effect == GitOptionEffect::Nothing;
             plain.skipped += 1;
             if option.takes_next {
                 // A value that is made while the line runs may become several words.
