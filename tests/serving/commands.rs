@@ -200,8 +200,9 @@ fn a_terminal_has_a_size_keys_and_signals() {
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         params
     };
-    let line =
-        "trap 'echo interrupted' INT; stty size; read word; echo got $word; stty size; sleep 60; read more; echo $more";
+    // It may be interrupted between two programs.
+    let line = "trap 'echo interrupted; over=1' INT; stty size; read word; echo got $word; stty size; \
+                until [ \"$over\" ]; do sleep 0.1; done; read more; echo $more";
     let run = on(json!({"command": ["bash", "-c", line], "terminal": {"rows": 11, "columns": 22}}));
     let id = talk.send("command/run", &run);
     let mut seen = String::new();
