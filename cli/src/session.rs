@@ -124,9 +124,10 @@ pub(crate) fn opening(args: &SessionArgs) -> Result<Opening, Failure> {
         [AskForApproval::Never, AskForApproval::OnFailure].iter().all(|ask| settings.ask_or(*ask) == *ask);
     let workspace: Result<Vec<AbsPath>, _> =
         args.workspace.iter().map(|path| existing_directory(&here, path)).collect();
-    let workspace = Some(workspace?).filter(|workspace| !workspace.is_empty()).unwrap_or_else(|| vec![here]);
     let params = SessionOpenParams {
-        workspace: Some(workspace),
+        // Only what a flag names is named: the directory alone makes no home directory writable.
+        workspace: Some(workspace?).filter(|workspace| !workspace.is_empty()),
+        cwd: args.workspace.is_empty().then_some(here),
         profile: layer.profile,
         sandbox: layer.mode,
         ask: if is_ask_unset { Some(AskForApproval::OnFailure) } else { layer.ask },

@@ -340,3 +340,24 @@ fn the_server_outlives_its_first_client_and_holds_nothing_of_it() {
     sessions.says(&["session", "end", "s"], 0);
     assert!(sessions.list().is_empty() && !sessions.home.exists("run/stockade/s.session"));
 }
+
+#[test]
+fn a_home_directory_is_no_workspace_unless_it_is_named() {
+    let sessions = Sessions::new();
+    let home = sessions.home.path("home");
+    for (options, variable) in [(&["--session", "flag"][..], ""), (&[], "variable")] {
+        let arguments = [&["run"], options, &["-c", "echo planted >> .bashrc"]].concat();
+        let run = || {
+            let mut command = sessions.stockade(&arguments);
+            command.current_dir(&home).env("STOCKADE_SESSION", variable);
+            said(&mut command, 1)
+        };
+        let told = run();
+        assert!(told.stderr.contains("is not made writable"), "{}", told.stderr);
+        run();
+        assert!(!sessions.home.exists("home/.bashrc"));
+    }
+    let arguments = ["run", "--session", "named", "--workspace", ".", "-c", "echo wanted > notes"];
+    said(sessions.stockade(&arguments).current_dir(&home), 0);
+    assert_eq!(sessions.home.read("home/notes"), "wanted\n");
+}

@@ -110,7 +110,7 @@ pub(super) fn open(wanted: &Wanted<'_>, opening: Opening) -> Result<Joined, Join
         session_id: opened.session_id.clone(),
         capability: opened.capability.clone(),
         flags: opening.flags,
-        workspace: params.workspace.unwrap_or_default(),
+        workspace: params.workspace.unwrap_or_else(|| params.cwd.into_iter().collect()),
     };
     place.leave(&wanted.name, &ticket)?;
     Ok(Joined { client, session_id: opened.session_id, capability: opened.capability, place })

@@ -2184,7 +2184,7 @@ export interface SessionOpenParams {
   timeout_ms?: number | null;
   /**
    * The directories that commands work in. Absent, the server's directory on standard input and output; on a
-   * socket it has to be given.
+   * socket `cwd`, where a home directory is not made writable.
    */
   workspace?: AbsPath[] | null;
   /** Directories that may be written besides the workspace. */

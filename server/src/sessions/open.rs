@@ -10,6 +10,7 @@ use stockade::config::{Layer, parse_host};
 use stockade::core::ANSWER_LIMIT;
 use stockade::protocol::{AbsPath, AskForApproval, AuditEvent, Decision, FileTarget, HostRule, ThreadId};
 use stockade::sandboxing::written_path;
+use stockade::workspace::existing_directory;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -109,10 +110,15 @@ fn directory(peer: &Peer, params: &SessionOpenParams) -> Result<AbsPath, RpcErro
     if params.workspace.as_ref().is_some_and(Vec::is_empty) {
         return invalid("`params.workspace`: name at least one directory, or leave it out");
     }
-    match (params.workspace.iter().flatten().next(), peer.transport()) {
-        (Some(first), _) => Ok(params.cwd.as_ref().unwrap_or(first).clone()),
-        (None, Transport::Socket) => invalid("`params.workspace`: name the directory that commands work in"),
-        (None, Transport::Stdio) => {
+    match (params.workspace.iter().flatten().next(), peer.transport(), &params.cwd) {
+        (Some(first), _, cwd) => Ok(cwd.as_ref().unwrap_or(first).clone()),
+        // With its links followed: a link to a home directory is that home directory.
+        (None, Transport::Socket, Some(cwd)) => {
+            let path = cwd.to_host_path().unwrap_or_default();
+            existing_directory(cwd, &path).map_err(|error| RpcError::failed(&error))
+        }
+        (None, Transport::Socket, None) => invalid("`params.workspace`: name the directory that commands work in"),
+        (None, Transport::Stdio, _) => {
             let own = std::env::current_dir().map_err(|error| RpcError::failed(&error))?;
             AbsPath::from_path(&own).map_err(|error| RpcError::failed(&error))
         }

@@ -25,7 +25,7 @@ pub struct SessionOpenParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<SessionName>,
     /// The directories that commands work in. Absent, the server's directory on standard input and output; on a
-    /// socket it has to be given.
+    /// socket `cwd`, where a home directory is not made writable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Vec<AbsPath>>,
     /// Where commands start; the first directory of the workspace if absent.
