@@ -77,8 +77,12 @@ async fn serve_socket(
         Some(path) => std::path::absolute(path)?,
         None => stockade_server::standard_socket(stockade_config::user_variable).ok_or(NoPlace)?,
     };
-    let socket = stockade_server::BoundSocket::bind(&path)?;
     let directory = path.parent().map(std::path::Path::to_owned);
+    // First: from the start no command finds it, whatever the environment of its run says.
+    if let Some(directory) = &directory {
+        stockade_config::ConfigLoader::standard()?.record_server(directory)?;
+    }
+    let socket = stockade_server::BoundSocket::bind(&path)?;
     let options = SessionsOptions { linger: args.linger, own_files: directory.into_iter().collect() };
     let sessions = Sessions::new(options);
     let server = Server::new(Arc::new(sessions.clone()));

@@ -83,7 +83,9 @@ pub enum ConfigError {
         why: &'static str,
     },
     /// There is no directory for state.
-    #[error("there is no place for the list of trusted projects: set `XDG_STATE_HOME` or `HOME` to an absolute path")]
+    #[error(
+        "there is no place for the state, such as the list of trusted projects: set `XDG_STATE_HOME` or `HOME` to an absolute path"
+    )]
     NoPlace,
 }
 

@@ -11,6 +11,7 @@ mod own_files;
 mod project;
 mod review;
 mod schema;
+mod servers;
 mod settings;
 mod source;
 mod store;

@@ -225,8 +225,10 @@ impl ConfigLoader {
         // One that is not there yet can't be hidden: the path to it may be another program's.
         let in_state = self.state.as_ref().map(|state| state.join("run"));
         let sockets = self.socket.iter().cloned().chain(in_state).chain(usual_socket_directory());
-        let sockets = sockets.filter_map(|directory| std::fs::canonicalize(directory).ok());
-        settings.hidden_files = sockets.map(|directory| place(&directory)).collect::<Result<_, _>>()?;
+        let sockets = sockets.chain(self.recorded_servers()?);
+        let sockets: BTreeSet<PathBuf> =
+            sockets.filter_map(|directory| std::fs::canonicalize(directory).ok()).collect();
+        settings.hidden_files = sockets.iter().map(|directory| place(directory)).collect::<Result<_, _>>()?;
         Ok(Loaded { settings, notices, trust, project_rules })
     }
 

@@ -122,13 +122,13 @@ fn links_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
 }
 
 #[cfg(unix)]
-fn is_own(directory: &Path) -> bool {
+pub(crate) fn is_own(directory: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     fs::metadata(directory).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw())
 }
 
 #[cfg(not(unix))]
-fn is_own(_: &Path) -> bool {
+pub(crate) fn is_own(_: &Path) -> bool {
     true
 }
 

@@ -33,7 +33,7 @@ mod verdict;
 mod writable_program;
 mod writable_repository;
 
-pub use approvals::{ANSWER_LIMIT, ApprovalKey, CommandKey, Confinement, Grant, RuleStore};
+pub use approvals::{ANSWER_LIMIT, ApprovalKey, CommandKey, Confinement, Grant, RuleStore, SERVER_MARK};
 pub use approver::{
     AllOf, Answer, Approver, ApproverError, ApproverExt, Channel, ChannelLimits, Consumer, Fallback, FirstOf, Fixed,
     Hook, LateAnswer, LateAnswers, Priority, RateLimit, Unanswered, WithTimeout,

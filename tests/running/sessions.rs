@@ -173,6 +173,61 @@ fn commands_find_neither_the_socket_nor_a_ticket() {
     assert!(sessions.home.exists("run/stockade/s.session"));
 }
 
+/// A run whose environment does not say where the server is, as after `su` or in a job of cron, hides it all the same.
+#[test]
+fn a_run_with_another_environment_finds_no_ticket_either() {
+    let sessions = Sessions::new();
+    sessions.runs("true", 0);
+    let directory = sessions.home.path("run/stockade");
+    let (ticket, socket) = (directory.join("s.session"), directory.join("serve.sock"));
+    assert!(ticket.exists() && socket.exists());
+    let (ticket, socket) = (ticket.to_str().unwrap(), socket.to_str().unwrap());
+    for without in [&[][..], &["XDG_STATE_HOME"], &["XDG_STATE_HOME", "XDG_CONFIG_HOME"]] {
+        let run = |words: &[&str]| {
+            let mut command = sessions.home.stockade(&[&["run", "--ask", "never"], words].concat());
+            without.iter().for_each(|name| drop(command.env_remove(name)));
+            command.output().unwrap()
+        };
+        let output = run(&["--", "cat", ticket]);
+        assert!(output.stdout.is_empty() && !output.status.success(), "{without:?}: {}", text(&output.stdout));
+        let output = run(&["--allow-socket", socket, "--", "true"]);
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(125) && told.contains("Stockade's own files"), "{without:?}: {told}");
+    }
+    // Nothing is on record below another home directory, and the directory itself says what it is.
+    let mut command = sessions.home.stockade(&["run", "--allow-socket", socket, "--", "true"]);
+    let elsewhere = sessions.home.path("outside");
+    let told = said(command.env("HOME", &elsewhere).env("XDG_STATE_HOME", elsewhere.join("state")), 125).stderr;
+    assert!(told.contains("Stockade's own files"), "{told}");
+    // What can't be read could name one more.
+    sessions.home.write("state/stockade/servers/broken", "?");
+    let told = sessions.home.says(&["run", "--", "true"], 125).stderr;
+    assert!(told.contains("servers/broken"), "{told}");
+    std::fs::remove_file(sessions.home.path("state/stockade/servers/broken")).unwrap();
+}
+
+/// A question is ended by a signal as it is without a session.
+#[test]
+fn a_signal_ends_a_question_of_a_session() {
+    let sessions = Sessions::new();
+    sessions.runs("true", 0);
+    for (signal, exit_code) in [(Signal::INT, 130), (Signal::QUIT, 131), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut screen = Screen::open();
+        let mut command = program("env");
+        command.args(["--default-signal", "setsid", "--ctty", "--wait", "sh", "-c", "echo pid:$$:; exec \"$@\"", "sh"]);
+        command.args(sessions.home.words()).args(["run", "--session", "s", "-c", "echo x > ../outside/x"]);
+        sessions.home.surround(&mut command);
+        command.env("XDG_RUNTIME_DIR", sessions.home.path("run")).env("NO_COLOR", "1");
+        screen.start(&mut command);
+        let shown = screen.sees("]? ");
+        let pid = shown.split(':').nth(1).and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw).unwrap();
+        kill_process(pid, signal).unwrap();
+        let (found, rest) = screen.ends();
+        assert_eq!(found, exit_code, "{signal:?}: {rest}");
+        assert!(!sessions.home.exists("outside/x"));
+    }
+}
+
 #[test]
 fn a_variable_names_a_session_and_loosens_nothing() {
     let sessions = Sessions::new();

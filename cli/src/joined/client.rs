@@ -259,9 +259,10 @@ impl Running {
             match (i32::from(number), &self.relay) {
                 (libc::SIGWINCH, relay) => relay.iter().for_each(|relay| relay.resize()),
                 (libc::SIGTSTP, relay) => signals::suspend(&self.command, &self.clock, relay.clone()),
+                // Before the keys: while a question is open there is no command to press one for.
+                _ if self.asking.is_asking() => self.asking.stop(number),
                 (libc::SIGINT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VINTR) => {}
                 (libc::SIGQUIT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VQUIT) => {}
-                _ if self.asking.is_asking() => self.asking.stop(number),
                 _ => self.command.signal(number),
             }
             if i32::from(number) == libc::SIGINT && self.interrupts.add() {

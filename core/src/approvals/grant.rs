@@ -1,8 +1,10 @@
 //! The proof that somebody decided: without a grant nothing is started.
 
+use std::io;
+
 use stockade_protocol::{
-    Access, DecisionSource, EscalationExecution, FileRule, FileRules, FileTarget, Invalid, NetworkPolicy, Permissions,
-    RawText,
+    AbsPath, Access, DecisionSource, EscalationExecution, FileRule, FileRules, FileTarget, Invalid, NetworkPolicy,
+    Permissions, RawText,
 };
 use stockade_sandboxing::leads_to;
 
@@ -104,6 +106,9 @@ pub(crate) fn execution(
     Ok((if confinement == Confinement::None { unbound(permissions)? } else { permissions }, confinement))
 }
 
+/// A file that every server puts in the directory of its socket. By it the directory is known in any environment.
+pub const SERVER_MARK: &str = ".stockade-server";
+
 /// A server's socket can't be granted: what speaks there could approve itself.
 fn check_sockets(permissions: &Permissions) -> Result<(), Invalid> {
     for socket in &permissions.unix_sockets {
@@ -118,8 +123,20 @@ fn check_sockets(permissions: &Permissions) -> Result<(), Invalid> {
                 own: RawText::from(bound.target.to_string()),
             });
         }
+        if let Some(directory) = resolved.parent().filter(is_servers) {
+            return Err(Invalid::OwnSocket { path: resolved.as_raw().clone(), own: directory.as_raw().clone() });
+        }
     }
     Ok(())
+}
+
+/// Whether a server has marked this directory. One that can't be looked into counts.
+fn is_servers(directory: &AbsPath) -> bool {
+    let Some(directory) = directory.to_host_path() else { return false };
+    match std::fs::symlink_metadata(directory.join(SERVER_MARK)) {
+        Ok(_) => true,
+        Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+    }
 }
 
 /// Without a sandbox nothing keeps a command from Stockade's own files, so nothing says that it does.

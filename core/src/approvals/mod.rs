@@ -16,7 +16,7 @@ use stockade_protocol::{
 };
 
 pub(crate) use grant::execution;
-pub use grant::{Confinement, Grant};
+pub use grant::{Confinement, Grant, SERVER_MARK};
 pub use memory::{ApprovalKey, CommandKey};
 pub(crate) use memory::{Memory, written};
 pub use rules::RuleStore;

@@ -49,9 +49,14 @@ impl SocketDirectory {
             return Err(SocketError::Unsafe { path: path.to_owned(), why });
         }
         match rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { handle }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(SocketError::InUse { path: path.to_owned() }),
-            Err(error) => Err(failed("lock")(error.into())),
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(SocketError::InUse { path: path.to_owned() }),
+            Err(error) => return Err(failed("lock")(error.into())),
         }
+        // It stays, as the directory does: no socket in here is granted to a command.
+        let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NONBLOCK;
+        rustix::fs::openat(&handle, stockade_core::SERVER_MARK, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|error| failed("mark")(error.into()))?;
+        Ok(Self { handle })
     }
 }
