@@ -57,7 +57,7 @@ pub struct ConfigLoader {
     pub(crate) user: Option<PathBuf>,
     /// Where a server has its socket, unless that is below the state.
     pub(crate) socket: Option<PathBuf>,
-    home: Option<PathBuf>,
+    pub(crate) home: Option<PathBuf>,
     /// Whose credentials are masked as well.
     recorded_home: Option<PathBuf>,
     pub(crate) state: Option<PathBuf>,
