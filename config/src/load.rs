@@ -232,6 +232,15 @@ impl ConfigLoader {
         Ok(Loaded { settings, notices, trust, project_rules })
     }
 
+    /// The credentials and Stockade's own directories that an environment names, whatever the settings make of them.
+    pub fn places(&self) -> Result<Vec<AbsPath>, ConfigError> {
+        let mut places = self.credentials()?;
+        for directory in [&self.user, &self.state, &self.socket].into_iter().flatten() {
+            places.push(place(directory)?);
+        }
+        Ok(places)
+    }
+
     fn credentials(&self) -> Result<Vec<AbsPath>, ConfigError> {
         let mut credentials = Vec::new();
         for home in self.homes() {

@@ -20,7 +20,7 @@ use stockade_protocol::{
     AbsPath, Access, Argv, AskForApproval, Decision, FileTarget, HostPaths, HostRule, Permissions, RawText,
     SandboxPolicy, ThreadId,
 };
-use stockade_sandboxing::{Backend, permits, written_path};
+use stockade_sandboxing::{Backend, leads_to, permits, written_path};
 
 pub use crate::answers::Answers;
 use crate::error::with_causes;
@@ -166,6 +166,27 @@ impl Assembly {
             SettingsFiles::OnlySystem => standard()?.only_system(),
             SettingsFiles::Loader(loader) => ConfigLoader::clone(loader),
         })
+    }
+
+    /// Refuses a caller whose environment names what this session does not protect. A variable that the caller does not
+    /// have names nothing.
+    pub(crate) fn check_caller(
+        &self,
+        caller: &BTreeMap<RawText, RawText>,
+        directory: &AbsPath,
+        settings: &Settings,
+    ) -> Result<(), Error> {
+        let own = ConfigLoader::standard_for(|name| self.variable(name), &host(&self.directory))?.places()?;
+        let set = |name: &str| variable(caller, name).filter(|value| !value.is_empty());
+        let named = ConfigLoader::standard_for(|name| set(name).or_else(|| self.variable(name)), &host(directory))?;
+        let is_masked = |place: &AbsPath| {
+            let real = leads_to(place);
+            settings.credentials.iter().any(|masked| real.starts_with(&leads_to(masked)))
+        };
+        match named.places()?.into_iter().find(|place| !own.contains(place) && !is_masked(place)) {
+            Some(place) => Err(Error::NotProtected { place }),
+            None => Ok(()),
+        }
     }
 
     /// Reads settings and rules, and puts a session together. Lines for a person are added to `notices`, also before
@@ -322,6 +343,10 @@ impl Assembly {
         let usual = || state_directory(|name| variable_of_user(name, self.variable(name)));
         settings.audit_directory.clone().or_else(usual)
     }
+}
+
+fn host(path: &AbsPath) -> PathBuf {
+    path.to_host_path().unwrap_or_default()
 }
 
 /// A variable of an environment.

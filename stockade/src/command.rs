@@ -42,6 +42,7 @@ pub struct Command<'a> {
     escalation: EscalationExecution,
     justification: Option<String>,
     tool: ShellRuntime,
+    caller: Option<BTreeMap<RawText, RawText>>,
     sink: Option<Arc<dyn OutputSink>>,
     terminal: Option<TerminalSize>,
 }
@@ -57,6 +58,7 @@ impl<'a> Command<'a> {
             escalation: EscalationExecution::TurnDefault,
             justification: None,
             tool: ShellRuntime::default(),
+            caller: None,
             sink: None,
             terminal: None,
         }
@@ -109,9 +111,9 @@ impl<'a> Command<'a> {
     }
 
     /// On behalf of a caller with this whole environment, in place of the session's. The session's policy decides what of
-    /// it is passed on.
+    /// it is passed on. One that names credentials, a home or files of Stockade that the session does not protect is refused.
     pub fn environment(mut self, environment: BTreeMap<RawText, RawText>) -> Self {
-        self.tool.caller.environment = Some(self.stockade.environment_of(environment));
+        self.caller = Some(environment);
         self
     }
 
@@ -170,11 +172,15 @@ impl<'a> Command<'a> {
     /// The command as [`Orchestrator::run_with`](crate::core::Orchestrator::run_with) takes it, for a caller that needs
     /// its clock as well. Settings are not read again.
     pub fn into_parts(self) -> Result<(ShellRuntime, ExecRequest), Error> {
-        let Self { stockade, argv, id, cwd, timeout, escalation, justification, mut tool, sink, terminal } = self;
+        let Self { stockade, argv, id, cwd, timeout, escalation, justification, mut tool, caller, sink, terminal } =
+            self;
         let cwd = match cwd {
             Some(directory) => existing_directory(stockade.cwd(), &directory)?,
             None => stockade.cwd().clone(),
         };
+        if let Some(caller) = caller {
+            tool.caller.environment = Some(stockade.environment_of(caller, &cwd)?);
+        }
         let milliseconds = |limit: Duration| u64::try_from(limit.as_millis()).ok().and_then(NonZeroU64::new);
         let expiration = match timeout.map(milliseconds) {
             None => ExecExpiration::DefaultTimeout,

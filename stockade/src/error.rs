@@ -31,6 +31,15 @@ pub enum Error {
         /// Where it leads.
         target: AbsPath,
     },
+    /// A command's own environment names what its session does not protect.
+    #[error(
+        "the command's environment names `{place}` as a place of credentials or of Stockade's own files, and the session was \
+         opened without it: open another session (`--session NAME2`) with this environment"
+    )]
+    NotProtected {
+        /// What it names.
+        place: AbsPath,
+    },
     /// The working directory can't be the workspace unless it is named as one.
     #[error(
         "`{here}` can't be the workspace: {reason}; start in a project's directory, or pass `--workspace {here}` to use it anyway"

@@ -286,10 +286,16 @@ impl Stockade {
         self.state().registries.notices_for(command)
     }
 
-    /// What a command of this session inherits from a caller with this environment.
-    pub(crate) fn environment_of(&self, mut caller: BTreeMap<RawText, RawText>) -> BTreeMap<RawText, RawText> {
-        self.state().registries.hand_on(&mut caller);
-        caller
+    /// What a command of this session inherits from a caller with this environment, in this directory.
+    pub(crate) fn environment_of(
+        &self,
+        mut caller: BTreeMap<RawText, RawText>,
+        directory: &AbsPath,
+    ) -> Result<BTreeMap<RawText, RawText>, Error> {
+        let state = self.state();
+        state.assembly.check_caller(&caller, directory, &state.settings)?;
+        state.registries.hand_on(&mut caller);
+        Ok(caller)
     }
 
     /// A name for the next request, unique in this session.

@@ -418,3 +418,26 @@ fn a_home_directory_is_no_workspace_unless_it_is_named() {
     said(sessions.stockade(&arguments).current_dir(&home), 0);
     assert_eq!(sessions.home.read("home/notes"), "wanted\n");
 }
+
+#[test]
+fn an_environment_that_names_other_secrets_needs_a_session_of_its_own() {
+    let sessions = Sessions::new();
+    sessions.home.write("outside/kube", "secret");
+    sessions.runs("true", 0);
+    let (kube, other) = (sessions.home.path("outside/kube"), sessions.home.path("ws/other"));
+    for (name, value) in [
+        ("KUBECONFIG", &kube),
+        ("AWS_SHARED_CREDENTIALS_FILE", &kube),
+        ("HOME", &other),
+        ("XDG_CONFIG_HOME", &other),
+        ("XDG_STATE_HOME", &other),
+    ] {
+        let mut command = sessions.stockade(&["run", "--session", "s", "-c", "cat ../outside/kube; echo > ran"]);
+        let output = command.env(name, value).output().unwrap();
+        let told = text(&output.stderr);
+        assert!(!output.status.success() && told.contains("open another session"), "{name}: {told}");
+        assert!(output.stdout.is_empty() && !sessions.home.exists("ws/ran"), "{name}");
+    }
+    let below = sessions.home.path("home/.kube/other");
+    said(sessions.stockade(&["run", "--session", "s", "-c", "true"]).env("KUBECONFIG", below), 0);
+}

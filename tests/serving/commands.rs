@@ -85,6 +85,12 @@ fn the_callers_surroundings_are_the_commands() {
     let ran = talk.call("command/run", &params);
     let expected = format!("{}\ngreen\n0027\n50\n60\n", home.path("ws/below").display());
     assert_eq!(ran.pointer("/outcome/exited/execution/stdout/head").unwrap(), &json!(expected));
+    let named = json!({
+        "session_id": session, "environment": {"PATH": "/usr/bin:/bin", "KUBECONFIG": home.path("outside/kube")},
+        "command": ["true"],
+    });
+    let refused = talk.refused("command/run", &named).to_string();
+    assert!(refused.contains("open another session"), "{refused}");
 }
 
 /// A command that prints 16 MiB in pieces of 64 KiB and says in a file how far it is.
