@@ -26,9 +26,9 @@ def passed_through(name: str, message: Any) -> Any:
 
 
 def essence(message: Any) -> Any:
-    """A message without empty lists, which may as well be left out."""
+    """A message without empty lists and nulls, which may as well be left out."""
     if isinstance(message, dict):
-        return {key: essence(value) for key, value in message.items() if value != []}
+        return {key: essence(value) for key, value in message.items() if value != [] and value is not None}
     return [essence(one) for one in message] if isinstance(message, list) else message
 
 
