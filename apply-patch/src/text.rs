@@ -15,6 +15,7 @@ mod tests;
 
 use stockade_protocol::{AbsPath, FileChange, Invalid, RawText};
 
+use crate::resolve::resolve;
 use crate::{DiffError, PatchError, look};
 
 /// A patch that was read.
@@ -152,10 +153,16 @@ pub enum TextError {
         path: AbsPath,
     },
     /// The file has to be read to make sense of the text, and may not be.
-    #[error("`{path}` may not be read here, and this form of patch needs what is in it: give a unified diff")]
+    #[error("`{path}` may not be read here, and no patch changes what may not be read")]
     Unreadable {
         /// The file.
         path: AbsPath,
+    },
+    /// What may be read can't be found out.
+    #[error("what may be read here can't be told: {why}")]
+    Unsettled {
+        /// What is in the way.
+        why: String,
     },
     /// The file can't be looked at.
     #[error(transparent)]
@@ -171,7 +178,7 @@ impl PatchText {
     }
 
     /// The changes, with names taken from a directory. A file has to be read where the text alone does not say what
-    /// changes; `may_read` is asked about it then, by the path that it really has.
+    /// changes; `may_read` is asked about it before it is looked at, and by the path that it really has.
     pub fn changes(
         &self,
         directory: &AbsPath,
@@ -184,8 +191,12 @@ impl PatchText {
 impl TextChange {
     fn at(&self, directory: &AbsPath, may_read: &dyn Fn(&AbsPath) -> bool) -> Result<FileChange, TextError> {
         let content_of = |path: &AbsPath| {
+            let unreadable = || TextError::Unreadable { path: path.clone() };
+            if !may_read(path) || !may_read(&resolve(path)) {
+                return Err(unreadable());
+            }
             let (resolved, content) = look(path).map_err(Box::new)?;
-            if may_read(&resolved) { Ok(content) } else { Err(TextError::Unreadable { path: path.clone() }) }
+            if may_read(&resolved) { Ok(content) } else { Err(unreadable()) }
         };
         Ok(match self {
             Self::Add { name, content } => {

@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 use stockade_execpolicy::CheckReport;
 use stockade_network_proxy::{LocalNetworks, Rules};
 use stockade_protocol::{
-    AbsPath, Access, Decision, DecisionSource, Destination, EscalationExecution, ExecApprovalRequirement, ExecRequest,
-    FileRule, Host, NetworkPolicy, NetworkProtocol, ParsedLine, Permissions,
+    AbsPath, Access, Decision, DecisionSource, Destination, ExecApprovalRequirement, ExecRequest, FileRule, Host,
+    NetworkPolicy, NetworkProtocol, ParsedLine, Permissions,
 };
-use stockade_sandboxing::{leads_to, protect_repositories};
+use stockade_sandboxing::leads_to;
 
-use crate::approvals::{self, Confinement};
+use crate::approvals::Confinement;
 use crate::connections::named_rules;
+use crate::enforced::Enforced;
 use crate::judgement::{Judgement, Purpose};
 use crate::run::Orchestrator;
 use crate::runtime::Approvable as _;
@@ -129,13 +130,11 @@ impl Orchestrator {
 
     /// What a command of this session may do with a path.
     pub fn explain_path(&self, path: &AbsPath) -> Result<PathExplanation, stockade_protocol::Invalid> {
-        let (permissions, _) = approvals::execution(&self.session(), &EscalationExecution::TurnDefault)?;
-        // The rules as a backend completes them.
-        let permissions = protect_repositories(&permissions)?;
+        let enforced = Enforced::of(&self.session())?;
         let resolved = leads_to(path);
-        let rule = permissions.files.deciding(&resolved).cloned();
+        let rule = enforced.deciding(&resolved).cloned();
         let hard = rule.as_ref().is_some_and(|rule| rule.is_hard_denial() || rule.is_bound());
-        Ok(PathExplanation { path: path.clone(), access: permissions.access(&resolved), resolved, rule, hard })
+        Ok(PathExplanation { path: path.clone(), access: enforced.access(&resolved), resolved, rule, hard })
     }
 
     /// What the rules say of a command.

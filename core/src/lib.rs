@@ -9,6 +9,7 @@ mod cancellation;
 mod connection_log;
 mod connections;
 mod elicitation;
+mod enforced;
 mod evidence;
 mod exec;
 mod explain;

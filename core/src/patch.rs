@@ -3,6 +3,7 @@
 //! A patch is prepared before anybody is asked: directories are opened, files read, new contents
 //! computed. What was approved is then what is written, whatever was swapped in between.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -10,13 +11,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stockade_apply_patch::{PatchError, Prepared, Roots, prepare};
 use stockade_protocol::{
-    AbsPath, Access, ApprovalSubject, AskForApproval, AuditEvent, DecisionSource, EscalationExecution,
-    ExecApprovalRequirement, FileChange, FileTarget, PatchApproval, PatchRequest, Refusal, RefusedBy, RequestId,
-    Violation,
+    AbsPath, ApprovalSubject, AskForApproval, AuditEvent, DecisionSource, EscalationExecution, ExecApprovalRequirement,
+    FileChange, FileRule, PatchApproval, PatchRequest, Refusal, RefusedBy, RequestId, Violation,
 };
+use stockade_sandboxing::leads_to;
 
 use crate::approvals::{ApprovalKey, Grant};
 use crate::audit_log::with_cause;
+use crate::enforced::Enforced;
 use crate::judgement::Purpose;
 use crate::run::{Orchestrator, RunError};
 use crate::runtime::{
@@ -30,6 +32,9 @@ pub struct PatchRuntime {
     prepared: Mutex<Option<Prepared>>,
     /// Paths that the session does not grant, as they really are.
     outside: Vec<AbsPath>,
+    /// A path that may not be read, as it really is. Then nothing was looked at.
+    unreadable: Option<AbsPath>,
+    enforced: Enforced,
 }
 
 /// What came of a patch.
@@ -63,7 +68,7 @@ impl Orchestrator {
     /// Says what would happen to a patch, and whether it fits the files. Nothing is written or recorded.
     pub fn explain_patch(&self, request: &PatchRequest) -> Result<PatchExplanation, RunError> {
         let in_force = self.in_force();
-        let runtime = PatchRuntime::prepare(request, &in_force.session).map_err(|error| failed(&error))?;
+        let runtime = PatchRuntime::prepare(request, &in_force.session)?;
         let judgement = self.approvals.judge(&runtime, request, &self.context(&in_force), Purpose::Explain);
         let (requirement, source) = (judgement.requirement(), judgement.source);
         Ok(PatchExplanation { requirement, source, changes: request.changes.clone(), outside: runtime.outside })
@@ -77,7 +82,7 @@ impl Orchestrator {
         match PatchRuntime::prepare(request, &in_force.session) {
             Ok(runtime) => self.run_under(&in_force, &runtime, request).await,
             // Nobody can be asked about what can't be read, but it goes on record that it was wanted.
-            Err(error) => self.failed_before_asking::<PatchOutcome>(&request.id, requested(request), failed(&error)),
+            Err(error) => self.failed_before_asking::<PatchOutcome>(&request.id, requested(request), error),
         }
     }
 }
@@ -91,31 +96,39 @@ fn failed(error: &dyn std::error::Error) -> RunError {
 }
 
 impl PatchRuntime {
-    /// Reads and checks everything, and writes nothing.
-    pub fn prepare(request: &PatchRequest, session: &Session) -> Result<Self, PatchError> {
-        let permissions = session.bounded(&session.permissions);
-        let granted = |path: &AbsPath| permissions.access(path) == Access::Write;
+    /// Reads and checks everything, and writes nothing. Where a path may not be read, nothing is looked at: the answer
+    /// would tell what is there.
+    pub fn prepare(request: &PatchRequest, session: &Session) -> Result<Self, RunError> {
+        let enforced = Enforced::of(session).map_err(|error| failed(&error))?;
         let given: Vec<&AbsPath> = request.changes.iter().flat_map(|change| change.paths()).collect();
-        let writable = permissions.files.iter().filter(|rule| rule.access == Access::Write);
-        let roots = writable.filter_map(|rule| match &rule.target {
-            FileTarget::Path(path) => Some(path.clone()),
-            FileTarget::Glob(_) => None,
-        });
-        // A path outside is approved by itself: the directory above it is opened for it alone.
-        let above = given.iter().filter(|path| !granted(path)).filter_map(|path| nearest_directory(path));
-        let roots: Vec<AbsPath> = roots.filter(is_directory).chain(above).collect();
-        let roots = Roots::open(&roots)?;
-        let outside = Mutex::new(Vec::new());
+        let unreadable = given.iter().find(|path| !enforced.may_read(path)).map(|path| leads_to(path));
+        let refused: BTreeSet<AbsPath> =
+            given.iter().filter(|path| !enforced.may_write(path)).map(|path| leads_to(path)).collect();
+        if unreadable.is_some() {
+            let outside = refused.into_iter().collect();
+            return Ok(Self { prepared: Mutex::new(None), outside, unreadable, enforced });
+        }
+        let roots = roots(&given, &enforced).map_err(|error| failed(&error))?;
+        let outside = Mutex::new(refused);
         let note = |path: &AbsPath| {
-            if !granted(path) {
-                outside.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+            if !enforced.may_write(path) {
+                outside.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
             }
-            true
+            // A link may have been put there since.
+            enforced.may_read(path)
         };
-        let prepared = prepare(&request.changes, &roots, note)?;
-        let outside = outside.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Self { prepared: Mutex::new(Some(prepared)), outside })
+        let prepared = prepare(&request.changes, &roots, note).map_err(|error| failed(&error))?;
+        let outside = outside.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
+        Ok(Self { prepared: Mutex::new(Some(prepared)), outside, unreadable, enforced })
     }
+}
+
+/// The directories that are written below. A path outside is approved by itself: the directory above it is opened for
+/// it alone.
+fn roots(given: &[&AbsPath], enforced: &Enforced) -> Result<Roots, PatchError> {
+    let above = given.iter().filter(|path| !enforced.may_write(path)).filter_map(|path| nearest_directory(path));
+    let roots: Vec<AbsPath> = enforced.writable_roots().filter(is_directory).chain(above).collect();
+    Roots::open(&roots)
 }
 
 fn is_directory(path: &AbsPath) -> bool {
@@ -175,20 +188,26 @@ impl Approvable<PatchRequest> for PatchRuntime {
 
 impl PatchRuntime {
     fn judge(&self, session: &Session) -> Requirement {
-        let denial = self.outside.iter().find_map(|path| {
-            session.permissions.files.deciding(path).filter(|rule| rule.is_hard_denial()).map(|rule| (path, rule))
-        });
-        let files = &session.permissions.files;
-        let own = self.outside.iter().find_map(|path| Some((path, files.bound(path, Access::Write)?)));
+        let forbidden = |reason: String, rule: &FileRule| {
+            let source = DecisionSource::Rule(rule.target.to_string());
+            Requirement::new(ExecApprovalRequirement::Forbidden { reason }, source)
+        };
+        let own = self.outside.iter().find_map(|path| Some((path, self.enforced.own_file(path)?)));
         if let Some((path, rule)) = own {
             let reason = format!("`{path}` would be written, but `{}` holds Stockade's own files", rule.target);
-            let source = DecisionSource::Rule(rule.target.to_string());
-            return Requirement::new(ExecApprovalRequirement::Forbidden { reason }, source);
+            return forbidden(reason, rule);
         }
+        let deciding = |path| self.enforced.deciding(path);
+        let denial = self.outside.iter().find_map(|path| Some((path, deciding(path).filter(|r| r.is_hard_denial())?)));
         if let Some((path, rule)) = denial {
             let reason =
                 format!("`{path}` would be written, but `{}` is denied, and no approval lifts that", rule.target);
-            let source = DecisionSource::Rule(rule.target.to_string());
+            return forbidden(reason, rule);
+        }
+        if let Some(path) = &self.unreadable {
+            let reason = format!("`{path}` may not be read here, and no patch changes what may not be read");
+            let source = deciding(path)
+                .map_or(DecisionSource::ApprovalPolicy, |rule| DecisionSource::Rule(rule.target.to_string()));
             return Requirement::new(ExecApprovalRequirement::Forbidden { reason }, source);
         }
         let requirement = requirement(session.ask, self.outside.first());

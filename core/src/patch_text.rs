@@ -2,20 +2,17 @@
 //! commands may not read.
 
 use stockade_apply_patch::{PatchText, TextError};
-use stockade_protocol::{AbsPath, Access, FileChange};
+use stockade_protocol::{AbsPath, FileChange};
 
+use crate::enforced::Enforced;
 use crate::session::Session;
 
 impl Session {
     /// The changes that a text stands for: a unified diff, git's too, or codex's envelope (`*** Begin Patch`). Its names
     /// are taken from `directory`. Nothing is written.
     pub fn read_patch(&self, text: &[u8], directory: &AbsPath) -> Result<Vec<FileChange>, TextError> {
-        let permissions = self.bounded(&self.permissions);
-        let may_read = |path: &AbsPath| match permissions.access(path) {
-            Access::Read | Access::Write => true,
-            // What the host has there is not what a command sees.
-            Access::Scratch | Access::None => false,
-        };
-        PatchText::parse(text)?.changes(directory, may_read)
+        let text = PatchText::parse(text)?;
+        let enforced = Enforced::of(self).map_err(|invalid| TextError::Unsettled { why: invalid.to_string() })?;
+        text.changes(directory, |path| enforced.may_read(path))
     }
 }

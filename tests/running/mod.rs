@@ -18,6 +18,8 @@ mod jobs;
 mod links;
 /// What is said, and that it is so.
 mod messages;
+/// Patches are judged as commands are.
+mod patch_agreement;
 /// File changes that are shown, asked about and written.
 mod patches;
 /// The recorded session in the README.
