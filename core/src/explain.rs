@@ -16,7 +16,7 @@ use crate::enforced::Enforced;
 use crate::judgement::{Judgement, Purpose};
 use crate::run::Orchestrator;
 use crate::runtime::Approvable as _;
-use crate::shell::ShellRuntime;
+use crate::shell::{ShellRuntime, kept_by_variable};
 use crate::verdict::Verdict;
 
 /// What would happen to a command.
@@ -40,7 +40,7 @@ pub struct Explanation {
     /// Why that can't be enforced here, if it can't: then it does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unenforceable: Option<String>,
-    /// Ways around the permissions that no kernel can close.
+    /// Ways around the permissions that no kernel can close, and what keeps it in the sandbox against its rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Whether a denial by the sandbox would lead to a question.
@@ -101,7 +101,7 @@ impl Orchestrator {
         let ctx = self.context(&in_force);
         let judgement = self.approvals.judge(tool, request, &ctx, Purpose::Explain);
         let (permissions, confinement) = (&judgement.permissions, judgement.confinement);
-        let (unenforceable, warnings) = match &tool.rehearse(request, permissions, confinement, &ctx) {
+        let (unenforceable, mut warnings) = match &tool.rehearse(request, permissions, confinement, &ctx) {
             Ok(plan) => (None, plan.warnings().to_vec()),
             Err(refused) => (Some(refused.to_string()), Vec::new()),
         };
@@ -114,6 +114,9 @@ impl Orchestrator {
         let requirement = judgement.requirement();
         let Judgement { verdict, source, permissions, asks_after_denial, .. } = judgement;
         let verdict = verdict.map_or_else(|| Verdict::of(&ctx.rules.policy(), &request.command), |verdict| *verdict);
+        if sandboxed {
+            warnings.extend(kept_by_variable(ctx.session, &request.cwd, &verdict));
+        }
         Ok(Explanation {
             rules: verdict.report(),
             requirement,

@@ -29,6 +29,7 @@ mod run;
 mod runtime;
 mod session;
 mod shell;
+mod steering_variable;
 mod tool_call;
 mod verdict;
 mod writable_program;

@@ -27,6 +27,7 @@ use crate::runtime::{
     Approvable, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
 use crate::session::{RulesOutside, Sandboxing, Session};
+use crate::steering_variable::steering_variable;
 use crate::verdict::{RuleVerdict, Verdict};
 use crate::writable_program::{has_writable_program, planted_program};
 use crate::writable_repository::has_writable_repository;
@@ -124,17 +125,30 @@ fn command_requirement(
 /// Where a command runs that rules allow: outside if its rules say so, nothing has to hold, and neither its programs
 /// nor its repository are what the session's commands could have put there.
 fn placement(session: &Session, cwd: &AbsPath, verdict: &Verdict) -> Placement {
+    let is_commands_own = || {
+        has_writable_program(session, cwd, &verdict.parsed) || has_writable_repository(session, cwd, &verdict.parsed)
+    };
+    if rules_let_leave(session, verdict) && !is_commands_own() { Placement::Outside } else { Placement::Inside }
+}
+
+fn rules_let_leave(session: &Session, verdict: &Verdict) -> bool {
     let unsaid = match session.rules_outside {
         RulesOutside::Never | RulesOutside::Said => Placement::Inside,
         RulesOutside::Unsaid => Placement::Outside,
     };
-    let may_leave = verdict.rules == RuleVerdict::Allowed
+    verdict.rules == RuleVerdict::Allowed
         && session.rules_may_leave()
-        && verdict.evaluation.placement(&verdict.parsed, unsaid) == Placement::Outside;
-    let is_commands_own = || {
-        has_writable_program(session, cwd, &verdict.parsed) || has_writable_repository(session, cwd, &verdict.parsed)
-    };
-    if may_leave && !is_commands_own() { Placement::Outside } else { Placement::Inside }
+        && verdict.evaluation.placement(&verdict.parsed, unsaid) == Placement::Outside
+}
+
+/// Why a command stays in the sandbox that its rules let leave, if that is for a variable.
+pub(crate) fn kept_by_variable(session: &Session, cwd: &AbsPath, verdict: &Verdict) -> Option<String> {
+    let cwd = cwd.to_host_path().filter(|_| rules_let_leave(session, verdict))?;
+    let name = steering_variable(session, &cwd)?;
+    Some(format!(
+        "a rule lets it leave the sandbox, but the variable `{name}` could lead it to what commands or the project wrote: \
+         unset it, or name it in `exclude` of `[env]`"
+    ))
 }
 
 /// The rules that allow a command, by their places.

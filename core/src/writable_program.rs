@@ -12,6 +12,7 @@ use stockade_protocol::{AbsPath, ParsedLine, RawText, Word};
 
 use crate::places::is_commands_own;
 use crate::session::{Sandboxing, Session};
+use crate::steering_variable::steering_variable;
 
 /// Whether any program of the line does, or could be led to files that do by its variables, as far as can be told before it runs. Without a sandbox there is none to
 /// leave.
@@ -24,7 +25,7 @@ pub(crate) fn has_writable_program(session: &Session, cwd: &AbsPath, line: &Pars
     let path = variables.get(&RawText::from("PATH")).and_then(RawText::to_os_string).unwrap_or_default();
     if line.commands.iter().any(|part| !part.assigns.is_empty())
         || has_writable_path(session, &path)
-        || variables.iter().any(|(name, value)| loads_writable_file(session, name, value))
+        || steering_variable(session, &cwd).is_some()
     {
         return true;
     }
@@ -70,34 +71,6 @@ fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
 /// program starts by name could be theirs then, also after a `cd`.
 fn has_writable_path(session: &Session, path: &OsStr) -> bool {
     std::env::split_paths(path).any(|directory| is_commands_own(session, &directory))
-}
-
-/// Variables by which programs load files, wherever they come from.
-const LOADING: &[&str] = &[
-    "BASH_ENV",
-    "ENV",
-    "NODE_OPTIONS",
-    "NODE_PATH",
-    "PERL5LIB",
-    "PERL5OPT",
-    "PYTHONHOME",
-    "PYTHONPATH",
-    "PYTHONSTARTUP",
-    "RUBYLIB",
-    "RUBYOPT",
-];
-
-/// Whether a variable makes programs load a file that commands may have written, as far as can be told.
-fn loads_writable_file(session: &Session, name: &RawText, value: &RawText) -> bool {
-    let loads = name
-        .as_str()
-        .is_none_or(|name| LOADING.contains(&name) || name.starts_with("LD_") || name.starts_with("DYLD_"));
-    let parts = value.as_bytes().split(|byte| b": ".contains(byte)).map(|part| RawText::from(part.to_vec()));
-    loads
-        && !value.as_bytes().is_empty()
-        && parts
-            .into_iter()
-            .any(|part| part.to_os_string().is_none_or(|part| is_commands_own(session, Path::new(&part))))
 }
 
 #[cfg(all(test, unix))]

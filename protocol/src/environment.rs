@@ -40,6 +40,10 @@ pub const SECRET_NAMES: &[&str] = &[
     "*_DSN",
     "*CONNECTION_STRING*",
     "*CONNSTR*",
+    // Settings of git, which may hold a header with a token. `GIT_CONFIG_KEY_0` goes by its name; git fails without the
+    // others, so they go together.
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_VALUE_*",
 ];
 
 /// Words that hold a pattern of [`SECRET_NAMES`] and say nothing of a secret. They are left out of a name before

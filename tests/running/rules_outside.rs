@@ -129,9 +129,9 @@ fn no_project_lets_commands_leave_by_a_profile_or_a_variable() {
     assert!(!home.exists("outside/made"));
 }
 
-/// A home directory as the workspace: the usual place of rules is held there.
+/// A home directory as the workspace: the usual place of rules is held there. What programs read in a home is not.
 #[test]
-fn rules_in_a_home_that_is_the_workspace_may_say_outside() {
+fn rules_in_a_home_that_is_the_workspace_are_read_and_its_commands_stay() {
     let home = Home::new();
     home.write("home/.config/stockade/rules/mine.rules", TOUCH_OUTSIDE);
     let user = home.path("home").display().to_string();
@@ -140,8 +140,8 @@ fn rules_in_a_home_that_is_the_workspace_may_say_outside() {
         said(home.stockade(&words).env_remove("XDG_CONFIG_HOME"), exit_code)
     };
     run(&["--", "true"], 0);
-    run(&["--", "touch", "../outside/made"], 0);
-    assert!(home.exists("outside/made"));
+    run(&["--", "touch", "../outside/made"], 1);
+    assert!(!home.exists("outside/made"));
     let rules = home.path("home/.config/stockade/rules");
     home.stockade(&["run", "--workspace", &user, "--", "touch", &rules.join("x.rules").display().to_string()])
         .env_remove("XDG_CONFIG_HOME")
@@ -196,4 +196,122 @@ fn what_can_not_be_recorded_is_not_said_to_be_said_once() {
         let told = home.says(&["run", "--", "true"], 0).stderr;
         assert!(told.contains("said at each run") && !told.contains("said once"), "{told}");
     }
+}
+
+/// A variable that could lead to what the project or a command wrote keeps the command inside, whatever reads it.
+#[test]
+fn no_command_leaves_with_a_variable_that_could_steer_it() {
+    let home = with_rules(&(TOUCH_OUTSIDE.to_owned() + "prefix_rule(pattern=[\"perl\"], outside = True)\n"));
+    let outside = home.path("outside").display().to_string();
+    home.write("ws/Zz.pm", &format!("system('touch', '{outside}/loaded'); 1;\n"));
+    home.write("tool/t.pl", "use Zz;\n");
+    let (tool, workspace) = (home.path("tool/t.pl").display().to_string(), home.path("ws").display().to_string());
+    for options in [&["run"][..], &["run", "--env", &format!("PERLLIB={workspace}")]] {
+        let mut command = home.stockade(&[options, &["--", "perl", &tool]].concat());
+        command.env("PERLLIB", &workspace).output().unwrap();
+        assert!(!home.exists("outside/loaded"), "{options:?}");
+    }
+    let above = home.path("").display().to_string();
+    for (name, value) in [
+        ("PERLLIB", &*workspace),
+        ("PERLLIB", "/proc/self/cwd"),
+        ("PERLLIB", "/usr/share/perl:"),
+        ("PERLLIB", "lib"),
+        ("PERL_USE_UNSAFE_INC", "1"),
+        ("OPENSSL_CONF", "openssl.cnf"),
+        ("OPENSSL_MODULES", &*workspace),
+        ("OPENSSL_ENGINES", above.trim_end_matches('/')),
+        ("MAKEFILES", "x.mk"),
+        ("MAKEFILES", "1"),
+        ("MAKEFLAGS", "--eval=$(shell touch x)"),
+        ("GNUMAKEFLAGS", "--eval=$(shell touch x)"),
+        ("TAR_OPTIONS", "--checkpoint=1 --checkpoint-action=exec=x"),
+        ("LESSOPEN", "|x %s"),
+        ("LESSCLOSE", "x %s %s"),
+        ("LUA_INIT", "@x.lua"),
+        ("CLASSPATH", "classes"),
+        ("VIMINIT", "source x"),
+        ("WGETRC", "wgetrc"),
+        ("CURL_HOME", &*workspace),
+        ("RSYNC_RSH", "sh"),
+        ("RUSTC_WRAPPER", "sh"),
+        ("GIT_PAGER", "sh"),
+        ("PAGER", "/bin/sh"),
+        ("GOFLAGS", "-toolexec=x"),
+        ("npm_config_script_shell", "/bin/sh"),
+        ("PIP_INDEX_URL", "https://packages.test/simple"),
+        ("PYTHONUSERBASE", &*workspace),
+        ("NOT_HEARD_OF", &*format!("/usr/share:{workspace}/x")),
+        ("NOT_HEARD_OF", "./x"),
+        ("NOT_HEARD_OF", "~/x"),
+        ("NOT_HEARD_OF", "Zz.pm"),
+        ("HOME", &*workspace),
+    ] {
+        let mut command = home.stockade(&["explain", "--", "touch", "../outside/made"]);
+        let told = said(command.env(name, value), 0).stdout;
+        assert!(
+            told.contains("where    in the sandbox") && told.contains(&format!("`{name}`")),
+            "{name}={value} {told}"
+        );
+    }
+    assert!(!home.exists("outside/made"));
+}
+
+/// What ordinary sessions have in their environment keeps nothing inside.
+#[test]
+fn commands_leave_with_an_ordinary_environment() {
+    let home = with_rules(TOUCH_OUTSIDE);
+    let mut command = home.stockade(&["run", "--", "touch", "../outside/made"]);
+    let workspace = home.path("ws").display().to_string();
+    command.envs([
+        ("PWD", &*workspace),
+        ("OLDPWD", &*workspace),
+        ("USER", "someone"),
+        ("LC_ALL", "de_DE.UTF-8@euro"),
+        ("LANGUAGE", "de_DE:de"),
+        ("TZ", "Europe/Berlin"),
+        ("SHLVL", "2"),
+        ("SHELL", "/bin/bash"),
+        ("EDITOR", "vim"),
+        ("PAGER", "/usr/bin/less"),
+        ("DISPLAY", ":0"),
+        ("COLORTERM", "truecolor"),
+        ("LS_COLORS", "di=01;34:*.tar=01;31"),
+        ("SSH_CONNECTION", "192.0.2.1 50000 192.0.2.2 22"),
+        ("SSH_TTY", "/dev/pts/0"),
+        ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/1000/bus"),
+        ("XDG_RUNTIME_DIR", "/run/user/1000"),
+        ("XDG_DATA_DIRS", "/usr/local/share:/usr/share"),
+        ("https_proxy", "http://proxy.test:3128"),
+        ("no_proxy", "localhost,127.0.0.1,.test"),
+        ("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt"),
+        ("RUST_BACKTRACE", "1"),
+        ("HOSTNAME", "build-7"),
+        ("_", "/usr/bin/env"),
+    ]);
+    said(&mut command, 0);
+    assert!(home.exists("outside/made"));
+    std::fs::remove_file(home.path("outside/made")).unwrap();
+    said(home.stockade(&["run", "--", "touch", "../outside/made"]).env_remove("HOME"), 0);
+    assert!(home.exists("outside/made"), "without a home");
+}
+
+/// A home that commands may write has the files that a login shell reads first.
+#[test]
+fn no_login_shell_leaves_with_a_home_that_commands_may_write() {
+    let home = with_rules("prefix_rule(pattern=[\"id\"], outside = True)\n");
+    home.write("ws/.bash_profile", &format!("touch {}/made\n", home.path("outside").display()));
+    let mut command = home.stockade(&["run", "--", "bash", "-lc", "id -u"]);
+    command.env("HOME", home.path("ws")).output().unwrap();
+    assert!(!home.exists("outside/made"));
+}
+
+/// The settings that `git` is given by variables reach it whole or not at all.
+#[test]
+fn git_is_not_given_half_of_its_settings() {
+    let home = Home::new();
+    home.says(&["run", "--", "git", "init", "-q", "d"], 0);
+    let mut command = home.stockade(&["run", "--", "git", "-C", "d", "status", "-s"]);
+    command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", "user.name").env("GIT_CONFIG_VALUE_0", "x");
+    said(&mut command, 0);
 }

@@ -1219,7 +1219,7 @@ export interface Explanation {
   source: DecisionSource;
   /** Why that can't be enforced here, if it can't: then it does not run. */
   unenforceable?: string | null;
-  /** Ways around the permissions that no kernel can close. */
+  /** Ways around the permissions that no kernel can close, and what keeps it in the sandbox against its rules. */
   warnings?: string[];
 }
 
