@@ -301,3 +301,35 @@ fn a_client_that_comes_back_has_lost_nothing() {
     assert_eq!(all(&output(&mut late, last), "stdout"), expected);
     late.told("command/ended");
 }
+
+/// Clients that only look on are told how commands ended, and not sent output that they did not ask for.
+#[test]
+fn onlookers_are_not_cut_off_by_the_output_of_others() {
+    const COUNT: usize = 24;
+    let home = Home::new();
+    let server = SocketServer::start(&home, &[]);
+    let mut runner = Talk::at(&server.path).initialize(false);
+    let opened = runner.call("session/open", &json!({"workspace": [home.path("ws")]}));
+    let (session, capability) = (opened.get("session_id").unwrap(), opened.get("capability").unwrap());
+    let mut onlooker = Talk::at(&server.path).initialize(false);
+    onlooker.call("session/attach", &json!({"session_id": session, "capability": capability}));
+    let ids: Vec<Value> = (0..COUNT)
+        .map(|number| {
+            let line = format!("head -c 1500000 /dev/zero | tr '\\0' x; touch printed{number}; exec sleep 60");
+            let params = json!({"session_id": session, "command": ["sh", "-c", line], "stream": false});
+            runner.send("command/run", &params)
+        })
+        .collect();
+    until("all have printed", || (0..COUNT).all(|number| home.exists(&format!("ws/printed{number}"))));
+    let closing = runner.send("session/close", &json!({"session_id": session}));
+    for _ in 0..COUNT {
+        let ended = onlooker.told("command/ended");
+        let printed = ended.pointer("/params/outcome/timed_out/execution/stdout").unwrap();
+        assert_eq!(printed, &json!({"head": "", "omitted_bytes": 1_500_000}));
+    }
+    onlooker.told("session/closed");
+    runner.response(&closing).unwrap();
+    let ran = runner.response(ids.first().unwrap()).unwrap();
+    let printed = ran.pointer("/outcome/timed_out/execution/stdout/head").and_then(Value::as_str);
+    assert!(printed.unwrap().len() > 100_000);
+}

@@ -3,6 +3,7 @@
 mod command;
 mod follow;
 mod log;
+mod onlookers;
 mod sent;
 mod start;
 mod terminal;

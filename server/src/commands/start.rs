@@ -18,6 +18,7 @@ use tokio::sync::{oneshot, watch};
 use super::command::{Command, CommandEnd, CommandInput};
 use super::follow::Role;
 use super::log::{OutputLog, UnderWay};
+use super::onlookers::without_output;
 use super::sent::SentFiles;
 use super::terminal::{OurTerminal, TerminalSink};
 use crate::peer::{Caller, ConnectionId};
@@ -174,6 +175,7 @@ fn end(session: &Session, command: &Command, result: Result<Outcome, RpcError>) 
     told.push(command.runner);
     let end = CommandEnd { result, outcome: outcome.clone(), last_seq };
     command.end.send_replace(Some(Arc::new(end)));
+    let outcome = without_output(outcome);
     let ended = CommandEnded { session_id: session.id.clone(), command_id: command.id.clone(), outcome, last_seq };
     session.questions.tell(&ServerNotification::CommandEnded(Box::new(ended)), &told);
 }
