@@ -11,8 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stockade_apply_patch::{PatchError, Prepared, Roots, prepare};
 use stockade_protocol::{
-    AbsPath, ApprovalSubject, AskForApproval, AuditEvent, DecisionSource, EscalationExecution, ExecApprovalRequirement,
-    FileChange, FileRule, PatchApproval, PatchRequest, Refusal, RefusedBy, RequestId, Violation,
+    AbsPath, Access, ApprovalSubject, AskForApproval, AuditEvent, DecisionSource, EscalationExecution,
+    ExecApprovalRequirement, FileChange, FileRule, PatchApproval, PatchRequest, Refusal, RefusedBy, RequestId,
+    Violation,
 };
 use stockade_sandboxing::leads_to;
 
@@ -126,7 +127,9 @@ impl PatchRuntime {
 /// The directories that are written below. A path outside is approved by itself: the directory above it is opened for
 /// it alone.
 fn roots(given: &[&AbsPath], enforced: &Enforced) -> Result<Roots, PatchError> {
-    let above = given.iter().filter(|path| !enforced.may_write(path)).filter_map(|path| nearest_directory(path));
+    // By its name alone: a link below a granted directory is never followed, wherever it leads.
+    let above = given.iter().filter(|path| enforced.access(path) != Access::Write);
+    let above = above.filter_map(|path| nearest_directory(path));
     let roots: Vec<AbsPath> = enforced.writable_roots().filter(is_directory).chain(above).collect();
     Roots::open(&roots)
 }
