@@ -48,7 +48,9 @@ fn no_rule_and_no_setting_leaves_a_sandbox_that_a_flag_names() {
     let home = Home::new();
     home.write("config/stockade/rules/mine.rules", TOUCH_OUTSIDE);
     home.write("config/stockade/rules/codex.rules", TOUCH);
-    let cache = home.path("home").display().to_string();
+    // Below the home: with a home that commands may write nothing leaves.
+    home.write("home/cache/file", "");
+    let cache = home.path("home/cache").display().to_string();
     // What the settings say too, the flag says nevertheless.
     let setting = format!(
         "rules.allow = \"outside\"\nsandbox.writable_roots = [{cache:?}]\n[profiles.open]\nsandbox.mode = \"workspace-write\"\n"
