@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use stockade::terminal::{Lifetime, person};
 use stockade_core::{Answer, Approver, Unanswered};
 use stockade_protocol::ApprovalReply;
 use stockade_server::wire::{ApprovalRequestParams, ErrorKind, QuestionId, RpcError, RpcId};
 use tokio::sync::Notify;
+
+/// How long a question may take to give the terminal back.
+const TIME_TO_END: Duration = Duration::from_secs(2);
 
 type Reply = Result<ApprovalReply, RpcError>;
 
@@ -84,6 +88,15 @@ impl Asking {
     pub(super) fn call_off(&mut self, question: &QuestionId) {
         if let Some(open) = self.open.get(question) {
             open.notify_one();
+        }
+    }
+
+    /// Calls off what is open, and waits until the terminal is given back.
+    pub(super) fn finish(&mut self) {
+        self.open.values().for_each(|question| question.notify_one());
+        while !self.open.is_empty() {
+            let Ok((_, question, _)) = self.given.recv_timeout(TIME_TO_END) else { return };
+            self.open.remove(&question);
         }
     }
 

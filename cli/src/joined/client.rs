@@ -304,6 +304,7 @@ impl Running {
 
     /// Gives the terminal back, with all that was printed on it.
     fn close(&mut self) {
+        self.asking.finish();
         if let Some(follower) = self.follower.take() {
             follower.finish(&self.signals);
         }
