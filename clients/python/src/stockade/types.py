@@ -1469,7 +1469,9 @@ class Explanation:
     unenforceable: str | None = None
     """Why that can't be enforced here, if it can't: then it does not run."""
     warnings: list[str] = field(default_factory=list)
-    """Ways around the permissions that no kernel can close, and what keeps it in the sandbox against its rules."""
+    """Ways around the permissions that no kernel can close, and what keeps it in the sandbox against its
+    rules.
+    """
 
     @classmethod
     def from_json(cls, value: Any) -> Explanation:
