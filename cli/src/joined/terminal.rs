@@ -34,7 +34,12 @@ pub(super) struct Follower {
 impl Follower {
     /// Starts it. The second value is the server's end.
     pub(super) fn start(relay: Arc<Relay>) -> io::Result<(Self, OwnedFd)> {
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        // Where there is no such flag, there are no such sockets either, and the call fails.
+        #[cfg(target_os = "linux")]
+        let flags = SocketFlags::CLOEXEC;
+        #[cfg(not(target_os = "linux"))]
+        let flags = SocketFlags::empty();
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         let (stopped, stop) = io::pipe()?;
         let (finished, done) = mpsc::channel::<()>();
         std::thread::Builder::new().name(String::from("terminal")).spawn(move || {
