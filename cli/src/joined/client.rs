@@ -336,7 +336,7 @@ fn own_id() -> Result<CommandId, Failure> {
 fn umask() -> Option<Umask> {
     let before = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(before);
-    Umask::from_bits(u16::try_from(before.bits() & 0o777).ok()?)
+    Umask::from_bits(u16::try_from(i64::from(before.bits()) & 0o777).ok()?)
 }
 
 /// This program's limits, but for those that are none.
