@@ -50,7 +50,7 @@ pub(crate) enum Command {
     Run(Run),
     /// Say what would happen to a command, and why, without running it
     Explain(Explain),
-    /// Change files by a patch: it is shown, asked about, written
+    /// Apply a patch where the policy allows it; ask first where it does not
     Patch(Patch),
     /// Serve sessions to other programs, in JSON-RPC 2.0
     Serve(Serve),
@@ -198,7 +198,8 @@ Examples:
   stockade patch --ask untrusted fix.diff      show it and ask, wherever it writes
   stockade patch --check --json fix.diff | jq .requirement
 
-Names are taken from the current directory, or from --cwd.")]
+Names are taken from the current directory, or from --cwd. Refused: `..` in names, changed modes, executable files,
+links, copies and binary hunks, and patches of more than 64 MiB.")]
 pub(crate) struct Patch {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
