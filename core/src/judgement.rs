@@ -3,8 +3,11 @@
 //! A question, the first run, a wider run after a denial, and `explain` read the same value. So what is shown is what is
 //! decided, and what is explained is what happens.
 
+use std::path::Path;
+
 use stockade_protocol::{
-    DecisionSource, EscalationExecution, ExecApprovalRequirement, ExecPolicyAmendment, Permissions, Refusal, RefusedBy,
+    DecisionSource, EscalationExecution, ExecApprovalRequirement, ExecPolicyAmendment, Permissions, RawText, Refusal,
+    RefusedBy,
 };
 
 use crate::approvals::{Approvals, Confinement, check_hard_denials, execution};
@@ -47,6 +50,8 @@ pub(crate) enum Course {
         reason: Option<String>,
         /// A rule that would save this question in future.
         amendment: Option<ExecPolicyAmendment>,
+        /// Whether a yes speaks of this one run only, since its program may be another one by the next.
+        only_once: bool,
     },
 }
 
@@ -68,7 +73,7 @@ impl Judgement {
                 let bypass_sandbox = *bypasses_sandbox;
                 ExecApprovalRequirement::Skip { bypass_sandbox, proposed_execpolicy_amendment: None }
             }
-            Course::Ask { reason, amendment } => ExecApprovalRequirement::NeedsApproval {
+            Course::Ask { reason, amendment, .. } => ExecApprovalRequirement::NeedsApproval {
                 reason: reason.clone(),
                 proposed_execpolicy_amendment: amendment.clone(),
             },
@@ -136,13 +141,11 @@ impl Approvals {
         let session = ctx.session;
         let (wanted, source) = (tool.escalation(request), required.source);
         // Nothing is remembered of most sessions, and a key is long.
+        let planted = || tool.planted_program(request, session, verdict);
         let known = || {
             let known = if self.memory.is_empty() { None } else { self.memory.recall(&tool.keys(request, session)) };
             // What was approved to leave the sandbox is not what commands put in its place since.
-            known.filter(|execution| {
-                *execution != EscalationExecution::Unsandboxed
-                    || tool.planted_program(request, session, verdict).is_none()
-            })
+            known.filter(|execution| *execution != EscalationExecution::Unsandboxed || planted().is_none())
         };
         let run = |execution, source| Decided { course: Course::Run { bypasses_sandbox: false }, source, execution };
         match required.requirement {
@@ -169,10 +172,16 @@ impl Approvals {
                 if tool.preapproved(request).is_some() && wanted == EscalationExecution::TurnDefault {
                     return run(wanted, DecisionSource::External);
                 }
-                match known() {
-                    Some(execution) => run(execution, DecisionSource::SessionMemory),
-                    None => Decided { course: Course::Ask { reason, amendment }, source, execution: wanted },
+                if let Some(execution) = known() {
+                    return run(execution, DecisionSource::SessionMemory);
                 }
+                let planted = if wanted == EscalationExecution::Unsandboxed { planted() } else { None };
+                let only_once = planted.is_some();
+                let reason = match planted {
+                    Some(program) => Some(warned_of(&program, reason)),
+                    None => reason,
+                };
+                Decided { course: Course::Ask { reason, amendment, only_once }, source, execution: wanted }
             }
         }
     }
@@ -198,6 +207,16 @@ impl Approvals {
             && tool.escalates_on_failure()
             && requirement::asks_after_denial(session.ask);
         Judgement { verdict, course, source, execution: wanted, permissions, confinement, asks_after_denial }
+    }
+}
+
+/// The reason for a question about a run outside, with the program that the session's commands may write.
+pub(crate) fn warned_of(program: &Path, reason: Option<String>) -> String {
+    let program = RawText::from(program.to_string_lossy().as_ref());
+    let warning = format!("it would start `{program}`, which the session's commands may write");
+    match reason {
+        Some(reason) => format!("{reason}; {warning}"),
+        None => warning,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is explained is what happens, and a line is parsed once for either.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -18,7 +19,7 @@ use crate::approvals::{ApprovalKey, Confinement, Grant};
 use crate::runtime::{
     Approvable, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
-use crate::verdict::parses;
+use crate::verdict::{Verdict, parses};
 use crate::{
     Answer, Approver, AuditDemand, AuditSink, MemoryAudit, Orchestrator, RuleStore, RulesOutside, RunError, Session,
     ShellRuntime, Unanswered,
@@ -91,6 +92,10 @@ impl Approvable<ExecRequest> for Kept {
 
     fn keys(&self, request: &ExecRequest, session: &Session) -> Vec<ApprovalKey> {
         self.shell.keys(request, session)
+    }
+
+    fn planted_program(&self, request: &ExecRequest, session: &Session, verdict: Option<&Verdict>) -> Option<PathBuf> {
+        self.shell.planted_program(request, session, verdict)
     }
 
     fn subject(&self, request: &ExecRequest, ctx: &ToolContext<'_>, shown: &Shown<'_>) -> ApprovalSubject {

@@ -25,7 +25,7 @@ use stockade_sandboxing::{HostFiles as _, RealFiles};
 use tokio::sync::watch;
 
 use crate::audit_log::Trail;
-use crate::judgement::{Course, Judgement};
+use crate::judgement::{Course, Judgement, warned_of};
 use crate::risk::RiskAssessor;
 use crate::runtime::{Attempted, SandboxPreference, ToolContext, ToolRuntime};
 use crate::session::Session;
@@ -92,7 +92,7 @@ impl Approvals {
                 }
                 Ok(Grant::first(judgement, source))
             }
-            Course::Ask { reason, amendment } => {
+            Course::Ask { reason, amendment, only_once } => {
                 let asking = Asking {
                     keys: tool.keys(request, ctx.session),
                     execution: judgement.execution.clone(),
@@ -100,6 +100,7 @@ impl Approvals {
                     violations: &[],
                     amendment: amendment.clone(),
                     verdict: judgement.verdict.as_deref(),
+                    only_once: *only_once,
                 };
                 let (_, source) = self.ask(tool, request, ctx, trail, asking).await?;
                 Ok(Grant::first(judgement, source))
@@ -136,8 +137,15 @@ impl Approvals {
         let keys = tool.keys(request, session);
         // A saved rule keeps the command in the sandbox, where it would be denied the same again.
         let verdict = judgement.verdict.as_deref();
+        let leaves = execution == EscalationExecution::Unsandboxed;
+        let planted = leaves.then(|| tool.planted_program(request, session, verdict)).flatten();
+        let only_once = planted.is_some();
         let reason = Some(reason.to_owned());
-        let asking = Asking { keys, execution, reason, violations, amendment: None, verdict };
+        let reason = match planted {
+            Some(program) => Some(warned_of(&program, reason)),
+            None => reason,
+        };
+        let asking = Asking { keys, execution, reason, violations, amendment: None, verdict, only_once };
         // A no ends the matter: what the first run gave stands.
         let (execution, source) = self.ask(tool, request, ctx, trail, asking).await.ok()?;
         tracing::info!(name: "command.escalated", thread = %trail.thread(), request = %trail.request());
@@ -151,17 +159,12 @@ impl Approvals {
         request: &Req,
         ctx: &ToolContext<'_>,
         trail: &Trail,
-        mut asking: Asking<'_>,
+        asking: Asking<'_>,
     ) -> Result<(EscalationExecution, DecisionSource), Refusal> {
         let subject = tool.subject(request, ctx, &asking.shown());
         let written = memory::written(&asking.execution) + &content(&subject);
-        let leaves = asking.execution == EscalationExecution::Unsandboxed;
-        let planted = leaves.then(|| tool.planted_program(request, ctx.session, asking.verdict)).flatten();
-        if let Some(program) = &planted {
-            asking.warn_of(program);
-        }
         let mut question = question::approval_request(trail, subject, asking.reason.clone(), asking.paths());
-        if planted.is_some() {
+        if asking.only_once {
             question.available_decisions.retain(|decision| *decision != ReviewDecision::ApprovedForSession);
         }
         let question = Arc::new(question);

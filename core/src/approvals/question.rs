@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use stockade_protocol::{
     AbsPath, ApprovalRequest, ApprovalSubject, AuditEvent, EscalationExecution, ExecPolicyAmendment, FileTarget,
-    RawText, Refusal, RefusedBy, ResolvedPath, ReviewDecision, Violation,
+    Refusal, RefusedBy, ResolvedPath, ReviewDecision, Violation,
 };
 use stockade_sandboxing::leads_to;
 use tokio::task::AbortHandle;
@@ -26,6 +26,8 @@ pub(super) struct Asking<'a> {
     pub(super) violations: &'a [Violation],
     pub(super) amendment: Option<ExecPolicyAmendment>,
     pub(super) verdict: Option<&'a Verdict>,
+    /// Whether "for the session" is no answer.
+    pub(super) only_once: bool,
 }
 
 impl Asking<'_> {
@@ -36,16 +38,6 @@ impl Asking<'_> {
             amendment: self.amendment.as_ref(),
             verdict: self.verdict,
         }
-    }
-
-    /// Says which program would leave the sandbox, where that is one that commands may write.
-    pub(super) fn warn_of(&mut self, program: &std::path::Path) {
-        let program = RawText::from(program.to_string_lossy().as_ref());
-        let warning = format!("it would start `{program}`, which the session's commands may write");
-        self.reason = Some(match self.reason.take() {
-            Some(reason) => format!("{reason}; {warning}"),
-            None => warning,
-        });
     }
 
     /// The paths that an approval would open.
