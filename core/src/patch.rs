@@ -75,6 +75,17 @@ impl Orchestrator {
         Ok(PatchExplanation { requirement, source, changes: request.changes.clone(), outside: runtime.outside })
     }
 
+    /// Says what would happen to a patch of these files by the policy alone, for a program that writes them itself. What is in
+    /// them, and whether the changes fit, is not looked at.
+    pub fn explain_writing(&self, request: &PatchRequest) -> Result<PatchExplanation, RunError> {
+        let in_force = self.in_force();
+        let enforced = Enforced::of(&in_force.session).map_err(|error| failed(&error))?;
+        let runtime = PatchRuntime::unread(request, enforced);
+        let judgement = self.approvals.judge(&runtime, request, &self.context(&in_force), Purpose::Explain);
+        let (requirement, source) = (judgement.requirement(), judgement.source);
+        Ok(PatchExplanation { requirement, source, changes: request.changes.clone(), outside: runtime.outside })
+    }
+
     /// Changes files: approval where one is needed, then all of the changes or none.
     pub async fn patch(&self, request: &PatchRequest) -> Result<PatchOutcome, RunError> {
         self.check_session(&request.thread_id)?;
@@ -101,16 +112,13 @@ impl PatchRuntime {
     /// would tell what is there.
     pub fn prepare(request: &PatchRequest, session: &Session) -> Result<Self, RunError> {
         let enforced = Enforced::of(session).map_err(|error| failed(&error))?;
+        let Self { outside: refused, unreadable, enforced, .. } = match Self::unread(request, enforced) {
+            unread if unread.unreadable.is_some() => return Ok(unread),
+            unread => unread,
+        };
         let given: Vec<&AbsPath> = request.changes.iter().flat_map(|change| change.paths()).collect();
-        let unreadable = given.iter().find(|path| !enforced.may_read(path)).map(|path| leads_to(path));
-        let refused: BTreeSet<AbsPath> =
-            given.iter().filter(|path| !enforced.may_write(path)).map(|path| leads_to(path)).collect();
-        if unreadable.is_some() {
-            let outside = refused.into_iter().collect();
-            return Ok(Self { prepared: Mutex::new(None), outside, unreadable, enforced });
-        }
         let roots = roots(&given, &enforced).map_err(|error| failed(&error))?;
-        let outside = Mutex::new(refused);
+        let outside: Mutex<BTreeSet<AbsPath>> = Mutex::new(refused.into_iter().collect());
         let note = |path: &AbsPath| {
             if !enforced.may_write(path) {
                 outside.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
@@ -121,6 +129,15 @@ impl PatchRuntime {
         let prepared = prepare(&request.changes, &roots, note).map_err(|error| failed(&error))?;
         let outside = outside.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
         Ok(Self { prepared: Mutex::new(Some(prepared)), outside, unreadable, enforced })
+    }
+
+    /// What the paths of a patch say, and nothing of what is there but where they lead.
+    fn unread(request: &PatchRequest, enforced: Enforced) -> Self {
+        let given: Vec<&AbsPath> = request.changes.iter().flat_map(|change| change.paths()).collect();
+        let unreadable = given.iter().find(|path| !enforced.may_read(path)).map(|path| leads_to(path));
+        let refused: BTreeSet<AbsPath> =
+            given.iter().filter(|path| !enforced.may_write(path)).map(|path| leads_to(path)).collect();
+        Self { prepared: Mutex::new(None), outside: refused.into_iter().collect(), unreadable, enforced }
     }
 }
 
