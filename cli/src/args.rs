@@ -1,5 +1,7 @@
 //! The command line, as data.
 
+#[cfg(unix)]
+mod agents;
 mod audit;
 mod repeated;
 mod serve;
@@ -14,6 +16,8 @@ use std::path::PathBuf;
 use clap::{Args as Arguments, Parser, Subcommand};
 use clap_complete::Shell;
 
+#[cfg(unix)]
+pub(crate) use self::agents::{AgentName, Hook, HookAnswer, HookCommand, HookRun, Install};
 pub(crate) use self::audit::{Audit, AuditCommand, AuditList, AuditShow, AuditVerify};
 pub(crate) use self::repeated::parse;
 pub(crate) use self::serve::Serve;
@@ -32,6 +36,7 @@ use crate::{flags, shell};
 Examples:
   stockade run -- npm test              run it in the sandbox
   stockade explain -- git push          what would happen, and why
+  stockade install claude-code          let a coding agent run its commands in it
   stockade audit list --last 5          what has happened
   stockade doctor                       what this machine can enforce"
 )]
@@ -57,6 +62,12 @@ pub(crate) enum Command {
     /// Look at sessions, and end them
     #[cfg(unix)]
     Session(Sessions),
+    /// Let a coding agent run its commands in Stockade
+    #[cfg(unix)]
+    Install(Install),
+    /// Answer the hook of a coding agent
+    #[cfg(unix)]
+    Hook(Hook),
     /// Look at the trail of what was asked, decided and done
     Audit(Audit),
     /// Say what this host can enforce, and how to get more

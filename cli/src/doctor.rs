@@ -2,9 +2,12 @@
 
 use std::process::ExitCode;
 
+use serde::Serialize;
 use stockade::platform;
 use stockade_sandboxing::{Diagnosis, LayerSupport, SupportLevel};
 
+#[cfg(unix)]
+use crate::agents::doctor as agents;
 use crate::args::Doctor;
 use crate::exit::{Failure, print};
 
@@ -13,9 +16,29 @@ const INCOMPLETE: u8 = 1;
 
 pub(crate) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
     let diagnosis = platform::diagnose();
-    let text = if args.json { serde_json::to_string_pretty(&diagnosis)? + "\n" } else { text(&diagnosis) };
-    print(&text)?;
+    #[cfg(unix)]
+    let agents = agents::agents();
+    #[cfg(not(unix))]
+    let agents: Vec<()> = Vec::new();
+    if args.json {
+        let report = Report { diagnosis: &diagnosis, agents: &agents };
+        print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
+    } else {
+        #[cfg(unix)]
+        print(&(text(&diagnosis) + &agents::text(&agents)))?;
+        #[cfg(not(unix))]
+        print(&text(&diagnosis))?;
+    }
     Ok(if diagnosis.complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+/// All that is told, as JSON.
+#[derive(Serialize)]
+struct Report<'a, A: Serialize> {
+    #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
+    #[serde(skip_serializing_if = "<[A]>::is_empty")]
+    agents: &'a [A],
 }
 
 /// Plain text: it reads the same in a terminal, a log and a bug report.

@@ -42,6 +42,12 @@ impl<E: Error + 'static> From<E> for Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&with_causes(&*self.0))
+    }
+}
+
 impl Failure {
     /// Says what went wrong and why.
     pub(crate) fn report(&self, form: Form) -> ExitCode {

@@ -1,5 +1,7 @@
 //! The `stockade` program. It reads arguments, calls one crate, and prints; the work is done below.
 
+#[cfg(unix)]
+mod agents;
 mod args;
 mod audit;
 mod completions;
@@ -103,6 +105,10 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => explain::run(&explain),
+        #[cfg(unix)]
+        Command::Hook(hook) => agents::hook::run(&hook.command),
+        #[cfg(unix)]
+        Command::Install(install) => agents::install::run(&install),
         Command::Man(man) => man::run(&man).map(|()| ExitCode::SUCCESS),
         Command::Patch(patch) => patch::run(&patch),
         Command::Run(run) => run::run(&run, run::Ending::ByCode),

@@ -1,4 +1,4 @@
-//! The flags that would have allowed what was denied, as they are typed.
+//! The flags that would have allowed what was denied, as they are typed; or the settings, where no flags can be given.
 
 use stockade_config::{SandboxMode, Settings};
 use stockade_protocol::{AbsPath, Access, FileTarget, PermissionAmendment, RuleSource, Violation, ViolationTarget};
@@ -6,8 +6,17 @@ use stockade_sandboxing::{HostFiles as _, RealFiles};
 
 use crate::report::host_rule;
 
+/// What a remedy is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WrittenFor {
+    CommandLine,
+    #[cfg_attr(not(unix), expect(dead_code, reason = "sessions and agents are for unix"))]
+    SettingsFile,
+}
+
 /// What the flags of a run are added to.
 pub(crate) struct Remedies {
+    written_for: WrittenFor,
     mode: SandboxMode,
     /// Reading is restricted to what is named.
     reads_are_named: bool,
@@ -16,17 +25,28 @@ pub(crate) struct Remedies {
 
 impl Remedies {
     pub(crate) fn new(settings: &Settings, workspace: Vec<AbsPath>) -> Self {
-        Self { mode: settings.mode, reads_are_named: settings.readable_roots.is_some(), workspace }
+        let (mode, reads_are_named) = (settings.mode, settings.readable_roots.is_some());
+        Self { written_for: WrittenFor::CommandLine, mode, reads_are_named, workspace }
     }
 
     /// For a session whose settings are not known here.
     #[cfg(unix)]
     pub(crate) fn usual() -> Self {
-        Self { mode: SandboxMode::WorkspaceWrite, reads_are_named: false, workspace: Vec::new() }
+        let (written_for, mode) = (WrittenFor::CommandLine, SandboxMode::WorkspaceWrite);
+        Self { written_for, mode, reads_are_named: false, workspace: Vec::new() }
+    }
+
+    /// For a command that a person has typed no flags for.
+    #[cfg(unix)]
+    pub(crate) fn in_settings() -> Self {
+        Self { written_for: WrittenFor::SettingsFile, ..Self::usual() }
     }
 
     /// What to type, in backticks; `None` where no flag would do.
     pub(crate) fn of(&self, violation: &Violation) -> Option<String> {
+        if self.written_for == WrittenFor::SettingsFile {
+            return in_settings(violation);
+        }
         if let ViolationTarget::Limit(field) = &violation.target {
             return limit(field);
         }
@@ -66,6 +86,39 @@ impl Remedies {
     fn reading(&self, path: &AbsPath) -> String {
         let rest = if self.reads_are_named { "" } else { "--readable / " };
         format!("`{rest}--readable {}`", word(path))
+    }
+}
+
+/// The line of the user's settings.
+fn in_settings(violation: &Violation) -> Option<String> {
+    if let ViolationTarget::Limit(field) = &violation.target {
+        return Some(format!("a higher `{field}` below `[limits]` in `{}`", settings_file()));
+    }
+    let (made, key, value) = match violation.amendment.as_ref()? {
+        PermissionAmendment::File(rule) => {
+            let FileTarget::Path(path) = &rule.target else { return None };
+            let (key, made) = match rule.access {
+                Access::Write if RealFiles.kind(path).is_none() => {
+                    ("writable_roots", format!("after `mkdir -p {}`, ", word(path)))
+                }
+                Access::Write => ("writable_roots", String::new()),
+                Access::Read | Access::Scratch | Access::None => ("readable_roots", String::new()),
+            };
+            (made, key, path.to_string())
+        }
+        PermissionAmendment::Network(rule) => (String::new(), "allow_hosts", host_rule(rule)),
+        PermissionAmendment::UnixSocket(path) => (String::new(), "unix_sockets", path.to_string()),
+    };
+    let value = serde_json::Value::String(value);
+    let rest = if key == "readable_roots" { "\"/\", " } else { "" };
+    Some(format!("{made}`{key} = [{rest}{value}]` below `[sandbox]` in `{}`", settings_file()))
+}
+
+/// The user's settings, as a person would name them.
+pub(crate) fn settings_file() -> String {
+    match stockade_config::user_variable("XDG_CONFIG_HOME").filter(|place| !place.is_empty()) {
+        Some(place) => std::path::Path::new(&place).join("stockade/config.toml").display().to_string(),
+        None => String::from("~/.config/stockade/config.toml"),
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn as_interrupted(outcome: Outcome) -> Outcome {
 /// Runs the command in a session, if one is named.
 #[cfg(unix)]
 fn in_session(args: &Run, ending: Ending) -> Result<Option<ExitCode>, Failure> {
-    use crate::joined::{self, NamedBy, Wanted};
+    use crate::joined::{self, Answers, NamedBy, Wanted};
 
     let (name, named_by) = match (&args.name, joined::named_by_variable()) {
         (Some(name), _) => (name.clone(), NamedBy::Flag),
@@ -103,6 +103,8 @@ fn in_session(args: &Run, ending: Ending) -> Result<Option<ExitCode>, Failure> {
         timeout: session.timeout,
         escalation: session.unsandboxed.then_some(EscalationExecution::Unsandboxed),
         justification: session.justification.clone(),
+        answers: Answers::Terminal,
+        stdin: None,
     };
     joined::run(&wanted, || crate::session::opening(session)).map(Some)
 }

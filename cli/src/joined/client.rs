@@ -11,18 +11,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Resource;
 use rustix::termios::SpecialCodeIndex;
-use stockade_core::{Cancellation, Clock};
-use stockade_protocol::{AbsPath, ApprovalReply, Argv, Refusal, RefusedBy, RequestId, ReviewDecision};
+use stockade_core::{Cancellation, Clock, Explanation};
+use stockade_protocol::{
+    AbsPath, ApprovalReply, ApprovalSubject, Argv, EscalationExecution, Refusal, RefusedBy, RequestId, ReviewDecision,
+};
 use stockade_server::wire::{
-    CallerLimit, CommandId, CommandRunParams, CommandRunResult, ErrorKind, LimitName, ProgramProblem, RpcError, RpcId,
-    SentStreams, ServerNotification, SessionId, SessionListResult, StdinKind, Umask,
+    CallerLimit, CommandExplainParams, CommandId, CommandRunParams, CommandRunResult, ErrorKind, LimitName,
+    ProgramProblem, RpcError, RpcId, SentStreams, ServerNotification, SessionId, SessionListResult, StdinKind, Umask,
 };
 use stockade_server::{Client, ClientError, FromServer};
 
 use super::asking::Asking;
 use super::joining::{self, Joined};
 use super::terminal::Follower;
-use super::{Wanted, joining::JoinError};
+use super::{Answers, Wanted, joining::JoinError};
 use crate::exit::{self, Failure, note};
 use crate::job::Interrupts;
 use crate::relay::Relay;
@@ -51,7 +53,12 @@ pub(super) fn run(wanted: &Wanted<'_>, joined: Joined) -> Result<Option<ExitCode
     match answer {
         Ok(End::Response(Ok(result))) => {
             let outcome = as_interrupted(result.outcome);
-            let code = finish(wanted.json, &outcome, &Remedies::usual())?;
+            let remedies = match wanted.answers {
+                Answers::Terminal => Remedies::usual(),
+                // An agent's command has no flags.
+                Answers::OtherClients | Answers::GivenBefore => Remedies::in_settings(),
+            };
+            let code = finish(wanted.json, &outcome, &remedies)?;
             end_by_signal(wanted.ending, signal_of(&outcome));
             Ok(Some(code))
         }
@@ -63,6 +70,31 @@ pub(super) fn run(wanted: &Wanted<'_>, joined: Joined) -> Result<Option<ExitCode
         Err(ClientError::Ended) => Err(RunError::ServerEnded { log: log.display().to_string() }.into()),
         Err(ClientError::Io(error)) if error.kind() == io::ErrorKind::ConnectionReset => {
             Err(RunError::ServerEnded { log: log.display().to_string() }.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What would happen to a command. Nothing if the session is not there any more.
+pub(super) fn explain(wanted: &Wanted<'_>, mut joined: Joined) -> Result<Option<Explanation>, Failure> {
+    let ticket = serde_json::json!({ "session_id": joined.session_id, "capability": joined.capability });
+    let params = CommandExplainParams {
+        session_id: joined.session_id,
+        command: Argv::from_os(wanted.command.iter().cloned())?,
+        cwd: wanted.cwd.clone(),
+        escalation: wanted.escalation.clone(),
+    };
+    let attached = joined.client.call::<serde_json::Value>("session/attach", &ticket);
+    let explained = attached.and_then(|_| joined.client.call("command/explain", &params));
+    match explained {
+        Ok(explanation) => Ok(Some(explanation)),
+        Err(ClientError::Refused(error))
+            if matches!(
+                error.kind(),
+                Some(ErrorKind::UnknownSession | ErrorKind::NotPermitted | ErrorKind::Closed)
+            ) =>
+        {
+            Ok(None)
         }
         Err(error) => Err(error.into()),
     }
@@ -104,6 +136,7 @@ struct Running {
     follower: Option<Follower>,
     interrupts: Interrupts,
     is_cancelled: bool,
+    answers: Answers,
 }
 
 impl Running {
@@ -113,7 +146,8 @@ impl Running {
         let signals = signals::watch()?;
         let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
         let shown = !wanted.json;
-        let terminals = [stdin.is_terminal(), stdout.is_terminal() && shown, stderr.is_terminal() && shown];
+        let own_stdin = wanted.stdin.as_ref().map_or_else(|| stdin.as_fd(), |file| file.as_fd());
+        let terminals = [own_stdin.is_terminal(), stdout.is_terminal() && shown, stderr.is_terminal() && shown];
         let relay = Relay::new(terminals, &command, &clock)?.map(Arc::new);
         let (follower, theirs) = match &relay {
             Some(relay) => {
@@ -126,7 +160,7 @@ impl Running {
         let mut sent = Sent::default();
         let terminal = theirs.as_ref().map(|theirs| sent.add(theirs.as_fd()));
         let streams = SentStreams {
-            stdin: given(true, terminals[0]).then(|| sent.add(stdin.as_fd())),
+            stdin: given(true, terminals[0]).then(|| sent.add(own_stdin)),
             stdout: given(shown, terminals[1]).then(|| sent.add(stdout.as_fd())),
             stderr: given(shown, terminals[2]).then(|| sent.add(stderr.as_fd())),
             terminal,
@@ -172,6 +206,7 @@ impl Running {
             follower,
             interrupts,
             is_cancelled,
+            answers: wanted.answers,
         })
     }
 
@@ -225,7 +260,16 @@ impl Running {
             FromServer::Response { id: None, answer: Err(error) } => return Ok(Some(End::Response(Err(error)))),
             // Of a signal for a command that has ended meanwhile.
             FromServer::Response { .. } => {}
-            FromServer::Question { id, params } if !self.asking.has_person() => {
+            FromServer::Question { id, params }
+                if self.answers == Answers::GivenBefore && is_about_start(&params.request.subject) =>
+            {
+                // For this question and no other.
+                self.answers = Answers::OtherClients;
+                let reply =
+                    ApprovalReply { id: params.request.id.clone(), decision: ReviewDecision::Approved, content: None };
+                self.client.answer(&id, &Ok(reply))?;
+            }
+            FromServer::Question { id, params } if self.answers != Answers::Terminal || !self.asking.has_person() => {
                 let reply = self.without_person(&params.request.id)?;
                 self.client.answer(&id, &reply)?;
             }
@@ -312,6 +356,12 @@ impl Running {
             relay.close();
         }
     }
+}
+
+/// Whether a question is whether a command may run as it was started, and not whether it may have more.
+fn is_about_start(subject: &ApprovalSubject) -> bool {
+    let ApprovalSubject::Command(command) = subject else { return false };
+    command.violations.is_empty() && command.escalation == EscalationExecution::TurnDefault
 }
 
 /// Descriptors for the server.

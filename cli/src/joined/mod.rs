@@ -15,9 +15,11 @@ mod terminal;
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use stockade_core::Explanation;
 use stockade_protocol::{AbsPath, EscalationExecution};
 use stockade_server::wire::{SessionName, SessionOpenParams};
 
@@ -48,6 +50,20 @@ pub(crate) struct Wanted<'a> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) escalation: Option<EscalationExecution>,
     pub(crate) justification: Option<String>,
+    pub(crate) answers: Answers,
+    /// What the command has as its standard input; this program's own if absent.
+    pub(crate) stdin: Option<OwnedFd>,
+}
+
+/// Where the answers to questions come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// From the person at this program's terminal.
+    Terminal,
+    /// From the session's other clients: this one asks nobody.
+    OtherClients,
+    /// The person has said yes to this command elsewhere, before it was started.
+    GivenBefore,
 }
 
 /// What a session is opened with, if there is none of the name.
@@ -86,6 +102,27 @@ pub(crate) fn run(
     }
     let joined = joining::open(wanted, opening)?;
     client::run(wanted, joined)?.ok_or_else(|| joining::JoinError::Gone { name: wanted.name.to_string() }.into())
+}
+
+/// Runs a command in a session that is there.
+pub(crate) fn run_open(wanted: &Wanted<'_>) -> Result<ExitCode, Failure> {
+    let gone = || joining::JoinError::Gone { name: wanted.name.to_string() };
+    let joined = joining::join(wanted)?.ok_or_else(gone)?;
+    Ok(client::run(wanted, joined)?.ok_or_else(gone)?)
+}
+
+/// Says what would happen to a command in a session, which is opened first if there is none.
+pub(crate) fn explain(
+    wanted: &Wanted<'_>,
+    opening: impl FnOnce() -> Result<Opening, Failure>,
+) -> Result<Explanation, Failure> {
+    if let Some(joined) = joining::join(wanted)?
+        && let Some(explanation) = client::explain(wanted, joined)?
+    {
+        return Ok(explanation);
+    }
+    let joined = joining::open(wanted, opening()?)?;
+    Ok(client::explain(wanted, joined)?.ok_or_else(|| joining::JoinError::Gone { name: wanted.name.to_string() })?)
 }
 
 /// What arguments ask for that are `run`, `--session`, `--json`, `-c` and a command.
@@ -128,6 +165,8 @@ fn early(arguments: &[OsString]) -> Option<Wanted<'_>> {
         timeout: None,
         escalation: None,
         justification: None,
+        answers: Answers::Terminal,
+        stdin: None,
     })
 }
 

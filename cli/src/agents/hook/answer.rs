@@ -1,0 +1,142 @@
+//! Answers, in the words of each agent's wire.
+
+use serde_json::{Map, Value, json};
+
+use super::call::{Call, Event};
+use crate::args::AgentName;
+
+/// What is to happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Nothing is said: the agent decides as it would without a hook.
+    NoOpinion,
+    /// It may happen, for a shell with this line in the place of its own.
+    Allow { reason: String, line: Option<String> },
+    /// The person has to be asked.
+    Ask { reason: String, line: Option<String> },
+    /// It must not happen.
+    Deny { reason: String },
+}
+
+/// The document to print; none if nothing is said. The error is a reason to refuse, for what the agent has no words for.
+pub(super) fn document(call: &Call, answer: Answer) -> Result<Option<Value>, String> {
+    match (call.agent, call.event) {
+        (_, Event::Other) => Ok(None),
+        (AgentName::ClaudeCode, Event::BeforeTool) => Ok(claude_code(call, answer)),
+        (AgentName::ClaudeCode, Event::Permission) => Ok(permission(call, answer)),
+        (AgentName::Codex, Event::BeforeTool) => Ok(codex(answer)),
+        (AgentName::Codex, Event::Permission) => Ok(codex_permission(answer)),
+        (AgentName::Gemini, _) => Ok(gemini(call, answer)),
+        (AgentName::Opencode, _) => Err(String::from("opencode has no hooks of this kind")),
+    }
+}
+
+/// Everything that the tool is called with, with another line.
+fn with_line(input: &Map<String, Value>, line: String) -> Value {
+    let mut input = input.clone();
+    input.insert(String::from("command"), Value::String(line));
+    Value::Object(input)
+}
+
+fn claude_code(call: &Call, answer: Answer) -> Option<Value> {
+    let (decision, reason, line) = match answer {
+        Answer::NoOpinion => return None,
+        Answer::Allow { reason, line } => ("allow", reason, line),
+        Answer::Ask { reason, line } => ("ask", reason, line),
+        Answer::Deny { reason } => ("deny", reason, None),
+    };
+    let mut output = json!({
+        "hookEventName": "PreToolUse",
+        "permissionDecision": decision,
+        "permissionDecisionReason": reason,
+    });
+    if let (Some(line), Some(output)) = (line, output.as_object_mut()) {
+        output.insert(String::from("updatedInput"), with_line(&call.input, line));
+    }
+    Some(json!({ "hookSpecificOutput": output }))
+}
+
+/// The person is about to be asked, and is, unless this says something.
+fn permission(call: &Call, answer: Answer) -> Option<Value> {
+    let decision = match answer {
+        Answer::NoOpinion | Answer::Ask { .. } => return None,
+        Answer::Allow { line: Some(line), .. } => {
+            json!({ "behavior": "allow", "updatedInput": with_line(&call.input, line) })
+        }
+        Answer::Allow { line: None, .. } => json!({ "behavior": "allow" }),
+        Answer::Deny { reason } => json!({ "behavior": "deny", "message": reason }),
+    };
+    Some(json!({ "hookSpecificOutput": { "hookEventName": "PermissionRequest", "decision": decision } }))
+}
+
+/// codex runs a command in a sandbox of its own or by `stockade exec-server`, so no line is put in its place. It takes
+/// `ask`, and `allow` without another line, for a broken hook and goes on: only a refusal is told.
+fn codex(answer: Answer) -> Option<Value> {
+    let Answer::Deny { reason } = answer else { return None };
+    Some(json!({ "hookSpecificOutput": {
+        "hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason,
+    } }))
+}
+
+/// An approval lifts codex's own sandbox, which is no decision of a policy for commands inside one.
+fn codex_permission(answer: Answer) -> Option<Value> {
+    let Answer::Deny { reason } = answer else { return None };
+    Some(json!({ "hookSpecificOutput": {
+        "hookEventName": "PermissionRequest", "decision": { "behavior": "deny", "message": reason },
+    } }))
+}
+
+/// gemini-cli's hooks know no question: where one is needed, the use is refused and the person told how to allow it.
+fn gemini(call: &Call, answer: Answer) -> Option<Value> {
+    match answer {
+        Answer::NoOpinion | Answer::Allow { line: None, .. } => None,
+        Answer::Allow { line: Some(line), .. } => Some(json!({
+            "decision": "allow",
+            "hookSpecificOutput": { "hookEventName": "BeforeTool", "tool_input": with_line(&call.input, line) },
+        })),
+        Answer::Ask { reason, .. } => {
+            Some(json!({ "decision": "deny", "reason": format!("{reason} (gemini-cli can't ask for a hook)") }))
+        }
+        Answer::Deny { reason } => Some(json!({ "decision": "deny", "reason": reason })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::hook::call::read;
+
+    fn answers(agent: AgentName, event: &str, tool: &str, answer: &Answer) -> Option<String> {
+        let text = format!(
+            r#"{{"session_id":"s","cwd":"/w","hook_event_name":"{event}","tool_name":"{tool}","tool_input":{{"command":"ls","timeout":5}}}}"#
+        );
+        let call = read(agent, text.as_bytes()).unwrap();
+        document(&call, answer.clone()).unwrap().map(|document| document.to_string())
+    }
+
+    #[test]
+    fn each_agent_is_told_in_its_own_words() {
+        let line = Some(String::from("LINE"));
+        let all = [
+            Answer::NoOpinion,
+            Answer::Allow { reason: String::from("R"), line: line.clone() },
+            Answer::Allow { reason: String::from("R"), line: None },
+            Answer::Ask { reason: String::from("R"), line },
+            Answer::Deny { reason: String::from("R") },
+        ];
+        let mut told = String::new();
+        for (agent, event, tool) in [
+            (AgentName::ClaudeCode, "PreToolUse", "Bash"),
+            (AgentName::ClaudeCode, "PermissionRequest", "Bash"),
+            (AgentName::Codex, "PreToolUse", "Bash"),
+            (AgentName::Codex, "PermissionRequest", "Bash"),
+            (AgentName::Gemini, "BeforeTool", "run_shell_command"),
+        ] {
+            for answer in &all {
+                let document = answers(agent, event, tool, answer).unwrap_or_else(|| String::from("nothing"));
+                told += &format!("{} {event} {answer:?}\n  {document}\n", agent.as_str());
+            }
+        }
+        insta::assert_snapshot!(told);
+    }
+}

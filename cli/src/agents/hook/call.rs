@@ -1,0 +1,208 @@
+//! What an agent wants to do, in words that no agent's wire is in.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::args::AgentName;
+
+/// The longest document that is read.
+pub(super) const LONGEST: u64 = 64 << 20;
+
+/// A use of a tool, before it happens.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Call {
+    pub(super) agent: AgentName,
+    pub(super) event: Event,
+    /// The agent's own name for its session.
+    pub(super) session: String,
+    /// Where the agent stands.
+    pub(super) cwd: PathBuf,
+    pub(super) tool: Tool,
+    /// What the tool is called with.
+    pub(super) input: Map<String, Value>,
+}
+
+/// What the agent asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// What is to happen to this use of a tool?
+    BeforeTool,
+    /// A person is about to be asked: does it have to be?
+    Permission,
+    /// Nothing that is answered here.
+    Other,
+}
+
+/// A tool, with what is judged of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Tool {
+    /// A line for a shell.
+    Shell { line: String },
+    /// Files that the agent itself writes.
+    Write { paths: Vec<PathBuf> },
+    /// A file or directory that the agent itself reads.
+    Read { path: PathBuf },
+    /// An address that the agent itself fetches.
+    Fetch { url: String },
+    /// Another tool.
+    Other,
+}
+
+/// A document that is none of the agent's.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CallError {
+    #[error("the hook's input can't be read: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("the hook's input is longer than {LONGEST} bytes")]
+    TooLong,
+    #[error("the hook's input says nothing of `{field}` for the tool `{tool}`")]
+    Missing { tool: String, field: &'static str },
+}
+
+/// What the agents send, as far as it is used. All three have the same names for it.
+#[derive(Debug, Deserialize)]
+struct Document {
+    session_id: String,
+    cwd: PathBuf,
+    hook_event_name: String,
+    #[serde(default)]
+    tool_name: String,
+    #[serde(default)]
+    tool_input: Value,
+}
+
+/// Reads what an agent says.
+pub(super) fn read(agent: AgentName, bytes: &[u8]) -> Result<Call, CallError> {
+    let document: Document = serde_json::from_slice(bytes)?;
+    let event = match (agent, document.hook_event_name.as_str()) {
+        (AgentName::Gemini, "BeforeTool") | (AgentName::ClaudeCode | AgentName::Codex, "PreToolUse") => {
+            Event::BeforeTool
+        }
+        (AgentName::ClaudeCode | AgentName::Codex, "PermissionRequest") => Event::Permission,
+        _ => Event::Other,
+    };
+    let input = match document.tool_input {
+        Value::Object(input) => input,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+    };
+    let tool = match event {
+        Event::Other => Tool::Other,
+        Event::BeforeTool | Event::Permission => tool(agent, &document.tool_name, &input)?,
+    };
+    Ok(Call { agent, event, session: document.session_id, cwd: document.cwd, tool, input })
+}
+
+/// The tools, by their names in each agent.
+fn tool(agent: AgentName, name: &str, input: &Map<String, Value>) -> Result<Tool, CallError> {
+    let text = |field: &'static str| match input.get(field) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        _ => Err(CallError::Missing { tool: name.to_owned(), field }),
+    };
+    let path = |field: &'static str| text(field).map(PathBuf::from);
+    Ok(match (agent, name) {
+        (AgentName::ClaudeCode | AgentName::Codex, "Bash") | (AgentName::Gemini, "run_shell_command") => {
+            Tool::Shell { line: text("command")? }
+        }
+        (AgentName::Codex, "apply_patch") => Tool::Write { paths: patched(&text("command")?) },
+        (AgentName::ClaudeCode, "Write" | "Edit" | "MultiEdit") | (AgentName::Gemini, "write_file" | "replace") => {
+            Tool::Write { paths: vec![path("file_path")?] }
+        }
+        (AgentName::ClaudeCode, "NotebookEdit") => Tool::Write { paths: vec![path("notebook_path")?] },
+        (AgentName::ClaudeCode, "Read") | (AgentName::Gemini, "read_file") => Tool::Read { path: path("file_path")? },
+        // Without a path they look below the directory that they stand in.
+        (AgentName::ClaudeCode, "Grep" | "Glob") if input.contains_key("path") => Tool::Read { path: path("path")? },
+        (AgentName::ClaudeCode, "WebFetch") => Tool::Fetch { url: text("url")? },
+        _ => Tool::Other,
+    })
+}
+
+/// The files that codex's envelope of a patch names.
+fn patched(patch: &str) -> Vec<PathBuf> {
+    let heads = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
+    let named = |line: &str| heads.iter().find_map(|head| line.trim().strip_prefix(head)).map(PathBuf::from);
+    patch.lines().filter_map(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const AGENTS: [AgentName; 3] = [AgentName::ClaudeCode, AgentName::Codex, AgentName::Gemini];
+
+    fn document(event: &str, tool: &str, input: &str) -> String {
+        format!(
+            r#"{{"session_id":"s","cwd":"/w","hook_event_name":"{event}","tool_name":"{tool}","tool_input":{input},"new":1}}"#
+        )
+    }
+
+    #[test]
+    fn the_tools_of_each_agent_are_known() {
+        let shell = Tool::Shell { line: String::from("ls") };
+        let file = |path: &str| Tool::Write { paths: vec![PathBuf::from(path)] };
+        for (agent, event, tool, input, expected) in [
+            (AgentName::ClaudeCode, "PreToolUse", "Bash", r#"{"command":"ls"}"#, shell.clone()),
+            (AgentName::Codex, "PreToolUse", "Bash", r#"{"command":"ls"}"#, shell.clone()),
+            (AgentName::Gemini, "BeforeTool", "run_shell_command", r#"{"command":"ls"}"#, shell),
+            (AgentName::ClaudeCode, "PreToolUse", "NotebookEdit", r#"{"notebook_path":"/n"}"#, file("/n")),
+            (AgentName::Gemini, "BeforeTool", "replace", r#"{"file_path":"a"}"#, file("a")),
+            (AgentName::ClaudeCode, "PreToolUse", "Grep", r#"{"pattern":"x"}"#, Tool::Other),
+            (AgentName::ClaudeCode, "PreToolUse", "mcp__a__b", r#"{"command":"ls"}"#, Tool::Other),
+            (AgentName::ClaudeCode, "PostToolUse", "Bash", "{}", Tool::Other),
+        ] {
+            assert_eq!(read(agent, document(event, tool, input).as_bytes()).unwrap().tool, expected, "{tool}");
+        }
+        let patch =
+            "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-x\n+y\n*** Add File: c\n+z\n*** End Patch";
+        assert_eq!(patched(patch), ["a", "b", "c"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn a_known_tool_without_what_is_judged_is_an_error() {
+        for (tool, input) in [("Bash", "{}"), ("Bash", r#"{"command":["ls"]}"#), ("Write", "null"), ("WebFetch", "[]")]
+        {
+            let text = document("PreToolUse", tool, input);
+            assert!(matches!(read(AgentName::ClaudeCode, text.as_bytes()), Err(CallError::Missing { .. })), "{tool}");
+        }
+        for text in ["", "{", "[]", "null", "{}", r#"{"session_id":1}"#, "\u{0}"] {
+            assert!(matches!(read(AgentName::ClaudeCode, text.as_bytes()), Err(CallError::Json(_))), "{text}");
+        }
+    }
+
+    proptest! {
+        /// Whatever comes, reading ends; and a shell line that is there comes through unchanged.
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            for agent in AGENTS {
+                let _ = read(agent, &bytes);
+            }
+        }
+
+        #[test]
+        fn any_line_comes_through(line in any::<String>(), extra in any::<String>()) {
+            let input = serde_json::json!({ "command": line, "description": extra });
+            let text = document("PreToolUse", "Bash", &input.to_string());
+            let call = read(AgentName::ClaudeCode, text.as_bytes()).unwrap();
+            prop_assert_eq!(call.tool, Tool::Shell { line });
+        }
+
+        /// A document that was cut off or changed somewhere is read as one or refused, never taken for a harmless one
+        /// with a shell line left out.
+        #[test]
+        fn damaged_documents_end_in_an_answer(at in 0usize..200, byte in any::<u8>()) {
+            let mut bytes = document("PreToolUse", "Bash", r#"{"command":"rm -rf x"}"#).into_bytes();
+            let at = at % bytes.len();
+            if let Some(place) = bytes.get_mut(at) {
+                *place = byte;
+            }
+            for agent in AGENTS {
+                let _ = read(agent, &bytes);
+            }
+            bytes.truncate(at);
+            prop_assert!(read(AgentName::ClaudeCode, &bytes).is_err());
+        }
+    }
+}

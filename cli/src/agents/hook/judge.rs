@@ -1,0 +1,285 @@
+//! What is to happen to a use of a tool: commands by the agent's session, everything else by the same policy.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use stockade::Stockade;
+use stockade_core::{Explanation, Fixed};
+use stockade_protocol::{
+    AbsPath, Access, Decision, ExecApprovalRequirement, ExecPolicyAmendment, FileChange, PatchRequest, RawText,
+};
+use stockade_sandboxing::{HostFiles as _, RealFiles, absolute};
+use stockade_server::wire::SessionName;
+
+use super::answer::Answer;
+use super::call::{Call, Event, Tool};
+use super::line::{self, Asked};
+use super::project;
+use crate::args::{AgentName, SessionArgs};
+use crate::exit::{Failure, with_causes};
+use crate::joined::{self, Answers, NamedBy, Wanted};
+use crate::remedy::settings_file;
+use crate::run::Ending;
+use crate::{flags, report, session, shell};
+
+/// The session of an agent's session.
+fn session_name(agent: AgentName, session: &str) -> Result<SessionName, String> {
+    let name = format!("{}-{session}", agent.as_str());
+    name.parse().map_err(|error| format!("the agent's session has a name that can't be used: {error}"))
+}
+
+/// Judges. Whatever goes wrong is a refusal.
+pub(super) fn judge(call: &Call) -> Answer {
+    let judged = match &call.tool {
+        Tool::Other => return Answer::NoOpinion,
+        Tool::Shell { line } => shell(call, line),
+        Tool::Write { paths } => writing(call, paths),
+        Tool::Read { path } => reading(call, path),
+        Tool::Fetch { url } => fetching(call, url),
+    };
+    judged.unwrap_or_else(|reason| Answer::Deny { reason: format!("Stockade can't judge this: {reason}") })
+}
+
+/// The answer where none was found in time. A command that the person allows then runs in its session all the same,
+/// where everything is judged again.
+pub(super) fn undecided(call: &Call, limit: Duration) -> Answer {
+    let reason = format!("Stockade has not decided within {} seconds", limit.as_secs());
+    match &call.tool {
+        Tool::Other => Answer::NoOpinion,
+        Tool::Shell { line } => match replaced(call, line, Asked::No) {
+            Ok(line) => Answer::Ask { reason, line: Some(line) },
+            Err(reason) => Answer::Deny { reason },
+        },
+        Tool::Write { .. } | Tool::Read { .. } | Tool::Fetch { .. } => Answer::Ask { reason, line: None },
+    }
+}
+
+fn said(failure: &Failure) -> String {
+    failure.to_string()
+}
+
+fn replaced(call: &Call, line: &str, asked: Asked) -> Result<String, String> {
+    let name = session_name(call.agent, &call.session)?;
+    let program = std::env::current_exe().map_err(|error| with_causes(&error))?;
+    line::outer(&program, &name, line, asked).ok_or_else(|| String::from("this program has a name that is no text"))
+}
+
+/// A command, judged by the session that would run it.
+fn shell(call: &Call, line: &str) -> Result<Answer, String> {
+    // Of a permission dialog the agent tells the line that is to run, which is the one that was put in place before.
+    let own = match call.event {
+        Event::Permission => line::original(line),
+        Event::BeforeTool | Event::Other => None,
+    };
+    let line = own.as_deref().unwrap_or(line);
+    let cwd = AbsPath::from_path(&call.cwd).map_err(|error| error.to_string())?;
+    let project = project(call)?;
+    std::env::set_current_dir(&project).map_err(|error| format!("`{}`: {error}", project.display()))?;
+    let command = shell::with_line(&OsString::from(line::inner(line)), &[]);
+    let wanted = Wanted {
+        name: session_name(call.agent, &call.session)?,
+        named_by: NamedBy::Flag,
+        command: Cow::Owned(command),
+        json: false,
+        ending: Ending::ByCode,
+        cwd: Some(cwd),
+        timeout: None,
+        escalation: None,
+        justification: None,
+        answers: Answers::OtherClients,
+        stdin: None,
+    };
+    let explanation = joined::explain(&wanted, || session::opening(&SessionArgs::default()));
+    let explanation = explanation.map_err(|failure| said(&failure))?;
+    decided(call, line, &explanation)
+}
+
+fn decided(call: &Call, line: &str, explanation: &Explanation) -> Result<Answer, String> {
+    if let ExecApprovalRequirement::Forbidden { reason } = &explanation.requirement {
+        return Ok(Answer::Deny {
+            reason: format!("Stockade refuses it: {reason}; `stockade explain -c …` tells more"),
+        });
+    }
+    if let Some(why) = &explanation.unenforceable {
+        return Ok(Answer::Deny { reason: format!("Stockade can't hold its policy here: {why}") });
+    }
+    Ok(match &explanation.requirement {
+        ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment } => {
+            let reason = reason.as_deref().unwrap_or("the policy asks first");
+            let rule = proposed_execpolicy_amendment.as_ref().map(always).unwrap_or_default();
+            let line = replaced(call, line, Asked::Yes)?;
+            Answer::Ask { reason: format!("Stockade asks: {reason}{rule}"), line: Some(line) }
+        }
+        ExecApprovalRequirement::Skip { .. } | ExecApprovalRequirement::Forbidden { .. } => {
+            let place =
+                if explanation.sandboxed { "in Stockade's sandbox" } else { "as a rule says, without a sandbox" };
+            Answer::Allow { reason: format!("runs {place}"), line: Some(replaced(call, line, Asked::No)?) }
+        }
+    })
+}
+
+/// The rule that would save the question, to be written by hand: no agent tells what a person has answered.
+fn always(amendment: &ExecPolicyAmendment) -> String {
+    let words = serde_json::to_string(&amendment.0).unwrap_or_default();
+    let file = settings_file().replace("config.toml", "rules/default.rules");
+    format!(" (always: `prefix_rule(pattern = {words}, decision = \"allow\")` in `{file}`)")
+}
+
+/// The policy that commands of the session have, for what the agent does by itself. A person can be asked: by the agent.
+fn policy(call: &Call) -> Result<Stockade, String> {
+    let project = project(call)?;
+    let builder = Stockade::builder().for_one_request().without_trail().directory(project);
+    let built = builder.approver(Fixed::deny("nothing is asked here")).build();
+    built.map_err(|error| with_causes(&error))
+}
+
+fn absolute_path(call: &Call, path: &Path) -> Result<AbsPath, String> {
+    let cwd = AbsPath::from_path(&call.cwd).map_err(|error| error.to_string())?;
+    absolute(&cwd, path).map_err(|error| error.to_string())
+}
+
+/// Files that the agent writes, judged as a patch of them.
+fn writing(call: &Call, paths: &[std::path::PathBuf]) -> Result<Answer, String> {
+    let stockade = policy(call)?;
+    let changed = |path: &std::path::PathBuf| {
+        Ok(FileChange::Add { path: absolute_path(call, path)?, content: RawText::default() })
+    };
+    let changes: Result<Vec<FileChange>, String> = paths.iter().map(changed).collect();
+    let request = PatchRequest {
+        id: stockade.next_id().map_err(|error| with_causes(&error))?,
+        thread_id: stockade.id(),
+        changes: changes?,
+        approved_by_policy: false,
+        sandbox_warnings: Vec::new(),
+    };
+    let explanation = stockade.orchestrator().explain_writing(&request).map_err(|error| with_causes(&error))?;
+    // Only what is there can be granted.
+    let root =
+        explanation.outside.first().and_then(|path| path.ancestors().find(|path| RealFiles.kind(path).is_some()));
+    let remedy = root.map(|root| format!("; {}", listed("writable_roots", &root.to_string()))).unwrap_or_default();
+    Ok(match explanation.requirement {
+        ExecApprovalRequirement::Skip { .. } => {
+            Answer::Allow { reason: String::from("may be written by the policy"), line: None }
+        }
+        ExecApprovalRequirement::NeedsApproval { reason, .. } => {
+            let reason = reason.unwrap_or_else(|| String::from("the policy asks before files are written"));
+            Answer::Ask { reason: format!("Stockade asks: {reason}{remedy}"), line: None }
+        }
+        ExecApprovalRequirement::Forbidden { reason } => {
+            Answer::Deny { reason: format!("Stockade refuses it: {reason}") }
+        }
+    })
+}
+
+fn listed(key: &str, value: &str) -> String {
+    let value = serde_json::Value::String(value.to_owned());
+    format!("`{key} = [{value}]` below `[sandbox]` in `{}` would allow it", settings_file())
+}
+
+/// What commands may not read, the agent may not either. Of the rest nothing is said.
+fn reading(call: &Call, path: &Path) -> Result<Answer, String> {
+    let stockade = policy(call)?;
+    let path = absolute_path(call, path)?;
+    let explanation = stockade.orchestrator().explain_path(&path).map_err(|error| error.to_string())?;
+    if explanation.access != Access::None {
+        return Ok(Answer::NoOpinion);
+    }
+    let why = explanation.rule.as_ref().map_or_else(|| String::from("no rule grants it"), report::file_rule);
+    Ok(Answer::Deny { reason: format!("Stockade refuses to have `{path}` read: {why}") })
+}
+
+/// An address, by its host.
+fn fetching(call: &Call, url: &str) -> Result<Answer, String> {
+    let stockade = policy(call)?;
+    let destinations = destinations(url)?;
+    let explain = |to: &flags::Destination| stockade.orchestrator().explain_host(&to.host, to.protocol, to.port);
+    let decision = destinations.iter().map(|to| explain(to).decision).max().unwrap_or(Decision::Forbidden);
+    let host = destinations.first().map(|to| to.host.to_string()).unwrap_or_default();
+    let remedy = listed("allow_hosts", &host);
+    Ok(match decision {
+        Decision::Allow => Answer::Allow { reason: format!("`{host}` may be reached"), line: None },
+        Decision::Prompt => {
+            Answer::Ask { reason: format!("Stockade asks: `{host}` is not granted; {remedy}"), line: None }
+        }
+        Decision::Forbidden => {
+            Answer::Deny { reason: format!("Stockade refuses it: `{host}` may not be reached; {remedy}") }
+        }
+    })
+}
+
+/// Where an address leads. Agents turn `http` into `https`, so both ports have to be granted for it.
+fn destinations(url: &str) -> Result<Vec<flags::Destination>, String> {
+    let unknown = || format!("`{}` is no address whose host is sure", url.escape_debug());
+    let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
+    let ports: &[u16] = match scheme.to_ascii_lowercase().as_str() {
+        "https" => &[443],
+        "http" => &[80, 443],
+        _ => return Err(unknown()),
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // Readers of addresses disagree on these, and on what the host is then.
+    if authority.contains(['@', '\\', '%']) || authority.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err(unknown());
+    }
+    let parsed = flags::destination(authority).map_err(|error| format!("{}: {error}", unknown()))?;
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port {
+        return Ok(vec![parsed]);
+    }
+    Ok(ports
+        .iter()
+        .map(|port| flags::Destination { host: parsed.host.clone(), protocol: parsed.protocol, port: *port })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn addresses_lead_to_their_hosts() {
+        let shown = |url: &str| {
+            let found = destinations(url)?;
+            Ok::<_, String>(found.iter().map(|to| format!("{}:{}", to.host, to.port)).collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(shown("https://example.com/a?b#c").as_deref(), Ok("example.com:443"));
+        assert_eq!(shown("HTTP://Example.com").as_deref(), Ok("example.com:80 example.com:443"));
+        assert_eq!(shown("https://example.com:8443/").as_deref(), Ok("example.com:8443"));
+        assert_eq!(shown("https://[::1]:1/").as_deref(), Ok("::1:1"));
+        for url in [
+            "example.com",
+            "ftp://example.com",
+            "file:///etc/passwd",
+            "https://",
+            "https:///x",
+            "https://a@b.example/",
+            "https://a\\@b.example/",
+            "https://exa mple.com",
+            "https://*.example.com/",
+            "https://exam%70le.com/",
+        ] {
+            assert!(shown(url).is_err(), "{url}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_address_is_read_or_refused(url in any::<String>()) {
+            let _ = destinations(&url);
+            let _ = destinations(&format!("https://{url}"));
+        }
+    }
+
+    #[test]
+    fn sessions_have_the_agents_names() {
+        let id = "7d32a4eb-f615-494a-88af-8ca988f7e062";
+        assert_eq!(session_name(AgentName::ClaudeCode, id).unwrap().to_string(), format!("claude-code-{id}"));
+        for bad in ["", "../x", "a b", "a\nb", &"x".repeat(80)] {
+            assert!(session_name(AgentName::Gemini, bad).is_err() || bad.is_empty(), "{bad:?}");
+        }
+    }
+}

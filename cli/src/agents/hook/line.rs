@@ -1,0 +1,132 @@
+//! The line that an agent runs in the place of its own.
+//!
+//! The agent hands its line to a shell of its own, outside of the sandbox, so nothing of the original may be read by that
+//! shell: it is one word in single quotes. A line that may change the directory says at its end where it stands, since
+//! agents such as Claude Code start the next one there; it is told on descriptor 0, the only one besides the
+//! output that a command in a sandbox has of its caller.
+
+use std::path::Path;
+
+use stockade_server::wire::SessionName;
+
+/// Whether the person says yes to the command in the agent's dialog before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Yes,
+    No,
+}
+
+/// Text as one word of a shell, whatever is in it.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// What the session is to run for a line, as text for `bash -c`.
+pub(super) fn inner(line: &str) -> String {
+    if may_move(line) { format!("eval {} </dev/null && pwd -P >&0", quoted(line)) } else { line.to_owned() }
+}
+
+/// What the agent's shell runs in the place of a line.
+pub(super) fn outer(program: &Path, session: &SessionName, line: &str, asked: Asked) -> Option<String> {
+    let program = quoted(program.to_str()?);
+    let asked = match asked {
+        Asked::Yes => " --asked",
+        Asked::No => "",
+    };
+    let start = format!("{program} hook run {session}{asked}");
+    let text = quoted(&inner(line));
+    Some(if may_move(line) {
+        format!("{{ __stockade_at=$({start} --tell-directory -c {text} 3>&1 >&4) && cd -- \"$__stockade_at\"; }} 4>&1")
+    } else {
+        format!("{start} -c {text}")
+    })
+}
+
+/// The agent's own line, of one that [`outer`] has made; nothing of another.
+pub(super) fn original(outer: &str) -> Option<String> {
+    let (start, text) = outer.split_once(" -c '")?;
+    let inner = unquoted(&format!("'{text}"))?;
+    let is_ours = start.contains(" hook run ");
+    let line = match inner.strip_prefix("eval ").and_then(|rest| rest.strip_suffix(" </dev/null && pwd -P >&0")) {
+        Some(line) => unquoted(line)?,
+        None => inner,
+    };
+    is_ours.then_some(line)
+}
+
+/// The text of a word that [`quoted`] has made, and of what follows it nothing but what [`outer`] adds.
+fn unquoted(word: &str) -> Option<String> {
+    let end = word.rfind('\'')?;
+    let (word, rest) = word.split_at(end);
+    let is_end = rest == "'" || rest == "' 3>&1 >&4) && cd -- \"$__stockade_at\"; } 4>&1";
+    let text = word.strip_prefix('\'')?.replace(r"'\''", "\u{0}");
+    (is_end && !text.contains('\'')).then(|| text.replace('\u{0}', "'"))
+}
+
+/// Whether a line may leave its shell in another directory: by its words, of which some only look so.
+fn may_move(line: &str) -> bool {
+    ["cd", "pushd", "popd", "eval", "source", ". "].iter().any(|word| line.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::path::PathBuf;
+    use std::process::{Command, Output};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A program that takes the place of this one and prints its arguments, each followed by a NUL byte.
+    fn printing(directory: &Path) -> PathBuf {
+        let path = directory.join("it's a program");
+        let mut file = std::fs::File::create(&path).unwrap();
+        file.write_all(b"#!/bin/sh\n[ -e /dev/fd/3 ] && echo /usr >&3\nprintf '%s\\0' \"$@\"\n").unwrap();
+        drop(file);
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a shell is what this is about")]
+    fn bash(line: &str) -> Output {
+        Command::new("bash").args(["-c", "eval \"$1\" && pwd -P >&2", "bash", line]).current_dir("/").output().unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// The agent's shell hands the text on as it is, and runs nothing of it.
+        #[test]
+        fn the_text_arrives_as_it_was(line in "(cd )?[^\u{0}]{0,80}") {
+            let directory = tempfile::tempdir().unwrap();
+            let program = printing(directory.path());
+            let session = "s-1".parse().unwrap();
+            let output = bash(&outer(&program, &session, &line, Asked::Yes).unwrap());
+            let told = String::from_utf8(output.stdout).unwrap();
+            let words: Vec<&str> = told.split_terminator('\0').collect();
+            let place = if may_move(&line) { "/usr" } else { "/" };
+            let (text, ended) = (inner(&line), String::from_utf8(output.stderr).unwrap());
+            prop_assert_eq!(words.last().copied(), Some(text.as_str()));
+            prop_assert_eq!(words.get(..4), Some(&["hook", "run", "s-1", "--asked"][..]));
+            prop_assert_eq!(ended.trim(), place);
+            prop_assert_eq!(original(&outer(&program, &session, &line, Asked::Yes).unwrap()), Some(line));
+        }
+
+        /// And what the session's shell evaluates of a line that may move is the line.
+        #[test]
+        fn the_wrapped_text_is_the_line(line in "[ -~\n]{0,60}") {
+            let wrapped = format!("eval() {{ printf %s \"$1\"; }}; {}", inner(&format!("cd {line}")));
+            #[expect(clippy::disallowed_methods, reason = "a shell is what this is about")]
+            let output = Command::new("bash").args(["-c", &wrapped]).output().unwrap();
+            prop_assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("cd {line}"));
+        }
+    }
+
+    #[test]
+    fn plain_lines_stay_plain() {
+        let session = "s".parse().unwrap();
+        let line = outer(Path::new("/bin/stockade"), &session, "npm test", Asked::No).unwrap();
+        assert_eq!(line, "'/bin/stockade' hook run s -c 'npm test'");
+    }
+}

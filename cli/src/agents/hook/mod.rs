@@ -1,0 +1,101 @@
+//! `stockade hook AGENT`: what is to happen to a use of a tool, in the words of the agent.
+//!
+//! What can't be read or judged must not happen, and an agent takes an answer that is late, malformed or missing for
+//! none: so there is always one in time, and everything that went wrong is a reason to refuse.
+
+mod answer;
+mod call;
+mod judge;
+mod line;
+mod run;
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use self::answer::Answer;
+use self::call::{Call, CallError, Event};
+use crate::args::{AgentName, HookAnswer, HookCommand};
+use crate::exit::{Failure, note, print};
+
+/// The exit code that every agent takes for a refusal, with the reason on standard error.
+const BLOCKED: u8 = 2;
+
+pub(crate) fn run(command: &HookCommand) -> Result<ExitCode, Failure> {
+    match command {
+        HookCommand::ClaudeCode(hook) => Ok(answer(AgentName::ClaudeCode, hook)),
+        HookCommand::Codex(hook) => Ok(answer(AgentName::Codex, hook)),
+        HookCommand::Gemini(hook) => Ok(answer(AgentName::Gemini, hook)),
+        HookCommand::Run(run) => run::run(run),
+    }
+}
+
+/// Reads, judges and answers, in threads of their own, so that nothing that hangs delays the answer.
+fn answer(agent: AgentName, hook: &HookAnswer) -> ExitCode {
+    let until = Instant::now() + hook.limit;
+    let call = match within(until, read_stdin).map(|bytes| call::read(agent, &bytes?)) {
+        Some(Ok(call)) => call,
+        Some(Err(error)) => return blocked(&error.to_string()),
+        None => return blocked("the hook's input did not come in time"),
+    };
+    if call.event == Event::Other {
+        return ExitCode::SUCCESS;
+    }
+    let judged = call.clone();
+    let answer = within(until, move || judge::judge(&judged)).unwrap_or_else(|| judge::undecided(&call, hook.limit));
+    tell(&call, answer)
+}
+
+fn tell(call: &Call, answer: Answer) -> ExitCode {
+    match answer::document(call, answer) {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(document)) => match print(&format!("{document}\n")) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => blocked(&error.to_string()),
+        },
+        Err(reason) => blocked(&reason),
+    }
+}
+
+fn blocked(reason: &str) -> ExitCode {
+    note(reason);
+    ExitCode::from(BLOCKED)
+}
+
+fn read_stdin() -> Result<Vec<u8>, CallError> {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(call::LONGEST + 1).read_to_end(&mut bytes);
+    read.map_err(serde_json::Error::io)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > call::LONGEST) {
+        return Err(CallError::TooLong);
+    }
+    Ok(bytes)
+}
+
+/// What `work` gives; nothing if it takes too long, or panics.
+fn within<T: Send + 'static>(until: Instant, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let started = std::thread::Builder::new().stack_size(8 << 20).spawn(move || {
+        // The answer may have been given without it.
+        sender.send(work()).ok();
+    });
+    started.ok()?;
+    receiver.recv_timeout(until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))).ok()
+}
+
+/// The directory of the agent's project, which is the session's workspace. It is the agent that says which it is, not the
+/// directory that its last command has left it in.
+fn project(call: &Call) -> Result<PathBuf, String> {
+    let name = match call.agent {
+        AgentName::ClaudeCode => "CLAUDE_PROJECT_DIR",
+        AgentName::Gemini => "GEMINI_PROJECT_DIR",
+        // It has one directory, which no command changes.
+        AgentName::Codex | AgentName::Opencode => return Ok(call.cwd.clone()),
+    };
+    let found = std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    found.ok_or_else(|| {
+        format!("`{name}` names no directory: the agent sets it for its hooks, and this was not started by it")
+    })
+}

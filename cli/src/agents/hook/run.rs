@@ -1,0 +1,95 @@
+//! `stockade hook run`: a line in the session of an agent, in the place of the line that the agent was to run.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, PipeReader, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use rustix::io::Errno;
+
+use crate::args::HookRun;
+use crate::exit::{Failure, note};
+use crate::joined::{self, Answers, NamedBy, Wanted};
+use crate::run::Ending;
+use crate::shell;
+
+/// The longest path that is believed, with its end of line.
+const LONGEST_PATH: usize = 4097;
+
+#[derive(Debug, thiserror::Error)]
+#[error("descriptor 3, where the directory is to be told, is not open: `--tell-directory` is for the lines of a hook")]
+struct NowhereToTell(#[source] io::Error);
+
+pub(super) fn run(args: &HookRun) -> Result<ExitCode, Failure> {
+    let telling = args.tell_directory.then(Telling::new).transpose()?;
+    let (told, stdin) = telling.map(|telling| ((telling.told, telling.to), telling.stdin)).unzip();
+    let wanted = Wanted {
+        name: args.session.clone(),
+        named_by: NamedBy::Flag,
+        command: Cow::Owned(shell::with_line(&args.line, &[])),
+        json: false,
+        ending: Ending::ByCode,
+        cwd: None,
+        timeout: None,
+        escalation: None,
+        justification: None,
+        answers: if args.asked { Answers::GivenBefore } else { Answers::OtherClients },
+        stdin,
+    };
+    let code = joined::run_open(&wanted)?;
+    drop(wanted);
+    if let Some((told, mut to)) = told {
+        to.write_all(&directory(&told)?)?;
+    }
+    Ok(code)
+}
+
+/// How the directory in which a line ended comes to the agent's shell.
+struct Telling {
+    /// What the command says.
+    told: PipeReader,
+    /// Where it is passed on.
+    to: File,
+    /// The command's end.
+    stdin: OwnedFd,
+}
+
+impl Telling {
+    fn new() -> Result<Self, Failure> {
+        let to = File::options().write(true).open("/dev/fd/3").map_err(NowhereToTell)?;
+        let (told, stdin) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&told, true)?;
+        Ok(Self { told, to, stdin: stdin.into() })
+    }
+}
+
+/// The directory for the agent's shell to go to, with an end that no shell takes away: the one that the command has told,
+/// if it is one here; else the one that it was started in.
+fn directory(told: &PipeReader) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut some = [0; LONGEST_PATH];
+    while bytes.len() <= LONGEST_PATH {
+        match (&*told).read(&mut some) {
+            Ok(0) => break,
+            Ok(length) => bytes.extend_from_slice(some.get(..length).unwrap_or_default()),
+            // What the command has left behind may hold it open.
+            Err(error) if error.raw_os_error() == Some(Errno::AGAIN.raw_os_error()) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let told = bytes.strip_suffix(b"\n").filter(|path| path.first() == Some(&b'/') && path.len() < LONGEST_PATH);
+    let found = told.map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)));
+    let place = match found {
+        Some(path) if path.is_dir() => path,
+        Some(path) => {
+            note(&format!("`{}` is only there inside the sandbox: the next command starts here again", path.display()));
+            std::env::current_dir()?
+        }
+        None => std::env::current_dir()?,
+    };
+    Ok([Path::as_os_str(&place).as_bytes(), b"/."].concat())
+}

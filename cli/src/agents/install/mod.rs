@@ -1,0 +1,127 @@
+//! `stockade install AGENT`: a hook in the agent's settings, put in, shown and taken out again.
+
+mod diff;
+mod file;
+mod json_text;
+mod wiring;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use self::file::SettingsFile;
+use self::json_text::TextError;
+use self::wiring::Wiring;
+use crate::args::{AgentName, Install};
+use crate::exit::{Failure, print};
+
+pub(crate) use self::wiring::{Wired, wired};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InstallError {
+    #[error(
+        "opencode has no hook that Stockade can answer: start it with Stockade as its shell instead, \
+         `SHELL=…/stockade-sh opencode` (see docs/agents.md)"
+    )]
+    NoHooks,
+    #[error("`{variable}` is not set, so there are no settings of the user: use `--project`")]
+    NoHome { variable: &'static str },
+    #[error("`{}` can't be changed", .path.display())]
+    Text { path: PathBuf, source: TextError },
+    #[error("`{}` is a link, which is not followed: change `{}` by hand, or replace the link by the file", .path.display(), .target.display())]
+    Link { path: PathBuf, target: PathBuf },
+    #[error("`{}` is no file", .0.display())]
+    NoFile(PathBuf),
+    #[error("`{}` can't be {act}", .path.display())]
+    System { act: &'static str, path: PathBuf, source: std::io::Error },
+    #[error("`{}` would mean something else after the change: change it by hand", .0.display())]
+    Meaning(PathBuf),
+    #[error("this program has a name that is no text")]
+    Unnamed,
+}
+
+/// Whose settings are changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    User,
+    Project,
+}
+
+pub(crate) fn run(args: &Install) -> Result<ExitCode, Failure> {
+    let scope = if args.project { Scope::Project } else { Scope::User };
+    let wiring = Wiring::of(args.agent)?;
+    let file = SettingsFile::read(&wiring.place(scope)?, scope)?;
+    let (after, end) = if args.undo { taken_out(&wiring, &file)? } else { put_in(&wiring, &file)? };
+    let shown = file.path.display();
+    if after.as_deref() == file.text.as_deref() {
+        let what = if args.undo { "has no hook of Stockade" } else { "has the hook of Stockade already" };
+        print(&format!("{shown} {what}: nothing to do\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut told = diff::shown(&shown.to_string(), file.text.as_deref(), after.as_deref());
+    if args.dry_run {
+        told += "Nothing was changed: this was a dry run.\n";
+    } else {
+        file.replace(after.as_deref(), end)?;
+        told += &done(args, &wiring, &file);
+    }
+    print(&told)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What becomes of the copy of the file as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copy {
+    /// It is made, unless there is one of an earlier installation.
+    Made,
+    /// It is not needed any more.
+    Removed,
+    /// It stays: the file is not as it was before.
+    Left,
+}
+
+fn put_in(wiring: &Wiring, file: &SettingsFile) -> Result<(Option<String>, Copy), InstallError> {
+    let text = file.text.as_deref().unwrap_or_default();
+    let is_there = wiring.is_in(file, &wiring.command)?;
+    if is_there {
+        return Ok((file.text.clone(), Copy::Left));
+    }
+    // One of another version, or of a program that has moved.
+    let without = wiring.removed(file, text)?;
+    Ok((Some(wiring.added(file, &without, &wiring.command)?), Copy::Made))
+}
+
+/// The file as it was before, if it has not changed since; else without the hook.
+fn taken_out(wiring: &Wiring, file: &SettingsFile) -> Result<(Option<String>, Copy), InstallError> {
+    let Some(text) = &file.text else { return Ok((None, Copy::Left)) };
+    let Some(command) = wiring.command_in(file)? else { return Ok((Some(text.clone()), Copy::Left)) };
+    let before = file.copy()?;
+    if let Ok(made) = wiring.added(file, before.as_deref().unwrap_or_default(), &command)
+        && made == *text
+    {
+        return Ok((before, Copy::Removed));
+    }
+    Ok((Some(wiring.removed(file, text)?), Copy::Left))
+}
+
+fn done(args: &Install, wiring: &Wiring, file: &SettingsFile) -> String {
+    let agent = args.agent.as_str();
+    if args.undo {
+        return format!("{agent} runs its commands without Stockade from its next start on.\n");
+    }
+    let mut told = format!("{agent} runs its commands in Stockade from its next start on. {}\n", wiring.tested);
+    for note in wiring.notes(file) {
+        told += &format!("Note: {note}\n");
+    }
+    let project = if args.project { " --project" } else { "" };
+    told + &format!(
+        "`stockade doctor` tells whether it works; `stockade install {agent}{project} --undo` takes it out.\n"
+    )
+}
+
+/// The settings of every agent that are there, for `stockade doctor`.
+pub(crate) fn places() -> Vec<(AgentName, Scope, PathBuf)> {
+    let agents = [AgentName::ClaudeCode, AgentName::Codex, AgentName::Gemini];
+    let both = agents.into_iter().flat_map(|agent| [(agent, Scope::User), (agent, Scope::Project)]);
+    let place = |(agent, scope)| Some((agent, scope, Wiring::of(agent).ok()?.place(scope).ok()?));
+    both.filter_map(place).filter(|(_, _, path)| Path::exists(path)).collect()
+}

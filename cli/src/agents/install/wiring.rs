@@ -1,0 +1,232 @@
+//! Which settings file of an agent gets what.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::file::SettingsFile;
+use super::json_text::{self, TextError};
+use super::{InstallError, Scope, places};
+use crate::args::AgentName;
+
+/// How an agent is told to use a hook.
+pub(super) struct Wiring {
+    agent: AgentName,
+    /// The line that the agent starts the hook with.
+    pub(super) command: String,
+    /// The versions that this was tried with.
+    pub(super) tested: &'static str,
+    /// The events, each with a pattern of tools.
+    events: &'static [(&'static str, &'static str)],
+    /// The hook's time limit, in the agent's unit. The hook itself answers earlier.
+    limit: u64,
+}
+
+impl Wiring {
+    pub(super) fn of(agent: AgentName) -> Result<Self, InstallError> {
+        let program = std::env::current_exe().ok().and_then(|path| path.into_os_string().into_string().ok());
+        let program = program.ok_or(InstallError::Unnamed)?.replace('\'', r"'\''");
+        let command = format!("'{program}' hook {}", agent.as_str());
+        let (events, limit, tested): (&[_], _, _) = match agent {
+            AgentName::ClaudeCode => (
+                &[
+                    ("PreToolUse", "Bash|Write|Edit|MultiEdit|NotebookEdit|Read|Grep|Glob|WebFetch"),
+                    ("PermissionRequest", "Bash"),
+                ],
+                30,
+                "Tested with Claude Code 2.1.325.",
+            ),
+            AgentName::Codex => (
+                &[("PreToolUse", "Bash|apply_patch"), ("PermissionRequest", "Bash|apply_patch")],
+                30,
+                "Written after codex's sources; not tested with a codex yet.",
+            ),
+            AgentName::Gemini => (
+                &[("BeforeTool", "run_shell_command|write_file|replace|read_file")],
+                30_000,
+                "Written after the documentation of gemini-cli 0.61; not tested with one yet.",
+            ),
+            AgentName::Opencode => return Err(InstallError::NoHooks),
+        };
+        Ok(Self { agent, command, tested, events, limit })
+    }
+
+    /// The settings file.
+    pub(super) fn place(&self, scope: Scope) -> Result<PathBuf, InstallError> {
+        let (variable, directory, name) = match self.agent {
+            AgentName::ClaudeCode => ("CLAUDE_CONFIG_DIR", ".claude", "settings.json"),
+            AgentName::Codex => ("CODEX_HOME", ".codex", "hooks.json"),
+            AgentName::Gemini | AgentName::Opencode => ("", ".gemini", "settings.json"),
+        };
+        if scope == Scope::Project {
+            let here = std::env::current_dir();
+            let here =
+                here.map_err(|source| InstallError::System { act: "found", path: PathBuf::from("."), source })?;
+            return Ok(here.join(directory).join(name));
+        }
+        let named =
+            (!variable.is_empty()).then(|| std::env::var_os(variable)).flatten().filter(|path| !path.is_empty());
+        let place = match named {
+            Some(place) => PathBuf::from(place),
+            None => std::env::home_dir().ok_or(InstallError::NoHome { variable: "HOME" })?.join(directory),
+        };
+        Ok(place.join(name))
+    }
+
+    /// What is added for an event.
+    fn entry(&self, matcher: &str, command: &str) -> Value {
+        let hook = json!({ "type": "command", "command": command, "timeout": self.limit });
+        json!({ "matcher": matcher, "hooks": [hook] })
+    }
+
+    /// The text with the hook.
+    pub(super) fn added(&self, file: &SettingsFile, text: &str, command: &str) -> Result<String, InstallError> {
+        let mut changed = text.to_owned();
+        let mut expected = if text.trim().is_empty() { json!({}) } else { meaning(file, text)? };
+        for (event, matcher) in self.events {
+            let entry = self.entry(matcher, command);
+            changed =
+                json_text::append(&changed, &["hooks", event], &entry).map_err(|source| file.text_error(source))?;
+            push(&mut expected, event, entry).ok_or_else(|| InstallError::Meaning(file.path.clone()))?;
+        }
+        if meaning(file, &changed)? != expected {
+            return Err(InstallError::Meaning(file.path.clone()));
+        }
+        Ok(changed)
+    }
+
+    /// The text without any hook of this program.
+    pub(super) fn removed(&self, file: &SettingsFile, text: &str) -> Result<String, InstallError> {
+        let mut changed = text.to_owned();
+        if text.trim().is_empty() {
+            return Ok(changed);
+        }
+        for (event, _) in self.events {
+            let removed = json_text::remove(&changed, &["hooks", event], |entry| self.is_ours(entry));
+            changed = removed.map_err(|source| file.text_error(source))?;
+        }
+        meaning(file, &changed)?;
+        Ok(changed)
+    }
+
+    /// Whether the hook is in the file as it would be put there.
+    pub(super) fn is_in(&self, file: &SettingsFile, command: &str) -> Result<bool, InstallError> {
+        let Some(text) = file.text.as_deref().filter(|text| !text.trim().is_empty()) else { return Ok(false) };
+        for (event, matcher) in self.events {
+            let wanted = self.entry(matcher, command);
+            let found = json_text::elements(text, &["hooks", event]).map_err(|source| file.text_error(source))?;
+            let ours: Vec<_> = found.into_iter().filter(|entry| self.is_ours(entry)).collect();
+            if ours.len() != 1 || !ours.iter().all(|entry| value(entry).as_ref() == Some(&wanted)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The line that the file has for the hook.
+    pub(super) fn command_in(&self, file: &SettingsFile) -> Result<Option<String>, InstallError> {
+        let Some(text) = file.text.as_deref().filter(|text| !text.trim().is_empty()) else { return Ok(None) };
+        for (event, _) in self.events {
+            let found = json_text::elements(text, &["hooks", event]).map_err(|source| file.text_error(source))?;
+            if let Some(command) = found.iter().find_map(|entry| self.command_of(entry)) {
+                return Ok(Some(command));
+            }
+        }
+        Ok(None)
+    }
+
+    fn command_of(&self, entry: &str) -> Option<String> {
+        let value = value(entry)?;
+        let [hook] = value.get("hooks")?.as_array()?.as_slice() else { return None };
+        let command = hook.get("command")?.as_str()?;
+        command.ends_with(&format!(" hook {}", self.agent.as_str())).then(|| command.to_owned())
+    }
+
+    fn is_ours(&self, entry: &str) -> bool {
+        self.command_of(entry).is_some()
+    }
+
+    /// What a person has to know who has installed this.
+    pub(super) fn notes(&self, file: &SettingsFile) -> Vec<String> {
+        match self.agent {
+            AgentName::ClaudeCode => lost_rules(file).into_iter().collect(),
+            AgentName::Codex => vec![
+                String::from("codex uses a new hook only after you have reviewed it there, with `/hooks`"),
+                String::from("the hook refuses what the rules forbid; it puts no command into Stockade's sandbox"),
+            ],
+            AgentName::Gemini => vec![String::from(
+                "commands may write `.gemini` in a workspace: `protected_names.add = [\".gemini\"]` in Stockade's \
+                 settings keeps a project's settings from them",
+            )],
+            AgentName::Opencode => Vec::new(),
+        }
+    }
+}
+
+/// Rules for commands that Claude Code will not find any more: it holds them against the line that runs, which is
+/// Stockade's.
+fn lost_rules(file: &SettingsFile) -> Option<String> {
+    let text = json_text::without_comments(file.text.as_deref()?).ok()?;
+    let settings: Value = serde_json::from_str(&text).ok()?;
+    let rules = |kind: &str| {
+        let listed = settings.pointer(&format!("/permissions/{kind}")).and_then(Value::as_array).cloned();
+        listed.unwrap_or_default().into_iter().filter_map(|rule| rule.as_str().map(String::from))
+    };
+    let lost: Vec<String> =
+        ["deny", "ask"].into_iter().flat_map(rules).filter(|rule| rule.starts_with("Bash")).collect();
+    (!lost.is_empty()).then(|| {
+        format!(
+            "Claude Code's own rules for commands do not count any more, since it runs `stockade hook run …` in their \
+             place: write rules of Stockade for `{}`",
+            lost.join("`, `")
+        )
+    })
+}
+
+fn meaning(file: &SettingsFile, text: &str) -> Result<Value, InstallError> {
+    let plain = json_text::without_comments(text).map_err(|source| file.text_error(source))?;
+    serde_json::from_str(&plain)
+        .map_err(|_| file.text_error(TextError::NoJson { at: 0, expected: "a document that can be read" }))
+}
+
+fn value(text: &str) -> Option<Value> {
+    serde_json::from_str(&json_text::without_comments(text).ok()?).ok()
+}
+
+fn push(settings: &mut Value, event: &str, entry: Value) -> Option<()> {
+    let hooks = settings.as_object_mut()?.entry("hooks").or_insert_with(|| json!({}));
+    let list = hooks.as_object_mut()?.entry(event).or_insert_with(|| json!([]));
+    list.as_array_mut()?.push(entry);
+    Some(())
+}
+
+/// A hook that is in the settings of an agent.
+#[derive(Debug)]
+pub(crate) struct Wired {
+    pub(crate) agent: AgentName,
+    pub(crate) path: PathBuf,
+    /// What is wrong with it, if anything is.
+    pub(crate) problem: Option<String>,
+}
+
+/// Every hook of this program in the settings of the user and of the project in this directory.
+pub(crate) fn wired() -> Vec<Wired> {
+    let found = |(agent, scope, path): (AgentName, Scope, PathBuf)| {
+        let wiring = Wiring::of(agent).ok()?;
+        let file = match SettingsFile::read(&path, scope) {
+            Ok(file) => file,
+            Err(error) => return Some(Wired { agent, path, problem: Some(stockade::with_causes(&error)) }),
+        };
+        let problem = match (wiring.is_in(&file, &wiring.command), wiring.command_in(&file)) {
+            (Err(error), _) | (_, Err(error)) => Some(stockade::with_causes(&error)),
+            (Ok(true), _) => None,
+            (Ok(false), Ok(None)) => return None,
+            (Ok(false), Ok(Some(command))) => {
+                let again = format!("run `stockade install {}` again", agent.as_str());
+                Some(format!("it is not as this program would write it (`{command}`): {again}"))
+            }
+        };
+        Some(Wired { agent, path, problem })
+    };
+    places().into_iter().filter_map(found).collect()
+}
