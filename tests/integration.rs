@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+/// Real coding agents over Stockade.
+#[cfg(target_os = "linux")]
+mod agents;
 /// The trail, as the program shows and checks it.
 mod audit;
 /// Generated TypeScript and Python clients take every golden message.

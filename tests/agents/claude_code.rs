@@ -1,0 +1,264 @@
+//! Claude Code, as it is published, with the hook that `stockade install claude-code` puts into its settings.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::agent;
+use super::anthropic::Model;
+use crate::running::home::Home;
+use crate::support::{program, run, text};
+
+const SESSION: &str = "11111111-2222-4333-8444-555555555555";
+
+/// A user with Claude Code and Stockade.
+struct User {
+    home: Home,
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.stockade(&["session", "end", "--all"]).output().ok();
+    }
+}
+
+impl User {
+    fn new() -> Self {
+        let home = Home::new();
+        std::fs::create_dir(home.path("run")).unwrap();
+        std::fs::set_permissions(home.path("run"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let user = Self { home };
+        run(&mut user.stockade(&["install", "claude-code"]), 0);
+        assert!(user.home.read("home/.claude/settings.json").contains(" hook claude-code"));
+        user
+    }
+
+    fn stockade(&self, arguments: &[&str]) -> Command {
+        let mut command = self.home.stockade(arguments);
+        command.env("XDG_RUNTIME_DIR", self.home.path("run"));
+        command
+    }
+
+    fn claude(&self, model: &Model, arguments: &[&str]) -> Command {
+        let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+        // The program itself; the package `claude-code` is a link to it.
+        let mut command = program(agent(&format!("@anthropic-ai/claude-code-linux-{machine}/claude")));
+        self.home.surround(&mut command);
+        command.args(["-p", "--session-id", SESSION]).args(arguments);
+        command.env("XDG_RUNTIME_DIR", self.home.path("run"));
+        command.env("ANTHROPIC_API_KEY", "sk-none").env("ANTHROPIC_BASE_URL", format!("http://{}", model.address));
+        for name in ["DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] {
+            command.env(name, "1");
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Has Claude Code call these tools, and returns what each of them answered.
+    fn calls(&self, script: Vec<(&'static str, Value)>) -> Vec<String> {
+        let count = script.len();
+        let model = Model::start(script);
+        let output = run(&mut self.claude(&model, &["do it"]), 0);
+        let results = model.results();
+        assert_eq!(results.len(), count, "{results:#?}\n{}", text(&output.stdout));
+        results
+    }
+
+    /// What Claude Code itself has kept of the conversation.
+    fn transcript(&self) -> String {
+        let projects = self.home.path("home/.claude/projects");
+        let files =
+            std::fs::read_dir(projects).unwrap().flat_map(|entry| std::fs::read_dir(entry.unwrap().path()).unwrap());
+        let files =
+            files.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+        files.map(|path| std::fs::read_to_string(path).unwrap()).collect()
+    }
+}
+
+fn bash(line: &str) -> (&'static str, Value) {
+    ("Bash", json!({ "command": line, "description": "does it" }))
+}
+
+#[test]
+fn writes_inside_happen_and_writes_outside_are_explained_to_the_model() {
+    let user = User::new();
+    std::fs::create_dir(user.home.path("ws/sub")).unwrap();
+    user.home.write("home/.ssh/id_ed25519", "secret\n");
+    let outside = user.home.path("outside/x").display().to_string();
+    let results = user.calls(vec![
+        bash("echo in > inside.txt && echo \"it's \\$done\""),
+        bash(&format!("echo out > {outside}")),
+        bash("cd sub && echo \"moved to $(basename \"$PWD\")\""),
+        bash("basename \"$PWD\"; echo kept > /tmp/between"),
+        bash("cat /tmp/between; exit 7"),
+        ("Write", json!({ "file_path": user.home.path("ws/written.txt"), "content": "by Write\n" })),
+        ("Write", json!({ "file_path": user.home.path("outside/written.txt"), "content": "by Write\n" })),
+        ("Write", json!({ "file_path": user.home.path("ws/.claude/settings.json"), "content": "{}" })),
+        ("Read", json!({ "file_path": user.home.path("home/.ssh/id_ed25519") })),
+    ]);
+    let [inside, denied, moved, there, failed, written, not_written, protected, masked] = &*results else {
+        panic!("{results:#?}")
+    };
+    assert_eq!(user.home.read("ws/inside.txt"), "in\n");
+    assert!(inside.contains("it's $done"), "{inside}");
+    assert!(!user.home.exists("outside/x"));
+    for part in [
+        format!("stockade: writing `{outside}` was denied"),
+        String::from("writable_roots = ["),
+        String::from("would allow it"),
+    ] {
+        assert!(denied.contains(&part), "{denied}");
+    }
+    assert!(moved.contains("moved to sub"), "{moved}");
+    assert!(there.contains("sub"), "{there}");
+    assert!(failed.contains("kept") && failed.contains('7'), "{failed}");
+    assert_eq!(user.home.read("ws/written.txt"), "by Write\n", "{written}");
+    assert!(
+        !user.home.exists("outside/written.txt") && not_written.contains("outside of what may be written"),
+        "{not_written}"
+    );
+    assert!(!user.home.exists("ws/.claude/settings.json"), "{protected}");
+    assert!(masked.contains("holds credentials"), "{masked}");
+    // The transcript that Claude Code keeps has the sentence, too.
+    assert!(user.transcript().contains("was denied"), "{}", user.transcript());
+    run(&mut user.stockade(&["audit", "verify"]), 0);
+    let trail = text(&run(&mut user.stockade(&["audit", "list"]), 0).stdout);
+    assert!(trail.contains("inside.txt"), "{trail}");
+}
+
+/// A command in the background lives until its line ends, also one that Claude Code moves there when its time is over.
+#[test]
+fn commands_in_the_background_and_time_limits_are_the_agents() {
+    let user = User::new();
+    let mut background = bash("sleep 1; echo late > late.txt");
+    background.1["run_in_background"] = json!(true);
+    let mut slow = bash("echo begun; sleep 4; echo slow > slow.txt");
+    slow.1["timeout"] = json!(1500);
+    let results = user.calls(vec![background, slow, bash("cat late.txt; sleep 6; cat slow.txt")]);
+    let [started, moved, late] = &*results else { panic!("{results:#?}") };
+    assert!(started.contains("background"), "{started}");
+    assert!(moved.contains("begun") && moved.contains("moved to the background"), "{moved}");
+    assert!(late.contains("late\nslow"), "{late}");
+}
+
+#[test]
+fn what_the_policy_asks_is_not_done_without_an_answer() {
+    let user = User::new();
+    let rule =
+        "prefix_rule(pattern = [\"touch\"], decision = \"prompt\", justification = \"files are made by hand\")\n";
+    user.home.write("config/stockade/rules/mine.rules", rule);
+    // Without anybody to ask, Claude Code takes it for a no.
+    let results = user.calls(vec![bash("touch asked.txt")]);
+    assert!(results[0].contains("files are made by hand"), "{results:#?}");
+    assert!(!user.home.exists("ws/asked.txt"));
+}
+
+#[test]
+fn a_yes_in_the_dialog_runs_the_command_in_the_sandbox() {
+    let user = User::new();
+    user.home.write("config/stockade/rules/mine.rules", "prefix_rule(pattern = [\"touch\"], decision = \"prompt\")\n");
+    let outside = user.home.path("outside/asked.txt").display().to_string();
+    let model = Model::start(vec![bash("touch asked.txt"), bash(&format!("touch {outside}"))]);
+    // How programs that drive Claude Code are asked in the place of its dialog.
+    let arguments = [
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--permission-prompt-tool",
+        "stdio",
+    ];
+    let mut child = user
+        .claude(&model, &arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut told = |message: Value| writeln!(stdin, "{message}").unwrap();
+    told(
+        json!({ "type": "control_request", "request_id": "r1", "request": { "subtype": "initialize", "hooks": null } }),
+    );
+    told(
+        json!({ "type": "user", "message": { "role": "user", "content": "do it" }, "parent_tool_use_id": null, "session_id": "" }),
+    );
+    let mut asked = Vec::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if message["type"] == "result" {
+            break;
+        }
+        if message["type"] == "control_request" && message["request"]["subtype"] == "can_use_tool" {
+            let input = message["request"]["input"].clone();
+            asked.push(input["command"].as_str().unwrap().to_owned());
+            let answer = json!({ "behavior": "allow", "updatedInput": input });
+            told(json!({ "type": "control_response", "response": {
+                "subtype": "success", "request_id": message["request_id"], "response": answer,
+            } }));
+        }
+    }
+    drop(stdin);
+    child.wait().unwrap();
+    let results = model.results();
+    assert_eq!(asked.len(), 2, "{asked:#?} {results:#?}");
+    assert!(asked[0].ends_with("--asked -c 'touch asked.txt'"), "{asked:#?}");
+    assert!(user.home.exists("ws/asked.txt"), "{results:#?}");
+    // The yes was for the command, not for more than its sandbox has.
+    assert!(!user.home.exists("outside/asked.txt") && results[1].contains("was denied"), "{results:#?}");
+}
+
+/// A client of the session, beside the agent, that says yes for the session to everything it is asked.
+fn says_yes_for_the_session(socket: &UnixStream, ticket: &Value) {
+    let mut lines = BufReader::new(socket.try_clone().unwrap()).lines();
+    let told = |message: &Value| (&mut &*socket).write_all(format!("{message}\n").as_bytes()).unwrap();
+    let capabilities = json!({ "answers": true });
+    let initialize = json!({ "protocol_version": 1, "client": { "name": "test" }, "capabilities": capabilities });
+    told(&json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize }));
+    lines.next().unwrap().unwrap();
+    let attach = json!({ "session_id": ticket["session_id"], "capability": ticket["capability"] });
+    told(&json!({ "jsonrpc": "2.0", "id": 2, "method": "session/attach", "params": attach }));
+    for line in lines.map_while(Result::ok) {
+        let message: Value = serde_json::from_str(&line).unwrap();
+        if message["method"] == "approval/request" {
+            told(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": { "decision": "approved_for_session" } }));
+        }
+    }
+}
+
+/// A yes for the session, given by another client of it, holds for the agent's next command.
+#[test]
+fn a_yes_for_the_session_is_kept() {
+    let user = User::new();
+    let outside = user.home.path("outside/x");
+    let line = format!("echo x >> {}", outside.display());
+    let wait = "until test -e go; do sleep 0.1; done";
+    let (ticket, socket) = (
+        user.home.path(&format!("run/stockade/claude-code-{SESSION}.session")),
+        user.home.path("run/stockade/serve.sock"),
+    );
+    let go = user.home.path("ws/go");
+    let answering = std::thread::spawn(move || {
+        while !ticket.exists() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let ticket: Value = serde_json::from_str(&std::fs::read_to_string(ticket).unwrap()).unwrap();
+        let socket = UnixStream::connect(socket).unwrap();
+        std::fs::write(go, "").unwrap();
+        says_yes_for_the_session(&socket, &ticket);
+    });
+    let results = user.calls(vec![bash(wait), bash(&line), bash(&line)]);
+    assert_eq!(std::fs::read_to_string(outside).unwrap(), "x\nx\n", "{results:#?}");
+    // It ends with the server, a minute after the last session.
+    drop(answering);
+    run(&mut user.stockade(&["audit", "verify"]), 0);
+    let trail = text(&run(&mut user.stockade(&["audit", "list", "--json"]), 0).stdout);
+    let records = trail.lines().map(|record| serde_json::from_str::<Value>(record).unwrap());
+    let asked: Vec<Value> =
+        records.filter(|record| record["command"][2] == *line).map(|mut record| record["asked"].take()).collect();
+    assert_eq!(asked, [1, 0], "{trail}");
+}

@@ -1,0 +1,259 @@
+//! `stockade hook`, as an agent starts it: one document in, one answer out, whatever the document is.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::running::home::{Home, fed};
+use crate::support::{program, run, text};
+
+/// A user with an agent's session.
+struct Hooks {
+    home: Home,
+}
+
+impl Drop for Hooks {
+    fn drop(&mut self) {
+        self.stockade(&["session", "end", "--all"]).output().ok();
+    }
+}
+
+impl Hooks {
+    fn new() -> Self {
+        let home = Home::new();
+        std::fs::create_dir(home.path("run")).unwrap();
+        std::fs::set_permissions(home.path("run"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        Self { home }
+    }
+
+    fn stockade(&self, arguments: &[&str]) -> Command {
+        let mut command = self.home.stockade(arguments);
+        let workspace = self.home.path("ws");
+        command.env("XDG_RUNTIME_DIR", self.home.path("run"));
+        command.env("CLAUDE_PROJECT_DIR", &workspace).env("GEMINI_PROJECT_DIR", workspace);
+        command
+    }
+
+    /// What the hook answers; null if it says nothing.
+    fn answer(&self, agent: &str, event: &str, tool: &str, input: &Value) -> Value {
+        let document = json!({
+            "session_id": "one", "cwd": self.home.path("ws"), "hook_event_name": event,
+            "tool_name": tool, "tool_input": input, "permission_mode": "default",
+        });
+        let output = fed(&mut self.stockade(&["hook", agent]), document.to_string().as_bytes());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let printed = text(&output.stdout);
+        if printed.is_empty() { Value::Null } else { serde_json::from_str(&printed).unwrap() }
+    }
+
+    fn bash(&self, line: &str) -> Value {
+        self.answer("claude-code", "PreToolUse", "Bash", &json!({ "command": line, "timeout": 5 }))["hookSpecificOutput"].clone()
+    }
+
+    /// Runs the line that Claude Code would run for this one, as it does, and says in which directory that ended.
+    fn runs(&self, line: &str) -> (String, String, String) {
+        let answer = self.bash(line);
+        let replaced = answer["updatedInput"]["command"].as_str().unwrap();
+        let own = format!("eval {} && pwd -P >| {}", quoted(replaced), self.home.path("at").display());
+        let mut command = program("bash");
+        self.home.surround(&mut command);
+        command.args(["-c", &own]).env("XDG_RUNTIME_DIR", self.home.path("run"));
+        std::fs::remove_file(self.home.path("at")).ok();
+        let output = command.output().unwrap();
+        let at = std::fs::read_to_string(self.home.path("at")).unwrap_or_default();
+        (text(&output.stdout), text(&output.stderr), at.trim_end().to_owned())
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[test]
+fn a_command_is_put_into_the_session_as_it_is() {
+    let hooks = Hooks::new();
+    let answer = hooks.bash("echo hi");
+    assert_eq!(answer["permissionDecision"], "allow", "{answer}");
+    assert_eq!(answer["updatedInput"]["timeout"], 5, "the rest of the input stays: {answer}");
+    for line in
+        ["echo \"a 'b' $((1+1))\"", "cat <<'E'\n$x `y` \\\nE", "printf '%s\\n' \"cd\" '!' # cd", "echo 'é\u{1f600}'"]
+    {
+        let mut command = program("bash");
+        let expected = text(&command.args(["-c", line]).output().unwrap().stdout);
+        assert_eq!(hooks.runs(line).0, expected, "{line}");
+    }
+}
+
+#[test]
+fn the_directory_is_where_the_line_left_it() {
+    let hooks = Hooks::new();
+    let ws = hooks.home.path("ws");
+    for name in ["sub", "two words", "it's"] {
+        std::fs::create_dir(ws.join(name)).unwrap();
+    }
+    for (line, expected) in [
+        ("cd sub", ws.join("sub")),
+        ("cd 'two words' && true", ws.join("two words")),
+        ("cd \"it's\"; pwd >&2", ws.join("it's")),
+        ("(cd sub)", ws.clone()),
+        ("cd /etc", "/etc".into()),
+        // There is none of this name outside.
+        ("mkdir /tmp/inside-only && cd /tmp/inside-only", ws.clone()),
+    ] {
+        let (_, told, at) = hooks.runs(line);
+        assert_eq!(at, expected.display().to_string(), "{line}: {told}");
+    }
+    // As without Stockade, a line that fails leaves the shell where it was.
+    assert_eq!(hooks.runs("cd sub && false").2, "");
+    assert_eq!(hooks.runs("cd sub; exit 3").2, "");
+    // What a command says of its directory is a path and nothing else.
+    let (out, told, at) = hooks.runs("cd sub; echo '/; touch /var/tmp/stockade-broke-out' > /proc/$$/fd/10; true");
+    assert!(!std::path::Path::new("/var/tmp/stockade-broke-out").exists(), "{out} {told} {at}");
+}
+
+#[test]
+fn what_is_forbidden_or_asked_is_said_with_its_reason() {
+    let hooks = Hooks::new();
+    let rules = "prefix_rule(pattern = [\"git\", \"push\"], decision = \"forbidden\", justification = \"a person pushes\")\n\
+        prefix_rule(pattern = [\"git\", \"pull\"], decision = \"prompt\", justification = \"look first\")\n";
+    hooks.home.write("config/stockade/rules/mine.rules", rules);
+    let refused = hooks.bash("cd . && git push");
+    assert_eq!(refused["permissionDecision"], "deny", "{refused}");
+    assert!(refused["permissionDecisionReason"].as_str().unwrap().contains("a person pushes"), "{refused}");
+    assert!(refused.get("updatedInput").is_none(), "{refused}");
+    let asked = hooks.bash("git pull");
+    assert_eq!(asked["permissionDecision"], "ask", "{asked}");
+    assert!(asked["permissionDecisionReason"].as_str().unwrap().contains("look first"), "{asked}");
+    let replaced = asked["updatedInput"]["command"].as_str().unwrap();
+    assert!(replaced.contains(" --asked "), "a yes would otherwise run it bare: {asked}");
+    // The dialog is answered where it need not be shown, for the line that Claude Code knows by then.
+    let dialog = |line: &str| hooks.answer("claude-code", "PermissionRequest", "Bash", &json!({ "command": line }));
+    assert_eq!(dialog(replaced), Value::Null);
+    let allowed = dialog(hooks.bash("echo 'x'")["updatedInput"]["command"].as_str().unwrap());
+    let decision = &allowed["hookSpecificOutput"]["decision"];
+    assert_eq!(decision["behavior"], "allow", "{allowed}");
+    assert!(decision["updatedInput"]["command"].as_str().unwrap().ends_with(" -c 'echo '\\''x'\\'''"), "{allowed}");
+    assert_eq!(dialog("git push")["hookSpecificOutput"]["decision"]["behavior"], "deny");
+    // codex takes an answer other than a refusal for a broken hook, and gemini-cli can't ask.
+    let input = json!({ "command": "git push" });
+    assert_eq!(hooks.answer("codex", "PreToolUse", "Bash", &input)["hookSpecificOutput"]["permissionDecision"], "deny");
+    assert_eq!(hooks.answer("codex", "PreToolUse", "Bash", &json!({ "command": "git pull" })), Value::Null);
+    assert_eq!(hooks.answer("gemini", "BeforeTool", "run_shell_command", &input)["decision"], "deny");
+    let pull = hooks.answer("gemini", "BeforeTool", "run_shell_command", &json!({ "command": "git pull" }));
+    assert_eq!(pull["decision"], "deny", "{pull}");
+    let told = hooks.answer("gemini", "BeforeTool", "run_shell_command", &json!({ "command": "ls" }));
+    assert!(
+        told["hookSpecificOutput"]["tool_input"]["command"].as_str().unwrap().contains(" hook run gemini-one "),
+        "{told}"
+    );
+    let patch = json!({ "command": format!("*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch", hooks.home.path("config/stockade/x").display()) });
+    assert_eq!(
+        hooks.answer("codex", "PreToolUse", "apply_patch", &patch)["hookSpecificOutput"]["permissionDecision"],
+        "deny"
+    );
+}
+
+/// What the agent does by itself is judged like what its commands do.
+#[test]
+fn files_and_addresses_are_judged_by_the_same_policy() {
+    let hooks = Hooks::new();
+    hooks.home.write(
+        "config/stockade/config.toml",
+        "[sandbox]\nallow_hosts = [\"docs.example.com\"]\ndeny_read = [\"/etc/hostname\"]\n",
+    );
+    std::os::unix::fs::symlink(hooks.home.path("outside"), hooks.home.path("ws/link")).unwrap();
+    let path = |below: &str| json!({ "file_path": hooks.home.path(below) });
+    let url = |url: &str| json!({ "url": url });
+    for (tool, input, expected) in [
+        ("Write", path("ws/a"), json!("allow")),
+        ("Edit", json!({ "file_path": "relative" }), json!("allow")),
+        ("Write", path("outside/a"), json!("ask")),
+        ("MultiEdit", path("ws/link/a"), json!("ask")),
+        ("Edit", path("ws/../outside/a"), json!("ask")),
+        ("Edit", path("ws/.git/config"), json!("ask")),
+        ("NotebookEdit", json!({ "notebook_path": hooks.home.path("config/stockade/config.toml") }), json!("deny")),
+        ("Read", json!({ "file_path": "/etc/hostname" }), json!("deny")),
+        ("Read", path("home/.aws/credentials"), json!("deny")),
+        ("Grep", json!({ "pattern": "x", "path": hooks.home.path("home/.ssh") }), json!("deny")),
+        ("Read", path("ws/a"), Value::Null),
+        ("WebFetch", url("https://docs.example.com/a"), json!("allow")),
+        ("WebFetch", url("https://example.com/"), json!("ask")),
+        ("WebFetch", url("https://docs.example.com@example.com/"), json!("deny")),
+    ] {
+        let answer = hooks.answer("claude-code", "PreToolUse", tool, &input);
+        assert_eq!(answer["hookSpecificOutput"]["permissionDecision"], expected, "{tool} {input} {answer}");
+    }
+}
+
+/// A person's yes is for the question that was put, and a session can't be had by its name alone.
+#[test]
+fn a_line_runs_only_in_a_session_that_a_hook_has_opened() {
+    let hooks = Hooks::new();
+    let output = hooks.stockade(&["hook", "run", "none", "-c", "echo x > made"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        text(&output.stderr).contains("`none` was closed") && !hooks.home.exists("ws/made"),
+        "{}",
+        text(&output.stderr)
+    );
+    // Inside of a session neither the server nor its tickets are there.
+    let inner = format!("{} hook run claude-code-one --asked -c 'echo x > made'", hooks.home.words()[0].display());
+    let (_, told, _) = hooks.runs(&inner);
+    assert!(!hooks.home.exists("ws/made"), "{told}");
+}
+
+#[test]
+fn what_is_no_document_of_an_agent_blocks() {
+    let hooks = Hooks::new();
+    let long = format!("{{\"session_id\":\"{}\"}}", "x".repeat(1 << 20));
+    for input in [
+        "",
+        "{",
+        "null",
+        "[]",
+        "{}",
+        "\u{0}",
+        &long,
+        r#"{"session_id":"a","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}"#,
+    ] {
+        for agent in ["claude-code", "codex", "gemini"] {
+            if agent == "gemini" && input.contains("PreToolUse") {
+                continue;
+            }
+            let output = fed(&mut hooks.stockade(&["hook", agent]), input.as_bytes());
+            assert_eq!(output.status.code(), Some(2), "{agent} {}", text(&output.stdout));
+            assert!(output.stdout.is_empty() && text(&output.stderr).starts_with("stockade: "), "{agent}");
+        }
+    }
+    for (session, cwd) in [("../x", "/"), ("a b", "/"), ("a", "relative"), ("a", "/a\u{0}b")] {
+        let input = json!({ "session_id": session, "cwd": cwd, "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": { "command": "ls" } });
+        let output = fed(&mut hooks.stockade(&["hook", "claude-code"]), input.to_string().as_bytes());
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["hookSpecificOutput"]["permissionDecision"], "deny", "{answer}");
+    }
+    // What is not judged here is not spoken of.
+    assert_eq!(hooks.answer("claude-code", "PreToolUse", "Task", &json!({})), Value::Null);
+    assert_eq!(hooks.answer("claude-code", "PostToolUse", "Bash", &json!({})), Value::Null);
+}
+
+/// A hook that can't decide in time has the person asked, about a line that runs in the sandbox all the same.
+#[test]
+fn an_answer_is_never_late() {
+    let hooks = Hooks::new();
+    hooks.bash("true");
+    // Another client holds what is needed to open the session, and does not let go.
+    run(&mut hooks.stockade(&["session", "end", "--all"]), 0);
+    let lock = hooks.home.path("run/stockade/.open-claude-code-one.lock");
+    let file = std::fs::File::create(lock).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let document = json!({ "session_id": "one", "cwd": hooks.home.path("ws"), "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": { "command": "ls" } });
+    let start = Instant::now();
+    let output = fed(&mut hooks.stockade(&["hook", "claude-code", "--limit", "1s"]), document.to_string().as_bytes());
+    assert!(start.elapsed() < Duration::from_secs(10));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let answer = &answer["hookSpecificOutput"];
+    assert_eq!(answer["permissionDecision"], "ask", "{answer}");
+    let replaced = answer["updatedInput"]["command"].as_str().unwrap();
+    assert!(replaced.contains(" hook run ") && !replaced.contains("--asked"), "{answer}");
+}

@@ -1,0 +1,104 @@
+//! `stockade install`: what becomes of an agent's settings.
+
+use serde_json::Value;
+
+use crate::running::home::Home;
+
+const SETTINGS: &str = "home/.claude/settings.json";
+const COPY: &str = "home/.claude/settings.json.before-stockade";
+
+#[test]
+fn settings_are_merged_shown_kept_and_restored() {
+    let home = Home::new();
+    let before = "{\n    \"model\": \"x\",   \"hooks\": {\"PreToolUse\": [{\"matcher\": \"Bash\", \"hooks\": []}]},\n\"permissions\": {\"deny\": [\"Bash(rm:*)\", \"Read(x)\"]}}\n";
+    home.write(SETTINGS, before);
+    let told = home.says(&["install", "claude-code", "--dry-run"], 0).stdout;
+    assert!(told.contains("+++ ") && told.contains("dry run"), "{told}");
+    assert_eq!(home.read(SETTINGS), before);
+    let told = home.says(&["install", "claude-code"], 0).stdout;
+    let note = told.lines().find(|line| line.starts_with("Note: ")).unwrap();
+    assert!(note.contains("`Bash(rm:*)`") && !note.contains("Read(x)"), "{note}");
+    assert!(told.contains("2.1.325"), "{told}");
+    let after = home.read(SETTINGS);
+    assert!(
+        after.starts_with(
+            "{\n    \"model\": \"x\",   \"hooks\": {\"PreToolUse\": [{\"matcher\": \"Bash\", \"hooks\": []},"
+        ),
+        "{after}"
+    );
+    let read: Value = serde_json::from_str(&after).unwrap();
+    assert_eq!(read["hooks"]["PreToolUse"].as_array().unwrap().len(), 2);
+    assert_eq!(read["hooks"]["PermissionRequest"].as_array().unwrap().len(), 1);
+    assert_eq!(home.read(COPY), before);
+    // Once more changes nothing.
+    assert!(home.says(&["install", "claude-code"], 0).stdout.contains("nothing to do"));
+    assert_eq!(home.read(SETTINGS), after);
+    home.says(&["install", "claude-code", "--undo"], 0);
+    assert_eq!(home.read(SETTINGS), before);
+    assert!(!home.exists(COPY));
+    assert!(home.says(&["install", "claude-code", "--undo"], 0).stdout.contains("nothing to do"));
+}
+
+#[test]
+fn what_changed_since_stays_and_what_was_missing_goes() {
+    let home = Home::new();
+    home.says(&["install", "claude-code"], 0);
+    home.says(&["install", "claude-code", "--undo"], 0);
+    assert!(!home.exists(SETTINGS), "there was none before");
+    home.write(SETTINGS, "{\"a\": 1}");
+    home.says(&["install", "claude-code"], 0);
+    home.write(SETTINGS, &home.read(SETTINGS).replace("\"a\": 1", "\"a\": 2"));
+    home.says(&["install", "claude-code", "--undo"], 0);
+    let left = home.read(SETTINGS);
+    assert!(left.contains("\"a\": 2") && !left.contains("stockade"), "{left}");
+    // An installation from elsewhere is replaced, not doubled.
+    home.write("home/.gemini/settings.json", "{\n  // mine\n  \"hooks\": {\"BeforeTool\": [{\"matcher\": \"x\", \"hooks\": [{\"type\": \"command\", \"command\": \"'/old/stockade' hook gemini\"}]}]}\n}\n");
+    home.says(&["install", "gemini"], 0);
+    let after = home.read("home/.gemini/settings.json");
+    assert!(
+        after.contains("// mine") && !after.contains("/old/") && after.matches("hook gemini").count() == 1,
+        "{after}"
+    );
+    home.says(&["install", "codex", "--project"], 0);
+    assert!(home.read("ws/.codex/hooks.json").contains("hook codex"));
+    assert!(home.says(&["install", "opencode"], 125).stderr.contains("stockade-sh"));
+}
+
+#[test]
+fn links_and_what_is_no_json_are_refused() {
+    let home = Home::new();
+    for text in
+        ["{", "[]", "{\"hooks\": []}", "{\"hooks\": {\"PreToolUse\": 1}}", "{\"a\": 1,}", "{\"a\": 1, \"a\": 2}"]
+    {
+        home.write(SETTINGS, text);
+        let told = home.says(&["install", "claude-code"], 125).stderr;
+        assert!(told.contains("settings.json"), "{told}");
+        assert_eq!(home.read(SETTINGS), text);
+    }
+    std::fs::remove_file(home.path(SETTINGS)).unwrap();
+    home.write("outside/settings.json", "{}");
+    std::os::unix::fs::symlink(home.path("outside/settings.json"), home.path(SETTINGS)).unwrap();
+    assert!(home.says(&["install", "claude-code"], 125).stderr.contains("is a link"));
+    std::os::unix::fs::symlink(home.path("outside"), home.path("ws/.claude")).unwrap();
+    assert!(home.says(&["install", "claude-code", "--project"], 125).stderr.contains("is a link"));
+    assert_eq!(home.read("outside/settings.json"), "{}");
+}
+
+#[test]
+fn doctor_tells_what_is_wired_and_tries_it() {
+    let home = Home::new();
+    home.says(&["install", "claude-code"], 0);
+    home.write("home/.gemini/settings.json", "{\"hooks\":{\"BeforeTool\":[{\"hooks\":[{\"type\":\"command\",\"command\":\"'/old/stockade' hook gemini\"}]}]}}");
+    let told = home.stockade(&["doctor", "--json"]).output().unwrap();
+    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let [claude, gemini] = told["agents"].as_array().unwrap().as_slice() else { panic!("{told}") };
+    assert_eq!((claude["agent"].as_str(), claude["works"].as_bool()), (Some("claude-code"), Some(true)), "{claude}");
+    assert_eq!(gemini["works"], false, "{gemini}");
+    assert!(gemini["problem"].as_str().unwrap().contains("stockade install gemini"), "{gemini}");
+    let told = crate::support::text(&home.stockade(&["doctor"]).output().unwrap().stdout);
+    assert!(told.contains("\nagents\n  yes  claude-code"), "{told}");
+    assert!(
+        home.says(&["session", "list"], 0).stdout.trim().is_empty()
+            || !home.says(&["session", "list"], 0).stdout.contains("doctor")
+    );
+}
