@@ -172,7 +172,11 @@ fn path_text(path: &PathExplanation) -> String {
         Access::None => "is out of reach",
     };
     let leads = if path.path == path.resolved { String::new() } else { format!(" (leads to `{}`)", path.resolved) };
-    let why = path.rule.as_ref().map_or_else(|| String::from("no rule grants it"), report::file_rule);
+    let why = match (&path.own, &path.rule) {
+        (Some(own), _) => own.clone(),
+        (None, Some(rule)) => report::file_rule(rule),
+        (None, None) => String::from("no rule grants it"),
+    };
     format!("`{}`{leads} {what}: {why}\n", path.path)
 }
 

@@ -142,7 +142,16 @@ pub(crate) fn limits(text: &str) -> Result<ResourceLimits, String> {
             "files" => &mut limits.open_files,
             other => return Err(format!("no limit is called `{other}`: there are cpu, memory, pids, fsize and files")),
         };
-        *slot = Some(number(name, value)?);
+        let given = number(name, value)?;
+        let (least, shown) = match name {
+            "memory" => (ResourceLimits::LEAST_MEMORY_BYTES, "4M"),
+            "files" => (ResourceLimits::FEWEST_OPEN_FILES, "4"),
+            _ => (NonZeroU64::MIN, ""),
+        };
+        if given < least {
+            return Err(format!("no command can be started with `{part}`: the least is `{name}={shown}`"));
+        }
+        *slot = Some(given);
     }
     Ok(limits)
 }

@@ -14,6 +14,8 @@ mod flags;
 mod job;
 #[cfg(unix)]
 mod joined;
+#[cfg(unix)]
+mod limit_hint;
 mod man;
 mod patch;
 mod relay;

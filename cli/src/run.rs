@@ -201,7 +201,12 @@ fn exit_code(outcome: &Outcome) -> ExitCode {
 }
 
 fn spawn_failed(args: &Run, error: &SpawnError) -> Result<ExitCode, Failure> {
-    let reason = exit::with_causes(error);
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only unix has limits to name"))]
+    let mut reason = exit::with_causes(error);
+    #[cfg(unix)]
+    if let Some(hint) = crate::limit_hint::of(error) {
+        reason = format!("{reason}; {hint}");
+    }
     let (missing, unusable) =
         (matches!(error, SpawnError::NotFound { .. }), matches!(error, SpawnError::NotExecutable { .. }));
     let code = if missing {

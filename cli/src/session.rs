@@ -36,9 +36,10 @@ pub(crate) enum Purpose {
 
 pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose) -> Result<Prepared, Failure> {
     let here = AbsPath::from_path(&std::env::current_dir().map_err(Error::NoDirectory)?)?;
-    let cwd = match &args.cwd {
-        Some(directory) => existing_directory(&here, directory)?,
-        None => here.clone(),
+    let cwd = match (&args.cwd, here.to_host_path()) {
+        (Some(directory), _) => existing_directory(&here, directory)?,
+        (None, Some(directory)) => existing_directory(&here, &directory)?,
+        (None, None) => here.clone(),
     };
     let mut builder = Stockade::builder().for_one_request().overrides(layer(args, &here)?);
     builder = args.workspace.iter().fold(builder, stockade::Builder::workspace);

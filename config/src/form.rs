@@ -5,8 +5,9 @@ use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stockade_protocol::{AskForApproval, EnvironmentInherit, NamePattern, ResourceLimits, VariableName};
+use stockade_protocol::{AskForApproval, EnvironmentInherit, NamePattern, VariableName};
 
+use crate::limits::LimitsForm;
 use crate::loss::LossName;
 use crate::written::Written;
 
@@ -61,7 +62,7 @@ settings_keys! {
     /// Paths below the home directory that are not read unless named, such as `~/.ssh`.
     credentials: NamesForm,
     /// How much of the machine a command may use.
-    limits: ResourceLimits,
+    limits: LimitsForm,
     /// Which environment variables a command sees.
     env: EnvForm,
     /// The trail.
@@ -254,7 +255,7 @@ pub(crate) struct MaximumForm {
     /// The most that a command may touch.
     pub(crate) sandbox: SandboxForm,
     /// The most of the machine that a command may use.
-    pub(crate) limits: ResourceLimits,
+    pub(crate) limits: LimitsForm,
     /// The most of the environment that a command sees.
     pub(crate) env: EnvForm,
     /// Nothing runs that can't be written to the trail.

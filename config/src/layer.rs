@@ -114,7 +114,7 @@ impl Layer {
                 remove: source
                     .list(&form.credentials.remove, "credentials.remove", |text| resolve_path(text, source))?,
             },
-            limits: form.limits,
+            limits: form.limits.read(source)?,
             rules_allow: form.rules.as_ref().and_then(|rules| rules.value().allow),
             ..Self::default()
         };

@@ -4,6 +4,7 @@ mod error;
 mod form;
 mod homes;
 mod layer;
+mod limits;
 mod load;
 mod loss;
 mod maximum;

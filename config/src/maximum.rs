@@ -29,7 +29,7 @@ pub struct Maximum {
 
 impl Maximum {
     pub(crate) fn read(form: &MaximumForm, source: &Source<'_>) -> Result<Self, ConfigError> {
-        let mut layer = Layer { limits: form.limits, ..Layer::default() };
+        let mut layer = Layer { limits: form.limits.read(source)?, ..Layer::default() };
         layer.read_sandbox(&form.sandbox, source)?;
         layer.read_env(&form.env, source)?;
         let named = layer.allow_hosts.as_ref().map(|_| NetworkMode::Hosts);

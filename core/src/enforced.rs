@@ -36,6 +36,11 @@ impl Enforced {
         bound.or_else(|| self.permissions.files.deciding(real))
     }
 
+    /// The rules that a plan would hold.
+    pub(crate) fn files(&self) -> &FileRules {
+        &self.permissions.files
+    }
+
     /// What a command may do with a path without links.
     pub(crate) fn access(&self, real: &AbsPath) -> Access {
         self.permissions.access(real)

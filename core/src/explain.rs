@@ -8,7 +8,7 @@ use stockade_protocol::{
     AbsPath, Access, Decision, DecisionSource, Destination, ExecApprovalRequirement, ExecRequest, FileRule, Host,
     NetworkPolicy, NetworkProtocol, ParsedLine, Permissions,
 };
-use stockade_sandboxing::leads_to;
+use stockade_sandboxing::{OwnPlace, leads_to};
 
 use crate::approvals::Confinement;
 use crate::connections::named_rules;
@@ -16,6 +16,7 @@ use crate::enforced::Enforced;
 use crate::judgement::{Judgement, Purpose};
 use crate::run::Orchestrator;
 use crate::runtime::Approvable as _;
+use crate::session::Sandboxing;
 use crate::shell::{ShellRuntime, kept_by_variable};
 use crate::verdict::Verdict;
 
@@ -69,6 +70,9 @@ pub struct PathExplanation {
     /// The rule that decides; none if none speaks of it, which puts it out of reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<FileRule>,
+    /// What stands there in the sandbox in the place of the host's file, whatever the rules grant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own: Option<String>,
     /// Whether no approval can lift it, but for one to run without the sandbox where that may be asked for.
     pub hard: bool,
 }
@@ -133,11 +137,24 @@ impl Orchestrator {
 
     /// What a command of this session may do with a path.
     pub fn explain_path(&self, path: &AbsPath) -> Result<PathExplanation, stockade_protocol::Invalid> {
-        let enforced = Enforced::of(&self.session())?;
+        let in_force = self.in_force();
+        let enforced = Enforced::of(&in_force.session)?;
+        let own_place = |at: &AbsPath| {
+            let is_on = in_force.session.sandboxing() == Sandboxing::On;
+            self.context(&in_force)
+                .sandbox
+                .own_place(at, enforced.files())
+                .filter(|_| is_on)
+                .map(|own| (at.clone(), own))
+        };
         let resolved = leads_to(path);
+        if let Some((resolved, OwnPlace { access, what })) = own_place(path).or_else(|| own_place(&resolved)) {
+            let (path, hard) = (path.clone(), access == Access::None);
+            return Ok(PathExplanation { path, resolved, access, rule: None, own: Some(what), hard });
+        }
         let rule = enforced.deciding(&resolved).cloned();
         let hard = rule.as_ref().is_some_and(|rule| rule.is_hard_denial() || rule.is_bound());
-        Ok(PathExplanation { path: path.clone(), access: enforced.access(&resolved), resolved, rule, hard })
+        Ok(PathExplanation { path: path.clone(), access: enforced.access(&resolved), resolved, rule, own: None, hard })
     }
 
     /// What the rules say of a command.

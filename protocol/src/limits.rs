@@ -27,6 +27,12 @@ pub struct ResourceLimits {
 }
 
 impl ResourceLimits {
+    /// With fewer open files than the three standard streams and one more, no program finds its libraries.
+    pub const FEWEST_OPEN_FILES: NonZeroU64 = NonZeroU64::new(4).unwrap();
+    /// With less memory than this no program that was tried could be started: its libraries alone take more, and in a
+    /// control group so do the processes that watch over it.
+    pub const LEAST_MEMORY_BYTES: NonZeroU64 = NonZeroU64::new(4 << 20).unwrap();
+
     /// Whether nothing is limited.
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()

@@ -107,33 +107,43 @@ pub(crate) fn read_back(mut facts: u64) -> u64 {
 /// A command, ready to be started.
 pub(crate) struct Command {
     paths: Reader,
+    /// The program is named by its path, and not searched for.
+    is_path: bool,
     arguments: PointerList,
     environment: PointerList,
 }
 
 impl Command {
     pub(crate) fn read(plan: &mut Reader) -> Result<Self> {
+        let is_path = first(plan.again())?.contains(&b'/');
         let arguments = list(plan)?;
         let environment = list(plan)?;
-        Ok(Self { paths: plan.part()?, arguments, environment })
+        Ok(Self { paths: plan.part()?, is_path, arguments, environment })
     }
 
-    /// Tries each path in turn, as a shell does along `PATH`, and gives the most telling error.
+    /// Tries each path in turn, as a shell does along `PATH`, and gives the most telling error. A directory that can't be
+    /// searched holds no program, and neither does one of the program's name: the search goes on behind both.
     pub(crate) fn start(mut self) -> Errno {
         const EACCES: Errno = Errno(13);
         const ENOENT: Errno = Errno(2);
-        const ENOTDIR: Errno = Errno(20);
         let mut result = ENOENT;
         while !self.paths.is_empty() {
             let Ok(path) = self.paths.text() else { return EINVAL };
             match sys::exec(path, &self.arguments, &self.environment) {
-                ENOENT | ENOTDIR => {}
+                errno if self.is_path => return errno,
+                _ if !sys::is_no_directory(path) => {}
+                ENOENT => {}
                 EACCES => result = EACCES,
                 other => return other,
             }
         }
         result
     }
+}
+
+/// The first text of a list.
+fn first(mut list: Reader) -> Result<&'static [u8]> {
+    if list.index()? == 0 { Ok(b"") } else { list.bytes() }
 }
 
 fn list(plan: &mut Reader) -> Result<PointerList> {

@@ -24,7 +24,7 @@ pub(crate) use self::confine::{
     prctl, seccomp, seccomp_listener, set_callers_limit, set_limit,
 };
 pub(crate) use self::file::{
-    FILE, NO_FOLLOW, SOCKET, can_be_written, change_directory, change_directory_to, close, close_range, dup, is_at,
+    FILE, NO_FOLLOW, SOCKET, can_be_written, change_directory, change_directory_to, close, close_range, dup, is_at, is_no_directory,
     kind, lock_exclusively, make_file, mkdir, open, open_directory, open_exact, read, remove_directory, symlink, umask,
     write,
 };

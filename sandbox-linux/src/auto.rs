@@ -11,14 +11,16 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use stockade_protocol::Permissions;
-use stockade_sandboxing::{Backend, CommandSpec, Gatekeeper, Plan, Running, SpawnError, Stdio, Support, Unenforceable};
+use stockade_protocol::{AbsPath, FileRules, Permissions};
+use stockade_sandboxing::{
+    Backend, CommandSpec, Gatekeeper, OwnPlace, Plan, Running, SpawnError, Stdio, Support, Unenforceable,
+};
 
 use crate::bwrap::Bwrap;
 use crate::landlock_only::LandlockOnly;
 use crate::losses::Loss;
 use crate::native::{Native, NativePlan, NotStarted};
-use crate::{doctor, stdio};
+use crate::{devices, doctor, stdio};
 
 /// Takes `native`, else `bwrap`, else `landlock`.
 #[derive(Debug, Default)]
@@ -80,6 +82,14 @@ impl Engines {
 impl Backend for Auto {
     fn support(&self) -> &Support {
         self.engines.support()
+    }
+
+    fn own_place(&self, path: &AbsPath, files: &FileRules) -> Option<OwnPlace> {
+        let is_landlock = match self.engines.chosen.get() {
+            Some(choice) => *choice == Choice::Landlock,
+            None => self.support().engine == self.engines.landlock().support().engine,
+        };
+        if is_landlock { None } else { devices::own_place(path, files) }
     }
 
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {

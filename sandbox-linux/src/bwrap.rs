@@ -15,9 +15,10 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::process::Pid;
 use serde::Serialize;
-use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus, NetworkPolicy, Permissions};
+use stockade_protocol::{AbsPath, Enforcement, FileRules, LayerReport, LayerStatus, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, Running, SeenOnce, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, Gatekeeper, HostFiles, OwnPlace, Plan, Running, SeenOnce, SpawnError, Stdio, Support,
+    Unenforceable,
 };
 
 use crate::bwrap_arguments::{Argument, Proc, Rendered, render};
@@ -33,7 +34,7 @@ use crate::native::{FACTS, resolve};
 use crate::starter::Starter;
 use crate::step::Step;
 use crate::supervision::Supervision;
-use crate::{cgroup, landlock, probe, seccomp, stdio, sys, view, wire};
+use crate::{cgroup, devices, landlock, probe, seccomp, stdio, sys, view, wire};
 
 /// Bubblewrap, and inside it the same layers as in the `native` engine.
 #[derive(Debug)]
@@ -129,6 +130,10 @@ impl Backend for Bwrap {
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
         landlock::require(self.landlock_version, 1)?;
         Ok(Box::new(self.plan(command, permissions)?))
+    }
+
+    fn own_place(&self, path: &AbsPath, files: &FileRules) -> Option<OwnPlace> {
+        devices::own_place(path, files)
     }
 }
 

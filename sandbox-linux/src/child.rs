@@ -178,7 +178,7 @@ impl Child {
     /// The command's own start failed, after everything else had worked.
     fn not_started(&self, errno: i32) -> SpawnError {
         match errno {
-            libc::ENOENT | libc::ENOTDIR => SpawnError::NotFound { program: self.program.clone() },
+            libc::ENOENT => SpawnError::NotFound { program: self.program.clone() },
             other => {
                 SpawnError::NotExecutable { program: self.program.clone(), source: io::Error::from_raw_os_error(other) }
             }

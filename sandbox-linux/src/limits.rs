@@ -2,17 +2,11 @@
 
 use std::num::NonZeroU64;
 
-use stockade_protocol::{Permissions, RlimitResource};
+use stockade_protocol::{Permissions, ResourceLimits, RlimitResource};
 use stockade_sandboxing::{ProcessSettings, Unenforceable};
 
 use crate::cgroup::Group;
 use crate::step::Step;
-
-/// With fewer open files than the three standard streams and one more, no program finds its libraries.
-const FEWEST_OPEN_FILES: u64 = 4;
-/// Where less memory than this may be used, no program that was tried could be started: its libraries
-/// alone take more, and in a control group so do those who watch over it.
-const LEAST_MEMORY: u64 = 4 << 20;
 
 /// With the caller's limits, in place of the policy's where the caller's are lower. The soft limit on processor time is
 /// a second below the hard one, where a policy sets both.
@@ -65,16 +59,16 @@ impl Limits {
     /// The limits of a policy, for a user.
     pub(crate) fn of(permissions: &Permissions, user: u32) -> Result<Self, Unenforceable> {
         let limits = &permissions.limits;
-        let too_small = |what: &str, given: Option<NonZeroU64>, least: u64| match given {
-            Some(given) if given.get() < least => Err(Unenforceable {
+        let too_small = |what: &str, given: Option<NonZeroU64>, least: NonZeroU64| match given {
+            Some(given) if given < least => Err(Unenforceable {
                 what: format!("a limit of {given} {what}"),
                 why: String::from("no command can be started with so little"),
                 remedy: format!("the least is {least}"),
             }),
             Some(_) | None => Ok(()),
         };
-        too_small("open files", limits.open_files, FEWEST_OPEN_FILES)?;
-        too_small("bytes of memory", limits.memory_bytes, LEAST_MEMORY)?;
+        too_small("open files (`open_files`)", limits.open_files, ResourceLimits::FEWEST_OPEN_FILES)?;
+        too_small("bytes of memory (`memory_bytes`)", limits.memory_bytes, ResourceLimits::LEAST_MEMORY_BYTES)?;
         let group = Group::for_limits(permissions);
         if group.is_none() && limits.processes.is_some() && user == 0 {
             return Err(Unenforceable {

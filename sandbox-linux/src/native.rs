@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use serde::Serialize;
 use stockade_protocol::{AbsPath, FileRules, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Gatekeeper, HostFiles, Plan, RealFiles, Running, SeenOnce, SpawnError, Stdio, Support,
-    Unenforceable, protect_repositories, resolve_links,
+    Backend, CommandSpec, Gatekeeper, HostFiles, OwnPlace, Plan, RealFiles, Running, SeenOnce, SpawnError, Stdio,
+    Support, Unenforceable, protect_repositories, resolve_links,
 };
 
 use crate::cgroup::Group;
@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::step::{Ruleset, Step};
 use crate::supervision::Supervision;
 use crate::supervisor::{Sockets, Supervisor};
-use crate::{ahead, landlock, probe, seccomp, view, wire};
+use crate::{ahead, devices, landlock, probe, seccomp, view, wire};
 
 const NEW_MOUNTS: u64 = 0x0002_0000;
 const NEW_CGROUPS: u64 = 0x0200_0000;
@@ -192,6 +192,10 @@ impl Backend for Native {
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
         landlock::require(self.landlock_version, 1)?;
         Ok(Box::new(self.plan(command, permissions)?))
+    }
+
+    fn own_place(&self, path: &AbsPath, files: &FileRules) -> Option<OwnPlace> {
+        devices::own_place(path, files)
     }
 }
 

@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use stockade_protocol::{AbsPath, Enforcement, Permissions};
+use stockade_protocol::{AbsPath, Enforcement, FileRules, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Gatekeeper, Plan, Running, SpawnError, Stdio, Support, Unenforceable, WaitStatus,
+    Backend, CommandSpec, Gatekeeper, OwnPlace, Plan, Running, SpawnError, Stdio, Support, Unenforceable, WaitStatus,
 };
 
 use crate::native::{Native, NativePlan, Session};
@@ -87,6 +87,10 @@ impl Warm {
 impl Backend for Warm {
     fn support(&self) -> &Support {
         self.shared.otherwise.support()
+    }
+
+    fn own_place(&self, path: &AbsPath, files: &FileRules) -> Option<OwnPlace> {
+        self.shared.otherwise.own_place(path, files)
     }
 
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {

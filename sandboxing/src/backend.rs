@@ -11,7 +11,7 @@ pub(crate) use std::os::fd::{BorrowedFd as BorrowedStream, OwnedFd as OwnedStrea
 #[cfg(windows)]
 pub(crate) use std::os::windows::io::{BorrowedHandle as BorrowedStream, OwnedHandle as OwnedStream};
 
-use stockade_protocol::{AbsPath, Argv, Enforcement, Permissions, RawText};
+use stockade_protocol::{AbsPath, Access, Argv, Enforcement, FileRules, Permissions, RawText};
 
 use crate::{Gatekeeper, ProcessSettings, Support, Unenforceable};
 
@@ -37,11 +37,26 @@ pub trait Backend: Send + Sync {
     /// enforced here is an error, never left out.
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable>;
 
+    /// What stands at a path inside the sandbox, if it is the sandbox's own and not the host's, whatever the rules grant.
+    fn own_place(&self, path: &AbsPath, files: &FileRules) -> Option<OwnPlace> {
+        let _ = (path, files);
+        None
+    }
+
     /// How a policy that names single hosts is held here. `None`: connections are seen as they are made, and a
     /// [`Gatekeeper`] is asked for each. Otherwise whoever runs the command has to start a proxy for it.
     fn proxied(&self) -> Option<&dyn Proxied> {
         None
     }
+}
+
+/// A file or directory of the sandbox's own, in the place of the host's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnPlace {
+    /// What a command may do there.
+    pub access: Access,
+    /// What it is, in a sentence.
+    pub what: String,
 }
 
 /// A backend that can't tell one host from another, and leaves it to a proxy on this machine.

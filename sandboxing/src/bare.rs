@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::io::{self, PipeReader, PipeWriter};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -63,7 +64,7 @@ impl Plan for BarePlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let program = self.command.argv.program().clone();
         let child = self.start(stdio).map_err(|source| {
-            if source.kind() == io::ErrorKind::NotFound {
+            if source.kind() == io::ErrorKind::NotFound || self.is_nowhere(&source) {
                 SpawnError::NotFound { program }
             } else {
                 SpawnError::NotExecutable { program, source }
@@ -87,6 +88,22 @@ impl Plan for BarePlan {
 const STACK: usize = 64 * 1024;
 
 impl BarePlan {
+    /// Whether permission was denied on the search along `PATH` alone, in directories that can't be searched or by a directory
+    /// of the program's name. To a shell such a program is not found.
+    fn is_nowhere(&self, error: &io::Error) -> bool {
+        let value = self.command.environment.get(&RawText::from("PATH")).and_then(RawText::to_os_string);
+        let (Some(program), Some(path), Some(cwd)) =
+            (self.command.argv.program().to_os_string(), value, self.command.cwd.to_host_path())
+        else {
+            return false;
+        };
+        let is_there =
+            |directory: PathBuf| cwd.join(directory).join(&program).metadata().is_ok_and(|found| !found.is_dir());
+        error.kind() == io::ErrorKind::PermissionDenied
+            && !self.command.argv.program().as_bytes().contains(&b'/')
+            && !std::env::split_paths(&path).any(is_there)
+    }
+
     #[expect(clippy::disallowed_methods, reason = "this is the one place that starts commands without a sandbox")]
     fn start(&self, stdio: Stdio) -> io::Result<Child> {
         let unusable =

@@ -18,7 +18,7 @@ mod support;
 mod sys;
 mod terminal;
 
-pub use backend::{Backend, CommandSpec, Plan, Proxied, Running, SpawnError, Stdio, Streams, WaitStatus};
+pub use backend::{Backend, CommandSpec, OwnPlace, Plan, Proxied, Running, SpawnError, Stdio, Streams, WaitStatus};
 pub use bare::Bare;
 #[cfg(feature = "fake-host")]
 pub use fake_host::{FakeHost, rules};

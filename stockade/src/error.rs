@@ -23,6 +23,14 @@ pub enum Error {
         /// As it was named.
         path: PathBuf,
     },
+    /// A directory that this user may not enter.
+    #[error("you can't enter the directory `{}`: name one that you may enter, or have its permissions changed", .path.display())]
+    OutOfReach {
+        /// As it was named.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// A link in the place of a workspace leads to a home directory or to the root.
     #[error("`{}` links to your home directory or to the root; pass `--workspace {target}` to use it anyway", .path.display())]
     LeadsHome {

@@ -1,6 +1,7 @@
 //! Which directories are the workspace, and which can't be one by accident.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use stockade_config::{ConfigLoader, SandboxMode, Settings};
@@ -87,13 +88,18 @@ impl Workspace {
     }
 }
 
-/// A directory that exists, with its links followed.
+/// A directory that exists and that this user may enter, with its links followed.
 pub fn existing_directory(here: &AbsPath, path: &Path) -> Result<AbsPath, Error> {
     let absolute = absolute(here, path)?;
-    if absolute.to_host_path().is_some_and(|path| path.is_dir()) {
-        return Ok(RealFiles.canonical(&absolute));
+    // By its own `.`, which takes the permission to search it.
+    let found = absolute.to_host_path().map(|path| path.join(".").metadata());
+    match found {
+        Some(Ok(_)) => Ok(RealFiles.canonical(&absolute)),
+        Some(Err(source)) if source.kind() == io::ErrorKind::PermissionDenied => {
+            Err(Error::OutOfReach { path: path.to_owned(), source })
+        }
+        Some(Err(_)) | None => Err(Error::NotADirectory { path: path.to_owned() }),
     }
-    Err(Error::NotADirectory { path: path.to_owned() })
 }
 
 /// By what git itself looks for.

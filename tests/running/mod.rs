@@ -39,6 +39,8 @@ mod settings;
 mod shells;
 /// Signals, and what is left when Stockade is killed.
 mod signals;
+/// What keeps a command from being started.
+mod starting;
 /// Input, output, exit codes, limits, the environment.
 mod streams;
 /// The program in a pseudo-terminal.

@@ -104,7 +104,7 @@ fn limits_hold() {
     assert_eq!(told.stdout, "4\n");
     let told = home.runs(&["--limit", "files=3"], "true", 125);
     assert!(
-        told.stderr.contains("a limit of 3 open files") && told.stderr.contains("the least is 4"),
+        told.stderr.contains("started with `files=3`") && told.stderr.contains("the least is `files=4`"),
         "{}",
         told.stderr
     );

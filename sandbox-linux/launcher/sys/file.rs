@@ -1,7 +1,7 @@
 //! Files, directories and names.
 
 use super::number as nr;
-use super::{CLOEXEC, CText, DOT, EINVAL, ELOOP, EMPTY, ENOSYS, ROOT, Result, call, fd};
+use super::{AT_FDCWD, CLOEXEC, CText, DOT, EINVAL, ELOOP, EMPTY, ENOSYS, ROOT, Result, call, fd};
 
 pub(crate) fn read(file: i32, buffer: &mut [u8]) -> Result<usize> {
     call(nr::READ, [file as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0])
@@ -89,10 +89,18 @@ fn is_link(file: i32) -> Result<bool> {
     kind(file).map(|kind| kind == LINK)
 }
 
+/// The bits of a mode that say what kind of thing it is.
+const KIND: u32 = 0o170_000;
+
 /// What kind of thing a descriptor stands for.
 pub(crate) fn kind(file: i32) -> Result<u32> {
-    const KIND: u32 = 0o170_000;
     look(file, EMPTY, EMPTY_PATH).map(|found| found.mode & KIND)
+}
+
+/// Whether there is something at a path, links followed, that is no directory.
+pub(crate) fn is_no_directory(path: CText<'_>) -> bool {
+    const DIRECTORY: u32 = 0o040_000;
+    look(AT_FDCWD, path, 0).is_ok_and(|found| found.mode & KIND != DIRECTORY)
 }
 
 /// What is known of a file.
