@@ -59,7 +59,6 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     std::mem::forget((stockade, request, runtime));
     match result {
         Ok(Ok(outcome)) => {
-            let outcome = as_interrupted(outcome);
             let code = finish(args.json, &outcome, &remedies)?;
             end_by_signal(ending, signal_of(&outcome));
             Ok(code)
@@ -73,9 +72,9 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A command that ignored a person's interrupts, and was ended for that, did not take too long.
+/// A command of a session that ignored a person's interrupts, and was ended for that, did not take too long.
+#[cfg(unix)]
 pub(crate) fn as_interrupted(outcome: Outcome) -> Outcome {
-    #[cfg(unix)]
     if let (Outcome::TimedOut { execution }, true) = (&outcome, crate::job::was_interrupted()) {
         return Outcome::Signaled { signal: libc::SIGINT, execution: execution.clone() };
     }

@@ -11,6 +11,8 @@ use stockade_core::{Fixed, ShellRuntime};
 use stockade_protocol::{AbsPath, AskForApproval, EscalationExecution, ExecRequest};
 use stockade_sandboxing::written_path;
 #[cfg(unix)]
+use stockade_sandboxing::{BrokenPipes, ProcessSettings};
+#[cfg(unix)]
 use stockade_server::wire::SessionOpenParams;
 
 use crate::args::SessionArgs;
@@ -63,6 +65,10 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     stockade.take_notices().iter().for_each(|notice| note(notice));
     let mut wanted = stockade.command(command).id(stockade.id().as_str().parse()?);
     wanted = wanted.cwd(cwd.to_host_path().unwrap_or_default());
+    #[cfg(unix)]
+    {
+        wanted = wanted.process(callers_process());
+    }
     if args.unsandboxed {
         wanted = wanted.escalation(EscalationExecution::Unsandboxed);
     }
@@ -73,6 +79,13 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     stockade.notices_for(&request.command).iter().for_each(|notice| note(notice));
     let remedies = Remedies::new(&stockade.settings(), stockade.workspace());
     Ok(Prepared { stockade, tool, request, remedies })
+}
+
+/// What a command keeps of this program's caller, where this program does not have it itself.
+#[cfg(unix)]
+fn callers_process() -> ProcessSettings {
+    let broken_pipes = if crate::sys::has_broken_pipes_ignored() { BrokenPipes::AreErrors } else { BrokenPipes::EndIt };
+    ProcessSettings { broken_pipes, ..ProcessSettings::default() }
 }
 
 /// A directory that a flag names.

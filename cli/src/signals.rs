@@ -10,6 +10,10 @@ use crate::relay::Relay;
 #[cfg(unix)]
 const ENDING: [i32; 6] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
+/// The number of SIGINT.
+#[cfg(unix)]
+pub(crate) const INTERRUPT: u8 = 2;
+
 /// Has signals end this program again, once there is no command to pass them on to.
 pub(crate) fn end_by_default() {
     #[cfg(unix)]
@@ -58,13 +62,17 @@ pub(crate) async fn pass_on(command: Cancellation, clock: Clock, relay: Option<A
             (libc::SIGWINCH, relay) => relay.iter().for_each(|relay| relay.resize()),
             (libc::SIGTSTP, relay) => suspend(&command, &clock, relay.clone()),
             // The signals above have small numbers on every system.
-            _ if !command.has_command() => return u8::try_from(number).unwrap_or_default(),
+            _ if !command.has_command() => {
+                let number = u8::try_from(number).unwrap_or_default();
+                command.end_by(number);
+                return number;
+            }
             (libc::SIGINT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VINTR) => {}
             (libc::SIGQUIT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VQUIT) => {}
             _ => command.signal(u8::try_from(number).unwrap_or_default()),
         }
         if number == libc::SIGINT && interrupts.add() {
-            command.cancel();
+            command.end_by(INTERRUPT);
         }
     }
 }

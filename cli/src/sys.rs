@@ -5,7 +5,7 @@
 use std::io::{self, PipeReader};
 use std::mem::MaybeUninit;
 use std::os::fd::IntoRawFd as _;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// What stops together with this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,25 @@ pub(crate) fn end_by_default(signals: &[i32]) {
     for signal in signals.iter().filter(|signal| !is_ignored(**signal)) {
         set(*signal, libc::SIG_DFL);
     }
+}
+
+/// Whether `SIGPIPE` was ignored when this program was started.
+static BROKEN_PIPES_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Looks before the runtime of Rust ignores the signal for this program itself: the system calls it ahead of that.
+#[used]
+#[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+#[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+static LOOK_AT_SIGPIPE: extern "C" fn() = {
+    extern "C" fn look() {
+        BROKEN_PIPES_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+    }
+    look
+};
+
+/// Whether the caller of this program ignores `SIGPIPE`, as programs do that look at the errors of `write` instead.
+pub(crate) fn has_broken_pipes_ignored() -> bool {
+    BROKEN_PIPES_IGNORED.load(Ordering::Relaxed)
 }
 
 /// The pipe that signals are told through.

@@ -115,6 +115,15 @@ impl Trail {
                 AuditEvent::Refused(Refusal { by: RefusedBy::Sandbox, reason: with_cause(error) })
             }
         };
+        self.end(event);
+    }
+
+    /// Records that the request has no end of its own.
+    pub(crate) fn give_up(&self, reason: String) {
+        self.end(AuditEvent::Failed { reason });
+    }
+
+    fn end(&self, event: AuditEvent) {
         self.tell(&event);
         let unrecorded = self.budget.unrecorded();
         if unrecorded > 0 {

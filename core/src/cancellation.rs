@@ -1,7 +1,7 @@
 //! Ending a run from outside, and passing signals on to it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stockade_protocol::CancelToken;
@@ -18,6 +18,8 @@ struct State {
     cancelled: AtomicBool,
     signals: Mutex<Vec<u8>>,
     told: Notify,
+    /// The signal that the end is put down to; zero if to none.
+    ended_by: AtomicU8,
     /// Whether one of the signals ends a program.
     told_to_end: AtomicBool,
     /// The commands that take signals at the moment.
@@ -50,6 +52,18 @@ impl Cancellation {
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Release);
         self.0.told.notify_waiters();
+    }
+
+    /// Ends the command, or the wait for its approval, because of a signal that it did not end by itself for. Its outcome and its
+    /// record name that signal.
+    pub fn end_by(&self, signal: u8) {
+        self.0.ended_by.store(signal, Ordering::Release);
+        self.cancel();
+    }
+
+    /// The signal that ended it, if one did.
+    pub(crate) fn ended_by(&self) -> Option<u8> {
+        Some(self.0.ended_by.load(Ordering::Acquire)).filter(|signal| *signal > 0)
     }
 
     /// Whether it was cancelled.

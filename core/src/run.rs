@@ -129,7 +129,9 @@ impl Orchestrator {
         let in_force = &in_force.with_environment(tool.environment(request));
         let trail = self.audit.begin(&in_force.session.thread_id, tool.id(request));
         let span = tracing::info_span!("request", thread = %trail.thread(), request = %trail.request());
+        let mut unfinished = Unfinished { trail: Some(&trail), why: || tool.given_up(request) };
         let result = self.decide_and_execute(in_force, tool, request, &trail).instrument(span).await;
+        unfinished.trail = None;
         trail.finish(&result);
         result
     }
@@ -327,6 +329,20 @@ struct OnDrop<F: Fn()>(F);
 impl<F: Fn()> Drop for OnDrop<F> {
     fn drop(&mut self) {
         (self.0)();
+    }
+}
+
+/// Puts a request on record as given up, where its future is dropped before its end.
+struct Unfinished<'a, F: Fn() -> String> {
+    trail: Option<&'a Trail>,
+    why: F,
+}
+
+impl<F: Fn() -> String> Drop for Unfinished<'_, F> {
+    fn drop(&mut self) {
+        if let Some(trail) = self.trail {
+            trail.give_up((self.why)());
+        }
     }
 }
 

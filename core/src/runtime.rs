@@ -161,6 +161,9 @@ pub trait Attempted: From<Refusal> + Send {
     fn ended(&self) -> AuditEvent;
 }
 
+/// The end of a request whose future was dropped.
+pub(crate) const GIVEN_UP: &str = "the caller gave it up before it ended";
+
 /// A tool.
 #[async_trait]
 pub trait ToolRuntime<Req>: Approvable<Req> + Sandboxable {
@@ -176,6 +179,11 @@ pub trait ToolRuntime<Req>: Approvable<Req> + Sandboxable {
     /// could not be given.
     fn is_enforceable(&self, _request: &Req, _permissions: &Permissions, _ctx: &ToolContext<'_>) -> bool {
         true
+    }
+
+    /// Why a request has no end, for the record: its caller does not wait for one any more.
+    fn given_up(&self, _request: &Req) -> String {
+        String::from(GIVEN_UP)
     }
 
     /// No run will follow for this request, whatever came of it.

@@ -24,7 +24,7 @@ use crate::redact::is_token;
 use crate::requirement;
 use crate::run::RunError;
 use crate::runtime::{
-    Approvable, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
+    Approvable, FirstAttempt, GIVEN_UP, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
 use crate::session::{RulesOutside, Sandboxing, Session};
 use crate::steering_variable::steering_variable;
@@ -294,7 +294,10 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
             first_attempt: None,
         };
         Ok(match finished.ended {
-            Ended::Stopped => Outcome::TimedOut { execution },
+            Ended::Stopped => match self.cancellation.ended_by() {
+                Some(signal) => Outcome::Signaled { signal: signal.into(), execution },
+                None => Outcome::TimedOut { execution },
+            },
             Ended::Exited(exit_code) if denied => {
                 Outcome::Denied { exit_code: Some(exit_code), signal: None, execution }
             }
@@ -306,6 +309,13 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
 
     fn is_enforceable(&self, request: &ExecRequest, permissions: &Permissions, ctx: &ToolContext<'_>) -> bool {
         self.rehearse(request, permissions, Confinement::Sandbox, ctx).is_ok()
+    }
+
+    fn given_up(&self, _: &ExecRequest) -> String {
+        match self.cancellation.ended_by() {
+            Some(signal) => format!("ended by signal {signal} while no command ran"),
+            None => String::from(GIVEN_UP),
+        }
     }
 
     fn finished(&self, _: &ExecRequest) {

@@ -128,7 +128,7 @@ pub enum AuditEvent {
         /// How long they hold.
         scope: PermissionsScope,
     },
-    /// A tool was called, or files were to be changed, and that failed.
+    /// A tool was called, or files were to be changed, and that failed; or a request was given up before its end.
     Failed {
         /// Why.
         reason: String,

@@ -24,6 +24,7 @@ pub(crate) fn step(number: u8, plan: &mut Reader, facts: &mut u64) -> Option<Res
         wire::STEP_LIMIT => limit(plan),
         wire::STEP_CALLERS_LIMIT => callers_limit(plan),
         wire::STEP_UMASK => plan.index().map(sys::umask).map(drop),
+        wire::STEP_IGNORE_BROKEN_PIPES => sys::ignore_broken_pipes().map(drop),
         wire::STEP_NO_NEW_PRIVILEGES => sys::prctl(PR_SET_NO_NEW_PRIVS, [1, 0, 0, 0]).map(drop),
         wire::STEP_DROP_CAPABILITIES => drop_capabilities(),
         wire::STEP_LANDLOCK => landlock(plan).map(|()| *facts |= wire::FACT_LANDLOCK),

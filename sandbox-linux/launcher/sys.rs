@@ -43,7 +43,7 @@ pub(crate) use self::process::{
     start_and_wait_for_exec, start_with_files, take_terminal, wait_for,
 };
 pub(crate) use self::signal::{
-    SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTSTP, block_signals, kill, next_signal, signal_process,
+    SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTSTP, block_signals, ignore_broken_pipes, kill, next_signal, signal_process,
 };
 
 /// An error number of the kernel.

@@ -31,6 +31,7 @@ impl Step {
                 return format!("set the caller's limit {} to {soft}, and at most {hard}", limit(*resource));
             }
             Self::Umask { mask } => return format!("set the umask to {mask:03o}"),
+            Self::IgnoreBrokenPipes => "ignore `SIGPIPE`",
             Self::NoNewPrivileges => "give up new privileges",
             Self::DropCapabilities => "drop capabilities",
             Self::Landlock { .. } | Self::LandlockForFiles { .. } => "restrict files with Landlock",

@@ -198,6 +198,7 @@ impl<'a> Renderer<'a> {
             | Step::Limit { .. }
             | Step::CallersLimit { .. }
             | Step::Umask { .. }
+            | Step::IgnoreBrokenPipes
             | Step::NoNewPrivileges
             | Step::DropCapabilities
             | Step::Landlock { .. }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use stockade_protocol::{AbsPath, RawText};
-use stockade_sandboxing::{CommandSpec, Stdio, Unenforceable};
+use stockade_sandboxing::{BrokenPipes, CommandSpec, Stdio, Unenforceable};
 
 use crate::limits::with_callers;
 use crate::step::{Exec, Filter, Ruleset, Step};
@@ -42,6 +42,8 @@ pub(crate) struct CommandStart {
     cwd: AbsPath,
     #[serde(skip_serializing_if = "Option::is_none")]
     umask: Option<u16>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    signals: Vec<Step>,
     limits: Vec<Step>,
     exec: Exec,
 }
@@ -56,6 +58,10 @@ impl CommandStart {
             for_files: for_files.cloned(),
             cwd: command.cwd.clone(),
             umask: command.process.umask.map(|mask| mask.bits()),
+            signals: match command.process.broken_pipes {
+                BrokenPipes::EndIt => Vec::new(),
+                BrokenPipes::AreErrors => vec![Step::IgnoreBrokenPipes],
+            },
             limits: with_callers(limits, &command.process)?,
             exec: exec(command),
         })
@@ -75,6 +81,7 @@ impl CommandStart {
         steps.extend(stdio.controlling_terminal.then_some(Step::TakeTerminal));
         steps.push(Step::WorkingDirectory { path: self.cwd.clone() });
         steps.extend(self.umask.map(|mask| Step::Umask { mask }));
+        steps.extend_from_slice(&self.signals);
         steps.extend_from_slice(&self.limits);
         steps.push(Step::Exec { command: self.exec.clone() });
         steps

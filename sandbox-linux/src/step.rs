@@ -94,6 +94,7 @@ pub(crate) enum Step {
     Umask {
         mask: u16,
     },
+    IgnoreBrokenPipes,
     NoNewPrivileges,
     DropCapabilities,
     Landlock {
@@ -280,6 +281,7 @@ impl Encoder {
             Step::CallersLimit { resource, soft, hard } => {
                 self.op(wire::STEP_CALLERS_LIMIT).number(u64::from(*resource)).number(*soft).number(*hard)
             }
+            Step::IgnoreBrokenPipes => self.op(wire::STEP_IGNORE_BROKEN_PIPES),
             Step::Umask { mask } => self.op(wire::STEP_UMASK).number(u64::from(*mask)),
             Step::NoNewPrivileges => self.op(wire::STEP_NO_NEW_PRIVILEGES),
             Step::DropCapabilities => self.op(wire::STEP_DROP_CAPABILITIES),

@@ -15,7 +15,11 @@ const SHOW: &str = "umask; ulimit -Sn; ulimit -Hn; ulimit -Ss; ulimit -Hc; ulimi
 
 fn settings(umask: u16, limits: &[(RlimitResource, u64, u64)]) -> ProcessSettings {
     let limit = |(resource, soft, hard): &(_, u64, u64)| (*resource, Rlimit { soft: Some(*soft), hard: Some(*hard) });
-    ProcessSettings { umask: Some(umask.try_into().unwrap()), rlimits: limits.iter().map(limit).collect() }
+    ProcessSettings {
+        umask: Some(umask.try_into().unwrap()),
+        rlimits: limits.iter().map(limit).collect(),
+        ..ProcessSettings::default()
+    }
 }
 
 fn command(process: ProcessSettings) -> CommandSpec {

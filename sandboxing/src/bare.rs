@@ -322,6 +322,7 @@ mod tests {
         let process = ProcessSettings {
             umask: Some(0o27.try_into().unwrap()),
             rlimits: [(RlimitResource::Nofile, limit)].into(),
+            ..ProcessSettings::default()
         };
         let command = CommandSpec { process, ..command(&["sh", "-c", "umask; ulimit -Sn; ulimit -Hn"]) };
         let mut running = Bare.compile(&command, &Permissions::default()).unwrap().spawn(stdio).unwrap();

@@ -26,7 +26,7 @@ pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
 pub use metadata::protect_repositories;
 pub use own_files::protect_own_files;
 pub use permits::{is_administrator, listens, permits, permits_signal};
-pub use process::ProcessSettings;
+pub use process::{BrokenPipes, ProcessSettings};
 pub use resolve::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, absolute, leads_to, resolve_links, written_path};
 pub use search::Found;
 pub use seen_once::SeenOnce;

@@ -15,6 +15,20 @@ pub struct ProcessSettings {
     pub umask: Option<Umask>,
     /// Its limits; by default as this process has them. The limits of the permissions hold besides.
     pub rlimits: Rlimits,
+    /// What writing to a pipe without a reader does to it. The runtime of a Rust program ignores the signal for itself, so
+    /// what this process has says nothing of its caller.
+    pub broken_pipes: BrokenPipes,
+}
+
+/// What writing to a pipe that has no reader does to a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BrokenPipes {
+    /// `SIGPIPE` ends it, unless it handles the signal.
+    #[default]
+    EndIt,
+    /// The signal is ignored: the call fails.
+    AreErrors,
 }
 
 impl ProcessSettings {
@@ -90,6 +104,9 @@ impl ProcessSettings {
             let maximum = lower(limit.hard, rustix::process::getrlimit(resource).maximum);
             rustix::process::setrlimit(resource, Rlimit { current: lower(limit.soft, maximum), maximum })?;
         }
+        if self.broken_pipes == BrokenPipes::AreErrors {
+            crate::sys::ignore_broken_pipes();
+        }
         if let Some(mask) = self.umask {
             // The type of a mode is not as wide everywhere.
             rustix::process::umask(rustix::fs::Mode::from_raw_mode(rustix::fs::RawMode::from(mask.bits())));
@@ -107,7 +124,7 @@ mod tests {
 
     fn checked(soft: Option<u64>, hard: Option<u64>, own: Option<u64>) -> Result<(), String> {
         let rlimits = [(RlimitResource::Nofile, Rlimit { soft, hard })].into();
-        let settings = ProcessSettings { umask: None, rlimits };
+        let settings = ProcessSettings { rlimits, ..ProcessSettings::default() };
         settings.check_against(|_| own).map_err(|error| error.to_string())
     }
 

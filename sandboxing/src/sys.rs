@@ -27,6 +27,12 @@ pub(crate) fn place(command: &mut Command, stdio: &Stdio, process: ProcessSettin
     }
 }
 
+/// Has this process, which is going to be the command, ignore `SIGPIPE`.
+pub(crate) fn ignore_broken_pipes() {
+    // SAFETY: no handler is installed, and the call may be made between `fork` and `exec`.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
 /// As the system calls name it.
 pub(crate) fn resource(resource: RlimitResource) -> Resource {
     match resource {

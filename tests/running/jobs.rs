@@ -232,6 +232,26 @@ fn what_was_ignored_stays_ignored() {
     screen.ends();
 }
 
+/// The signal of a broken pipe is ignored by the command if the program's caller ignores it, and not otherwise.
+#[test]
+fn broken_pipes_do_what_they_do_for_the_caller() {
+    const SIGPIPE: u64 = 1 << 12;
+    let home = Home::new();
+    for (ignored, option) in [(false, "--default-signal=PIPE"), (true, "--ignore-signal=PIPE")] {
+        for options in [&["--engine", "native"][..], &["--engine", "bwrap"], &["--sandbox", "danger-full-access"]] {
+            let mut command = crate::support::program("env");
+            home.surround(&mut command);
+            command.arg(option).args(home.words()).arg("run").args(options);
+            command.args(["--", "grep", "SigIgn:", "/proc/self/status"]).stdin(Stdio::null());
+            let output = command.output().unwrap();
+            let said = crate::support::text(&output.stdout);
+            let mask = said.trim().rsplit('\t').next().and_then(|mask| u64::from_str_radix(mask, 16).ok());
+            let mask = mask.unwrap_or_else(|| panic!("{options:?}: {said} {}", crate::support::text(&output.stderr)));
+            assert_eq!(mask & SIGPIPE != 0, ignored, "{options:?}");
+        }
+    }
+}
+
 /// A question is ended by a signal, and leaves the terminal as it was.
 #[test]
 fn a_signal_ends_a_question() {

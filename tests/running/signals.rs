@@ -170,3 +170,63 @@ fn a_parent_that_never_reaps_keeps_nothing_that_runs() {
     let left = left.trim_end();
     assert!(left.len() <= RUNS && left.chars().all(|state| state == 'Z'), "{left:?}");
 }
+
+/// How the last request of a home is on record.
+fn last_record(home: &Home) -> String {
+    let trail = home.read("state/stockade/audit.jsonl");
+    trail.lines().last().unwrap_or_default().to_owned()
+}
+
+/// A program that answers in a person's place, says that it was asked, and never answers.
+fn never_answers(home: &Home) {
+    home.write("config/approve", "#!/bin/sh\necho asked > \"$(dirname \"$0\")/../state/asked\"\nexec sleep 1000\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(home.path("config/approve"), mode).unwrap();
+    let program = home.path("config/approve").display().to_string();
+    home.write("config/stockade/config.toml", &format!("[approver]\nhook = [\"{program}\"]\n"));
+}
+
+fn until_asked(home: &Home) {
+    let start = Instant::now();
+    while !home.exists("state/asked") {
+        assert!(start.elapsed() < Duration::from_secs(30), "it never asked");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A signal at a question ends the run, and the record says so.
+#[test]
+fn a_signal_at_a_question_is_on_record() {
+    for (signal, number) in [(Signal::INT, 2), (Signal::TERM, 15), (Signal::HUP, 1)] {
+        let home = Home::new();
+        never_answers(&home);
+        let mut child = home.stockade(&["run", "--ask", "untrusted", "--", "touch", "made"]).spawn().unwrap();
+        until_asked(&home);
+        kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(128 + number));
+        let record = last_record(&home);
+        let said = format!("\"failed\":{{\"reason\":\"ended by signal {number} while no command ran\"}}");
+        assert!(record.contains(&said), "{record}");
+        let told = home.says(&["audit", "list"], 0);
+        assert!(told.stdout.contains("failed"), "{}", told.stdout);
+    }
+}
+
+/// Interrupts at a question of a running command end it, and the record tells that from a timeout.
+#[test]
+fn interrupts_at_a_question_of_a_running_command_are_no_timeout() {
+    let home = Home::new();
+    never_answers(&home);
+    // Nothing is sent there: the question has no answer.
+    let line = "trap '' INT; exec 3<>/dev/tcp/93.184.216.34/80";
+    let words = ["run", "--ask", "on-failure", "--network", "hosts", "--", "bash", "-c", line];
+    let mut child = home.stockade(&words).spawn().unwrap();
+    until_asked(&home);
+    for _ in 0..3 {
+        kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 2));
+    let record = last_record(&home);
+    assert!(record.contains("\"result\":\"signaled\",\"exit_code\":130"), "{record}");
+}

@@ -195,6 +195,7 @@ async fn a_command_has_what_its_caller_has() {
         let process = ProcessSettings {
             umask: Some(0o27.try_into().unwrap()),
             rlimits: [(RlimitResource::Nofile, limit)].into(),
+            ..ProcessSettings::default()
         };
         let environment = Some(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect());
         ShellRuntime { caller: Caller { environment, process }, ..ShellRuntime::default() }

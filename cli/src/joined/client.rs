@@ -310,7 +310,7 @@ impl Running {
                 _ => self.command.signal(number),
             }
             if i32::from(number) == libc::SIGINT && self.interrupts.add() {
-                self.command.cancel();
+                self.command.end_by(signals::INTERRUPT);
             }
         }
         Ok(())

@@ -152,7 +152,7 @@ impl Passing {
         // What waits for single keys, as shells and editors do, has a use of its own for this one.
         let takes_lines = modes.local_modes.contains(LocalModes::ICANON);
         if is(SpecialCodeIndex::VINTR) && takes_lines && self.interrupts.add() {
-            self.command.cancel();
+            self.command.end_by(crate::signals::INTERRUPT);
         }
         if is(SpecialCodeIndex::VSUSP) && self.modes.share == Share::Whole && self.would_stop() {
             self.modes.restore();

@@ -4,6 +4,7 @@ pub(crate) const READ: usize = 0;
 pub(crate) const WRITE: usize = 1;
 pub(crate) const CLOSE: usize = 3;
 pub(crate) const MMAP: usize = 9;
+pub(crate) const RT_SIGACTION: usize = 13;
 pub(crate) const RT_SIGPROCMASK: usize = 14;
 pub(crate) const IOCTL: usize = 16;
 pub(crate) const GETPID: usize = 39;

@@ -9,6 +9,15 @@ pub(crate) const SIGCONT: i32 = 18;
 pub(crate) const SIGSTOP: i32 = 19;
 pub(crate) const SIGTSTP: i32 = 20;
 
+/// Has this process ignore `SIGPIPE`, and the program that it becomes.
+pub(crate) fn ignore_broken_pipes() -> Result<usize> {
+    const SIGPIPE: usize = 13;
+    const IGNORE: u64 = 1;
+    // `struct kernel_sigaction`: the handler, flags, a restorer, and the mask.
+    let action = [IGNORE, 0, 0, 0];
+    call(nr::RT_SIGACTION, [SIGPIPE, &raw const action as usize, 0, size_of::<u64>(), 0, 0])
+}
+
 pub(crate) fn kill(pid: i32, signal: i32) -> Result<usize> {
     call(nr::KILL, [pid as usize, signal as usize, 0, 0, 0, 0])
 }

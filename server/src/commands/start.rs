@@ -240,7 +240,7 @@ fn process(params: &CommandRunParams) -> Result<ProcessSettings, RpcError> {
     let limit =
         |(name, limit): (&LimitName, &CallerLimit)| (resource(*name), Rlimit { soft: limit.soft, hard: limit.hard });
     let rlimits = params.rlimits.iter().flatten().map(limit).collect();
-    Ok(ProcessSettings { umask, rlimits })
+    Ok(ProcessSettings { umask, rlimits, ..ProcessSettings::default() })
 }
 
 fn resource(name: LimitName) -> RlimitResource {
