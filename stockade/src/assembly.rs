@@ -252,7 +252,8 @@ impl Assembly {
     fn watched(&self, loader: &ConfigLoader, caller: &Caller<'_>) -> Vec<Watched> {
         let mut watched = loader.watched();
         watched.extend(rules::watched(&self.rules, caller));
-        watched.extend(registries::files(caller.homes).filter_map(|path| path.to_host_path()).map(Watched::File));
+        let registries = registries::files(caller.homes, &self.environment).into_iter();
+        watched.extend(registries.filter_map(|path| path.to_host_path()).map(Watched::File));
         watched
     }
 

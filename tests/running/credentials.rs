@@ -108,6 +108,29 @@ fn the_users_registries_stay_in_use() {
     let mut command = home.stockade(&["run", "--", "sh", "-c", "echo $NPM_CONFIG_REGISTRY $PIP_INDEX_URL"]);
     assert_eq!(said(command.env("VIRTUAL_ENV", home.path("outside/venv")), 0).stdout, "\n");
     std::fs::remove_file(home.path("ws/.npmrc")).unwrap();
+    // A variable that names the user's file, in either case, and one that sets the registry in another case.
+    home.write("outside/npmrc", "registry=https://other.test/ ; ours\n_auth=hunter2\n");
+    for name in ["NPM_CONFIG_USERCONFIG", "npm_config_userconfig"] {
+        let mut command = home.stockade(&["run", "--", "sh", "-c", "echo $NPM_CONFIG_REGISTRY"]);
+        assert_eq!(said(command.env(name, home.path("outside/npmrc")), 0).stdout, "https://other.test/\n", "{name}");
+    }
+    let mut command = home.stockade(&["run", "--", "sh", "-c", "echo $npm_config_registry,$NPM_CONFIG_REGISTRY"]);
+    let told = said(command.env("npm_config_registry", "https://u:hunter2@own.test/"), 0).stdout;
+    assert_eq!(told, "https://own.test/,\n");
+    let mut command = home.stockade(&["run", "--", "sh", "-c", "echo $PIP_INDEX_URL"]);
+    assert_eq!(said(command.env("PIP_CONFIG_FILE", "/dev/null"), 0).stdout, "\n");
+    home.write("home/.npmrc", "registry=https://${COMPANY}/npm/\n");
+    let mut command = home.stockade(&["run", "--", "sh", "-c", "echo $NPM_CONFIG_REGISTRY"]);
+    assert_eq!(said(command.env("COMPANY", "npm.test"), 0).stdout, "https://npm.test/npm/\n");
+    let told = home.runs(&[], "echo $NPM_CONFIG_REGISTRY npm", 0);
+    assert!(
+        told.stdout == " npm\n" && told.stderr.contains("its registry's address can't be handed on"),
+        "{}",
+        told.stderr
+    );
+    std::fs::write(home.path("home/.npmrc"), b"registry=https://\xff/\n").unwrap();
+    let told = home.runs(&[], "true npm", 0);
+    assert!(told.stderr.contains("its contents, which can't be read, can't be handed on"), "{}", told.stderr);
     // What no variable can say is told to those whom it concerns.
     home.write("home/.m2/settings.xml", "<mirrors><mirror><password>hunter2</password></mirror></mirrors>\n");
     assert!(home.runs(&[], "true mvn", 0).stderr.contains(".m2/settings.xml` is masked"));

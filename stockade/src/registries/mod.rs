@@ -2,30 +2,59 @@
 //! package manager would turn to the public registry and say nothing. So what they say besides secrets is handed on in
 //! variables, and what no variable can say is told to the person.
 
+mod forms;
+
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use stockade_core::{Sandboxing, Session};
 use stockade_protocol::{AbsPath, Access, Argv, RawText, without_userinfo};
+use stockade_sandboxing::leads_to;
 
 /// Larger files are no settings that anybody has written.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// A file that names registries, and who reads it.
+/// A file that names registries, and the tools that read it.
 struct RegistryFile {
+    /// Below a home directory.
     path: &'static str,
     tools: &'static [&'static str],
-    read: fn(&str) -> FileSays,
+    read: fn(&str, &Lookup<'_>) -> FileSays,
+    /// Variables that name it, or the directory that it lies in and its path there.
+    named_by: &'static [(&'static str, &'static str)],
 }
 
+/// The value of a variable that the command inherits.
+type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+const NODE: &[&str] = &["npm", "npx", "pnpm", "yarn", "bun", "node"];
+const PYTHON: &[&str] = &["pip", "python", "pipx", "tox", "poetry"];
+
+/// Of files that are read by the same tools, the one that counts over the others comes first.
 const FILES: &[RegistryFile] = &[
-    RegistryFile { path: ".npmrc", tools: &["npm", "npx", "pnpm", "yarn", "bun", "node"], read: npmrc },
-    RegistryFile { path: ".yarnrc.yml", tools: &["yarn"], read: yarnrc },
-    RegistryFile { path: ".config/pip/pip.conf", tools: &["pip", "python", "pipx", "tox", "poetry"], read: pip_conf },
-    RegistryFile { path: ".pip/pip.conf", tools: &["pip", "python", "pipx", "tox", "poetry"], read: pip_conf },
-    RegistryFile { path: ".m2/settings.xml", tools: &["mvn", "mvnw", "gradle", "gradlew"], read: maven_settings },
+    RegistryFile {
+        path: ".npmrc",
+        tools: NODE,
+        read: forms::npmrc,
+        named_by: &[("NPM_CONFIG_USERCONFIG", ""), ("npm_config_userconfig", "")],
+    },
+    RegistryFile { path: ".yarnrc.yml", tools: &["yarn"], read: forms::yarnrc, named_by: &[] },
+    RegistryFile {
+        path: ".config/pip/pip.conf",
+        tools: PYTHON,
+        read: forms::pip_conf,
+        named_by: &[("PIP_CONFIG_FILE", ""), ("XDG_CONFIG_HOME", "pip/pip.conf")],
+    },
+    RegistryFile { path: ".pip/pip.conf", tools: PYTHON, read: forms::pip_conf, named_by: &[] },
+    RegistryFile {
+        path: ".m2/settings.xml",
+        tools: &["mvn", "mvnw", "gradle", "gradlew"],
+        read: forms::maven_settings,
+        named_by: &[],
+    },
 ];
 
 /// What a file says.
@@ -34,6 +63,14 @@ struct FileSays {
     variables: Vec<(&'static str, String)>,
     /// What no variable can say.
     untold: Option<&'static str>,
+}
+
+impl FileSays {
+    /// A later line of a file counts over an earlier one.
+    fn says(&mut self, variable: &'static str, value: String) {
+        self.variables.retain(|(name, _)| *name != variable);
+        self.variables.push((variable, value));
+    }
 }
 
 /// What the masked files say of registries.
@@ -54,7 +91,14 @@ impl Registries {
     /// Hands them on in an environment. A variable that is set already counts.
     pub(crate) fn hand_on(&self, environment: &mut BTreeMap<RawText, RawText>) {
         for (name, value) in &self.variables {
-            environment.entry(name.clone()).or_insert_with(|| value.clone());
+            // npm takes its variables in any case.
+            let is_set = |own: &RawText| match (own.as_str(), name.as_str()) {
+                (Some(own), Some(name)) => own.eq_ignore_ascii_case(name),
+                _ => false,
+            };
+            if !environment.keys().any(is_set) {
+                environment.insert(name.clone(), value.clone());
+            }
         }
     }
 
@@ -66,8 +110,29 @@ impl Registries {
 }
 
 /// The files that [`keep`] looks at.
-pub(crate) fn files(homes: &[AbsPath]) -> impl Iterator<Item = AbsPath> {
-    homes.iter().flat_map(|home| FILES.iter().filter_map(|file| home.join(file.path).ok()))
+pub(crate) fn files(homes: &[AbsPath], environment: &BTreeMap<RawText, RawText>) -> Vec<AbsPath> {
+    FILES.iter().flat_map(|file| places(file, homes, environment)).collect()
+}
+
+/// Where a file may lie: where variables say, else below the home directories.
+fn places(file: &RegistryFile, homes: &[AbsPath], environment: &BTreeMap<RawText, RawText>) -> Vec<AbsPath> {
+    let variable = |name: &str| environment.get(&RawText::from(name)).and_then(RawText::to_os_string);
+    let named = |(name, below): &(&str, &str)| {
+        let value = variable(name).filter(|value| !value.is_empty())?;
+        AbsPath::from_path(&if below.is_empty() { PathBuf::from(value) } else { PathBuf::from(value).join(below) }).ok()
+    };
+    let mut places: Vec<AbsPath> = file.named_by.iter().filter_map(named).collect();
+    // npm reads one file of the user; pip reads both, and with `/dev/null` in the place of one, none.
+    let is_npm_named = file.path == ".npmrc" && !places.is_empty();
+    let is_pip_off =
+        file.path.ends_with("pip.conf") && variable("PIP_CONFIG_FILE") == Some(OsString::from("/dev/null"));
+    if is_pip_off {
+        return Vec::new();
+    }
+    if !is_npm_named {
+        places.extend(homes.iter().filter_map(|home| home.join(file.path).ok()));
+    }
+    places
 }
 
 /// Reads the masked files. What a project's own file in one of the directories of `project`, or the virtual environment
@@ -77,18 +142,26 @@ pub(crate) fn keep(session: &Session, homes: &[AbsPath], project: &[AbsPath]) ->
     if session.sandboxing() != Sandboxing::On {
         return all;
     }
-    for (home, file) in homes.iter().flat_map(|home| FILES.iter().map(move |file| (home, file))) {
-        let Ok(path) = home.join(file.path) else { continue };
-        if session.permissions.access(&path) != Access::None {
-            continue;
-        }
-        let Some(text) = path.to_host_path().and_then(|path| read(&path)) else { continue };
-        let mut found = (file.read)(&text);
+    let lookup = |name: &str| {
+        let inherits = session.permissions.environment.inherits(name);
+        let value = session.environment.get(&RawText::from(name)).filter(|_| inherits)?;
+        value.as_str().map(str::to_owned)
+    };
+    let is_denied = |path: &AbsPath| session.permissions.access(path) == Access::None;
+    let masked = |path: &AbsPath| is_denied(path) || is_denied(&leads_to(path));
+    let of_file = |file| places(file, homes, &session.environment).into_iter().map(move |path| (path, file));
+    for (path, file) in FILES.iter().flat_map(of_file).filter(|(path, _)| masked(path)) {
+        let mut found = match path.to_host_path().map_or(Contents::None, |path| read(&path)) {
+            Contents::None => continue,
+            Contents::Text(text) => (file.read)(&text, &lookup),
+            Contents::Unreadable => FileSays { untold: Some(forms::UNREADABLE), ..FileSays::default() },
+        };
         for (name, value) in std::mem::take(&mut found.variables) {
-            if nearer_files(file, session, project).iter().any(|path| says(file, path, name)) {
+            if nearer_files(file, session, project).iter().any(|path| says(file, path, name, &lookup)) {
                 continue;
             }
-            match without_secrets(&value) {
+            match if name == "PIP_NO_INDEX" { Some(value) } else { without_secrets(&value) } {
+                Some(value) if all.variables.iter().any(|(known, _)| known.as_str() == Some(name)) => drop(value),
                 Some(value) => all.variables.push((name.into(), value.into())),
                 None => found.untold = Some("registry's address"),
             }
@@ -115,8 +188,11 @@ fn nearer_files(file: &RegistryFile, session: &Session, project: &[AbsPath]) -> 
 }
 
 /// Whether a file says what this variable would.
-fn says(file: &RegistryFile, path: &Path, variable: &str) -> bool {
-    read(path).is_some_and(|text| (file.read)(&text).variables.iter().any(|(name, _)| *name == variable))
+fn says(file: &RegistryFile, path: &Path, variable: &str, lookup: &Lookup<'_>) -> bool {
+    match read(path) {
+        Contents::Text(text) => (file.read)(&text, lookup).variables.iter().any(|(name, _)| *name == variable),
+        Contents::None | Contents::Unreadable => false,
+    }
 }
 
 /// Addresses and hosts of a value, without user names and passwords. What could hold a secret elsewhere (a query, a
@@ -144,92 +220,36 @@ fn is_likely(command: &Argv, tools: &[&str]) -> bool {
     names.any(|name| tools.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit())))
 }
 
-/// The text of an ordinary file, if it can be read.
-fn read(path: &Path) -> Option<String> {
-    // A pipe must not make us wait.
-    if !std::fs::metadata(path).ok()?.is_file() {
-        return None;
+/// What is in a file.
+enum Contents {
+    /// It is not there, or no ordinary file, which a tool does not read either.
+    None,
+    Text(String),
+    /// It is too long, no text, or this user may not read it.
+    Unreadable,
+}
+
+fn read(path: &Path) -> Contents {
+    match std::fs::metadata(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Contents::None;
+        }
+        Err(_) => return Contents::Unreadable,
+        // A pipe must not make us wait.
+        Ok(found) if !found.is_file() => return Contents::None,
+        Ok(found) if found.len() > MAX_BYTES => return Contents::Unreadable,
+        Ok(_) => {}
     }
     let mut text = String::new();
-    File::open(path).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
-}
-
-fn unquoted(value: &str) -> &str {
-    value.trim().trim_matches(['"', '\''])
-}
-
-/// The lines `name = value` of a text, without comments; further lines of a value are indented.
-fn settings(text: &str, separator: char) -> impl Iterator<Item = (&str, &str)> {
-    let lines = text.lines().filter(|line| !line.trim_start().starts_with(['#', ';']));
-    lines.filter_map(move |line| line.split_once(separator)).map(|(name, value)| (name.trim(), unquoted(value)))
-}
-
-fn npmrc(text: &str) -> FileSays {
-    let mut found = FileSays::default();
-    for (name, value) in settings(text, '=') {
-        if name == "registry" && !value.contains("${") {
-            found.variables.push(("NPM_CONFIG_REGISTRY", value.to_owned()));
-        } else if name == "registry" || (name.starts_with('@') && name.ends_with(":registry")) {
-            found.untold = Some("registry of a scope");
-        }
+    match File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text)) {
+        Ok(_) => Contents::Text(text),
+        Err(_) => Contents::Unreadable,
     }
-    found
-}
-
-fn yarnrc(text: &str) -> FileSays {
-    let mut found = FileSays::default();
-    for (name, value) in settings(text, ':') {
-        if name == "npmRegistryServer" && !value.contains("${") {
-            found.variables.push(("YARN_NPM_REGISTRY_SERVER", value.to_owned()));
-        } else if matches!(name, "npmScopes" | "npmRegistries" | "npmRegistryServer") {
-            found.untold = Some("registry of a scope");
-        }
-    }
-    found
-}
-
-fn pip_conf(text: &str) -> FileSays {
-    let mut found = FileSays::default();
-    for (name, value) in settings(text, '=').filter(|(_, value)| !value.is_empty()) {
-        let variable = match name {
-            "index-url" | "index_url" => "PIP_INDEX_URL",
-            "extra-index-url" | "extra_index_url" => "PIP_EXTRA_INDEX_URL",
-            "trusted-host" | "trusted_host" => "PIP_TRUSTED_HOST",
-            _ => continue,
-        };
-        found.variables.push((variable, value.to_owned()));
-    }
-    let is_long = |line: &str| line.starts_with([' ', '\t']) && line.contains("://");
-    found.untold = text.lines().any(is_long).then_some("list of indexes");
-    found
-}
-
-fn maven_settings(text: &str) -> FileSays {
-    let names = text.contains("<mirror>") || text.contains("<repository>");
-    FileSays { variables: Vec::new(), untold: names.then_some("list of mirrors or repositories") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_no_secret_is_handed_on() {
-        let npm = npmrc("# c\nregistry = \"https://r.test/npm/\"\n//r.test/npm/:_authToken=hunter2\n");
-        assert_eq!(npm.variables, [("NPM_CONFIG_REGISTRY", String::from("https://r.test/npm/"))]);
-        assert_eq!(npm.untold, None);
-        assert!(npmrc("@a:registry=https://r.test/\n").untold.is_some());
-        assert!(npmrc("registry=${REGISTRY}\n").untold.is_some());
-        let yarn = yarnrc("npmRegistryServer: \"https://r.test\"\nnpmAuthToken: hunter2\n");
-        assert_eq!(yarn.variables, [("YARN_NPM_REGISTRY_SERVER", String::from("https://r.test"))]);
-        assert!(yarnrc("npmScopes:\n  a:\n    npmAuthToken: x\n").untold.is_some());
-        let pip = pip_conf("[global]\nindex-url = https://r.test/simple\ntimeout = 5\n");
-        assert_eq!(pip.variables, [("PIP_INDEX_URL", String::from("https://r.test/simple"))]);
-        assert!(pip_conf("[global]\nextra-index-url =\n    https://a.test\n    https://b.test\n").untold.is_some());
-        assert!(maven_settings("<mirrors><mirror><url>x</url></mirror></mirrors>").untold.is_some());
-        assert_eq!(maven_settings("<settings/>"), FileSays::default());
-    }
 
     #[test]
     fn no_secret_is_handed_on_with_an_address() {
