@@ -20,7 +20,7 @@ fn check(args: &Check) -> Result<(), Failure> {
             stockade_config::ConfigLoader::standard()?;
             stockade::rules::standard(stockade_config::user_variable)
         }
-        files => files.iter().fold(PolicyLoader::new(), PolicyLoader::file),
+        files => files.iter().fold(PolicyLoader::new().home(std::env::var_os("HOME")), PolicyLoader::file),
     };
     let policy = loader.load()?;
     let paths = if args.resolve_host_executables { HostExecutables::Resolve } else { HostExecutables::Ignore };

@@ -265,9 +265,11 @@ mod tests {
             ("1T", 1 << 40),
             ("7B", 7),
         ] {
-            let found = limits(&format!("memory={text}")).unwrap().memory_bytes;
+            let found = limits(&format!("fsize={text}")).unwrap().file_size_bytes;
             assert_eq!(found.map(NonZeroU64::get), Some(bytes), "{text}");
         }
+        assert_eq!(limits("memory=4M").unwrap().memory_bytes.map(NonZeroU64::get), Some(4 << 20));
+        assert!(limits("memory=4MB").unwrap_err().contains("the least is `memory=4M`"));
         assert_eq!(limits("cpu=30s").unwrap().cpu_seconds.map(NonZeroU64::get), Some(30));
         for wrong in ["memory=1ib", "memory=1Q", "cpu=1G", "files=1s"] {
             assert!(limits(wrong).unwrap_err().contains("write "), "{wrong}");

@@ -10,11 +10,8 @@ const ENOUGH_STACK: u64 = 128 << 10;
 
 /// The limit that a failed start has met, its value and how it is raised.
 pub(crate) fn of(error: &SpawnError) -> Option<String> {
-    let (source, is_lost) = match error {
-        SpawnError::Launcher { source, .. } => (source, true),
-        SpawnError::Setup { source, .. } | SpawnError::NotExecutable { source, .. } => (source, false),
-        _ => return None,
-    };
+    let is_lost = matches!(error, SpawnError::Launcher { .. });
+    let source = std::error::Error::source(error)?.downcast_ref::<io::Error>()?;
     let limit = |resource| getrlimit(resource).current;
     let (what, letter, value) = match source.raw_os_error() {
         Some(libc::EAGAIN) => ("this user's processes", 'u', limit(Resource::Nproc)?),

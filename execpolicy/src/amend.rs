@@ -116,7 +116,7 @@ fn append(
     let _turn = place.lock()?;
     let old = place.current()?;
     let name = file.to_string_lossy();
-    if standing(&Policy::parse(&name, &old, Layer::User)?)? == Standing::Settled {
+    if standing(&parse(&name, &old)?)? == Standing::Settled {
         return Ok(Amended::AlreadyThere);
     }
     let gap = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
@@ -125,7 +125,7 @@ fn append(
         return Err(RulesError::TooLarge { path: file.to_owned(), limit: MAX_FILE_BYTES });
     }
     // The last line may swallow what follows it, as after a trailing backslash.
-    if standing(&Policy::parse(&name, &new, Layer::User)?)? != Standing::Settled {
+    if standing(&parse(&name, &new)?)? != Standing::Settled {
         let source = io::Error::other("the end of the file does not take another rule");
         return Err(RulesError::Save { act: "add a rule to", path: file.to_owned(), source });
     }
@@ -266,4 +266,8 @@ fn keep_access(_: &Path, _: &File) -> io::Result<()> {
 #[cfg(not(unix))]
 fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
+}
+/// Whether a file can be read does not depend on what `~/` stands for.
+fn parse(name: &str, text: &str) -> Result<Policy, RulesError> {
+    crate::load::parse(name, text, Layer::User, Some("/".as_ref())).map(|file| Policy::build(vec![file]))
 }

@@ -1,5 +1,7 @@
 //! From the calls of a file to its rules: what each argument must be, said where it is not.
 
+use std::ffi::OsStr;
+
 use stockade_protocol::{AbsPath, Decision, HostPattern};
 
 use crate::language::{Call, Function, Located, Value};
@@ -17,7 +19,7 @@ pub(crate) struct Declarations {
 }
 
 /// Reads a file, and checks the examples of its rules.
-pub(crate) fn declare(source: &Source<'_>, layer: Layer) -> Result<Declarations, Problem> {
+pub(crate) fn declare(source: &Source<'_>, layer: Layer, home: Option<&OsStr>) -> Result<Declarations, Problem> {
     let calls = crate::language::read(source)?;
     let mut out = Declarations { prefix_rules: Vec::with_capacity(calls.len()), ..Declarations::default() };
     let mut examples = Vec::new();
@@ -32,7 +34,7 @@ pub(crate) fn declare(source: &Source<'_>, layer: Layer) -> Result<Declarations,
                 }
                 out.prefix_rules.push(rule);
             }
-            Function::HostExecutable => out.host_executables.push(host_executable(at, arguments, origin)?),
+            Function::HostExecutable => out.host_executables.push(host_executable(at, arguments, origin, home)?),
             Function::NetworkRule => out.network_rules.push(network_rule(at, arguments, origin)?),
         }
     }
@@ -165,7 +167,12 @@ fn pattern_word(word: Box<str>, at: Span) -> Result<Box<str>, Problem> {
     Ok(word)
 }
 
-fn host_executable(at: Span, arguments: Arguments<'_>, origin: Origin) -> Result<HostExecutable, Problem> {
+fn host_executable(
+    at: Span,
+    arguments: Arguments<'_>,
+    origin: Origin,
+    home: Option<&OsStr>,
+) -> Result<HostExecutable, Problem> {
     let [name, paths, ..] = arguments;
     let help = "write `host_executable(name=\"git\", paths=[\"/usr/bin/git\"])`";
     let name = required(name, at, "`name`", help)?;
@@ -175,15 +182,15 @@ fn host_executable(at: Span, arguments: Arguments<'_>, origin: Origin) -> Result
         return Err(Problem::new(name_at, format!("{} is not the bare name of a program", quoted(&name)), help));
     }
     let paths = list(required(paths, at, "`paths`", help)?, "`paths`", help)?;
-    let paths = paths.into_iter().map(|path| executable_path(path, &name)).collect::<Result<_, _>>()?;
+    let paths = paths.into_iter().map(|path| executable_path(path, &name, home)).collect::<Result<_, _>>()?;
     Ok(HostExecutable { name, paths, origin })
 }
 
-fn executable_path(path: Located<'_>, name: &str) -> Result<AbsPath, Problem> {
+fn executable_path(path: Located<'_>, name: &str, home: Option<&OsStr>) -> Result<AbsPath, Problem> {
     let at = path.at;
     let written = text(path, "an element of `paths`")?;
     let path = match written.strip_prefix("~/") {
-        Some(rest) => below_home(rest, at)?,
+        Some(rest) => below_home(rest, home, at)?,
         None => written.as_str().into(),
     };
     let path = AbsPath::parse(path).map_err(|invalid| {
@@ -197,13 +204,12 @@ fn executable_path(path: Located<'_>, name: &str) -> Result<AbsPath, Problem> {
     Ok(path)
 }
 
-/// `~/` stands for the home of whoever loads the file, as in codex.
-fn below_home(rest: &str, at: Span) -> Result<stockade_protocol::RawText, Problem> {
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    let Some(home) = home else {
+/// `~/` stands for the home directory of the user whose session it is, as in codex.
+fn below_home(rest: &str, home: Option<&OsStr>, at: Span) -> Result<stockade_protocol::RawText, Problem> {
+    let Some(home) = home.filter(|home| !home.is_empty()) else {
         return Err(Problem::new(at, "`~` has no meaning because `HOME` is not set", "write the absolute path"));
     };
-    let mut path = home.into_encoded_bytes();
+    let mut path = home.as_encoded_bytes().to_vec();
     path.push(b'/');
     path.extend_from_slice(rest.as_bytes());
     Ok(path.into())

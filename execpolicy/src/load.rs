@@ -1,7 +1,7 @@
 //! Where rules files are, in which order they count, and how they are read without being fooled by
 //! what else may have such a name.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -40,6 +40,7 @@ pub struct RulesFile {
 #[derive(Clone, Debug, Default)]
 pub struct PolicyLoader {
     sources: Vec<RulesSource>,
+    home: Option<OsString>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,11 +59,23 @@ impl PolicyLoader {
         Self::default()
     }
 
-    /// The administrator's and the user's own directories, as this process finds them.
+    /// What `~/` stands for in the files; without it, a file that has one is an error.
+    #[must_use]
+    pub fn home(mut self, home: Option<impl Into<OsString>>) -> Self {
+        self.home = home.map(Into::into);
+        self
+    }
+
+    /// The administrator's and the user's own directories, and the home directory, as this process finds them.
     #[must_use]
     pub fn standard(self) -> Self {
+        let own = |name: &str| std::env::var_os(name);
+        self.home(own("HOME")).standard_directories(own)
+    }
+
+    fn standard_directories(self, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let loader = self.directory(Layer::System, SYSTEM_RULES);
-        match user_rules(|name| std::env::var_os(name)) {
+        match user_rules(variable) {
             Some(user) => loader.directory(Layer::User, user),
             None => loader,
         }
@@ -108,7 +121,7 @@ impl PolicyLoader {
                 Some(content) => as_text(&path, content.to_vec())?,
                 None => read(&path)?,
             };
-            parse(&path.to_string_lossy(), &text, layer)
+            parse(&path.to_string_lossy(), &text, layer, self.home.as_deref())
         });
         declarations.collect::<Result<_, _>>().map(Policy::build)
     }
@@ -203,10 +216,10 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).open(path)
 }
 
-pub(crate) fn parse(name: &str, text: &str, layer: Layer) -> Result<Declarations, RulesError> {
+pub(crate) fn parse(name: &str, text: &str, layer: Layer, home: Option<&OsStr>) -> Result<Declarations, RulesError> {
     if text.len() > MAX_FILE_BYTES {
         return Err(RulesError::TooLarge { path: name.into(), limit: MAX_FILE_BYTES });
     }
     let source = Source::new(name, text);
-    declare::declare(&source, layer).map_err(|problem| source.diagnose(problem).into())
+    declare::declare(&source, layer, home).map_err(|problem| source.diagnose(problem).into())
 }

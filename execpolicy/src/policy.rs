@@ -49,7 +49,7 @@ impl Policy {
     /// Reads the rules of one text, such as a file that is already in memory. `name` is what errors
     /// call it.
     pub fn parse(name: &str, text: &str, layer: Layer) -> Result<Self, crate::RulesError> {
-        crate::load::parse(name, text, layer).map(|declarations| Self::build(vec![declarations]))
+        crate::load::parse(name, text, layer, None).map(|declarations| Self::build(vec![declarations]))
     }
 
     /// The rules of several files at once.

@@ -276,3 +276,20 @@ fn examples_and_alternatives_are_not_multiplied() {
     assert_eq!(load(&text).unwrap().rules().count(), 1);
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
+
+/// `~/` is the home directory that the loader is given, not that of this process.
+#[test]
+fn a_home_directory_is_the_callers() {
+    use stockade_execpolicy::PolicyLoader;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a.rules");
+    std::fs::write(&file, "host_executable(name=\"git\", paths=[\"~/bin/git\"])\n").unwrap();
+    let policy = PolicyLoader::new().home(Some("/home/other")).file(&file).load().unwrap();
+    let found: Vec<String> =
+        policy.host_executables().flat_map(|(_, paths)| paths.iter().map(ToString::to_string)).collect();
+    assert_eq!(found, ["/home/other/bin/git"]);
+    for loader in [PolicyLoader::new(), PolicyLoader::new().home(Some(""))] {
+        let error = loader.file(&file).load().unwrap_err().to_string();
+        assert!(error.contains("`~` has no meaning because `HOME` is not set"), "{error}");
+    }
+}

@@ -239,8 +239,8 @@ fn limits_that_nothing_can_start_with_are_refused() {
     };
     for (name, engine) in engines() {
         for (limits, words) in [
-            (tiny(Some(3), None), ["a limit of 3 open files", "the least is 4"]),
-            (tiny(None, Some(1)), ["a limit of 1 bytes of memory", "the least is 4194304"]),
+            (tiny(Some(3), None), ["a limit of 3 open files (`open_files`)", "the least is 4"]),
+            (tiny(None, Some(1)), ["a limit of 1 bytes of memory (`memory_bytes`)", "the least is 4194304"]),
         ] {
             let refused = engine.compile(&command("true"), &permissions(limits, Access::Read)).unwrap_err();
             assert_eq!([refused.what.as_str(), refused.remedy.as_str()], words, "{name}");

@@ -44,18 +44,21 @@ pub(crate) fn load(
     session: &Session,
 ) -> Result<RuleStore, Error> {
     let placed = |loader: PolicyLoader, layer: Layer, path: &Path| placed(loader, layer, path, caller, session);
+    let home = (caller.variable)("HOME");
     let loader = match files {
         RuleFiles::Standard => {
             let own = standard(caller.variable).files()?.into_iter();
-            let own = own.fold(PolicyLoader::new(), |loader, RulesFile { layer, path }| placed(loader, layer, &path));
+            let own = own.fold(PolicyLoader::new().home(home.clone()), |loader, RulesFile { layer, path }| {
+                placed(loader, layer, &path)
+            });
             project.into_iter().fold(own, |loader, ProjectRules { path, content }| loader.project_file(path, content))
         }
-        RuleFiles::Only(files) => {
-            files.iter().fold(PolicyLoader::new(), |loader, file| placed(loader, Layer::Session, file))
-        }
+        RuleFiles::Only(files) => files
+            .iter()
+            .fold(PolicyLoader::new().home(home.clone()), |loader, file| placed(loader, Layer::Session, file)),
         RuleFiles::Nothing => return Ok(RuleStore::default()),
     };
-    let store = RuleStore::new(loader.load()?);
+    let store = RuleStore::new(loader.load()?).with_home(home);
     let saved = match files {
         RuleFiles::Standard => user_rules(caller.variable).map(|directory| directory.join("saved.rules")),
         // A rule that is saved is the user's own, which would not be read the next time, so none is offered.
@@ -81,7 +84,7 @@ pub(crate) fn watched(files: &RuleFiles, caller: &Caller<'_>) -> Vec<Watched> {
 
 /// The administrator's rules and the user's.
 pub fn standard(variable: impl Fn(&str) -> Option<OsString>) -> PolicyLoader {
-    let loader = PolicyLoader::new().directory(Layer::System, SYSTEM_RULES);
+    let loader = PolicyLoader::new().home(variable("HOME")).directory(Layer::System, SYSTEM_RULES);
     match user_rules(variable) {
         Some(user) => loader.directory(Layer::User, user),
         None => loader,

@@ -18,6 +18,8 @@ mod jobs;
 mod links;
 /// What is said, and that it is so.
 mod messages;
+/// Stockade's own files.
+mod own_files;
 /// Patches are judged as commands are.
 mod patch_agreement;
 /// File changes that are shown, asked about and written.

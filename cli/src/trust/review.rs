@@ -1,7 +1,7 @@
 //! What a project's files would do, in words, before a person vouches for them.
 
 use stockade_config::{ProjectFileKind, ProjectReview};
-use stockade_execpolicy::{Extent, Layer, NetworkRule, Policy, PrefixRule, RulesError};
+use stockade_execpolicy::{Extent, NetworkRule, PolicyLoader, PrefixRule};
 use stockade_protocol::{Decision, NetworkProtocol, RawText};
 
 use crate::exit::Failure;
@@ -30,9 +30,7 @@ fn settings(review: &ProjectReview) -> Result<Vec<String>, Failure> {
 
 fn rules(name: &RawText, content: &[u8]) -> Result<Vec<String>, Failure> {
     let path = format!(".stockade/{name}");
-    let text = std::str::from_utf8(content)
-        .map_err(|error| RulesError::NotText { path: path.clone().into(), offset: error.valid_up_to() })?;
-    let policy = Policy::parse(&path, text, Layer::Project)?;
+    let policy = PolicyLoader::new().home(std::env::var_os("HOME")).project_file(path, content).load()?;
     let mut lines: Vec<String> = policy.rules().map(rule).collect();
     for (name, paths) in policy.host_executables() {
         let paths: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();

@@ -1,5 +1,6 @@
 //! The rules in force, and where new ones are saved.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -11,18 +12,25 @@ use stockade_protocol::{ExecPolicyAmendment, HostPattern, HostRule, NetworkPolic
 pub struct RuleStore {
     policy: RwLock<Arc<Policy>>,
     file: Option<PathBuf>,
+    home: Option<OsString>,
 }
 
 impl RuleStore {
     /// These rules, with nowhere to save new ones.
     pub fn new(policy: Policy) -> Self {
-        Self { policy: RwLock::new(Arc::new(policy)), file: None }
+        Self { policy: RwLock::new(Arc::new(policy)), file: None, home: None }
     }
 
     /// New rules are saved in this file.
     #[must_use]
     pub fn saving_to(self, file: PathBuf) -> Self {
         Self { file: Some(file), ..self }
+    }
+
+    /// What `~/` stands for in a file that is read again.
+    #[must_use]
+    pub fn with_home(self, home: Option<OsString>) -> Self {
+        Self { home, ..self }
     }
 
     /// Whether a new rule could be saved.
@@ -58,7 +66,7 @@ impl RuleStore {
     }
 
     fn reload(&self, file: &PathBuf) {
-        match PolicyLoader::new().file(file).load() {
+        match PolicyLoader::new().home(self.home.clone()).file(file).load() {
             Ok(saved) => {
                 let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
                 *policy = Arc::new(Policy::clone(&policy).merge(saved));

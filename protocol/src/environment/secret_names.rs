@@ -1,0 +1,205 @@
+//! Which names of variables tell of a secret, of code that a loader runs, and of the way that programs find.
+
+use super::wildcard;
+
+/// Names that usually hold a secret.
+pub const SECRET_NAMES: &[&str] = &[
+    "*KEY*",
+    "*SECRET*",
+    "*TOKEN*",
+    "*PASSWORD*",
+    "*PASSWD*",
+    "*PASSPHRASE*",
+    "*PASSCODE*",
+    "PASS",
+    "*PASS",
+    "*_PASS_*",
+    "?*PWD",
+    "*_PW",
+    "*PAT",
+    "*CREDENTIAL*",
+    "*CREDS*",
+    "*_CRED",
+    "*AUTH_CONFIG*",
+    "*_AUTH",
+    "*AUTH_IDENT",
+    "*_JWT",
+    "*_PSK",
+    "*_SAS",
+    "*_COOKIE",
+    "*MNEMONIC*",
+    "*WEBHOOK*",
+    "*DATABASE_URL",
+    "*_DSN",
+    "*CONNECTION_STRING*",
+    "*CONNSTR*",
+    // Settings of git, which may hold a header with a token. `GIT_CONFIG_KEY_0` goes by its name; git fails without the
+    // others, so they go together.
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_VALUE_*",
+];
+
+/// Words that hold a pattern of [`SECRET_NAMES`] and say nothing of a secret. They are left out of a name before
+/// it is judged: `MONKEY` stays, `MONKEY_API_KEY` does not.
+pub const PLAIN_WORDS: &[&str] = &[
+    "KEYBOARD",
+    "KEYMAP",
+    "KEYWORD",
+    "KEYSTROKE",
+    "MONKEY",
+    "TURKEY",
+    "HOTKEY",
+    "WHISKEY",
+    "JOCKEY",
+    "HOCKEY",
+    "DONKEY",
+    "SECRETARY",
+    "TOKENIZER",
+    "MAX_TOKENS",
+    "COMPASS",
+    "BYPASS",
+    "TRESPASS",
+    "OVERPASS",
+    "UNDERPASS",
+    "MULTIPASS",
+    "ASKPASS",
+    "OLDPWD",
+    "COMPAT",
+    "EXPAT",
+];
+
+/// Whole names that match a pattern of [`SECRET_NAMES`] and say nothing of a secret; in a longer name they may.
+pub const PLAIN_NAMES: &[&str] = &["KEYS", "PRIMARY_KEY", "FOREIGN_KEY"];
+
+/// Names that make a loader, a shell or an interpreter run code before the command itself does.
+/// They are never inherited; `set` is the only way to give one to a command.
+pub const LOADER_NAMES: &[&str] = &[
+    "LD_*",
+    "DYLD_*",
+    "GLIBC_TUNABLES",
+    "GCONV_PATH",
+    "BASH_ENV",
+    "ENV",
+    "BASH_FUNC_*",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "PS4",
+    "PERL5OPT",
+    "PERL5LIB",
+    "PERL5DB",
+    "PYTHONSTARTUP",
+    "PYTHONHOME",
+    "RUBYOPT",
+    "NODE_OPTIONS",
+    "JAVA_TOOL_OPTIONS",
+];
+
+/// The names that `inherit: "core"` keeps.
+pub const CORE_NAMES: &[&str] =
+    &["HOME", "LANG", "LC_*", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "SYSTEMROOT", "TEMP", "TMP"];
+
+/// Whether a variable of this name usually holds a secret.
+pub(super) fn usually_secret(name: &str) -> bool {
+    let is_secret = |name: &str| SECRET_NAMES.iter().any(|pattern| wildcard(pattern, name));
+    if !is_secret(name) || PLAIN_NAMES.iter().any(|plain| name.eq_ignore_ascii_case(plain)) {
+        return false;
+    }
+    let plain = PLAIN_WORDS.iter().fold(name.to_ascii_uppercase(), |name, word| name.replace(word, ""));
+    is_secret(&plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::EnvironmentPolicy;
+
+    #[test]
+    fn names_of_secrets_are_dropped_and_others_stay() {
+        let policy = EnvironmentPolicy::default();
+        for name in [
+            "MYSQL_PWD",
+            "PGPASSWORD",
+            "PASSPHRASE",
+            "GPG_PASSPHRASE",
+            "GH_PAT",
+            "AZURE_DEVOPS_EXT_PAT",
+            "DATABASE_URL",
+            "TEST_DATABASE_URL",
+            "SENTRY_DSN",
+            "DB_PASS",
+            "DB_PW",
+            "SMTP_PASS",
+            "CREDS",
+            "AWS_CREDS",
+            "DOCKER_AUTH_CONFIG",
+            "NPM_AUTH",
+            "YARN_NPM_AUTH_IDENT",
+            "GITHUB_TOKEN",
+            "API_KEY",
+            "APIKEY",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "SSH_KEY",
+            "OPENAI_API_KEY",
+            "MONKEY_API_KEY",
+            "KEYBOARD_SECRET",
+            "SLACK_WEBHOOK_URL",
+            "AZURE_STORAGE_CONNECTION_STRING",
+            "SESSION_COOKIE",
+            "WALLET_MNEMONIC",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "ACCESS_KEYS",
+            "npm_token",
+        ] {
+            assert!(!policy.inherits(name), "{name}");
+        }
+        for name in [
+            "PATH",
+            "HOME",
+            "PWD",
+            "OLDPWD",
+            "USER",
+            "LANG",
+            "TERM",
+            "SHELL",
+            "EDITOR",
+            "DISPLAY",
+            "XAUTHORITY",
+            "SSH_AUTH_SOCK",
+            "SSH_ASKPASS",
+            "GIT_ASKPASS",
+            "GPG_TTY",
+            "KEYBOARD",
+            "KEYMAP",
+            "MONKEY",
+            "WHISKEY",
+            "JOCKEY",
+            "PRIMARY_KEY",
+            "KEYS",
+            "SECRETARY",
+            "PWD",
+            "OLDPWD",
+            "GLIBC_COMPAT",
+            "XKB_KEYMAP",
+            "COMPASS",
+            "BYPASS",
+            "AUTHOR",
+            "GIT_AUTHOR_NAME",
+            "TOKENIZERS_PARALLELISM",
+            "LLM_MAX_TOKENS",
+            "PATTERN",
+            "NODE_PATH",
+            "CARGO_HOME",
+            "VIRTUAL_ENV",
+            "KUBECONFIG",
+            "AWS_PROFILE",
+            "NPM_CONFIG_REGISTRY",
+            "PIP_INDEX_URL",
+            "HTTP_PROXY",
+            "no_proxy",
+            "CI",
+            "PASSENGER_HOME",
+        ] {
+            assert!(policy.inherits(name), "{name}");
+        }
+    }
+}
