@@ -1,4 +1,4 @@
-//! Whoever answers a question: a person at a terminal, a program, a fixed answer, or several of them.
+//! Who answers a question: a person at a terminal, a program, a fixed answer, or several of them.
 //!
 //! | approver | answers with |
 //! | --- | --- |
@@ -47,8 +47,8 @@ pub use timeout::WithTimeout;
 
 /// Answers questions.
 ///
-/// An approver may take as long as it likes: whoever asks sets the limit. It may be asked several
-/// questions at once. Whoever asks may give up by dropping the future; the approver then stops
+/// An approver may take as long as it likes: the requester sets the limit. It may be asked several
+/// questions at once. The requester may give up by dropping the future; the approver then stops
 /// asking.
 ///
 /// ```
@@ -56,7 +56,7 @@ pub use timeout::WithTimeout;
 /// use stockade_core::{Answer, Approver, Unanswered};
 /// use stockade_protocol::{ApprovalRequest, ApprovalSubject, ReviewDecision};
 ///
-/// /// Says yes to web pages, and leaves everything else to somebody else.
+/// /// Says yes to web pages, and leaves everything else to others.
 /// struct Web;
 ///
 /// #[async_trait::async_trait]
@@ -71,7 +71,7 @@ pub use timeout::WithTimeout;
 /// ```
 #[async_trait]
 pub trait Approver: Send + Sync {
-    /// Answers one question. An error is never a yes: whoever asks treats it as a denial, or turns
+    /// Answers one question. An error is never a yes: the requester treats it as a denial, or turns
     /// to another approver.
     async fn review(&self, request: Arc<ApprovalRequest>) -> Result<Answer, Unanswered>;
 }
@@ -114,9 +114,9 @@ impl From<ApprovalReply> for Answer {
 impl Answer {
     /// Holds the answer against the answers that the question has.
     ///
-    /// A yes that was not offered, such as a rule that nobody proposed, is unusable. A no is always
+    /// A yes that was not offered, such as a rule that was not proposed, is unusable. A no is always
     /// an answer, offered or not: if it counted as none, the next approver could say yes in its
-    /// place. A refusal that would save a rule nobody proposed is a plain refusal.
+    /// place. A refusal that would save a rule that was not proposed is a plain refusal.
     pub fn usable_for(self, request: &ApprovalRequest) -> Result<Self, Unanswered> {
         if !self.decision.is_approval() {
             return Ok(refusal(self.decision, request).into());
@@ -128,7 +128,7 @@ impl Answer {
     }
 
     /// Holds what was answered against the form that was to be filled in. A form that is not known here may
-    /// be known to whoever answered.
+    /// be known to the approver.
     pub(crate) fn fitting(self, request: &ApprovalRequest) -> Result<Self, Unanswered> {
         let unusable = |why: String| Unanswered::Unusable { why };
         let ApprovalSubject::Elicitation(question) = &request.subject else {
@@ -179,11 +179,11 @@ fn not_offered(decision: &ReviewDecision) -> String {
     format!("`{word}` is not among the answers to this question")
 }
 
-/// Why nobody answered. It counts as a denial.
+/// Why there is no answer. It counts as a denial.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unanswered {
-    /// Whoever answers is gone: the channel was closed, the program died, the terminal hung up.
+    /// The approver is gone: the channel was closed, the program died, the terminal hung up.
     #[error("nobody is there to answer: {why}")]
     Gone {
         /// What happened.

@@ -106,7 +106,7 @@ impl Cancellation {
         self.0.told.notified()
     }
 
-    /// Takes the signals that have not been passed on yet, for whoever passes them on.
+    /// Takes the signals that have not been passed on yet, to pass them on.
     pub fn take_signals(&self) -> Vec<u8> {
         std::mem::take(&mut self.0.signals.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -88,7 +88,7 @@ fn asks(ask: AskForApproval) -> bool {
 }
 
 /// The network rules of the rules files, as the gate takes them. A rule grants no more than the administrator's
-/// maximum, whoever has written it.
+/// maximum, in whichever file it stands.
 pub(crate) fn named_rules(rules: &RuleStore, session: &Session) -> Vec<NamedRule> {
     let policy = rules.policy();
     let within = |rule: &stockade_execpolicy::NetworkRule| {

@@ -27,7 +27,7 @@ pub enum ElicitationOutcome {
         /// Why.
         reason: String,
     },
-    /// Nobody answered, or everything was stopped.
+    /// There was no answer, or everything was stopped.
     Cancel {
         /// Why.
         reason: String,

@@ -163,7 +163,7 @@ impl Approvals {
                     bypass_sandbox && !in_advance && tool.first_attempt(request) == FirstAttempt::AsRulesSay;
                 let bypasses_sandbox = may_bypass && session.rules_may_leave();
                 let execution = if bypasses_sandbox { EscalationExecution::Unsandboxed } else { wanted };
-                // Nobody had to be asked, but what was said outside goes on record.
+                // There was no question, but what was said outside goes on record.
                 let source = if tool.preapproved(request).is_some() { DecisionSource::External } else { source };
                 Decided { course: Course::Run { bypasses_sandbox }, source, execution }
             }

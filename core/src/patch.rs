@@ -93,7 +93,7 @@ impl Orchestrator {
         let in_force = self.in_force();
         match PatchRuntime::prepare(request, &in_force.session) {
             Ok(runtime) => self.run_under(&in_force, &runtime, request).await,
-            // Nobody can be asked about what can't be read, but it goes on record that it was wanted.
+            // No question can be asked about what can't be read, but it goes on record that it was wanted.
             Err(error) => self.failed_before_asking::<PatchOutcome>(&request.id, requested(request), error),
         }
     }

@@ -43,7 +43,7 @@ enum Answer {
 /// The questions that a command raises, in the order in which they are put.
 fn questions(rules: &RuleVerdict, escalation: &EscalationExecution) -> Vec<Question> {
     let question = |topic, reason: &str| Question { topic, reason: reason.to_owned() };
-    // A rule's question stands for all others: whoever answers it sees what the command asks for.
+    // A rule's question stands for all others: the person who answers it sees what the command asks for.
     if let RuleVerdict::Prompt { reason } = rules {
         return vec![question(Topic::Rule, reason)];
     }
@@ -182,7 +182,7 @@ pub(crate) fn of_elicitation(ask: AskForApproval, server: &str) -> ExecApprovalR
     of_server(ask, "approval policy rejected MCP elicitation prompt", reason)
 }
 
-/// A person is asked on a server's behalf, unless the policy asks nobody, or nobody for servers.
+/// A person is asked on a server's behalf, unless the policy does not ask, or not for servers.
 fn of_server(ask: AskForApproval, rejected: &str, reason: String) -> ExecApprovalRequirement {
     match ask {
         AskForApproval::Never => ExecApprovalRequirement::Forbidden { reason: format!("{NEVER}: {reason}") },

@@ -79,7 +79,7 @@ pub enum SandboxPreference {
     Forbid,
 }
 
-/// A request that somebody may have to approve.
+/// A request that may need an approval.
 pub trait Approvable<Req>: Send + Sync {
     /// The request's name.
     fn id<'a>(&self, request: &'a Req) -> &'a RequestId;

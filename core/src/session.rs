@@ -72,7 +72,7 @@ pub enum Sandboxing {
     On,
     /// A person turned it off.
     Off,
-    /// Somebody else's is around this process.
+    /// Another program's is around this process.
     External,
 }
 
@@ -194,7 +194,7 @@ impl Session {
         }
     }
 
-    /// Whether a run without the sandbox would break something that nobody may lift.
+    /// Whether a run without the sandbox would break something that no approval may lift.
     pub(crate) fn must_confine(&self) -> Option<MustConfine<'_>> {
         if self.maximum.is_some() {
             return Some(MustConfine::Maximum);

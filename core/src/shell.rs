@@ -39,7 +39,7 @@ pub struct ShellRuntime {
     pub streaming: Streaming,
     /// Ends the command from outside.
     pub cancellation: Cancellation,
-    /// The command's clock, for whoever has to stop it.
+    /// The command's clock, for callers that have to stop it.
     pub clock: Clock,
     /// Whether it can do without a sandbox.
     pub preference: SandboxPreference,

@@ -64,7 +64,7 @@ impl Verdict {
         #[cfg(test)]
         PARSES.with(|parses| parses.set(parses.get() + 1));
         let mut parsed = parse_argv(command);
-        // Nobody reads that many, so nobody should be spared the question. All of them are seen, though.
+        // No person reads that many, so the question is not spared. All of them are seen, though.
         let too_many = parsed.opaque.is_none() && parsed.commands.len() > MOST_SAFE_COMMANDS;
         if too_many {
             parsed.opaque = Some(format!("it runs more than {MOST_SAFE_COMMANDS} commands"));
@@ -225,7 +225,7 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
         );
     }
 
-    /// Whoever is asked is told what can't be seen, not that there is nothing.
+    /// The person is told what can't be seen, not that there is nothing.
     #[test]
     fn a_line_of_allowed_parts_that_may_run_more_says_so() {
         let only_allows = r#"prefix_rule(pattern = ["make"], decision = "allow")"#;

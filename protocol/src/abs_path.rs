@@ -4,7 +4,7 @@
 //! and tested on another. Which of the two a path is shows in its text: `/usr` or `C:\Windows`.
 //!
 //! Normalising is purely textual and therefore refuses `..`: `/a/link/..` is `/a` only while
-//! `link` is not a symbolic link. Whoever has such a path resolves it against the file system first.
+//! `link` is not a symbolic link. Such a path is resolved against the file system first.
 
 use std::ffi::OsStr;
 use std::fmt;

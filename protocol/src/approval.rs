@@ -169,7 +169,7 @@ pub struct NetworkApproval {
 pub struct PermissionsApproval {
     /// What is asked for, on top of what the session has.
     pub permissions: Permissions,
-    /// Why, in the words of whoever asks.
+    /// Why, in the words of the requester.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub justification: Option<String>,
 }

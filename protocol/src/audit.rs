@@ -37,7 +37,7 @@ pub struct AuditRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditEvent {
-    /// Somebody asked for a command.
+    /// A command was asked for.
     Requested {
         /// The program and its arguments.
         command: Argv,
@@ -49,12 +49,12 @@ pub enum AuditEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         whole: Option<WholeCommand>,
     },
-    /// Somebody asked to change files.
+    /// A change of files was asked for.
     PatchRequested {
         /// Every path that would change: both ends of a move.
         paths: Vec<AbsPath>,
     },
-    /// Somebody asked to call a tool.
+    /// A call of a tool was asked for.
     ToolRequested {
         /// The MCP server that has the tool.
         server: String,
@@ -243,7 +243,7 @@ pub enum DecisionSource {
     Fallback,
     /// The approval policy.
     ApprovalPolicy,
-    /// A person, or whoever answers in their place.
+    /// A person, or a program that answers in their place.
     Reviewer,
     /// An earlier answer that holds for the session.
     SessionMemory,

@@ -20,7 +20,7 @@ pub enum Decision {
     Allow,
     /// A person has to be asked.
     Prompt,
-    /// It may not, and nobody is asked.
+    /// It may not, and there is no question.
     Forbidden,
 }
 
@@ -28,7 +28,7 @@ pub enum Decision {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecApprovalRequirement {
-    /// Nobody is asked.
+    /// There is no question.
     Skip {
         /// Whether the rules that allowed it also let it run without the sandbox.
         #[serde(default)]

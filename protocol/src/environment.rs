@@ -88,7 +88,7 @@ impl EnvironmentPolicy {
         merged.set.extend(granted.set.clone());
         if !merged.include_only.is_empty() {
             merged.include_only.extend(granted.include_only.clone());
-            merged.include_only.extend(granted.set.keys().map(|name| NamePattern::from(name)));
+            merged.include_only.extend(granted.set.keys().map(NamePattern::from));
         }
         merged
     }

@@ -38,7 +38,7 @@ pub enum Invalid {
         /// The path as given.
         path: RawText,
     },
-    /// A form of an MCP server that nobody can fill in.
+    /// A form of an MCP server that can't be filled in.
     #[error("the form can't be filled in: {}", RawText::from(.why.as_str()))]
     Form {
         /// What is wrong with it.

@@ -1,4 +1,4 @@
-//! A command that somebody wants to run.
+//! A command that is to be run.
 
 use std::num::NonZeroU64;
 
@@ -25,13 +25,13 @@ pub struct ExecRequest {
     /// What it wants to run with.
     #[serde(default)]
     pub escalation: EscalationExecution,
-    /// Why, in the words of whoever asks. Shown to a person, believed by nobody.
+    /// Why, in the words of the requester. Shown to a person, and not relied on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub justification: Option<String>,
     /// Give it a pseudo-terminal of this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<TerminalSize>,
-    /// A policy outside has approved it already: nobody is asked, and the trail says so.
+    /// A policy outside has approved it already: there is no question, and the trail says so.
     /// Read under codex's name `approved` as well.
     #[serde(default, alias = "approved", skip_serializing_if = "std::ops::Not::not")]
     pub approved_by_policy: bool,
@@ -65,7 +65,7 @@ pub enum ExecExpiration {
         /// In milliseconds.
         milliseconds: NonZeroU64,
     },
-    /// When somebody cancels it by this name.
+    /// When it is cancelled by this name.
     Cancellation {
         /// The name.
         token: CancelToken,

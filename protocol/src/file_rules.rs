@@ -48,7 +48,7 @@ pub enum RuleSource {
     ProtectedMetadata,
     /// Well-known credentials. Naming the path lifts it.
     CredentialMask,
-    /// Somebody approved it for this run.
+    /// It was approved for this run.
     Approval,
     /// Stockade's own settings, rules, profiles, state and trail: an upper bound for the path and
     /// everything below it, which no other rule and no grant exceeds.

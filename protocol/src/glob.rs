@@ -1,7 +1,7 @@
 //! Globs for file rules: a pattern of absolute paths below a fixed directory.
 //!
 //! `*` and `?` stand for text inside one name, `[a-z]` and `[!a-z]` for one character, and `**` as
-//! a whole name for any number of directories. There is no escape: whoever means one file with a
+//! a whole name for any number of directories. There is no escape: a person who means one file with a
 //! star in its name gives it as a path. Everything else is an error, never a rule that does nothing.
 
 use std::borrow::Cow;

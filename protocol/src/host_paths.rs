@@ -10,11 +10,11 @@ pub const PROTECTED_NAMES: &[&str] = &[".git", ".stockade", ".codex", ".agents",
 /// environment says otherwise.
 pub const OWN_PATHS: &[&str] = &[".config/stockade", ".local/state/stockade"];
 
-/// Paths of this host and this session, gathered once by whoever starts the session.
+/// Paths of this host and this session, gathered once when the session starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPaths {
     /// The session's workspace: the directories that `workspace-write` makes writable. They come
-    /// from whoever owns the session, never from a request.
+    /// from the session's owner, never from a request.
     pub workspace_roots: Vec<AbsPath>,
     /// Where the file system starts: `/`, or each drive.
     pub file_system_roots: Vec<AbsPath>,

@@ -26,7 +26,7 @@ use crate::{Host, HostName, Invalid, RawText};
 #[schemars(with = "String")]
 pub enum HostPattern {
     /// `example.com` or `192.0.2.1`: this host alone. `localhost` is every name of this machine's loopback and
-    /// the addresses that those names have, since whoever connects may show nothing but the address.
+    /// the addresses that those names have, since a connection may show nothing but the address.
     Exact(Host),
     /// `*.example.com`: every name below the domain, at any depth, but not the domain itself.
     Below(HostName),
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Whoever connects to a name of this machine shows an address, so a rule for one has to be for the other.
+    /// A connection to a name of this machine shows an address, so a rule for one has to be for the other.
     #[test]
     fn localhost_is_its_addresses() {
         for rule in ["localhost", "LOCALHOST.", "*.localhost", "**.localhost", "app.localhost", "*.app.localhost"] {

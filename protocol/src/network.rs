@@ -87,7 +87,7 @@ impl HostRule {
         self.host.matches(host) && self.speaks_of(protocol) && self.port.is_none_or(|own| own == port)
     }
 
-    /// Whoever allows a web server by its port does not mean datagrams to the same number.
+    /// A rule for a web server's port does not cover datagrams to the same number.
     fn speaks_of(&self, protocol: NetworkProtocol) -> bool {
         match self.protocol {
             Some(own) => own == protocol,

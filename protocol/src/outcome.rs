@@ -109,9 +109,9 @@ pub enum RefusedBy {
     Rule,
     /// It would have to be asked, and the approval policy does not ask.
     ApprovalPolicy,
-    /// The person, or whoever answers in their place, said no.
+    /// The person, or the program that answers in their place, said no.
     Reviewer,
-    /// Nobody answered in time.
+    /// There was no answer in time.
     Timeout,
     /// An administrator's maximum.
     Administrator,

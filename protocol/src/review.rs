@@ -1,4 +1,4 @@
-//! What a person, or whoever answers in their place, decided.
+//! What a person, or the program that answers in their place, decided.
 //!
 //! The wire form is codex's: `"approved"`, `{"approved_execpolicy_amendment": {…}}` and so on. A
 //! denial without a reason is the bare `"denied"` that every codex client knows; with a reason it is
@@ -86,10 +86,10 @@ pub enum ReviewDecision {
     },
     /// No; the session goes on.
     Denied {
-        /// Why, in words for whoever asked.
+        /// Why, in words for the requester.
         reason: Option<String>,
     },
-    /// Nobody answered in time, which counts as no.
+    /// There was no answer in time, which counts as no.
     TimedOut,
     /// No, and stop the session.
     Abort,

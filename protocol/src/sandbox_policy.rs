@@ -37,7 +37,7 @@ pub enum SandboxPolicy {
         #[serde(default)]
         network_access: bool,
     },
-    /// Somebody else's sandbox is around this process already.
+    /// Another program's sandbox is around this process already.
     ExternalSandbox {
         /// Whether that one lets the network through.
         #[serde(default)]
@@ -125,7 +125,7 @@ impl SandboxPolicy {
     }
 
     /// What the policy grants on this host, in this session. A request's working directory has no
-    /// part in it: whoever sends a request could otherwise choose what becomes writable.
+    /// part in it: the sender of a request could otherwise choose what becomes writable.
     pub fn resolve(&self, host: &HostPaths) -> Result<Permissions, Invalid> {
         let (files, network_on) = match self {
             Self::DangerFullAccess {} => (everything(host)?, true),

@@ -14,7 +14,7 @@ pub struct PatchRequest {
     pub thread_id: ThreadId,
     /// The changes, by file.
     pub changes: Vec<FileChange>,
-    /// A policy outside has approved it already: nobody is asked, and the trail says so.
+    /// A policy outside has approved it already: there is no question, and the trail says so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approved_by_policy: bool,
     /// What that policy found worth a warning.
@@ -38,7 +38,7 @@ pub struct ToolCallRequest {
     /// What an approval for the session speaks of.
     #[serde(default)]
     pub remember: RememberArguments,
-    /// A policy outside has approved it already: nobody is asked, and the trail says so.
+    /// A policy outside has approved it already: there is no question, and the trail says so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approved_by_policy: bool,
     /// What that policy found worth a warning.

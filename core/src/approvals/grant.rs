@@ -1,4 +1,4 @@
-//! The proof that somebody decided: without a grant nothing is started.
+//! The proof of a decision: without a grant nothing is started.
 
 use std::io;
 
@@ -27,7 +27,7 @@ pub struct Grant {
 pub enum Confinement {
     /// It is.
     Sandbox,
-    /// It is not: a person turned it off, let this run out, or somebody else's is around us.
+    /// It is not: a person turned it off, let this run out, or another program's is around us.
     None,
 }
 

@@ -223,13 +223,13 @@ impl<Q, A> Default for Shared<Q, A> {
     }
 }
 
-/// Whether somebody asks already.
+/// Whether the question is open already.
 enum Turn<'a, Q: Eq + std::hash::Hash, A> {
     Asks(Asking<'a, Q, A>),
     Waits(watch::Receiver<Option<A>>),
 }
 
-/// Whoever asks on behalf of all. If it gives up, one of the others takes over.
+/// The request that asks on behalf of all. If it gives up, one of the others takes over.
 struct Asking<'a, Q: Eq + std::hash::Hash, A> {
     shared: &'a Shared<Q, A>,
     question: Q,
@@ -254,7 +254,7 @@ impl<Q: Clone + Eq + std::hash::Hash, A: Clone> Shared<Q, A> {
                     return (answer, Asked::Here);
                 }
                 Turn::Waits(mut answer) => {
-                    // An error means that whoever asked gave up.
+                    // An error means that the request that asked gave up.
                     if let Ok(answer) = answer.wait_for(Option::is_some).await
                         && let Some(answer) = answer.clone()
                     {

@@ -33,7 +33,7 @@ use crate::{Answer, Approver};
 use memory::{Asked, Shared};
 use question::Asking;
 
-/// How long an answer is waited for. Nobody there is a no, not a run that hangs.
+/// How long an answer is waited for. No answer is a no, not a run that hangs.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(600);
 
 /// The approval side of a session.
@@ -297,7 +297,7 @@ fn widened<Req, T: ToolRuntime<Req>>(
     ctx: &ToolContext<'_>,
 ) -> Option<EscalationExecution> {
     let session = ctx.session;
-    // About a connection that was seen, somebody has been asked already, or nobody is.
+    // About a connection that was seen, the question was asked already, or there is none.
     let open = || violations.iter().filter(|violation| !is_settled(violation));
     let amendments = open().filter_map(|violation| violation.amendment.as_ref());
     // What does not exist yet can't be granted: a person has to make it first.
@@ -324,7 +324,7 @@ fn is_settled(violation: &Violation) -> bool {
 }
 
 /// Whether not even a run without the sandbox would change the outcome: a person denied it, or the
-/// system itself does. For words that a command has printed about a system call, nobody is asked to let it out.
+/// system itself does. For words that a command has printed about a system call, there is no question to let it out.
 fn is_lasting(violation: &Violation) -> bool {
     if violation.operation == Operation::SystemCall && violation.evidence == Evidence::Guessed {
         return true;

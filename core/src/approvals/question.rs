@@ -186,7 +186,7 @@ fn record_late(review: tokio::task::JoinHandle<Result<Answer, Unanswered>>, trai
     });
 }
 
-/// An answer that was never offered is none: it could save a rule that nobody has seen.
+/// An answer that was never offered is none: it could save a rule that was not shown.
 fn usable(request: &ApprovalRequest, answer: Result<Answer, Unanswered>) -> Result<Answer, Unanswered> {
     let answer = answer?;
     let offered = match &answer.decision {

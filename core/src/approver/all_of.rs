@@ -13,7 +13,7 @@ use super::{Answer, Approver, Unanswered, ask_each, newly_answered};
 ///
 /// - A no wins over everything, and the others are no longer asked. Of several at the same moment
 ///   the strictest counts: `Abort`, then `Denied`, then a saved refusal, then `TimedOut`.
-/// - Whoever does not answer has not agreed. The others are waited for all the same: a no of theirs
+/// - An approver that does not answer has not agreed. The others are waited for all the same: a no of theirs
 ///   counts, where "nobody answered" could still become a yes by [`Fallback`](super::Fallback).
 /// - Of approvals the most modest counts: `Approved`, then `ApprovedForSession`, then a saved rule.
 ///   Two different rules come to `ApprovedForSession`, which is what both include.

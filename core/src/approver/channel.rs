@@ -1,4 +1,4 @@
-//! Questions to somebody who answers when they like: another task, a client, a screen.
+//! Questions that are answered elsewhere, at any time: by another task, a client, a screen.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -197,7 +197,7 @@ impl Drop for Consumer {
         let questions = state.queue.drain();
         drop(state);
         for question in questions {
-            // Whoever has given up meanwhile does not hear it, which is all the same.
+            // A requester that has given up meanwhile does not hear it.
             question.answer.send(Err(gone())).ok();
         }
     }
@@ -220,7 +220,7 @@ fn gone() -> Unanswered {
     Unanswered::Gone { why: String::from("the channel's other end was closed") }
 }
 
-/// Somebody waits for an answer. If they give up, an answer that has come at the same moment is late.
+/// A requester waits for an answer. If it gives up, an answer that has come at the same moment is late.
 struct Pending<'a> {
     shared: &'a Shared,
     request: Arc<ApprovalRequest>,

@@ -1,4 +1,4 @@
-//! What can go wrong around an approver, apart from a question that nobody answers.
+//! What can go wrong around an approver, apart from a question without an answer.
 
 use std::io;
 
@@ -8,13 +8,13 @@ use stockade_protocol::{AbsPath, RequestId};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApproverError {
-    /// Nobody asked this.
+    /// There is no such question.
     #[error("no question `{id}` waits for a reply: it was never shown, or has been answered")]
     UnknownReply {
         /// The name in the reply.
         id: RequestId,
     },
-    /// Whoever asked has given up.
+    /// The requester has given up.
     #[error("the reply to `{id}` came too late and changes nothing")]
     LateReply {
         /// The name in the reply.

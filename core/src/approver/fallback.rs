@@ -1,4 +1,4 @@
-//! One after the other, until somebody answers.
+//! One after the other, until there is an answer.
 
 use std::sync::Arc;
 

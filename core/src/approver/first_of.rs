@@ -11,7 +11,7 @@ use super::{Answer, Approver, Unanswered, ask_each, newly_answered};
 
 /// Asks several at once. The first answer wins, be it yes or no, and the others are no longer asked.
 ///
-/// Whoever does not answer is no obstacle to those who do. Of answers at the same moment, the one of
+/// An approver that does not answer is no obstacle to those that do. Of answers at the same moment, the one of
 /// the approver that was named first counts. Where a no has to win, take [`AllOf`](super::AllOf).
 ///
 /// Laws: associative; [`Fixed::gone`](super::Fixed::gone) is its identity as far as answers go.

@@ -45,7 +45,7 @@ const AT_ONCE: usize = 8;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # if cfg!(not(unix)) { return Ok(()); }
 ///
-/// // Whoever could change the hook could approve their own commands.
+/// // A command that could change the hook could approve itself.
 /// let writable = ["/home/user/project".parse()?];
 /// let hook = Hook::new("/bin/cat".parse()?)?.outside(&writable)?.within_time(Duration::from_secs(5));
 /// let approver = hook.or_else(Fixed::deny("the hook did not answer"));
@@ -194,7 +194,7 @@ impl RiskAssessor for Hook {
     }
 }
 
-/// A hook at work. Whoever lets go of it ends it, with everything that it started.
+/// A hook at work. Dropping it ends it, with everything that it started.
 struct Running {
     child: Child,
 }

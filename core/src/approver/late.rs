@@ -1,4 +1,4 @@
-//! Answers that came after whoever asked had given up. They change nothing, but the trail says so.
+//! Answers that came after the requester had given up. They change nothing, but the trail says so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,12 +29,12 @@ impl<F: Fn(LateAnswer) + Send + Sync> LateAnswers for F {
     }
 }
 
-/// An answer that nobody waited for any more.
+/// An answer that no requester waited for any more.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LateAnswer {
     /// What had been asked.
     pub request: Arc<ApprovalRequest>,
-    /// The answer, as it came: nobody checked whether the question has it.
+    /// The answer, as it came: it was not checked whether the question offers it.
     pub answer: Answer,
     /// How long after the question it came.
     pub after: Duration,

@@ -10,7 +10,7 @@ use super::{Answer, Approver, Unanswered, ask};
 type Responsible = Box<dyn Fn(&ApprovalRequest) -> bool + Send + Sync>;
 
 /// Leaves each question to the first approver that is responsible for it, and to that one alone: if
-/// it does not answer, nobody does.
+/// it does not answer, there is no answer.
 ///
 /// Laws: an approver that is never responsible changes nothing; behind one that always is, nobody is
 /// asked.
@@ -28,12 +28,12 @@ type Responsible = Box<dyn Fn(&ApprovalRequest) -> bool + Send + Sync>;
 pub struct Priority(Vec<(Responsible, Arc<dyn Approver>)>);
 
 impl Priority {
-    /// Nobody is responsible yet, and nothing is answered.
+    /// No approver is responsible yet, and nothing is answered.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves what nobody before is responsible for to this approver, where the condition holds.
+    /// Leaves what no approver before is responsible for to this one, where the condition holds.
     #[must_use]
     pub fn when(
         mut self,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Answer, ChannelLimits, Unanswered};
 
-/// A question and whoever waits for its answer. Whoever asked has given up when `answer` is closed.
+/// A question and the channel of its answer. The requester has given up when `answer` is closed.
 pub(super) struct Question {
     pub(super) request: Arc<ApprovalRequest>,
     pub(super) asked: Instant,

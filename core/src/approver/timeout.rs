@@ -35,7 +35,7 @@ pub struct WithTimeout {
     late: Option<Late>,
 }
 
-/// What it means when nobody has answered in time.
+/// What it means when there is no answer in time.
 enum Silence {
     Decides(ReviewDecision),
     IsNoAnswer,
@@ -117,7 +117,7 @@ impl Approver for WithTimeout {
     }
 }
 
-/// A question in a task of its own, which ends when nobody waits for it.
+/// A question in a task of its own, which ends when no requester waits for it.
 struct Asking(JoinHandle<Result<Answer, Unanswered>>);
 
 impl Drop for Asking {

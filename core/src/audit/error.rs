@@ -17,7 +17,7 @@ pub enum AuditError {
         /// What the system said.
         source: io::Error,
     },
-    /// The file or its directory is one that somebody else may have put there or may change.
+    /// The file or its directory is one that another user may have put there or may change.
     #[error("the audit trail `{}` {why}", .path.display())]
     Unsafe {
         /// The file or directory.

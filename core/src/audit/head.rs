@@ -1,8 +1,8 @@
 //! Where the trail stands: a small file beside it, which is also the lock of its writers.
 //!
 //! A chain shows what was changed in its middle, not what was taken from its end. So after each
-//! record its number, hash and place are written here, always over the same bytes. Whoever opens
-//! the trail finds its end without reading it, and whoever shortens it has to shorten this too.
+//! record its number, hash and place are written here, always over the same bytes. A writer that opens
+//! the trail finds its end without reading it, and to shorten it takes shortening this too.
 
 use std::fs::File;
 use std::io;
@@ -34,7 +34,7 @@ pub(crate) struct Head {
 
 /// What was found in the file.
 pub(crate) enum Found {
-    /// Nothing: no record was ever written, or somebody emptied it.
+    /// Nothing: no record was ever written, or it was emptied.
     Nothing,
     /// Something else.
     Unreadable,

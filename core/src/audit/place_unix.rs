@@ -30,7 +30,7 @@ impl Directory {
     }
 
     fn open_with(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        // A pipe that was planted here would block whoever opens it.
+        // A pipe that was planted here would block the opener.
         let always = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         Ok(openat(&self.0, name, flags | always, Mode::RUSR | Mode::WUSR)?.into())
     }

@@ -1,4 +1,4 @@
-//! Finding the end of a trail, also of one whose last writer was killed or that somebody changed.
+//! Finding the end of a trail, also of one whose last writer was killed or that was changed.
 //!
 //! A writer that dies leaves one of three things: nothing, a whole record that the head does not
 //! know yet, or the beginning of one. The second is taken over as it is. The third is ended with a

@@ -8,7 +8,7 @@ use crate::AuditError;
 
 /// Takes what happens, one event after the other.
 ///
-/// Whoever implements it redacts what it keeps, numbers it and
+/// An implementation redacts what it keeps, numbers it and
 /// stamps it with the time. It is called from many threads.
 pub trait AuditSink: Send + Sync {
     /// Adds one event. When it returns, the event is kept as safely as this sink can keep it; an

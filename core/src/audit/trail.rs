@@ -201,7 +201,7 @@ impl Writer<'_> {
         if head.size == 0 || head.size.saturating_add(length) <= self.trail.options.max_file_bytes {
             return Ok(head);
         }
-        // The head comes first: whoever finds it without the renamed file finishes the work.
+        // The head comes first: the next writer that finds it without the renamed file finishes the work.
         let mut next = Head { generation: head.generation.saturating_add(1), size: 0, ..head };
         next.write(self.head_file).map_err(AuditError::io("rotate", &place.path(HEAD)))?;
         finish_rotation(place, &next)?;
@@ -216,7 +216,7 @@ impl Writer<'_> {
         let kept = usize::try_from(self.trail.options.kept_files.max(1)).unwrap_or(usize::MAX);
         let (forgotten, kept) = archives.split_at(archives.len().saturating_sub(kept));
         let Some((_, oldest)) = kept.first().filter(|_| !forgotten.is_empty()) else { return Ok(()) };
-        // What is not readable is kept for whoever has to look at it.
+        // What is not readable is kept to be looked at.
         let Some(first) = repair::first_record(place, oldest)? else { return Ok(()) };
         (head.first_sequence, head.first_previous) = (first.sequence, first.previous);
         head.write(self.head_file).map_err(AuditError::io("rotate", &place.path(HEAD)))?;

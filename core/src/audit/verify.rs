@@ -75,7 +75,7 @@ pub enum Flaw {
         /// How many.
         count: u64,
     },
-    /// There is no head, or not a readable one, so that nobody can tell what is missing at the end.
+    /// There is no head, or not a readable one, so that it can't be told what is missing at the end.
     NoHead,
     /// The head knows another last record, or another place for it.
     OtherHead,
@@ -220,7 +220,7 @@ impl Check {
     }
 
     /// Whether the line is the beginning of a record whose writer died: the next record says so, or
-    /// it is the last line and nobody was told that the record is there.
+    /// it is the last line and no caller was told that the record is there.
     fn is_unfinished<I: Iterator<Item = Result<Line, AuditError>>>(
         &self,
         line: &Line,

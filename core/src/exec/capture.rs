@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::Limits;
 use crate::session::OutputLimit;
 
-/// What has been read of a stream, shared between the thread that reads and whoever waits for its end.
+/// What has been read of a stream, shared between the thread that reads and the task that waits for its end.
 #[derive(Debug)]
 pub(crate) struct Capture {
     kept: Mutex<Kept>,
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(capture.finish(&patience).await.head, RawText::from("so far"));
     }
 
-    /// A pager that is looked at for an hour loses nothing; whoever ends the run does not wait for it.
+    /// A pager that is looked at for an hour loses nothing; the end of the run does not wait for it.
     #[tokio::test]
     async fn output_that_is_being_passed_on_is_waited_for_until_the_run_is_told_to_end() {
         let (capture, limits) = (Capture::new(OutputLimit { head: 10, tail: 0 }), limits());

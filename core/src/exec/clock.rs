@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A clock that stands still while somebody holds a [`Pause`]. Copies are the same clock.
+/// A clock that stands still while a [`Pause`] is held. Copies are the same clock.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Arc<Mutex<State>>);
 

@@ -178,7 +178,7 @@ impl InputPipe {
         (pipe, InputWriter { shared, _end: end })
     }
 
-    /// No run will follow: whoever still writes is told so.
+    /// No run will follow: a writer is told so.
     pub(crate) fn end(&self) {
         self.shared.end();
     }

@@ -2,7 +2,7 @@
 //!
 //! Where the system has descriptors to wait for, the caller's own event loop waits for the command
 //! (`polled`); elsewhere a thread does (`threaded`). A stream that is captured has a thread of its own
-//! from the first output on, since whoever takes that may block. Whoever drops the future ends the
+//! from the first output on, since its consumer may block. Dropping the future ends the
 //! command.
 
 mod capture;
@@ -34,7 +34,7 @@ use streams::Opened;
 #[cfg(not(unix))]
 use threaded::wait;
 
-/// How long output is waited for after the command has ended. In a sandbox nobody is left to write
+/// How long output is waited for after the command has ended. In a sandbox no process is left to write
 /// any; without one, something that detached itself may hold the pipe for ever.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
@@ -94,7 +94,7 @@ impl Limits {
     }
 }
 
-/// Starts the plan and waits for its end. The grant is the proof that somebody decided about it.
+/// Starts the plan and waits for its end. The grant is the proof that it was decided.
 pub(crate) async fn spawn(plan: Box<dyn Plan>, _grant: &Grant, setting: Setting) -> Result<Finished, SpawnError> {
     let Setting { streaming, output, limit, clock, cancellation, gatekeeper } = setting;
     let Opened { stdio, mut captures } = streaming.open(output)?;

@@ -12,7 +12,7 @@ use super::streams::Captures;
 use super::{Ended, Limits, TICK};
 
 /// Waits for the end of the command, or ends it when a limit is reached. Signals that are passed on
-/// reach it on the way, and its first output on a stream starts whoever reads that.
+/// reach it on the way, and its first output on a stream starts the reader of that.
 pub(super) async fn wait(
     mut running: Box<dyn Running>,
     limits: &Limits,

@@ -136,7 +136,7 @@ impl Orders {
     #[cfg(unix)]
     async fn finish(self, pipe: Receiver, patience: &Patience<'_>) -> CapturedOutput {
         let found = tokio::time::timeout(LAST_OUTPUT, until_readable(&pipe)).await;
-        // What somebody else may still write, after the command, is not waited for.
+        // What another process may still write, after the command, is not waited for.
         let found = if let Ok(Ok(found)) = found { found } else { Found::End };
         let capture = Arc::clone(&self.capture);
         match self.follow_if(found, pipe) {
@@ -151,7 +151,7 @@ impl Orders {
 #[cfg(unix)]
 enum Found {
     Output,
-    /// Nobody is left who could write.
+    /// There is no writer left.
     End,
 }
 

@@ -23,7 +23,7 @@ pub(super) async fn wait(
     let limits = Limits { limit: *limit, clock: clock.clone(), cancellation: cancellation.clone() };
     let thread = std::thread::Builder::new().name(String::from("stockade-run"));
     let watch = move || {
-        // Nobody listens any more if the future was dropped.
+        // The receiver is gone if the future was dropped.
         done.send(watch(running, &limits, &dropped)).ok();
     };
     thread.spawn(watch).map_err(|source| SpawnError::Launcher { doing: "starting a thread", source })?;

@@ -330,7 +330,7 @@ fn judge(bytes: &[u8], command: &[Range<usize>], secrets: &mut Vec<Range<usize>>
         .extend(found.filter_map(|(secret, word)| secret.map(|part| word.start + part.start..word.start + part.end)));
 }
 
-/// Which quotes are known not to be closed any more, so that nobody looks for their end again.
+/// Which quotes are known not to be closed any more, so that their end is not looked for again.
 #[derive(Default)]
 struct Quotes {
     single_open: bool,
