@@ -327,7 +327,7 @@ export type AuditEvent =
   | AuditEventUnrecorded
   | AuditEventRepaired;
 
-/** Somebody asked for a command. */
+/** A command was asked for. */
 export interface AuditEventRequested extends Without<"patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   requested: {
     /** The program and its arguments. */
@@ -341,7 +341,7 @@ export interface AuditEventRequested extends Without<"patch_requested" | "tool_r
   };
 }
 
-/** Somebody asked to change files. */
+/** A change of files was asked for. */
 export interface AuditEventPatchRequested extends Without<"requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   patch_requested: {
     /** Every path that would change: both ends of a move. */
@@ -349,7 +349,7 @@ export interface AuditEventPatchRequested extends Without<"requested" | "tool_re
   };
 }
 
-/** Somebody asked to call a tool. */
+/** A call of a tool was asked for. */
 export interface AuditEventToolRequested extends Without<"requested" | "patch_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   tool_requested: {
     /** The MCP server that has the tool. */
@@ -451,7 +451,7 @@ export interface AuditEventPermissionsGranted extends Without<"requested" | "pat
   };
 }
 
-/** A tool was called, or files were to be changed, and that failed. */
+/** A tool was called, or files were to be changed, and that failed; or a request was given up before its end. */
 export interface AuditEventFailed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   failed: {
     /** Why. */
@@ -887,7 +887,7 @@ export interface CommandWriteParams {
  * What a rule, or all rules together, say of a command. The strictest wins:
  * - `allow`: It may, without asking.
  * - `prompt`: A person has to be asked.
- * - `forbidden`: It may not, and nobody is asked.
+ * - `forbidden`: It may not, and there is no question.
  */
 export type Decision = "allow" | "prompt" | "forbidden";
 
@@ -895,7 +895,7 @@ export type Decision = "allow" | "prompt" | "forbidden";
  * Who or what decided.
  * - `fallback`: The table of known commands.
  * - `approval_policy`: The approval policy.
- * - `reviewer`: A person, or whoever answers in their place.
+ * - `reviewer`: A person, or a program that answers in their place.
  * - `session_memory`: An earlier answer that holds for the session.
  * - `external`: A policy outside, before the request arrived.
  */
@@ -1100,7 +1100,7 @@ export type Evidence = "observed" | "reported" | "guessed";
 /** What has to happen before a command may start. */
 export type ExecApprovalRequirement = ExecApprovalRequirementSkip | ExecApprovalRequirementNeedsApproval | ExecApprovalRequirementForbidden;
 
-/** Nobody is asked. */
+/** There is no question. */
 export interface ExecApprovalRequirementSkip extends Without<"needs_approval" | "forbidden"> {
   skip: {
     /** Whether the rules that allowed it also let it run without the sandbox. */
@@ -1142,7 +1142,7 @@ export interface ExecExpirationTimeout extends Without<"cancellation"> {
   };
 }
 
-/** When somebody cancels it by this name. */
+/** When it is cancelled by this name. */
 export interface ExecExpirationCancellation extends Without<"timeout"> {
   cancellation: {
     /** The name. */
@@ -1159,7 +1159,7 @@ export type ExecPolicyAmendment = RawText[];
  */
 export interface ExecRequest {
   /**
-   * A policy outside has approved it already: nobody is asked, and the trail says so.
+   * A policy outside has approved it already: there is no question, and the trail says so.
    * Read under codex's name `approved` as well.
    */
   approved_by_policy?: boolean;
@@ -1173,7 +1173,7 @@ export interface ExecRequest {
   expiration?: ExecExpiration;
   /** The request's name in every event and record about it. */
   id: RequestId;
-  /** Why, in the words of whoever asks. Shown to a person, believed by nobody. */
+  /** Why, in the words of the requester. Shown to a person, and not relied on. */
   justification?: string | null;
   /** What that policy found worth a warning. */
   sandbox_warnings?: string[];
@@ -1657,7 +1657,7 @@ export interface PatchApproval {
 
 /** A request to change files. */
 export interface PatchRequest {
-  /** A policy outside has approved it already: nobody is asked, and the trail says so. */
+  /** A policy outside has approved it already: there is no question, and the trail says so. */
   approved_by_policy?: boolean;
   /** The changes, by file. */
   changes: FileChange[];
@@ -1709,7 +1709,7 @@ export interface Permissions {
 
 /** Permissions that a session wants in advance. */
 export interface PermissionsApproval {
-  /** Why, in the words of whoever asks. */
+  /** Why, in the words of the requester. */
   justification?: string | null;
   /** What is asked for, on top of what the session has. */
   permissions: Permissions;
@@ -1801,8 +1801,8 @@ export interface Refusal {
  * Who refused.
  * - `rule`: A rule forbids it.
  * - `approval_policy`: It would have to be asked, and the approval policy does not ask.
- * - `reviewer`: The person, or whoever answers in their place, said no.
- * - `timeout`: Nobody answered in time.
+ * - `reviewer`: The person, or the program that answers in their place, said no.
+ * - `timeout`: There was no answer in time.
  * - `administrator`: An administrator's maximum.
  * - `sandbox`: What was asked for can't be enforced on this host.
  * - `audit`: The audit trail is required and can't be written.
@@ -1966,7 +1966,7 @@ export type RpcId = number | string;
  * - `policy`: A person wrote it, in a policy or on the command line.
  * - `protected_metadata`: Metadata that would let a command take over later (`.git`, …). Naming the path lifts it.
  * - `credential_mask`: Well-known credentials. Naming the path lifts it.
- * - `approval`: Somebody approved it for this run.
+ * - `approval`: It was approved for this run.
  * - `own_files`: Stockade's own settings, rules, profiles, state and trail: an upper bound for the path and
  * everything below it, which no other rule and no grant exceeds.
  */
@@ -2020,7 +2020,7 @@ export interface SandboxPolicyReadOnly {
   type: "read-only";
 }
 
-/** Somebody else's sandbox is around this process already. */
+/** Another program's sandbox is around this process already. */
 export interface SandboxPolicyExternalSandbox {
   /** Whether that one lets the network through. */
   network_access?: NetworkAccess;
@@ -2310,7 +2310,7 @@ export interface ToolCallApproval {
 
 /** A request to call a tool. */
 export interface ToolCallRequest {
-  /** A policy outside has approved it already: nobody is asked, and the trail says so. */
+  /** A policy outside has approved it already: there is no question, and the trail says so. */
   approved_by_policy?: boolean;
   /** The call. */
   call: ToolCallApproval;

@@ -321,7 +321,9 @@ class AuditEventEnded:
 
 @dataclass(frozen=True, slots=True)
 class AuditEventFailed:
-    """A tool was called, or files were to be changed, and that failed."""
+    """A tool was called, or files were to be changed, and that failed; or a request was given up before
+    its end.
+    """
 
     reason: str
     """Why."""
@@ -342,7 +344,7 @@ class AuditEventFailed:
 
 @dataclass(frozen=True, slots=True)
 class AuditEventPatchRequested:
-    """Somebody asked to change files."""
+    """A change of files was asked for."""
 
     paths: list[RawText]
     """Every path that would change: both ends of a move."""
@@ -461,7 +463,7 @@ class AuditEventRepaired:
 
 @dataclass(frozen=True, slots=True)
 class AuditEventRequested:
-    """Somebody asked for a command."""
+    """A command was asked for."""
 
     command: list[RawText]
     """The program and its arguments."""
@@ -630,7 +632,7 @@ class AuditEventToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class AuditEventToolRequested:
-    """Somebody asked to call a tool."""
+    """A call of a tool was asked for."""
 
     server: str
     """The MCP server that has the tool."""
@@ -1347,7 +1349,7 @@ class ExecApprovalRequirementNeedsApproval:
 
 @dataclass(frozen=True, slots=True)
 class ExecApprovalRequirementSkip:
-    """Nobody is asked."""
+    """There is no question."""
 
     _: KW_ONLY
     bypass_sandbox: bool = False
@@ -2121,7 +2123,7 @@ class PermissionsApproval:
 
     _: KW_ONLY
     justification: str | None = None
-    """Why, in the words of whoever asks."""
+    """Why, in the words of the requester."""
 
     @classmethod
     def from_json(cls, value: Any) -> PermissionsApproval:
@@ -2482,7 +2484,7 @@ class SandboxPolicyDangerFullAccess:
 
 @dataclass(frozen=True, slots=True)
 class SandboxPolicyExternalSandbox:
-    """Somebody else's sandbox is around this process already."""
+    """Another program's sandbox is around this process already."""
 
     _: KW_ONLY
     network_access: NetworkAccess | None = None
@@ -3348,7 +3350,7 @@ Decision: TypeAlias = Literal["allow", "prompt", "forbidden"]
 
 - `allow`: It may, without asking.
 - `prompt`: A person has to be asked.
-- `forbidden`: It may not, and nobody is asked.
+- `forbidden`: It may not, and there is no question.
 """
 
 
@@ -3360,7 +3362,7 @@ DecisionSource: TypeAlias = (
 
 - `fallback`: The table of known commands.
 - `approval_policy`: The approval policy.
-- `reviewer`: A person, or whoever answers in their place.
+- `reviewer`: A person, or a program that answers in their place.
 - `session_memory`: An earlier answer that holds for the session.
 - `external`: A policy outside, before the request arrived.
 """
@@ -3557,8 +3559,8 @@ RefusedBy: TypeAlias = (
 
 - `rule`: A rule forbids it.
 - `approval_policy`: It would have to be asked, and the approval policy does not ask.
-- `reviewer`: The person, or whoever answers in their place, said no.
-- `timeout`: Nobody answered in time.
+- `reviewer`: The person, or the program that answers in their place, said no.
+- `timeout`: There was no answer in time.
 - `administrator`: An administrator's maximum.
 - `sandbox`: What was asked for can't be enforced on this host.
 - `audit`: The audit trail is required and can't be written.
@@ -3606,7 +3608,7 @@ RuleSource: TypeAlias = (
 - `protected_metadata`: Metadata that would let a command take over later (`.git`, …). Naming the path
   lifts it.
 - `credential_mask`: Well-known credentials. Naming the path lifts it.
-- `approval`: Somebody approved it for this run.
+- `approval`: It was approved for this run.
 - `own_files`: Stockade's own settings, rules, profiles, state and trail: an upper bound for the path
   and everything below it, which no other rule and no grant exceeds.
 """
