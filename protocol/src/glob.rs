@@ -233,7 +233,9 @@ fn segment(name: &str) -> Result<GlobSegment, &'static str> {
 }
 
 fn class(chars: &mut std::str::Chars<'_>) -> Result<GlobToken, &'static str> {
-    let body: String = chars.by_ref().take_while(|c| *c != ']').collect();
+    let unread = chars.as_str();
+    let (body, rest) = unread.split_once(']').ok_or("has an empty or unclosed `[`")?;
+    *chars = rest.chars();
     let negated = body.starts_with(['!', '^']);
     let mut members = body.chars().skip(usize::from(negated)).peekable();
     let mut ranges = Vec::new();
@@ -274,8 +276,10 @@ impl fmt::Display for GlobToken {
             Self::AnyText => f.write_str("*"),
             Self::Class { negated, ranges } => {
                 f.write_str(if *negated { "[!" } else { "[" })?;
-                for (low, high) in ranges {
-                    if low == high { write!(f, "{low}")? } else { write!(f, "{low}-{high}")? }
+                let next = ranges.iter().skip(1).map(|(low, _)| Some(*low)).chain([None]);
+                for ((low, high), next) in ranges.iter().zip(next) {
+                    // A hyphen behind a single character would be read as that of a range.
+                    if low == high && next != Some('-') { write!(f, "{low}")? } else { write!(f, "{low}-{high}")? }
                 }
                 f.write_str("]")
             }
@@ -322,6 +326,8 @@ mod tests {
             ("/a/{b,c}", "braces"),
             ("/a/[", "unclosed"),
             ("/a/[]", "unclosed"),
+            ("/a/[b", "unclosed"),
+            ("/a/[b/c]", "unclosed"),
             ("/a/[z-a]", "class"),
             ("/a/*/../b", "`..`"),
             ("/a/../*", "normal path"),
@@ -329,6 +335,27 @@ mod tests {
         ] {
             let error = text.parse::<Glob>().unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_hyphen_among_characters_stays_one() {
+        for (text, written) in [
+            ("/a/[b-b-z]", "/a/[b-b-z]"),
+            ("/a/[b-b-]", "/a/[b-b-]"),
+            ("/a/[-z]", "/a/[-z]"),
+            ("/a/[----]", "/a/[----]"),
+            ("/a/[c-cd]", "/a/[cd]"),
+            ("/a/[^b-d]", "/a/[!b-d]"),
+        ] {
+            let glob: Glob = text.parse().unwrap();
+            assert_eq!(glob.to_string(), written);
+            assert_eq!(written.parse::<Glob>().unwrap(), glob, "{text}");
+        }
+        let glob: Glob = "/a/[b-b-z]".parse().unwrap();
+        for (path, expected) in [("/a/b", true), ("/a/-", true), ("/a/z", true), ("/a/c", false)] {
+            let written: Glob = glob.to_string().parse().unwrap();
+            assert_eq!(written.matches(&path.parse().unwrap()), expected, "{path}");
         }
     }
 

@@ -52,6 +52,9 @@ impl Parser<'_> {
             return Ok(true);
         }
         self.skip_blanks();
+        if target == Target::Descriptor && self.closes_and_goes_on() {
+            return Err(Doubt("what stands behind `>&-` is a word of its own"));
+        }
         let Some(found) = self.word()? else { return Err(Doubt("a redirection has no target")) };
         match target {
             Target::Read => read(command, found.word),
@@ -71,6 +74,15 @@ impl Parser<'_> {
             Target::Heredoc => {}
         }
         Ok(true)
+    }
+}
+
+impl Parser<'_> {
+    /// Whether bash ends the redirection at this hyphen, which closes a descriptor, and reads the rest of the word anew:
+    /// `a >& --b` runs `a -b`.
+    fn closes_and_goes_on(&self) -> bool {
+        let behind = self.rest().strip_prefix('-').and_then(|rest| rest.chars().next());
+        behind.is_some_and(|c| !matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>'))
     }
 }
 
