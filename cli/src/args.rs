@@ -23,7 +23,7 @@ pub(crate) use self::repeated::parse;
 pub(crate) use self::serve::Serve;
 pub(crate) use self::session::SessionArgs;
 #[cfg(unix)]
-pub(crate) use self::sessions::{SessionCommand, SessionEnd, SessionList, SessionShow, Sessions};
+pub(crate) use self::sessions::{SessionAttend, SessionCommand, SessionEnd, SessionList, SessionShow, Sessions};
 use crate::{flags, shell};
 
 /// Runs commands nobody fully trusts inside an OS sandbox, with a person in charge.

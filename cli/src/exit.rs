@@ -15,6 +15,8 @@ pub(crate) use stockade::with_causes;
 pub(crate) const FAILED: u8 = 125;
 /// It took too long.
 pub(crate) const TIMED_OUT: u8 = 124;
+/// It was cancelled, or its session was ended: as if it had been told to end by `SIGTERM`.
+pub(crate) const CANCELLED_BY: i32 = 15;
 /// It was refused, or can't be executed.
 pub(crate) const REFUSED: u8 = 126;
 /// It was not found.

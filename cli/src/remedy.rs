@@ -21,25 +21,29 @@ pub(crate) struct Remedies {
     /// Reading is restricted to what is named.
     reads_are_named: bool,
     workspace: Vec<AbsPath>,
+    /// The session that has to be ended before flags count.
+    session: Option<String>,
 }
 
 impl Remedies {
     pub(crate) fn new(settings: &Settings, workspace: Vec<AbsPath>) -> Self {
         let (mode, reads_are_named) = (settings.mode, settings.readable_roots.is_some());
-        Self { written_for: WrittenFor::CommandLine, mode, reads_are_named, workspace }
+        Self { written_for: WrittenFor::CommandLine, mode, reads_are_named, workspace, session: None }
     }
 
-    /// For a session whose settings are not known here.
+    /// For an open session, whose settings are not known here. Flags can't change it.
     #[cfg(unix)]
-    pub(crate) fn usual() -> Self {
+    pub(crate) fn in_session(name: &str) -> Self {
         let (written_for, mode) = (WrittenFor::CommandLine, SandboxMode::WorkspaceWrite);
-        Self { written_for, mode, reads_are_named: false, workspace: Vec::new() }
+        let session = Some(name.to_owned());
+        Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session }
     }
 
     /// For a command that a person has typed no flags for.
     #[cfg(unix)]
     pub(crate) fn in_settings() -> Self {
-        Self { written_for: WrittenFor::SettingsFile, ..Self::usual() }
+        let (written_for, mode) = (WrittenFor::SettingsFile, SandboxMode::WorkspaceWrite);
+        Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session: None }
     }
 
     /// What to type, in backticks; `None` where no flag would do.
@@ -47,6 +51,14 @@ impl Remedies {
         if self.written_for == WrittenFor::SettingsFile {
             return in_settings(violation);
         }
+        let flags = self.flags(violation)?;
+        Some(match &self.session {
+            None => flags,
+            Some(name) => format!("`stockade session end {name}`, then {flags} with the next command,"),
+        })
+    }
+
+    fn flags(&self, violation: &Violation) -> Option<String> {
         if let ViolationTarget::Limit(field) = &violation.target {
             return limit(field);
         }

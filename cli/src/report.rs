@@ -18,7 +18,8 @@ pub(crate) fn outcome(outcome: &Outcome, remedies: &Remedies) -> Vec<String> {
             execution.violations.iter().map(violation).chain([ended_by(*signal)]).collect()
         }
         Outcome::Refused(refusal) => vec![format!("refused: {}", refusal.reason)],
-        Outcome::TimedOut { .. } => vec![String::from("the command took too long, or was cancelled, and was ended")],
+        Outcome::TimedOut { .. } => vec![String::from("the command took too long, and was ended")],
+        Outcome::Cancelled { reason, .. } => vec![format!("the command was ended: {reason}")],
         Outcome::Signaled { signal, .. } => vec![ended_by(*signal)],
     }
 }

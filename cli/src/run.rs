@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
 /// A command of a session that ignored a person's interrupts, and was ended for that, did not take too long.
 #[cfg(unix)]
 pub(crate) fn as_interrupted(outcome: Outcome) -> Outcome {
-    if let (Outcome::TimedOut { execution }, true) = (&outcome, crate::job::was_interrupted()) {
+    if let (Outcome::Cancelled { execution, .. }, true) = (&outcome, crate::job::was_interrupted()) {
         return Outcome::Signaled { signal: libc::SIGINT, execution: execution.clone() };
     }
     outcome
@@ -112,6 +112,7 @@ fn in_session(args: &Run, ending: Ending) -> Result<Option<ExitCode>, Failure> {
 pub(crate) fn signal_of(outcome: &Outcome) -> Option<i32> {
     match outcome {
         Outcome::Signaled { signal, .. } | Outcome::Denied { signal: Some(signal), .. } => Some(*signal),
+        Outcome::Cancelled { .. } => Some(exit::CANCELLED_BY),
         Outcome::Exited { .. } | Outcome::Denied { .. } | Outcome::TimedOut { .. } | Outcome::Refused(_) => None,
     }
 }
@@ -194,6 +195,7 @@ fn exit_code(outcome: &Outcome) -> ExitCode {
         }
         // It ran, and nobody knows how it ended.
         Outcome::Denied { exit_code: None, signal: None, .. } => exit::FAILED,
+        Outcome::Cancelled { .. } => u8::try_from(exit::CANCELLED_BY.saturating_add(128)).unwrap_or(u8::MAX),
         Outcome::TimedOut { .. } => exit::TIMED_OUT,
         Outcome::Refused(refusal) => exit::refused(refusal),
     })

@@ -28,6 +28,12 @@ pub(crate) fn watch() -> std::io::Result<std::io::PipeReader> {
     crate::sys::tell_of(&watched)
 }
 
+/// The same for signals that end a program, alone.
+#[cfg(unix)]
+pub(crate) fn watch_ends() -> std::io::Result<std::io::PipeReader> {
+    crate::sys::tell_of(&ENDING)
+}
+
 /// Passes signals on for as long as it is polled; ends with one that there is no command for. A signal that was ignored
 /// when this program started stays ignored, here and by the command.
 #[cfg(unix)]

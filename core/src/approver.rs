@@ -201,6 +201,9 @@ pub enum Unanswered {
         /// What was wrong with it.
         why: String,
     },
+    /// The person went away from the question on purpose and leaves it to others.
+    #[error("it was left to others to answer")]
+    Left,
 }
 
 impl Unanswered {
@@ -208,7 +211,7 @@ impl Unanswered {
     /// tell as much.
     fn or(self, other: Self) -> Self {
         let telling = |reason: &Self| match reason {
-            Self::Gone { .. } => 0,
+            Self::Gone { .. } | Self::Left => 0,
             Self::Busy { .. } => 1,
             Self::Unusable { .. } => 2,
         };

@@ -233,6 +233,7 @@ pub(crate) fn ended(outcome: &Outcome) -> AuditEvent {
         Outcome::Exited { exit_code, execution } => ("exited", Some(*exit_code), execution),
         Outcome::Denied { exit_code, signal, execution } => ("denied", exit_code.or(signal.map(killed_by)), execution),
         Outcome::TimedOut { execution } => ("timed_out", None, execution),
+        Outcome::Cancelled { execution, .. } => ("cancelled", None, execution),
         Outcome::Signaled { signal, execution } => ("signaled", Some(killed_by(*signal)), execution),
     };
     AuditEvent::Ended {

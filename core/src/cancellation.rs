@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use stockade_protocol::CancelToken;
 use tokio::sync::Notify;
@@ -16,6 +16,7 @@ pub struct Cancellation(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     cancelled: AtomicBool,
+    why: OnceLock<String>,
     signals: Mutex<Vec<u8>>,
     told: Notify,
     /// The signal that the end is put down to; zero if to none.
@@ -64,6 +65,17 @@ impl Cancellation {
     /// The signal that ended it, if one did.
     pub(crate) fn ended_by(&self) -> Option<u8> {
         Some(self.0.ended_by.load(Ordering::Acquire)).filter(|signal| *signal > 0)
+    }
+
+    /// Ends the command, and has its outcome say why. The first reason counts.
+    pub fn cancel_because(&self, why: impl Into<String>) {
+        self.0.why.get_or_init(|| why.into());
+        self.cancel();
+    }
+
+    /// Why it was cancelled.
+    pub(crate) fn reason(&self) -> String {
+        self.0.why.get().cloned().unwrap_or_else(|| String::from("it was cancelled"))
     }
 
     /// Whether it was cancelled.

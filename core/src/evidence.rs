@@ -49,7 +49,7 @@ pub(crate) struct Ending<'a> {
 /// What the sandbox denied, as far as it can be told.
 pub(crate) fn violations(ending: &Ending<'_>) -> Vec<Violation> {
     match ending.ended {
-        Ended::Exited(0) | Ended::Stopped => Vec::new(),
+        Ended::Exited(0) | Ended::TimedOut | Ended::Cancelled => Vec::new(),
         Ended::Signaled(signal) => reported(signal, &ending.permissions.limits).into_iter().collect(),
         Ended::Exited(_) => guessed(ending),
     }

@@ -367,7 +367,11 @@ impl Attempted for Outcome {
     fn violations(&self) -> &[stockade_protocol::Violation] {
         match self {
             Self::Denied { execution, .. } => &execution.violations,
-            Self::Exited { .. } | Self::Refused(_) | Self::TimedOut { .. } | Self::Signaled { .. } => &[],
+            Self::Exited { .. }
+            | Self::Refused(_)
+            | Self::TimedOut { .. }
+            | Self::Cancelled { .. }
+            | Self::Signaled { .. } => &[],
         }
     }
 

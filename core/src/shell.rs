@@ -294,9 +294,10 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
             first_attempt: None,
         };
         Ok(match finished.ended {
-            Ended::Stopped => match self.cancellation.ended_by() {
+            Ended::TimedOut => Outcome::TimedOut { execution },
+            Ended::Cancelled => match self.cancellation.ended_by() {
                 Some(signal) => Outcome::Signaled { signal: signal.into(), execution },
-                None => Outcome::TimedOut { execution },
+                None => Outcome::Cancelled { reason: self.cancellation.reason(), execution },
             },
             Ended::Exited(exit_code) if denied => {
                 Outcome::Denied { exit_code: Some(exit_code), signal: None, execution }

@@ -137,7 +137,7 @@ pub enum AuditEvent {
     Refused(Refusal),
     /// It ran and ended.
     Ended {
-        /// How: `exited`, `denied`, `timed_out` or `signaled`.
+        /// How: `exited`, `denied`, `timed_out`, `cancelled` or `signaled`.
         result: String,
         /// Its exit code, or 128 and the signal's number.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -29,8 +29,15 @@ pub enum Outcome {
     },
     /// It was not run.
     Refused(Refusal),
-    /// It took too long, or was cancelled, and was ended.
+    /// It took too long, and was ended.
     TimedOut {
+        /// The run.
+        execution: Execution,
+    },
+    /// It was ended on request: it was cancelled, or its session was ended.
+    Cancelled {
+        /// Why, in words.
+        reason: String,
         /// The run.
         execution: Execution,
     },
@@ -174,6 +181,7 @@ impl Outcome {
             Self::Exited { execution, .. }
             | Self::Denied { execution, .. }
             | Self::TimedOut { execution }
+            | Self::Cancelled { execution, .. }
             | Self::Signaled { execution, .. } => Some(execution),
             Self::Refused(_) => None,
         }
@@ -185,6 +193,7 @@ impl Outcome {
             Self::Exited { execution, .. }
             | Self::Denied { execution, .. }
             | Self::TimedOut { execution }
+            | Self::Cancelled { execution, .. }
             | Self::Signaled { execution, .. } => Some(execution),
             Self::Refused(_) => None,
         }

@@ -54,6 +54,7 @@ impl Service {
             Outcome::Exited { exit_code: 0, .. } => format!("{project}: built"),
             Outcome::TimedOut { .. } => format!("{project}: took too long"),
             Outcome::Refused(refusal) => format!("{project}: not built, {}", refusal.reason),
+            Outcome::Cancelled { reason, .. } => format!("{project}: stopped, {reason}"),
             Outcome::Exited { .. } | Outcome::Denied { .. } | Outcome::Signaled { .. } => format!("{project}: failed"),
         })
     }

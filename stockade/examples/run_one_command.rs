@@ -21,6 +21,7 @@ async fn main() -> Result<(), Error> {
         Outcome::Denied { .. } => println!("failed because it was denied something"),
         Outcome::Refused(refusal) => println!("not run: {}", refusal.reason),
         Outcome::TimedOut { .. } => println!("took too long"),
+        Outcome::Cancelled { reason, .. } => println!("ended: {reason}"),
         Outcome::Signaled { signal, .. } => println!("ended by signal {signal}"),
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! `stockade run` and `stockade explain` as a user runs them, in a home of their own.
 
+/// A person who answers the questions of a session.
+mod attending;
 /// What connections leave behind.
 mod connections;
 /// Credentials, secrets in variables, and registries.
@@ -33,6 +35,8 @@ mod risk;
 /// What a rule means for the sandbox.
 mod rules;
 mod rules_outside;
+/// Ends of sessions and of their commands, as callers are told of them.
+mod session_ends;
 /// Sessions that outlive a command.
 mod sessions;
 /// Who says what holds: flags, files, profiles, rules, trust.

@@ -12,8 +12,8 @@ use super::home::{Home, Said, User, fed, said};
 use crate::support::{program, text};
 
 /// A user with sessions, which end with the test.
-struct Sessions {
-    home: Home,
+pub(super) struct Sessions {
+    pub(super) home: Home,
 }
 
 impl Drop for Sessions {
@@ -23,11 +23,11 @@ impl Drop for Sessions {
 }
 
 impl Sessions {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::of(User::Own)
     }
 
-    fn of(user: User) -> Self {
+    pub(super) fn of(user: User) -> Self {
         let home = Home::of(user);
         std::fs::create_dir(home.path("run")).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -38,23 +38,23 @@ impl Sessions {
         Self { home }
     }
 
-    fn stockade(&self, arguments: &[&str]) -> Command {
+    pub(super) fn stockade(&self, arguments: &[&str]) -> Command {
         let mut command = self.home.stockade(arguments);
         command.env("XDG_RUNTIME_DIR", self.home.path("run"));
         command
     }
 
-    fn says(&self, arguments: &[&str], exit_code: i32) -> Said {
+    pub(super) fn says(&self, arguments: &[&str], exit_code: i32) -> Said {
         said(&mut self.stockade(arguments), exit_code)
     }
 
     /// A line in the session `s`.
-    fn runs(&self, line: &str, exit_code: i32) -> Said {
+    pub(super) fn runs(&self, line: &str, exit_code: i32) -> Said {
         self.says(&["run", "--session", "s", "-c", line], exit_code)
     }
 
     /// The same in a terminal.
-    fn screen(&self, arguments: &[&str]) -> Screen {
+    pub(super) fn screen(&self, arguments: &[&str]) -> Screen {
         let mut screen = Screen::open();
         let mut command = program("env");
         command.args(["--default-signal", "setsid", "--ctty", "--wait"]).args(self.home.words()).args(arguments);
@@ -64,7 +64,7 @@ impl Sessions {
         screen
     }
 
-    fn list(&self) -> Vec<serde_json::Value> {
+    pub(super) fn list(&self) -> Vec<serde_json::Value> {
         let told = self.says(&["session", "list", "--json"], 0).stdout;
         let told: serde_json::Value = serde_json::from_str(&told).unwrap();
         told.get("sessions").unwrap().as_array().unwrap().clone()

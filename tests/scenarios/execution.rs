@@ -96,7 +96,7 @@ async fn it_can_be_cancelled_and_signalled_from_outside() {
         cancellation.cancel();
     };
     let (outcome, ()) = tokio::join!(run.run_with(&tool, &request), cancelled);
-    assert!(matches!(outcome, Ok(Outcome::TimedOut { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Ok(Outcome::Cancelled { .. })), "{outcome:?}");
     assert!(started.elapsed() < Duration::from_secs(20));
 }
 
@@ -118,8 +118,8 @@ async fn commands_are_cancelled_by_name() {
         run.cancel(&stockade_protocol::CancelRequest { token: token.clone() })
     };
     let (first, second, count) = tokio::join!(run.run(&a), run.run(&b), cancel);
-    assert!(matches!(first, Ok(Outcome::TimedOut { .. })), "{first:?}");
-    assert!(matches!(second, Ok(Outcome::TimedOut { .. })), "{second:?}");
+    assert!(matches!(first, Ok(Outcome::Cancelled { .. })), "{first:?}");
+    assert!(matches!(second, Ok(Outcome::Cancelled { .. })), "{second:?}");
     assert_eq!(count, 2);
     assert_eq!(run.cancel(&stockade_protocol::CancelRequest { token }), 0, "they are gone");
 }

@@ -34,7 +34,9 @@ fn exit_code(outcome: &Outcome) -> Option<i32> {
     match outcome {
         Outcome::Exited { exit_code, .. } => Some(*exit_code),
         Outcome::Denied { exit_code, .. } => *exit_code,
-        Outcome::Refused(_) | Outcome::TimedOut { .. } | Outcome::Signaled { .. } => panic!("{outcome:?}"),
+        Outcome::Refused(_) | Outcome::TimedOut { .. } | Outcome::Cancelled { .. } | Outcome::Signaled { .. } => {
+            panic!("{outcome:?}")
+        }
     }
 }
 

@@ -20,7 +20,9 @@ fn succeeded(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Exited { exit_code, .. } => *exit_code == 0,
         Outcome::Denied { .. } => false,
-        Outcome::Refused(_) | Outcome::TimedOut { .. } | Outcome::Signaled { .. } => panic!("{outcome:?}"),
+        Outcome::Refused(_) | Outcome::TimedOut { .. } | Outcome::Cancelled { .. } | Outcome::Signaled { .. } => {
+            panic!("{outcome:?}")
+        }
     }
 }
 

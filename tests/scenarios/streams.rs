@@ -18,7 +18,11 @@ fn with(streaming: Streaming) -> ShellRuntime {
 fn exit_code(outcome: &Outcome) -> i32 {
     match outcome {
         Outcome::Exited { exit_code, .. } => *exit_code,
-        Outcome::Denied { .. } | Outcome::Refused(_) | Outcome::TimedOut { .. } | Outcome::Signaled { .. } => {
+        Outcome::Denied { .. }
+        | Outcome::Refused(_)
+        | Outcome::TimedOut { .. }
+        | Outcome::Cancelled { .. }
+        | Outcome::Signaled { .. } => {
             panic!("{outcome:?}")
         }
     }
@@ -189,7 +193,7 @@ async fn a_command_whose_sink_blocks_for_ever_can_be_ended() {
         };
         let started = Instant::now();
         let (outcome, ()) = tokio::join!(run.run_with(&tool, &request), cancel);
-        assert_eq!(matches!(outcome.unwrap(), Outcome::TimedOut { .. }), line == "yes", "cancelled {line}");
+        assert_eq!(matches!(outcome.unwrap(), Outcome::Cancelled { .. }), line == "yes", "cancelled {line}");
 
         let (second, tool) = stuck();
         let timeout = ExecExpiration::Timeout { milliseconds: std::num::NonZeroU64::new(300).unwrap() };

@@ -187,7 +187,11 @@ pub(crate) fn writing(path: &AbsPath) -> EscalationExecution {
 pub(crate) fn refusal(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Refused(refusal) => format!("{:?}: {}", refusal.by, refusal.reason),
-        Outcome::Exited { .. } | Outcome::Denied { .. } | Outcome::TimedOut { .. } | Outcome::Signaled { .. } => {
+        Outcome::Exited { .. }
+        | Outcome::Denied { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Cancelled { .. }
+        | Outcome::Signaled { .. } => {
             panic!("it was run: {outcome:?}")
         }
     }

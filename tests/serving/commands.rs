@@ -236,7 +236,7 @@ fn signals_and_cancelling_end_a_command_with_all_it_started() {
     let home = Home::new();
     let (mut talk, session) = session(&home, &json!({}));
     let line = "trap 'echo usr1' USR1; (while :; do sleep 0.05; date +%N > beat; done) & while :; do sleep 0.05; done";
-    for (end, outcome) in [("kill", "/outcome/signaled"), ("cancel", "/outcome/timed_out")] {
+    for (end, outcome) in [("kill", "/outcome/signaled"), ("cancel", "/outcome/cancelled")] {
         let id = talk
             .send("command/run", &json!({"session_id": session, "command_id": end, "command": ["bash", "-c", line]}));
         until("it beats", || home.exists("ws/beat"));
@@ -324,12 +324,12 @@ fn onlookers_are_not_cut_off_by_the_output_of_others() {
     let closing = runner.send("session/close", &json!({"session_id": session}));
     for _ in 0..COUNT {
         let ended = onlooker.told("command/ended");
-        let printed = ended.pointer("/params/outcome/timed_out/execution/stdout").unwrap();
+        let printed = ended.pointer("/params/outcome/cancelled/execution/stdout").unwrap();
         assert_eq!(printed, &json!({"head": "", "omitted_bytes": 1_500_000}));
     }
     onlooker.told("session/closed");
     runner.response(&closing).unwrap();
     let ran = runner.response(ids.first().unwrap()).unwrap();
-    let printed = ran.pointer("/outcome/timed_out/execution/stdout/head").and_then(Value::as_str);
+    let printed = ran.pointer("/outcome/cancelled/execution/stdout/head").and_then(Value::as_str);
     assert!(printed.unwrap().len() > 100_000);
 }

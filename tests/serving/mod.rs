@@ -17,4 +17,4 @@ mod requests;
 /// Sessions: opened, joined, changed, left alone and closed.
 mod sessions;
 /// A client of the real program.
-mod talk;
+pub(crate) mod talk;

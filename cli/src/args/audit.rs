@@ -53,8 +53,8 @@ pub(crate) struct AuditList {
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
 
-    /// Only runs that ended so: exited, denied, refused, timed_out, signaled, patched, called,
-    /// failed, unfinished
+    /// Only runs that ended so: exited, denied, refused, timed_out, cancelled, signaled, patched,
+    /// called, failed, unfinished
     #[arg(long, value_name = "RESULT")]
     pub(crate) result: Option<String>,
 

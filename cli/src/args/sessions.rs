@@ -1,5 +1,7 @@
 //! The arguments of `stockade session`.
 
+use std::path::PathBuf;
+
 use clap::{Args as Arguments, Parser, Subcommand};
 use stockade_server::wire::SessionName;
 
@@ -18,6 +20,8 @@ pub(crate) enum SessionCommand {
     Show(SessionShow),
     /// End sessions, with the commands that run in them
     End(SessionEnd),
+    /// Watch a session, and answer its questions at this terminal
+    Attend(SessionAttend),
 }
 
 /// List the sessions of the server, those of other programs too.
@@ -69,4 +73,31 @@ pub(crate) struct SessionEnd {
     /// The sessions
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<SessionName>,
+}
+
+/// Watch a session, and answer its questions at this terminal, whichever client they are about: commands, patches, tool
+/// calls, permissions and forms. Questions that are open already are asked first. Ctrl-C leaves; a question that is open
+/// stays open for the other clients. A session lives as long as it is attended.
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:
+  stockade session attend build
+  stockade session attend agent --socket /run/user/1000/agent/serve.sock --capability-file agent.capability
+
+A session of `stockade run --session` is attended by its name. One that another program opened is attended by its name or
+its id (`session/list`), with the capability that `session/open` gave to the program.
+
+Exit codes: 0 left with Ctrl-C, or the session was ended; 1 there is no such session; 125 there is no terminal, or the server
+can't be spoken to")]
+pub(crate) struct SessionAttend {
+    /// The socket of another server
+    #[arg(long, value_name = "PATH", requires = "capability_file")]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// The file with the capability of a session that another program opened
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capability_file: Option<PathBuf>,
+
+    /// The session
+    #[arg(value_name = "NAME")]
+    pub(crate) name: SessionName,
 }

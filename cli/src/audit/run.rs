@@ -9,7 +9,7 @@ use super::when;
 
 /// How a run can end. The last is for one that is still going on, or whose end was never written.
 pub(super) const RESULTS: &[&str] =
-    &["exited", "denied", "refused", "timed_out", "signaled", "patched", "called", "failed", "unfinished"];
+    &["exited", "denied", "refused", "timed_out", "cancelled", "signaled", "patched", "called", "failed", "unfinished"];
 
 /// One run, as far as the trail knows it.
 #[derive(Debug, Serialize)]

@@ -5,7 +5,7 @@ use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use stockade::terminal::{Lifetime, person};
+use stockade::terminal::{Lifetime, attendant, person};
 use stockade_core::{Answer, Approver, Unanswered};
 use stockade_protocol::ApprovalReply;
 use stockade_server::wire::{ApprovalRequestParams, ErrorKind, QuestionId, RpcError, RpcId};
@@ -16,15 +16,25 @@ const TIME_TO_END: Duration = Duration::from_secs(2);
 
 type Reply = Result<ApprovalReply, RpcError>;
 
+/// How a question ended here.
+enum Asked {
+    Answered(Reply),
+    /// It was answered elsewhere, or needs no answer any more.
+    CalledOff,
+    /// The person leaves it to others.
+    Left,
+}
+
 /// Asks, each question in a thread of its own. Nothing is set up before the first one.
 pub(super) struct Asking {
     person: Option<Arc<dyn Approver>>,
     open: HashMap<QuestionId, Arc<Notify>>,
-    sender: mpsc::Sender<(RpcId, QuestionId, Option<Reply>)>,
-    given: mpsc::Receiver<(RpcId, QuestionId, Option<Reply>)>,
+    sender: mpsc::Sender<(RpcId, QuestionId, Asked)>,
+    given: mpsc::Receiver<(RpcId, QuestionId, Asked)>,
     woken: PipeReader,
     wake: Arc<PipeWriter>,
     stopped_by: Option<u8>,
+    is_left: bool,
 }
 
 impl Asking {
@@ -32,7 +42,18 @@ impl Asking {
         let (sender, given) = mpsc::channel();
         let (woken, wake) = io::pipe()?;
         let (open, wake) = (HashMap::new(), Arc::new(wake));
-        Ok(Self { person: None, open, sender, given, woken, wake, stopped_by: None })
+        Ok(Self { person: None, open, sender, given, woken, wake, stopped_by: None, is_left: false })
+    }
+
+    /// Asks a person who attends a session, if there is one.
+    pub(super) fn attending() -> io::Result<Option<Self>> {
+        let Some(person) = attendant() else { return Ok(None) };
+        Ok(Some(Self { person: Some(person), ..Self::new()? }))
+    }
+
+    /// Whether the person left a question to others.
+    pub(super) fn is_left(&self) -> bool {
+        self.is_left
     }
 
     /// Becomes readable when an answer is there.
@@ -79,7 +100,7 @@ impl Asking {
         });
         if !matches!(asked, Some(Ok(_))) {
             let error = RpcError::new(ErrorKind::Failed, "this client has no terminal to ask at");
-            self.sender.send((id, unasked, Some(Err(error)))).ok();
+            self.sender.send((id, unasked, Asked::Answered(Err(error)))).ok();
             (&*self.wake).write_all(&[0]).ok();
         }
     }
@@ -107,29 +128,33 @@ impl Asking {
             let mut byte = [0];
             let _ = (&self.woken).read(&mut byte).unwrap_or_default();
             self.open.remove(&question);
-            if let Some(reply) = reply {
-                return Some((id, reply));
+            match reply {
+                Asked::Answered(reply) => return Some((id, reply)),
+                Asked::CalledOff => {}
+                Asked::Left => self.is_left = true,
             }
         }
     }
 }
 
-/// The person's answer; none if the question was called off.
-fn review(person: &dyn Approver, params: ApprovalRequestParams, called_off: &Notify) -> Option<Reply> {
-    let failed = |why: &dyn std::fmt::Display| Some(Err(RpcError::new(ErrorKind::Failed, why.to_string())));
+/// Waits for the person's answer, or until the question is called off.
+fn review(person: &dyn Approver, params: ApprovalRequestParams, called_off: &Notify) -> Asked {
+    let failed = |why: &dyn std::fmt::Display| Asked::Answered(Err(RpcError::new(ErrorKind::Failed, why.to_string())));
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
     let id = params.request.id.clone();
-    let answer: Result<Answer, Unanswered> = runtime.block_on(async {
+    let answer: Option<Result<Answer, Unanswered>> = runtime.block_on(async {
         tokio::select! {
             answer = person.review(Arc::new(params.request)) => Some(answer),
             () = called_off.notified() => None,
         }
-    })?;
+    });
     match answer {
-        Ok(Answer { decision, content, .. }) => Some(Ok(ApprovalReply { id, decision, content })),
-        Err(error) => failed(&error),
+        None => Asked::CalledOff,
+        Some(Ok(Answer { decision, content, .. })) => Asked::Answered(Ok(ApprovalReply { id, decision, content })),
+        Some(Err(Unanswered::Left)) => Asked::Left,
+        Some(Err(error)) => failed(&error),
     }
 }

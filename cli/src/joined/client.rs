@@ -54,7 +54,7 @@ pub(super) fn run(wanted: &Wanted<'_>, joined: Joined) -> Result<Option<ExitCode
         Ok(End::Response(Ok(result))) => {
             let outcome = as_interrupted(result.outcome);
             let remedies = match wanted.answers {
-                Answers::Terminal => Remedies::usual(),
+                Answers::Terminal => Remedies::in_session(wanted.name.as_str()),
                 // An agent's command has no flags.
                 Answers::OtherClients | Answers::GivenBefore => Remedies::in_settings(),
             };

@@ -7,7 +7,7 @@ use stockade_server::wire::{Capability, ErrorKind, SessionId, SessionOpenParams,
 use stockade_server::{Client, ClientError};
 
 use super::place::{Place, PlaceError, Ticket};
-use super::server::{self, ServerError};
+use super::server::{self, Role, ServerError};
 use super::{NamedBy, Opening, Wanted};
 use crate::exit::note;
 
@@ -55,7 +55,7 @@ pub(super) struct Joined {
 pub(super) fn join(wanted: &Wanted<'_>) -> Result<Option<Joined>, JoinError> {
     let place = Place::find()?;
     let Some(ticket) = place.ticket(&wanted.name) else { return Ok(None) };
-    let Some(client) = server::connect(&place, true)? else { return Ok(None) };
+    let Some(client) = server::connect(&place, Role::Runner)? else { return Ok(None) };
     check_variable(wanted, &ticket)?;
     Ok(Some(Joined { client, session_id: ticket.session_id, capability: ticket.capability, place }))
 }
@@ -86,7 +86,7 @@ pub(super) fn open(wanted: &Wanted<'_>, opening: Opening) -> Result<Joined, Join
     let _lock = place.lock(&format!("open-{}", wanted.name))?;
     let mut client = server::connect_or_start(&place)?;
     if let Some(ticket) = place.ticket(&wanted.name) {
-        if is_open(&mut client, &ticket)? {
+        if is_open(&mut client, &ticket.session_id, &ticket.capability)? {
             check_variable(wanted, &ticket)?;
             check_flags(wanted, &opening)?;
             return Ok(Joined { client, session_id: ticket.session_id, capability: ticket.capability, place });
@@ -124,9 +124,13 @@ pub(super) fn check_flags(wanted: &Wanted<'_>, opening: &Opening) -> Result<(), 
     }
 }
 
-/// Whether the session of a ticket is there. This connection is attached to it then.
-pub(super) fn is_open(client: &mut Client, ticket: &Ticket) -> Result<bool, ServerError> {
-    let params = serde_json::json!({ "session_id": ticket.session_id, "capability": ticket.capability });
+/// Whether the session is there, and the capability is its own. This connection is attached to it then.
+pub(super) fn is_open(
+    client: &mut Client,
+    session_id: &SessionId,
+    capability: &Capability,
+) -> Result<bool, ServerError> {
+    let params = serde_json::json!({ "session_id": session_id, "capability": capability });
     match client.call::<serde_json::Value>("session/attach", &params) {
         Ok(_) => Ok(true),
         Err(ClientError::Refused(error))

@@ -10,7 +10,7 @@ use stockade_server::{Client, ClientError};
 
 use super::joining::is_open;
 use super::place::Place;
-use super::server::{self, ServerError};
+use super::server::{self, Role, ServerError};
 use crate::args::{SessionCommand, SessionEnd, SessionList, SessionShow};
 use crate::exit::{Failure, print};
 
@@ -28,18 +28,19 @@ pub(crate) fn run(command: &SessionCommand) -> Result<ExitCode, Failure> {
         SessionCommand::List(args) => list(args),
         SessionCommand::Show(args) => show(args),
         SessionCommand::End(args) => end(args),
+        SessionCommand::Attend(args) => super::attend::attend(args),
     }
 }
 
 /// Every session of the server; none if there is no server.
-fn sessions(client: Option<&mut Client>) -> Result<Vec<ListedSession>, ServerError> {
+pub(super) fn sessions(client: Option<&mut Client>) -> Result<Vec<ListedSession>, ServerError> {
     let Some(client) = client else { return Ok(Vec::new()) };
     Ok(client.call::<SessionListResult>("session/list", &serde_json::json!({}))?.sessions)
 }
 
 fn list(args: &SessionList) -> Result<ExitCode, Failure> {
     let place = Place::find()?;
-    let mut client = server::connect(&place, false)?;
+    let mut client = server::connect(&place, Role::Manager)?;
     let found = sessions(client.as_mut())?;
     if args.json {
         print(&(serde_json::to_string_pretty(&SessionListResult { sessions: found })? + "\n"))?;
@@ -71,17 +72,17 @@ fn idle(session: &ListedSession) -> String {
 /// A session, joined by its ticket.
 fn joined(name: &SessionName) -> Result<Option<(Client, ListedSession)>, Failure> {
     let place = Place::find()?;
-    let (Some(ticket), Some(mut client)) = (place.ticket(name), server::connect(&place, false)?) else {
+    let (Some(ticket), Some(mut client)) = (place.ticket(name), server::connect(&place, Role::Manager)?) else {
         return Ok(None);
     };
-    if !is_open(&mut client, &ticket)? {
+    if !is_open(&mut client, &ticket.session_id, &ticket.capability)? {
         return Ok(None);
     }
     let found = sessions(Some(&mut client))?.into_iter().find(|session| session.session_id == ticket.session_id);
     Ok(found.map(|session| (client, session)))
 }
 
-fn no_such(name: &SessionName) -> ExitCode {
+pub(super) fn no_such(name: &SessionName) -> ExitCode {
     crate::exit::note(&format!("there is no session `{name}`: `stockade session list` has those that there are"));
     ExitCode::from(NONE)
 }

@@ -6,6 +6,7 @@
 //! event loop.
 
 mod asking;
+mod attend;
 mod client;
 mod joining;
 mod manage;

@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -39,10 +40,43 @@ pub(crate) enum ServerError {
     Speak(#[from] ClientError),
 }
 
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Runs a command, and answers at its terminal.
+    Runner,
+    /// Looks at sessions, and ends them.
+    Manager,
+    /// Answers the questions of others.
+    Attendant,
+}
+
+impl Role {
+    /// How the other clients know it.
+    fn client_name(self) -> &'static str {
+        match self {
+            Self::Runner => "stockade run",
+            Self::Manager => "stockade session",
+            Self::Attendant => "stockade session attend",
+        }
+    }
+
+    fn answers(self) -> bool {
+        match self {
+            Self::Runner | Self::Attendant => true,
+            Self::Manager => false,
+        }
+    }
+}
+
 /// Connects to the server; none if there is none.
-pub(crate) fn connect(place: &Place, answers: bool) -> Result<Option<Client>, ServerError> {
-    let path = place.socket();
-    let socket = match UnixStream::connect(&path) {
+pub(crate) fn connect(place: &Place, role: Role) -> Result<Option<Client>, ServerError> {
+    connect_to(&place.socket(), role)
+}
+
+/// Connects to the server of a socket; none if there is none.
+pub(crate) fn connect_to(path: &Path, role: Role) -> Result<Option<Client>, ServerError> {
+    let socket = match UnixStream::connect(path) {
         Ok(socket) => socket,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             return Ok(None);
@@ -56,10 +90,10 @@ pub(crate) fn connect(place: &Place, answers: bool) -> Result<Option<Client>, Se
     let params = InitializeParams {
         protocol_version: PROTOCOL_VERSION,
         client: ClientInfo {
-            name: String::from("stockade run"),
+            name: role.client_name().to_owned(),
             version: Some(String::from(env!("CARGO_PKG_VERSION"))),
         },
-        capabilities: ClientCapabilities { answers, terminal: false },
+        capabilities: ClientCapabilities { answers: role.answers(), terminal: false },
     };
     match client.call::<serde_json::Value>("initialize", &params) {
         Ok(_) => Ok(Some(client)),
@@ -87,13 +121,13 @@ pub(crate) fn connect_or_start(place: &Place) -> Result<Client, ServerError> {
     place.make()?;
     // However many want one at the same time, one of them starts it.
     let _lock = place.lock("start")?;
-    if let Some(client) = connect(place, true)? {
+    if let Some(client) = connect(place, Role::Runner)? {
         return Ok(client);
     }
     start(place)?;
     let start = Instant::now();
     loop {
-        if let Some(client) = connect(place, true)? {
+        if let Some(client) = connect(place, Role::Runner)? {
             return Ok(client);
         }
         if start.elapsed() > TIME_TO_START {

@@ -15,6 +15,7 @@ NAMES = {
     "OutcomeExited": "Exited",
     "OutcomeDenied": "Denied",
     "OutcomeTimedOut": "TimedOut",
+    "OutcomeCancelled": "Cancelled",
     "OutcomeSignaled": "Signaled",
     "FileChangeAdd": "AddFile",
     "FileChangeDelete": "DeleteFile",

@@ -13,6 +13,7 @@ from stockade import Question
 from stockade.types import (
     AddFile,
     AuditEventAnswered,
+    Cancelled,
     CommandApproval,
     CommandEnded,
     CommandStarted,
@@ -113,7 +114,7 @@ class Commands(ServerTest):
         command = self.session.start(["sleep", "60"])
         await asyncio.sleep(0.3)
         self.assertTrue(await command.cancel())
-        self.assertIsInstance((await command.wait()).outcome, TimedOut)
+        self.assertIsInstance((await command.wait()).outcome, Cancelled)
         command = self.session.start(
             ["sh", "-c", "trap 'echo caught; exit 5' USR1; echo ready; while :; do sleep 0.1; done"]
         )

@@ -7,7 +7,7 @@ import type { Execution, Outcome, Refusal, Violation } from "./protocol.js";
 import { capturedText } from "./text.js";
 
 /** What can become of a command. */
-export type Status = "exited" | "denied" | "refused" | "timed_out" | "signaled";
+export type Status = "exited" | "denied" | "refused" | "timed_out" | "cancelled" | "signaled";
 
 /** How a command ended. A refusal or a denial is a result like any other, and no error. */
 export class CommandResult {
@@ -19,7 +19,8 @@ export class CommandResult {
    * - `exited`: it ended by itself, and nothing points to a denial as the cause.
    * - `denied`: it failed because the sandbox denied it something; {@link violations} says what.
    * - `refused`: it was not run; {@link refusal} says why.
-   * - `timed_out`: it took too long, or was cancelled, and was ended.
+   * - `timed_out`: it took too long, and was ended.
+   * - `cancelled`: it was cancelled, or its session was ended; {@link reason} says which.
    * - `signaled`: a signal ended it.
    */
   readonly status: Status;
@@ -29,6 +30,8 @@ export class CommandResult {
   readonly signal: number | undefined;
   /** The run, unless it was refused. */
   readonly execution: Execution | undefined;
+  /** Why it was ended before its own end, if it was cancelled. */
+  readonly reason: string | undefined;
   /** Why it was not run, if it was not. */
   readonly refusal: Refusal | undefined;
   /** The number of the last piece of output. */
@@ -36,14 +39,15 @@ export class CommandResult {
 
   /** @internal */
   constructor(commandId: string, outcome: Outcome, lastSeq: number) {
-    const { exited, denied, timed_out, signaled, refused } = outcome;
+    const { exited, denied, timed_out, cancelled, signaled, refused } = outcome;
     this.commandId = commandId;
     this.outcome = outcome;
-    this.status = exited ? "exited" : denied ? "denied" : timed_out ? "timed_out" : signaled ? "signaled" : "refused";
+    this.status = exited ? "exited" : denied ? "denied" : timed_out ? "timed_out" : cancelled ? "cancelled" : signaled ? "signaled" : "refused";
     this.exitCode = exited?.exit_code ?? denied?.exit_code ?? undefined;
     this.signal = signaled?.signal ?? denied?.signal ?? undefined;
-    this.execution = (exited ?? denied ?? timed_out ?? signaled)?.execution;
+    this.execution = (exited ?? denied ?? timed_out ?? cancelled ?? signaled)?.execution;
     this.refusal = refused;
+    this.reason = cancelled?.reason;
     this.lastSeq = lastSeq;
   }
 

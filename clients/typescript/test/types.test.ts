@@ -10,6 +10,7 @@ function summary(outcome: Outcome): string {
   if (outcome.denied) return `denied ${outcome.denied.execution.violations?.length ?? 0} times`;
   if (outcome.refused !== undefined) return outcome.refused.reason;
   if ("timed_out" in outcome) return `after ${outcome.timed_out.execution.duration_ms} ms`;
+  if ("cancelled" in outcome) return outcome.cancelled.reason;
   return `signal ${outcome.signaled.signal}`;
 }
 

@@ -56,8 +56,10 @@ pub(crate) struct Finished {
 pub(crate) enum Ended {
     Exited(i32),
     Signaled(i32),
-    /// The clock ran out, or somebody cancelled it.
-    Stopped,
+    /// The clock ran out.
+    TimedOut,
+    /// It was cancelled.
+    Cancelled,
 }
 
 /// What a run needs besides its plan.
@@ -86,6 +88,11 @@ impl Limits {
 
     fn are_reached(&self) -> bool {
         self.left().is_some_and(|left| left.is_zero()) || self.cancellation.is_cancelled()
+    }
+
+    /// How a command ends that is ended now.
+    fn end(&self) -> Ended {
+        if self.cancellation.is_cancelled() { Ended::Cancelled } else { Ended::TimedOut }
     }
 
     /// Whether a limit is reached, or a signal told the run to end.

@@ -40,9 +40,10 @@ pub(super) async fn wait(
             () = runs_out(limits) => {}
         }
     }
+    let ended = limits.end();
     running.kill()?;
     end(&mut *running, &readable).await?;
-    Ok((running, Ended::Stopped))
+    Ok((running, ended))
 }
 
 async fn end(running: &mut dyn Running, readable: &AsyncFd<OwnedFd>) -> Result<Ended, SpawnError> {

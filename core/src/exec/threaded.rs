@@ -46,9 +46,10 @@ fn watch(
             None => pass_signals(&mut *running, &limits.cancellation)?,
         }
     }
+    let ended = limits.end();
     running.kill()?;
     running.wait(None)?;
-    Ok((running, Ended::Stopped))
+    Ok((running, ended))
 }
 
 fn pass_signals(running: &mut dyn Running, cancellation: &Cancellation) -> Result<(), SpawnError> {

@@ -463,6 +463,7 @@ pub(crate) fn outcome() -> impl Strategy<Value = Outcome> {
             .prop_map(|(exit_code, signal, execution)| Outcome::Denied { exit_code, signal, execution }),
         refusal().prop_map(Outcome::Refused),
         execution().prop_map(|execution| Outcome::TimedOut { execution }),
+        (any::<String>(), execution()).prop_map(|(reason, execution)| Outcome::Cancelled { reason, execution }),
         (any::<i32>(), execution()).prop_map(|(signal, execution)| Outcome::Signaled { signal, execution }),
     ]
 }

@@ -83,8 +83,8 @@ impl Command {
     }
 
     /// Ends it: its processes, or the question that it waits for.
-    pub(crate) fn cancel(&self) {
-        self.cancellation.cancel();
+    pub(crate) fn cancel(&self, why: &str) {
+        self.cancellation.cancel_because(why);
         self.log.release();
         self.questions.cancel(&self.request_id);
         self.is_cancelled.send_replace(true);
@@ -142,7 +142,7 @@ impl Command {
             })?;
             self.cancellation.signal(number);
         } else if ends {
-            self.cancel();
+            self.cancel("it was ended by a signal while it waited for an answer");
         }
         Ok(())
     }

@@ -137,13 +137,14 @@ impl Commands {
     }
 
     /// Cancels every command, starts no more, and waits for their ends as long as that may take. Says how many ran.
-    pub(crate) async fn close(&self) -> usize {
+    pub(crate) async fn close(&self, why: &str) -> usize {
         let running: Vec<Arc<Command>> = {
             let mut table = self.table();
             table.is_closed = true;
             table.running.values().cloned().collect()
         };
-        running.iter().for_each(|command| command.cancel());
+        let why = format!("its session was ended: {why}");
+        running.iter().for_each(|command| command.cancel(&why));
         let all_ended = async {
             for command in &running {
                 command.ended().await;

@@ -9,6 +9,7 @@ pub(super) fn without_output(mut outcome: Outcome) -> Outcome {
         Outcome::Exited { execution, .. }
         | Outcome::Denied { execution, .. }
         | Outcome::TimedOut { execution }
+        | Outcome::Cancelled { execution, .. }
         | Outcome::Signaled { execution, .. } => omit(execution),
         Outcome::Refused(_) => {}
     }

@@ -79,7 +79,7 @@ pub(crate) fn start(session: &Arc<Session>, caller: Caller, params: CommandRunPa
         let ending = Arc::clone(&command);
         tokio::spawn(async move {
             tokio::select! {
-                () = peer.gone() => ending.cancel(),
+                () = peer.gone() => ending.cancel("its client went away"),
                 _ = ending.ended() => {}
             }
         });

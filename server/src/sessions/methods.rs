@@ -139,7 +139,7 @@ impl Methods for Sessions {
     ) -> Result<CommandCancelResult, RpcError> {
         let command = self.attached(&caller.peer, &params.session_id)?.commands.find(&params.command_id)?;
         let was_running = command.state() == CommandState::Running;
-        command.cancel();
+        command.cancel(&format!("`{}` cancelled it", caller.peer.client_name().escape_debug()));
         Ok(CommandCancelResult { was_running })
     }
 

@@ -155,7 +155,7 @@ impl Sessions {
             return 0;
         }
         session.questions.close(why);
-        let ended = session.commands.close().await;
+        let ended = session.commands.close(why).await;
         // It waits until no held name is left in the workspace.
         let kept = Arc::clone(session);
         tokio::task::spawn_blocking(move || kept.stockade.end_sandboxes().ok()).await.ok();

@@ -44,7 +44,8 @@ pub use text::is_plain;
 /// asked about a command is told what its sandbox may leave out.
 pub fn person(left_out: Vec<String>, lifetime: Lifetime) -> Option<Arc<dyn Approver>> {
     #[cfg(unix)]
-    return person::Terminal::open(left_out, lifetime).map(|terminal| Arc::new(terminal) as Arc<dyn Approver>);
+    return person::Terminal::open(left_out, lifetime, page::Interrupt::Stops)
+        .map(|terminal| Arc::new(terminal) as Arc<dyn Approver>);
     #[cfg(not(unix))]
     {
         drop((left_out, lifetime));
@@ -52,10 +53,20 @@ pub fn person(left_out: Vec<String>, lifetime: Lifetime) -> Option<Arc<dyn Appro
     }
 }
 
+/// A person who answers questions of a session's other clients, if this process has a terminal. Ctrl-C is no answer: it
+/// leaves the question to others ([`Unanswered::Left`](stockade_core::Unanswered::Left)).
+pub fn attendant() -> Option<Arc<dyn Approver>> {
+    #[cfg(unix)]
+    return person::Terminal::open(Vec::new(), Lifetime::Session, page::Interrupt::Leaves)
+        .map(|terminal| Arc::new(terminal) as Arc<dyn Approver>);
+    #[cfg(not(unix))]
+    None
+}
+
 /// Whether this process has a terminal with a person.
 pub(crate) fn has_person() -> bool {
     #[cfg(unix)]
-    return person::Terminal::open(Vec::new(), Lifetime::Run).is_some();
+    return person::Terminal::open(Vec::new(), Lifetime::Run, page::Interrupt::Stops).is_some();
     #[cfg(not(unix))]
     false
 }

@@ -29,6 +29,16 @@ pub(super) struct Look {
     pub(super) left_out: Vec<String>,
     pub(super) terminal: Kind,
     pub(super) lifetime: Lifetime,
+    pub(super) interrupt: Interrupt,
+}
+
+/// What Ctrl-C at a question does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Interrupt {
+    /// It is a no, and stops the run and every later question.
+    Stops,
+    /// It leaves the question open, for others to answer.
+    Leaves,
 }
 
 /// How long an answer "for this session" holds.
@@ -68,7 +78,13 @@ impl Kind {
 
 impl From<Paint> for Look {
     fn from(paint: Paint) -> Self {
-        Self { paint, left_out: Vec::new(), terminal: Kind::Usual, lifetime: Lifetime::Run }
+        Self {
+            paint,
+            left_out: Vec::new(),
+            terminal: Kind::Usual,
+            lifetime: Lifetime::Run,
+            interrupt: Interrupt::Stops,
+        }
     }
 }
 

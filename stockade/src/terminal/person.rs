@@ -22,7 +22,7 @@ use super::barrier::Barrier;
 use super::choices::{choices, form};
 use super::dialog::{Dialog, Step};
 use super::keys::{Decoder, Event, Piece};
-use super::page::{Kind, Lifetime, Look, Paint};
+use super::page::{Interrupt, Kind, Lifetime, Look, Paint};
 use super::raw_mode::RawMode;
 use super::render;
 use super::stage;
@@ -57,13 +57,13 @@ type Stopped = bool;
 
 impl Terminal {
     /// The terminal of this process, if it has one.
-    pub(crate) fn open(left_out: Vec<String>, lifetime: Lifetime) -> Option<Self> {
+    pub(crate) fn open(left_out: Vec<String>, lifetime: Lifetime, interrupt: Interrupt) -> Option<Self> {
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits();
         let flags = i32::try_from(flags).ok()?;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty").ok()?;
         let variable = |name: &str| std::env::var_os(name);
         let (paint, terminal) = (Paint::for_terminal(variable), Kind::for_terminal(variable));
-        Some(Self::on(file, Look { paint, left_out, terminal, lifetime }))
+        Some(Self::on(file, Look { paint, left_out, terminal, lifetime, interrupt }))
     }
 
     /// A terminal that is open already, for reading without waiting and for writing.
@@ -111,7 +111,9 @@ impl Asking {
             let question = stage::Question::open();
             let prompt = Prompt { terminal: &terminal, called_off, look: &look };
             let result = prompt.ask(&request, &question).map_err(Ending::into_reason);
-            *turn = matches!(&result, Ok(answer) if answer.decision == ReviewDecision::Abort);
+            let is_stop = matches!(&result, Ok(answer) if answer.decision == ReviewDecision::Abort);
+            // One who attends a session stops one command, and answers the questions of the others.
+            *turn = is_stop && look.interrupt == Interrupt::Stops;
             // Whoever asked may have given up.
             answer.send(result).ok();
             drop((restored, turn));
@@ -134,6 +136,8 @@ enum Ending {
     HungUp,
     CalledOff,
     InBackground,
+    /// The person leaves.
+    Left,
     Failed(io::Error),
 }
 
@@ -160,6 +164,7 @@ impl Ending {
             Self::InBackground => {
                 gone("stockade runs in the background of its terminal: bring it to the foreground (`fg`)")
             }
+            Self::Left => Unanswered::Left,
             Self::Failed(error) => gone(&format!("the terminal failed: {error}")),
         }
     }
@@ -238,12 +243,24 @@ impl Prompt<'_> {
             for event in bytes.into_iter().flat_map(|byte| decoder.take(byte)).flatten() {
                 match (event, &mut barrier) {
                     (Event::Byte(3), _) => {
+                        self.leave()?;
                         self.write("stopped\n")?;
                         return Ok(Some(ReviewDecision::Abort));
                     }
                     (Event::CursorColumn(column), Some(barrier)) => barrier.report(column),
                     (Event::Byte(_) | Event::Sequence | Event::CursorColumn(_), _) => {}
                 }
+            }
+        }
+    }
+
+    /// What Ctrl-C does before anything else.
+    fn leave(&self) -> Result<(), Ending> {
+        match self.look.interrupt {
+            Interrupt::Stops => Ok(()),
+            Interrupt::Leaves => {
+                self.write("left open\n")?;
+                Err(Ending::Left)
             }
         }
     }
@@ -264,6 +281,9 @@ impl Prompt<'_> {
     ) -> Result<Answer, Ending> {
         loop {
             let piece = self.next_piece(dialog, decoder)?;
+            if piece.typed.contains(&3) {
+                self.leave()?;
+            }
             let step = match piece.typed.as_slice() {
                 // Nothing was typed.
                 [] => continue,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .errors import CommandFailedError
 from .text import safe, safe_line
-from .types import CapturedOutput, Denied, Execution, Exited, Outcome, RawText, Refused, Signaled, TimedOut, Violation
+from .types import Cancelled, CapturedOutput, Denied, Execution, Exited, Outcome, RawText, Refused, Signaled, TimedOut, Violation
 
 __all__ = ["Result", "output_bytes"]
 
@@ -103,7 +103,9 @@ class Result:
             case Refused(reason=reason, by=by):
                 return f"refused by {by.replace('_', ' ')}: {safe_line(reason)}"
             case TimedOut():
-                return "took too long, or was cancelled"
+                return "took too long"
+            case Cancelled(reason=reason):
+                return f"ended early: {safe_line(reason)}"
             case Signaled(signal=number):
                 return f"ended by signal {number}"
 
