@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::home::said;
 use super::sessions::Sessions;
+use crate::serving::abuse::none_left;
+use crate::serving::talk::Talk;
 use crate::support::{program, text};
 
 /// Waits until a command of a session has made a file.
@@ -82,4 +84,93 @@ fn a_denial_in_a_session_advises_what_works_there() {
     sessions.says(&end, 0);
     said(&mut sessions.stockade(&again), 0);
     sessions.runs(line, 0);
+}
+
+/// One client too many waits for a place, and is told what to do if there is none.
+#[test]
+fn one_client_too_many_waits_for_a_place() {
+    let sessions = Sessions::new();
+    sessions.runs("true", 0);
+    let socket = sessions.home.path("run/stockade/serve.sock");
+    let mut others: Vec<Talk> = (0..64).map(|_| Talk::at(&socket).initialize(false)).collect();
+    let told = sessions.runs("true", 125).stderr;
+    assert!(told.contains("run the command without a session"), "{told}");
+    let leaves = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(1));
+        others.truncate(60);
+        others
+    });
+    assert_eq!(sessions.runs("echo served", 0).stdout, "served\n");
+    drop(leaves.join().unwrap());
+}
+
+#[test]
+fn a_name_has_one_form_and_leaves_no_lock() {
+    let sessions = Sessions::new();
+    for name in [".", "..", "-x", "", "a/b", "a b", "a\nb", "a\u{1b}[1m", &"x".repeat(65)] {
+        let told = sessions.says(&["run", &format!("--session={name}"), "--", "true"], 125).stderr;
+        assert!(told.contains("letters, digits") && !told.contains('\u{1b}'), "{name:?}: {told}");
+        let told = sessions.says(&["session", "show", "--", name], 125).stderr;
+        assert!(told.contains("letters, digits"), "{name:?}: {told}");
+    }
+    let name = "x".repeat(64);
+    sessions.says(&["run", "--session", &name, "--", "true"], 0);
+    // Several at once open it once.
+    let command = || sessions.stockade(&["run", "--session", "many", "--", "true"]).spawn().unwrap();
+    let mut children: Vec<Child> = (0..8).map(|_| command()).collect();
+    assert!(children.iter_mut().all(|child| child.wait().unwrap().success()));
+    assert_eq!(sessions.list().len(), 2);
+    let left = std::fs::read_dir(sessions.home.path("run/stockade")).unwrap().flatten();
+    let locks: Vec<_> =
+        left.map(|entry| entry.file_name()).filter(|name| text(name.as_encoded_bytes()).contains(".lock")).collect();
+    assert!(locks.is_empty(), "{locks:?}");
+}
+
+/// Client programs that are killed at any moment take their commands along, and hold no name.
+#[test]
+fn killed_clients_leave_nothing() {
+    let sessions = Sessions::new();
+    let mark = format!("stockade-killed-{}", std::process::id());
+    let line = format!("sleep 300 # {mark}");
+    sessions.runs("true", 0);
+    let python = |server: &str| {
+        format!(
+            "import asyncio, stockade\nasync def main():\n  async with stockade.connect({server}) as client, \
+             client.open({:?}, linger=0) as session:\n    await session.run(['sh', '-c', {line:?}])\nasyncio.run(main())",
+            sessions.home.path("ws"),
+        )
+    };
+    // A server that is there, and one of its own.
+    let servers = [
+        python(&format!("socket={:?}", sessions.home.path("run/stockade/serve.sock"))),
+        python(&format!("program={:?}", sessions.home.path("stockade"))),
+    ];
+    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/python/src");
+    for round in 0..50_u64 {
+        let mut command = if round % 5 == 4 {
+            let mut command = program("python3");
+            sessions.home.surround(&mut command);
+            command.args(["-c", &servers[usize::from(round % 10 == 9)]]).env("PYTHONPATH", sources);
+            command
+        } else {
+            let mut command = sessions.home.program();
+            // Some open the session themselves.
+            let name = if round % 5 == 3 { "new" } else { "s" };
+            command.args(["run", "--session", name, "--", "sh", "-c", &line]);
+            command
+        };
+        command.env("XDG_RUNTIME_DIR", sessions.home.path("run"));
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(if round % 5 == 4 { 150 } else { 0 } + round * 13 % 140));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    none_left(&mark);
+    sessions.says(&["run", "--session", "new", "--", "true"], 0);
+    sessions.says(&["session", "end", "--all"], 0);
+    let verified = sessions.says(&["audit", "verify", "--json"], 0).stdout;
+    assert!(verified.contains("\"whole\":true"), "{verified}");
+    // No name is held in the workspace.
+    let left: Vec<_> = std::fs::read_dir(sessions.home.path("ws")).unwrap().flatten().collect();
+    assert!(left.is_empty() && sessions.list().is_empty(), "{left:?}");
 }

@@ -18,8 +18,8 @@ fn processes(word: &str) -> Vec<String> {
     lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).filter(|line| line.contains(word)).collect()
 }
 
-/// Waits until nothing with this word runs.
-fn none_left(word: &str) {
+/// Waits until no process has this word among its arguments.
+pub(crate) fn none_left(word: &str) {
     let begun = Instant::now();
     loop {
         let left = processes(word);

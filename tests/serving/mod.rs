@@ -1,7 +1,7 @@
 //! `stockade serve` as a client speaks to it: lines that a person could type.
 
 /// Clients that die, flood and ask for much; servers that are killed.
-mod abuse;
+pub(crate) mod abuse;
 /// Commands: their output, input, terminals, signals and ends.
 mod commands;
 /// What holds on every connection.

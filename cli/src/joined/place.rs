@@ -39,10 +39,18 @@ pub(crate) struct Ticket {
     pub(crate) workspace: Vec<AbsPath>,
 }
 
-/// A lock on a file, until this is dropped.
+/// A lock on a file, until this is dropped. The file goes with it.
 #[derive(Debug)]
 pub(crate) struct Lock {
+    path: PathBuf,
     _file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // It is still held, so that no other client has locked this file. One that waits for it makes a new one.
+        fs::remove_file(&self.path).ok();
+    }
 }
 
 impl Place {
@@ -118,13 +126,19 @@ impl Place {
     pub(crate) fn lock(&self, what: &str) -> Result<Lock, PlaceError> {
         let path = self.0.join(format!(".{what}.lock"));
         let failed = |source: io::Error| PlaceError::System { act: "lock", path: path.clone(), source };
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
         loop {
+            let file =
+                OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
             match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(Lock { _file: file }),
-                Err(rustix::io::Errno::INTR) => {}
+                Ok(()) => {}
+                Err(rustix::io::Errno::INTR) => continue,
                 Err(error) => return Err(failed(error.into())),
+            }
+            let locked = file.metadata().map_err(failed)?;
+            // The client that had it has removed it, and another one may have made it again.
+            if fs::symlink_metadata(&path).is_ok_and(|found| found.ino() == locked.ino() && found.dev() == locked.dev())
+            {
+                return Ok(Lock { path, _file: file });
             }
         }
     }

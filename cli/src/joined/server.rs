@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use stockade_server::wire::{ClientCapabilities, ClientInfo, InitializeParams, PROTOCOL_VERSION};
+use stockade_server::wire::{ClientCapabilities, ClientInfo, ErrorKind, InitializeParams, PROTOCOL_VERSION};
 use stockade_server::{Client, ClientError};
 
 use super::place::{Place, PlaceError};
@@ -22,6 +22,10 @@ const TIME_TO_START: Duration = Duration::from_secs(20);
 
 /// How often to look for it.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// How long to wait for a place among the clients of the server, and how often to ask for one.
+const TIME_FOR_A_PLACE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a server without sessions waits for another one.
 const IDLE: &str = "60s";
@@ -36,8 +40,27 @@ pub(crate) enum ServerError {
     NotStarted { log: String },
     #[error("the server at `{0}` is another user's")]
     OthersServer(String),
+    #[error(
+        "the server of sessions has as many clients as it serves at the same time: try again when one of them has ended, or \
+         run the command without a session"
+    )]
+    Busy,
     #[error("the server of sessions can't be spoken to")]
     Speak(#[from] ClientError),
+}
+
+impl ServerError {
+    /// Whether the server said that it has too many clients.
+    fn is_busy(&self) -> bool {
+        matches!(self, Self::Speak(ClientError::Refused(error)) if error.kind() == Some(ErrorKind::Busy))
+    }
+
+    /// The same, also where it hung up before this could be read.
+    fn is_crowded(&self) -> bool {
+        let hung_up =
+            |error: &io::Error| matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+        self.is_busy() || matches!(self, Self::Speak(ClientError::Io(error)) if hung_up(error))
+    }
 }
 
 /// What a connection is for.
@@ -74,8 +97,20 @@ pub(crate) fn connect(place: &Place, role: Role) -> Result<Option<Client>, Serve
     connect_to(&place.socket(), role)
 }
 
-/// Connects to the server of a socket; none if there is none.
+/// Connects to the server of a socket; none if there is none. A server that has as many clients as it serves is asked
+/// again for a while.
 pub(crate) fn connect_to(path: &Path, role: Role) -> Result<Option<Client>, ServerError> {
+    let start = Instant::now();
+    loop {
+        match connect_once(path, role) {
+            Err(error) if error.is_crowded() && start.elapsed() < TIME_FOR_A_PLACE => std::thread::sleep(PAUSE),
+            Err(error) if error.is_busy() => return Err(ServerError::Busy),
+            other => return other,
+        }
+    }
+}
+
+fn connect_once(path: &Path, role: Role) -> Result<Option<Client>, ServerError> {
     let socket = match UnixStream::connect(path) {
         Ok(socket) => socket,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {

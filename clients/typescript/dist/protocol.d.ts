@@ -473,7 +473,7 @@ export interface AuditEventEnded extends Without<"requested" | "patch_requested"
     enforcement: Enforcement;
     /** Its exit code, or 128 and the signal's number. */
     exit_code?: number | null;
-    /** How: `exited`, `denied`, `timed_out` or `signaled`. */
+    /** How: `exited`, `denied`, `timed_out`, `cancelled` or `signaled`. */
     result: string;
     /** What it was denied. */
     violations?: Violation[];
@@ -1540,10 +1540,11 @@ export type Outcome =
   | OutcomeDenied
   | OutcomeRefused
   | OutcomeTimedOut
+  | OutcomeCancelled
   | OutcomeSignaled;
 
 /** The command ended by itself, and nothing points to a denial as the cause. */
-export interface OutcomeExited extends Without<"denied" | "refused" | "timed_out" | "signaled"> {
+export interface OutcomeExited extends Without<"denied" | "refused" | "timed_out" | "cancelled" | "signaled"> {
   exited: {
     /** The run. */
     execution: Execution;
@@ -1553,7 +1554,7 @@ export interface OutcomeExited extends Without<"denied" | "refused" | "timed_out
 }
 
 /** The command failed because the sandbox denied it something; the run names what. */
-export interface OutcomeDenied extends Without<"exited" | "refused" | "timed_out" | "signaled"> {
+export interface OutcomeDenied extends Without<"exited" | "refused" | "timed_out" | "cancelled" | "signaled"> {
   denied: {
     /** The run. */
     execution: Execution;
@@ -1565,20 +1566,30 @@ export interface OutcomeDenied extends Without<"exited" | "refused" | "timed_out
 }
 
 /** It was not run. */
-export interface OutcomeRefused extends Without<"exited" | "denied" | "timed_out" | "signaled"> {
+export interface OutcomeRefused extends Without<"exited" | "denied" | "timed_out" | "cancelled" | "signaled"> {
   refused: Refusal;
 }
 
-/** It took too long, or was cancelled, and was ended. */
-export interface OutcomeTimedOut extends Without<"exited" | "denied" | "refused" | "signaled"> {
+/** It took too long, and was ended. */
+export interface OutcomeTimedOut extends Without<"exited" | "denied" | "refused" | "cancelled" | "signaled"> {
   timed_out: {
     /** The run. */
     execution: Execution;
   };
 }
 
+/** It was ended on request: it was cancelled, or its session was ended. */
+export interface OutcomeCancelled extends Without<"exited" | "denied" | "refused" | "timed_out" | "signaled"> {
+  cancelled: {
+    /** The run. */
+    execution: Execution;
+    /** Why, in words. */
+    reason: string;
+  };
+}
+
 /** A signal ended it. */
-export interface OutcomeSignaled extends Without<"exited" | "denied" | "refused" | "timed_out"> {
+export interface OutcomeSignaled extends Without<"exited" | "denied" | "refused" | "timed_out" | "cancelled"> {
   signaled: {
     /** The run. */
     execution: Execution;

@@ -75,7 +75,7 @@ impl fmt::Display for RpcId {
 
 /// A name that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} `{}` must be 1 to 64 letters, digits, `.`, `_` or `-`", .text.escape_debug())]
+#[error("{kind} `{}` must be 1 to 64 letters, digits, `.`, `_` or `-`, and not begin with `.` or `-`", .text.escape_debug())]
 pub struct BadName {
     kind: &'static str,
     text: String,
@@ -86,7 +86,7 @@ macro_rules! name {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
         #[serde(transparent)]
-        pub struct $name(#[schemars(regex(pattern = r"^[A-Za-z0-9._-]{1,64}$"))] String);
+        pub struct $name(#[schemars(regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$"))] String);
 
         impl $name {
             /// The text.
@@ -100,7 +100,9 @@ macro_rules! name {
 
             fn from_str(text: &str) -> Result<Self, BadName> {
                 let usable = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-                if (1..=64).contains(&text.len()) && text.bytes().all(usable) {
+                // A name that begins with a dot is a hidden file, and one that begins with a dash an option.
+                let begins_well = !text.starts_with(['.', '-']);
+                if begins_well && (1..=64).contains(&text.len()) && text.bytes().all(usable) {
                     return Ok(Self(text.to_owned()));
                 }
                 Err(BadName { kind: $kind, text: text.chars().take(80).collect() })

@@ -111,9 +111,7 @@ impl Asking {
             let question = stage::Question::open();
             let prompt = Prompt { terminal: &terminal, called_off, look: &look };
             let result = prompt.ask(&request, &question).map_err(Ending::into_reason);
-            let is_stop = matches!(&result, Ok(answer) if answer.decision == ReviewDecision::Abort);
-            // One who attends a session stops one command, and answers the questions of the others.
-            *turn = is_stop && look.interrupt == Interrupt::Stops;
+            *turn = matches!(&result, Ok(answer) if answer.decision == ReviewDecision::Abort);
             // Whoever asked may have given up.
             answer.send(result).ok();
             drop((restored, turn));

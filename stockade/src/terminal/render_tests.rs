@@ -1,7 +1,7 @@
 //! Prompts as they look, kept as snapshots.
 
 use insta::assert_snapshot;
-use stockade_protocol::{ApprovalRequest, ApprovalSubject, RememberArguments, ReviewDecision};
+use stockade_protocol::{ApprovalRequest, ApprovalSubject, FileChange, RememberArguments, ReviewDecision};
 
 use super::choices::choices;
 use super::page::{Lifetime, Look, Paint};
@@ -124,4 +124,15 @@ fn only_the_answers_of_the_question_are_offered() {
     assert_eq!(keys(&samples::network()), "ysp2dnq");
     assert_eq!(keys(&samples::elicitation()), "nq", "the form can't be read");
     assert_eq!(keys(&samples::form()), "ynq");
+}
+
+#[test]
+fn a_file_without_a_last_newline_is_shown_as_one() {
+    let mut request = samples::patch();
+    let ApprovalSubject::Patch(patch) = &mut request.subject else { panic!("it is a patch") };
+    let path = "/repo/a".parse().unwrap();
+    patch.changes = vec![FileChange::Add { path, content: "one\ntwo".into() }];
+    let text = shown(&request);
+    assert!(text.contains("+two\n") && text.contains("\\ No newline at end of file"), "{text}");
+    assert_eq!(text.matches("No newline").count(), 1);
 }

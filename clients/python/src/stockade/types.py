@@ -282,7 +282,7 @@ class AuditEventEnded:
     """It ran and ended."""
 
     result: str
-    """How: `exited`, `denied`, `timed_out` or `signaled`."""
+    """How: `exited`, `denied`, `timed_out`, `cancelled` or `signaled`."""
     duration_ms: int
     """How long it ran, in milliseconds."""
     enforcement: Enforcement
@@ -780,6 +780,31 @@ class AuditVerifyResult:
         if self.last_sequence is not None:
             out["last_sequence"] = self.last_sequence
         return out
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """It was ended on request: it was cancelled, or its session was ended."""
+
+    reason: str
+    """Why, in words."""
+    execution: Execution
+    """The run."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> Cancelled:
+        """Reads the wire's form."""
+        return cls(
+            reason=value["reason"],
+            execution=Execution.from_json(value["execution"]),
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        return {
+            "reason": self.reason,
+            "execution": self.execution.to_json(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -2921,7 +2946,7 @@ class TerminalSize:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """It took too long, or was cancelled, and was ended."""
+    """It took too long, and was ended."""
 
     execution: Execution
     """The run."""
@@ -3508,7 +3533,7 @@ Operation: TypeAlias = (
 """
 
 
-Outcome: TypeAlias = Exited | Denied | Refused | TimedOut | Signaled
+Outcome: TypeAlias = Exited | Denied | Refused | TimedOut | Cancelled | Signaled
 """How a request ended."""
 
 
@@ -3987,6 +4012,8 @@ def decode_outcome(value: Any) -> Outcome:
         return Refused.from_json(body)
     if tag == "timed_out":
         return TimedOut.from_json(body)
+    if tag == "cancelled":
+        return Cancelled.from_json(body)
     if tag == "signaled":
         return Signaled.from_json(body)
     raise ValueError(f"Outcome: unknown variant {tag!r}")
@@ -4002,6 +4029,8 @@ def encode_outcome(value: Outcome) -> Any:
         return {"refused": value.to_json()}
     if isinstance(value, TimedOut):
         return {"timed_out": value.to_json()}
+    if isinstance(value, Cancelled):
+        return {"cancelled": value.to_json()}
     return {"signaled": value.to_json()}
 
 
@@ -4232,6 +4261,7 @@ __all__ = [
     "AuditEventUnrecorded",
     "AuditRecord",
     "AuditVerifyResult",
+    "Cancelled",
     "CapturedOutput",
     "CheckReport",
     "CommandApproval",

@@ -60,8 +60,11 @@ fn lines(change: &FileChange) -> impl Iterator<Item = (&'static str, &[u8])> {
         FileChange::Update { unified_diff, .. } => ("", unified_diff),
     };
     let bytes = text.as_bytes();
-    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    bytes.split(|byte| *byte == b'\n').filter(move |_| !bytes.is_empty()).map(move |line| (sign, line))
+    let whole = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    // As `diff` says it, which a diff of its own does already.
+    let is_unended = !sign.is_empty() && !bytes.is_empty() && !bytes.ends_with(b"\n");
+    let lines = whole.split(|byte| *byte == b'\n').filter(move |_| !whole.is_empty()).map(move |line| (sign, line));
+    lines.chain(is_unended.then_some(("", &b"\\ No newline at end of file"[..])))
 }
 
 fn tone(sign: &str, line: &[u8]) -> Tone {
