@@ -5,7 +5,7 @@
  */
 import type { Execution, Outcome, Refusal, Violation } from "./protocol.js";
 /** What can become of a command. */
-export type Status = "exited" | "denied" | "refused" | "timed_out" | "signaled";
+export type Status = "exited" | "denied" | "refused" | "timed_out" | "cancelled" | "signaled";
 /** How a command ended. A refusal or a denial is a result like any other, and no error. */
 export declare class CommandResult {
     /** The command's name. */
@@ -16,7 +16,8 @@ export declare class CommandResult {
      * - `exited`: it ended by itself, and nothing points to a denial as the cause.
      * - `denied`: it failed because the sandbox denied it something; {@link violations} says what.
      * - `refused`: it was not run; {@link refusal} says why.
-     * - `timed_out`: it took too long, or was cancelled, and was ended.
+     * - `timed_out`: it took too long, and was ended.
+     * - `cancelled`: it was cancelled, or its session was ended; {@link reason} says which.
      * - `signaled`: a signal ended it.
      */
     readonly status: Status;
@@ -26,6 +27,8 @@ export declare class CommandResult {
     readonly signal: number | undefined;
     /** The run, unless it was refused. */
     readonly execution: Execution | undefined;
+    /** Why it was ended before its own end, if it was cancelled. */
+    readonly reason: string | undefined;
     /** Why it was not run, if it was not. */
     readonly refusal: Refusal | undefined;
     /** The number of the last piece of output. */

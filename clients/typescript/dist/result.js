@@ -9,7 +9,8 @@ export class CommandResult {
      * - `exited`: it ended by itself, and nothing points to a denial as the cause.
      * - `denied`: it failed because the sandbox denied it something; {@link violations} says what.
      * - `refused`: it was not run; {@link refusal} says why.
-     * - `timed_out`: it took too long, or was cancelled, and was ended.
+     * - `timed_out`: it took too long, and was ended.
+     * - `cancelled`: it was cancelled, or its session was ended; {@link reason} says which.
      * - `signaled`: a signal ended it.
      */
     status;
@@ -19,20 +20,23 @@ export class CommandResult {
     signal;
     /** The run, unless it was refused. */
     execution;
+    /** Why it was ended before its own end, if it was cancelled. */
+    reason;
     /** Why it was not run, if it was not. */
     refusal;
     /** The number of the last piece of output. */
     lastSeq;
     /** @internal */
     constructor(commandId, outcome, lastSeq) {
-        const { exited, denied, timed_out, signaled, refused } = outcome;
+        const { exited, denied, timed_out, cancelled, signaled, refused } = outcome;
         this.commandId = commandId;
         this.outcome = outcome;
-        this.status = exited ? "exited" : denied ? "denied" : timed_out ? "timed_out" : signaled ? "signaled" : "refused";
+        this.status = exited ? "exited" : denied ? "denied" : timed_out ? "timed_out" : cancelled ? "cancelled" : signaled ? "signaled" : "refused";
         this.exitCode = exited?.exit_code ?? denied?.exit_code ?? undefined;
         this.signal = signaled?.signal ?? denied?.signal ?? undefined;
-        this.execution = (exited ?? denied ?? timed_out ?? signaled)?.execution;
+        this.execution = (exited ?? denied ?? timed_out ?? cancelled ?? signaled)?.execution;
         this.refusal = refused;
+        this.reason = cancelled?.reason;
         this.lastSeq = lastSeq;
     }
     /** Whether it ran and ended with exit code 0. */
