@@ -80,12 +80,14 @@ fn the_doctor_explains_a_host_without_user_namespaces() {
     assert!(told.contains("to do: sysctl -w user.max_user_namespaces=65536"), "{told}");
 }
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 14] = [
     "run",
     "explain",
     "patch",
     "serve",
     "session",
+    "install",
+    "hook",
     "audit",
     "doctor",
     "execpolicy",
