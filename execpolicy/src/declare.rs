@@ -55,7 +55,7 @@ fn prefix_rule(
     arguments: Arguments<'_>,
     origin: Origin,
 ) -> Result<(PrefixRule, examples::Examples), Problem> {
-    let [pattern, decision, matching, not_matching, justification, exact, outside] = arguments;
+    let [pattern, decision, matching, not_matching, justification, exact, outside, profile] = arguments;
     let pattern = required(
         pattern,
         at,
@@ -63,11 +63,13 @@ fn prefix_rule(
         "give the words that a command starts with: `pattern=[\"git\", \"status\"]`",
     )?;
     let decision = optional(decision).map_or(Ok(Decision::Allow), command_decision)?;
+    let placement = placement(optional(outside), decision, origin.layer)?;
     let rule = PrefixRule {
         pattern: pattern_tokens(pattern)?,
         extent: extent(optional(exact), decision)?,
         decision,
-        placement: placement(optional(outside), decision, origin.layer)?,
+        profiles: profiles(optional(profile), decision, placement)?,
+        placement,
         justification: justification_text(justification)?,
         origin,
     };
@@ -111,6 +113,28 @@ fn placement(outside: Option<Located<'_>>, decision: Decision, layer: Layer) -> 
              `~/.config/stockade/rules`",
         )),
         (true, Decision::Allow, Layer::System | Layer::User | Layer::Session) => Ok(Some(Placement::Outside)),
+    }
+}
+
+/// `profile = "npm"`, or a list of names.
+fn profiles(
+    profile: Option<Located<'_>>,
+    decision: Decision,
+    placement: Option<Placement>,
+) -> Result<Vec<String>, Problem> {
+    let Some(profile) = profile else { return Ok(Vec::new()) };
+    let at = profile.at;
+    if decision != Decision::Allow || placement == Some(Placement::Outside) {
+        let what = "`profile` stands in a rule that does not allow, or that lets its commands leave the sandbox";
+        return Err(Problem::new(at, what, "leave `profile` out: it adds to the sandbox of commands that are allowed"));
+    }
+    let help = "write the name of a profile, or a list of names: `profile=\"npm\"`";
+    match profile.value {
+        Value::Text(name) => Ok(vec![name.into()]),
+        Value::List(items) => items.into_iter().map(|item| text(item, "an element of `profile`")).collect(),
+        other @ (Value::Tuple(_) | Value::Int(_) | Value::Bool(_) | Value::None) => {
+            Err(Problem::new(at, format!("`profile` is {}", other.kind()), help))
+        }
     }
 }
 

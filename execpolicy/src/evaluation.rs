@@ -1,5 +1,6 @@
 //! A decision and its reasons.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -126,6 +127,19 @@ impl Evaluation {
         if leaves { Placement::Outside } else { Placement::Inside }
     }
 
+    /// The permission profiles that an allowed line has: those that the rules give to each of its commands. `line` is
+    /// the line that was evaluated.
+    pub fn profiles(&self, line: &ParsedLine) -> BTreeSet<&str> {
+        if let Some(exact) = &self.exact {
+            return exact.rule().profiles().iter().map(String::as_str).collect();
+        }
+        let commands = self.commands.iter().zip(&line.commands);
+        let each =
+            commands.filter(|(_, command)| command.role == CommandRole::Runs).map(|(judged, _)| judged.profiles());
+        // All of them run in one sandbox, so one that no rule gives a profile to takes it from the others.
+        each.reduce(|all, own| all.intersection(&own).copied().collect()).unwrap_or_default()
+    }
+
     /// The form that `execpolicy check` prints. `line` is the line that was evaluated.
     pub fn report(&self, line: &ParsedLine) -> CheckReport {
         CheckReport::of_line(self, line)
@@ -133,6 +147,12 @@ impl Evaluation {
 }
 
 impl CommandEvaluation {
+    /// The profiles that the rules that allow it give to it.
+    fn profiles(&self) -> BTreeSet<&str> {
+        let allowing = self.matches.iter().filter(|found| found.decision() == Decision::Allow);
+        allowing.flat_map(|found| found.rule().profiles()).map(String::as_str).collect()
+    }
+
     /// Where the rules that allow it let it run. One that says `outside = False` keeps it in.
     fn placement(&self, unsaid: Placement) -> Placement {
         let allowing = || self.matches.iter().filter(|found| found.decision() == Decision::Allow).map(RuleMatch::rule);

@@ -70,6 +70,7 @@ mod tests {
             "match=",
             "exact=",
             "outside=",
+            "profile=",
             "True",
             "False",
             "\"allow\"",

@@ -38,6 +38,9 @@ pub enum ReportedMatch {
         /// Whether the rule says `outside = True`, which codex does not know. Absent where it does not.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         outside: bool,
+        /// The permission profiles that the rule gives to the command, which codex does not know.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        profiles: Vec<String>,
     },
     /// No rule matched, and the fallback judged the command.
     HeuristicsRuleMatch {
@@ -76,5 +79,6 @@ fn reported(found: &RuleMatch) -> ReportedMatch {
         resolved_program: found.resolved_program().cloned(),
         justification: found.rule().justification().map(str::to_owned),
         outside: found.rule().said_placement() == Some(Placement::Outside),
+        profiles: found.rule().profiles().to_vec(),
     }
 }

@@ -15,6 +15,8 @@ pub struct PrefixRule {
     pub(crate) decision: Decision,
     /// What the rule itself says, with `outside`.
     pub(crate) placement: Option<Placement>,
+    /// The permission profiles that an allowed command has.
+    pub(crate) profiles: Vec<String>,
     pub(crate) justification: Option<String>,
     pub(crate) origin: Origin,
 }
@@ -92,6 +94,11 @@ impl PrefixRule {
             (None, Extent::Exact, _) | (None, _, Layer::Project) => Placement::Inside,
             (None, Extent::Prefix, Layer::System | Layer::User | Layer::Session) => unsaid,
         }
+    }
+
+    /// The permission profiles that a command has which the rule allows, by name.
+    pub fn profiles(&self) -> &[String] {
+        &self.profiles
     }
 
     /// Why, in the words of the rule's author. It may hold any character: escape it where it is shown.

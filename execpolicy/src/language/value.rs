@@ -14,7 +14,7 @@ pub(crate) enum Function {
 }
 
 /// The most parameters that a function has.
-pub(crate) const PARAMETERS: usize = 7;
+pub(crate) const PARAMETERS: usize = 8;
 
 impl Function {
     pub(crate) fn named(name: &str) -> Option<Self> {
@@ -34,11 +34,13 @@ impl Function {
         }
     }
 
-    /// The parameters in the order in which they may be given without their names, as in codex, which has neither
-    /// `exact` nor `outside`.
+    /// The parameters in the order in which they may be given without their names, as in codex, which has no
+    /// `exact`, `outside` or `profile`.
     pub(crate) fn parameters(self) -> &'static [&'static str] {
         match self {
-            Self::PrefixRule => &["pattern", "decision", "match", "not_match", "justification", "exact", "outside"],
+            Self::PrefixRule => {
+                &["pattern", "decision", "match", "not_match", "justification", "exact", "outside", "profile"]
+            }
             Self::HostExecutable => &["name", "paths"],
             Self::NetworkRule => &["host", "protocol", "decision", "justification", "port"],
         }
