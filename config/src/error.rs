@@ -57,6 +57,48 @@ pub enum ConfigError {
         /// Which ones there are.
         suggestion: String,
     },
+    /// No permission profile has this name.
+    #[error(
+        "no permission profile is called `{name}`, which {place} names{suggestion} (`stockade profile list` has all of them)"
+    )]
+    UnknownPermissionProfile {
+        /// The name.
+        name: String,
+        /// Where it is named.
+        place: String,
+        /// Which ones there are.
+        suggestion: String,
+    },
+    /// A permission profile that is granted only where a person names it.
+    #[error(
+        "the permission profile `{name}` can't be named by {place}: it lets a command act as you, so pass `--with {name}`, or          put it into `with` of your own settings"
+    )]
+    OnlyWhenNamed {
+        /// The name.
+        name: String,
+        /// Where it is named.
+        place: String,
+    },
+    /// A project's permission profile has the name of another.
+    #[error("`{file}` can't be called `{name}`, which is known without the project ({known}): give it another name")]
+    ProfileTaken {
+        /// The name.
+        name: String,
+        /// The project's file.
+        file: String,
+        /// Where the other comes from.
+        known: String,
+    },
+    /// A line of a permission profile that can't be granted.
+    #[error("the permission profile `{profile}` can't be granted: `{line}`: {why}")]
+    ProfileLine {
+        /// The profile.
+        profile: String,
+        /// The line, as it is written.
+        line: String,
+        /// Why not.
+        why: String,
+    },
     /// A flag asks for more than the administrator allows.
     #[error("{key} `{wanted}` exceeds the administrator's maximum `{maximum}`, set in `{}`", .file.display())]
     ExceedsMaximum {

@@ -57,6 +57,8 @@ settings_keys! {
     output_cap_bytes: Option<NonZeroU64>,
     /// What a command may touch.
     sandbox: SandboxForm,
+    /// Permission profiles that every command has, such as `"npm"`: `stockade profile list` has all of them.
+    with: Option<Vec<Written<String>>>,
     /// Names below every writable root that are never written, such as `.git`.
     protected_names: NamesForm,
     /// Paths below the home directory that are not read unless named, such as `~/.ssh`.

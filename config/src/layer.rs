@@ -51,6 +51,8 @@ pub struct Layer {
     pub unix_sockets: Option<Vec<AbsPath>>,
     /// What a command may run without, where the sandbox can't hold it.
     pub accept_losses: Option<Vec<LossName>>,
+    /// Permission profiles that every command has.
+    pub with: Option<Vec<String>>,
     /// Give the command no private directory at `$TMPDIR`.
     pub exclude_tmpdir_env_var: Option<bool>,
     /// Give the command no private `/tmp`.
@@ -118,6 +120,11 @@ impl Layer {
             rules_allow: form.rules.as_ref().and_then(|rules| rules.value().allow),
             ..Self::default()
         };
+        layer.with = form
+            .with
+            .as_ref()
+            .map(|names| source.list(names, "with", |name| crate::profile::check_name(name).map(|()| name.to_owned())))
+            .transpose()?;
         layer.read_sandbox(&form.sandbox, source)?;
         layer.read_env(&form.env, source)?;
         if let Some(audit) = form.audit.as_ref().map(Written::value) {
@@ -159,6 +166,7 @@ impl Layer {
             || self.allow_hosts.is_some()
             || !self.deny_hosts.is_empty()
             || self.unix_sockets.is_some()
+            || self.with.is_some()
     }
 
     pub(crate) fn read_sandbox(&mut self, form: &SandboxForm, source: &Source<'_>) -> Result<(), ConfigError> {

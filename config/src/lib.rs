@@ -9,6 +9,7 @@ mod load;
 mod loss;
 mod maximum;
 mod own_files;
+mod profile;
 mod project;
 mod review;
 mod schema;
@@ -30,6 +31,10 @@ pub use load::{ConfigLoader, Loaded, News, SYSTEM_DIRECTORY, check_config};
 pub use loss::LossName;
 pub use maximum::Maximum;
 pub use own_files::socket_directory;
+pub use profile::{
+    LineGrant, NamedBy, NoValue, PROFILE_SCHEMA_NAME, PermissionProfile, PermissionProfiles, ProfileContext,
+    ProfileGrant, ProfileLine, ProfileOrigin, Template, profile_schema,
+};
 pub use project::ProjectRules;
 pub use review::{ProjectFileKind, ProjectReview, ReviewedSetting};
 pub use schema::{CONFIG_SCHEMA_NAME, config_schema};

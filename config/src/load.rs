@@ -12,7 +12,8 @@ use crate::homes::{check_variables, is_device, named_credentials, recorded_home,
 use crate::layer::Layer;
 use crate::maximum::Maximum;
 use crate::own_files::{place, socket_directory, usual_socket_directory};
-use crate::project::{CONFIG, DIRECTORY, ProjectRules};
+use crate::profile::{PermissionProfiles, ProfileOrigin};
+use crate::project::{CONFIG, DIRECTORY, ProjectFiles, ProjectRules};
 use crate::settings::{Origin, Settings};
 use crate::source::Source;
 use crate::store::{leave_mark, open_without_waiting, others_may_write, read_open};
@@ -80,6 +81,8 @@ pub struct Loaded {
     pub trust: ProjectTrust,
     /// The project's rules files, if they count.
     pub project_rules: Vec<ProjectRules>,
+    /// All permission profiles, with the project's, if they count.
+    pub profiles: PermissionProfiles,
 }
 
 impl ConfigLoader {
@@ -179,7 +182,13 @@ impl ConfigLoader {
         if let Some(directory) = self.user.as_ref().filter(|_| !self.only_system) {
             files.extend(self.read(directory, Owner::User)?);
         }
-        let (trust, project_rules) = self.read_project(&mut files, &mut notices)?;
+        let mut profiles = self.own_profiles()?;
+        let (trust, content) = self.read_project(&mut files, &mut notices)?;
+        let root = self.project.clone().unwrap_or_default();
+        let project_rules = content.rules(&root);
+        for profile in content.profiles(&root)? {
+            profiles.add_of_project(profile)?;
+        }
         let mut settings = Settings::new(self.credentials()?);
         let profile = chosen_profile(&files, &flags)?;
         for file in &files {
@@ -229,7 +238,19 @@ impl ConfigLoader {
         let sockets: BTreeSet<PathBuf> =
             sockets.filter_map(|directory| std::fs::canonicalize(directory).ok()).collect();
         settings.hidden_files = sockets.iter().map(|directory| place(directory)).collect::<Result<_, _>>()?;
-        Ok(Loaded { settings, notices, trust, project_rules })
+        Ok(Loaded { settings, notices, trust, project_rules, profiles })
+    }
+
+    /// The permission profiles that are built in, the administrator's and the user's.
+    fn own_profiles(&self) -> Result<PermissionProfiles, ConfigError> {
+        let mut profiles = PermissionProfiles::default();
+        if let Some(directory) = &self.system {
+            profiles.add_directory(directory, ProfileOrigin::System)?;
+        }
+        if let Some(directory) = self.user.as_ref().filter(|_| !self.only_system) {
+            profiles.add_directory(directory, ProfileOrigin::User)?;
+        }
+        Ok(profiles)
     }
 
     /// The credentials and Stockade's own directories that an environment names, whatever the settings make of them.
@@ -268,23 +289,23 @@ impl ConfigLoader {
         &self,
         files: &mut Vec<ReadFile>,
         notices: &mut Vec<String>,
-    ) -> Result<(ProjectTrust, Vec<ProjectRules>), ConfigError> {
+    ) -> Result<(ProjectTrust, ProjectFiles), ConfigError> {
         let Some(root) = self.project.as_ref().filter(|_| !self.only_system) else {
-            return Ok((ProjectTrust::Nothing, Vec::new()));
+            return Ok((ProjectTrust::Nothing, ProjectFiles::default()));
         };
         // Without a place for the list, nothing on it can be trusted.
         let store = self.state.clone().map_or_else(|| TrustStore::new("/nonexistent"), TrustStore::new);
         let (trust, content) = store.check_files(root)?;
         notices.extend(trust.advice(root));
         if trust != ProjectTrust::Trusted {
-            return Ok((trust, Vec::new()));
+            return Ok((trust, ProjectFiles::default()));
         }
         if let Some(bytes) = content.get(CONFIG) {
             let path = root.join(DIRECTORY).join(CONFIG);
             let text = project_text(&path, bytes)?;
             files.push(self.understand(path, &text, root, Owner::Project)?);
         }
-        Ok((trust, content.rules(root)))
+        Ok((trust, content))
     }
 
     fn understand(&self, path: PathBuf, text: &str, base: &Path, owner: Owner) -> Result<ReadFile, ConfigError> {
@@ -435,7 +456,7 @@ fn not_text(path: &Path, error: &std::string::FromUtf8Error) -> ConfigError {
 }
 
 /// The text of a file that is the reader's or the administrator's own; `None` if it is missing.
-fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
+pub(crate) fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
     let file = match open_without_waiting(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use stockade_protocol::RawText;
 
 use crate::ConfigError;
+use crate::profile::{PermissionProfile, ProfileOrigin};
 use crate::store::read_bytes;
 
 /// Where a project keeps them.
@@ -100,11 +101,30 @@ impl ProjectFiles {
             .collect()
     }
 
+    /// The permission profiles in `profiles`. One that can't be read is an error.
+    pub(crate) fn profiles(&self, root: &Path) -> Result<Vec<PermissionProfile>, ConfigError> {
+        let found = self.0.iter().filter(|(name, _)| is_profile(name));
+        found
+            .map(|(name, content)| {
+                let path = root.join(DIRECTORY).join(name.to_os_string().unwrap_or_default());
+                let text = String::from_utf8(content.clone());
+                let text = text.map_err(|error| ConfigError::io("read", &path)(std::io::Error::other(error)))?;
+                PermissionProfile::parse(&text, ProfileOrigin::Project(path.clone()), &path)
+            })
+            .collect()
+    }
+
     /// The hash of each file.
     pub(crate) fn hashes(&self) -> BTreeMap<String, String> {
         let hash = |content: &Vec<u8>| Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
         self.0.iter().map(|(name, content)| (name.to_string(), hash(content))).collect()
     }
+}
+
+/// Whether a file is a permission profile, by its path below `.stockade`.
+pub(crate) fn is_profile(name: &RawText) -> bool {
+    let name = name.as_bytes().strip_prefix(b"profiles/").unwrap_or_default();
+    name.ends_with(b".toml") && !name.starts_with(b".") && !name.contains(&b'/')
 }
 
 /// Whether a file's rules count, by its path below `.stockade`.

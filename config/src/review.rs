@@ -4,7 +4,8 @@ use stockade_protocol::{AbsPath, RawText};
 
 use crate::ConfigError;
 use crate::load::check_project;
-use crate::project::{CONFIG, DIRECTORY, ProjectFiles, is_rules};
+use crate::profile::PermissionProfile;
+use crate::project::{CONFIG, DIRECTORY, ProjectFiles, is_profile, is_rules};
 
 /// A project's own files as they are now.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub struct ProjectReview {
 pub enum ProjectFileKind<'a> {
     /// As settings: see [`ProjectReview::settings`].
     Settings,
+    /// As a permission profile: see [`ProjectReview::profiles`].
+    Profile,
     /// As rules, with this content.
     Rules(&'a [u8]),
     /// Not at all.
@@ -46,10 +49,16 @@ impl ProjectReview {
             let kind = match name.as_str() {
                 Some(CONFIG) => ProjectFileKind::Settings,
                 Some(_) | None if is_rules(name) => ProjectFileKind::Rules(content),
+                Some(_) | None if is_profile(name) => ProjectFileKind::Profile,
                 Some(_) | None => ProjectFileKind::Unread,
             };
             (name, kind)
         })
+    }
+
+    /// The project's permission profiles. One that could not be read is an error.
+    pub fn profiles(&self) -> Result<Vec<PermissionProfile>, ConfigError> {
+        self.files.profiles(&self.path.to_host_path().unwrap_or_default())
     }
 
     /// Every setting of the project's `config.toml`. One that could not be used is an error.

@@ -2,7 +2,7 @@
 //! and for each value where it comes from.
 //!
 //! The nearest source wins: flags, then the profile, then the project, the user, the system. Lists
-//! that grant (`writable_roots`, `readable_roots`, `allow_hosts`, `unix_sockets`, `accept_losses`, `include_only`) are
+//! that grant (`writable_roots`, `readable_roots`, `allow_hosts`, `unix_sockets`, `with`, `accept_losses`, `include_only`) are
 //! those of the nearest file that has them, and flags add to them. Lists that deny (`deny_read`, `deny_hosts`,
 //! `exclude`) add up over all sources. Limits and variables count one by one.
 
@@ -22,6 +22,7 @@ use crate::form::{AllowedCommands, AuditDurability, EngineName, NetworkMode, San
 use crate::layer::{Changes, Layer};
 use crate::loss::LossName;
 use crate::maximum::Maximum;
+use crate::profile::ProfileGrant;
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +97,10 @@ pub struct Settings {
     pub hosts: Vec<HostRule>,
     /// Unix sockets that may be connected to.
     pub unix_sockets: Vec<AbsPath>,
+    /// The permission profiles that every command has.
+    pub with: Vec<String>,
+    /// What those grant.
+    pub granted: ProfileGrant,
     /// What a command may run without, where the sandbox can't hold it.
     pub accept_losses: Vec<LossName>,
     /// Give the command no private directory at `$TMPDIR`.
@@ -157,6 +162,8 @@ impl Settings {
             network: NetworkMode::default(),
             hosts: Vec::new(),
             unix_sockets: Vec::new(),
+            with: Vec::new(),
+            granted: ProfileGrant::default(),
             accept_losses: Vec::new(),
             exclude_tmpdir_env_var: false,
             exclude_slash_tmp: false,
@@ -233,11 +240,41 @@ impl Settings {
             hidden_files: host.hidden_files.iter().chain(&self.hidden_files).cloned().collect(),
             ..host.clone()
         };
-        let granted = self.unbounded(&host, RuleSource::Policy)?;
+        let granted = self.with_profile(&self.unbounded(&host, RuleSource::Policy)?, &self.granted);
         match &self.maximum {
             Some(maximum) => maximum.limit(&host, &granted),
             None => Ok(granted),
         }
+    }
+
+    /// Permissions of these settings with what a profile grants on top. A network that a flag turns off stays off, and
+    /// what the settings forbid stays forbidden.
+    fn with_profile(&self, own: &Permissions, grant: &ProfileGrant) -> Permissions {
+        if matches!(self.mode, SandboxMode::DangerFullAccess | SandboxMode::ExternalSandbox) {
+            return own.clone();
+        }
+        let mut merged = own.merge(&self.fitting(grant).permissions);
+        if let NetworkPolicy::Hosts(hosts) = &mut merged.network {
+            let is_denied = |rule: &&HostRule| rule.decision == stockade_protocol::Decision::Forbidden;
+            let missing = self.hosts.iter().filter(is_denied).filter(|rule| !hosts.rules.contains(rule));
+            let missing: Vec<HostRule> = missing.cloned().collect();
+            hosts.rules.extend(missing);
+        }
+        merged
+    }
+
+    /// What a profile grants in a session with these settings: no host where a flag turns the network off, and only
+    /// reading requests where the network is limited to those.
+    pub fn fitting(&self, grant: &ProfileGrant) -> ProfileGrant {
+        let mut grant = grant.clone();
+        match (self.network, &mut grant.permissions.network) {
+            (NetworkMode::Off, network) if *self.origin("sandbox.network") == Origin::Flag => {
+                *network = NetworkPolicy::Off;
+            }
+            (NetworkMode::Limited, NetworkPolicy::Hosts(hosts)) => hosts.methods = HttpMethods::ReadOnly,
+            (NetworkMode::Off | NetworkMode::Limited | NetworkMode::Hosts | NetworkMode::Full, _) => {}
+        }
+        grant
     }
 
     pub(crate) fn unbounded(&self, host: &HostPaths, source: RuleSource) -> Result<Permissions, Invalid> {
@@ -311,6 +348,7 @@ impl Settings {
                 deny_hosts: layer.deny_hosts,
                 sockets: layer.unix_sockets,
                 losses: layer.accept_losses,
+                with: layer.with,
             },
             origin,
         );
@@ -395,6 +433,9 @@ impl Settings {
         if let Some(losses) = lists.losses {
             grant("sandbox.accept_losses", &mut self.accept_losses, losses, origins, origin);
         }
+        if let Some(names) = lists.with {
+            grant("with", &mut self.with, names, origins, origin);
+        }
         self.hosts = allowed.into_iter().chain(denied).collect();
     }
 }
@@ -407,6 +448,7 @@ struct Lists {
     deny_hosts: Vec<HostRule>,
     sockets: Option<Vec<AbsPath>>,
     losses: Option<Vec<LossName>>,
+    with: Option<Vec<String>>,
 }
 
 /// A list that grants: the nearest file's, and the flags' on top.

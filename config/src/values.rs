@@ -96,6 +96,11 @@ fn check_form(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses a host that no profile can name.
+pub(crate) fn check_profile_host(text: &str) -> Result<(), String> {
+    if text.contains("://") { Ok(()) } else { parse_host(text, Decision::Allow).map(drop) }
+}
+
 /// An absolute path from one that may be relative to the file or to the home directory.
 pub(crate) fn resolve_path(text: &str, source: &Source<'_>) -> Result<AbsPath, String> {
     AbsPath::from_path(&absolute(text, source)?).map_err(|error| error.to_string())

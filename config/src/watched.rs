@@ -28,6 +28,8 @@ impl ConfigLoader {
             watched.extend([CONFIG, MAXIMUM].map(|name| Watched::File(directory.join(name))));
         }
         watched.extend(self.user.iter().map(|directory| Watched::File(directory.join(CONFIG))));
+        let owners = [&self.system, &self.user].into_iter().flatten();
+        watched.extend(owners.map(|directory| Watched::Tree(directory.join(crate::profile::DIRECTORY))));
         watched.extend(self.state.iter().map(|directory| Watched::File(directory.join(STORE))));
         watched.extend(self.project.iter().map(|root| Watched::Tree(root.join(DIRECTORY))));
         watched.extend([&self.system, &self.user, &self.state].into_iter().flatten().cloned().map(Watched::Names));

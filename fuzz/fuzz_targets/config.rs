@@ -1,11 +1,11 @@
-//! Any settings file is read or refused with a place in it, and any text is redacted in one pass and
+//! Any settings file or permission profile is read or refused with a place in it, and any text is redacted in one pass and
 //! for good.
 #![no_main]
 
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use stockade_config::{ConfigError, check_config};
+use stockade_config::{ConfigError, PermissionProfile, ProfileOrigin, check_config};
 use stockade_core::redact_text;
 
 fuzz_target!(|data: &[u8]| {
@@ -13,6 +13,11 @@ fuzz_target!(|data: &[u8]| {
     if let Err(error) = check_config(Path::new("/config.toml"), text) {
         let ConfigError::Invalid { line, column, problem, .. } = error else { panic!("{error}") };
         assert!(line <= text.matches('\n').count() + 2 && column > 0);
+        assert!(!problem.contains(char::is_control), "{problem:?}");
+    }
+    let file = Path::new("/p.toml");
+    if let Err(error) = PermissionProfile::parse(text, ProfileOrigin::BuiltIn, file) {
+        let ConfigError::Invalid { problem, .. } = error else { panic!("{error}") };
         assert!(!problem.contains(char::is_control), "{problem:?}");
     }
     let once = redact_text(text);

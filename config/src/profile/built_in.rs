@@ -1,0 +1,34 @@
+//! The profiles that Stockade has by itself.
+
+use std::path::Path;
+
+use super::{PermissionProfile, ProfileOrigin};
+use crate::ConfigError;
+
+/// The text of each, by the name of its file.
+const TEXTS: &[(&str, &str)] = &[
+    ("cargo.toml", include_str!("built_in/cargo.toml")),
+    ("chromium.toml", include_str!("built_in/chromium.toml")),
+    ("go.toml", include_str!("built_in/go.toml")),
+    ("gpg.toml", include_str!("built_in/gpg.toml")),
+    ("gradle.toml", include_str!("built_in/gradle.toml")),
+    ("maven.toml", include_str!("built_in/maven.toml")),
+    ("npm.toml", include_str!("built_in/npm.toml")),
+    ("pip.toml", include_str!("built_in/pip.toml")),
+    ("playwright.toml", include_str!("built_in/playwright.toml")),
+    ("pnpm.toml", include_str!("built_in/pnpm.toml")),
+    ("ssh-agent.toml", include_str!("built_in/ssh-agent.toml")),
+    ("uv.toml", include_str!("built_in/uv.toml")),
+    ("yarn.toml", include_str!("built_in/yarn.toml")),
+];
+
+/// The names of all.
+pub(super) fn names<'a>() -> impl Iterator<Item = &'a str> {
+    TEXTS.iter().filter_map(|(file, _)| file.strip_suffix(".toml"))
+}
+
+/// The profile of this name. Most runs need none, so it is read when it is needed.
+pub(super) fn get(name: &str) -> Result<Option<PermissionProfile>, ConfigError> {
+    let text = TEXTS.iter().find(|(file, _)| file.strip_suffix(".toml") == Some(name));
+    text.map(|(file, text)| PermissionProfile::parse(text, ProfileOrigin::BuiltIn, Path::new(file))).transpose()
+}

@@ -1,0 +1,85 @@
+//! What the file of a permission profile may say: its keys, as they are written.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use stockade_protocol::ResourceLimits;
+
+use crate::written::Written;
+
+/// A permission profile: a named set of additional permissions, each with its reason. The file's name is the
+/// profile's.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PermissionProfile")]
+pub(crate) struct ProfileForm {
+    /// What it is for, in one sentence.
+    pub(crate) about: Written<String>,
+    /// The programs that need it. A denial of one of them names the profile, if it would have helped.
+    #[serde(default)]
+    pub(crate) tools: Vec<Written<String>>,
+    /// Only `--with` and the settings of the user and the administrator grant it, neither rules nor a project.
+    #[serde(default)]
+    pub(crate) only_when_named: bool,
+    /// Files and directories that may be written. A missing directory is made when a command runs.
+    #[serde(default)]
+    pub(crate) write: Vec<PathForm>,
+    /// Files and directories that may be read.
+    #[serde(default)]
+    pub(crate) read: Vec<PathForm>,
+    /// Hosts that may be reached.
+    #[serde(default)]
+    pub(crate) connect: Vec<HostForm>,
+    /// Unix sockets that may be connected to.
+    #[serde(default)]
+    pub(crate) socket: Vec<PathForm>,
+    /// Variables that are passed on where the settings keep only some.
+    #[serde(default)]
+    pub(crate) env: Vec<VariableForm>,
+    /// Limits that are raised, where the settings have lower ones.
+    #[serde(default)]
+    pub(crate) limit: Vec<LimitForm>,
+}
+
+/// A path, and why it is needed.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ProfilePath")]
+pub(crate) struct PathForm {
+    /// An absolute path, one that begins with `~/`, or one with variables: `${CARGO_HOME:-~/.cargo}/registry`.
+    pub(crate) path: Written<String>,
+    /// Why.
+    pub(crate) reason: Written<String>,
+}
+
+/// A host, and why it is needed.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ProfileHost")]
+pub(crate) struct HostForm {
+    /// `host`, `host:port`, `*.host`, or a variable that holds URLs: `${PIP_INDEX_URL:-https://pypi.org}`.
+    pub(crate) host: Written<String>,
+    /// Why.
+    pub(crate) reason: Written<String>,
+}
+
+/// A variable, and why it is needed.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ProfileVariable")]
+pub(crate) struct VariableForm {
+    /// Its name.
+    pub(crate) name: Written<String>,
+    /// Why.
+    pub(crate) reason: Written<String>,
+}
+
+/// Limits, and why they have to be that high.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ProfileLimits")]
+pub(crate) struct LimitForm {
+    /// The limits.
+    pub(crate) at_least: ResourceLimits,
+    /// Why.
+    pub(crate) reason: Written<String>,
+}

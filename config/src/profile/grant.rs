@@ -1,0 +1,264 @@
+//! What a profile grants to a caller: its lines in the caller's environment, none of them a secret, a file of
+//! Stockade's own, or metadata that lets a command take over later.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use stockade_protocol::{
+    AbsPath, Access, EnvironmentPolicy, FileRule, FileRules, HostRules, NetworkPolicy, Permissions,
+};
+
+use super::{LineGrant, NoValue, PermissionProfile, Template, expand};
+use crate::{ConfigError, Settings};
+
+/// Files in masked directories that hold nothing secret.
+const PUBLIC_PARTS: &[&str] = &[
+    ".ssh/known_hosts",
+    ".gnupg/common.conf",
+    ".gnupg/gpg.conf",
+    ".gnupg/public-keys.d",
+    ".gnupg/pubring.gpg",
+    ".gnupg/pubring.kbx",
+    ".gnupg/trustdb.gpg",
+];
+/// The same below `GNUPGHOME`.
+const PUBLIC_OF_GNUPG: &[&str] =
+    &["common.conf", "gpg.conf", "public-keys.d", "pubring.gpg", "pubring.kbx", "trustdb.gpg"];
+const DEVICE_TREES: &[&str] = &["/dev", "/proc", "/sys"];
+
+/// For whom a profile is resolved.
+pub struct ProfileContext<'a> {
+    /// The caller's variables.
+    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The caller's home directories: the one that `HOME` names, and the one on record.
+    pub homes: Vec<PathBuf>,
+    /// Where commands may write without a profile: a link there is a command's to change.
+    pub writable: Vec<PathBuf>,
+    /// What is masked and protected.
+    pub settings: &'a Settings,
+}
+
+/// What profiles grant.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProfileGrant {
+    /// The permissions, on top of a session's own.
+    pub permissions: Permissions,
+    /// Directories among the writable paths that a command may need to be made.
+    pub directories: BTreeSet<AbsPath>,
+}
+
+impl ProfileGrant {
+    /// This and another.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            permissions: together(&self.permissions, &other.permissions),
+            directories: self.directories.union(&other.directories).cloned().collect(),
+        }
+    }
+
+    /// Without the directories that are not there.
+    pub fn without_missing(&self) -> Result<Self, ConfigError> {
+        let is_missing =
+            |path: &AbsPath| path.to_host_path().is_none_or(|path| std::fs::symlink_metadata(path).is_err());
+        let missing: BTreeSet<&AbsPath> = self.directories.iter().filter(|path| is_missing(path)).collect();
+        let rules = self.permissions.files.iter();
+        let kept = rules.filter(
+            |rule| !matches!(&rule.target, stockade_protocol::FileTarget::Path(path) if missing.contains(path)),
+        );
+        let files = FileRules::new(kept.cloned())?;
+        Ok(Self { permissions: Permissions { files, ..self.permissions.clone() }, directories: BTreeSet::new() })
+    }
+}
+
+/// The limits of two grants are the higher ones; merging would drop what only one of them names.
+fn together(one: &Permissions, other: &Permissions) -> Permissions {
+    let mut all = one.merge(other);
+    let limits = &mut all.limits;
+    for (slot, more) in [
+        (&mut limits.cpu_seconds, other.limits.cpu_seconds),
+        (&mut limits.memory_bytes, other.limits.memory_bytes),
+        (&mut limits.processes, other.limits.processes),
+        (&mut limits.file_size_bytes, other.limits.file_size_bytes),
+        (&mut limits.open_files, other.limits.open_files),
+    ] {
+        *slot = (*slot).max(more);
+    }
+    all.environment.include_only.extend(other.environment.include_only.clone());
+    all
+}
+
+impl PermissionProfile {
+    /// What the profile grants to this caller. A line that would open what no profile may is an error.
+    pub fn resolve(&self, context: &ProfileContext<'_>) -> Result<ProfileGrant, ConfigError> {
+        let refuse = |line: &dyn std::fmt::Display, why: String| ConfigError::ProfileLine {
+            profile: self.name.clone(),
+            line: line.to_string(),
+            why,
+        };
+        let (mut rules, mut hosts, mut sockets) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let mut found = ProfileGrant::default();
+        let mut no_socket = None;
+        for line in &self.lines {
+            let grants = &line.grants;
+            match grants {
+                LineGrant::Write(template) => {
+                    for path in context.places(template, Access::Write).map_err(|why| refuse(grants, why))? {
+                        found.directories.insert(path.clone());
+                        rules.push(FileRule::path(path, Access::Write));
+                    }
+                }
+                LineGrant::Read(template) => {
+                    for path in context.places(template, Access::Read).map_err(|why| refuse(grants, why))? {
+                        rules.push(FileRule::path(path, Access::Read));
+                    }
+                }
+                LineGrant::Connect(template) => {
+                    let text = template.expand(context.variable).map_err(|why| refuse(grants, why.to_string()))?;
+                    hosts.extend(expand::hosts(&text).map_err(|why| refuse(grants, why))?);
+                }
+                LineGrant::Socket(template) => match context.socket(template) {
+                    Ok(path) => drop(sockets.insert(path)),
+                    Err(NoSocket::Absent(why)) => no_socket = Some(refuse(grants, why)),
+                    Err(NoSocket::Refused(why)) => return Err(refuse(grants, why)),
+                },
+                LineGrant::Variable(name) => {
+                    let pattern = name.as_str().parse()?;
+                    found.permissions.environment.include_only.insert(pattern);
+                }
+                LineGrant::Limits(limits) => {
+                    let more = Permissions { limits: *limits, ..Permissions::default() };
+                    found.permissions = together(&found.permissions, &more);
+                }
+            }
+        }
+        // One of several places is enough.
+        if let Some(error) = no_socket.filter(|_| sockets.is_empty()) {
+            return Err(error);
+        }
+        let network = match hosts.is_empty() {
+            true => NetworkPolicy::Off,
+            false => NetworkPolicy::Hosts(HostRules { rules: hosts, ..HostRules::default() }),
+        };
+        let EnvironmentPolicy { include_only, .. } = found.permissions.environment;
+        found.permissions = Permissions {
+            files: FileRules::new(rules)?,
+            network,
+            unix_sockets: sockets,
+            limits: found.permissions.limits,
+            environment: EnvironmentPolicy { include_only, ..EnvironmentPolicy::default() },
+        };
+        Ok(found)
+    }
+}
+
+enum NoSocket {
+    /// It is not there.
+    Absent(String),
+    /// It can't be granted.
+    Refused(String),
+}
+
+impl ProfileContext<'_> {
+    /// What `~` stands for.
+    fn home(&self) -> Option<PathBuf> {
+        let named = (self.variable)("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        named.or_else(|| self.homes.first().cloned())
+    }
+
+    /// The paths of a line, as they are named and where they lead, if it may be granted.
+    fn places(&self, template: &Template, access: Access) -> Result<BTreeSet<AbsPath>, String> {
+        let text = template.expand(self.variable).map_err(|why| why.to_string())?;
+        let named = expand::path(&text, self.home().as_deref())?;
+        let host = named.to_host_path().unwrap_or_default();
+        let real = expand::real(&host);
+        for place in [&host, &real] {
+            self.check(place, access)?;
+        }
+        let mut holding = self.writable.iter().filter(|root| host.starts_with(root));
+        if holding.any(|root| !real.starts_with(root)) {
+            return Err(format!("`{named}` leads out of the workspace by a link that commands may change"));
+        }
+        let real = AbsPath::from_path(&real).map_err(|error| error.to_string())?;
+        // A link has no rule of its own: what it leads to is granted.
+        Ok(BTreeSet::from([real]))
+    }
+
+    fn socket(&self, template: &Template) -> Result<AbsPath, NoSocket> {
+        let text = template.expand(self.variable).map_err(|why| match why {
+            NoValue::NotSet(_) => NoSocket::Absent(format!("{why}: is the agent running?")),
+            NoValue::NotText(_) => NoSocket::Refused(why.to_string()),
+        })?;
+        let path = expand::path(&text, self.home().as_deref()).map_err(NoSocket::Refused)?;
+        let host = path.to_host_path().unwrap_or_default();
+        let real = expand::real(&host);
+        for place in [&host, &real] {
+            self.check_own(place, Access::Read).map_err(NoSocket::Refused)?;
+        }
+        if !is_socket(&real) {
+            return Err(NoSocket::Absent(format!("`{path}` is no socket: is the agent running?")));
+        }
+        Ok(path)
+    }
+
+    /// Whether a path may be part of a profile.
+    fn check(&self, path: &Path, access: Access) -> Result<(), String> {
+        let shown = path.display();
+        let depth = path.components().count();
+        if depth < 2 || (access == Access::Write && depth < 3) {
+            return Err(format!("`{shown}` is the root, or lies directly in it: name a directory of the tool's own"));
+        }
+        if self.homes.iter().any(|home| home.starts_with(path) || expand::real(home).starts_with(path)) {
+            return Err(format!("`{shown}` holds a home directory: name a directory of the tool's own"));
+        }
+        if DEVICE_TREES.iter().any(|tree| path.starts_with(tree)) {
+            return Err(format!("`{shown}` is among the kernel's files"));
+        }
+        let protected = |part: &std::ffi::OsStr| self.settings.protected_names.iter().any(|name| part == name.as_str());
+        if access == Access::Write && path.iter().any(protected) {
+            return Err(format!("`{shown}` is protected metadata, by which a command could take over later"));
+        }
+        let masked = self.settings.credentials.iter().filter_map(AbsPath::to_host_path);
+        let masked = masked.flat_map(|mask| [expand::real(&mask), mask]).find(|mask| path.starts_with(mask));
+        if let Some(mask) = masked.filter(|_| access == Access::Write || !self.is_public(path)) {
+            return Err(format!("`{shown}` is a masked credential (`{}`), and no profile opens one", mask.display()));
+        }
+        self.check_own(path, access)
+    }
+
+    /// Stockade's own files are in no profile.
+    fn check_own(&self, path: &Path, access: Access) -> Result<(), String> {
+        let own = self.settings.own_files.iter().chain(&self.settings.hidden_files).filter_map(AbsPath::to_host_path);
+        let own = own.flat_map(|own| [expand::real(&own), own]);
+        let is_touched = |own: &PathBuf| path.starts_with(own) || (access == Access::Write && own.starts_with(path));
+        match own.into_iter().find(is_touched) {
+            Some(own) => Err(format!("`{}` holds or is Stockade's own `{}`", path.display(), own.display())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a file in a masked directory holds nothing secret.
+    fn is_public(&self, path: &Path) -> bool {
+        let gnupg = (self.variable)("GNUPGHOME").map(PathBuf::from);
+        let in_homes = self.homes.iter().flat_map(|home| PUBLIC_PARTS.iter().map(move |part| home.join(part)));
+        let in_gnupg = gnupg.iter().flat_map(|gnupg| PUBLIC_OF_GNUPG.iter().map(move |part| gnupg.join(part)));
+        // A link in the place of one of them could lead to a secret.
+        let is_it = |public: PathBuf| {
+            let real = public.parent().zip(public.file_name()).map(|(above, name)| expand::real(above).join(name));
+            path == public || Some(path) == real.as_deref()
+        };
+        in_homes.chain(in_gnupg).any(is_it)
+    }
+}
+
+#[cfg(unix)]
+fn is_socket(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket())
+}
+
+#[cfg(not(unix))]
+fn is_socket(path: &Path) -> bool {
+    path.exists()
+}

@@ -1,0 +1,117 @@
+//! All profiles that a session knows, by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::{DIRECTORY, PermissionProfile, ProfileContext, ProfileGrant, ProfileOrigin, built_in};
+use crate::ConfigError;
+use crate::load::read_text;
+use crate::suggest::suggest;
+
+/// More than anybody keeps.
+const MOST_FILES: usize = 256;
+
+/// All profiles that a session knows: those of files, and those that are built in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PermissionProfiles(BTreeMap<String, PermissionProfile>);
+
+/// What names a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedBy {
+    /// The command line, or settings of the user's or the administrator's; where, in words.
+    User(String),
+    /// Settings of a project; where, in words.
+    Project(String),
+    /// A rule; where, in words.
+    Rule(String),
+}
+
+impl PermissionProfiles {
+    /// The names of all, sorted.
+    pub fn names(&self) -> BTreeSet<&str> {
+        built_in::names().chain(self.0.keys().map(String::as_str)).collect()
+    }
+
+    /// The profile of this name.
+    pub fn get(&self, name: &str) -> Result<Option<PermissionProfile>, ConfigError> {
+        match self.0.get(name) {
+            Some(profile) => Ok(Some(profile.clone())),
+            None => built_in::get(name),
+        }
+    }
+
+    /// What the profile of this name grants, if it may be granted by what names it.
+    pub fn resolve(
+        &self,
+        name: &str,
+        named_by: &NamedBy,
+        context: &ProfileContext<'_>,
+    ) -> Result<ProfileGrant, ConfigError> {
+        let (NamedBy::User(place) | NamedBy::Project(place) | NamedBy::Rule(place)) = named_by;
+        let Some(profile) = self.get(name)? else {
+            let known: Vec<&str> = self.names().into_iter().collect();
+            return Err(ConfigError::UnknownPermissionProfile {
+                name: name.to_owned(),
+                place: place.clone(),
+                suggestion: suggest(name, &known),
+            });
+        };
+        match named_by {
+            NamedBy::Project(_) | NamedBy::Rule(_) if profile.only_when_named => {
+                Err(ConfigError::OnlyWhenNamed { name: name.to_owned(), place: place.clone() })
+            }
+            NamedBy::User(_) | NamedBy::Project(_) | NamedBy::Rule(_) => profile.resolve(context),
+        }
+    }
+
+    /// Adds the profiles in a directory of settings. They take the place of those with the same name.
+    pub(crate) fn add_directory(
+        &mut self,
+        settings: &Path,
+        origin: fn(PathBuf) -> ProfileOrigin,
+    ) -> Result<(), ConfigError> {
+        for path in files_in(&settings.join(DIRECTORY))? {
+            if let Some(text) = read_text(&path)? {
+                let profile = PermissionProfile::parse(&text, origin(path.clone()), &path)?;
+                self.0.insert(profile.name.clone(), profile);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a profile of a project. It can't change what a name means that is known without the project.
+    pub(crate) fn add_of_project(&mut self, profile: PermissionProfile) -> Result<(), ConfigError> {
+        if let Some(known) = self.get(&profile.name)? {
+            return Err(ConfigError::ProfileTaken {
+                name: profile.name.clone(),
+                file: profile.origin.to_string(),
+                known: known.origin.to_string(),
+            });
+        }
+        self.0.insert(profile.name.clone(), profile);
+        Ok(())
+    }
+}
+
+/// The profiles' files in a directory, by name. Hidden ones don't count.
+fn files_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(ConfigError::io("list", directory)(error)),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(ConfigError::io("list", directory))?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.ends_with(".toml") && !name.starts_with('.') {
+            files.push(path);
+        }
+        if files.len() > MOST_FILES {
+            let why = "holds more than 256 profiles: move some elsewhere";
+            return Err(ConfigError::Unsafe { path: directory.to_owned(), why });
+        }
+    }
+    files.sort();
+    Ok(files)
+}
