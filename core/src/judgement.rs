@@ -13,7 +13,8 @@ use stockade_protocol::{
 use crate::approvals::{Approvals, Confinement, check_hard_denials, execution};
 use crate::requirement;
 use crate::runtime::{FirstAttempt, Requirement, SandboxPreference, ToolContext, ToolRuntime};
-use crate::verdict::Verdict;
+use crate::session::{Sandboxing, Session};
+use crate::verdict::{RuleVerdict, Verdict};
 
 /// What is decided about a request.
 #[derive(Clone, Debug)]
@@ -162,7 +163,12 @@ impl Approvals {
                 let may_bypass =
                     bypass_sandbox && !in_advance && tool.first_attempt(request) == FirstAttempt::AsRulesSay;
                 let bypasses_sandbox = may_bypass && session.rules_may_leave();
-                let execution = if bypasses_sandbox { EscalationExecution::Unsandboxed } else { wanted };
+                let by_rules = || granted_by_rules(session, verdict?).filter(|_| planted().is_none());
+                let execution = match wanted {
+                    _ if bypasses_sandbox => EscalationExecution::Unsandboxed,
+                    EscalationExecution::TurnDefault => by_rules().unwrap_or(EscalationExecution::TurnDefault),
+                    wanted @ (EscalationExecution::Permissions(_) | EscalationExecution::Unsandboxed) => wanted,
+                };
                 // There was no question, but what was said outside goes on record.
                 let source = if tool.preapproved(request).is_some() { DecisionSource::External } else { source };
                 Decided { course: Course::Run { bypasses_sandbox }, source, execution }
@@ -208,6 +214,17 @@ impl Approvals {
             && requirement::asks_after_denial(session.ask);
         Judgement { verdict, course, source, execution: wanted, permissions, confinement, asks_after_denial }
     }
+}
+
+/// What the profiles grant that the rules give to an allowed command.
+fn granted_by_rules(session: &Session, verdict: &Verdict) -> Option<EscalationExecution> {
+    if verdict.rules != RuleVerdict::Allowed || session.sandboxing() != Sandboxing::On {
+        return None;
+    }
+    let names = verdict.evaluation.profiles(&verdict.parsed);
+    let granted = names.iter().filter_map(|name| session.profiles.get(*name));
+    let all = granted.cloned().reduce(|all, more| all.merge(&more))?;
+    Some(EscalationExecution::Permissions(Box::new(all)))
 }
 
 /// The reason for a question about a run outside, with the program that the session's commands may write.

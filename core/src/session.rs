@@ -1,11 +1,11 @@
 //! What holds for every request of a session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use stockade_protocol::{
-    Access, AskForApproval, Decision, FileRules, FileTarget, HostPaths, HostRule, HostRules, Invalid, NetworkPolicy,
-    Permissions, RawText, SandboxPolicy, ThreadId,
+    AbsPath, Access, AskForApproval, Decision, FileRules, FileTarget, HostPaths, HostRule, HostRules, Invalid,
+    NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
 };
 
 /// A session: whose requests these are, when to ask, and what its commands may do. A request changes
@@ -32,6 +32,11 @@ pub struct Session {
     pub rules_outside: RulesOutside,
     /// Hosts that are forbidden whatever the network is: a run without the sandbox would reach them.
     pub forbidden_hosts: Vec<HostRule>,
+    /// What permission profiles grant that rules name, by the profile's name.
+    pub profiles: BTreeMap<String, Permissions>,
+    /// Directories that are made when a command is granted to write them and they are missing: caches of tools that
+    /// have not run yet.
+    pub made_on_use: BTreeSet<AbsPath>,
     /// The paths of this host that a policy is resolved for.
     pub(crate) host: HostPaths,
 }
@@ -96,6 +101,8 @@ impl Session {
             output: OutputLimit::default(),
             rules_outside: RulesOutside::default(),
             forbidden_hosts: Vec::new(),
+            profiles: BTreeMap::new(),
+            made_on_use: BTreeSet::new(),
             host: host.clone(),
         })
     }

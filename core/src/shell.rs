@@ -8,11 +8,13 @@ use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 use stockade_execpolicy::Placement;
 use stockade_protocol::{
-    AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EnvironmentPolicy,
+    AbsPath, Access, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EnvironmentPolicy,
     EscalationExecution, ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation, Outcome,
     Permissions, RawText, Refusal, RefusedBy, RequestId, Violation, ViolationTarget,
 };
-use stockade_sandboxing::{Backend as _, Bare, CommandSpec, Plan, ProcessSettings, SpawnError, Unenforceable};
+use stockade_sandboxing::{
+    Backend as _, Bare, CommandSpec, Plan, ProcessSettings, SpawnError, Unenforceable, make_private_directory,
+};
 
 use crate::Cancellation;
 use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant, RuleStore, written};
@@ -345,6 +347,7 @@ impl ShellRuntime {
         guard: Option<&Guard>,
     ) -> Result<Finished, SpawnError> {
         let endpoint = guard.and_then(Guard::proxy);
+        make_directories(ctx.session, grant.permissions())?;
         let plan = self.compile(request, grant.permissions(), grant.confinement(), ctx, endpoint.as_ref())?;
         for warning in plan.warnings() {
             tracing::warn!(%warning, request = %request.id);
@@ -406,6 +409,16 @@ fn variables(policy: &EnvironmentPolicy, inherited: BTreeMap<RawText, RawText>) 
         variables.retain(|name, value| is_named(name) || !is_token(value));
     }
     variables
+}
+
+/// Makes the directories of profiles that are granted and missing: only what is there can be made writable.
+fn make_directories(session: &Session, permissions: &Permissions) -> Result<(), SpawnError> {
+    let writable = |path: &&AbsPath| permissions.access(path) == Access::Write;
+    for path in session.made_on_use.iter().filter(writable) {
+        make_private_directory(path)
+            .map_err(|source| SpawnError::Setup { step: format!("make the directory `{path}`"), source })?;
+    }
+    Ok(())
 }
 
 fn no_proxy(source: std::io::Error) -> SpawnError {

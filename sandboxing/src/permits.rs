@@ -68,3 +68,17 @@ pub fn listens(port: u16) -> bool {
         })
     })
 }
+
+/// Makes a directory that is missing, and those above it, for this user alone. Something else in its place is left to
+/// whoever needs the directory.
+pub fn make_private_directory(path: &AbsPath) -> std::io::Result<()> {
+    let Some(path) = path.to_host_path() else { return Ok(()) };
+    if std::fs::symlink_metadata(&path).is_ok() {
+        return Ok(());
+    }
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
