@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stockade_config::{
-    AllowedCommands, AuditDurability, ConfigLoader, Layer, Loaded, NetworkMode, SandboxMode, Settings, Watched,
-    variable_of_user,
+    AllowedCommands, AuditDurability, ConfigLoader, Layer, Loaded, NetworkMode, PermissionProfiles, SandboxMode,
+    Settings, Watched, variable_of_user,
 };
 use stockade_core::{
     Approver, AuditDemand, AuditError, AuditSink, AuditTrail, Durability, Hook, NoAudit, OutputLimit, RiskAssessor,
@@ -25,10 +25,11 @@ use stockade_sandboxing::{Backend, leads_to, permits, written_path};
 pub use crate::answers::Answers;
 use crate::error::with_causes;
 use crate::fingerprint::Fingerprint;
+use crate::profiles::Setting;
 use crate::registries::Registries;
 use crate::rules::RuleFiles;
 use crate::workspace::Workspace;
-use crate::{Error, platform, registries, rules};
+use crate::{Error, platform, profiles, registries, rules};
 
 /// Which settings files are read.
 #[derive(Clone, Debug, Default)]
@@ -118,6 +119,8 @@ pub(crate) struct Assembled {
     /// The workspace, as far as this user may write it.
     pub(crate) workspace: Vec<AbsPath>,
     pub(crate) registries: Registries,
+    pub(crate) profiles: PermissionProfiles,
+    pub(crate) homes: Vec<AbsPath>,
     pub(crate) fingerprint: Fingerprint,
 }
 
@@ -208,7 +211,8 @@ impl Assembly {
             Changes::Counted => Fingerprint::take(self.watched(&loader, &caller)),
             Changes::Ignored => Fingerprint::of_nothing(),
         };
-        let Loaded { mut settings, notices: told, project_rules, .. } = loader.load(self.overrides.clone())?;
+        let Loaded { mut settings, notices: told, project_rules, profiles, .. } =
+            loader.load(self.overrides.clone())?;
         notices.extend(told);
         // What a command wrote there would decide over the next one.
         for file in self.rules.named() {
@@ -226,12 +230,16 @@ impl Assembly {
         let host = self.host_paths(workspace.clone(), &settings);
         let mut session = self.session(&settings, &host, thread_id)?;
         let is_inside = |directory: &AbsPath| workspace.iter().any(|root| directory.starts_with(root));
-        let project: Vec<AbsPath> = start.ancestors().take_while(is_inside).collect();
-        let registries = registries::keep(&session, &homes, &project);
+        let above: Vec<AbsPath> = start.ancestors().take_while(is_inside).collect();
+        let registries = registries::keep(&session, &homes, &above);
         registries.hand_on(&mut session.environment);
+        let setting =
+            Setting { profiles: &profiles, host: &host, homes: &homes, project: &project, recording: self.recording };
+        profiles::grant_named(&setting, &mut settings, &mut session, notices)?;
+        let rules = rules::load(&self.rules, project_rules, &caller, &session)?;
+        profiles::know_of_rules(&setting, &settings, &mut session, &rules.policy(), notices)?;
         let assessor = settings.risk_hook.as_ref().map(|hook| program(hook, &session.permissions)).transpose()?;
         let approver = self.answers.approver(&settings, &session.permissions)?;
-        let rules = rules::load(&self.rules, project_rules, &caller, &session)?;
         if self.recording == Recording::Trail {
             notices.extend(rules::what_changed(&rules.policy(), &settings, &loader, &caller));
         }
@@ -244,6 +252,8 @@ impl Assembly {
             start,
             workspace,
             registries,
+            profiles,
+            homes,
             fingerprint,
         })
     }

@@ -120,6 +120,12 @@ impl Builder {
         self
     }
 
+    /// Permission profiles that every command has, such as `npm`.
+    pub fn with<S: Into<String>>(mut self, profiles: impl IntoIterator<Item = S>) -> Self {
+        self.overrides.with.get_or_insert_default().extend(profiles.into_iter().map(Into::into));
+        self
+    }
+
     /// More than there are methods for, in place of what was said before. What the methods say counts on top of it.
     pub fn overrides(mut self, overrides: Layer) -> Self {
         self.overrides = overrides;

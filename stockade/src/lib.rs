@@ -8,6 +8,7 @@ mod error;
 mod fingerprint;
 pub mod losses;
 pub mod platform;
+pub mod profiles;
 mod registries;
 pub mod rules;
 mod stockade;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use stockade_config::{Layer, Settings};
+use stockade_config::{Layer, PermissionProfiles, Settings};
 use stockade_core::{
     ElicitationOutcome, Explanation, Orchestrator, PermissionsOutcome, PermissionsRequest, ToolCallOutcome,
     ToolCallRuntime, ToolCaller, ToolReview,
@@ -20,6 +20,7 @@ use stockade_protocol::{
 use crate::answers::Current;
 use crate::assembly::{Assembled, Assembly};
 use crate::fingerprint::Fingerprint;
+use crate::profiles::Advisable;
 use crate::registries::Registries;
 use crate::{Builder, Command, Error};
 
@@ -40,6 +41,8 @@ struct State {
     settings: Arc<Settings>,
     workspace: Vec<AbsPath>,
     registries: Registries,
+    profiles: PermissionProfiles,
+    homes: Vec<AbsPath>,
     fingerprint: Fingerprint,
     notices: Vec<String>,
     /// Every notice so far: none is given twice.
@@ -64,8 +67,19 @@ impl Stockade {
             Some(name) => name,
             None => new_id()?,
         };
-        let Assembled { settings, session, rules, approver, assessor, start, workspace, registries, fingerprint } =
-            assembly.assemble(thread_id, notices)?;
+        let Assembled {
+            settings,
+            session,
+            rules,
+            approver,
+            assessor,
+            start,
+            workspace,
+            registries,
+            profiles,
+            homes,
+            fingerprint,
+        } = assembly.assemble(thread_id, notices)?;
         let is_open = session.permissions.network == NetworkPolicy::Full;
         let backend = assembly.backend(&settings)?;
         let is_assessed = assessor.is_some();
@@ -87,7 +101,17 @@ impl Stockade {
             approver: current,
             cwd: start,
             requests: AtomicU64::new(0),
-            state: Mutex::new(State { assembly, settings, workspace, registries, fingerprint, notices, told }),
+            state: Mutex::new(State {
+                assembly,
+                settings,
+                workspace,
+                registries,
+                profiles,
+                homes,
+                fingerprint,
+                notices,
+                told,
+            }),
         })
     }
 
@@ -233,6 +257,8 @@ impl Stockade {
         state.settings = Arc::new(assembled.settings);
         state.workspace = assembled.workspace;
         state.registries = assembled.registries;
+        state.profiles = assembled.profiles;
+        state.homes = assembled.homes;
         state.fingerprint = assembled.fingerprint;
         for notice in notices {
             if state.told.insert(notice.clone()) {
@@ -284,6 +310,12 @@ impl Stockade {
     /// Lines for a person about one command, such as a registry whose settings it can't read.
     pub fn notices_for(&self, command: &Argv) -> Vec<String> {
         self.state().registries.notices_for(command)
+    }
+
+    /// The permission profiles that this command could be given and has not, for advice after a denial.
+    pub fn advisable_profiles(&self, command: &Argv) -> Advisable {
+        let (session, state) = (self.orchestrator.session(), self.state());
+        Advisable::new(&state.profiles, &state.settings, &session, &state.homes, command)
     }
 
     /// What a command of this session inherits from a caller with this environment, in this directory.

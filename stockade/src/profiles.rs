@@ -1,0 +1,195 @@
+//! The permission profiles of a session: those that its settings name, and those that its rules name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use stockade_config::{
+    NamedBy, Origin, PermissionProfile, PermissionProfiles, ProfileContext, ProfileGrant, SandboxMode, Settings,
+};
+use stockade_core::Session;
+use stockade_execpolicy::Policy;
+use stockade_protocol::{
+    AbsPath, Access, FileRules, FileTarget, HostPaths, HostPattern, NetworkPolicy, NetworkProtocol,
+    PermissionAmendment, Permissions, RawText,
+};
+use stockade_sandboxing::permits;
+
+use crate::Error;
+use crate::assembly::{Recording, variable};
+
+/// What the profiles of a session are resolved with.
+pub(crate) struct Setting<'a> {
+    pub(crate) profiles: &'a PermissionProfiles,
+    pub(crate) host: &'a HostPaths,
+    pub(crate) homes: &'a [AbsPath],
+    /// The project's directory.
+    pub(crate) project: &'a Path,
+    pub(crate) recording: Recording,
+}
+
+impl Setting<'_> {
+    fn resolve(
+        &self,
+        settings: &Settings,
+        session: &Session,
+        (name, by): (&str, &NamedBy),
+        notices: &mut Vec<String>,
+    ) -> Result<ProfileGrant, Error> {
+        let own = |name: &str| variable(&session.environment, name);
+        let writable = self.host.workspace_roots.iter().chain(&settings.writable_roots);
+        let context = ProfileContext {
+            variable: &own,
+            homes: self.homes.iter().filter_map(AbsPath::to_host_path).collect(),
+            writable: writable.filter_map(AbsPath::to_host_path).collect(),
+            settings,
+        };
+        let grant = possible(self.profiles.resolve(name, by, &context)?, notices)?;
+        Ok(match self.recording {
+            Recording::Trail => grant,
+            Recording::Nothing => grant.without_missing()?,
+        })
+    }
+}
+
+/// Adds what the profiles grant that the settings name.
+pub(crate) fn grant_named(
+    setting: &Setting<'_>,
+    settings: &mut Settings,
+    session: &mut Session,
+    notices: &mut Vec<String>,
+) -> Result<(), Error> {
+    if settings.with.is_empty() || !is_sandboxed(settings) {
+        return Ok(());
+    }
+    let mut all = ProfileGrant::default();
+    for (name, by) in &named_by_settings(settings, setting.project) {
+        all = all.and(&setting.resolve(settings, session, (name, by), notices)?);
+    }
+    session.made_on_use.extend(all.directories.iter().cloned());
+    settings.granted = all;
+    session.permissions = settings.permissions(setting.host)?;
+    Ok(())
+}
+
+/// Makes the profiles known to a session that its rules name.
+pub(crate) fn know_of_rules(
+    setting: &Setting<'_>,
+    settings: &Settings,
+    session: &mut Session,
+    policy: &Policy,
+    notices: &mut Vec<String>,
+) -> Result<(), Error> {
+    let by_rules = policy.rules().flat_map(|rule| {
+        let place = format!("the rule at `{}`", rule.origin());
+        rule.profiles().iter().map(move |name| (name.clone(), NamedBy::Rule(place.clone())))
+    });
+    let by_rules: BTreeMap<String, NamedBy> = by_rules.filter(|_| is_sandboxed(settings)).collect();
+    for (name, by) in &by_rules {
+        let granted = settings.fitting(&setting.resolve(settings, session, (name, by), notices)?);
+        session.made_on_use.extend(granted.directories);
+        session.profiles.insert(name.clone(), granted.permissions);
+    }
+    Ok(())
+}
+
+fn is_sandboxed(settings: &Settings) -> bool {
+    matches!(settings.mode, SandboxMode::ReadOnly | SandboxMode::WorkspaceWrite)
+}
+
+/// The profiles that the settings name, and where.
+fn named_by_settings(settings: &Settings, project: &Path) -> Vec<(String, NamedBy)> {
+    let named = settings.with.iter().enumerate().map(|(index, name)| {
+        let origin = settings.origin(&format!("with[{index}]"));
+        let place = match origin {
+            Origin::Flag => String::from("the command line"),
+            other => format!("`with` of the {other}"),
+        };
+        let by = match origin {
+            Origin::Project(_) => NamedBy::Project(place),
+            Origin::Profile { file, .. } if file.starts_with(project) => NamedBy::Project(place),
+            Origin::Default
+            | Origin::System(_)
+            | Origin::User(_)
+            | Origin::Profile { .. }
+            | Origin::Flag
+            | Origin::Maximum(_) => NamedBy::User(place),
+        };
+        (name.clone(), by)
+    });
+    named.collect()
+}
+
+/// Without the directories that this user can't write anyway, which can't be made writable.
+fn possible(grant: ProfileGrant, notices: &mut Vec<String>) -> Result<ProfileGrant, Error> {
+    let lacking = |path: &AbsPath| !permits(path, Access::Write);
+    let lacking: BTreeSet<AbsPath> = grant.directories.iter().filter(|path| lacking(path)).cloned().collect();
+    notices.extend(lacking.iter().map(|path| {
+        format!("`{path}` of a profile is not made writable: you lack permission to write it outside the sandbox, too")
+    }));
+    let is_kept = |path: &AbsPath| !lacking.contains(path);
+    let rules = grant.permissions.files.iter().filter(|rule| match &rule.target {
+        FileTarget::Path(path) => is_kept(path),
+        FileTarget::Glob(_) => true,
+    });
+    let files = FileRules::new(rules.cloned())?;
+    let directories = grant.directories.iter().filter(|path| is_kept(path)).cloned().collect();
+    Ok(ProfileGrant { permissions: Permissions { files, ..grant.permissions }, directories })
+}
+
+/// The built-in and own profiles that a command could be given and has not, for advice after a denial.
+#[derive(Clone, Debug, Default)]
+pub struct Advisable(Vec<(PermissionProfile, Permissions)>);
+
+impl Advisable {
+    /// Those that fit a command. One that can't be granted here is left out, and so is one that only a person names.
+    pub(crate) fn new(
+        profiles: &PermissionProfiles,
+        settings: &Settings,
+        session: &Session,
+        homes: &[AbsPath],
+        command: &stockade_protocol::Argv,
+    ) -> Self {
+        let own = |name: &str| variable(&session.environment, name);
+        let homes: Vec<PathBuf> = homes.iter().filter_map(AbsPath::to_host_path).collect();
+        let context = ProfileContext { variable: &own, homes, writable: Vec::new(), settings };
+        let mut found = Vec::new();
+        for name in profiles.names() {
+            let Ok(Some(profile)) = profiles.get(name) else { continue };
+            let is_had = settings.with.iter().any(|own| own == name);
+            if is_had || profile.only_when_named() || !names_tool(command, profile.tools()) {
+                continue;
+            }
+            if let Ok(grant) = profile.resolve(&context) {
+                found.push((profile, settings.fitting(&grant).permissions));
+            }
+        }
+        Self(found)
+    }
+
+    /// The profile that would have allowed this.
+    pub fn covering(&self, amendment: &PermissionAmendment) -> Option<&str> {
+        let covers = |permissions: &Permissions| match amendment {
+            PermissionAmendment::File(rule) => match &rule.target {
+                FileTarget::Path(path) => permissions.access(path) >= rule.access,
+                FileTarget::Glob(_) => false,
+            },
+            PermissionAmendment::Network(rule) => match (&permissions.network, &rule.host, rule.port) {
+                (NetworkPolicy::Hosts(hosts), HostPattern::Exact(host), Some(port)) => {
+                    let protocol = rule.protocol.unwrap_or(NetworkProtocol::Tcp);
+                    hosts.decide(host, protocol, port) == stockade_protocol::Decision::Allow
+                }
+                (NetworkPolicy::Off | NetworkPolicy::Full | NetworkPolicy::Hosts(_), _, _) => false,
+            },
+            PermissionAmendment::UnixSocket(path) => permissions.unix_sockets.contains(path),
+        };
+        self.0.iter().find(|(_, permissions)| covers(permissions)).map(|(profile, _)| profile.name())
+    }
+}
+
+/// Whether a command, or a line in it, names one of these programs.
+fn names_tool(command: &stockade_protocol::Argv, tools: &[String]) -> bool {
+    let words = command.words().iter().filter_map(RawText::as_str);
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let mut names = words.flat_map(|word| word.split(move |c: char| !is_part(c)));
+    names.any(|name| tools.iter().any(|tool| tool == name))
+}
