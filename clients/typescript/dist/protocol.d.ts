@@ -1872,6 +1872,8 @@ export interface ReportedMatchPrefixRuleMatch extends Without<"heuristicsRuleMat
     matchedPrefix: RawText[];
     /** Whether the rule says `outside = True`, which codex does not know. Absent where it does not. */
     outside?: boolean;
+    /** The permission profiles that the rule gives to the command, which codex does not know. */
+    profiles?: string[];
     /** The path that was given, where the rule matched by the name of the program. */
     resolvedProgram?: AbsPath | null;
   };
@@ -2193,6 +2195,8 @@ export interface SessionOpenParams {
   set?: Record<string, string> | null;
   /** How long a command may run, in milliseconds. */
   timeout_ms?: number | null;
+  /** The permission profiles that every command has, such as `npm`. */
+  with?: string[] | null;
   /**
    * The directories that commands work in. Absent, the server's directory on standard input and output; on a
    * socket `cwd`, where a home directory is not made writable.

@@ -13,7 +13,7 @@ const SCHEMAS = new URL("../../../schemas/", import.meta.url);
 const TARGETS = ["../src/protocol.ts", "../dist/protocol.d.ts"].map((path) => new URL(path, import.meta.url));
 const OPENRPC = "openrpc.json";
 /** Documents that are no message: the settings file, and what is described elsewhere. */
-const LEFT_OUT = new Set(["Config.json", OPENRPC]);
+const LEFT_OUT = new Set(["Config.json", "PermissionProfile.json", OPENRPC]);
 
 const HEAD = `// Generated from \`schemas/\` by \`scripts/generate.mjs\`. Changes go there.
 

@@ -149,6 +149,7 @@ fn capability() -> Result<Capability, RpcError> {
 fn layer(params: &SessionOpenParams, here: &AbsPath) -> Result<Layer, RpcError> {
     Ok(Layer {
         profile: params.profile.clone(),
+        with: params.with.clone(),
         ask: params.ask,
         mode: params.sandbox,
         network: params.network,

@@ -34,6 +34,9 @@ pub struct SessionOpenParams {
     /// The profile of the settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// The permission profiles that every command has, such as `npm`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with: Option<Vec<String>>,
     /// How much commands are trusted with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxMode>,

@@ -2365,6 +2365,8 @@ class ReportedMatchPrefixRuleMatch:
     """Why the rule exists."""
     outside: bool = False
     """Whether the rule says `outside = True`, which codex does not know. Absent where it does not."""
+    profiles: list[str] = field(default_factory=list)
+    """The permission profiles that the rule gives to the command, which codex does not know."""
     resolved_program: RawText | None = None
     """The path that was given, where the rule matched by the name of the program."""
 
@@ -2376,6 +2378,7 @@ class ReportedMatchPrefixRuleMatch:
             decision=value["decision"],
             justification=value.get("justification"),
             outside=value.get("outside", False),
+            profiles=value.get("profiles", []),
             resolved_program=None if (given := value.get("resolvedProgram")) is None else decode_text(given),
         )
 
@@ -2389,6 +2392,8 @@ class ReportedMatchPrefixRuleMatch:
             out["justification"] = self.justification
         if self.outside:
             out["outside"] = self.outside
+        if self.profiles:
+            out["profiles"] = self.profiles
         if self.resolved_program is not None:
             out["resolvedProgram"] = encode_text(self.resolved_program)
         return out
