@@ -3,6 +3,7 @@
 #[cfg(unix)]
 mod agents;
 mod audit;
+mod profile;
 mod repeated;
 mod serve;
 mod session;
@@ -19,6 +20,7 @@ use clap_complete::Shell;
 #[cfg(unix)]
 pub(crate) use self::agents::{AgentName, Hook, HookAnswer, HookCommand, HookRun, Install};
 pub(crate) use self::audit::{Audit, AuditCommand, AuditList, AuditShow, AuditVerify};
+pub(crate) use self::profile::{Profile, ProfileCheck, ProfileCommand, ProfileList, ProfileShow};
 pub(crate) use self::repeated::parse;
 pub(crate) use self::serve::Serve;
 pub(crate) use self::session::SessionArgs;
@@ -68,6 +70,8 @@ pub(crate) enum Command {
     /// Answer the hook of a coding agent
     #[cfg(unix)]
     Hook(Hook),
+    /// Look at permission profiles: what `--with` grants, and why
+    Profile(Profile),
     /// Look at the trail of what was asked, decided and done
     Audit(Audit),
     /// Say what this host can enforce, and how to get more
@@ -103,6 +107,7 @@ Examples:
   stockade run -- npm test
   stockade run -c 'npm ci && npm test'
   stockade run --session work -- npm test
+  stockade run --with npm -- npm ci
   stockade run --sandbox read-only -- python3 untrusted.py
   stockade run --writable ../cache --deny-read '**/*.pem' -- make
   stockade run --limit memory=2G,pids=200 --timeout 10m -- cargo build

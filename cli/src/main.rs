@@ -18,6 +18,7 @@ mod joined;
 mod limit_hint;
 mod man;
 mod patch;
+mod profile;
 mod relay;
 mod remedy;
 mod report;
@@ -113,6 +114,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Install(install) => agents::install::run(&install),
         Command::Man(man) => man::run(&man).map(|()| ExitCode::SUCCESS),
         Command::Patch(patch) => patch::run(&patch),
+        Command::Profile(profile) => profile::run(&profile.command),
         Command::Run(run) => run::run(&run, run::Ending::ByCode),
         #[cfg(unix)]
         Command::Session(sessions) => joined::manage(&sessions.command),

@@ -1,5 +1,6 @@
 //! The flags that would have allowed what was denied, as they are typed; or the settings, where no flags can be given.
 
+use stockade::profiles::Advisable;
 use stockade_config::{SandboxMode, Settings};
 use stockade_protocol::{AbsPath, Access, FileTarget, PermissionAmendment, RuleSource, Violation, ViolationTarget};
 use stockade_sandboxing::{HostFiles as _, RealFiles};
@@ -23,20 +24,27 @@ pub(crate) struct Remedies {
     workspace: Vec<AbsPath>,
     /// The session that has to be ended before flags count.
     session: Option<String>,
+    profiles: Advisable,
 }
 
 impl Remedies {
     pub(crate) fn new(settings: &Settings, workspace: Vec<AbsPath>) -> Self {
         let (mode, reads_are_named) = (settings.mode, settings.readable_roots.is_some());
-        Self { written_for: WrittenFor::CommandLine, mode, reads_are_named, workspace, session: None }
+        let profiles = Advisable::default();
+        Self { written_for: WrittenFor::CommandLine, mode, reads_are_named, workspace, session: None, profiles }
+    }
+
+    /// With the permission profiles that fit the command.
+    pub(crate) fn with_profiles(self, profiles: Advisable) -> Self {
+        Self { profiles, ..self }
     }
 
     /// For an open session, whose settings are not known here. Flags can't change it.
     #[cfg(unix)]
     pub(crate) fn in_session(name: &str) -> Self {
         let (written_for, mode) = (WrittenFor::CommandLine, SandboxMode::WorkspaceWrite);
-        let session = Some(name.to_owned());
-        Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session }
+        let (session, profiles) = (Some(name.to_owned()), Advisable::default());
+        Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session, profiles }
     }
 
     /// For a command that a person has typed no flags for.
@@ -62,7 +70,11 @@ impl Remedies {
         if let ViolationTarget::Limit(field) = &violation.target {
             return limit(field);
         }
-        match violation.amendment.as_ref()? {
+        let amendment = violation.amendment.as_ref()?;
+        if let Some(name) = self.profiles.covering(amendment) {
+            return Some(format!("`--with {name}`"));
+        }
+        match amendment {
             PermissionAmendment::File(rule) => {
                 let FileTarget::Path(path) = &rule.target else { return None };
                 let is_protected = matches!(&violation.rule, Some(stockade_protocol::DenyingRule::File(rule))

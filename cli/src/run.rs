@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     }
     platform::check_open_files()?;
     platform::get_ready();
-    let Prepared { stockade, mut tool, request, remedies } = prepare(&args.session, &args.words(), Purpose::Run)?;
+    let Prepared { stockade, mut tool, request, mut remedies } = prepare(&args.session, &args.words(), Purpose::Run)?;
     let relay = streams(args, &mut tool)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (cancellation, clock) = (tool.cancellation.clone(), tool.clock.clone());
@@ -55,6 +55,11 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
         relay.close();
     }
     signals::end_by_default();
+    if let Ok(Ok(outcome)) = &result
+        && outcome.execution().is_some_and(|execution| !execution.violations.is_empty())
+    {
+        remedies = remedies.with_profiles(stockade.advisable_profiles(&request.command));
+    }
     // This program is about to end, and the system takes all of it back at once.
     std::mem::forget((stockade, request, runtime));
     match result {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::{fs, iter};
 
-use stockade_config::{CONFIG_SCHEMA_NAME, config_schema};
+use stockade_config::{CONFIG_SCHEMA_NAME, PROFILE_SCHEMA_NAME, config_schema, profile_schema};
 use stockade_protocol::{BUNDLE_NAME, bundle, messages};
 use stockade_server::wire::{SERVER_BUNDLE_NAME, openrpc, server_bundle};
 
@@ -47,13 +47,16 @@ fn one(name: &str) -> Result<String, SchemaError> {
     if name == CONFIG_SCHEMA_NAME {
         return render(&config_schema());
     }
+    if name == PROFILE_SCHEMA_NAME {
+        return render(&profile_schema());
+    }
     if name == SERVER_BUNDLE_NAME {
         return render(&server_bundle());
     }
     let messages = messages();
     let known = || {
         let names = messages.iter().map(|message| message.name.as_ref());
-        let names = names.chain([CONFIG_SCHEMA_NAME, SERVER_BUNDLE_NAME]);
+        let names = names.chain([CONFIG_SCHEMA_NAME, PROFILE_SCHEMA_NAME, SERVER_BUNDLE_NAME]);
         names.collect::<Vec<_>>().join(", ")
     };
     let found = messages.iter().find(|message| message.name == name);
@@ -67,6 +70,7 @@ fn files() -> Result<BTreeMap<String, String>, SchemaError> {
         (BUNDLE_NAME.into(), bundle()),
         (SERVER_BUNDLE_NAME.into(), server_bundle()),
         (CONFIG_SCHEMA_NAME.into(), config_schema()),
+        (PROFILE_SCHEMA_NAME.into(), profile_schema()),
     ];
     all.chain(bundles)
         .map(|(name, schema)| Ok((format!("{name}.json"), render(&schema)?)))

@@ -126,6 +126,7 @@ pub(crate) fn opening(args: &SessionArgs) -> Result<Opening, Failure> {
         ("--env", !args.env.is_empty()),
         ("--limit", args.limit.is_some()),
         ("--profile", args.profile.is_some()),
+        ("--with", !args.with.is_empty()),
     ];
     let flags = flags.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| String::from(flag)).collect();
     let here = AbsPath::from_path(&std::env::current_dir().map_err(Error::NoDirectory)?)?;
@@ -143,6 +144,7 @@ pub(crate) fn opening(args: &SessionArgs) -> Result<Opening, Failure> {
         workspace: Some(workspace?).filter(|workspace| !workspace.is_empty()),
         cwd: args.workspace.is_empty().then_some(here),
         profile: layer.profile,
+        with: layer.with,
         sandbox: layer.mode,
         ask: if is_ask_unset { Some(AskForApproval::OnFailure) } else { layer.ask },
         network: layer.network,
@@ -170,6 +172,7 @@ fn layer(args: &SessionArgs, here: &AbsPath) -> Result<Layer, Failure> {
     };
     let mut layer = Layer {
         profile: args.profile.clone(),
+        with: Some(args.with.clone()).filter(|names| !names.is_empty()),
         ask: args.ask,
         engine: args.engine.map(Into::into),
         timeout: args.timeout,

@@ -83,6 +83,11 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "NAME", value_parser = flags::losses())]
     pub(crate) accept_loss: Vec<LossName>,
 
+    /// Give the command what these permission profiles grant, such as npm or cargo: caches and registries, never
+    /// secrets. `stockade profile list` has all of them; may be given several times
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) with: Vec<String>,
+
     /// Use this profile of the configuration
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,

@@ -1,6 +1,6 @@
 //! What a project's files would do, in words, before a person vouches for them.
 
-use stockade_config::{ProjectFileKind, ProjectReview};
+use stockade_config::{ProfileLine, ProjectFileKind, ProjectReview};
 use stockade_execpolicy::{Extent, NetworkRule, PolicyLoader, PrefixRule};
 use stockade_protocol::{Decision, NetworkProtocol, RawText};
 
@@ -13,6 +13,7 @@ pub(super) fn describe(review: &ProjectReview) -> Result<String, Failure> {
         text.push_str(&format!("  .stockade/{name}\n"));
         let lines = match kind {
             ProjectFileKind::Settings => settings(review)?,
+            ProjectFileKind::Profile => profile(review, name)?,
             ProjectFileKind::Rules(content) => rules(name, content)?,
             ProjectFileKind::Unread => vec![String::from("is not read")],
         };
@@ -26,6 +27,17 @@ pub(super) fn describe(review: &ProjectReview) -> Result<String, Failure> {
 fn settings(review: &ProjectReview) -> Result<Vec<String>, Failure> {
     let settings = review.settings()?.into_iter();
     Ok(settings.map(|setting| format!("sets {} = {}", shown(&setting.key), shown(&setting.value))).collect())
+}
+
+fn profile(review: &ProjectReview, name: &RawText) -> Result<Vec<String>, Failure> {
+    let file = name.as_str().and_then(|name| name.strip_prefix("profiles/")?.strip_suffix(".toml"));
+    let profiles = review.profiles()?;
+    let profile = profiles.iter().find(|profile| Some(profile.name()) == file);
+    let lines = profile.iter().flat_map(|profile| profile.lines());
+    let line = |line: &ProfileLine| {
+        format!("may grant, where it is named: {}: {}", shown(&line.grants.to_string()), shown(&line.reason))
+    };
+    Ok(lines.map(line).collect())
 }
 
 fn rules(name: &RawText, content: &[u8]) -> Result<Vec<String>, Failure> {
@@ -50,7 +62,12 @@ fn rule(rule: &PrefixRule) -> String {
         Extent::Prefix => "commands that start with",
         Extent::Exact => "exactly the command",
     };
-    format!("{what} {extent} {rule}{}", why(rule.justification()))
+    let profiles: Vec<String> = rule.profiles().iter().map(|name| format!("`{}`", shown(name))).collect();
+    let profiles = match profiles.is_empty() {
+        true => String::new(),
+        false => format!(", with the permission profiles {}", profiles.join(", ")),
+    };
+    format!("{what} {extent} {rule}{profiles}{}", why(rule.justification()))
 }
 
 fn host(rule: &NetworkRule) -> String {
