@@ -26,6 +26,8 @@ mod own_files;
 mod patch_agreement;
 /// File changes that are shown, asked about and written.
 mod patches;
+/// Named sets of permissions, with real tools.
+mod profiles;
 /// The recorded session in the README.
 mod recording;
 /// The flags that a denial names.
