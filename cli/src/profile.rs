@@ -129,7 +129,9 @@ impl Known {
         let line = |profile: &PermissionProfile| {
             let origin = match profile.origin() {
                 ProfileOrigin::BuiltIn => String::new(),
-                other => format!("  ({})", RawText::from(other.to_string())),
+                other @ (ProfileOrigin::System(_) | ProfileOrigin::User(_) | ProfileOrigin::Project(_)) => {
+                    format!("  ({})", RawText::from(other.to_string()))
+                }
             };
             format!("{:<12}{}{origin}\n", profile.name(), RawText::from(profile.about()))
         };

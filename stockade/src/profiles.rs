@@ -100,10 +100,7 @@ fn is_sandboxed(settings: &Settings) -> bool {
 fn named_by_settings(settings: &Settings, project: &Path) -> Vec<(String, NamedBy)> {
     let named = settings.with.iter().enumerate().map(|(index, name)| {
         let origin = settings.origin(&format!("with[{index}]"));
-        let place = match origin {
-            Origin::Flag => String::from("the command line"),
-            other => format!("`with` of the {other}"),
-        };
+        let place = if *origin == Origin::Flag { format!("the {origin}") } else { format!("`with` of the {origin}") };
         let by = match origin {
             Origin::Project(_) => NamedBy::Project(place),
             Origin::Profile { file, .. } if file.starts_with(project) => NamedBy::Project(place),
