@@ -51,7 +51,8 @@ impl Remedies {
     #[cfg(unix)]
     pub(crate) fn in_settings() -> Self {
         let (written_for, mode) = (WrittenFor::SettingsFile, SandboxMode::WorkspaceWrite);
-        Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session: None }
+        let profiles = Advisable::default();
+        Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session: None, profiles }
     }
 
     /// What to type, in backticks; `None` where no flag would do.
