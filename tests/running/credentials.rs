@@ -124,7 +124,7 @@ fn the_users_registries_stay_in_use() {
     assert_eq!(said(command.env("COMPANY", "npm.test"), 0).stdout, "https://npm.test/npm/\n");
     let told = home.runs(&[], "echo $NPM_CONFIG_REGISTRY npm", 0);
     assert!(
-        told.stdout == " npm\n" && told.stderr.contains("its registry's address can't be handed on"),
+        told.stdout == "npm\n" && told.stderr.contains("its registry's address can't be handed on"),
         "{}",
         told.stderr
     );
