@@ -13,7 +13,7 @@ pub(crate) use std::os::windows::io::{BorrowedHandle as BorrowedStream, OwnedHan
 
 use stockade_protocol::{AbsPath, Access, Argv, Enforcement, FileRules, Permissions, RawText};
 
-use crate::{Gatekeeper, ProcessSettings, Support, Unenforceable};
+use crate::{Gatekeeper, Observations, ProcessSettings, Support, Unenforceable};
 
 /// What is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +144,11 @@ pub trait Running: fmt::Debug + Send {
     /// Waits until the command and everything it started are gone; with a limit, at most that long.
     /// `None` if it is still running then.
     fn wait(&mut self, limit: Option<Duration>) -> Result<Option<WaitStatus>, SpawnError>;
+
+    /// What the backend has seen it try that its policy denies; `None` where nothing is watched.
+    fn observations(&self) -> Option<&Observations> {
+        None
+    }
 
     /// Becomes readable when `wait` would not block.
     fn readable(&self) -> BorrowedStream<'_>;
