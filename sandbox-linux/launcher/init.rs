@@ -217,6 +217,7 @@ fn steps(mut plan: Reader, number: &mut u64, facts: &mut u64, report: i32) -> Re
         match plan.byte()? {
             wire::STEP_EXEC => return confine::Command::read(&mut plan).map(Some),
             wire::STEP_SUPERVISE => supervised::listener(&mut plan, report)?,
+            wire::STEP_OBSERVE => supervised::observer(&mut plan, report)?,
             step => confine::step(step, &mut plan, facts).unwrap_or(Err(EPROTO))?,
         }
     }

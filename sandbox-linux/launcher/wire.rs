@@ -110,6 +110,7 @@ pub(crate) const STEP_LANDLOCK_FOR_FILES: u8 = 32;
 pub(crate) const STEP_UMASK: u8 = 33;
 pub(crate) const STEP_CALLERS_LIMIT: u8 = 34;
 pub(crate) const STEP_IGNORE_BROKEN_PIPES: u8 = 39;
+pub(crate) const STEP_OBSERVE: u8 = 35;
 // For engines that do without namespaces of the launcher's own.
 pub(crate) const STEP_ADOPT_ORPHANS: u8 = 40;
 pub(crate) const STEP_KEEP_SIGNALS: u8 = 41;

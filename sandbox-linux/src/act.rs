@@ -38,6 +38,7 @@ impl Step {
             Self::Resolver => "make the resolver's socket",
             Self::Datagrams { .. } => "make the way for datagrams",
             Self::Supervise { .. } => "install the supervisor's system call filter",
+            Self::Observe { .. } => "install the observer's system call filter",
             Self::Seccomp { .. } => "install the system call filter",
             Self::Exec { .. } => "read the command",
             Self::AdoptOrphans => "adopt orphaned processes",

@@ -31,6 +31,7 @@ use crate::enforcement::{namespaces, read_back};
 use crate::launch::{Launcher, Run, Setup, SocketsFrom, StepLists};
 use crate::limits::Limits;
 use crate::native::{FACTS, resolve};
+use crate::observer::{Observe, Watch};
 use crate::starter::Starter;
 use crate::step::Step;
 use crate::supervision::Supervision;
@@ -43,6 +44,7 @@ pub struct Bwrap {
     program: Result<Program, Unenforceable>,
     landlock_version: u32,
     user: u32,
+    observe: Observe,
     /// Set when this host turns out not to let a `/proc` be mounted.
     without_proc: Arc<AtomicBool>,
 }
@@ -59,6 +61,7 @@ impl Bwrap {
             program,
             landlock_version: sys::landlock_version(),
             user: rustix::process::getuid().as_raw(),
+            observe: Observe::default(),
             without_proc: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -67,6 +70,12 @@ impl Bwrap {
     #[cfg(test)]
     pub(crate) fn fixed() -> Self {
         Self { landlock_version: 7, user: 1000, ..Self::with(Ok(Program::fixed())) }
+    }
+
+    /// With denials observed, as they are by default, or not.
+    #[must_use]
+    pub fn observing(self, observe: Observe) -> Self {
+        Self { observe, ..self }
     }
 
     /// What has to be done, as plain data.
@@ -95,8 +104,9 @@ impl Bwrap {
         let families = supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
         let rules = landlock::within_view(self.landlock_version, &view.grants, families);
         let limits = Limits::of(permissions, self.user)?;
+        let watch = Watch::of(permissions, self.observe);
         let steps = CommandSteps {
-            confine: confine(rules.always, seccomp::filter(families), supervision.as_ref()),
+            confine: confine(rules.always, seccomp::filter(families), supervision.as_ref(), watch.as_ref()),
             start: CommandStart::new(command, rules.with_files.as_ref(), &limits.steps)?,
         };
         let supervision_warnings = supervision.as_ref().map(Supervision::warnings).unwrap_or_default();
@@ -104,6 +114,7 @@ impl Bwrap {
             program,
             network: if permissions.network == NetworkPolicy::Full { Network::Host } else { Network::Own },
             supervision,
+            watch,
             rendered,
             placeholders: view.placeholders,
             warnings: [view.warnings, limits.warnings, supervision_warnings].concat(),
@@ -152,6 +163,8 @@ pub struct BwrapPlan {
     network: Network,
     /// Where somebody decides on connections while the command runs.
     supervision: Option<Supervision>,
+    /// What is watched of the command.
+    watch: Option<Watch>,
     rendered: Rendered,
     placeholders: Vec<AbsPath>,
     warnings: Vec<String>,
@@ -244,7 +257,8 @@ impl BwrapPlan {
             let sockets = network.as_ref().map_or(SocketsFrom::Nobody, |(sockets, _)| SocketsFrom::Given(sockets));
             let (init, facts, supervisor) = ([Step::AdoptOrphans], Self::FACTS, supervisor.as_ref());
             let (engine, files) = ("bwrap", Some(&self.permissions.files));
-            let run = Run { engine, flags: 0, init: &init, command: &self.command, files, facts, supervisor, sockets };
+            let (command, watch) = (&self.command, self.watch.as_ref());
+            let run = Run { engine, flags: 0, init: &init, command, files, facts, supervisor, sockets, watch };
             let (confine, start) = (&self.command.confine, &self.command.start.steps(&stdio));
             let lists = StepLists { setup: &self.setup, init: &init, confine, start };
             let mut child = launcher.run_only(&run, &stdio).map_err(|failure| failure.told(&lists))?;

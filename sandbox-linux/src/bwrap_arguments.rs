@@ -206,6 +206,7 @@ impl<'a> Renderer<'a> {
             | Step::Resolver
             | Step::Datagrams { .. }
             | Step::Supervise { .. }
+            | Step::Observe { .. }
             | Step::Seccomp { .. }
             | Step::Exec { .. }
             | Step::AdoptOrphans

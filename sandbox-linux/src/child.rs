@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 use stockade_protocol::{Enforcement, RawText};
-use stockade_sandboxing::{Running, SpawnError, WaitStatus};
+use stockade_sandboxing::{Observations, Running, SpawnError, WaitStatus};
 
 use crate::launch::{Launcher, StartFailure, receive_part};
 use crate::placeholder::Placeholder;
@@ -27,6 +27,8 @@ pub(crate) struct Child {
     status: Option<WaitStatus>,
     /// Where its calls come out, before a supervisor has it.
     pub(crate) listener: Option<OwnedFd>,
+    /// What was seen of it.
+    pub(crate) observations: Option<Arc<Observations>>,
     /// Whoever decides on its connections, where it serves this command alone.
     pub(crate) supervisor: Option<Supervisor>,
     /// The launcher, where it serves this command alone.
@@ -99,6 +101,7 @@ impl Child {
             facts: 0,
             status: None,
             listener: None,
+            observations: None,
             supervisor: None,
             session: None,
             network: None,
@@ -218,6 +221,10 @@ impl Running for Child {
     fn enforcement(&self) -> &Enforcement {
         static NONE: Enforcement = Enforcement { engine: String::new(), layers: Vec::new() };
         self.enforcement.as_ref().unwrap_or(&NONE)
+    }
+
+    fn observations(&self) -> Option<&Observations> {
+        self.observations.as_deref()
     }
 
     fn wait(&mut self, limit: Option<Duration>) -> Result<Option<WaitStatus>, SpawnError> {

@@ -5,8 +5,10 @@ use stockade_protocol::{AbsPath, RawText};
 use stockade_sandboxing::{BrokenPipes, CommandSpec, Stdio, Unenforceable};
 
 use crate::limits::with_callers;
+use crate::observer::Watch;
 use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::supervision::Supervision;
+use crate::{seccomp, supervisor};
 
 /// The search path of a command that has none in its environment.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -26,12 +28,29 @@ impl CommandSteps {
 }
 
 /// What the command's own process does before it looks at the command: the same in every engine.
-pub(crate) fn confine(ruleset: Ruleset, filter: Filter, supervision: Option<&Supervision>) -> Vec<Step> {
+pub(crate) fn confine(
+    ruleset: Ruleset,
+    filter: Filter,
+    supervision: Option<&Supervision>,
+    watch: Option<&Watch>,
+) -> Vec<Step> {
     let mut steps = vec![Step::Session, Step::NoNewPrivileges, Step::DropCapabilities, Step::Landlock { ruleset }];
     // The filter that comes last refuses to install another one.
-    steps.extend(supervision.map(|_| Supervision::listener()));
+    steps.extend(listener(supervision, watch));
     steps.push(Step::Seccomp { filter });
     steps
+}
+
+/// Brings calls to the supervisor, which decides on connections, and to the observer. A process has one listener for both.
+fn listener(supervision: Option<&Supervision>, watch: Option<&Watch>) -> Option<Step> {
+    let mut answers = watch.map(Watch::answers).unwrap_or_default();
+    match supervision {
+        Some(_) => {
+            answers.extend(supervisor::answers());
+            Some(Step::Supervise { filter: seccomp::program(&answers) })
+        }
+        None => watch.map(|_| Step::Observe { filter: seccomp::program(&answers) }),
+    }
 }
 
 /// What it does then, before the command takes its place.

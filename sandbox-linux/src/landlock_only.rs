@@ -100,7 +100,7 @@ impl LandlockOnly {
         Ok(LandlockPlan {
             setup: vec![Step::AdoptOrphans, Step::KeepSignals, Step::Keyring],
             init: vec![Step::AdoptOrphans, Step::KeepSignals],
-            command: CommandSteps { confine: confine(ruleset, filter, None), start },
+            command: CommandSteps { confine: confine(ruleset, filter, None, None), start },
             permissions: permissions.clone(),
             group: limits.group,
             warnings: limits.warnings,
@@ -231,6 +231,7 @@ impl Plan for LandlockPlan {
             facts: self.facts,
             supervisor: None,
             sockets: SocketsFrom::Nobody,
+            watch: None,
         };
         let mut child = launcher.run_only(&run, &stdio).map_err(|failure| failure.told(&lists))?;
         let mut report = child.enforcement().clone();

@@ -23,6 +23,7 @@ mod limits;
 mod losses;
 mod memory_file;
 mod native;
+mod observer;
 mod placeholder;
 #[cfg(test)]
 mod plan_snapshots;
@@ -50,6 +51,7 @@ pub use doctor::diagnose;
 pub use landlock_only::{LandlockOnly, LandlockPlan};
 pub use losses::Loss;
 pub use native::{Native, NativePlan, Session, SessionError};
+pub use observer::Observe;
 pub use platform_defaults::PLATFORM_DEFAULTS;
 #[doc(hidden)]
 pub use supervisor::{answer_query, read_packet};

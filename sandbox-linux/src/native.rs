@@ -16,6 +16,7 @@ use crate::command_steps::{CommandStart, CommandSteps, confine};
 use crate::console::Console;
 use crate::launch::{Launcher, Parking, Run, Setup, SocketsFrom, StepLists};
 use crate::limits::Limits;
+use crate::observer::{Observe, Watch};
 use crate::step::{Ruleset, Step};
 use crate::supervision::Supervision;
 use crate::supervisor::{Sockets, Supervisor};
@@ -44,6 +45,7 @@ pub struct Native {
     landlock_version: u32,
     user: u32,
     group: u32,
+    observe: Observe,
 }
 
 impl Native {
@@ -55,13 +57,20 @@ impl Native {
             landlock_version: crate::sys::landlock_version(),
             user: rustix::process::getuid().as_raw(),
             group: rustix::process::getgid().as_raw(),
+            observe: Observe::default(),
         }
     }
 
     /// For a user and a kernel that are the same on every machine.
     #[cfg(test)]
     pub(crate) fn fixed() -> Self {
-        Self { support: OnceLock::new(), landlock_version: 7, user: 1000, group: 1000 }
+        Self { support: OnceLock::new(), landlock_version: 7, user: 1000, group: 1000, observe: Observe::default() }
+    }
+
+    /// With denials observed, as they are by default, or not.
+    #[must_use]
+    pub fn observing(self, observe: Observe) -> Self {
+        Self { observe, ..self }
     }
 
     /// Has everything made that the next command needs whatever its policy is, while the caller still
@@ -128,6 +137,7 @@ impl Native {
             for_files: rules.with_files,
             families,
             supervision,
+            watch: Watch::of(permissions, self.observe),
             files: permissions.files.clone(),
         })
     }
@@ -238,6 +248,9 @@ struct Sandbox {
     /// Where somebody decides on connections while the command runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     supervision: Option<Supervision>,
+    /// What is watched of commands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watch: Option<Watch>,
     #[serde(skip)]
     families: seccomp::Families,
     /// What the view was made from.
@@ -253,7 +266,7 @@ impl Sandbox {
 
     /// What a command's process does to itself, whatever the command is.
     fn confine(&self) -> Vec<Step> {
-        confine(self.ruleset.clone(), seccomp::filter(self.families), self.supervision.as_ref())
+        confine(self.ruleset.clone(), seccomp::filter(self.families), self.supervision.as_ref(), self.watch.as_ref())
     }
 
     /// What comes once the command is known.
@@ -264,7 +277,8 @@ impl Sandbox {
     fn run<'a>(&'a self, flags: u64, command: &'a CommandSteps, supervisor: Option<&'a Supervisor>) -> Run<'a> {
         let sockets = SocketsFrom::Setup(&self.setup);
         let files = Some(&self.files);
-        Run { engine: "native", flags, init: &self.init, command, files, facts: FACTS, supervisor, sockets }
+        let watch = self.watch.as_ref();
+        Run { engine: "native", flags, init: &self.init, command, files, facts: FACTS, supervisor, sockets, watch }
     }
 
     /// Whoever decides on connections, where the permissions need somebody who does.

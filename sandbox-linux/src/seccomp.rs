@@ -193,13 +193,18 @@ pub(crate) fn filter(families: Families) -> Filter {
 /// whatever their arguments. So the numbers are searched for by halves: a plain list would make each
 /// start a good deal slower.
 pub(crate) fn filter_with(families: Families, more: &[More]) -> Filter {
+    program(&answers(families, more))
+}
+
+/// A filter that answers each call as listed. All others are allowed, but for those that were not reviewed.
+pub(crate) fn program(answers: &BTreeMap<u32, Vec<Instruction>>) -> Filter {
     let mut program = vec![
         Instruction::load(Field::Architecture),
         Instruction::jump(Test::Equal(ARCHITECTURE), 1, 0),
         Instruction::answer(Action::Kill),
         Instruction::load(Field::Number),
     ];
-    program.extend(search(&ranges(&answers(families, more))));
+    program.extend(search(&ranges(answers)));
     Filter(program)
 }
 
@@ -266,13 +271,13 @@ fn search(ranges: &[(u32, Vec<Instruction>)]) -> Vec<Instruction> {
     }
 }
 
-fn number(call: i64) -> u32 {
+pub(crate) fn number(call: i64) -> u32 {
     // Numbers of calls are small and positive; one that is not would match nothing.
     u32::try_from(call).unwrap_or(u32::MAX)
 }
 
 /// Answers if the call's argument passes the test, and goes on otherwise.
-fn on_argument(argument: u8, test: Test, action: Action) -> [Instruction; 3] {
+pub(crate) fn on_argument(argument: u8, test: Test, action: Action) -> [Instruction; 3] {
     [Instruction::load(Field::Argument(argument)), Instruction::jump(test, 0, 1), Instruction::answer(action)]
 }
 

@@ -112,6 +112,10 @@ pub(crate) enum Step {
     Supervise {
         filter: Filter,
     },
+    /// Has calls looked at, where nobody else does already.
+    Observe {
+        filter: Filter,
+    },
     Seccomp {
         filter: Filter,
     },
@@ -294,6 +298,7 @@ impl Encoder {
             Step::Resolver => self.op(wire::STEP_RESOLVER),
             Step::Datagrams { outlet } => self.outlet(outlet),
             Step::Supervise { filter } => self.op(wire::STEP_SUPERVISE).bytes(&filter.bytes()),
+            Step::Observe { filter } => self.op(wire::STEP_OBSERVE).bytes(&filter.bytes()),
             Step::Seccomp { filter } => self.op(wire::STEP_SECCOMP).bytes(&filter.bytes()),
             Step::Exec { command } => self.exec(command),
             Step::AdoptOrphans => self.op(wire::STEP_ADOPT_ORPHANS),

@@ -131,11 +131,6 @@ impl Supervision {
         steps
     }
 
-    /// Brings connections here. It comes before the filter that every command gets.
-    pub(crate) fn listener() -> Step {
-        Step::Supervise { filter: supervisor::filter() }
-    }
-
     /// Starts the supervisor.
     pub(crate) fn start(&self, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Supervisor, SpawnError> {
         let gatekeeper = gatekeeper.ok_or_else(|| Unenforceable {

@@ -27,12 +27,14 @@ mod dial;
 mod dns;
 mod filter;
 mod granted;
+mod mailbox;
 mod names;
 mod options;
 mod packet;
 mod places;
 mod relay;
 mod socket;
+mod sockets;
 mod table;
 mod tap;
 #[cfg(test)]
@@ -43,7 +45,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Instant;
 
@@ -55,15 +57,22 @@ use serde::Serialize;
 use stockade_protocol::{AbsPath, NetworkProtocol};
 use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 
+use crate::sys::notify::{self, Notification};
+
 use self::call::{Act, Call};
 use self::dial::{Dial, Progress};
 use self::granted::Granted;
+use self::mailbox::{Mailbox, Message, TakenCall, Watched};
 use self::names::{Meaning, Names};
 use self::places::Places;
 use self::relay::{Destination, Relay};
 use self::table::Table;
 
-pub(crate) use self::filter::filter;
+pub(crate) use self::caller::{Caller, program_of};
+pub(crate) use self::filter::answers;
+pub(crate) use self::mailbox::{Feed, Receiving};
+pub(crate) use self::socket::{Address, datagrams_to, nature, read_address};
+pub(crate) use self::sockets::{Sockets, Tap};
 pub(crate) use self::tap::{Requests, filter as datagram_filter, routes, routes_v6};
 
 /// The answer of a resolver that knows no name yet; for the fuzzer, which can't see inside.
@@ -84,21 +93,6 @@ pub(crate) struct Supervisor {
     mailbox: Mailbox,
 }
 
-/// Where the supervisor's thread hears of things.
-#[derive(Clone, Debug)]
-struct Mailbox {
-    sender: Sender<Message>,
-    bell: Arc<OwnedFd>,
-}
-
-enum Message {
-    Watch(Watched),
-    Verdict(u64, Verdict),
-    /// On datagrams of a network, by its relay's number.
-    DatagramVerdict(u64, Destination, Verdict),
-    Stop,
-}
-
 /// What of the host can be reached besides what is asked for by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Reach {
@@ -106,54 +100,6 @@ pub(crate) struct Reach {
     pub(crate) unix_sockets: BTreeSet<AbsPath>,
     /// Addresses and ports of loopback that are the host's, and so hide the command's own.
     pub(crate) host_loopback: BTreeSet<SocketAddr>,
-}
-
-/// Sockets of a command's own network.
-#[derive(Debug, Default)]
-pub(crate) struct Sockets {
-    /// The one that its resolver asks.
-    pub(crate) resolver: Option<OwnedFd>,
-    /// The one that its datagrams pass, where they may go anywhere.
-    pub(crate) datagrams: Option<Tap>,
-}
-
-/// Where datagrams come out, and answers go in. The order in which these are closed matters: the launcher
-/// keeps a copy until the lease is closed, so that it is the one who waits for the kernel to be done.
-#[derive(Debug)]
-pub(crate) struct Tap {
-    pub(crate) socket: OwnedFd,
-    pub(crate) lease: OwnedFd,
-}
-
-impl Sockets {
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        let copy = |tap: &Tap| io::Result::Ok(Tap { socket: tap.socket.try_clone()?, lease: tap.lease.try_clone()? });
-        Ok(Self {
-            resolver: self.resolver.as_ref().map(OwnedFd::try_clone).transpose()?,
-            datagrams: self.datagrams.as_ref().map(copy).transpose()?,
-        })
-    }
-}
-
-/// What comes from one command.
-#[derive(Debug)]
-struct Watched {
-    /// Where its calls come out.
-    listener: Arc<OwnedFd>,
-    /// The socket that its resolver asks, bound in its network.
-    resolver: OwnedFd,
-    datagrams: Option<Tap>,
-    /// That network.
-    network: u64,
-}
-
-impl Mailbox {
-    fn send(&self, message: Message) {
-        // A supervisor that is gone has answered everything with its end.
-        if self.sender.send(message).is_ok() {
-            rustix::io::write(&self.bell, &1_u64.to_ne_bytes()).ok();
-        }
-    }
 }
 
 impl Supervisor {
@@ -169,13 +115,13 @@ impl Supervisor {
 
     /// Answers the calls of one command, which come out of `listener`, and what comes through sockets that
     /// were made in the command's network.
-    pub(crate) fn watch(&self, listener: OwnedFd, sockets: Sockets) -> io::Result<()> {
+    pub(crate) fn watch(&self, listener: Arc<OwnedFd>, sockets: Sockets, receiving: Receiving) -> io::Result<Feed> {
         let Sockets { resolver, datagrams } = sockets;
         let resolver = resolver.ok_or(io::ErrorKind::NotConnected)?;
         let network = socket::network_of(resolver.as_fd())?;
-        let listener = Arc::new(listener);
-        self.mailbox.send(Message::Watch(Watched { listener, resolver, datagrams, network }));
-        Ok(())
+        let feed = Feed { mailbox: self.mailbox.clone(), listener: Arc::clone(&listener) };
+        self.mailbox.send(Message::Watch(Watched { listener, resolver, datagrams, network, receiving }));
+        Ok(feed)
     }
 }
 
@@ -292,6 +238,7 @@ impl Watch {
             match message {
                 Message::Stop => return Err(()),
                 Message::Watch(command) => self.begin(command),
+                Message::Call(taken) => self.on_taken(taken),
                 Message::Verdict(token, verdict) => {
                     if let Some(call) = self.waiting.remove(&token) {
                         self.on_verdict(call, verdict);
@@ -314,7 +261,12 @@ impl Watch {
             // Without it datagrams go nowhere.
             self.begin_relay(command.network, tap).ok();
         }
-        let added = epoll::add(&self.epoll, &*command.listener, data(token), EventFlags::IN)
+        // Its end is always heard of.
+        let calls = match command.receiving {
+            Receiving::Here => EventFlags::IN,
+            Receiving::ByObserver => EventFlags::empty(),
+        };
+        let added = epoll::add(&self.epoll, &*command.listener, data(token), calls)
             .and_then(|()| epoll::add(&self.epoll, &command.resolver, data(token + 1), EventFlags::IN));
         // One that can't be watched is dropped, and every call behind it fails.
         if added.is_ok() {
@@ -361,10 +313,9 @@ impl Watch {
     fn on_listener(&mut self, token: u64, flags: EventFlags) {
         let Some(Watched { listener, network, .. }) = self.commands.get(&token) else { return };
         if flags.contains(EventFlags::IN) {
-            match call::next(listener, *network, &self.reach) {
-                Ok(Some((call, act))) => self.act(call, act),
-                // It has been answered.
-                Ok(None) => {}
+            let (listener, network) = (Arc::clone(listener), *network);
+            match notify::receive(listener.as_fd()) {
+                Ok(notification) => self.on_call(&listener, network, &notification),
                 // Its process is gone, or has been interrupted.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => {}
                 // Nothing more can be heard, and would be tried for ever: every call behind it fails.
@@ -373,6 +324,22 @@ impl Watch {
         } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
             // The last process behind it has ended.
             self.forget(token);
+        }
+    }
+
+    /// A call that the observer has taken. One of a command that is not watched fails.
+    fn on_taken(&mut self, taken: TakenCall) {
+        let is_its = |command: &&Watched| Arc::ptr_eq(&command.listener, &taken.listener);
+        let Some(Watched { listener, network, .. }) = self.commands.values().find(is_its) else { return };
+        let (listener, network) = (Arc::clone(listener), *network);
+        if let Some(notification) = taken.take() {
+            self.on_call(&listener, network, &notification);
+        }
+    }
+
+    fn on_call(&mut self, listener: &Arc<OwnedFd>, network: u64, notification: &Notification) {
+        if let Some((call, act)) = call::decide_on(listener, notification, network, &self.reach) {
+            self.act(call, act);
         }
     }
 

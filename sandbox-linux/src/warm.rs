@@ -19,7 +19,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stockade_protocol::{AbsPath, Enforcement, FileRules, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Gatekeeper, OwnPlace, Plan, Running, SpawnError, Stdio, Support, Unenforceable, WaitStatus,
+    Backend, CommandSpec, Gatekeeper, Observations, OwnPlace, Plan, Running, SpawnError, Stdio, Support, Unenforceable,
+    WaitStatus,
 };
 
 use crate::native::{Native, NativePlan, Session};
@@ -206,6 +207,10 @@ impl Running for Kept {
 
     fn wait(&mut self, limit: Option<Duration>) -> Result<Option<WaitStatus>, SpawnError> {
         self.running.wait(limit)
+    }
+
+    fn observations(&self) -> Option<&Observations> {
+        self.running.observations()
     }
 
     fn readable(&self) -> std::os::fd::BorrowedFd<'_> {

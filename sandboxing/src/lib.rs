@@ -27,7 +27,7 @@ pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
 pub use metadata::protect_repositories;
 pub use observation::{Coverage, DeniedAct, Observation, Observations};
 pub use own_files::protect_own_files;
-pub use permits::{is_administrator, listens, make_private_directory, permits, permits_signal};
+pub use permits::{is_administrator, listens, listens_in, make_private_directory, permits, permits_signal};
 pub use process::{BrokenPipes, ProcessSettings};
 pub use resolve::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, absolute, leads_to, resolve_links, written_path};
 pub use search::Found;

@@ -55,13 +55,18 @@ pub fn is_administrator() -> bool {
 
 /// Whether something on this machine waits for connections at a port; `false` where that can't be seen.
 pub fn listens(port: u16) -> bool {
+    listens_in("/proc/net", port)
+}
+
+/// The same in another network, by the directory of `/proc` that tells of it.
+pub fn listens_in(network: &str, port: u16) -> bool {
     // <https://www.kernel.org/doc/html/latest/networking/proc_net_tcp.html>: the second field is the local address,
     // the fourth the state.
     const LISTENING: &str = "0A";
     let listed = |table: &str| std::fs::read_to_string(table).unwrap_or_default();
     let wanted = format!("{port:04X}");
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
-        listed(table).lines().any(|line| {
+    ["tcp", "tcp6"].iter().any(|table| {
+        listed(&format!("{network}/{table}")).lines().any(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let at_port = fields.get(1).and_then(|local| local.rsplit(':').next()) == Some(wanted.as_str());
             at_port && fields.get(3) == Some(&LISTENING)

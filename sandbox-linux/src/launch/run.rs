@@ -14,8 +14,9 @@ use crate::cgroup::Made;
 use crate::child::{Child, Report};
 use crate::command_steps::CommandSteps;
 use crate::enforcement::{enforcement, fact_names};
+use crate::observer::Watch;
 use crate::step::{Encoder, Step, encode};
-use crate::supervisor::{Sockets, Supervisor};
+use crate::supervisor::{Feed, Receiving, Sockets, Supervisor};
 use crate::{stdio, streams, wire};
 
 /// How many processes that wait for a command may be killed before it is given up.
@@ -35,6 +36,8 @@ pub(crate) struct Run<'a> {
     pub(crate) supervisor: Option<&'a Supervisor>,
     /// Where the supervisor has the sockets of its network from.
     pub(crate) sockets: SocketsFrom<'a>,
+    /// What is watched of it, where something is.
+    pub(crate) watch: Option<&'a Watch>,
 }
 
 /// Who has made the sockets of a command's network.
@@ -141,23 +144,38 @@ impl Launcher {
             child.kill()?;
             return Err(SpawnError::NotEnforced { missing: fact_names(missing).join(", ") }.into());
         }
-        if let Some(supervisor) = run.supervisor {
-            let sockets = match &run.sockets {
-                SocketsFrom::Nobody => Sockets::default(),
-                SocketsFrom::Given(sockets) => sockets.try_clone().map_err(lost("copying its sockets"))?,
-                SocketsFrom::Setup(steps) => self.passed_sockets(steps)?,
-            };
-            let Some(listener) = child.listener.take().filter(|_| sockets.resolver.is_some()) else {
-                child.kill()?;
-                let missing = String::from("the supervisor of its connections");
-                return Err(SpawnError::NotEnforced { missing }.into());
-            };
-            supervisor.watch(listener, sockets).map_err(lost("watching its connections"))?;
+        let listener = child.listener.take().map(Arc::new);
+        let feed = self.supervise(run, child, listener.as_ref())?;
+        if let Some((watch, listener)) = run.watch.zip(listener) {
+            child.observations = Some(watch.start(listener, feed).map_err(lost("starting the observer"))?);
         }
         child.facts = facts;
         let mut enforcement = enforcement(run.engine, facts, self.pid);
         enforcement.layers.extend(self.group.as_ref().map(Made::report));
         child.enforcement = Some(enforcement);
         Ok(())
+    }
+
+    /// Has the supervisor watch the connections of a command, where there is one.
+    fn supervise(
+        &self,
+        run: &Run<'_>,
+        child: &mut Child,
+        listener: Option<&Arc<OwnedFd>>,
+    ) -> Result<Option<Feed>, StartFailure> {
+        let Some(supervisor) = run.supervisor else { return Ok(None) };
+        let sockets = match &run.sockets {
+            SocketsFrom::Nobody => Sockets::default(),
+            SocketsFrom::Given(sockets) => sockets.try_clone().map_err(lost("copying its sockets"))?,
+            SocketsFrom::Setup(steps) => self.passed_sockets(steps)?,
+        };
+        let Some(listener) = listener.filter(|_| sockets.resolver.is_some()) else {
+            child.kill()?;
+            let missing = String::from("the supervisor of its connections");
+            return Err(SpawnError::NotEnforced { missing }.into());
+        };
+        let receiving = if run.watch.is_some() { Receiving::ByObserver } else { Receiving::Here };
+        let feed = supervisor.watch(Arc::clone(listener), sockets, receiving);
+        Ok(Some(feed.map_err(lost("watching its connections"))?))
     }
 }

@@ -51,20 +51,25 @@ const LONGEST_OPTION: usize = 8192;
 /// What a thread needs that makes one call.
 const STACK: usize = 128 * 1024;
 
-/// Takes the next call, and answers it if that needs nothing else.
-pub(super) fn next(listener: &Arc<OwnedFd>, network: u64, reach: &Reach) -> io::Result<Option<(Call, Act)>> {
-    let notification = notify::receive(listener.as_fd())?;
+/// What has to be done for a call. One that needs nothing else is answered.
+pub(super) fn decide_on(
+    listener: &Arc<OwnedFd>,
+    notification: &Notification,
+    network: u64,
+    reach: &Reach,
+) -> Option<(Call, Act)> {
     let errno = match notification.call {
-        libc::SYS_connect => match read(listener, &notification, network, reach) {
-            Ok(read) => return Ok(Some(read)),
+        libc::SYS_connect => match read(listener, notification, network, reach) {
+            Ok(read) => return Some(read),
             Err(errno) => errno,
         },
-        libc::SYS_listen => listen(&notification, network).err().unwrap_or(0),
-        libc::SYS_setsockopt => set_option(listener, &notification, network).err().unwrap_or(0),
+        libc::SYS_listen => listen(notification, network).err().unwrap_or(0),
+        libc::SYS_setsockopt => set_option(listener, notification, network).err().unwrap_or(0),
         _ => libc::ENOSYS,
     };
-    notify::answer(listener.as_fd(), notification.id, errno)?;
-    Ok(None)
+    // A process that is gone has no call that waits.
+    notify::answer(listener.as_fd(), notification.id, errno).ok();
+    None
 }
 
 fn errno(error: &io::Error) -> i32 {

@@ -61,8 +61,7 @@ impl Caller {
 
     /// The program that it runs.
     pub(crate) fn program(&self) -> Option<RawText> {
-        let link = fs::read_link(format!("/proc/{}/exe", self.thread)).ok()?;
-        Some(RawText::from(link.as_os_str().as_bytes().to_vec()))
+        program(self.thread)
     }
 
     /// Its working directory.
@@ -131,18 +130,28 @@ fn read_registrations(text: &str, epoll: i32) -> Vec<(i32, Registration)> {
     text.lines().filter_map(line).collect()
 }
 
+fn program(thread: i32) -> Option<RawText> {
+    let link = fs::read_link(format!("/proc/{thread}/exe")).ok()?;
+    Some(RawText::from(link.as_os_str().as_bytes().to_vec()))
+}
+
+/// The process that a thread is of, and its program.
+pub(crate) fn program_of(thread: i32) -> (Option<u32>, Option<RawText>) {
+    (group_of(thread).and_then(|group| u32::try_from(group).ok()), program(thread))
+}
+
+fn group_of(thread: i32) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|group| group.trim().parse().ok())
+}
+
 /// Opens the thread itself, where the kernel can (from Linux 6.9 on); else the process that it is of.
 pub(crate) fn open_process(thread: i32) -> io::Result<OwnedFd> {
     const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(0o200);
     let pid = |number| Pid::from_raw(number).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH));
     match pidfd_open(pid(thread)?, THREAD) {
         Ok(process) => Ok(process),
-        Err(_) => {
-            let status = fs::read_to_string(format!("/proc/{thread}/status"))?;
-            let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-            let group = group.and_then(|group| group.trim().parse().ok()).unwrap_or(thread);
-            Ok(pidfd_open(pid(group)?, PidfdFlags::empty())?)
-        }
+        Err(_) => Ok(pidfd_open(pid(group_of(thread).unwrap_or(thread))?, PidfdFlags::empty())?),
     }
 }
 

@@ -3,13 +3,17 @@
 //!
 //! [`seccomp`]: crate::seccomp
 
+use std::collections::BTreeMap;
+
 use libc::{
     AF_UNIX, EPERM, SYS_connect, SYS_listen, SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_setsockopt, SYS_socket,
 };
 
 use super::options;
 use crate::bpf::{Action, Field, Instruction, Test};
-use crate::step::Filter;
+#[cfg(test)]
+use crate::seccomp::program;
+use crate::seccomp::{number, on_argument};
 
 /// Connects and sends in one call, past everybody who only looks at `connect`.
 const MSG_FASTOPEN: u32 = 0x2000_0000;
@@ -27,36 +31,33 @@ const SENDS: &[(i64, u8)] = &[(SYS_sendto, 3), (SYS_sendmsg, 2), (SYS_sendmmsg, 
 /// Set in `SOCK_DGRAM` and in `SOCK_RAW`, which is the same for unix sockets.
 const DATAGRAM_BIT: u32 = 2;
 
-/// Compiles the lists above.
-pub(crate) fn filter() -> Filter {
-    let number = |call: i64| Test::Equal(u32::try_from(call).unwrap_or(u32::MAX));
-    let mut program = vec![Instruction::load(Field::Number)];
-    for (call, _) in DECIDED {
-        program.extend([Instruction::jump(number(*call), 0, 1), Instruction::answer(Action::Notify)]);
-    }
+/// The answer to each of these calls.
+pub(crate) fn answers() -> BTreeMap<u32, Vec<Instruction>> {
+    let mut answers: BTreeMap<u32, Vec<Instruction>> =
+        DECIDED.iter().map(|(call, _)| (number(*call), vec![Instruction::answer(Action::Notify)])).collect();
     for (call, argument) in SENDS {
-        program.extend([
-            Instruction::jump(number(*call), 0, 4),
-            Instruction::load(Field::Argument(*argument)),
-            Instruction::jump(Test::AnyBit(MSG_FASTOPEN), 0, 1),
-            Instruction::answer(NOT_SUPPORTED),
-            Instruction::load(Field::Number),
-        ]);
+        let mut tests = on_argument(*argument, Test::AnyBit(MSG_FASTOPEN), NOT_SUPPORTED).to_vec();
+        tests.push(Instruction::answer(Action::Allow));
+        answers.insert(number(*call), tests);
     }
-    let options = options::answer();
-    program.extend([Instruction::jump(number(SYS_setsockopt), 1, 0), Instruction::skip(options.len())]);
-    program.extend(options);
+    answers.insert(number(SYS_setsockopt), options::answer());
     // A unix socket for datagrams takes an address with each message, also that of a service of the host.
-    program.extend([
-        Instruction::jump(number(SYS_socket), 0, 5),
+    let socket = vec![
         Instruction::load(Field::Argument(0)),
         Instruction::jump(Test::Equal(AF_UNIX as u32), 0, 3),
         Instruction::load(Field::Argument(1)),
         Instruction::jump(Test::AnyBit(DATAGRAM_BIT), 0, 1),
         Instruction::answer(Action::Fail(EPERM as u16)),
         Instruction::answer(Action::Allow),
-    ]);
-    Filter(program)
+    ];
+    answers.insert(number(SYS_socket), socket);
+    answers
+}
+
+/// The filter for connections alone.
+#[cfg(test)]
+pub(crate) fn filter() -> crate::step::Filter {
+    program(&answers())
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use rustix::net::{
 use stockade_protocol::{AbsPath, DenyingRule, Violation};
 use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 
-use super::{Reach, Sockets, Supervisor, filter};
+use super::filter::filter;
+use super::{Reach, Receiving, Sockets, Supervisor};
 
 /// Lets what is listed through, after a while.
 #[derive(Default)]
@@ -92,7 +93,8 @@ fn run(doorman: &Arc<Doorman>, unix_sockets: BTreeSet<AbsPath>, arguments: &[&st
     let sockets = Sockets { resolver: receive(&ours), datagrams: None };
     let doorman: Arc<dyn Gatekeeper> = Arc::<Doorman>::clone(doorman);
     let supervisor = Supervisor::start(doorman, Reach { unix_sockets, ..Reach::default() }).unwrap();
-    supervisor.watch(receive(&ours).expect("a listener"), sockets).unwrap();
+    let listener = Arc::new(receive(&ours).expect("a listener"));
+    drop(supervisor.watch(listener, sockets, Receiving::Here).unwrap());
     child.wait_with_output().unwrap()
 }
 

@@ -19,6 +19,7 @@ pub(crate) struct Notification {
 const RECEIVE: libc::Ioctl = 0xc050_2100_u32 as libc::Ioctl;
 const SEND: libc::Ioctl = 0xc018_2101_u32 as libc::Ioctl;
 const IS_VALID: libc::Ioctl = 0x4008_2102_u32 as libc::Ioctl;
+const SET_FLAGS: libc::Ioctl = 0x4008_2104_u32 as libc::Ioctl;
 const ADD_DESCRIPTOR: libc::Ioctl = 0x4018_2103_u32 as libc::Ioctl;
 
 fn check(result: i64) -> io::Result<i64> {
@@ -46,6 +47,22 @@ pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64, errno: i32) -> io::Resul
     let answer = libc::seccomp_notif_resp { id, val: 0, error: -errno, flags: 0 };
     // SAFETY: the structure is the one that this call reads, and lives through it.
     check(i64::from(unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw const answer) })).map(drop)
+}
+
+/// Lets the kernel make the call, with the arguments that the caller has by then: only for what the kernel itself decides.
+pub(crate) fn go_on(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
+    const CONTINUE: u32 = 1;
+    let answer = libc::seccomp_notif_resp { id, val: 0, error: 0, flags: CONTINUE };
+    // SAFETY: the structure is the one that this call reads, and lives through it.
+    check(i64::from(unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw const answer) })).map(drop)
+}
+
+/// Has the kernel run the thread that takes notifications on the caller's own processor, which waits for it anyway. Kernels
+/// before 6.6 do not know this, and take a little longer.
+pub(crate) fn wake_up_synchronously(listener: BorrowedFd<'_>) {
+    const SYNC_WAKE_UP: u64 = 1;
+    // SAFETY: the call takes a number.
+    unsafe { libc::ioctl(listener.as_raw_fd(), SET_FLAGS, SYNC_WAKE_UP) };
 }
 
 /// Puts a descriptor into the calling process in the place of the one that has this number.

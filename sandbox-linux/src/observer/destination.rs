@@ -1,0 +1,47 @@
+//! Connections that a network which is off denies.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+
+use stockade_protocol::{Host, NetworkProtocol};
+use stockade_sandboxing::{DeniedAct, listens, listens_in};
+
+use crate::supervisor::{Address, Caller, datagrams_to, nature, read_address};
+use crate::sys::notify::Notification;
+
+/// The longest address that the kernel takes.
+const LONGEST_ADDRESS: usize = 128;
+
+/// The destination of a `connect`, if it is a stream to a host that this user could reach.
+///
+/// Datagrams are left out: a program that looks up a name connects one to its name server, and one that sorts
+/// addresses connects one to each, and neither is what it wants to reach.
+pub(super) fn denied(call: &Notification) -> Option<DeniedAct> {
+    let [number, address, length, ..] = call.arguments;
+    let length = usize::try_from(length as i32).ok().filter(|length| *length <= LONGEST_ADDRESS)?;
+    let caller = Caller::new(call.thread).ok()?;
+    let Address::Internet(address) = read_address(&caller.memory(address, length).ok()?) else { return None };
+    let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+    if !nature(caller.file(number as i32).ok()?.as_fd()).ok()?.is_stream || !leads_somewhere(call.thread, address) {
+        return None;
+    }
+    let protocol = match address.port() {
+        80 => NetworkProtocol::Http,
+        443 => NetworkProtocol::Https,
+        _ => NetworkProtocol::Tcp,
+    };
+    Some(DeniedAct::Connect { host: Host::Address(address.ip()), protocol, port: address.port() })
+}
+
+/// Whether a connection from outside could come about: a route leads there, or on this machine a service listens that the
+/// sandbox does not have itself. Nothing is sent.
+fn leads_somewhere(thread: i32, address: SocketAddr) -> bool {
+    let (ip, port) = (address.ip(), address.port());
+    if port == 0 {
+        return false;
+    }
+    if ip.is_loopback() || ip.is_unspecified() {
+        return listens(port) && !listens_in(&format!("/proc/{thread}/net"), port);
+    }
+    datagrams_to(address).is_ok()
+}
