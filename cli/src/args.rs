@@ -113,7 +113,7 @@ Examples:
   stockade run --limit memory=2G,pids=200 --timeout 10m -- cargo build
   stockade run --ask never --json -- ./install.sh | jq .
 
-What the command was denied is said on standard error, one line each, with what would allow it.")]
+What a command was denied that failed is said on standard error, one line each, with what would allow it.")]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
@@ -126,6 +126,10 @@ pub(crate) struct Run {
     /// Capture the output and print one Outcome as JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Also say what a command was denied that ended well
+    #[arg(short = 'v', long)]
+    pub(crate) verbose: bool,
 
     /// Run this line with `bash`, or with `sh` where there is no `bash`; words behind it are its `$0`, `$1` and so on
     #[arg(short = 'c', value_name = "LINE", allow_hyphen_values = true)]

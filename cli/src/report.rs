@@ -6,6 +6,20 @@ use stockade_protocol::{
 
 use crate::remedy::Remedies;
 
+/// The lines for an outcome, less what was seen of a command that did without it.
+pub(crate) fn failure(told: &Outcome, remedies: &Remedies) -> Vec<String> {
+    let is_unneeded = |violation: &Violation| matches!(violation.target, ViolationTarget::Path(_));
+    match told {
+        Outcome::Exited { execution, .. } => {
+            let needed = execution.violations.iter().filter(|violation| !is_unneeded(violation));
+            needed.map(|violation| self::violation(violation, remedies)).collect()
+        }
+        Outcome::Denied { .. } | Outcome::Refused(_) | Outcome::TimedOut { .. } | Outcome::Signaled { .. } => {
+            outcome(told, remedies)
+        }
+    }
+}
+
 /// The lines for an outcome.
 pub(crate) fn outcome(outcome: &Outcome, remedies: &Remedies) -> Vec<String> {
     let violation = |violation: &Violation| self::violation(violation, remedies);

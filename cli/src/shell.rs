@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     if name(arguments).is_some_and(is_login) {
         command.insert(1, OsString::from("-l"));
     }
-    let run = Run { session: SessionArgs::default(), name: None, json: false, line: None, command };
+    let run = Run { session: SessionArgs::default(), name: None, json: false, verbose: false, line: None, command };
     match run::run(&run, Ending::BySignal) {
         Ok(code) => code,
         Err(failure) => failure.report(Form::Text),

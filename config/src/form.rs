@@ -51,6 +51,8 @@ settings_keys! {
     ask: Option<AskForApproval>,
     /// What builds the sandbox.
     engine: Option<EngineName>,
+    /// See what commands try against their policy, in place of guessing it from their output; on by default.
+    observe: Option<bool>,
     /// When a command is ended that does not end by itself, such as `"30s"`.
     timeout: Option<Written<String>>,
     /// How much of a command's output is kept, for each of its two streams.

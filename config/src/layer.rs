@@ -29,6 +29,8 @@ pub struct Layer {
     pub ask: Option<AskForApproval>,
     /// What builds the sandbox.
     pub engine: Option<EngineName>,
+    /// Whether denials are observed.
+    pub observe: Option<bool>,
     /// When a command is ended.
     pub timeout: Option<Duration>,
     /// How much output is kept.
@@ -108,6 +110,7 @@ impl Layer {
         let mut layer = Self {
             ask: form.ask,
             engine: form.engine,
+            observe: form.observe,
             timeout: form.timeout.as_ref().map(|text| source.value(text, "timeout", parse_duration)).transpose()?,
             output_cap_bytes: form.output_cap_bytes,
             protected_names: names(&form.protected_names, source)?,

@@ -79,6 +79,8 @@ pub struct Settings {
     pub ask: Option<AskForApproval>,
     /// What builds the sandbox.
     pub engine: EngineName,
+    /// Whether what commands try against their policy is seen, in place of guessed from their output.
+    pub observe: bool,
     /// When a command is ended that does not end by itself; never if `None`.
     pub timeout: Option<Duration>,
     /// How much of a command's output is kept, for each stream.
@@ -153,6 +155,7 @@ impl Settings {
             profile: None,
             ask: None,
             engine: EngineName::default(),
+            observe: true,
             timeout: None,
             output_cap_bytes: OUTPUT_CAP,
             mode: SandboxMode::default(),
@@ -321,6 +324,7 @@ impl Settings {
             "profile" => profile = layer.profile.map(Some);
             "ask" => ask = layer.ask.map(Some);
             "engine" => engine = layer.engine;
+            "observe" => observe = layer.observe;
             "timeout" => timeout = layer.timeout.map(Some);
             "output_cap_bytes" => output_cap_bytes = layer.output_cap_bytes;
             "sandbox.mode" => mode = layer.mode;

@@ -1,12 +1,13 @@
 //! Why a command failed: whether the sandbox had a part in it, and how that is known.
 //!
-//! The kernel's word comes first: a signal that only a filter or a limit sends. Where there is none,
+//! What the backend has seen comes first: acts that the policy denies and the host would have allowed. Then the
+//! kernel's word: a signal that only a filter or a limit sends. For what is not watched,
 //! the last lines of the output are read. A line counts only if it names a path, a host or another thing
 //! that the policy speaks of, if it says that access to it failed, *and* if the policy really denies it;
 //! `Permission denied` alone proves nothing, and neither does a path that the policy grants. What this user
 //! could not do without the sandbox either is no denial. What is found in this way is marked
 //! [`Evidence::Guessed`], since output can say anything. A command that ended well was denied nothing
-//! that mattered to it, so its output is not read at all.
+//! that mattered to it, so its output is not read at all; what was seen is told all the same.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,10 +23,12 @@ use crate::exec::Ended;
 mod files;
 mod hosts;
 mod lines;
+mod observed;
 mod paths;
 mod resources;
 
 pub(crate) use lines::Failure;
+pub(crate) use observed::{Seen, matters};
 
 /// Signals that a filter or a limit sends, with the same numbers on every Linux but for MIPS.
 const SIGXCPU: i32 = 24;
@@ -44,10 +47,21 @@ pub(crate) struct Ending<'a> {
     pub(crate) environment: &'a BTreeMap<RawText, RawText>,
     pub(crate) cwd: &'a AbsPath,
     pub(crate) permissions: &'a Permissions,
+    /// What the backend has seen; nothing where it does not watch.
+    pub(crate) seen: Option<&'a Seen>,
 }
 
-/// What the sandbox denied, as far as it can be told.
+/// What the sandbox denied, as far as it can be told: what was seen, and a guess only where nothing would have been.
 pub(crate) fn violations(ending: &Ending<'_>) -> Vec<Violation> {
+    let Some(seen) = ending.seen else { return unseen(ending) };
+    let mut found = observed::violations(seen);
+    let is_unseen = |guess: &Violation| !observed::would_be_seen(seen, guess);
+    found.extend(unseen(ending).into_iter().filter(is_unseen));
+    found
+}
+
+/// What a signal or the output says.
+fn unseen(ending: &Ending<'_>) -> Vec<Violation> {
     match ending.ended {
         Ended::Exited(0) | Ended::TimedOut | Ended::Cancelled => Vec::new(),
         Ended::Signaled(signal) => reported(signal, &ending.permissions.limits).into_iter().collect(),

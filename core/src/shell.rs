@@ -270,13 +270,13 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
             StreamName::Stderr => &finished.stderr,
         };
         let text = [spoken.head.as_bytes(), spoken.tail.as_bytes()].concat();
-        let guessed = match grant.confinement() {
+        let found = match grant.confinement() {
             Confinement::Sandbox => {
                 let permissions = grant.permissions();
                 let command = request.command.words();
                 let (ended, cwd) = (finished.ended, &request.cwd);
-                let environment = &ctx.session.environment;
-                evidence::violations(&Ending { ended, text: &text, command, environment, cwd, permissions })
+                let (environment, seen) = (&ctx.session.environment, finished.seen.as_ref());
+                evidence::violations(&Ending { ended, text: &text, command, environment, cwd, permissions, seen })
             }
             Confinement::None => Vec::new(),
         };
@@ -284,9 +284,9 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
         let is_unseen = |found: &Violation| {
             found.operation != Operation::Connect || matches!(found.target, ViolationTarget::UnixSocket(_))
         };
-        let guessed = guessed.into_iter().filter(|found| seen.is_none() || is_unseen(found));
-        let violations: Vec<Violation> = seen.iter().flatten().cloned().chain(guessed).collect();
-        let denied = !violations.is_empty() && finished.ended != Ended::Exited(0);
+        let found = found.into_iter().filter(|found| seen.is_none() || is_unseen(found));
+        let violations: Vec<Violation> = seen.iter().flatten().cloned().chain(found).collect();
+        let denied = violations.iter().any(evidence::matters) && finished.ended != Ended::Exited(0);
         let execution = Execution {
             stdout: finished.stdout,
             stderr: finished.stderr,

@@ -20,6 +20,7 @@ use crate::bwrap::Bwrap;
 use crate::landlock_only::LandlockOnly;
 use crate::losses::Loss;
 use crate::native::{Native, NativePlan, NotStarted};
+use crate::observer::Observe;
 use crate::{devices, doctor, stdio};
 
 /// Takes `native`, else `bwrap`, else `landlock`.
@@ -35,6 +36,7 @@ struct Engines {
     landlock: OnceLock<LandlockOnly>,
     /// What is accepted to be lost, should only `landlock` be left.
     accepted: Vec<Loss>,
+    observe: Observe,
     /// The one that has started a command.
     chosen: OnceLock<Choice>,
     support: OnceLock<Support>,
@@ -53,15 +55,16 @@ impl Auto {
         Self::default()
     }
 
-    /// Runs commands although this is lost, where no engine works that could hold it.
-    pub fn accepting(losses: impl IntoIterator<Item = Loss>) -> Self {
-        Self { engines: Arc::new(Engines { accepted: losses.into_iter().collect(), ..Engines::default() }) }
+    /// Runs commands although this is lost, where no engine works that could hold it, with denials observed or not.
+    pub fn accepting(losses: impl IntoIterator<Item = Loss>, observe: Observe) -> Self {
+        let (accepted, native) = (losses.into_iter().collect(), Native::new().observing(observe));
+        Self { engines: Arc::new(Engines { accepted, native, observe, ..Engines::default() }) }
     }
 }
 
 impl Engines {
     fn bwrap(&self) -> &Bwrap {
-        self.bwrap.get_or_init(Bwrap::new)
+        self.bwrap.get_or_init(|| Bwrap::new().observing(self.observe))
     }
 
     fn landlock(&self) -> &LandlockOnly {

@@ -24,6 +24,7 @@ use stockade_sandboxing::{
 };
 
 use crate::native::{Native, NativePlan, Session};
+use crate::observer::Observe;
 
 /// Sandboxes that are kept, the ones that were used last in front. Each costs two processes of some 200 kB together.
 const MOST_KEPT: usize = 4;
@@ -82,6 +83,12 @@ impl Warm {
     pub fn new(otherwise: Box<dyn Backend>) -> Self {
         let shared = Shared { otherwise, is_refused: AtomicBool::new(false), kept: Mutex::default() };
         Self { native: Native::new(), shared: Arc::new(shared) }
+    }
+
+    /// With denials observed in the sandboxes that are kept, as they are by default, or not.
+    #[must_use]
+    pub fn observing(self, observe: Observe) -> Self {
+        Self { native: self.native.observing(observe), ..self }
     }
 }
 

@@ -313,10 +313,10 @@ impl Assembly {
 
     /// What builds sandboxes with these settings.
     pub(crate) fn backend(&self, settings: &Settings) -> Result<Arc<dyn Backend>, Error> {
-        let backend = platform::backend(settings.engine, &settings.accept_losses)?;
+        let backend = platform::backend(settings)?;
         Ok(match self.sandboxes {
             Sandboxes::EndWithCommand => backend.into(),
-            Sandboxes::Kept => platform::keeping(settings.engine, backend).into(),
+            Sandboxes::Kept => platform::keeping(settings, backend).into(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! The one place that knows which operating system this is.
 
-use stockade_config::{EngineName, LossName};
+use stockade_config::{EngineName, LossName, Settings};
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::{Backend, Diagnosis};
 
@@ -87,34 +87,43 @@ pub struct NoSuchEngine {
 
 /// What builds sandboxes here, without what these names say.
 #[cfg(target_os = "linux")]
-pub fn backend(engine: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
+pub fn backend(settings: &Settings) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_linux::{Auto, Bwrap, LandlockOnly, Loss, Native};
 
+    let (accepted, observe) = (&settings.accept_losses, observe(settings));
     // Names of other systems mean nothing here.
     let accepted = Loss::ALL.into_iter().filter(|loss| accepted.iter().any(|accepted| accepted.name() == loss.name()));
-    Ok(match engine {
-        EngineName::Auto => Box::new(Auto::accepting(accepted)),
-        EngineName::Native => Box::new(Native::new()),
-        EngineName::Bwrap => Box::new(Bwrap::new()),
+    Ok(match settings.engine {
+        EngineName::Auto => Box::new(Auto::accepting(accepted, observe)),
+        EngineName::Native => Box::new(Native::new().observing(observe)),
+        EngineName::Bwrap => Box::new(Bwrap::new().observing(observe)),
         EngineName::Landlock => Box::new(accepted.fold(LandlockOnly::new(), LandlockOnly::accepting)),
     })
 }
 
 /// The same, with sandboxes that are kept for the next command, where this engine can keep them.
-pub fn keeping(engine: EngineName, backend: Box<dyn Backend>) -> Box<dyn Backend> {
+pub fn keeping(settings: &Settings, backend: Box<dyn Backend>) -> Box<dyn Backend> {
     #[cfg(target_os = "linux")]
-    if matches!(engine, EngineName::Auto | EngineName::Native) {
-        return Box::new(stockade_sandbox_linux::Warm::new(backend));
+    if matches!(settings.engine, EngineName::Auto | EngineName::Native) {
+        return Box::new(stockade_sandbox_linux::Warm::new(backend).observing(observe(settings)));
     }
-    let _ = engine;
+    let _ = settings;
     backend
+}
+
+#[cfg(target_os = "linux")]
+fn observe(settings: &Settings) -> stockade_sandbox_linux::Observe {
+    use stockade_sandbox_linux::Observe;
+
+    if settings.observe { Observe::Denials } else { Observe::Nothing }
 }
 
 /// What builds sandboxes here, without what these names say.
 #[cfg(target_os = "macos")]
-pub fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
+pub fn backend(settings: &Settings) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_macos::{Loss, Seatbelt};
 
+    let (name, accepted) = (settings.engine, &settings.accept_losses);
     match name {
         EngineName::Auto if accepted.contains(&LossName::CertificateFetches) => {
             Ok(Box::new(Seatbelt::new().accepting(Loss::CertificateFetches)))
@@ -126,9 +135,10 @@ pub fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backen
 
 /// What builds sandboxes here, without what these names say.
 #[cfg(windows)]
-pub fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
+pub fn backend(settings: &Settings) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_windows::{Loss, Windows};
 
+    let (name, accepted) = (settings.engine, &settings.accept_losses);
     match name {
         EngineName::Auto if accepted.contains(&LossName::DirectConnections) => {
             Ok(Box::new(Windows::new().accepting(Loss::DirectConnections)))
@@ -140,8 +150,8 @@ pub fn backend(name: EngineName, accepted: &[LossName]) -> Result<Box<dyn Backen
 
 /// What builds sandboxes here.
 #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
-pub fn backend(name: EngineName, _: &[LossName]) -> Result<Box<dyn Backend>, NoSuchEngine> {
-    Err(NoSuchEngine { name })
+pub fn backend(settings: &Settings) -> Result<Box<dyn Backend>, NoSuchEngine> {
+    Err(NoSuchEngine { name: settings.engine })
 }
 
 /// What ordinary programs need to read to start here.

@@ -242,7 +242,7 @@ impl Stockade {
         let mut notices = Vec::new();
         let assembled = assembly.assemble(self.id(), &mut notices)?;
         let is_open = assembled.session.permissions.network == NetworkPolicy::Full;
-        let engine = |settings: &Settings| (settings.engine, settings.accept_losses.clone());
+        let engine = |settings: &Settings| (settings.engine, settings.observe, settings.accept_losses.clone());
         let backend = match engine(&state.settings) == engine(&assembled.settings) {
             true => None,
             false => Some(assembly.backend(&assembled.settings)?),

@@ -160,12 +160,12 @@ fn to_write(path: &AbsPath, attempt: Attempt) -> Option<AbsPath> {
 
 /// Whether a name is that of a directory which tools make in a home directory, where a message may not say which of
 /// the two was to be made.
-fn is_tool_directory(path: &AbsPath) -> bool {
+pub(super) fn is_tool_directory(path: &AbsPath) -> bool {
     path.components().last().is_some_and(|name| TOOL_DIRECTORIES.iter().any(|known| known.as_bytes() == name))
 }
 
 /// The outermost name of a path that does not exist.
-fn first_missing(path: &AbsPath) -> Option<AbsPath> {
+pub(super) fn first_missing(path: &AbsPath) -> Option<AbsPath> {
     path.ancestors().take_while(|above| RealFiles.kind(above).is_none()).last()
 }
 

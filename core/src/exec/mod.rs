@@ -25,6 +25,7 @@ pub use clock::{Clock, Pause};
 pub use input::{InputPipe, InputWriter};
 pub use streams::{CommandTerminal, Input, Output, OutputSink, StreamName, Streaming};
 
+use crate::evidence::Seen;
 use crate::session::OutputLimit;
 use crate::{Cancellation, Grant};
 use capture::Patience;
@@ -50,6 +51,8 @@ pub(crate) struct Finished {
     pub(crate) stderr: CapturedOutput,
     pub(crate) duration: Duration,
     pub(crate) enforcement: Enforcement,
+    /// What the backend has seen of it, where it watches.
+    pub(crate) seen: Option<Seen>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +116,14 @@ pub(crate) async fn spawn(plan: Box<dyn Plan>, _grant: &Grant, setting: Setting)
     let (running, ended) = wait(running, &limits, &mut captures).await?;
     let duration = limits.clock.elapsed().min(started.elapsed());
     let (stdout, stderr) = captures.finish(&Patience { idle: LAST_OUTPUT, limits: &limits }).await;
-    Ok(Finished { ended, stdout, stderr, duration, enforcement: running.enforcement().clone() })
+    let seen = running.observations().map(|notes| {
+        if notes.left_out() > 0 {
+            tracing::debug!(left_out = notes.left_out(), "more was denied than is kept");
+        }
+        let permissions = plan.permissions().clone();
+        Seen { permissions, coverage: notes.coverage(), observations: notes.kept() }
+    });
+    Ok(Finished { ended, stdout, stderr, duration, enforcement: running.enforcement().clone(), seen })
 }
 
 fn start(

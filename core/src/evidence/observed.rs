@@ -1,0 +1,178 @@
+//! What the backend has seen: each act becomes a denial with the rule that stands against it, and the least that would
+//! allow it.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use stockade_protocol::{
+    AbsPath, Access, Decision, DenyingRule, Destination, Evidence, FileRule, FileRules, FileTarget, Host, HostPattern,
+    HostRule, Operation, PermissionAmendment, Permissions, RuleSource, Violation, ViolationTarget,
+};
+use stockade_sandboxing::{Coverage, DeniedAct, HostFiles as _, Observation, RealFiles, protect_repositories};
+
+use super::MOST_VIOLATIONS;
+use super::files::{first_missing, is_tool_directory};
+
+/// What was seen of a run that has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// What was enforced: the permissions as the backend completed them.
+    pub(crate) permissions: Permissions,
+    pub(crate) coverage: Coverage,
+    pub(crate) observations: Vec<Observation>,
+}
+
+/// Files that programs try to write for the next time, and do without: a command that failed did not fail for these.
+/// A name stands for what lies below it as well.
+const OPTIONAL: &[&str] = &[
+    ".bash_history",
+    ".zsh_history",
+    ".sh_history",
+    ".histfile",
+    ".python_history",
+    ".node_repl_history",
+    ".sqlite_history",
+    ".psql_history",
+    ".lesshst",
+    ".viminfo",
+    ".wget-hsts",
+    ".Xauthority",
+    ".npm/_logs",
+    ".npm/_update-notifier-last-checked",
+    ".config/configstore",
+    ".cache/fontconfig",
+    ".cache/mesa_shader_cache",
+    ".cache/mesa_shader_cache_db",
+    "__pycache__",
+];
+
+/// The denials of a run, in the order in which they happened.
+pub(crate) fn violations(seen: &Seen) -> Vec<Violation> {
+    let all = seen.observations.iter().filter_map(|observation| violation(&seen.permissions, observation));
+    all.take(MOST_VIOLATIONS).collect()
+}
+
+/// Whether a denial may be why a command failed: what programs do without is not.
+pub(crate) fn matters(violation: &Violation) -> bool {
+    let ViolationTarget::Path(path) = &violation.target else { return true };
+    if violation.evidence != Evidence::Observed || violation.operation != Operation::Write {
+        return true;
+    }
+    let names: Vec<&[u8]> = path.components().collect();
+    !OPTIONAL.iter().any(|optional| {
+        let wanted: Vec<&[u8]> = optional.split('/').map(str::as_bytes).collect();
+        names.windows(wanted.len()).any(|part| part == wanted.as_slice())
+    })
+}
+
+/// Whether a guess from the output speaks of something that would have been seen.
+pub(crate) fn would_be_seen(Seen { coverage, permissions, .. }: &Seen, guessed: &Violation) -> bool {
+    match (guessed.operation, &guessed.target) {
+        (Operation::Write, ViolationTarget::Path(_)) => coverage.writes,
+        (Operation::Read, ViolationTarget::Path(path)) => {
+            coverage.denied_reads && permissions.access(path) == Access::None
+        }
+        // Names are looked up before a connection is tried, which fails already.
+        (Operation::Connect, ViolationTarget::Destination(Destination { host: Host::Address(_), .. })) => {
+            coverage.connections
+        }
+        _ => false,
+    }
+}
+
+fn violation(permissions: &Permissions, observation: &Observation) -> Option<Violation> {
+    let (operation, target, rule, amendment) = match &observation.act {
+        DeniedAct::Connect { host, protocol, port } => {
+            let destination = Destination { host: host.clone(), protocol: *protocol, port: *port };
+            let rule = HostRule {
+                host: HostPattern::Exact(host.clone()),
+                protocol: None,
+                port: Some(*port),
+                decision: Decision::Allow,
+            };
+            let amendment = Some(PermissionAmendment::Network(rule));
+            (Operation::Connect, ViolationTarget::Destination(destination), DenyingRule::NotGranted, amendment)
+        }
+        DeniedAct::Read(path) => on_file(permissions, path, Access::Read, path.clone()),
+        DeniedAct::Write(path) => on_file(permissions, path, Access::Write, written(path)?),
+        DeniedAct::Create(path) | DeniedAct::Replace(path) => on_file(permissions, path, Access::Write, path.parent()?),
+        DeniedAct::MakeDirectory(path) => {
+            let made = first_missing(path).filter(|_| is_tool_directory(path));
+            on_file(permissions, path, Access::Write, made.or_else(|| path.parent())?)
+        }
+    };
+    let Observation { pid, program, .. } = observation.clone();
+    Some(Violation { operation, target, evidence: Evidence::Observed, pid, program, rule: Some(rule), amendment })
+}
+
+fn on_file(
+    permissions: &Permissions,
+    path: &AbsPath,
+    wanted: Access,
+    nearest: AbsPath,
+) -> (Operation, ViolationTarget, DenyingRule, Option<PermissionAmendment>) {
+    let operation = if wanted == Access::Write { Operation::Write } else { Operation::Read };
+    let rule = permissions.files.deciding(path);
+    let amendment = if rule.is_some_and(|rule| rule.is_hard_denial() || rule.is_bound()) {
+        None
+    } else {
+        least(permissions, path, wanted, nearest).map(PermissionAmendment::File)
+    };
+    let denied_by = rule.map_or(DenyingRule::NotGranted, |rule| DenyingRule::File(rule.clone()));
+    (operation, ViolationTarget::Path(path.clone()), denied_by, amendment)
+}
+
+/// What has to be writable to write a file that exists: the file. A database of SQLite has a journal beside it.
+fn written(path: &AbsPath) -> Option<AbsPath> {
+    let host_path = path.to_host_path()?;
+    if host_path.is_dir() || !is_database(&host_path) { Some(path.clone()) } else { path.parent() }
+}
+
+fn is_database(path: &Path) -> bool {
+    const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+    let is_file = path.metadata().is_ok_and(|found| found.is_file());
+    let mut head = [0; MAGIC.len()];
+    is_file && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *MAGIC
+}
+
+/// The least rule that would allow it, of those that a person could mean: in the metadata of a repository all of
+/// that, since no program of git writes only one of its files.
+fn least(permissions: &Permissions, path: &AbsPath, wanted: Access, nearest: AbsPath) -> Option<FileRule> {
+    let rule =
+        |target: AbsPath| FileRule { target: FileTarget::Path(target), access: wanted, source: RuleSource::Approval };
+    let deciding = permissions.files.deciding(path);
+    let protected = deciding.filter(|rule| rule.source == RuleSource::ProtectedMetadata);
+    let protected = protected.and_then(|rule| match &rule.target {
+        FileTarget::Path(name) => Some(name.clone()),
+        FileTarget::Glob(_) => None,
+    });
+    let masked = deciding.filter(|rule| rule.source == RuleSource::CredentialMask);
+    let masked = masked.and_then(|rule| match &rule.target {
+        FileTarget::Path(name) => Some(name.clone()),
+        FileTarget::Glob(_) => None,
+    });
+    let metadata = path.ancestors().skip(1).find(|above| above.components().last() == Some(b".git".as_slice()));
+    let candidates = if wanted == Access::Write {
+        [protected, metadata, Some(nearest), masked]
+    } else {
+        [Some(nearest), masked, None, None]
+    };
+    // A whole file system is more than anybody means to grant for one file.
+    let candidates = candidates.into_iter().flatten().filter(|target| target.parent().is_some());
+    candidates.map(rule).find(|rule| suffices(permissions, rule, path))
+}
+
+/// Whether the path may be used as wanted with this rule added, and everything protected that a backend protects by
+/// itself.
+fn suffices(permissions: &Permissions, amendment: &FileRule, path: &AbsPath) -> bool {
+    let Ok(files) = FileRules::new([amendment.clone()]) else { return false };
+    let more = Permissions { files, ..Permissions::default() };
+    let merged = permissions.merge(&more);
+    if merged.access(path) < amendment.access {
+        return false;
+    }
+    // A rule for a directory that is not there yet says nothing of what will be in it.
+    let FileTarget::Path(target) = &amendment.target else { return false };
+    RealFiles.kind(target).is_none()
+        || protect_repositories(&merged).is_ok_and(|completed| completed.access(path) >= amendment.access)
+}
