@@ -54,7 +54,7 @@ pub(crate) struct Ending<'a> {
 /// What the sandbox denied, as far as it can be told: what was seen, and a guess only where nothing would have been.
 pub(crate) fn violations(ending: &Ending<'_>) -> Vec<Violation> {
     let Some(seen) = ending.seen else { return unseen(ending) };
-    let mut found = observed::violations(seen);
+    let mut found = observed::violations(seen, ending.command);
     let is_unseen = |guess: &Violation| !observed::would_be_seen(seen, guess);
     found.extend(unseen(ending).into_iter().filter(is_unseen));
     found
@@ -106,6 +106,8 @@ fn guessed(ending: &Ending<'_>) -> Vec<Violation> {
             found.push(violation);
         }
     }
+    let socket = resources::socket_in_words(&permissions, ending);
+    found.extend(socket.filter(|socket| !found.iter().any(|known| known.target == socket.target)));
     found
 }
 

@@ -17,6 +17,7 @@
 mod calls;
 mod destination;
 mod judge;
+mod look_up;
 mod resolve;
 
 use std::collections::BTreeMap;

@@ -69,6 +69,7 @@ use self::relay::{Destination, Relay};
 use self::table::Table;
 
 pub(crate) use self::caller::{Caller, program_of};
+pub(crate) use self::dns::{Kind as QueryKind, Query};
 pub(crate) use self::filter::answers;
 pub(crate) use self::mailbox::{Feed, Receiving};
 pub(crate) use self::socket::{Address, datagrams_to, nature, read_address};

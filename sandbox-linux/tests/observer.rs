@@ -63,6 +63,7 @@ impl World {
             DeniedAct::Create(path) => format!("create {}", told(path)),
             DeniedAct::MakeDirectory(path) => format!("mkdir {}", told(path)),
             DeniedAct::Replace(path) => format!("replace {}", told(path)),
+            DeniedAct::LookUp(host) => format!("look up {host}"),
             DeniedAct::Connect { host, port, .. } => format!("connect {}", host.with_port(*port)),
         };
         observed.iter().map(act).collect()
@@ -141,6 +142,9 @@ fn a_connection_is_named_where_the_network_is_off() {
         let acts = world.acts(&*engine, &format!("exec 3<>/dev/tcp/127.0.0.1/{port}"));
         assert_eq!(acts, [format!("connect 127.0.0.1:{port}")]);
         assert_eq!(world.acts(&*engine, "exec 3<>/dev/tcp/127.0.0.1/9"), Vec::<String>::new(), "nobody listens there");
+        // No name is looked up outside.
+        let acts = world.acts(&*engine, "curl -s http://packages.example.org/");
+        assert_eq!(acts.first().map(String::as_str), Some("look up packages.example.org"), "{acts:?}");
     }
 }
 

@@ -35,6 +35,8 @@ pub enum DeniedAct {
     MakeDirectory(AbsPath),
     /// Removing, renaming or replacing a name that exists, which changes the directory that it is in.
     Replace(AbsPath),
+    /// Looking up the address of a host, with no name server in reach.
+    LookUp(Host),
     /// Connecting, or sending, to a host.
     Connect {
         /// The host, by name if the sandbox has looked it up.

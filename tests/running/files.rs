@@ -15,7 +15,7 @@ fn the_workspace_is_written_and_nothing_else() {
         assert!(!home.exists("outside/x") && !home.exists("ws/.git/config"), "{user:?}");
         let outside = home.path("outside");
         let denial = format!(
-            "stockade: writing `{0}/x` was denied, judging by the output: `/` may only be read; \
+            "stockade: writing `{0}/x` was denied: `/` may only be read; \
              `--writable {0}` would allow it\n",
             outside.display()
         );
@@ -41,14 +41,12 @@ fn denials_are_explained() {
     );
     let cases = [
         // A name that must not be made is taken as long as the command runs, and gone when it has ended.
-        ("mkdir .codex", format!("writing `{workspace}/.codex` was denied, judging by the output: {missing}")),
-        ("mkdir -p .codex/a/b", format!("writing `{workspace}/.codex/a` was denied, judging by the output: {missing}")),
+        ("mkdir .codex", format!("writing `{workspace}/.codex` was denied: {missing}")),
+        ("mkdir -p .codex/a/b", format!("writing `{workspace}/.codex` was denied: {missing}")),
         // The name that is printed is not where it leads.
         (
             "touch link/x",
-            format!(
-                "writing `{outside}/x` was denied, judging by the output: `/` may only be read; `--writable {outside}` would allow it"
-            ),
+            format!("writing `{outside}/x` was denied: `/` may only be read; `--writable {outside}` would allow it"),
         ),
         (
             "unshare -Ur true",
@@ -66,7 +64,7 @@ fn denials_are_explained() {
         (
             "curl -sS http://name.test/",
             String::from(
-                "connecting to `name.test:80` was denied, judging by the output: nothing grants it; `--allow-host name.test:80` would allow it",
+                "connecting to `name.test:80` was denied: nothing grants it; `--allow-host name.test:80` would allow it",
             ),
         ),
     ];

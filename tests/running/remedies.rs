@@ -186,7 +186,7 @@ fn hosts_are_named_where_the_message_has_none() {
     let home = world();
     let line = "python3 -c \"import urllib.request as u; u.urlopen('https://packages.example.org/simple/six/')\"";
     let told = home.runs(&[], line, 1);
-    let expected = "connecting to `packages.example.org:443` was denied, judging by the output: nothing grants it; \
+    let expected = "connecting to `packages.example.org:443` was denied: nothing grants it; \
                     `--allow-host packages.example.org:443` would allow it";
     assert_eq!(denials(&told.stderr), [expected]);
 }

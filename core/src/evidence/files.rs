@@ -91,7 +91,21 @@ fn leads_to(path: &AbsPath) -> Option<AbsPath> {
     (found != *path && !is_directory).then_some(found)
 }
 
+/// A device of the host that is not among the sandbox's own.
+fn missing_device(path: &AbsPath, attempt: Attempt) -> Option<Violation> {
+    let is_device = "/dev".parse().is_ok_and(|devices| path.starts_with(&devices));
+    let is_there = RealFiles.kind(path) == Some(stockade_sandboxing::Kind::File) && permits(path, Access::Read);
+    let reason = String::from("the sandbox has a `/dev` of its own, with the devices that every program needs");
+    (attempt == Attempt::Missing && is_device && is_there).then(|| {
+        let target = ViolationTarget::Path(path.clone());
+        super::violation(Operation::Read, target, DenyingRule::Layer { reason }, None)
+    })
+}
+
 fn at(permissions: &Permissions, path: &AbsPath, attempt: Attempt) -> Option<Violation> {
+    if let Some(device) = missing_device(path, attempt) {
+        return Some(device);
+    }
     let operation = denied_operation(permissions.access(path), path, attempt)?;
     let wanted = if operation == Operation::Write { Access::Write } else { Access::Read };
     // What this user could not do anyway is not the sandbox's doing.

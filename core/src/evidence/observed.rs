@@ -6,12 +6,14 @@ use std::path::Path;
 
 use stockade_protocol::{
     AbsPath, Access, Decision, DenyingRule, Destination, Evidence, FileRule, FileRules, FileTarget, Host, HostPattern,
-    HostRule, Operation, PermissionAmendment, Permissions, RuleSource, Violation, ViolationTarget,
+    HostRule, NetworkProtocol, Operation, PermissionAmendment, Permissions, RawText, RuleSource, Violation,
+    ViolationTarget,
 };
 use stockade_sandboxing::{Coverage, DeniedAct, HostFiles as _, Observation, RealFiles, protect_repositories};
 
 use super::MOST_VIOLATIONS;
 use super::files::{first_missing, is_tool_directory};
+use super::hosts::{self, NamedHost};
 
 /// What was seen of a run that has ended.
 #[derive(Clone, Debug)]
@@ -47,9 +49,25 @@ const OPTIONAL: &[&str] = &[
 ];
 
 /// The denials of a run, in the order in which they happened.
-pub(crate) fn violations(seen: &Seen) -> Vec<Violation> {
-    let all = seen.observations.iter().filter_map(|observation| violation(&seen.permissions, observation));
+pub(crate) fn violations(seen: &Seen, command: &[RawText]) -> Vec<Violation> {
+    let all = seen.observations.iter().filter(|observation| !is_search(observation, &seen.observations));
+    let all = all.filter_map(|observation| violation(&seen.permissions, observation, command));
     all.take(MOST_VIOLATIONS).collect()
+}
+
+/// Whether a name was looked up only because the resolver tries its own domains behind one that it did not find.
+fn is_search(observation: &Observation, all: &[Observation]) -> bool {
+    let name = |observation: &Observation| match &observation.act {
+        DeniedAct::LookUp(host) => Some(host.to_string()),
+        DeniedAct::Read(_)
+        | DeniedAct::Write(_)
+        | DeniedAct::Create(_)
+        | DeniedAct::MakeDirectory(_)
+        | DeniedAct::Replace(_)
+        | DeniedAct::Connect { .. } => None,
+    };
+    let Some(own) = name(observation) else { return false };
+    all.iter().filter_map(name).any(|shorter| own.strip_prefix(&shorter).is_some_and(|rest| rest.starts_with('.')))
 }
 
 /// Whether a denial may be why a command failed: what programs do without is not.
@@ -66,22 +84,32 @@ pub(crate) fn matters(violation: &Violation) -> bool {
 }
 
 /// Whether a guess from the output speaks of something that would have been seen.
-pub(crate) fn would_be_seen(Seen { coverage, permissions, .. }: &Seen, guessed: &Violation) -> bool {
+pub(crate) fn would_be_seen(Seen { coverage, permissions, observations }: &Seen, guessed: &Violation) -> bool {
     match (guessed.operation, &guessed.target) {
         (Operation::Write, ViolationTarget::Path(_)) => coverage.writes,
         (Operation::Read, ViolationTarget::Path(path)) => {
             coverage.denied_reads && permissions.access(path) == Access::None
         }
-        // Names are looked up before a connection is tried, which fails already.
         (Operation::Connect, ViolationTarget::Destination(Destination { host: Host::Address(_), .. })) => {
             coverage.connections
+        }
+        // A name that was seen once needs no guess. Some resolvers are not understood.
+        (Operation::Connect, ViolationTarget::Destination(Destination { host, .. })) => {
+            observations.iter().any(|seen| matches!(&seen.act, DeniedAct::LookUp(known) if known == host))
         }
         _ => false,
     }
 }
 
-fn violation(permissions: &Permissions, observation: &Observation) -> Option<Violation> {
-    let (operation, target, rule, amendment) = match &observation.act {
+fn violation(permissions: &Permissions, observation: &Observation, command: &[RawText]) -> Option<Violation> {
+    let Observation { pid, program, act } = observation.clone();
+    if let DeniedAct::LookUp(host) = act {
+        // What it would be connected to for is known from the command, if at all.
+        let found = hosts::violation(permissions, Some(NamedHost { host, port: None }), command)?;
+        return Some(Violation { evidence: Evidence::Observed, pid, program, ..found });
+    }
+    let (operation, target, rule, amendment) = match &act {
+        DeniedAct::LookUp(_) => return None,
         DeniedAct::Connect { host, protocol, port } => {
             let destination = Destination { host: host.clone(), protocol: *protocol, port: *port };
             let rule = HostRule {
@@ -90,7 +118,8 @@ fn violation(permissions: &Permissions, observation: &Observation) -> Option<Vio
                 port: Some(*port),
                 decision: Decision::Allow,
             };
-            let amendment = Some(PermissionAmendment::Network(rule));
+            // A name server that is reached is of no use: names are answered by the sandbox.
+            let amendment = (*protocol != NetworkProtocol::Udp).then_some(PermissionAmendment::Network(rule));
             (Operation::Connect, ViolationTarget::Destination(destination), DenyingRule::NotGranted, amendment)
         }
         DeniedAct::Read(path) => on_file(permissions, path, Access::Read, path.clone()),
@@ -101,7 +130,6 @@ fn violation(permissions: &Permissions, observation: &Observation) -> Option<Vio
             on_file(permissions, path, Access::Write, made.or_else(|| path.parent())?)
         }
     };
-    let Observation { pid, program, .. } = observation.clone();
     Some(Violation { operation, target, evidence: Evidence::Observed, pid, program, rule: Some(rule), amendment })
 }
 

@@ -39,17 +39,30 @@ pub(super) fn socket(permissions: &Permissions, ending: &Ending<'_>) -> Option<V
         let target = ViolationTarget::SystemCall(String::from("socket"));
         return Some(violation(Operation::SystemCall, target, reason, None));
     };
+    not_reached(path)
+}
+
+fn not_reached(path: AbsPath) -> Option<Violation> {
     permits(&path, stockade_protocol::Access::Write).then(|| {
         let amendment = PermissionAmendment::UnixSocket(path.clone());
         violation(Operation::Connect, ViolationTarget::UnixSocket(path), DenyingRule::NotGranted, Some(amendment))
     })
 }
 
+/// The unix socket that the words of a command name which failed: it can't have been reached, whatever was printed.
+pub(super) fn socket_in_words(permissions: &Permissions, ending: &Ending<'_>) -> Option<Violation> {
+    let path = in_words(ending).filter(|_| permissions.unix_sockets.is_empty())?;
+    not_reached(path)
+}
+
+fn in_words(ending: &Ending<'_>) -> Option<AbsPath> {
+    let words = ending.command.iter().flat_map(pieces).collect::<Vec<_>>();
+    words.iter().find_map(|word| existing_socket(ending.cwd, word))
+}
+
 /// The unix socket that the words of the command name, else the only one of its environment.
 fn named_socket(ending: &Ending<'_>) -> Option<AbsPath> {
-    let words = ending.command.iter().flat_map(pieces).collect::<Vec<_>>();
-    let by_words = words.iter().find_map(|word| existing_socket(ending.cwd, word));
-    by_words.or_else(|| {
+    in_words(ending).or_else(|| {
         let values = SOCKET_VARIABLES.iter().filter_map(|name| ending.environment.get(&RawText::from(*name)));
         let mut named: Vec<AbsPath> =
             values.flat_map(pieces).filter_map(|word| existing_socket(ending.cwd, &word)).collect();

@@ -6,26 +6,41 @@ use std::os::fd::AsFd as _;
 use stockade_protocol::{Host, NetworkProtocol};
 use stockade_sandboxing::{DeniedAct, listens, listens_in};
 
+use super::look_up::{self, Question};
 use crate::supervisor::{Address, Caller, datagrams_to, nature, read_address};
 use crate::sys::notify::Notification;
 
 /// The longest address that the kernel takes.
 const LONGEST_ADDRESS: usize = 128;
 
-/// The destination of a `connect`, if it is a stream to a host that this user could reach.
+const NAME_SERVER: u16 = 53;
+
+/// The destination of a `connect`, if it is a stream to a host that this user could reach, or what is asked of a name
+/// server.
 ///
-/// Datagrams are left out: a program that looks up a name connects one to its name server, and one that sorts
-/// addresses connects one to each, and neither is what it wants to reach.
+/// Other datagrams are left out: a program that sorts addresses connects one to each, and that is not what it wants.
 pub(super) fn denied(call: &Notification) -> Option<DeniedAct> {
     let [number, address, length, ..] = call.arguments;
     let length = usize::try_from(length as i32).ok().filter(|length| *length <= LONGEST_ADDRESS)?;
     let caller = Caller::new(call.thread).ok()?;
     let Address::Internet(address) = read_address(&caller.memory(address, length).ok()?) else { return None };
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-    if !nature(caller.file(number as i32).ok()?.as_fd()).ok()?.is_stream || !leads_somewhere(call.thread, address) {
+    let nature = nature(caller.file(number as i32).ok()?.as_fd()).ok()?;
+    if nature.is_datagram && address.port() == NAME_SERVER {
+        match look_up::question(call.thread) {
+            Question::Host(host) => return Some(DeniedAct::LookUp(host)),
+            Question::Other => return None,
+            Question::Unknown if address.ip().is_loopback() => return None,
+            Question::Unknown => {}
+        }
+    } else if !nature.is_stream {
+        return None;
+    }
+    if !leads_somewhere(call.thread, address) {
         return None;
     }
     let protocol = match address.port() {
+        _ if nature.is_datagram => NetworkProtocol::Udp,
         80 => NetworkProtocol::Http,
         443 => NetworkProtocol::Https,
         _ => NetworkProtocol::Tcp,

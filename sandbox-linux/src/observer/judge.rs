@@ -107,7 +107,7 @@ impl Judge<'_> {
         let target = self.denied_target(call, path, last)?.found.path;
         let Some(found) = metadata(&target) else {
             return (creates && !has(libc::O_DIRECTORY) && may_change_directory_of(&target))
-                .then(|| DeniedAct::Create(target));
+                .then_some(DeniedAct::Create(target));
         };
         if found.is_dir() {
             // A file without a name, in that directory.

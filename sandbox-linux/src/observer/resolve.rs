@@ -106,6 +106,10 @@ impl Tree {
         for _ in 0..MOST_LINKS {
             let (directory, name) = split(&text);
             let (opened, mut path) = self.directory(directory)?;
+            // Its links mean other files to this process than to the caller.
+            if path == b"/proc" || path.starts_with(b"/proc/") {
+                return Err(Errno::NOENT);
+            }
             if name.is_empty() {
                 // It ends in `..`, or is the root: that is no link.
                 let path = AbsPath::parse(path).map_err(|_| Errno::INVAL)?;
@@ -252,5 +256,8 @@ mod tests {
         assert_eq!(at("real/deep/..", LastLink::Followed).unwrap(), "real");
         assert_eq!(at("loop", LastLink::Followed).unwrap_err(), Errno::LOOP);
         assert_eq!(at("nothing/x", LastLink::Followed).unwrap_err(), Errno::NOENT);
+        for own in ["/dev/stderr", "/dev/fd/1", "/proc/self/comm", "/proc/self/cwd/x"] {
+            assert_eq!(tree.locate(own.as_bytes(), LastLink::Followed).unwrap_err(), Errno::NOENT, "{own}");
+        }
     }
 }
