@@ -6,35 +6,43 @@ use stockade_protocol::{
 
 use crate::remedy::Remedies;
 
-/// The lines for an outcome, less what was seen of a command that did without it.
+/// The lines for an outcome, less what was seen of a command that did without it, and less what the same flags allow as
+/// a line before.
 pub(crate) fn failure(told: &Outcome, remedies: &Remedies) -> Vec<String> {
-    let is_unneeded = |violation: &Violation| matches!(violation.target, ViolationTarget::Path(_));
-    match told {
-        Outcome::Exited { execution, .. } => {
-            let needed = execution.violations.iter().filter(|violation| !is_unneeded(violation));
-            needed.map(|violation| self::violation(violation, remedies)).collect()
+    let is_file = |violation: &&Violation| matches!(violation.target, ViolationTarget::Path(_));
+    let (violations, has_failed) = match told {
+        Outcome::Exited { execution, .. } => (&execution.violations, false),
+        Outcome::Denied { execution, .. } => (&execution.violations, true),
+        Outcome::Refused(_) | Outcome::TimedOut { .. } | Outcome::Cancelled { .. } | Outcome::Signaled { .. } => {
+            return outcome(told, remedies);
         }
-        Outcome::Denied { .. } | Outcome::Refused(_) | Outcome::TimedOut { .. } | Outcome::Signaled { .. } => {
-            outcome(told, remedies)
+    };
+    let mut advised = Vec::new();
+    let mut is_new = |violation: &&Violation| match remedies.of(violation) {
+        Some(remedy) if is_file(violation) => {
+            let is_new = !advised.contains(&remedy);
+            advised.push(remedy);
+            is_new
         }
-    }
+        Some(_) | None => true,
+    };
+    let needed = violations.iter().filter(|violation| has_failed || !is_file(violation));
+    let lines = needed.filter(&mut is_new).map(|violation| self::violation(violation, remedies));
+    lines.chain(ended(told)).collect()
 }
 
-/// The lines for an outcome.
+/// The lines for an outcome, with everything that was denied.
 pub(crate) fn outcome(outcome: &Outcome, remedies: &Remedies) -> Vec<String> {
-    let violation = |violation: &Violation| self::violation(violation, remedies);
     match outcome {
         // What was denied is said, also where the command went on regardless.
-        Outcome::Exited { execution, .. } | Outcome::Denied { execution, signal: None, .. } => {
-            execution.violations.iter().map(violation).collect()
-        }
-        Outcome::Denied { execution, signal: Some(signal), .. } => {
-            execution.violations.iter().map(violation).chain([ended_by(*signal)]).collect()
+        Outcome::Exited { execution, .. } | Outcome::Denied { execution, .. } => {
+            let lines = execution.violations.iter().map(|violation| self::violation(violation, remedies));
+            lines.chain(ended(outcome)).collect()
         }
         Outcome::Refused(refusal) => vec![format!("refused: {}", refusal.reason)],
         Outcome::TimedOut { .. } => vec![String::from("the command took too long, and was ended")],
         Outcome::Cancelled { reason, .. } => vec![format!("the command was ended: {reason}")],
-        Outcome::Signaled { signal, .. } => vec![ended_by(*signal)],
+        Outcome::Signaled { .. } => ended(outcome).into_iter().collect(),
     }
 }
 

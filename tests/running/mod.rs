@@ -20,6 +20,8 @@ mod jobs;
 mod links;
 /// What is said, and that it is so.
 mod messages;
+/// Denials as facts.
+mod observed;
 /// Stockade's own files.
 mod own_files;
 /// Patches are judged as commands are.

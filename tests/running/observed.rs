@@ -1,0 +1,93 @@
+//! Denials are facts: of labelled commands that fail, those that the sandbox made fail are told from the others.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::Value;
+
+use super::home::{Home, User, said};
+use crate::support::program;
+
+/// What has to be reached, of all that is told and of all that is to be told.
+const LEAST: f64 = 0.98;
+
+/// A workspace with a repository, a home and a directory outside, all of an ordinary user.
+fn world() -> Home {
+    let home = Home::of(User::Ordinary);
+    home.write("ws/src/main.c", "int main(void){ return 0; }\n");
+    home.write("ws/locked", "x\n");
+    home.write("outside/data.txt", "abc\n");
+    home.write("outside/bin/.keep", "");
+    home.write("home/.netrc", "machine x login y password z\n");
+    home.write("home/.config/app/app.conf", "a=1\n");
+    home.write("home/.gitconfig", "[user]\n\tname = T\n\temail = t@example.org\n");
+    said(program("git").args(["init", "-q"]).arg(home.path("ws/repository")), 0);
+    home.give_to_user();
+    fs::set_permissions(home.path("ws/locked"), fs::Permissions::from_mode(0)).unwrap();
+    home
+}
+
+/// What the program makes of a line: whether it was denied, and all that it names.
+fn outcome(home: &Home, engine: &str, options: &str, line: &str) -> (bool, Vec<String>) {
+    let mut words = vec!["run", "--engine", engine, "--ask", "never", "--json"];
+    words.extend(options.split_whitespace());
+    words.extend(["--", "bash", "-c", line]);
+    let output = home.stockade(&words).output().unwrap();
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{line}: {output:?}"));
+    let (kind, ended) = outcome.as_object().unwrap().iter().next().unwrap();
+    let violations = ended.pointer("/execution/violations").and_then(Value::as_array).cloned().unwrap_or_default();
+    let named = |violation: &Value| match violation.pointer("/target/destination") {
+        Some(to) => format!("{}:{}", to["host"].as_str().unwrap(), to["port"]),
+        None => violation["target"].as_object().unwrap().values().next().unwrap().to_string().replace('"', ""),
+    };
+    (kind == "denied", violations.iter().map(named).collect())
+}
+
+#[test]
+fn labelled_failures_are_told_apart() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    for engine in ["native", "bwrap"] {
+        let (mut right, mut told, mut wanted, mut wrong) = (0, 0, 0, Vec::new());
+        for case in include_str!("../cases/denials.tsv").lines() {
+            let case = case.replace("$PORT", &port);
+            let [truth, options, line, target] = case.split('\t').collect::<Vec<_>>().try_into().unwrap();
+            let (denied, named) = outcome(&world(), engine, options, line);
+            let is_named = named.iter().any(|name| name.contains(target));
+            wanted += usize::from(truth == "denied");
+            told += usize::from(denied);
+            right += usize::from(truth == "denied" && denied && is_named);
+            if (truth == "denied") != (denied && is_named) {
+                wrong.push(format!("{truth}: {line}: {named:?}"));
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "there are few")]
+        let share = |of: usize| right as f64 / of as f64;
+        println!("{engine}: precision {:.3}, recall {:.3}", share(told), share(wanted));
+        assert!(share(told) >= LEAST && share(wanted) >= LEAST, "{engine}: {right} {told} {wanted}: {wrong:#?}");
+    }
+}
+
+/// What a command did without is on record, and said only to whoever asks for it.
+#[test]
+fn denials_of_a_run_that_ended_well_are_said_on_request() {
+    let home = world();
+    let line = "touch ../outside/x 2> /dev/null; true";
+    let (denied, named) = outcome(&home, "native", "", line);
+    assert!(!denied && named.iter().any(|name| name.ends_with("/outside/x")), "{named:?}");
+    let told = home.says(&["run", "--", "sh", "-c", line], 0);
+    assert!(!told.stderr.contains("denied"), "{}", told.stderr);
+    let told = home.says(&["run", "-v", "--", "sh", "-c", line], 0);
+    assert!(told.stderr.contains("/outside/x` was denied: `/` may only be read;"), "{}", told.stderr);
+}
+
+/// For measuring, and where something else needs the only listener.
+#[test]
+fn observation_can_be_switched_off() {
+    let home = world();
+    home.write("config/stockade/config.toml", "observe = false\n");
+    home.give_to_user();
+    let (denied, named) = outcome(&home, "native", "", "echo x > ../outside/a.txt 2> /dev/null");
+    assert!(!denied && named.is_empty(), "{named:?}");
+}
