@@ -88,6 +88,6 @@ fn observation_can_be_switched_off() {
     let home = world();
     home.write("config/stockade/config.toml", "observe = false\n");
     home.give_to_user();
-    let (denied, named) = outcome(&home, "native", "", "echo x > ../outside/a.txt 2> /dev/null");
+    let (denied, named) = outcome(&home, "native", "", "(echo x > ../outside/a.txt) 2> /dev/null");
     assert!(!denied && named.is_empty(), "{named:?}");
 }
