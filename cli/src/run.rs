@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     std::mem::forget((stockade, request, runtime));
     match result {
         Ok(Ok(outcome)) => {
-            let code = finish(Telling::of(args), &outcome, &remedies)?;
+            let code = finish(ReportForm::of(args), &outcome, &remedies)?;
             end_by_signal(ending, signal_of(&outcome));
             Ok(code)
         }
@@ -101,7 +101,7 @@ fn in_session(args: &Run, ending: Ending) -> Result<Option<ExitCode>, Failure> {
         name,
         named_by,
         command: args.words(),
-        telling: Telling::of(args),
+        report_form: ReportForm::of(args),
         ending,
         cwd: session.cwd.as_deref().map(crate::session::directory).transpose()?,
         timeout: session.timeout,
@@ -179,7 +179,7 @@ impl OutputSink for Copy {
 
 /// What is told of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Telling {
+pub(crate) enum ReportForm {
     /// All of it, as JSON on standard output.
     Json,
     /// On standard error, what was denied to a command that failed.
@@ -188,7 +188,7 @@ pub(crate) enum Telling {
     Denials,
 }
 
-impl Telling {
+impl ReportForm {
     pub(crate) fn of(args: &Run) -> Self {
         match (args.json, args.verbose) {
             (true, _) => Self::Json,
@@ -198,16 +198,16 @@ impl Telling {
     }
 }
 
-pub(crate) fn finish(telling: Telling, outcome: &Outcome, remedies: &Remedies) -> Result<ExitCode, Failure> {
+pub(crate) fn finish(report_form: ReportForm, outcome: &Outcome, remedies: &Remedies) -> Result<ExitCode, Failure> {
     // What was printed during a question may not be on the screen yet. One that was told to end does not wait for it.
     stage::catch_up(if matches!(outcome, Outcome::Exited { .. }) { None } else { Some(LAST_OUTPUT) });
-    let lines = match telling {
-        Telling::Json => {
+    let lines = match report_form {
+        ReportForm::Json => {
             print(&(serde_json::to_string_pretty(outcome)? + "\n"))?;
             Vec::new()
         }
-        Telling::Failures => report::failure(outcome, remedies),
-        Telling::Denials => report::outcome(outcome, remedies),
+        ReportForm::Failures => report::failure(outcome, remedies),
+        ReportForm::Denials => report::outcome(outcome, remedies),
     };
     lines.iter().for_each(|line| note(line));
     Ok(exit_code(outcome))

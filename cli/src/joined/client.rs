@@ -29,7 +29,7 @@ use crate::exit::{self, Failure, note};
 use crate::job::Interrupts;
 use crate::relay::Relay;
 use crate::remedy::Remedies;
-use crate::run::{Telling, as_interrupted, end_by_signal, finish, not_started, signal_of};
+use crate::run::{ReportForm, as_interrupted, end_by_signal, finish, not_started, signal_of};
 use crate::signals;
 
 /// How often to look for what keys mean to the command, where it has a terminal.
@@ -58,7 +58,7 @@ pub(super) fn run(wanted: &Wanted<'_>, joined: Joined) -> Result<Option<ExitCode
                 // An agent's command has no flags.
                 Answers::OtherClients | Answers::GivenBefore => Remedies::in_settings(),
             };
-            let code = finish(wanted.telling, &outcome, &remedies)?;
+            let code = finish(wanted.report_form, &outcome, &remedies)?;
             end_by_signal(wanted.ending, signal_of(&outcome));
             Ok(Some(code))
         }
@@ -119,7 +119,11 @@ fn refused(wanted: &Wanted<'_>, error: &RpcError) -> Result<Option<ExitCode>, Fa
         Some(ProgramProblem::NotExecutable) => exit::REFUSED,
         None => return Err(RunError::Refused { message }.into()),
     };
-    Ok(Some(not_started(wanted.telling == Telling::Json, Refusal { by: RefusedBy::Sandbox, reason: message }, code)?))
+    Ok(Some(not_started(
+        wanted.report_form == ReportForm::Json,
+        Refusal { by: RefusedBy::Sandbox, reason: message },
+        code,
+    )?))
 }
 
 struct Running {
@@ -145,7 +149,7 @@ impl Running {
         let (command, clock) = (Cancellation::new(), Clock::new());
         let signals = signals::watch()?;
         let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
-        let shown = wanted.telling != Telling::Json;
+        let shown = wanted.report_form != ReportForm::Json;
         let own_stdin = wanted.stdin.as_ref().map_or_else(|| stdin.as_fd(), |file| file.as_fd());
         let terminals = [own_stdin.is_terminal(), stdout.is_terminal() && shown, stderr.is_terminal() && shown];
         let relay = Relay::new(terminals, &command, &clock)?.map(Arc::new);

@@ -26,7 +26,7 @@ use stockade_server::wire::{SessionName, SessionOpenParams};
 
 use crate::exit::{Failure, Form};
 use crate::run::Ending;
-use crate::run::Telling;
+use crate::run::ReportForm;
 use crate::shell;
 
 pub(crate) use manage::run as manage;
@@ -46,7 +46,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) name: SessionName,
     pub(crate) named_by: NamedBy,
     pub(crate) command: Cow<'a, [OsString]>,
-    pub(crate) telling: Telling,
+    pub(crate) report_form: ReportForm,
     pub(crate) ending: Ending,
     pub(crate) cwd: Option<AbsPath>,
     pub(crate) timeout: Option<Duration>,
@@ -86,7 +86,7 @@ pub(crate) fn named_by_variable() -> Option<OsString> {
 pub(crate) fn run_early(arguments: &[OsString]) -> Option<ExitCode> {
     let wanted = early(arguments)?;
     let joined = joining::join(&wanted).ok()??;
-    let form = if wanted.telling == Telling::Json { Form::Outcome } else { Form::Text };
+    let form = if wanted.report_form == ReportForm::Json { Form::Outcome } else { Form::Text };
     client::run(&wanted, joined).unwrap_or_else(|failure| Some(failure.report(form)))
 }
 
@@ -161,7 +161,7 @@ fn early(arguments: &[OsString]) -> Option<Wanted<'_>> {
         name: name.to_str()?.parse().ok()?,
         named_by,
         command: Some(command).filter(|command| !command.is_empty())?,
-        telling: if json { Telling::Json } else { Telling::Failures },
+        report_form: if json { ReportForm::Json } else { ReportForm::Failures },
         ending: Ending::ByCode,
         cwd: None,
         timeout: None,

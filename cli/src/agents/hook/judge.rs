@@ -22,6 +22,7 @@ use crate::exit::{Failure, with_causes};
 use crate::joined::{self, Answers, NamedBy, Wanted};
 use crate::remedy::settings_file;
 use crate::run::Ending;
+use crate::run::ReportForm;
 use crate::{flags, report, session, shell};
 
 /// The session of an agent's session.
@@ -82,7 +83,7 @@ fn shell(call: &Call, line: &str) -> Result<Answer, String> {
         name: session_name(call.agent, &call.session)?,
         named_by: NamedBy::Flag,
         command: Cow::Owned(command),
-        json: false,
+        report_form: ReportForm::Failures,
         ending: Ending::ByCode,
         cwd: Some(cwd),
         timeout: None,

@@ -14,6 +14,7 @@ use crate::args::HookRun;
 use crate::exit::{Failure, note};
 use crate::joined::{self, Answers, NamedBy, Wanted};
 use crate::run::Ending;
+use crate::run::ReportForm;
 use crate::shell;
 
 /// The longest path that is believed, with its end of line.
@@ -30,7 +31,7 @@ pub(super) fn run(args: &HookRun) -> Result<ExitCode, Failure> {
         name: args.session.clone(),
         named_by: NamedBy::Flag,
         command: Cow::Owned(shell::with_line(&args.line, &[])),
-        json: false,
+        report_form: ReportForm::Failures,
         ending: Ending::ByCode,
         cwd: None,
         timeout: None,
