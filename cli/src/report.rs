@@ -46,6 +46,18 @@ pub(crate) fn outcome(outcome: &Outcome, remedies: &Remedies) -> Vec<String> {
     }
 }
 
+/// The signal that ended a command, if one did.
+fn ended(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Denied { signal: Some(signal), .. } | Outcome::Signaled { signal, .. } => Some(ended_by(*signal)),
+        Outcome::Denied { signal: None, .. }
+        | Outcome::Exited { .. }
+        | Outcome::Refused(_)
+        | Outcome::Cancelled { .. }
+        | Outcome::TimedOut { .. } => None,
+    }
+}
+
 fn ended_by(signal: i32) -> String {
     format!("the command was ended by signal {signal}")
 }
