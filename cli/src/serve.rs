@@ -83,7 +83,11 @@ async fn serve_socket(
         stockade_config::ConfigLoader::standard()?.record_server(directory)?;
     }
     let socket = stockade_server::BoundSocket::bind(&path)?;
-    let options = SessionsOptions { linger: args.linger, own_files: directory.into_iter().collect() };
+    let options = SessionsOptions {
+        linger: args.linger,
+        own_files: directory.into_iter().collect(),
+        ..SessionsOptions::default()
+    };
     let sessions = Sessions::new(options);
     let server = Server::new(Arc::new(sessions.clone()));
     crate::exit::note(&format!("serving on {}", socket.path().display()));
@@ -115,7 +119,7 @@ async fn idle<M: Methods>(after: Option<Duration>, server: &Server<M>, sessions:
 
 /// Returns when a signal ends the program. One that was ignored when it started stays ignored.
 #[cfg(unix)]
-fn ending_signal() -> Result<impl Future<Output = ()>, Failure> {
+pub(crate) fn ending_signal() -> Result<impl Future<Output = ()>, Failure> {
     use tokio::signal::unix::{Signal, SignalKind, signal};
     let mut signals: Vec<Signal> = Vec::new();
     for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {

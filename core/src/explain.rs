@@ -15,7 +15,6 @@ use crate::connections::named_rules;
 use crate::enforced::Enforced;
 use crate::judgement::{Judgement, Purpose};
 use crate::run::Orchestrator;
-use crate::runtime::Approvable as _;
 use crate::session::Sandboxing;
 use crate::shell::{ShellRuntime, kept_by_variable};
 use crate::verdict::Verdict;
@@ -101,7 +100,7 @@ impl Orchestrator {
         tool: &ShellRuntime,
         request: &ExecRequest,
     ) -> Result<Explanation, stockade_protocol::Invalid> {
-        let in_force = self.in_force().with_environment(tool.environment(request));
+        let in_force = self.in_force().for_request(tool, request);
         let ctx = self.context(&in_force);
         let judgement = self.approvals.judge(tool, request, &ctx, Purpose::Explain);
         let (permissions, confinement) = (&judgement.permissions, judgement.confinement);

@@ -1,12 +1,11 @@
 //! The story of one request: decide, run, and after a denial perhaps once more.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use stockade_protocol::{
     AskForApproval, AuditEvent, CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, Invalid, Outcome,
-    Permissions, RawText, Refusal, RequestId, SandboxPolicy, ThreadId,
+    Permissions, Refusal, RequestId, SandboxPolicy, ThreadId,
 };
 use stockade_sandboxing::{Backend, RealFiles, SpawnError, protect_own_files};
 use tracing::Instrument as _;
@@ -18,7 +17,7 @@ use crate::cancellation::Cancellable;
 use crate::connections::{Connections, forbidden_by};
 use crate::judgement::Purpose;
 use crate::risk::RiskAssessor;
-use crate::runtime::{Attempted, ToolContext, ToolRuntime};
+use crate::runtime::{Approvable, Attempted, ToolContext, ToolRuntime};
 use crate::session::Session;
 use crate::shell::ShellRuntime;
 use crate::{AuditSink, NoAudit};
@@ -48,12 +47,17 @@ impl InForce {
         Self { session: Arc::new(completed(session.clone(), &rules)), given: Arc::new(session), rules, sandbox }
     }
 
-    /// For a request with an environment of its own. Everything that is decided by the environment, such as where
-    /// a program is found, is decided by this one.
-    pub(crate) fn with_environment(&self, environment: Option<&BTreeMap<RawText, RawText>>) -> Self {
+    /// For one request of a tool: with the request's own environment, by which everything is decided that depends on an
+    /// environment, such as where a program is found; and within the request's own upper bound, which lowers the
+    /// session's maximum.
+    pub(crate) fn for_request<Req>(&self, tool: &impl Approvable<Req>, request: &Req) -> Self {
         let mut own = self.clone();
-        if let Some(environment) = environment {
-            own.session = Arc::new(Session { environment: environment.clone(), ..Session::clone(&self.session) });
+        if let Some(environment) = tool.environment(request) {
+            Arc::make_mut(&mut own.session).environment.clone_from(environment);
+        }
+        if let Some(bound) = tool.at_most(request) {
+            let maximum = self.session.bounded(bound);
+            Arc::make_mut(&mut own.session).maximum = Some(maximum);
         }
         own
     }
@@ -126,7 +130,7 @@ impl Orchestrator {
     ) -> Result<T::Output, RunError> {
         // Also where the caller drops this future.
         let _finished = OnDrop(|| tool.finished(request));
-        let in_force = &in_force.with_environment(tool.environment(request));
+        let in_force = &in_force.for_request(tool, request);
         let trail = self.audit.begin(&in_force.session.thread_id, tool.id(request));
         let span = tracing::info_span!("request", thread = %trail.thread(), request = %trail.request());
         let mut unfinished = Unfinished { trail: Some(&trail), why: || tool.given_up(request) };

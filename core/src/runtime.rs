@@ -109,6 +109,11 @@ pub trait Approvable<Req>: Send + Sync {
         None
     }
 
+    /// The most that it may do, whatever the session grants and a person approves.
+    fn at_most(&self, _request: &Req) -> Option<&Permissions> {
+        None
+    }
+
     /// Whether a policy outside has approved the request already, and its warnings.
     fn preapproved<'a>(&self, _request: &'a Req) -> Option<&'a [String]> {
         None

@@ -56,6 +56,8 @@ pub struct Caller {
     pub environment: Option<BTreeMap<RawText, RawText>>,
     /// Its umask and process limits.
     pub process: ProcessSettings,
+    /// The most that the command may do: it lowers what the session grants, and no approval exceeds it.
+    pub at_most: Option<Permissions>,
 }
 
 /// Variables that differ from terminal to terminal and from line to line, and lead no program to other files. An
@@ -206,6 +208,10 @@ impl Approvable<ExecRequest> for ShellRuntime {
 
     fn environment(&self, _: &ExecRequest) -> Option<&BTreeMap<RawText, RawText>> {
         self.caller.environment.as_ref()
+    }
+
+    fn at_most(&self, _: &ExecRequest) -> Option<&Permissions> {
+        self.caller.at_most.as_ref()
     }
 
     fn preapproved<'a>(&self, request: &'a ExecRequest) -> Option<&'a [String]> {

@@ -170,7 +170,7 @@ impl<M: Methods> Connection<M> {
         let keeps_order = method.starts_with("command/");
         let (methods, peer) = (Arc::clone(&self.methods), self.peer.clone());
         let mut request = Box::pin(async move {
-            let caller = Caller { peer: peer.clone(), descriptors };
+            let caller = Caller { descriptors, ..Caller::new(peer.clone()) };
             let answer = call(&*methods, caller, &method, params).await;
             let line = response_line(Some(&id), &answer);
             drop(answer);

@@ -43,12 +43,15 @@ pub struct Caller {
     pub peer: Peer,
     /// The descriptors, in the order in which they were sent.
     pub descriptors: Vec<Descriptor>,
+    /// The request is one of the server's own program, such as an adapter's look at a file, and not a client's: it runs in
+    /// the session's sandbox, and nothing is asked before it does. No message of a client sets it.
+    pub approved_by_policy: bool,
 }
 
 impl Caller {
     /// A caller that sent no descriptors.
     pub fn new(peer: Peer) -> Self {
-        Self { peer, descriptors: Vec::new() }
+        Self { peer, descriptors: Vec::new(), approved_by_policy: false }
     }
 }
 

@@ -17,8 +17,8 @@ use stockade_core::{
     RuleStore, RulesOutside, Session, TrailOptions, state_directory,
 };
 use stockade_protocol::{
-    AbsPath, Access, Argv, AskForApproval, Decision, FileTarget, HostPaths, HostRule, Permissions, RawText,
-    SandboxPolicy, ThreadId,
+    AbsPath, Access, Argv, AskForApproval, Decision, FileRule, FileRules, FileTarget, HostPaths, HostRule, Permissions,
+    RawText, SandboxPolicy, ThreadId,
 };
 use stockade_sandboxing::{Backend, leads_to, permits, written_path};
 
@@ -86,6 +86,8 @@ pub struct Assembly {
     pub changes: Changes,
     /// Files and directories that no command may read or write, besides Stockade's usual ones.
     pub own_files: Vec<PathBuf>,
+    /// Programs that run in the session's sandboxes: readable wherever they lie, and not writable.
+    pub programs: Vec<PathBuf>,
     /// What becomes of a sandbox when its command has ended.
     pub sandboxes: Sandboxes,
 }
@@ -138,6 +140,7 @@ impl Assembly {
             recording: Recording::default(),
             changes: Changes::default(),
             own_files: Vec::new(),
+            programs: Vec::new(),
             sandboxes: Sandboxes::default(),
         }
     }
@@ -295,6 +298,7 @@ impl Assembly {
         let usual = if is_answered { AskForApproval::OnFailure } else { AskForApproval::Never };
         let mut session = Session::new(thread_id, settings.ask_or(usual), settings.sandbox_policy(), host)?;
         session.permissions = settings.permissions(host)?;
+        session.permissions.files = self.with_programs(session.permissions.files)?;
         session.maximum = maximum(settings, host)?;
         session.default_timeout = settings.timeout;
         session.rules_outside = match settings.rules_allow {
@@ -309,6 +313,21 @@ impl Assembly {
         let kept = usize::try_from(settings.output_cap_bytes.get()).unwrap_or(usize::MAX);
         session.output = OutputLimit { head: kept / 4, tail: kept - kept / 4 };
         Ok(session)
+    }
+
+    /// File rules under which the session's own programs can be read and not written. What a person denied stays denied.
+    fn with_programs(&self, files: FileRules) -> Result<FileRules, Error> {
+        if self.programs.is_empty() {
+            return Ok(files);
+        }
+        let mut rules: Vec<FileRule> = files.iter().cloned().collect();
+        for program in &self.programs {
+            let path = leads_to(&written_path(&self.directory, program)?);
+            if !files.deciding(&path).is_some_and(FileRule::is_hard_denial) {
+                rules.push(FileRule::path(path, Access::Read));
+            }
+        }
+        Ok(FileRules::new(rules)?)
     }
 
     /// What builds sandboxes with these settings.

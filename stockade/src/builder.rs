@@ -41,6 +41,7 @@ pub struct Builder {
     recording: Recording,
     changes: Changes,
     own_files: Vec<PathBuf>,
+    programs: Vec<PathBuf>,
     sandboxes: Sandboxes,
     name: Option<ThreadId>,
     answer_limit: Option<Duration>,
@@ -218,6 +219,13 @@ impl Builder {
         self
     }
 
+    /// A program of this program's own that runs in the session's sandboxes: commands may read it, wherever it lies, and
+    /// not write it.
+    pub fn own_program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.programs.push(path.into());
+        self
+    }
+
     /// Keeps sandboxes for the next command with the same permissions, as long as the session lives: commands start sooner, and
     /// share their private `/tmp` and loopback. Names that must not be made in the workspace are held for as long. On
     /// Linux, with the engine `native`, where connections are not decided on one by one.
@@ -276,6 +284,7 @@ impl Builder {
             recording: self.recording,
             changes: self.changes,
             own_files: self.own_files,
+            programs: self.programs,
             sandboxes: self.sandboxes,
             directory,
         })

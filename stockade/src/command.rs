@@ -45,6 +45,7 @@ pub struct Command<'a> {
     caller: Option<BTreeMap<RawText, RawText>>,
     sink: Option<Arc<dyn OutputSink>>,
     terminal: Option<TerminalSize>,
+    approved_by_policy: bool,
 }
 
 impl<'a> Command<'a> {
@@ -61,6 +62,7 @@ impl<'a> Command<'a> {
             caller: None,
             sink: None,
             terminal: None,
+            approved_by_policy: false,
         }
     }
 
@@ -123,6 +125,19 @@ impl<'a> Command<'a> {
         self
     }
 
+    /// The most that the command may do. It lowers what the session grants, and no approval exceeds it.
+    pub fn at_most(mut self, bound: Permissions) -> Self {
+        self.tool.caller.at_most = Some(bound);
+        self
+    }
+
+    /// Says that a policy outside of the session has approved the command as it would run by default. Nothing is asked
+    /// about it before it runs, and the trail says so.
+    pub fn approved_by_policy(mut self) -> Self {
+        self.approved_by_policy = true;
+        self
+    }
+
     /// Calls `sink` with output as it comes; the outcome holds its beginning and end as well. A sink that blocks slows
     /// the command down.
     pub fn on_output(self, sink: impl Fn(StreamName, &[u8]) + Send + Sync + 'static) -> Self {
@@ -172,8 +187,8 @@ impl<'a> Command<'a> {
     /// The command as [`Orchestrator::run_with`](crate::core::Orchestrator::run_with) takes it, for a caller that needs
     /// its clock as well. Settings are not read again.
     pub fn into_parts(self) -> Result<(ShellRuntime, ExecRequest), Error> {
-        let Self { stockade, argv, id, cwd, timeout, escalation, justification, mut tool, caller, sink, terminal } =
-            self;
+        let Self { stockade, argv, id, cwd, timeout, escalation, justification, .. } = self;
+        let (mut tool, caller, sink, terminal) = (self.tool, self.caller, self.sink, self.terminal);
         let cwd = match cwd {
             Some(directory) => existing_directory(stockade.cwd(), &directory)?,
             None => stockade.cwd().clone(),
@@ -212,7 +227,7 @@ impl<'a> Command<'a> {
             escalation,
             justification,
             terminal: None,
-            approved_by_policy: false,
+            approved_by_policy: self.approved_by_policy,
             sandbox_warnings: Vec::new(),
         };
         Ok((tool, request))

@@ -333,3 +333,33 @@ fn onlookers_are_not_cut_off_by_the_output_of_others() {
     let printed = ran.pointer("/outcome/cancelled/execution/stdout/head").and_then(Value::as_str);
     assert!(printed.unwrap().len() > 100_000);
 }
+
+/// Whatever the session grants and a client approves, a command does no more than its request says it may.
+#[test]
+fn a_command_does_at_most_what_its_request_allows() {
+    let home = Home::of(User::Ordinary);
+    let bound = json!({"files": [
+        {"target": {"path": "/"}, "access": "read"},
+        {"target": {"path": home.path("ws/mine")}, "access": "write"},
+    ]});
+    home.write("ws/mine/there", "");
+    home.give_to_user();
+    for sandbox in ["workspace-write", "danger-full-access"] {
+        let (mut talk, session) = session(&home, &json!({"sandbox": sandbox, "ask": "on-failure"}));
+        let line = "echo x > mine/x; echo y > y; echo z > ../outside/z; cat mine/x";
+        for escalation in ["turn_default", "unsandboxed"] {
+            let id = talk.send(
+                "command/run",
+                &json!({"session_id": session, "command": ["sh", "-c", line], "at_most": bound, "escalation": escalation}),
+            );
+            if escalation == "unsandboxed" && sandbox == "workspace-write" {
+                let question = talk.told("approval/request");
+                talk.answer(&question, &json!({"decision": "approved"}));
+            }
+            talk.response(&id).unwrap();
+            assert_eq!(home.read("ws/mine/x"), "x\n", "{sandbox} {escalation}");
+            assert!(!home.exists("ws/y") && !home.exists("outside/z"), "{sandbox} {escalation}");
+            std::fs::remove_file(home.path("ws/mine/x")).unwrap();
+        }
+    }
+}

@@ -133,6 +133,21 @@ impl Talk {
         }
     }
 
+    /// The next request or notification of the server.
+    pub(crate) fn told_any(&mut self) -> Value {
+        let is_told = |message: &Value| message.get("method").is_some();
+        if let Some(index) = self.aside.iter().position(is_told) {
+            return self.aside.remove(index);
+        }
+        loop {
+            let message = self.hear().unwrap_or_else(|| panic!("the server went away"));
+            if is_told(&message) {
+                return message;
+            }
+            self.aside.push(message);
+        }
+    }
+
     /// Answers a request of the server.
     pub(crate) fn answer(&mut self, question: &Value, result: &Value) {
         self.line(&json!({"jsonrpc": "2.0", "id": question.get("id"), "result": result}).to_string());

@@ -192,6 +192,7 @@ impl Running {
             environment: Some(joining::environment()),
             umask: umask(),
             rlimits: Some(limits()),
+            at_most: None,
             streams: Some(streams),
         };
         let request = client.send("command/run", &params, &sent.0)?;

@@ -800,6 +800,11 @@ export interface CommandRunParams {
    * taken it.
    */
   acknowledge?: boolean;
+  /**
+   * The most that the command may do. It lowers what the session grants and never raises it, and no approval exceeds
+   * it.
+   */
+  at_most?: Permissions | null;
   /** The secret of the session: attaches this connection to it first, if it is not attached. */
   capability?: Capability | null;
   /** The program and its arguments. */

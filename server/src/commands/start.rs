@@ -40,8 +40,8 @@ pub(crate) struct Started {
 
 /// Starts a command. It goes on without the client that runs it.
 pub(crate) fn start(session: &Arc<Session>, caller: Caller, params: CommandRunParams) -> Result<Started, RpcError> {
-    let peer = caller.peer;
-    let sent = SentFiles::new(caller.descriptors, &params, &peer)?;
+    let Caller { peer, descriptors, approved_by_policy } = caller;
+    let sent = SentFiles::new(descriptors, &params, &peer)?;
     let log = OutputLog::new();
     let cancellation = Cancellation::new();
     let (streaming, input) = streaming(&params, sent, &log);
@@ -86,7 +86,8 @@ pub(crate) fn start(session: &Arc<Session>, caller: Caller, params: CommandRunPa
     }
     let (session, running) = (Arc::clone(session), Arc::clone(&command));
     tokio::spawn(async move {
-        let result = run(&session, &running, &params, streaming, cancellation).await;
+        let how = HowRun { streaming, cancellation, approved_by_policy };
+        let result = run(&session, &running, &params, how).await;
         end(&session, &running, result);
         session.commands.ended(number);
         session.touched();
@@ -94,16 +95,22 @@ pub(crate) fn start(session: &Arc<Session>, caller: Caller, params: CommandRunPa
     Ok(Started { command, output })
 }
 
+/// How a command is run, besides what its request says.
+struct HowRun {
+    streaming: Streaming,
+    cancellation: Cancellation,
+    approved_by_policy: bool,
+}
+
 /// Runs a command to its end, or gives up when it is cancelled and does not end.
 async fn run(
     session: &Session,
     command: &Command,
     params: &CommandRunParams,
-    streaming: Streaming,
-    cancellation: Cancellation,
+    how: HowRun,
 ) -> Result<Outcome, RpcError> {
     session.refresh()?;
-    let (tool, request) = prepare(session, command, params, streaming, cancellation)?;
+    let (tool, request) = prepare(session, command, params, how)?;
     session.tell_notices(session.stockade.notices_for(&request.command));
     let mut is_cancelled = command.is_cancelled.subscribe();
     let given_up = async {
@@ -135,8 +142,7 @@ fn prepare(
     session: &Session,
     command: &Command,
     params: &CommandRunParams,
-    streaming: Streaming,
-    cancellation: Cancellation,
+    how: HowRun,
 ) -> Result<(ShellRuntime, ExecRequest), RpcError> {
     let words = params.command.words().iter().filter_map(RawText::to_os_string);
     let directory: PathBuf = params.cwd.as_ref().unwrap_or(&session.cwd).to_host_path().unwrap_or_default();
@@ -147,18 +153,24 @@ fn prepare(
         .cwd(directory)
         .escalation(params.escalation.clone().unwrap_or(EscalationExecution::TurnDefault))
         .process(process(params)?)
-        .streaming(streaming);
+        .streaming(how.streaming);
     if let Some(limit) = params.timeout_ms {
         wanted = wanted.timeout(Duration::from_millis(limit.get()));
     }
     if let Some(why) = &params.justification {
         wanted = wanted.justification(why);
     }
+    if let Some(bound) = &params.at_most {
+        wanted = wanted.at_most(bound.clone());
+    }
+    if how.approved_by_policy {
+        wanted = wanted.approved_by_policy();
+    }
     if let Some(environment) = &params.environment {
         wanted = wanted.environment(crate::sessions::environment(environment));
     }
     let (mut tool, request) = wanted.into_parts().map_err(|error| RpcError::failed(&error))?;
-    tool.cancellation = cancellation;
+    tool.cancellation = how.cancellation;
     Ok((tool, request))
 }
 

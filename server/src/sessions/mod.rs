@@ -29,6 +29,8 @@ const ENDING: &str = "the server is about to end: connect to another one";
 pub struct SessionsOptions {
     /// Files and directories of the server that no command may reach, such as the directory of its socket.
     pub own_files: Vec<PathBuf>,
+    /// Programs of the server that run in sandboxes: commands may read them, wherever they lie, and not write them.
+    pub programs: Vec<PathBuf>,
     /// How long a session lives on without a client, unless the client says.
     pub linger: Option<Duration>,
 }

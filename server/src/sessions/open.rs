@@ -70,6 +70,9 @@ fn assemble(
     for path in &options.own_files {
         builder = builder.own_file(path);
     }
+    for path in &options.programs {
+        builder = builder.own_program(path);
+    }
     let stockade = builder.build().map_err(failed)?;
     if !peer.capabilities().answers && params.ask.is_none() && is_ask_unset(&stockade) {
         stockade.update(|layer| layer.ask = Some(AskForApproval::Never)).map_err(failed)?;

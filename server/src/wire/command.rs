@@ -5,7 +5,9 @@ use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stockade_protocol::{AbsPath, Argv, EscalationExecution, Outcome, RawText, TerminalSize, VariableName};
+use stockade_protocol::{
+    AbsPath, Argv, EscalationExecution, Outcome, Permissions, RawText, TerminalSize, VariableName,
+};
 
 use super::{CallerLimit, Capability, CommandId, LimitName, SentStreams, SessionId, Umask};
 
@@ -60,6 +62,10 @@ pub struct CommandRunParams {
     /// The caller's limits. They lower what the session grants and never raise it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rlimits: Option<BTreeMap<LimitName, CallerLimit>>,
+    /// The most that the command may do. It lowers what the session grants and never raises it, and no approval exceeds
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<Permissions>,
     /// Descriptors that come with this request and become the command's streams. Only on a socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<SentStreams>,
