@@ -3,6 +3,8 @@
 #[cfg(unix)]
 mod agents;
 mod audit;
+#[cfg(unix)]
+mod exec_server;
 mod profile;
 mod repeated;
 mod serve;
@@ -20,6 +22,8 @@ use clap_complete::Shell;
 #[cfg(unix)]
 pub(crate) use self::agents::{AgentName, Hook, HookAnswer, HookCommand, HookRun, Install};
 pub(crate) use self::audit::{Audit, AuditCommand, AuditList, AuditShow, AuditVerify};
+#[cfg(unix)]
+pub(crate) use self::exec_server::ExecServer;
 pub(crate) use self::profile::{Profile, ProfileCheck, ProfileCommand, ProfileList, ProfileShow};
 pub(crate) use self::repeated::parse;
 pub(crate) use self::serve::Serve;
@@ -61,6 +65,9 @@ pub(crate) enum Command {
     Patch(Patch),
     /// Serve sessions to other programs, in JSON-RPC 2.0
     Serve(Serve),
+    /// Run codex's commands: its exec-server protocol, on standard input and output
+    #[cfg(unix)]
+    ExecServer(Box<ExecServer>),
     /// Look at sessions, and end them
     #[cfg(unix)]
     Session(Sessions),

@@ -6,6 +6,8 @@ mod args;
 mod audit;
 mod completions;
 mod doctor;
+#[cfg(unix)]
+mod exec_server;
 mod execpolicy;
 mod exit;
 mod explain;
@@ -82,6 +84,10 @@ fn work() -> ExitCode {
     }
     #[cfg(unix)]
     sys::survive_file_limit();
+    #[cfg(unix)]
+    if let Some(code) = stockade_exec_server::run_file_helper(&arguments) {
+        return code;
+    }
     if shell::is_meant(&arguments) {
         return shell::run(&arguments);
     }
@@ -106,6 +112,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Audit(audit) => audit::run(&audit),
         Command::Completions(completions) => completions::run(&completions).map(|()| ExitCode::SUCCESS),
         Command::Doctor(doctor) => doctor::run(&doctor),
+        #[cfg(unix)]
+        Command::ExecServer(exec_server) => exec_server::run(&exec_server),
         Command::Execpolicy(execpolicy) => execpolicy::run(&execpolicy).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => explain::run(&explain),
         #[cfg(unix)]

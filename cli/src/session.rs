@@ -98,23 +98,13 @@ pub(crate) fn directory(path: &std::path::Path) -> Result<AbsPath, Failure> {
 /// Flags that a session of a server can't be opened with.
 #[cfg(unix)]
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` can't be given together with a session: put it into the settings, or leave `--session` out")]
+#[error("`{0}` can't be given for a session of a server: put it into the settings, or leave it out")]
 struct NotForSessions(&'static str);
 
 /// What the flags say of a session that is to be opened. Where it can't be opened by this user's settings alone, as for a
 /// workspace that nobody named and that is none, this fails.
 #[cfg(unix)]
 pub(crate) fn opening(args: &SessionArgs) -> Result<Opening, Failure> {
-    let given = [
-        ("--readable", !args.readable.is_empty()),
-        ("--allow-socket", !args.allow_socket.is_empty()),
-        ("--rules", !args.rules.is_empty()),
-        ("--engine", args.engine.is_some()),
-        ("--accept-loss", !args.accept_loss.is_empty()),
-    ];
-    if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(NotForSessions(flag).into());
-    }
     let flags = [
         ("--sandbox", args.sandbox.is_some()),
         ("--ask", args.ask.is_some()),
@@ -129,12 +119,41 @@ pub(crate) fn opening(args: &SessionArgs) -> Result<Opening, Failure> {
         ("--with", !args.with.is_empty()),
     ];
     let flags = flags.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| String::from(flag)).collect();
+    // Later commands may come from a terminal, whichever opens the session.
+    let (params, _) = params(args, AskForApproval::OnFailure)?;
+    Ok(Opening { params: SessionOpenParams { linger_ms: Some(LINGER_MS), ..params }, flags })
+}
+
+/// What the flags of a program say that serves one session, and what would allow more in it. What such a session asks, no
+/// person answers, so that it asks for nothing but what a command itself wants.
+#[cfg(unix)]
+pub(crate) fn served(args: &SessionArgs) -> Result<(SessionOpenParams, Remedies), Failure> {
+    let (params, checked) = params(args, AskForApproval::OnRequest)?;
+    let timeout_ms = args.timeout.and_then(|limit| u64::try_from(limit.as_millis()).ok()?.try_into().ok());
+    let remedies = Remedies::new(&checked.settings(), checked.workspace());
+    Ok((SessionOpenParams { timeout_ms, ..params }, remedies))
+}
+
+/// The parameters of a session with these flags, and the same session in this process, in which nothing is run. It asks
+/// at `usual` times unless the settings or the flags say when.
+#[cfg(unix)]
+fn params(args: &SessionArgs, usual: AskForApproval) -> Result<(SessionOpenParams, Stockade), Failure> {
+    let given = [
+        ("--readable", !args.readable.is_empty()),
+        ("--allow-socket", !args.allow_socket.is_empty()),
+        ("--rules", !args.rules.is_empty()),
+        ("--engine", args.engine.is_some()),
+        ("--accept-loss", !args.accept_loss.is_empty()),
+    ];
+    if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(NotForSessions(flag).into());
+    }
     let here = AbsPath::from_path(&std::env::current_dir().map_err(Error::NoDirectory)?)?;
     let layer = layer(args, &here)?;
     let mut builder = Stockade::builder().overrides(layer.clone()).without_trail();
     builder = args.workspace.iter().fold(builder, stockade::Builder::workspace);
-    let settings = builder.build()?.settings();
-    // Later commands may come from a terminal, whichever opens the session.
+    let checked = builder.build()?;
+    let settings = checked.settings();
     let is_ask_unset =
         [AskForApproval::Never, AskForApproval::OnFailure].iter().all(|ask| settings.ask_or(*ask) == *ask);
     let workspace: Result<Vec<AbsPath>, _> =
@@ -146,7 +165,7 @@ pub(crate) fn opening(args: &SessionArgs) -> Result<Opening, Failure> {
         profile: layer.profile,
         with: layer.with,
         sandbox: layer.mode,
-        ask: if is_ask_unset { Some(AskForApproval::OnFailure) } else { layer.ask },
+        ask: if is_ask_unset { Some(usual) } else { layer.ask },
         network: layer.network,
         allow_hosts: layer.allow_hosts.map(|hosts| hosts.iter().map(crate::report::host_rule).collect()),
         writable: layer.writable_roots,
@@ -154,10 +173,9 @@ pub(crate) fn opening(args: &SessionArgs) -> Result<Opening, Failure> {
             .filter(|all| !all.is_empty()),
         set: Some(layer.set).filter(|set| !set.is_empty()),
         limits: args.limit,
-        linger_ms: Some(LINGER_MS),
         ..SessionOpenParams::default()
     };
-    Ok(Opening { params, flags })
+    Ok((params, checked))
 }
 
 /// How long a session of the command line lives on without a command: half an hour.

@@ -11,8 +11,13 @@
 
 mod anthropic;
 mod claude_code;
+mod codex;
+mod exec_server;
 mod hooks;
+mod hostile;
 mod installing;
+mod openai;
+mod transcripts;
 
 use std::path::PathBuf;
 

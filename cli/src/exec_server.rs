@@ -1,0 +1,50 @@
+//! `stockade exec-server`: codex's commands in a session.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use stockade_exec_server::ExecServerOptions;
+use stockade_protocol::Outcome;
+
+use crate::args::ExecServer;
+use crate::exit::{Failure, note};
+use crate::remedy::Remedies;
+use crate::{report, session};
+
+/// Flags that say something of one command, and not of a session.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is for one command, and codex runs many: leave it out")]
+struct ForOneCommand(&'static str);
+
+pub(crate) fn run(args: &ExecServer) -> Result<ExitCode, Failure> {
+    let given = [
+        ("--cwd", args.session.cwd.is_some()),
+        ("--justification", args.session.justification.is_some()),
+        ("--unsandboxed", args.session.unsandboxed),
+    ];
+    if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(ForOneCommand(flag).into());
+    }
+    let (params, remedies) = session::served(&args.session)?;
+    let options = ExecServerOptions {
+        session: params,
+        program: std::fs::canonicalize(std::env::current_exe()?)?,
+        explain: explain(remedies),
+        notice: Arc::new(|text: &str| note(text)),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let served = runtime.block_on(async {
+        let ending = crate::serve::ending_signal()?;
+        stockade_exec_server::serve(options, tokio::io::stdin(), tokio::io::stdout(), ending)
+            .await
+            .map_err(Failure::from)
+    });
+    // A read of standard input may wait for ever.
+    runtime.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+/// What `stockade run` says of an outcome, with flags that are this command's, too.
+fn explain(remedies: Remedies) -> stockade_exec_server::Explain {
+    Arc::new(move |outcome: &Outcome| report::outcome(outcome, &remedies))
+}
