@@ -12,7 +12,7 @@ use stockade_server::{Frame, FrameDecoder};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::client::Client;
+use crate::client::{Client, Line};
 use crate::message::{ErrorBody, Incoming, read_message, response_line};
 use crate::methods::{Called, Methods};
 
@@ -31,7 +31,7 @@ const TIME_TO_FINISH: Duration = Duration::from_secs(2);
 pub(crate) async fn speak(
     methods: Methods,
     client: Client,
-    lines: mpsc::Receiver<Vec<u8>>,
+    lines: mpsc::Receiver<Line>,
     (reader, writer): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin + Send + 'static),
     ending: impl Future<Output = ()>,
 ) {
@@ -149,12 +149,12 @@ impl Connection {
     async fn begin(&self, under_way: UnderWay, method: String, params: Box<RawValue>) {
         let (methods, client) = (self.methods.clone(), self.client.clone());
         let mut request = Box::pin(async move {
-            let Called { answer, starting } = methods.call(&method, &params).await;
+            let Called { answer, starting, room } = methods.call(&method, &params).await;
             drop(params);
             let line = response_line(Some(&under_way.id), &answer);
             drop(answer);
             let told = client.send(line).await;
-            drop(under_way);
+            drop((under_way, room));
             match (starting, told) {
                 (Some(starting), Ok(())) => starting.follow().await,
                 (Some(starting), Err(_)) => starting.give_up(),
@@ -174,9 +174,9 @@ impl Connection {
 }
 
 /// Writes lines until there are no more, or they can't be written.
-async fn write_lines(mut lines: mpsc::Receiver<Vec<u8>>, mut writer: impl AsyncWrite + Unpin) {
+async fn write_lines(mut lines: mpsc::Receiver<Line>, mut writer: impl AsyncWrite + Unpin) {
     while let Some(line) = lines.recv().await {
-        if writer.write_all(&line).await.is_err() || (lines.is_empty() && writer.flush().await.is_err()) {
+        if writer.write_all(&line.bytes).await.is_err() || (lines.is_empty() && writer.flush().await.is_err()) {
             return;
         }
     }

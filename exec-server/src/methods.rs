@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::client::Client;
 use crate::environment::EnvironmentInfo;
@@ -37,6 +38,8 @@ pub(crate) struct Called {
     pub(crate) answer: Result<Box<RawValue>, ErrorBody>,
     /// A process that starts once the client has its answer.
     pub(crate) starting: Option<Starting>,
+    /// What a large answer takes of the room for such, until it is under way.
+    pub(crate) room: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Deserialize)]
@@ -90,11 +93,12 @@ impl Methods {
     pub(crate) async fn call(&self, method: &str, params: &RawValue) -> Called {
         if method == "process/start" {
             return match self.ready().and_then(|()| self.start(params)) {
-                Ok((answer, starting)) => Called { answer: Ok(answer), starting: Some(starting) },
-                Err(error) => Called { answer: Err(error), starting: None },
+                Ok((answer, starting)) => Called { answer: Ok(answer), starting: Some(starting), room: None },
+                Err(error) => Called { answer: Err(error), starting: None, room: None },
             };
         }
-        Called { answer: self.answer(method, params).await, starting: None }
+        let room = if method.starts_with("fs/") && self.ready().is_ok() { self.files.room().await } else { None };
+        Called { answer: self.answer(method, params).await, starting: None, room }
     }
 
     async fn answer(&self, method: &str, params: &RawValue) -> Result<Box<RawValue>, ErrorBody> {

@@ -307,3 +307,85 @@ fn absolute_pattern(pattern: &str, cwd: &AbsPath) -> Result<String, BoundError> 
 fn root(path: &AbsPath) -> AbsPath {
     path.ancestors().last().unwrap_or_else(|| path.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PATHS: [&str; 6] = ["/", "/none-r", "/none-r/a", "/none-r/a/b", "/none-r/c", "/none-x"];
+
+    fn context(entries: &[(usize, &str)]) -> SandboxContext {
+        let entries: Vec<String> = entries
+            .iter()
+            .map(|(path, access)| {
+                let path = PATHS.get(*path).unwrap();
+                format!(r#"{{"path":{{"type":"path","path":"file://{path}"}},"access":"{access}"}}"#)
+            })
+            .collect();
+        let text = format!(
+            r#"{{"permissions":{{"type":"managed","network":"restricted","file_system":{{"type":"restricted","entries":[{}]}}}},"windowsSandboxLevel":"disabled"}}"#,
+            entries.join(",")
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn bound(context: &SandboxContext, session: &Permissions) -> Permissions {
+        let cwd = "/none-r".parse().unwrap();
+        context.bound(&Around { session, cwd: &cwd, tmpdir: None }).unwrap().unwrap()
+    }
+
+    fn access(word: &str) -> Access {
+        match word {
+            "read" => Access::Read,
+            "write" => Access::Write,
+            _ => Access::None,
+        }
+    }
+
+    /// What codex says of a path: the most specific entry decides, of several the strictest.
+    fn said(entries: &[(usize, &str)], path: &AbsPath) -> Access {
+        let of = |(own, word): &(usize, &str)| {
+            let own: AbsPath = PATHS.get(*own).unwrap().parse().unwrap();
+            path.starts_with(&own).then(|| (own.depth(), access(word)))
+        };
+        let matching: Vec<(usize, Access)> = entries.iter().filter_map(of).collect();
+        let deepest = matching.iter().map(|(depth, _)| *depth).max();
+        matching
+            .iter()
+            .filter(|(depth, _)| Some(*depth) == deepest)
+            .map(|(_, access)| *access)
+            .min()
+            .unwrap_or(Access::None)
+    }
+
+    proptest! {
+        #[test]
+        fn the_stricter_of_both_decides_for_every_path(
+            entries in prop::collection::vec((0..PATHS.len(), prop::sample::select(vec!["read", "write", "deny", "none"])), 0..6),
+            granted in prop::collection::vec((0..PATHS.len(), prop::sample::select(vec!["read", "write", "none"])), 0..6),
+        ) {
+            let rules = granted.iter().map(|(path, word)| FileRule::path(PATHS[*path].parse().unwrap(), access(word)));
+            let session = Permissions { files: FileRules::new(rules).unwrap(), ..Permissions::default() };
+            let both = session.intersect(&bound(&context(&entries), &session));
+            for path in PATHS.iter().copied().chain(["/none-r/a/b/deep", "/elsewhere"]) {
+                let path: AbsPath = path.parse().unwrap();
+                prop_assert_eq!(both.access(&path), session.access(&path).min(said(&entries, &path)), "{}", path);
+            }
+            prop_assert_eq!(both.network, NetworkPolicy::Off);
+        }
+
+        #[test]
+        fn no_form_panics(text in r#"\{"permissions":\{"type":"(managed|disabled|external)"[a-z_":{},\[\]]{0,80}\}\}"#) {
+            drop(serde_json::from_str::<SandboxContext>(&text));
+        }
+    }
+
+    #[test]
+    fn without_a_sandbox_of_codex_there_is_no_bound() {
+        let context: SandboxContext = serde_json::from_str(r#"{"permissions":{"type":"disabled"}}"#).unwrap();
+        let (session, cwd) = (Permissions::default(), "/".parse().unwrap());
+        assert!(context.bound(&Around { session: &session, cwd: &cwd, tmpdir: None }).unwrap().is_none());
+    }
+}

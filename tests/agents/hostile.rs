@@ -165,3 +165,25 @@ fn processes_are_as_many_as_they_may_be() {
     talk.told("process/closed");
     talk.call("process/start", &start(64));
 }
+
+#[test]
+fn large_answers_that_are_not_read_fill_no_memory() {
+    let home = Home::new();
+    std::fs::write(home.path("ws/large"), vec![b'x'; 8 << 20]).unwrap();
+    std::fs::write(home.path("ws/larger"), vec![b'x'; (8 << 20) + 1]).unwrap();
+    let mut server = home.program().arg("exec-server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut to, from) = (server.stdin.take().unwrap(), server.stdout.take().unwrap());
+    to.write_all(b"{\"id\":0,\"method\":\"initialize\",\"params\":{\"clientName\":\"idle\"}}\n").unwrap();
+    to.write_all(b"{\"method\":\"initialized\"}\n").unwrap();
+    for id in 1..=200 {
+        let params = json!({"path": uri(&home.path("ws/large")), "sandbox": null});
+        to.write_all(format!("{}\n", json!({"id": id, "method": "fs/readFile", "params": params})).as_bytes()).unwrap();
+    }
+    std::thread::sleep(Duration::from_secs(6));
+    assert!(peak(server.id()) < 400, "{} MiB", peak(server.id()));
+    drop((to, from));
+    assert!(server.wait().unwrap().success());
+    let mut talk = talk(&home, &[]);
+    let larger = json!({"path": uri(&home.path("ws/larger")), "sandbox": null});
+    assert_eq!(talk.refused("fs/readFile", &larger)["code"], -32600);
+}

@@ -16,7 +16,7 @@ use super::request::{Entry, FailureKind, FileFailure, FileReply, FileRequest, Li
 use super::walk::walk;
 
 /// The largest file that is read or copied to the client whole.
-pub(crate) const LARGEST_FILE: u64 = 16 << 20;
+pub(crate) const LARGEST_FILE: u64 = 8 << 20;
 
 /// The largest block.
 pub(crate) const LARGEST_BLOCK: usize = 1 << 20;

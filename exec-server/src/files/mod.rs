@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use stockade_protocol::{AbsPath, Access, Argv, FileRule, FileRules, NetworkPolicy, Permissions, RawText};
 use stockade_server::wire::{CommandId, CommandRunParams, OutputStream, StdinKind};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::forms::Operation;
 use self::handles::Handles;
@@ -30,13 +30,13 @@ use crate::sandbox::{Around, SandboxContext};
 use crate::session::{Running, Session, Whose};
 
 /// Helpers that run at a time.
-const MOST_HELPERS: usize = 8;
+const MOST_HELPERS: usize = 4;
 
 /// How long an operation may take.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// The most that a helper answers: a file of the largest size in base64, and room.
-const LONGEST_ANSWER: usize = 24 << 20;
+const LONGEST_ANSWER: usize = 12 << 20;
 
 /// What is written to a helper at once.
 const WRITE_BYTES: usize = 256 << 10;
@@ -55,6 +55,11 @@ pub(crate) struct Files {
 impl Files {
     pub(crate) fn new(session: Session, explain: Explain, program: PathBuf) -> Self {
         Self { session, explain, program, room: Arc::new(Semaphore::new(MOST_HELPERS)), handles: Handles::default() }
+    }
+
+    /// Room for an operation and its answer, which may be as large as a file.
+    pub(crate) async fn room(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.room).acquire_owned().await.ok()
     }
 
     /// Carries out a method, if it is one about files.
@@ -82,7 +87,6 @@ impl Files {
         content: Vec<u8>,
         sandbox: Option<&SandboxContext>,
     ) -> Result<Box<RawValue>, ErrorBody> {
-        let _room = self.room.acquire().await.map_err(ErrorBody::internal)?;
         let (mut run, bound) = self.command(request, sandbox)?;
         run.stdin = if content.is_empty() { StdinKind::None } else { StdinKind::Pipe };
         run.timeout_ms = u64::try_from(TIME_LIMIT.as_millis()).ok().and_then(std::num::NonZeroU64::new);

@@ -12,6 +12,9 @@ use super::forms::{OutputChunk, ReadResult, StreamName};
 /// How much output of a process is kept for `process/read`.
 const KEPT_BYTES: usize = 1 << 20;
 
+/// How much of it one answer has, about; the client asks for the rest.
+const READ_BYTES: usize = 256 << 10;
+
 /// In how many chunks.
 const KEPT_CHUNKS: usize = 16_384;
 
@@ -169,7 +172,7 @@ impl State {
     fn read(&self, after: u64, most: Option<usize>) -> ReadResult {
         let mut chunks: Vec<OutputChunk> = Vec::new();
         let mut bytes = 0;
-        let limit = most.unwrap_or(usize::MAX);
+        let limit = most.unwrap_or(READ_BYTES).min(READ_BYTES);
         for chunk in self.chunks.iter().filter(|chunk| chunk.seq > after) {
             if bytes >= limit || (!chunks.is_empty() && bytes + chunk.chunk.len() > limit) {
                 break;
