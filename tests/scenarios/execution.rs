@@ -198,7 +198,7 @@ async fn a_command_has_what_its_caller_has() {
             ..ProcessSettings::default()
         };
         let environment = Some(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect());
-        ShellRuntime { caller: Caller { environment, process }, ..ShellRuntime::default() }
+        ShellRuntime { caller: Caller { environment, process, ..Caller::default() }, ..ShellRuntime::default() }
     };
     world.script.say(ReviewDecision::ApprovedForSession);
     let request = world.shell("echo $FROM-$OTHER_TOKEN-$API_TOKEN; umask; ulimit -Sn; ulimit -Hn; touch made");

@@ -50,13 +50,13 @@ fn answer(request: &FileRequest, reply: &FileReply) -> ExitCode {
     if print(reply).is_err() {
         return ExitCode::from(1);
     }
-    match reply {
-        FileReply::Failed(failure) if failure.kind == FailureKind::Denied => {
-            eprintln!("stockade: {}: {}", subject(request), failure.message);
-            ExitCode::from(1)
-        }
-        _ => ExitCode::SUCCESS,
+    if let FileReply::Failed(failure) = reply
+        && failure.kind == FailureKind::Denied
+    {
+        eprintln!("stockade: {}: {}", subject(request), failure.message);
+        return ExitCode::from(1);
     }
+    ExitCode::SUCCESS
 }
 
 fn print(reply: &FileReply) -> io::Result<()> {
@@ -84,15 +84,18 @@ pub(crate) fn subject(request: &FileRequest) -> &AbsPath {
 }
 
 fn failed(error: io::Error) -> FileReply {
-    let kind = match error.kind() {
-        io::ErrorKind::NotFound => FailureKind::NotFound,
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FailureKind::Denied,
-        io::ErrorKind::InvalidInput
-        | io::ErrorKind::AlreadyExists
-        | io::ErrorKind::NotADirectory
-        | io::ErrorKind::IsADirectory
-        | io::ErrorKind::DirectoryNotEmpty => FailureKind::Invalid,
-        _ => FailureKind::Other,
+    use io::ErrorKind as Kind;
+    let is_one_of = |kinds: &[Kind]| kinds.contains(&error.kind());
+    let invalid =
+        [Kind::InvalidInput, Kind::AlreadyExists, Kind::NotADirectory, Kind::IsADirectory, Kind::DirectoryNotEmpty];
+    let kind = if is_one_of(&[Kind::NotFound]) {
+        FailureKind::NotFound
+    } else if is_one_of(&[Kind::PermissionDenied, Kind::ReadOnlyFilesystem]) {
+        FailureKind::Denied
+    } else if is_one_of(&invalid) {
+        FailureKind::Invalid
+    } else {
+        FailureKind::Other
     };
     FileReply::Failed(FileFailure { kind, message: error.to_string() })
 }
