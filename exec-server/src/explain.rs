@@ -86,7 +86,7 @@ pub(crate) fn explained(
         Outcome::Denied { exit_code: Some(exit_code), .. } => (*exit_code, true),
         Outcome::Denied { signal, .. } => (SIGNALED + signal.unwrap_or_default(), true),
         Outcome::Refused(_) => (REFUSED, false),
-        Outcome::TimedOut { .. } if is_terminated => (TERMINATED, false),
+        Outcome::Cancelled { .. } => (TERMINATED, false),
         Outcome::TimedOut { .. } => (TIMED_OUT, false),
         Outcome::Signaled { signal, .. } => (SIGNALED + signal, false),
     };
