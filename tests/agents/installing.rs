@@ -61,6 +61,17 @@ fn what_changed_since_stays_and_what_was_missing_goes() {
     );
     home.says(&["install", "codex", "--project"], 0);
     assert!(home.read("ws/.codex/hooks.json").contains("hook codex"));
+    // codex is told which program runs its commands; a choice of the user's own there is not overruled.
+    home.write("home/.codex/environments.toml", "# mine\n");
+    home.says(&["install", "codex"], 0);
+    let list = home.read("home/.codex/environments.toml");
+    assert!(list.contains("default = \"stockade\"") && list.contains("include_local = false"), "{list}");
+    assert!(list.contains("args = [\"exec-server\"]") && list.contains("# mine"), "{list}");
+    assert!(home.says(&["install", "codex"], 0).stdout.contains("nothing to do"));
+    home.says(&["install", "codex", "--undo"], 0);
+    assert_eq!(home.read("home/.codex/environments.toml"), "# mine\n");
+    home.write("home/.codex/environments.toml", "default = \"far\"\n");
+    assert!(home.says(&["install", "codex"], 125).stderr.contains("`default` is `\"far\"`"));
     assert!(home.says(&["install", "opencode"], 125).stderr.contains("stockade-sh"));
 }
 

@@ -25,7 +25,11 @@ pub(crate) struct AgentWiring {
 /// Looks at the settings of the user and of the project in this directory, and tries each hook that is there.
 pub(crate) fn agents() -> Vec<AgentWiring> {
     let tried = |wired: Wired| {
-        let problem = wired.problem.or_else(|| try_hook(wired.agent).err());
+        // codex keeps its connection to the program that runs its commands, so there is no single answer to try.
+        let problem = wired.problem.or_else(|| match wired.agent {
+            AgentName::Codex => None,
+            agent => try_hook(agent).err(),
+        });
         let file = wired.path.display().to_string();
         AgentWiring { agent: wired.agent.as_str(), file, works: problem.is_none(), problem }
     };

@@ -66,7 +66,7 @@ pub(crate) struct HookRun {
 
 /// Let a coding agent run its commands in Stockade.
 ///
-/// Merges a hook into the agent's settings file and shows what changes. The file as it was is kept beside it, with
+/// Merges a hook into the agent's settings file (for codex: an environment, which runs its commands) and shows what changes. The file as it was is kept beside it, with
 /// `.before-stockade` at the end of its name.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::environment::EnvironmentError;
 use super::json_text::TextError;
 use super::{Copy, InstallError, Scope};
 
@@ -29,6 +30,10 @@ impl SettingsFile {
 
     pub(super) fn text_error(&self, source: TextError) -> InstallError {
         InstallError::Text { path: self.path.clone(), source }
+    }
+
+    pub(super) fn environment_error(&self, source: EnvironmentError) -> InstallError {
+        InstallError::Environment { path: self.path.clone(), source }
     }
 
     fn copy_path(&self) -> PathBuf {

@@ -1,6 +1,7 @@
 //! `stockade install AGENT`: a hook in the agent's settings, put in, shown and taken out again.
 
 mod diff;
+mod environment;
 mod file;
 mod json_text;
 mod wiring;
@@ -8,6 +9,7 @@ mod wiring;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use self::environment::EnvironmentError;
 use self::file::SettingsFile;
 use self::json_text::TextError;
 use self::wiring::Wiring;
@@ -27,6 +29,8 @@ pub(crate) enum InstallError {
     NoHome { variable: &'static str },
     #[error("`{}` can't be changed", .path.display())]
     Text { path: PathBuf, source: TextError },
+    #[error("`{}` can't be changed", .path.display())]
+    Environment { path: PathBuf, source: EnvironmentError },
     #[error("`{}` is a link, which is not followed: change `{}` by hand, or replace the link by the file", .path.display(), .target.display())]
     Link { path: PathBuf, target: PathBuf },
     #[error("`{}` is no file", .0.display())]
@@ -48,7 +52,7 @@ pub(crate) enum Scope {
 
 pub(crate) fn run(args: &Install) -> Result<ExitCode, Failure> {
     let scope = if args.project { Scope::Project } else { Scope::User };
-    let wiring = Wiring::of(args.agent)?;
+    let wiring = Wiring::of(args.agent, scope)?;
     let file = SettingsFile::read(&wiring.place(scope)?, scope)?;
     let (after, end) = if args.undo { taken_out(&wiring, &file)? } else { put_in(&wiring, &file)? };
     let shown = file.path.display();
@@ -122,6 +126,6 @@ fn done(args: &Install, wiring: &Wiring, file: &SettingsFile) -> String {
 pub(crate) fn places() -> Vec<(AgentName, Scope, PathBuf)> {
     let agents = [AgentName::ClaudeCode, AgentName::Codex, AgentName::Gemini];
     let both = agents.into_iter().flat_map(|agent| [(agent, Scope::User), (agent, Scope::Project)]);
-    let place = |(agent, scope)| Some((agent, scope, Wiring::of(agent).ok()?.place(scope).ok()?));
+    let place = |(agent, scope)| Some((agent, scope, Wiring::of(agent, scope).ok()?.place(scope).ok()?));
     both.filter_map(place).filter(|(_, _, path)| Path::exists(path)).collect()
 }

@@ -6,13 +6,23 @@ use serde_json::{Value, json};
 
 use super::file::SettingsFile;
 use super::json_text::{self, TextError};
-use super::{InstallError, Scope, places};
+use super::{InstallError, Scope, environment, places};
 use crate::args::AgentName;
 
-/// How an agent is told to use a hook.
+/// What the settings file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SettingsForm {
+    /// JSON with hooks.
+    Hooks,
+    /// codex's list of environments.
+    Environments,
+}
+
+/// How an agent is told to use Stockade.
 pub(super) struct Wiring {
     agent: AgentName,
-    /// The line that the agent starts the hook with.
+    form: SettingsForm,
+    /// The line that the agent starts the hook with; for a list of environments, the program.
     pub(super) command: String,
     /// The versions that this was tried with.
     pub(super) tested: &'static str,
@@ -23,10 +33,21 @@ pub(super) struct Wiring {
 }
 
 impl Wiring {
-    pub(super) fn of(agent: AgentName) -> Result<Self, InstallError> {
+    pub(super) fn of(agent: AgentName, scope: Scope) -> Result<Self, InstallError> {
         let program = std::env::current_exe().ok().and_then(|path| path.into_os_string().into_string().ok());
-        let program = program.ok_or(InstallError::Unnamed)?.replace('\'', r"'\''");
-        let command = format!("'{program}' hook {}", agent.as_str());
+        let program = program.ok_or(InstallError::Unnamed)?;
+        if (agent, scope) == (AgentName::Codex, Scope::User) {
+            let tested = "Tested with codex 0.169.0.";
+            return Ok(Self {
+                agent,
+                form: SettingsForm::Environments,
+                command: program,
+                tested,
+                events: &[],
+                limit: 0,
+            });
+        }
+        let command = format!("'{}' hook {}", program.replace('\'', r"'\''"), agent.as_str());
         let (events, limit, tested): (&[_], _, _) = match agent {
             AgentName::ClaudeCode => (
                 &[
@@ -48,13 +69,16 @@ impl Wiring {
             ),
             AgentName::Opencode => return Err(InstallError::NoHooks),
         };
-        Ok(Self { agent, command, tested, events, limit })
+        Ok(Self { agent, form: SettingsForm::Hooks, command, tested, events, limit })
     }
 
     /// The settings file.
     pub(super) fn place(&self, scope: Scope) -> Result<PathBuf, InstallError> {
         let (variable, directory, name) = match self.agent {
             AgentName::ClaudeCode => ("CLAUDE_CONFIG_DIR", ".claude", "settings.json"),
+            AgentName::Codex if self.form == SettingsForm::Environments => {
+                ("CODEX_HOME", ".codex", "environments.toml")
+            }
             AgentName::Codex => ("CODEX_HOME", ".codex", "hooks.json"),
             AgentName::Gemini | AgentName::Opencode => ("", ".gemini", "settings.json"),
         };
@@ -81,6 +105,9 @@ impl Wiring {
 
     /// The text with the hook.
     pub(super) fn added(&self, file: &SettingsFile, text: &str, command: &str) -> Result<String, InstallError> {
+        if self.form == SettingsForm::Environments {
+            return environment::added(text, command).map_err(|source| file.environment_error(source));
+        }
         let mut changed = text.to_owned();
         let mut expected = if text.trim().is_empty() { json!({}) } else { meaning(file, text)? };
         for (event, matcher) in self.events {
@@ -97,6 +124,9 @@ impl Wiring {
 
     /// The text without any hook of this program.
     pub(super) fn removed(&self, file: &SettingsFile, text: &str) -> Result<String, InstallError> {
+        if self.form == SettingsForm::Environments {
+            return environment::removed(text).map_err(|source| file.environment_error(source));
+        }
         let mut changed = text.to_owned();
         if text.trim().is_empty() {
             return Ok(changed);
@@ -112,6 +142,9 @@ impl Wiring {
     /// Whether the hook is in the file as it would be put there.
     pub(super) fn is_in(&self, file: &SettingsFile, command: &str) -> Result<bool, InstallError> {
         let Some(text) = file.text.as_deref().filter(|text| !text.trim().is_empty()) else { return Ok(false) };
+        if self.form == SettingsForm::Environments {
+            return Ok(environment::is_default(text) && self.command_in(file)?.as_deref() == Some(command));
+        }
         for (event, matcher) in self.events {
             let wanted = self.entry(matcher, command);
             let found = json_text::elements(text, &["hooks", event]).map_err(|source| file.text_error(source))?;
@@ -126,6 +159,9 @@ impl Wiring {
     /// The line that the file has for the hook.
     pub(super) fn command_in(&self, file: &SettingsFile) -> Result<Option<String>, InstallError> {
         let Some(text) = file.text.as_deref().filter(|text| !text.trim().is_empty()) else { return Ok(None) };
+        if self.form == SettingsForm::Environments {
+            return environment::program_in(text).map_err(|source| file.environment_error(source));
+        }
         for (event, _) in self.events {
             let found = json_text::elements(text, &["hooks", event]).map_err(|source| file.text_error(source))?;
             if let Some(command) = found.iter().find_map(|entry| self.command_of(entry)) {
@@ -150,6 +186,7 @@ impl Wiring {
     pub(super) fn notes(&self, file: &SettingsFile) -> Vec<String> {
         match self.agent {
             AgentName::ClaudeCode => lost_rules(file).into_iter().collect(),
+            AgentName::Codex if self.form == SettingsForm::Environments => Vec::new(),
             AgentName::Codex => vec![
                 String::from("codex uses a new hook only after you have reviewed it there, with `/hooks`"),
                 String::from("the hook refuses what the rules forbid; it puts no command into Stockade's sandbox"),
@@ -212,7 +249,7 @@ pub(crate) struct Wired {
 /// Every hook of this program in the settings of the user and of the project in this directory.
 pub(crate) fn wired() -> Vec<Wired> {
     let found = |(agent, scope, path): (AgentName, Scope, PathBuf)| {
-        let wiring = Wiring::of(agent).ok()?;
+        let wiring = Wiring::of(agent, scope).ok()?;
         let file = match SettingsFile::read(&path, scope) {
             Ok(file) => file,
             Err(error) => return Some(Wired { agent, path, problem: Some(stockade::with_causes(&error)) }),
