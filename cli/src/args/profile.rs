@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as Arguments, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 /// Look at permission profiles: named sets of additional permissions, each line with its reason.
 ///
@@ -10,7 +10,11 @@ use clap::{Args as Arguments, Parser, Subcommand};
 /// `~/.config/stockade/profiles` and `/etc/stockade/profiles`; a project may bring its own along in `.stockade/profiles`,
 /// which count once it is trusted. A profile is named with `--with`, in `with` of the settings, or by a rule. The
 /// administrator's maximum holds for all of them.
-#[derive(Debug, Arguments)]
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:
+  stockade profile list
+  stockade profile show npm
+  stockade profile check team.toml")]
 pub(crate) struct Profile {
     #[command(subcommand)]
     pub(crate) command: ProfileCommand,
