@@ -6,7 +6,7 @@
 
 use crate::reader::Reader;
 use crate::sys::{self, AT_FDCWD, CText, EINVAL, EMPTY, ENOSYS, EPERM, EPROTO, ESTALE, NO_FOLLOW, Result};
-use crate::{contain, network, wire};
+use crate::{contain, masks, network, wire};
 
 const CLONE: u64 = 1;
 const EMPTY_PATH: u64 = 0x1000;
@@ -22,13 +22,21 @@ impl Slots {
         Self([0; wire::MOST_SLOTS])
     }
 
-    fn set(&mut self, slot: usize, file: i32) -> Result<()> {
+    pub(crate) fn set(&mut self, slot: usize, file: i32) -> Result<()> {
         *self.0.get_mut(slot).ok_or(EPROTO)? = file;
         Ok(())
     }
 
-    fn get(&self, slot: usize) -> Result<i32> {
+    pub(crate) fn get(&self, slot: usize) -> Result<i32> {
         self.0.get(slot).copied().filter(|file| *file > 0).ok_or(EPROTO)
+    }
+
+    /// Keeps a copy of a part of a mount, which is attached already.
+    pub(crate) fn clone_part(&mut self, slot: usize, from: i32, path: CText<'_>) -> Result<()> {
+        let file = sys::open_exact(from, path, NO_FOLLOW)?;
+        let tree = sys::open_tree(file, EMPTY, CLONE | EMPTY_PATH);
+        sys::close(file);
+        self.set(slot, tree?)
     }
 }
 
@@ -43,6 +51,8 @@ pub(crate) fn step(number: u8, plan: &mut Reader, slots: &mut Slots) -> Option<R
         wire::STEP_HOST_NAME => plan.bytes().and_then(sys::set_host_name).map(drop),
         wire::STEP_CLONE_TREE => clone_tree(plan, slots),
         wire::STEP_CLONE_PART => clone_part(plan, slots),
+        wire::STEP_CLONE_MASK => masks::clone_mask(plan, slots),
+        wire::STEP_DETACH => plan.text().and_then(sys::detach_mount).map(drop),
         wire::STEP_TMPFS => tmpfs(plan, slots),
         wire::STEP_ATTRIBUTES => attributes(plan, slots),
         wire::STEP_ROOT_ATTRIBUTES => root_attributes(plan),
@@ -83,7 +93,7 @@ fn is_fixed(path: CText<'_>) -> bool {
 }
 
 /// Attaches a mount at a path.
-fn attach_at(mount: i32, path: CText<'_>) -> Result<()> {
+pub(crate) fn attach_at(mount: i32, path: CText<'_>) -> Result<()> {
     if is_fixed(path) {
         return sys::move_mount(mount, AT_FDCWD, path).map(drop);
     }
@@ -109,10 +119,7 @@ fn clone_tree(plan: &mut Reader, slots: &mut Slots) -> Result<()> {
 /// A copy of a part of another slot's file system, which is attached already.
 fn clone_part(plan: &mut Reader, slots: &mut Slots) -> Result<()> {
     let (slot, from, path) = (plan.index()?, plan.index()?, plan.text()?);
-    let file = sys::open_exact(slots.get(from)?, path, NO_FOLLOW)?;
-    let tree = sys::open_tree(file, EMPTY, CLONE | EMPTY_PATH);
-    sys::close(file);
-    slots.set(slot, tree?)
+    slots.clone_part(slot, slots.get(from)?, path)
 }
 
 fn tmpfs(plan: &mut Reader, slots: &mut Slots) -> Result<()> {

@@ -168,7 +168,9 @@ extern "C" fn become_command(start: &Start) -> ! {
     let errno = match prepared {
         Err(errno) => errno,
         Ok(command) => {
-            Report { kind: wire::REPORT_READY, a: 0, b: facts }.send(report);
+            // Commands of one sandbox are told apart by it.
+            let namespace = if start.orders.is_none() { sys::own_pid_namespace().unwrap_or(0) } else { 0 };
+            Report { kind: wire::REPORT_READY, a: namespace as i32, b: facts }.send(report);
             // The mask would be inherited, and a command that can't be interrupted is no use.
             match sys::block_signals(false) {
                 Ok(_) => command.start(),

@@ -19,6 +19,7 @@ mod confine;
 mod contain;
 mod frame;
 mod init;
+mod masks;
 mod memory;
 mod names;
 mod network;
@@ -29,6 +30,7 @@ mod wire;
 
 use crate::build::Slots;
 use crate::frame::Frame;
+use crate::masks::Masks;
 use crate::names::Names;
 use crate::reader::Reader;
 use crate::sys::{EINTR, EPROTO, Errno, FINISHED, MOST_POLLED, Poll, READABLE, Result, SIGKILL};
@@ -92,6 +94,7 @@ struct Session {
     open: bool,
     /// The caller's own mask for new files, which commands get back.
     mask: usize,
+    masks: Masks,
     /// Where somebody relays datagrams.
     tap: Option<supervised::Tap>,
     /// For a session of many commands.
@@ -113,6 +116,7 @@ extern "C" fn main() -> ! {
         ended: -1,
         open: true,
         mask: sys::umask(0),
+        masks: Masks::NONE,
         tap: None,
         parking: None,
         waits_to_hear: false,
@@ -241,6 +245,10 @@ impl Session {
                 Ok(())
             }
             Frame { kind: wire::FRAME_HELD, files, .. } => self.hold(files),
+            Frame { kind: wire::FRAME_MASKS, files: [socket, ..], count: 1, .. } => {
+                self.masks = Masks::answered_by(socket);
+                Ok(())
+            }
             Frame { kind: wire::FRAME_PARK, .. } => {
                 self.park();
                 Ok(())
@@ -280,6 +288,8 @@ impl Session {
                 // For all commands in this network, or for another launcher's, whose commands can't make them.
                 wire::STEP_RESOLVER => supervised::resolver(CONTROL),
                 wire::STEP_DATAGRAMS => supervised::datagrams(&mut steps, CONTROL).map(|tap| self.tap = tap),
+                wire::STEP_ENTER_MOUNTS => self.masks.enter(&mut steps),
+                wire::STEP_MASKS => self.masks.mount(&mut steps, &mut self.slots),
                 other => build::step(other, &mut steps, &mut self.slots).unwrap_or(Err(EPROTO)),
             });
         }
@@ -332,8 +342,10 @@ impl Session {
         let failed = |errno: Errno| Report { kind: wire::REPORT_FAILED, a: errno.0, b: wire::PHASE_INIT << 32 };
         let Some(Parking { flags, init, confine }) = &self.parking else {
             let step = wire::PHASE_SETUP << 32 | self.failed_step;
-            let errno = self.built.as_ref().err().map_or(EPROTO.0, |errno| errno.0);
-            return Err(Report { kind: wire::REPORT_FAILED, a: errno, b: step });
+            return Err(match &self.built {
+                Ok(()) => Report { kind: wire::REPORT_BUILT, a: 0, b: 0 },
+                Err(errno) => Report { kind: wire::REPORT_FAILED, a: errno.0, b: step },
+            });
         };
         let (flags, init, confine) = (*flags, init.again(), confine.again());
         let [report, theirs] = sys::socket_pair().map_err(failed)?;

@@ -25,8 +25,8 @@ pub(crate) use self::confine::{
 };
 pub(crate) use self::file::{
     FILE, NO_FOLLOW, SOCKET, can_be_written, change_directory, change_directory_to, close, close_range, dup, is_at,
-    is_no_directory, kind, lock_exclusively, make_file, mkdir, open, open_directory, open_exact, read,
-    remove_directory, symlink, umask, write,
+    is_no_directory, kind, lock_exclusively, make_file, mkdir, open, open_directory, open_exact, own_pid_namespace,
+    read, remove_directory, symlink, umask, write,
 };
 pub(crate) use self::message::{receive, send_with, socket_pair};
 pub(crate) use self::mount::{
@@ -39,8 +39,8 @@ pub(crate) use self::network::{
 use self::number as nr;
 pub(crate) use self::poll::{FINISHED, MOST_POLLED, Poll, READABLE, has_ended, new_counter, poll};
 pub(crate) use self::process::{
-    PointerList, exec, exit, fork, new_session, own_pid, own_process, parent_pid, reap, run_elsewhere,
-    start_and_wait_for_exec, start_with_files, take_terminal, wait_for,
+    PointerList, exec, exit, fork, new_session, own_group, own_pid, own_process, own_user, parent_pid, reap,
+    run_elsewhere, start_and_wait_for_exec, start_with_files, take_terminal, wait_for,
 };
 pub(crate) use self::signal::{
     SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTSTP, block_signals, ignore_broken_pipes, kill, next_signal, signal_process,
@@ -104,6 +104,31 @@ impl<'a> CText<'a> {
 
     fn pointer(self) -> usize {
         self.0.as_ptr() as usize
+    }
+}
+
+/// A number in text for the kernel, which takes one that begins with a zero for octal.
+pub(crate) struct Decimal {
+    text: [u8; 11],
+    first: usize,
+}
+
+impl Decimal {
+    pub(crate) fn new(number: u32) -> Self {
+        let (mut text, mut first, mut left) = ([0; 11], 10, number);
+        for digit in text.iter_mut().rev().skip(1) {
+            *digit = b'0' + (left % 10) as u8;
+            first -= 1;
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        Self { text, first }
+    }
+
+    pub(crate) fn text(&self) -> Result<CText<'_>> {
+        CText::new(self.text.get(self.first..).unwrap_or_default())
     }
 }
 

@@ -17,6 +17,9 @@ pub(crate) const FRAME_PARK: u32 = 4;
 /// A frame with the first steps of a sandbox, before it is known what else belongs to it. Comes before
 /// the one that says so, or not at all.
 pub(crate) const FRAME_BEGIN: u32 = 5;
+/// A frame with the socket of the program outside that answers for masks. Comes before the one that says how to
+/// build the sandbox, or not at all.
+pub(crate) const FRAME_MASKS: u32 = 6;
 /// How long a launcher that has begun waits to be told how to go on, in milliseconds.
 pub(crate) const LONGEST_UNUSED_MS: u64 = 2_000;
 /// The mode that tells a placeholder from any other directory.
@@ -32,7 +35,8 @@ pub(crate) const MOST_SLOTS: usize = 4096;
 
 /// A report's bytes: `kind: u32, a: i32, b: u64`.
 pub(crate) const REPORT: usize = 16;
-/// The command is about to start; `b` holds the facts that were read back.
+/// The command is about to start; `b` holds the facts that were read back, and `a` the number of its namespace of
+/// processes if there may be several.
 pub(crate) const REPORT_READY: u32 = 1;
 /// A step failed; `a` is the error number, `b` the phase and the number of the step.
 pub(crate) const REPORT_FAILED: u32 = 2;
@@ -58,6 +62,12 @@ pub(crate) const REPORT_NO_DATAGRAMS: u32 = 9;
 /// The caller has let the sandbox go while commands still run in it. Once they have ended, the launcher
 /// cleans up.
 pub(crate) const REPORT_BUSY: u32 = 10;
+
+/// The sandbox is built. Said in answer to a frame that asks for a process, where none is ever parked.
+pub(crate) const REPORT_BUILT: u32 = 11;
+/// Where masks ask what to answer; it comes along, to the socket that came with `FRAME_MASKS`. Without it `a` says
+/// why there is none.
+pub(crate) const REPORT_MASKS: u32 = 12;
 
 /// Where a step failed: while the sandbox was built, in its first process, or in the command's own.
 pub(crate) const PHASE_SETUP: u64 = 0;
@@ -111,8 +121,12 @@ pub(crate) const STEP_UMASK: u8 = 33;
 pub(crate) const STEP_CALLERS_LIMIT: u8 = 34;
 pub(crate) const STEP_IGNORE_BROKEN_PIPES: u8 = 39;
 pub(crate) const STEP_OBSERVE: u8 = 35;
+pub(crate) const STEP_MASKS: u8 = 36;
+pub(crate) const STEP_CLONE_MASK: u8 = 37;
 // For engines that do without namespaces of the launcher's own.
 pub(crate) const STEP_ADOPT_ORPHANS: u8 = 40;
 pub(crate) const STEP_KEEP_SIGNALS: u8 = 41;
 pub(crate) const STEP_MOUNT_POINT: u8 = 42;
 pub(crate) const STEP_ENTER_NETWORK: u8 = 43;
+pub(crate) const STEP_ENTER_MOUNTS: u8 = 44;
+pub(crate) const STEP_DETACH: u8 = 45;

@@ -11,6 +11,8 @@ impl Step {
             Self::HostName { .. } => "set the host name",
             Self::CloneTree { path, .. } => return format!("copy the mount of `{path}`"),
             Self::ClonePart { path, .. } => return format!("copy the mount of the sandbox's own `{path}`"),
+            Self::Masks { .. } => "make a file system for masks",
+            Self::CloneMask { path, .. } => return format!("copy the mount of the sandbox's own `{path}`"),
             Self::Tmpfs { .. } => "make a file system in memory",
             Self::Attributes { .. } | Self::RootAttributes { .. } => "set the attributes of a mount",
             Self::Attach { path, .. } => return format!("mount on `{path}`"),
@@ -45,6 +47,8 @@ impl Step {
             Self::KeepSignals => "keep signals inside with Landlock",
             Self::MountPoint { path } => return format!("find the mount on `{path}`"),
             Self::EnterNetwork { path } => return format!("enter the network `{path}`"),
+            Self::EnterMounts { path } => return format!("enter the mounts `{path}`"),
+            Self::Detach { path } => return format!("take away the mount on `{path}`"),
         };
         text.to_owned()
     }

@@ -238,7 +238,14 @@ impl BwrapPlan {
         let supervisor = self.supervision.as_ref().map(|supervision| supervision.start(gatekeeper)).transpose()?;
         // Outside, since inside the names are covered and can't be removed.
         let covers = BTreeSet::new();
-        let names = Setup { steps: &[], parking: None, placeholders: &self.placeholders, covers: &covers, group: None };
+        let names = Setup {
+            steps: &[],
+            parking: None,
+            placeholders: &self.placeholders,
+            covers: &covers,
+            group: None,
+            masks: None,
+        };
         let keeper = (!self.placeholders.is_empty()).then(|| Launcher::start(&names)).transpose();
         let keeper = keeper.map_err(|failure| failure.told(&StepLists::default()))?;
         let control = keeper.as_ref().and_then(Launcher::control);

@@ -169,7 +169,9 @@ impl<'a> Renderer<'a> {
     fn step(&mut self, step: &'a Step) -> Result<(), Unenforceable> {
         match step {
             Step::CloneTree { slot, path } => drop(self.sources.insert(*slot, Source::Tree(path))),
-            Step::ClonePart { slot, path, .. } => drop(self.sources.insert(*slot, Source::Piece(path))),
+            Step::ClonePart { slot, path, .. } | Step::CloneMask { slot, path, .. } => {
+                drop(self.sources.insert(*slot, Source::Piece(path)))
+            }
             Step::Attributes { slot, set } => drop(self.read_only.insert(*slot, set & MOUNT_READ_ONLY != 0)),
             Step::RootAttributes { set } if self.base.is_empty() => {
                 let bind = if set & MOUNT_READ_ONLY != 0 { "--ro-bind" } else { "--bind" };
@@ -178,6 +180,7 @@ impl<'a> Renderer<'a> {
             Step::Attach { slot, path } => self.attach(*slot, path)?,
             // Bubblewrap does these in its own way, or they have been looked at with what they belong to.
             Step::RootAttributes { .. }
+            | Step::Masks { .. }
             | Step::Tmpfs { .. }
             | Step::Directory { .. }
             | Step::File { .. }
@@ -212,6 +215,8 @@ impl<'a> Renderer<'a> {
             | Step::AdoptOrphans
             | Step::KeepSignals
             | Step::EnterNetwork { .. }
+            | Step::EnterMounts { .. }
+            | Step::Detach { .. }
             | Step::MountPoint { .. } => return Err(internal("a step does not belong to a view")),
         }
         Ok(())

@@ -9,9 +9,10 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 use stockade_protocol::{Enforcement, RawText};
-use stockade_sandboxing::{Observations, Running, SpawnError, WaitStatus};
+use stockade_sandboxing::{Coverage, Observations, Running, SpawnError, WaitStatus};
 
 use crate::launch::{Launcher, StartFailure, receive_part};
+use crate::masks::{CommandKey, MaskServer};
 use crate::placeholder::Placeholder;
 use crate::supervisor::Supervisor;
 use crate::wire;
@@ -35,13 +36,20 @@ pub(crate) struct Child {
     pub(crate) session: Option<Launcher>,
     /// The launcher outside that has made the sockets of its network, where another did so.
     pub(crate) network: Option<Launcher>,
+    /// What answers for the masks of its sandbox, where something does.
+    pub(crate) masks: Option<Arc<MaskServer>>,
+    /// How that tells it from other commands.
+    key: CommandKey,
+    /// What it was seen to try that its policy denies.
+    pub(crate) observations: Option<Arc<Observations>>,
     /// The names that its session holds. Let go after everything else.
     pub(crate) placeholders: Arc<Vec<Placeholder>>,
 }
 
 /// What the launcher says.
 pub(crate) enum Report {
-    Ready(u64),
+    /// The facts that were read back, and the number of the namespace of processes where there are several.
+    Ready(u64, CommandKey),
     Parked,
     /// The socket that the commands' resolver asks comes along.
     Resolver,
@@ -61,6 +69,10 @@ pub(crate) enum Report {
     Ended(i32),
     /// Commands still run in a sandbox that was let go.
     Busy,
+    /// The sandbox is built.
+    Built,
+    /// Where masks ask what to answer comes along, if there is any.
+    Masks,
     /// The sandbox is gone without a word: somebody killed it.
     Gone,
 }
@@ -70,7 +82,7 @@ impl Report {
         let [k0, k1, k2, k3, a0, a1, a2, a3, b @ ..] = bytes;
         let (a, b) = (i32::from_le_bytes([a0, a1, a2, a3]), u64::from_le_bytes(b));
         match u32::from_le_bytes([k0, k1, k2, k3]) {
-            wire::REPORT_READY => Self::Ready(b),
+            wire::REPORT_READY => Self::Ready(b, CommandKey(u64::from(a.cast_unsigned()))),
             wire::REPORT_PARKED => Self::Parked,
             wire::REPORT_RESOLVER => Self::Resolver,
             wire::REPORT_DATAGRAMS => Self::Datagrams,
@@ -80,6 +92,8 @@ impl Report {
             wire::REPORT_FAILED => Self::Failed { errno: a, phase: b >> 32, step: b & 0xffff_ffff },
             wire::REPORT_ENDED => Self::Ended(a),
             wire::REPORT_BUSY => Self::Busy,
+            wire::REPORT_BUILT => Self::Built,
+            wire::REPORT_MASKS => Self::Masks,
             _ => Self::Gone,
         }
     }
@@ -105,6 +119,9 @@ impl Child {
             supervisor: None,
             session: None,
             network: None,
+            masks: None,
+            key: CommandKey::default(),
+            observations: None,
             placeholders: Arc::default(),
         }
     }
@@ -135,7 +152,10 @@ impl Child {
     pub(crate) fn ready(&mut self) -> Result<u64, StartFailure> {
         loop {
             match self.next_report_and_file()? {
-                (Report::Ready(facts), _) => return Ok(facts),
+                (Report::Ready(facts, command), _) => {
+                    self.key = command;
+                    return Ok(facts);
+                }
                 (Report::Listener, file) => self.listener = file,
                 (Report::Failed { errno, phase, step }, _) => return Err(StartFailure::reported(errno, phase, step)),
                 (
@@ -146,6 +166,8 @@ impl Child {
                     | Report::NoDatagrams
                     | Report::Ended(_)
                     | Report::Busy
+                    | Report::Built
+                    | Report::Masks
                     | Report::Gone,
                     _,
                 ) => {
@@ -156,6 +178,14 @@ impl Child {
         }
     }
 
+    /// Has the program that answers for the masks of its sandbox tell what it does.
+    pub(crate) fn observe_masks(&mut self, masks: Option<Arc<MaskServer>>) {
+        let denied_reads = masks.as_ref().is_some_and(|masks| masks.sees_all_reads());
+        let coverage = Coverage { denied_reads, ..Coverage::default() };
+        self.observations = masks.as_ref().map(|_| Arc::new(Observations::new(coverage)));
+        self.masks = masks;
+    }
+
     /// Why its process ended before it was told what to run; nothing if it was killed.
     pub(crate) fn failure_left_behind(&self) -> Option<StartFailure> {
         loop {
@@ -163,7 +193,7 @@ impl Child {
                 Ok(Report::Failed { errno, phase, step }) => return Some(StartFailure::reported(errno, phase, step)),
                 Ok(Report::Listener) => {}
                 Ok(
-                    Report::Ready(_)
+                    Report::Ready(..)
                     | Report::Parked
                     | Report::Resolver
                     | Report::Datagrams
@@ -171,6 +201,8 @@ impl Child {
                     | Report::NoDatagrams
                     | Report::Ended(_)
                     | Report::Busy
+                    | Report::Built
+                    | Report::Masks
                     | Report::Gone,
                 )
                 | Err(_) => return None,
@@ -190,6 +222,9 @@ impl Child {
 
     fn finish(&mut self, status: WaitStatus, told: Told) -> Result<Option<WaitStatus>, SpawnError> {
         self.status = Some(status);
+        if let (Some(masks), Some(notes)) = (self.masks.take(), &self.observations) {
+            masks.tell(self.key, notes);
+        }
         if let Some(mut session) = self.session.take() {
             match told {
                 // The launcher has cleaned up first, before the caller looks at the workspace again.
@@ -244,15 +279,21 @@ impl Running for Child {
                 self.finish(WaitStatus::Exited(127), Told::Nothing)?;
                 Err(error)
             }
-            Report::Ready(_)
+            Report::Ready(..)
             | Report::Parked
             | Report::Resolver
             | Report::Datagrams
             | Report::Lease
             | Report::NoDatagrams
             | Report::Busy
+            | Report::Built
+            | Report::Masks
             | Report::Listener => self.wait(limit),
         }
+    }
+
+    fn observations(&self) -> Option<&Observations> {
+        self.observations.as_deref()
     }
 
     fn readable(&self) -> BorrowedFd<'_> {

@@ -217,7 +217,14 @@ pub struct LandlockPlan {
 impl Plan for LandlockPlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let group = self.group.as_ref();
-        let setup = Setup { steps: &self.setup, parking: None, placeholders: &[], covers: &BTreeSet::new(), group };
+        let setup = Setup {
+            steps: &self.setup,
+            parking: None,
+            placeholders: &[],
+            covers: &BTreeSet::new(),
+            group,
+            masks: None,
+        };
         let (confine, start) = (&self.command.confine, &self.command.start.steps(&stdio));
         let lists = StepLists { setup: &self.setup, init: &self.init, confine, start };
         let launcher = Launcher::start(&setup).map_err(|failure| failure.told(&lists))?;

@@ -60,6 +60,8 @@ pub(crate) struct Setup<'a> {
     /// The mounts that cover the placeholders.
     pub(crate) covers: &'a BTreeSet<AbsPath>,
     pub(crate) group: Option<&'a Group>,
+    /// The socket of the program that answers for its masks.
+    pub(crate) masks: Option<BorrowedFd<'a>>,
 }
 
 /// How a process waits for a command: the namespaces it gets, what its first process does, and how it is
@@ -139,7 +141,7 @@ impl Launcher {
             match Report::read(report) {
                 Report::Failed { errno, phase, step } => return StartFailure::reported(errno, phase, step),
                 Report::Gone => return error,
-                Report::Ready(_)
+                Report::Ready(..)
                 | Report::Parked
                 | Report::Resolver
                 | Report::Datagrams
@@ -147,6 +149,8 @@ impl Launcher {
                 | Report::NoDatagrams
                 | Report::Listener
                 | Report::Ended(_)
+                | Report::Built
+                | Report::Masks
                 | Report::Busy => {}
             }
         }
@@ -167,6 +171,8 @@ impl Launcher {
         let names = setup.placeholders.iter().map(name).collect::<Result<Vec<_>, _>>()?;
         let parents: Vec<BorrowedFd<'_>> = names.iter().map(Name::parent).collect();
         let steps = setup.steps.get(done..).unwrap_or_default();
+        let served = setup.masks.map_or(Ok(()), |masks| self.send(wire::FRAME_MASKS, &[], &[masks]));
+        served.map_err(lost("sending it a socket"))?;
         self.send(wire::FRAME_SETUP, &frame::set_up(setup.covers, &names, setup.parking.as_ref(), steps), &parents)
             .map_err(lost("sending it the plan"))?;
         if names.is_empty() {

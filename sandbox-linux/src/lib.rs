@@ -21,6 +21,7 @@ mod landlock_only;
 mod launch;
 mod limits;
 mod losses;
+mod masks;
 mod memory_file;
 mod native;
 mod observer;

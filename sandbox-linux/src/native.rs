@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
@@ -17,6 +18,7 @@ use crate::console::Console;
 use crate::launch::{Launcher, Parking, Run, Setup, SocketsFrom, StepLists};
 use crate::limits::Limits;
 use crate::observer::{Observe, Watch};
+use crate::masks::{Commands, MaskServer, Masks};
 use crate::step::{Ruleset, Step};
 use crate::supervision::Supervision;
 use crate::supervisor::{Sockets, Supervisor};
@@ -128,6 +130,7 @@ impl Native {
         Ok(Sandbox {
             placeholders: view.placeholders,
             covers: view.covers,
+            masks: view.masks,
             warnings: [view.warnings, limits.warnings, supervision_warnings].concat(),
             setup,
             init: vec![Step::Proc],
@@ -253,6 +256,9 @@ struct Sandbox {
     watch: Option<Watch>,
     #[serde(skip)]
     families: seccomp::Families,
+    /// What can be told of reads that are denied.
+    #[serde(skip)]
+    masks: Masks,
     /// What the view was made from.
     #[serde(skip)]
     files: FileRules,
@@ -261,7 +267,8 @@ struct Sandbox {
 impl Sandbox {
     fn as_setup(&self) -> Setup<'_> {
         let group = self.group.as_ref();
-        Setup { steps: &self.setup, parking: None, placeholders: &self.placeholders, covers: &self.covers, group }
+        let (placeholders, covers) = (&self.placeholders, &self.covers);
+        Setup { steps: &self.setup, parking: None, placeholders, covers, group, masks: None }
     }
 
     /// What a command's process does to itself, whatever the command is.
@@ -294,6 +301,7 @@ pub struct Session {
     supervisor: Option<Supervisor>,
     /// The sockets of its network that the supervisor needs.
     sockets: Option<Sockets>,
+    masks: Option<Arc<MaskServer>>,
     launcher: Launcher,
 }
 
@@ -303,7 +311,8 @@ impl Session {
         let supervisor = supervisor.map_err(|error| NotStarted { error, is_refused_by_host: false })?;
         let confine = sandbox.confine();
         let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
-        let setup = Setup { parking: Some(parking), ..sandbox.as_setup() };
+        let (masks, socket) = MaskServer::start(&sandbox.masks, Commands::Many).unzip();
+        let setup = Setup { parking: Some(parking), masks: socket.as_ref().map(OwnedFd::as_fd), ..sandbox.as_setup() };
         let started = Launcher::start(&setup).and_then(|launcher| {
             let sockets = supervisor.as_ref().map(|_| launcher.passed_sockets(&sandbox.setup)).transpose()?;
             Ok((launcher, sockets))
@@ -317,7 +326,7 @@ impl Session {
                 start: &[],
             }),
         })?;
-        Ok(Self { sandbox, supervisor, sockets, launcher })
+        Ok(Self { sandbox, supervisor, sockets, masks: masks.map(Arc::new), launcher })
     }
 
     /// Whether the sandbox is the one that a plan would build now.
@@ -331,10 +340,11 @@ impl Session {
         let command = CommandSteps { confine: self.sandbox.confine(), start: self.sandbox.start(command)? };
         let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &command, self.supervisor.as_ref());
         run.sockets = self.sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
-        let child = self.launcher.run(&run, &stdio).map_err(|failure| {
+        let mut child = self.launcher.run(&run, &stdio).map_err(|failure| {
             let (confine, start) = (&command.confine, &command.start.steps(&stdio));
             failure.told(&StepLists { setup: &self.sandbox.setup, init: &self.sandbox.init, confine, start })
         })?;
+        child.observe_masks(self.masks.clone());
         Ok(Box::new(child))
     }
 }
@@ -412,7 +422,9 @@ impl NativePlan {
         let with_console = Console::of(&stdio).and_then(|console| console.shown_by(&self.sandbox.setup));
         let steps = with_console.as_deref().unwrap_or(&self.sandbox.setup);
         let run = self.sandbox.run(NEW_PIDS, &self.command, supervisor.as_ref());
-        let launcher = Launcher::start(&Setup { steps, ..self.sandbox.as_setup() });
+        let (masks, socket) = MaskServer::start(&self.sandbox.masks, Commands::One).unzip();
+        let socket = socket.as_ref().map(OwnedFd::as_fd);
+        let launcher = Launcher::start(&Setup { steps, masks: socket, ..self.sandbox.as_setup() });
         let started = launcher.and_then(|launcher| launcher.run_only(&run, &stdio));
         let mut child = started.map_err(|failure| NotStarted {
             is_refused_by_host: failure.is_refused_by_host(),
@@ -424,6 +436,7 @@ impl NativePlan {
             }),
         })?;
         child.supervisor = supervisor;
+        child.observe_masks(masks.map(Arc::new));
         Ok(Box::new(child))
     }
 }

@@ -35,6 +35,20 @@ pub(crate) enum Step {
         from: Slot,
         path: String,
     },
+    /// Masks that are answered for from outside: entries of one file system, attached at a path.
+    Masks {
+        slot: Slot,
+        path: AbsPath,
+        attributes: u64,
+    },
+    /// An entry of it, or else a piece of the tmpfs.
+    CloneMask {
+        slot: Slot,
+        masks: Slot,
+        name: String,
+        from: Slot,
+        path: String,
+    },
     Tmpfs {
         slot: Slot,
         size: String,
@@ -128,6 +142,12 @@ pub(crate) enum Step {
         path: AbsPath,
     },
     EnterNetwork {
+        path: AbsPath,
+    },
+    EnterMounts {
+        path: AbsPath,
+    },
+    Detach {
         path: AbsPath,
     },
 }
@@ -250,6 +270,13 @@ impl Encoder {
             Step::ClonePart { slot, from, path } => {
                 self.op(wire::STEP_CLONE_PART).index(*slot).index(*from).text(path.as_bytes())
             }
+            Step::Masks { slot, path, attributes } => {
+                self.op(wire::STEP_MASKS).index(*slot).path(path).number(*attributes)
+            }
+            Step::CloneMask { slot, masks, name, from, path } => {
+                let plan = self.op(wire::STEP_CLONE_MASK).index(*slot).index(*masks).text(name.as_bytes());
+                plan.index(*from).text(path.as_bytes())
+            }
             Step::Tmpfs { slot, size, attributes } => {
                 self.op(wire::STEP_TMPFS).index(*slot).text(size.as_bytes()).number(*attributes)
             }
@@ -305,6 +332,8 @@ impl Encoder {
             Step::KeepSignals => self.op(wire::STEP_KEEP_SIGNALS),
             Step::MountPoint { path } => self.op(wire::STEP_MOUNT_POINT).path(path),
             Step::EnterNetwork { path } => self.op(wire::STEP_ENTER_NETWORK).path(path),
+            Step::EnterMounts { path } => self.op(wire::STEP_ENTER_MOUNTS).path(path),
+            Step::Detach { path } => self.op(wire::STEP_DETACH).path(path),
         };
     }
 

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use stockade_protocol::{AbsPath, Access, FileRules, FileTarget, RawText, RuleSource};
 use stockade_sandboxing::{HostFiles, Kind, Unenforceable};
 
+use crate::masks::{Mask, Masks};
 use crate::step::{MOUNT_NO_DEVICES, MOUNT_NO_SETUID, MOUNT_READ_ONLY, Slot, Step};
 use crate::{devices, landlock, wire};
 
@@ -32,6 +33,8 @@ pub(crate) struct View {
     pub(crate) placeholders: Vec<AbsPath>,
     /// The mounts that cover them, or hold what does.
     pub(crate) covers: BTreeSet<AbsPath>,
+    /// What is denied, as far as it can be told who looks behind it.
+    pub(crate) masks: Masks,
     /// What the view can't hide.
     pub(crate) warnings: Vec<String>,
 }
@@ -66,7 +69,15 @@ struct Builder<'a> {
     grants: Vec<(AbsPath, landlock::Grant)>,
     placeholders: Vec<AbsPath>,
     covers: BTreeSet<AbsPath>,
+    masked: Vec<Masked>,
     warnings: Vec<String>,
+}
+
+/// A piece of the tmpfs in the place of what is denied.
+struct Masked {
+    slot: Slot,
+    piece: String,
+    mask: Mask,
 }
 
 /// A file of the sandbox's own, in the place of the host's.
@@ -151,6 +162,7 @@ impl<'a> Builder<'a> {
             grants: Vec::new(),
             placeholders: Vec::new(),
             covers: BTreeSet::new(),
+            masked: Vec::new(),
             warnings: Vec::new(),
         })
     }
@@ -221,9 +233,17 @@ impl<'a> Builder<'a> {
                 self.note(path, access, None);
                 Ok(())
             }
-            (Some(Kind::Directory), _, Access::None | Access::Scratch) => {
+            (Some(Kind::Directory), _, Access::Scratch) => {
                 self.reach(path, &above, Kind::Directory)?;
-                self.hide(path, access, if access == Access::Scratch { 0o1777 } else { 0o111 }).map(drop)
+                self.hide(path, access, 0o1777).map(drop)
+            }
+            (Some(Kind::Directory), _, Access::None) => {
+                self.reach(path, &above, Kind::Directory)?;
+                // The next that is taken.
+                let slot = self.next_slot;
+                let piece = self.hide(path, access, 0o111)?;
+                self.masked.push(Masked { slot, piece, mask: Mask { path: path.clone(), kind: Kind::Directory } });
+                Ok(())
             }
             (Some(_), _, Access::None) => {
                 if self.host.has_other_names(path) {
@@ -231,8 +251,10 @@ impl<'a> Builder<'a> {
                         .push(format!("`{path}` is denied, and can be read under another name: it has hard links"));
                 }
                 self.pin_parents(path, &above)?;
-                self.make(Step::File { slot: STAGING, path: "denied-file".into(), mode: 0 });
-                let slot = self.part("denied-file", MOUNT_READ_ONLY)?;
+                let piece = String::from("denied-file");
+                self.make(Step::File { slot: STAGING, path: piece.as_str().into(), mode: 0 });
+                let slot = self.part(&piece, MOUNT_READ_ONLY)?;
+                self.masked.push(Masked { slot, piece, mask: Mask { path: path.clone(), kind: Kind::File } });
                 self.attach(slot, path)
             }
             (Some(_), _, Access::Scratch) => {
@@ -342,7 +364,8 @@ impl<'a> Builder<'a> {
         self.attach(slot, path)
     }
 
-    fn finish(self) -> Result<View, Unenforceable> {
+    fn finish(mut self) -> Result<View, Unenforceable> {
+        let masks = self.watch_masks()?;
         let restrictions = self.restrictions(self.root.access);
         let mut steps = self.begun;
         steps.extend(self.staging);
@@ -359,6 +382,7 @@ impl<'a> Builder<'a> {
             grants: self.grants,
             placeholders: self.placeholders,
             covers: self.covers,
+            masks,
             warnings: self.warnings,
         })
     }

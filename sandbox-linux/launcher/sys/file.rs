@@ -118,6 +118,11 @@ fn look(directory: i32, path: CText<'_>, flags: usize) -> Result<Found> {
     Ok(Found { device: found[0], number: found[1], mode: found[3] as u32 })
 }
 
+/// The number of the namespace of processes that this one is in.
+pub(crate) fn own_pid_namespace() -> Result<u32> {
+    look(super::AT_FDCWD, CText(b"/proc/self/ns/pid\0"), 0).map(|found| found.number as u32)
+}
+
 /// Sets which permissions new files are denied, and gives what it was before.
 pub(crate) fn umask(mask: usize) -> usize {
     // It can't fail.

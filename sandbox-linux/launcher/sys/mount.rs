@@ -37,13 +37,16 @@ pub(crate) fn new_file_system(kind: CText<'_>, options: &[(CText<'_>, CText<'_>)
     const SET_STRING: usize = 1;
     const CREATE: usize = 6;
     let context = call(nr::FSOPEN, [kind.pointer(), 1, 0, 0, 0, 0]).map(fd)?;
-    for (key, value) in options {
-        call(nr::FSCONFIG, [context as usize, SET_STRING, key.pointer(), value.pointer(), 0, 0])?;
-    }
-    call(nr::FSCONFIG, [context as usize, CREATE, 0, 0, 0, 0])?;
-    let mount = call(nr::FSMOUNT, [context as usize, 1, attributes as usize, 0, 0, 0]).map(fd)?;
+    let set = |(key, value): &(CText<'_>, CText<'_>)| {
+        call(nr::FSCONFIG, [context as usize, SET_STRING, key.pointer(), value.pointer(), 0, 0]).map(drop)
+    };
+    let mount = options
+        .iter()
+        .try_for_each(set)
+        .and_then(|()| call(nr::FSCONFIG, [context as usize, CREATE, 0, 0, 0, 0]))
+        .and_then(|_| call(nr::FSMOUNT, [context as usize, 1, attributes as usize, 0, 0, 0]));
     close(context);
-    Ok(mount)
+    mount.map(fd)
 }
 
 pub(crate) fn detach_mount(path: CText<'_>) -> Result<usize> {

@@ -34,6 +34,15 @@ pub(crate) fn own_pid() -> i32 {
     call(nr::GETPID, [0; 6]).map_or(0, fd)
 }
 
+pub(crate) fn own_user() -> u32 {
+    // Neither this nor the next can fail.
+    call(nr::GETUID, [0; 6]).map_or(u32::MAX, |user| user as u32)
+}
+
+pub(crate) fn own_group() -> u32 {
+    call(nr::GETGID, [0; 6]).map_or(u32::MAX, |group| group as u32)
+}
+
 /// The process that started this one, or whoever took its place; 0 if that one can't be seen.
 pub(crate) fn parent_pid() -> i32 {
     call(nr::GETPPID, [0; 6]).map_or(0, fd)

@@ -3,9 +3,13 @@
 use stockade_protocol::{AbsPath, Access, RawText};
 use stockade_sandboxing::{Kind, Unenforceable};
 
-use super::{Builder, Place, STAGING, internal, path};
+use super::{Builder, Masked, Place, STAGING, internal, path};
+use crate::masks::Masks;
 use crate::step::{MOUNT_NO_DEVICES, MOUNT_NO_SETUID, MOUNT_READ_ONLY, Slot, Step};
 use crate::{devices, landlock, wire};
+
+/// Where the file system of masks is attached in the tmpfs.
+const MASKS: &str = "masks";
 
 impl Builder<'_> {
     /// A `/dev` with nothing in it but what every program expects.
@@ -52,6 +56,34 @@ impl Builder<'_> {
         }
         self.attach(slot, path)?;
         Ok(piece)
+    }
+
+    /// Takes masks from a file system that is answered for, where there is one. A directory that leads to something
+    /// granted has to be the tmpfs's, and a root that may not be read is one such.
+    pub(super) fn watch_masks(&mut self) -> Result<Masks, Unenforceable> {
+        let leads_on = |masked: &Masked| {
+            let inside = [masked.piece.as_bytes(), b"/"].concat();
+            self.made.iter().any(|made| made.as_bytes().starts_with(&inside))
+        };
+        let (leading, masked): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.masked).into_iter().partition(|masked| leads_on(masked));
+        let are_all = leading.is_empty() && self.base.is_empty();
+        if masked.is_empty() {
+            return Ok(Masks { entries: Vec::new(), are_all });
+        }
+        let masks = self.slot()?;
+        for (number, Masked { slot, piece, .. }) in masked.iter().enumerate() {
+            let is_own = |step: &&mut Step| matches!(step, Step::ClonePart { slot: own, .. } if own == slot);
+            if let Some(step) = self.copies.iter_mut().find(is_own) {
+                let (name, path) = (number.to_string(), piece.clone());
+                *step = Step::CloneMask { slot: *slot, masks, name, from: STAGING, path };
+            }
+        }
+        self.directory(MASKS, 0o700);
+        let attributes = MOUNT_READ_ONLY | MOUNT_NO_SETUID | MOUNT_NO_DEVICES;
+        // The tmpfs is attached there while the view is being built.
+        self.texts.push(Step::Masks { slot: masks, path: path(&format!("/proc/{MASKS}"))?, attributes });
+        Ok(Masks { entries: masked.into_iter().map(|masked| masked.mask).collect(), are_all })
     }
 
     /// Makes something in the tmpfs, once.

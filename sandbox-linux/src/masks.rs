@@ -1,0 +1,214 @@
+//! Masks that tell which process looks behind them: the program that answers for them, outside the sandbox.
+//!
+//! What a policy denies to read is covered by something empty. Where this user may use `/dev/fuse`, those are entries of
+//! one FUSE file system, mounted by the launcher in the sandbox's own namespaces, and answered here. What a command gets is
+//! the same; that it has tried is known from the kernel, with its process.
+//!
+//! What makes it hold:
+//!
+//! - Nothing is ever given: there is no answer with contents, and no file of the host is touched (`fuse`).
+//! - Each request is answered before the next one is read, without waiting for anything, so that no process is held. What
+//!   a user could have read without the sandbox is found out when the command has ended.
+//! - The device is held here alone. When it is closed, or this program dies, the kernel ends every request, and each later
+//!   one, with an error: the mask stays closed.
+//! - Only processes of the sandbox's own user get as far as a request.
+
+mod fuse;
+mod sightings;
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::fs::{Access as Wanted, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+use stockade_protocol::{AbsPath, Access};
+use stockade_sandboxing::{DeniedAct, Kind, Observation, Observations, permits};
+
+use self::fuse::{LONGEST_REQUEST, Tree};
+pub(crate) use self::sightings::{CommandKey, Commands};
+use self::sightings::{Sighting, Sightings};
+use crate::child::Report;
+use crate::launch::{receive_part, socket_pair};
+use crate::wire;
+
+/// The kernel's way to a program that answers for a file system.
+pub(crate) const DEVICE: &str = "/dev/fuse";
+
+/// One denied path that a mask covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mask {
+    pub(crate) path: AbsPath,
+    pub(crate) kind: Kind,
+}
+
+/// The masks of a view that can be answered for, in the order of their entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Masks {
+    pub(crate) entries: Vec<Mask>,
+    /// Whether nothing is denied to read beside them.
+    pub(crate) are_all: bool,
+}
+
+/// Answers for the masks of one sandbox. Dropped, it leaves them closed.
+#[derive(Debug)]
+pub(crate) struct MaskServer {
+    shared: Arc<Shared>,
+    bell: Arc<OwnedFd>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    masks: Masks,
+    commands: Commands,
+    is_asked: AtomicBool,
+    sightings: Mutex<Sightings>,
+}
+
+impl Shared {
+    fn sightings(&self) -> MutexGuard<'_, Sightings> {
+        self.sightings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether this user may use the device.
+pub(crate) fn has_device() -> bool {
+    accessat(CWD, DEVICE, Wanted::READ_OK | Wanted::WRITE_OK, AtFlags::EACCESS).is_ok()
+}
+
+impl MaskServer {
+    /// Starts one, with the socket that the launcher is to pass the device to. None where there is nothing to answer
+    /// for, or no way to: masks then are what they are without it.
+    pub(crate) fn start(masks: &Masks, commands: Commands) -> Option<(Self, OwnedFd)> {
+        if masks.entries.is_empty() || !has_device() {
+            return None;
+        }
+        Self::start_thread(masks, commands).ok()
+    }
+
+    fn start_thread(masks: &Masks, commands: Commands) -> io::Result<(Self, OwnedFd)> {
+        let (ours, theirs) = socket_pair()?;
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (is_asked, sightings) = (AtomicBool::new(false), Mutex::default());
+        let shared = Arc::new(Shared { masks: masks.clone(), commands, is_asked, sightings });
+        let serving = Serving { shared: Arc::clone(&shared), bell: Arc::clone(&bell) };
+        let thread = thread::Builder::new().name(String::from("stockade-masks"));
+        thread.spawn(move || serving.run(ours))?;
+        Ok((Self { shared, bell }, theirs))
+    }
+
+    /// Whether every read that the policy denies comes here: known as soon as the sandbox is built.
+    pub(crate) fn sees_all_reads(&self) -> bool {
+        self.shared.masks.are_all && self.shared.is_asked.load(Ordering::Acquire)
+    }
+
+    /// Puts down what a command that has ended was seen to do. What this user could not have read anyway is left out.
+    pub(crate) fn tell(&self, command: CommandKey, notes: &Observations) {
+        let taken = self.shared.sightings().take(command);
+        for sighting in taken {
+            if let Some(path) = self.path(&sighting) {
+                let Sighting { process: pid, program, .. } = sighting;
+                let judge = |act| is_readable(&path).then_some(Observation { pid, program, act });
+                notes.note(DeniedAct::Read(path.clone()), judge);
+            }
+        }
+    }
+
+    fn path(&self, sighting: &Sighting) -> Option<AbsPath> {
+        let mask = self.shared.masks.entries.get(sighting.mask)?;
+        match &sighting.name {
+            Some(name) => mask.path.join(name.as_bytes().to_vec()).ok(),
+            None => Some(mask.path.clone()),
+        }
+    }
+}
+
+/// A directory that can't be listed may still be one to go through.
+fn is_readable(path: &AbsPath) -> bool {
+    let is_way = || {
+        let path = path.to_host_path().filter(|path| path.is_dir());
+        path.is_some_and(|path| accessat(CWD, &path, Wanted::EXEC_OK, AtFlags::EACCESS).is_ok())
+    };
+    permits(path, Access::Read) || is_way()
+}
+
+impl Drop for MaskServer {
+    fn drop(&mut self) {
+        // One that has ended already hears nothing.
+        rustix::io::write(&self.bell, &1_u64.to_ne_bytes()).ok();
+    }
+}
+
+/// The thread that answers.
+struct Serving {
+    shared: Arc<Shared>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Serving {
+    fn run(self, socket: OwnedFd) {
+        let Some(device) = self.device(socket) else { return };
+        self.shared.is_asked.store(true, Ordering::Release);
+        let mut tree = Tree::new(self.shared.masks.entries.iter().map(|mask| mask.kind).collect());
+        let mut buffer = vec![0; LONGEST_REQUEST];
+        while self.wait_for(device.as_fd()) {
+            loop {
+                match rustix::io::read(&device, &mut buffer) {
+                    Ok(length) => self.answer(&mut tree, device.as_fd(), buffer.get(..length).unwrap_or_default()),
+                    Err(Errno::AGAIN) => break,
+                    // The process was killed before its request was read.
+                    Err(Errno::INTR | Errno::NOENT) => {}
+                    // Nothing is mounted any more.
+                    Err(_) => return,
+                }
+            }
+        }
+    }
+
+    /// The device, from the launcher; none if it has none.
+    fn device(&self, socket: OwnedFd) -> Option<OwnedFd> {
+        let (mut bytes, mut filled, mut device) = ([0; wire::REPORT], 0, None);
+        while let Some(rest @ [_, ..]) = bytes.get_mut(filled..) {
+            if !self.wait_for(socket.as_fd()) {
+                return None;
+            }
+            match receive_part(socket.as_fd(), rest) {
+                Ok((0, _)) => return None,
+                Ok((count, with_it)) => {
+                    filled += count;
+                    device = with_it.or(device);
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+        device.filter(|_| matches!(Report::read(bytes), Report::Masks))
+    }
+
+    /// Waits until there is something to read; not if this is to end.
+    fn wait_for(&self, file: BorrowedFd<'_>) -> bool {
+        loop {
+            let mut files = [PollFd::from_borrowed_fd(file, PollFlags::IN), PollFd::new(&*self.bell, PollFlags::IN)];
+            match rustix::event::poll(&mut files, None) {
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+                Ok(_) => return matches!(files, [_, bell] if bell.revents().is_empty()),
+            }
+        }
+    }
+
+    fn answer(&self, tree: &mut Tree, device: BorrowedFd<'_>, request: &[u8]) {
+        let response = tree.respond(request);
+        // First: when the process goes on, what it did is known.
+        if let Some(touch) = &response.touch {
+            self.shared.sightings().note(touch, self.shared.commands);
+        }
+        if let Some(answer) = response.answer {
+            // A process that was killed meanwhile waits for no answer.
+            rustix::io::write(device, &answer).ok();
+        }
+    }
+}

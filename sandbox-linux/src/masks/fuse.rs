@@ -1,0 +1,264 @@
+//! The kernel's side of a mask: reading its requests, and the answers that keep a mask closed.
+//!
+//! The kernel writes each request on behalf of a process in the sandbox
+//! ([fuse(4)](https://man7.org/linux/man-pages/man4/fuse.4.html), `linux/fuse.h`). Nothing is taken on trust about its
+//! length, and nothing is looked up: the file system has a root, which only the launcher sees, and one entry a mask.
+//!
+//! A mask answers as the empty file or directory does that stands there without FUSE. Its attributes can be read; a file
+//! can't be opened, a directory can be entered and not listed, and no name is found in it. There is no answer that would
+//! make the kernel ask no more: to it, a server that does not know `OPEN` is one that has nothing against it.
+
+use std::time::{Duration, SystemTime};
+
+use stockade_sandboxing::Kind;
+
+/// The version of the protocol whose structures are used here. Kernels that have the mounts of the launcher know it.
+const MAJOR: u32 = 7;
+const MINOR: u32 = 31;
+/// The kernel may ask for several names of one directory at the same time.
+const PARALLEL_LOOKUPS: u32 = 1 << 18;
+const MOST_WRITTEN: u32 = 4096;
+/// The longest request is one that writes; the kernel wants room for twice that at least. It answers what is longer.
+pub(super) const LONGEST_REQUEST: usize = 16 * 1024;
+
+const ROOT: u64 = 1;
+const FIRST_MASK: u64 = 2;
+const HEADER: usize = 40;
+/// Nothing about a mask changes while it stands.
+const VALID_SECONDS: u64 = i32::MAX as u64;
+const FILE: u32 = 0o100_000;
+const DIRECTORY: u32 = 0o040_000;
+
+const LOOKUP: u32 = 1;
+const FORGET: u32 = 2;
+const GETATTR: u32 = 3;
+const SETATTR: u32 = 4;
+const READLINK: u32 = 5;
+const SYMLINK: u32 = 6;
+const MKNOD: u32 = 8;
+const MKDIR: u32 = 9;
+const UNLINK: u32 = 10;
+const RMDIR: u32 = 11;
+const RENAME: u32 = 12;
+const LINK: u32 = 13;
+const OPEN: u32 = 14;
+const READ: u32 = 15;
+const WRITE: u32 = 16;
+const STATFS: u32 = 17;
+const RELEASE: u32 = 18;
+const INIT: u32 = 26;
+const OPENDIR: u32 = 27;
+const READDIR: u32 = 28;
+const RELEASEDIR: u32 = 29;
+const ACCESS: u32 = 34;
+const CREATE: u32 = 35;
+const INTERRUPT: u32 = 36;
+const DESTROY: u32 = 38;
+const BATCH_FORGET: u32 = 42;
+const READDIRPLUS: u32 = 44;
+const RENAME2: u32 = 45;
+const TMPFILE: u32 = 51;
+
+/// What a request is answered with, and what it tells.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Response<'a> {
+    /// The answer, unless the kernel waits for none.
+    pub(super) answer: Option<Vec<u8>>,
+    pub(super) touch: Option<Touch<'a>>,
+}
+
+/// A try to look behind a mask.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Touch<'a> {
+    /// The thread that tries, as the launcher's namespace of processes numbers it; zero if it is not in that.
+    pub(super) thread: u32,
+    /// Which mask.
+    pub(super) mask: usize,
+    /// The name that was looked for in it; none if it was to be opened or listed itself.
+    pub(super) name: Option<&'a [u8]>,
+}
+
+/// The file system that masks are entries of.
+#[derive(Debug)]
+pub(super) struct Tree {
+    kinds: Vec<Kind>,
+    made: Duration,
+    /// The user and group of the launcher, in the numbers of its own namespace.
+    owner: Option<(u32, u32)>,
+}
+
+/// A request, but for what is particular to its kind.
+struct Request<'a> {
+    operation: u32,
+    unique: u64,
+    node: u64,
+    user: u32,
+    group: u32,
+    thread: u32,
+    body: &'a [u8],
+}
+
+/// What there is.
+#[derive(Clone, Copy)]
+enum Node {
+    Root,
+    Mask(usize, Kind),
+}
+
+type Refused = i32;
+
+impl<'a> Request<'a> {
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let half = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
+        let word = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
+        let length = usize::try_from(half(0)?).ok()?;
+        Some(Self {
+            operation: half(4)?,
+            unique: word(8)?,
+            node: word(16)?,
+            user: half(24)?,
+            group: half(28)?,
+            thread: half(32)?,
+            body: bytes.get(HEADER..length)?,
+        })
+    }
+
+    /// A name stands alone and ends in NUL.
+    fn name(&self) -> Option<&'a [u8]> {
+        let name = self.body.strip_suffix(b"\0")?;
+        (!name.is_empty() && !name.contains(&0)).then_some(name)
+    }
+
+    fn answer(&self, error: Refused, body: &[u8]) -> Vec<u8> {
+        const OUT_HEADER: usize = 16;
+        let length = u32::try_from(OUT_HEADER + body.len()).unwrap_or_default();
+        [&length.to_ne_bytes()[..], &error.to_ne_bytes(), &self.unique.to_ne_bytes(), body].concat()
+    }
+}
+
+impl Tree {
+    pub(super) fn new(kinds: Vec<Kind>) -> Self {
+        Self { kinds, made: SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default(), owner: None }
+    }
+
+    /// Answers one request.
+    pub(super) fn respond<'a>(&mut self, bytes: &'a [u8]) -> Response<'a> {
+        let Some(request) = Request::read(bytes) else { return Response::default() };
+        if matches!(request.operation, FORGET | BATCH_FORGET | INTERRUPT) {
+            return Response::default();
+        }
+        let answer = match self.answer(&request) {
+            Ok(body) => request.answer(0, &body),
+            Err(error) => request.answer(-error, &[]),
+        };
+        Response { answer: Some(answer), touch: self.touch(&request) }
+    }
+
+    fn node(&self, number: u64) -> Option<Node> {
+        if number == ROOT {
+            return Some(Node::Root);
+        }
+        let mask = usize::try_from(number.checked_sub(FIRST_MASK)?).ok()?;
+        self.kinds.get(mask).map(|kind| Node::Mask(mask, *kind))
+    }
+
+    /// Attributes, and whether something may be used, are asked for by programs that only look around.
+    fn touch<'a>(&self, request: &Request<'a>) -> Option<Touch<'a>> {
+        let Node::Mask(mask, kind) = self.node(request.node)? else { return None };
+        let name = match (request.operation, kind) {
+            (LOOKUP, Kind::Directory) => Some(request.name()?),
+            (OPEN, _) | (OPENDIR, Kind::Directory) => None,
+            _ => return None,
+        };
+        Some(Touch { thread: request.thread, mask, name })
+    }
+
+    fn answer(&mut self, request: &Request<'_>) -> Result<Vec<u8>, Refused> {
+        match request.operation {
+            INIT => init(request.body),
+            DESTROY | RELEASE | RELEASEDIR => Ok(Vec::new()),
+            STATFS => Ok(statistics()),
+            LOOKUP => self.look_up(request),
+            GETATTR => {
+                let node = self.node(request.node).ok_or(libc::ENOENT)?;
+                Ok([&VALID_SECONDS.to_ne_bytes()[..], &[0; 8], &self.attributes(node, request)].concat())
+            }
+            ACCESS => self.access(request),
+            OPEN | OPENDIR | READ | READDIR | READDIRPLUS => Err(libc::EACCES),
+            READLINK => Err(libc::EINVAL),
+            SETATTR | SYMLINK | MKNOD | MKDIR | UNLINK | RMDIR | RENAME | LINK | WRITE | CREATE | RENAME2 | TMPFILE => {
+                Err(libc::EROFS)
+            }
+            _ => Err(libc::ENOSYS),
+        }
+    }
+
+    fn look_up(&mut self, request: &Request<'_>) -> Result<Vec<u8>, Refused> {
+        match self.node(request.node) {
+            Some(Node::Root) => {
+                let name = request.name().and_then(|name| std::str::from_utf8(name).ok());
+                let mask: usize = name.and_then(|name| name.parse().ok()).ok_or(libc::ENOENT)?;
+                let kind = *self.kinds.get(mask).ok_or(libc::ENOENT)?;
+                self.owner.get_or_insert((request.user, request.group));
+                Ok(self.entry(Node::Mask(mask, kind), request))
+            }
+            Some(Node::Mask(_, Kind::Directory)) | None => Err(libc::ENOENT),
+            Some(Node::Mask(_, Kind::File | Kind::Symlink)) => Err(libc::ENOTDIR),
+        }
+    }
+
+    /// As the mode says it.
+    fn access(&self, request: &Request<'_>) -> Result<Vec<u8>, Refused> {
+        const SEARCH: u32 = 1;
+        let wanted =
+            request.body.get(..4).and_then(|wanted| wanted.try_into().ok()).map_or(u32::MAX, u32::from_ne_bytes);
+        let granted = match self.node(request.node) {
+            Some(Node::Root | Node::Mask(_, Kind::Directory)) => SEARCH,
+            Some(Node::Mask(_, Kind::File | Kind::Symlink)) | None => 0,
+        };
+        if wanted & !granted == 0 { Ok(Vec::new()) } else { Err(libc::EACCES) }
+    }
+
+    /// `struct fuse_entry_out`.
+    fn entry(&self, node: Node, request: &Request<'_>) -> Vec<u8> {
+        let words = [number(node), 0, VALID_SECONDS, VALID_SECONDS, 0];
+        [words.map(u64::to_ne_bytes).concat(), self.attributes(node, request)].concat()
+    }
+
+    /// `struct fuse_attr`.
+    fn attributes(&self, node: Node, request: &Request<'_>) -> Vec<u8> {
+        const BLOCK: u32 = 4096;
+        let (mode, links) = match node {
+            Node::Root | Node::Mask(_, Kind::Directory) => (DIRECTORY | 0o111, 2),
+            Node::Mask(_, Kind::File | Kind::Symlink) => (FILE, 1),
+        };
+        let (user, group) = self.owner.unwrap_or((request.user, request.group));
+        let (seconds, part) = (self.made.as_secs(), self.made.subsec_nanos());
+        let words = [number(node), 0, 0, seconds, seconds, seconds];
+        let halves = [part, part, part, mode, links, user, group, 0, BLOCK, 0];
+        [words.map(u64::to_ne_bytes).concat(), halves.map(u32::to_ne_bytes).concat()].concat()
+    }
+}
+
+fn number(node: Node) -> u64 {
+    match node {
+        Node::Root => ROOT,
+        Node::Mask(mask, _) => FIRST_MASK + mask as u64,
+    }
+}
+
+/// `struct fuse_init_out`: an older version than the kernel's own, and nothing that is optional.
+fn init(body: &[u8]) -> Result<Vec<u8>, Refused> {
+    let half = |at: usize| body.get(at..at + 4).and_then(|half| half.try_into().ok()).map(u32::from_ne_bytes);
+    let (Some(MAJOR), Some(minor @ 23..)) = (half(0), half(4)) else { return Err(libc::EPROTO) };
+    let mut halves = [0_u32; 16];
+    let known = [MAJOR, minor.min(MINOR), 0, PARALLEL_LOOKUPS, 0, MOST_WRITTEN, 1];
+    halves.iter_mut().zip(known).for_each(|(half, value)| *half = value);
+    Ok(halves.map(u32::to_ne_bytes).concat())
+}
+
+/// `struct fuse_statfs_out`: nothing, and no room.
+fn statistics() -> Vec<u8> {
+    let (blocks, sizes) = ([0_u64; 5], [4096_u32, 255, 4096, 0, 0, 0, 0, 0, 0, 0]);
+    [blocks.map(u64::to_ne_bytes).concat(), sizes.map(u32::to_ne_bytes).concat()].concat()
+}

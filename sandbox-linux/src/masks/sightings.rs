@@ -1,0 +1,151 @@
+//! What was seen of tries to look behind masks. A flood of them is counted, and costs no memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+
+use stockade_protocol::RawText;
+
+use super::fuse::Touch;
+
+/// Names that are kept of one mask and one command. What is beyond them counts for the mask as a whole.
+const MOST_NAMES: usize = 32;
+/// What is kept of one command in all.
+const MOST_KEPT: usize = 256;
+/// Commands of one sandbox whose sightings are kept. One that has ended has taken its own.
+const MOST_COMMANDS: usize = 128;
+
+/// Which command of a sandbox: the number of its namespace of processes, where there may be several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CommandKey(pub(crate) u64);
+
+/// How many commands a sandbox has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Commands {
+    One,
+    Many,
+}
+
+/// A process has tried to look behind a mask, or for a name there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sighting {
+    pub(super) process: Option<u32>,
+    pub(super) program: Option<RawText>,
+    pub(super) mask: usize,
+    pub(super) name: Option<RawText>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Sightings {
+    commands: BTreeMap<CommandKey, Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    known: BTreeSet<(usize, Option<RawText>)>,
+    kept: Vec<Sighting>,
+}
+
+impl Seen {
+    /// What a touch counts as, if it is new and there is room for it.
+    fn place(&self, touch: &Touch<'_>) -> Option<(usize, Option<RawText>)> {
+        let exact = (touch.mask, touch.name.map(|name| RawText::from(name.to_vec())));
+        if self.known.contains(&exact) || self.kept.len() >= MOST_KEPT {
+            return None;
+        }
+        let names = self.known.iter().filter(|(mask, name)| *mask == touch.mask && name.is_some()).count();
+        let place = if names < MOST_NAMES { exact } else { (touch.mask, None) };
+        (!self.known.contains(&place)).then_some(place)
+    }
+}
+
+impl Sightings {
+    /// Keeps a touch. The thread waits for its answer meanwhile, so it is still the one that it was.
+    pub(super) fn note(&mut self, touch: &Touch<'_>, commands: Commands) {
+        let key = if commands == Commands::One { Some(CommandKey::default()) } else { command_of(touch.thread) };
+        // A process that does not let itself be looked at can't be told from those of other commands.
+        let Some(key) = key else { return };
+        if !self.commands.contains_key(&key) && self.commands.len() >= MOST_COMMANDS {
+            self.commands.pop_first();
+        }
+        let seen = self.commands.entry(key).or_default();
+        let Some((mask, name)) = seen.place(touch) else { return };
+        seen.known.insert((mask, name.clone()));
+        let (process, program) = (process_of(touch.thread), program_of(touch.thread));
+        seen.kept.push(Sighting { process, program, mask, name });
+    }
+
+    /// What one command was seen to do. It is over, or has not been seen yet.
+    pub(super) fn take(&mut self, command: CommandKey) -> Vec<Sighting> {
+        self.commands.remove(&command).map(|seen| seen.kept).unwrap_or_default()
+    }
+}
+
+fn command_of(thread: u32) -> Option<CommandKey> {
+    fs::metadata(format!("/proc/{thread}/ns/pid")).ok().map(|found| CommandKey(found.ino()))
+}
+
+fn program_of(thread: u32) -> Option<RawText> {
+    let link = fs::read_link(format!("/proc/{thread}/exe")).ok()?;
+    Some(RawText::from(link.as_os_str().as_bytes().to_vec()))
+}
+
+/// The process that a thread belongs to.
+fn process_of(thread: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|number| number.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(sightings: &mut Sightings) -> Vec<(usize, Option<String>)> {
+        let taken = sightings.take(CommandKey::default());
+        taken.into_iter().map(|seen| (seen.mask, seen.name.map(|name| name.to_string()))).collect()
+    }
+
+    fn note(sightings: &mut Sightings, mask: usize, name: Option<&[u8]>) {
+        sightings.note(&Touch { thread: std::process::id(), mask, name }, Commands::One);
+    }
+
+    #[test]
+    fn a_sighting_names_process_and_program_and_is_kept_once() {
+        let mut sightings = Sightings::default();
+        note(&mut sightings, 0, Some(b"key"));
+        note(&mut sightings, 0, Some(b"key"));
+        note(&mut sightings, 0, None);
+        let taken = sightings.take(CommandKey::default());
+        assert_eq!(taken.len(), 2);
+        assert_eq!(taken[0].process, Some(std::process::id()));
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(taken[0].program.as_ref().unwrap().as_bytes(), own.as_os_str().as_bytes());
+        assert!(sightings.take(CommandKey::default()).is_empty(), "they are taken once");
+    }
+
+    /// Many names do not hide the mask that they were looked for in, nor other masks.
+    #[test]
+    fn a_flood_of_names_counts_for_the_mask() {
+        let mut sightings = Sightings::default();
+        for number in 0..100_000_u32 {
+            note(&mut sightings, 0, Some(&number.to_string().into_bytes()));
+        }
+        note(&mut sightings, 1, None);
+        let names = names(&mut sightings);
+        assert_eq!(names.len(), MOST_NAMES + 2);
+        assert!(names.contains(&(0, None)) && names.contains(&(1, None)));
+    }
+
+    #[test]
+    fn commands_of_a_session_are_told_apart_and_bounded() {
+        let mut sightings = Sightings::default();
+        let touch = Touch { thread: std::process::id(), mask: 0, name: None };
+        sightings.note(&touch, Commands::Many);
+        let own = command_of(std::process::id()).unwrap();
+        assert!(sightings.take(CommandKey::default()).is_empty());
+        assert_eq!(sightings.take(own).len(), 1);
+        sightings.note(&Touch { thread: 0, ..touch }, Commands::Many);
+        assert!(sightings.commands.is_empty(), "a process that can't be seen is no command's");
+    }
+}
