@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -30,6 +30,7 @@ use crate::console::Console;
 use crate::enforcement::{namespaces, read_back};
 use crate::launch::{Launcher, Run, Setup, SocketsFrom, StepLists};
 use crate::limits::Limits;
+use crate::masks::{Commands, MaskServer, Masks};
 use crate::native::{FACTS, resolve};
 use crate::observer::{Observe, Watch};
 use crate::starter::Starter;
@@ -117,6 +118,7 @@ impl Bwrap {
             watch,
             rendered,
             placeholders: view.placeholders,
+            masks: view.masks,
             warnings: [view.warnings, limits.warnings, supervision_warnings].concat(),
             setup,
             command: steps,
@@ -167,6 +169,8 @@ pub struct BwrapPlan {
     watch: Option<Watch>,
     rendered: Rendered,
     placeholders: Vec<AbsPath>,
+    /// What can be told of reads that are denied.
+    masks: Masks,
     warnings: Vec<String>,
     setup: Vec<Step>,
     command: CommandSteps,
@@ -259,6 +263,7 @@ impl BwrapPlan {
             launcher.starter = Some(starter.map_err(watching)?);
             let layers = self.look(inside)?;
             launcher.join(self.group.as_ref(), inside)?;
+            let masks = self.watch_masks(&launcher, inside);
             let sockets = self.supervision.as_ref().map(Supervision::sockets);
             let network = sockets.map(|steps| Launcher::sockets_of(inside, steps)).transpose()?;
             let sockets = network.as_ref().map_or(SocketsFrom::Nobody, |(sockets, _)| SocketsFrom::Given(sockets));
@@ -270,6 +275,7 @@ impl BwrapPlan {
             let lists = StepLists { setup: &self.setup, init: &init, confine, start };
             let mut child = launcher.run_only(&run, &stdio).map_err(|failure| failure.told(&lists))?;
             child.network = network.map(|(_, launcher)| launcher);
+            child.observe_masks(masks.map(Arc::new));
             Ok((child, layers))
         });
         let (mut child, mut layers) = started.map_err(|error| failure(error, &words))?;
@@ -279,6 +285,15 @@ impl BwrapPlan {
         layers.push(proc_report(proc));
         child.enforcement = Some(Enforcement { engine: String::from("bwrap"), layers });
         Ok(Box::new(child))
+    }
+
+    /// Has masks that are answered for put over those that bubblewrap has made, if this host lets that be done. What is
+    /// wrong with the launcher is told when it is given the command.
+    fn watch_masks(&self, launcher: &Launcher, inside: Pid) -> Option<MaskServer> {
+        let (server, socket) = MaskServer::start(&self.masks, Commands::One)?;
+        let covered = launcher.await_built();
+        let covered = covered.and_then(|()| Launcher::cover_masks(inside, &self.masks.entries, socket.as_fd()));
+        covered.is_ok().then_some(server)
     }
 
     /// Bubblewrap's arguments, less the file that they are read from.

@@ -2,6 +2,7 @@
 
 mod failure;
 mod frame;
+mod masks;
 mod program;
 mod run;
 mod sockets;
