@@ -263,19 +263,19 @@ impl BwrapPlan {
             launcher.starter = Some(starter.map_err(watching)?);
             let layers = self.look(inside)?;
             launcher.join(self.group.as_ref(), inside)?;
-            let masks = self.watch_masks(&launcher, inside);
+            let masks = self.answer_for_masks(&launcher, inside);
             let sockets = self.supervision.as_ref().map(Supervision::sockets);
             let network = sockets.map(|steps| Launcher::sockets_of(inside, steps)).transpose()?;
             let sockets = network.as_ref().map_or(SocketsFrom::Nobody, |(sockets, _)| SocketsFrom::Given(sockets));
             let (init, facts, supervisor) = ([Step::AdoptOrphans], Self::FACTS, supervisor.as_ref());
             let (engine, files) = ("bwrap", Some(&self.permissions.files));
             let (command, watch) = (&self.command, self.watch.as_ref());
-            let run = Run { engine, flags: 0, init: &init, command, files, facts, supervisor, sockets, watch };
+            let masks = masks.as_ref();
+            let run = Run { engine, flags: 0, init: &init, command, files, facts, supervisor, sockets, watch, masks };
             let (confine, start) = (&self.command.confine, &self.command.start.steps(&stdio));
             let lists = StepLists { setup: &self.setup, init: &init, confine, start };
             let mut child = launcher.run_only(&run, &stdio).map_err(|failure| failure.told(&lists))?;
             child.network = network.map(|(_, launcher)| launcher);
-            child.observe_masks(masks.map(Arc::new));
             Ok((child, layers))
         });
         let (mut child, mut layers) = started.map_err(|error| failure(error, &words))?;
@@ -287,13 +287,17 @@ impl BwrapPlan {
         Ok(Box::new(child))
     }
 
-    /// Has masks that are answered for put over those that bubblewrap has made, if this host lets that be done. What is
-    /// wrong with the launcher is told when it is given the command.
-    fn watch_masks(&self, launcher: &Launcher, inside: Pid) -> Option<MaskServer> {
-        let (server, socket) = MaskServer::start(&self.masks, Commands::One)?;
+    /// Has masks that are answered for put over those that bubblewrap has made, if commands are watched and this host
+    /// lets that be done. What is wrong with the launcher is told when it is given the command.
+    fn answer_for_masks(&self, launcher: &Launcher, inside: Pid) -> Option<Arc<MaskServer>> {
+        let (mut server, socket) = self.watch.as_ref().and_then(|_| MaskServer::start(&self.masks, Commands::One))?;
         let covered = launcher.await_built();
         let covered = covered.and_then(|()| Launcher::cover_masks(inside, &self.masks.entries, socket.as_fd()));
-        covered.is_ok().then_some(server)
+        if covered.is_err() {
+            // Those that are there already have to be answered for.
+            server.sees_some_only();
+        }
+        Some(Arc::new(server))
     }
 
     /// Bubblewrap's arguments, less the file that they are read from.

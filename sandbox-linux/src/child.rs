@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 use stockade_protocol::{Enforcement, RawText};
-use stockade_sandboxing::{Coverage, Observations, Running, SpawnError, WaitStatus};
+use stockade_sandboxing::{Observations, Running, SpawnError, WaitStatus};
 
 use crate::launch::{Launcher, StartFailure, receive_part};
 use crate::masks::{CommandKey, MaskServer};
@@ -40,8 +40,6 @@ pub(crate) struct Child {
     pub(crate) masks: Option<Arc<MaskServer>>,
     /// How that tells it from other commands.
     key: CommandKey,
-    /// What it was seen to try that its policy denies.
-    pub(crate) observations: Option<Arc<Observations>>,
     /// The names that its session holds. Let go after everything else.
     pub(crate) placeholders: Arc<Vec<Placeholder>>,
 }
@@ -121,7 +119,6 @@ impl Child {
             network: None,
             masks: None,
             key: CommandKey::default(),
-            observations: None,
             placeholders: Arc::default(),
         }
     }
@@ -176,14 +173,6 @@ impl Child {
                 }
             }
         }
-    }
-
-    /// Has the program that answers for the masks of its sandbox tell what it does.
-    pub(crate) fn observe_masks(&mut self, masks: Option<Arc<MaskServer>>) {
-        let denied_reads = masks.as_ref().is_some_and(|masks| masks.sees_all_reads());
-        let coverage = Coverage { denied_reads, ..Coverage::default() };
-        self.observations = masks.as_ref().map(|_| Arc::new(Observations::new(coverage)));
-        self.masks = masks;
     }
 
     /// Why its process ended before it was told what to run; nothing if it was killed.
@@ -290,10 +279,6 @@ impl Running for Child {
             | Report::Masks
             | Report::Listener => self.wait(limit),
         }
-    }
-
-    fn observations(&self) -> Option<&Observations> {
-        self.observations.as_deref()
     }
 
     fn readable(&self) -> BorrowedFd<'_> {

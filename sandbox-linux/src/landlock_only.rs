@@ -232,6 +232,7 @@ impl Plan for LandlockPlan {
             engine: "landlock",
             flags: 0,
             init: &self.init,
+            masks: None,
             command: &self.command,
             // Here a stream is no other way to a file than its name.
             files: None,

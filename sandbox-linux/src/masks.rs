@@ -58,11 +58,12 @@ pub(crate) struct Masks {
 pub(crate) struct MaskServer {
     shared: Arc<Shared>,
     bell: Arc<OwnedFd>,
+    sees_all: bool,
 }
 
 #[derive(Debug)]
 struct Shared {
-    masks: Masks,
+    masks: Vec<Mask>,
     commands: Commands,
     is_asked: AtomicBool,
     sightings: Mutex<Sightings>,
@@ -93,16 +94,21 @@ impl MaskServer {
         let (ours, theirs) = socket_pair()?;
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (is_asked, sightings) = (AtomicBool::new(false), Mutex::default());
-        let shared = Arc::new(Shared { masks: masks.clone(), commands, is_asked, sightings });
+        let shared = Arc::new(Shared { masks: masks.entries.clone(), commands, is_asked, sightings });
         let serving = Serving { shared: Arc::clone(&shared), bell: Arc::clone(&bell) };
         let thread = thread::Builder::new().name(String::from("stockade-masks"));
         thread.spawn(move || serving.run(ours))?;
-        Ok((Self { shared, bell }, theirs))
+        Ok((Self { shared, bell, sees_all: masks.are_all }, theirs))
     }
 
     /// Whether every read that the policy denies comes here: known as soon as the sandbox is built.
     pub(crate) fn sees_all_reads(&self) -> bool {
-        self.shared.masks.are_all && self.shared.is_asked.load(Ordering::Acquire)
+        self.sees_all && self.shared.is_asked.load(Ordering::Acquire)
+    }
+
+    /// Not every mask could be made one of those that are answered for.
+    pub(crate) fn sees_some_only(&mut self) {
+        self.sees_all = false;
     }
 
     /// Puts down what a command that has ended was seen to do. What this user could not have read anyway is left out.
@@ -118,7 +124,7 @@ impl MaskServer {
     }
 
     fn path(&self, sighting: &Sighting) -> Option<AbsPath> {
-        let mask = self.shared.masks.entries.get(sighting.mask)?;
+        let mask = self.shared.masks.get(sighting.mask)?;
         match &sighting.name {
             Some(name) => mask.path.join(name.as_bytes().to_vec()).ok(),
             None => Some(mask.path.clone()),
@@ -152,7 +158,7 @@ impl Serving {
     fn run(self, socket: OwnedFd) {
         let Some(device) = self.device(socket) else { return };
         self.shared.is_asked.store(true, Ordering::Release);
-        let mut tree = Tree::new(self.shared.masks.entries.iter().map(|mask| mask.kind).collect());
+        let mut tree = Tree::new(self.shared.masks.iter().map(|mask| mask.kind).collect());
         let mut buffer = vec![0; LONGEST_REQUEST];
         while self.wait_for(device.as_fd()) {
             loop {

@@ -17,8 +17,8 @@ use crate::command_steps::{CommandStart, CommandSteps, confine};
 use crate::console::Console;
 use crate::launch::{Launcher, Parking, Run, Setup, SocketsFrom, StepLists};
 use crate::limits::Limits;
-use crate::observer::{Observe, Watch};
 use crate::masks::{Commands, MaskServer, Masks};
+use crate::observer::{Observe, Watch};
 use crate::step::{Ruleset, Step};
 use crate::supervision::Supervision;
 use crate::supervisor::{Sockets, Supervisor};
@@ -284,8 +284,14 @@ impl Sandbox {
     fn run<'a>(&'a self, flags: u64, command: &'a CommandSteps, supervisor: Option<&'a Supervisor>) -> Run<'a> {
         let sockets = SocketsFrom::Setup(&self.setup);
         let files = Some(&self.files);
-        let watch = self.watch.as_ref();
-        Run { engine: "native", flags, init: &self.init, command, files, facts: FACTS, supervisor, sockets, watch }
+        let (init, watch, masks) = (&self.init, self.watch.as_ref(), None);
+        Run { engine: "native", flags, init, command, files, facts: FACTS, supervisor, sockets, watch, masks }
+    }
+
+    /// Starts what answers for masks, with the socket for the launcher, if commands are watched and it can be done.
+    fn answer_for_masks(&self, commands: Commands) -> Option<(Arc<MaskServer>, OwnedFd)> {
+        let (server, socket) = self.watch.as_ref().and_then(|_| MaskServer::start(&self.masks, commands))?;
+        Some((Arc::new(server), socket))
     }
 
     /// Whoever decides on connections, where the permissions need somebody who does.
@@ -311,7 +317,7 @@ impl Session {
         let supervisor = supervisor.map_err(|error| NotStarted { error, is_refused_by_host: false })?;
         let confine = sandbox.confine();
         let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
-        let (masks, socket) = MaskServer::start(&sandbox.masks, Commands::Many).unzip();
+        let (masks, socket) = sandbox.answer_for_masks(Commands::Many).unzip();
         let setup = Setup { parking: Some(parking), masks: socket.as_ref().map(OwnedFd::as_fd), ..sandbox.as_setup() };
         let started = Launcher::start(&setup).and_then(|launcher| {
             let sockets = supervisor.as_ref().map(|_| launcher.passed_sockets(&sandbox.setup)).transpose()?;
@@ -326,7 +332,7 @@ impl Session {
                 start: &[],
             }),
         })?;
-        Ok(Self { sandbox, supervisor, sockets, masks: masks.map(Arc::new), launcher })
+        Ok(Self { sandbox, supervisor, sockets, masks, launcher })
     }
 
     /// Whether the sandbox is the one that a plan would build now.
@@ -339,12 +345,12 @@ impl Session {
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
         let command = CommandSteps { confine: self.sandbox.confine(), start: self.sandbox.start(command)? };
         let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &command, self.supervisor.as_ref());
+        run.masks = self.masks.as_ref();
         run.sockets = self.sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
-        let mut child = self.launcher.run(&run, &stdio).map_err(|failure| {
+        let child = self.launcher.run(&run, &stdio).map_err(|failure| {
             let (confine, start) = (&command.confine, &command.start.steps(&stdio));
             failure.told(&StepLists { setup: &self.sandbox.setup, init: &self.sandbox.init, confine, start })
         })?;
-        child.observe_masks(self.masks.clone());
         Ok(Box::new(child))
     }
 }
@@ -421,8 +427,8 @@ impl NativePlan {
         let supervisor = supervisor.map_err(|error| NotStarted { error, is_refused_by_host: false })?;
         let with_console = Console::of(&stdio).and_then(|console| console.shown_by(&self.sandbox.setup));
         let steps = with_console.as_deref().unwrap_or(&self.sandbox.setup);
-        let run = self.sandbox.run(NEW_PIDS, &self.command, supervisor.as_ref());
-        let (masks, socket) = MaskServer::start(&self.sandbox.masks, Commands::One).unzip();
+        let (masks, socket) = self.sandbox.answer_for_masks(Commands::One).unzip();
+        let run = Run { masks: masks.as_ref(), ..self.sandbox.run(NEW_PIDS, &self.command, supervisor.as_ref()) };
         let socket = socket.as_ref().map(OwnedFd::as_fd);
         let launcher = Launcher::start(&Setup { steps, masks: socket, ..self.sandbox.as_setup() });
         let started = launcher.and_then(|launcher| launcher.run_only(&run, &stdio));
@@ -436,7 +442,6 @@ impl NativePlan {
             }),
         })?;
         child.supervisor = supervisor;
-        child.observe_masks(masks.map(Arc::new));
         Ok(Box::new(child))
     }
 }

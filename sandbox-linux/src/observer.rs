@@ -76,8 +76,13 @@ impl Watch {
 
     /// Answers the calls of one command, until its last process has ended. Those that are the supervisor's are passed
     /// on to it.
-    pub(crate) fn start(&self, listener: Arc<OwnedFd>, feed: Option<Feed>) -> io::Result<Arc<Observations>> {
-        let coverage = Coverage { writes: true, denied_reads: false, connections: self.connections };
+    pub(crate) fn start(
+        &self,
+        listener: Arc<OwnedFd>,
+        feed: Option<Feed>,
+        denied_reads: bool,
+    ) -> io::Result<Arc<Observations>> {
+        let coverage = Coverage { writes: true, denied_reads, connections: self.connections };
         let notes = Arc::new(Observations::new(coverage));
         notify::wake_up_synchronously(listener.as_fd());
         let watch = self.clone();

@@ -7,13 +7,14 @@ use std::sync::{Arc, PoisonError};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use stockade_protocol::FileRules;
-use stockade_sandboxing::{Running as _, SpawnError, Stdio};
+use stockade_sandboxing::{Coverage, Observations, Running as _, SpawnError, Stdio};
 
 use super::{Launcher, StartFailure, frame, lost};
 use crate::cgroup::Made;
 use crate::child::{Child, Report};
 use crate::command_steps::CommandSteps;
 use crate::enforcement::{enforcement, fact_names};
+use crate::masks::MaskServer;
 use crate::observer::Watch;
 use crate::step::{Encoder, Step, encode};
 use crate::supervisor::{Feed, Receiving, Sockets, Supervisor};
@@ -38,6 +39,8 @@ pub(crate) struct Run<'a> {
     pub(crate) sockets: SocketsFrom<'a>,
     /// What is watched of it, where something is.
     pub(crate) watch: Option<&'a Watch>,
+    /// What answers for the masks of its sandbox, where something does.
+    pub(crate) masks: Option<&'a Arc<MaskServer>>,
 }
 
 /// Who has made the sockets of a command's network.
@@ -146,9 +149,14 @@ impl Launcher {
         }
         let listener = child.listener.take().map(Arc::new);
         let feed = self.supervise(run, child, listener.as_ref())?;
-        if let Some((watch, listener)) = run.watch.zip(listener) {
-            child.observations = Some(watch.start(listener, feed).map_err(lost("starting the observer"))?);
-        }
+        let denied_reads = run.masks.is_some_and(|masks| masks.sees_all_reads());
+        child.masks = run.masks.cloned();
+        child.observations = match run.watch.zip(listener) {
+            Some((watch, listener)) => {
+                Some(watch.start(listener, feed, denied_reads).map_err(lost("starting the observer"))?)
+            }
+            None => run.masks.map(|_| Arc::new(Observations::new(Coverage { denied_reads, ..Coverage::default() }))),
+        };
         child.facts = facts;
         let mut enforcement = enforcement(run.engine, facts, self.pid);
         enforcement.layers.extend(self.group.as_ref().map(Made::report));

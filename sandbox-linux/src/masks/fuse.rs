@@ -46,6 +46,10 @@ const READ: u32 = 15;
 const WRITE: u32 = 16;
 const STATFS: u32 = 17;
 const RELEASE: u32 = 18;
+const SETXATTR: u32 = 21;
+const GETXATTR: u32 = 22;
+const LISTXATTR: u32 = 23;
+const REMOVEXATTR: u32 = 24;
 const INIT: u32 = 26;
 const OPENDIR: u32 = 27;
 const READDIR: u32 = 28;
@@ -186,9 +190,12 @@ impl Tree {
             ACCESS => self.access(request),
             OPEN | OPENDIR | READ | READDIR | READDIRPLUS => Err(libc::EACCES),
             READLINK => Err(libc::EINVAL),
-            SETATTR | SYMLINK | MKNOD | MKDIR | UNLINK | RMDIR | RENAME | LINK | WRITE | CREATE | RENAME2 | TMPFILE => {
-                Err(libc::EROFS)
-            }
+            // Those of users are contents; there are no others.
+            GETXATTR if request.body.get(8..).is_some_and(|name| name.starts_with(b"user.")) => Err(libc::EACCES),
+            GETXATTR => Err(libc::ENODATA),
+            LISTXATTR => Ok(if request.body.starts_with(&[0; 4]) { vec![0; 8] } else { Vec::new() }),
+            SETXATTR | REMOVEXATTR | SETATTR | SYMLINK | MKNOD | MKDIR | UNLINK | RMDIR | RENAME | LINK | WRITE
+            | CREATE | RENAME2 | TMPFILE => Err(libc::EROFS),
             _ => Err(libc::ENOSYS),
         }
     }
@@ -262,3 +269,5 @@ fn statistics() -> Vec<u8> {
     let (blocks, sizes) = ([0_u64; 5], [4096_u32, 255, 4096, 0, 0, 0, 0, 0, 0, 0]);
     [blocks.map(u64::to_ne_bytes).concat(), sizes.map(u32::to_ne_bytes).concat()].concat()
 }
+#[cfg(test)]
+mod tests;

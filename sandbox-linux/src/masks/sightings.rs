@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 
 use stockade_protocol::RawText;
 
 use super::fuse::Touch;
+use crate::supervisor::program_of;
 
 /// Names that are kept of one mask and one command. What is beyond them counts for the mask as a whole.
 const MOST_NAMES: usize = 32;
@@ -71,8 +71,11 @@ impl Sightings {
         }
         let seen = self.commands.entry(key).or_default();
         let Some((mask, name)) = seen.place(touch) else { return };
+        if touch.name.is_some() && !wants_to_read(touch.thread) {
+            return;
+        }
         seen.known.insert((mask, name.clone()));
-        let (process, program) = (process_of(touch.thread), program_of(touch.thread));
+        let (process, program) = i32::try_from(touch.thread).map_or((None, None), program_of);
         seen.kept.push(Sighting { process, program, mask, name });
     }
 
@@ -86,15 +89,37 @@ fn command_of(thread: u32) -> Option<CommandKey> {
     fs::metadata(format!("/proc/{thread}/ns/pid")).ok().map(|found| CommandKey(found.ino()))
 }
 
-fn program_of(thread: u32) -> Option<RawText> {
-    let link = fs::read_link(format!("/proc/{thread}/exe")).ok()?;
-    Some(RawText::from(link.as_os_str().as_bytes().to_vec()))
+/// Whether a thread that looks for a name wants what is behind it, and does not only ask whether it is there. Calls that
+/// write are seen elsewhere. A thread that can't be looked at counts as one that reads.
+fn wants_to_read(thread: u32) -> bool {
+    /// The thread may have asked before it began to wait.
+    const TRIES: usize = 50;
+    for _ in 0..TRIES {
+        let Ok(call) = fs::read_to_string(format!("/proc/{thread}/syscall")) else { return true };
+        if call.trim() != "running" {
+            return reads(&call);
+        }
+        std::thread::yield_now();
+    }
+    true
 }
 
-/// The process that a thread belongs to.
-fn process_of(thread: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|number| number.trim().parse().ok())
+/// A call as the kernel tells it: its number, and its arguments in hexadecimal
+/// ([proc_pid_syscall(5)](https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html)).
+fn reads(call: &str) -> bool {
+    let mut words = call.split_whitespace();
+    let Some(number) = words.next().and_then(|number| number.parse().ok()) else { return true };
+    let mut argument = |place: usize| {
+        let word = words.nth(place).and_then(|word| word.strip_prefix("0x"));
+        word.and_then(|word| u64::from_str_radix(word, 16).ok()).unwrap_or_default()
+    };
+    let is_for_reading = |flags: u64| flags & libc::O_ACCMODE as u64 != libc::O_WRONLY as u64;
+    match number {
+        libc::SYS_open => is_for_reading(argument(1)),
+        libc::SYS_openat => is_for_reading(argument(2)),
+        libc::SYS_openat2 | libc::SYS_execve | libc::SYS_execveat | libc::SYS_chdir => true,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -107,7 +132,9 @@ mod tests {
     }
 
     fn note(sightings: &mut Sightings, mask: usize, name: Option<&[u8]>) {
-        sightings.note(&Touch { thread: std::process::id(), mask, name }, Commands::One);
+        // One that can't be looked at counts as one that reads.
+        let thread = if name.is_some() { 0 } else { std::process::id() };
+        sightings.note(&Touch { thread, mask, name }, Commands::One);
     }
 
     #[test]
@@ -118,9 +145,10 @@ mod tests {
         note(&mut sightings, 0, None);
         let taken = sightings.take(CommandKey::default());
         assert_eq!(taken.len(), 2);
-        assert_eq!(taken[0].process, Some(std::process::id()));
+        assert_eq!((taken[0].process, &taken[0].program), (None, &None));
+        assert_eq!(taken[1].process, Some(std::process::id()));
         let own = std::env::current_exe().unwrap();
-        assert_eq!(taken[0].program.as_ref().unwrap().as_bytes(), own.as_os_str().as_bytes());
+        assert_eq!(taken[1].program.as_ref().unwrap().to_string(), own.to_str().unwrap());
         assert!(sightings.take(CommandKey::default()).is_empty(), "they are taken once");
     }
 
@@ -135,6 +163,25 @@ mod tests {
         let names = names(&mut sightings);
         assert_eq!(names.len(), MOST_NAMES + 2);
         assert!(names.contains(&(0, None)) && names.contains(&(1, None)));
+    }
+
+    #[test]
+    fn looking_around_is_not_reading() {
+        for (call, is_read) in [
+            ("257 0xffffff9c 0x7ffc 0x80000 0x0 0x0 0x0 0x7ffc 0x7f", true),
+            ("257 0xffffff9c 0x7ffc 0x241 0x1b6 0x0 0x0 0x7ffc 0x7f", false),
+            ("257 0xffffff9c 0x7ffc 0x2 0x0 0x0 0x0 0x7ffc 0x7f", true),
+            ("2 0x7ffc 0x0 0x0 0x0 0x0 0x0 0x7ffc 0x7f", true),
+            ("262 0xffffff9c 0x7ffc 0x7ffd 0x0 0x0 0x0 0x7ffc 0x7f", false),
+            ("332 0xffffff9c 0x7ffc 0x0 0xfff 0x0 0x0 0x7ffc 0x7f", false),
+            ("439 0xffffff9c 0x7ffc 0x4 0x0 0x0 0x0 0x7ffc 0x7f", false),
+            ("80 0x7ffc 0x0 0x0 0x0 0x0 0x0 0x7ffc 0x7f", true),
+            ("-1 0x7ffc 0x7f", false),
+            ("", true),
+            ("257", true),
+        ] {
+            assert_eq!(reads(call), is_read, "{call}");
+        }
     }
 
     #[test]

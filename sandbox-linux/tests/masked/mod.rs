@@ -5,10 +5,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use stockade_protocol::{AbsPath, Access, Argv, FileRule, FileRules, Permissions};
-use stockade_sandbox_linux::{Bwrap, Native, Session};
+use stockade_sandbox_linux::{Bwrap, Native, Observe, Session};
 use stockade_sandboxing::{Backend as _, CommandSpec, DeniedAct, Observation, Running, Stdio, Streams, WaitStatus};
 
 /// How a command is started.
@@ -96,7 +97,27 @@ impl World {
         Permissions { files: FileRules::new(rules.into_iter().chain(denied)).unwrap(), ..Permissions::default() }
     }
 
+    /// The output of a command whose masks nothing answers for.
+    pub(crate) fn unobserved(&self, script: &str) -> String {
+        let output = tempfile::NamedTempFile::new().unwrap();
+        let (command, stdio, permissions) = self.command(script, output.reopen().unwrap());
+        let native = Native::new().observing(Observe::Nothing);
+        let mut running = native.compile(&command, &permissions).unwrap().spawn(stdio).unwrap();
+        running.wait(None).unwrap();
+        assert!(running.observations().is_none());
+        fs::read_to_string(output.path()).unwrap()
+    }
+
     pub(crate) fn spawn(&self, script: &str, output: fs::File) -> Box<dyn Running> {
+        let (command, stdio, permissions) = self.command(script, output);
+        match self.engine {
+            Engine::Native => Native::new().compile(&command, &permissions).unwrap().spawn(stdio).unwrap(),
+            Engine::Bwrap => Bwrap::new().compile(&command, &permissions).unwrap().spawn(stdio).unwrap(),
+            Engine::Session => self.session.as_ref().unwrap().spawn(&command, stdio).unwrap(),
+        }
+    }
+
+    fn command(&self, script: &str, output: fs::File) -> (CommandSpec, Stdio, Permissions) {
         let cwd = AbsPath::from_path(&self.home().join("ws")).unwrap();
         let home = self.home().to_str().unwrap().to_owned();
         let environment =
@@ -106,12 +127,7 @@ impl World {
         let command = CommandSpec { argv, cwd, environment, process: Default::default() };
         let stdio = Stdio { stdout: Streams::To(output.into()), ..Stdio::default() };
         let denied = fs::read_to_string(self.home().join("denied")).unwrap();
-        let permissions = self.permissions(&denied.lines().collect::<Vec<_>>());
-        match self.engine {
-            Engine::Native => Native::new().compile(&command, &permissions).unwrap().spawn(stdio).unwrap(),
-            Engine::Bwrap => Bwrap::new().compile(&command, &permissions).unwrap().spawn(stdio).unwrap(),
-            Engine::Session => self.session.as_ref().unwrap().spawn(&command, stdio).unwrap(),
-        }
+        (command, stdio, self.permissions(&denied.lines().collect::<Vec<_>>()))
     }
 
     pub(crate) fn run(&self, script: &str) -> Seen {
@@ -139,6 +155,9 @@ pub(crate) fn in_each_engine(test: impl Fn(World)) {
 
 /// Has a test of this program run as its user, and if that is root as `nobody`, too.
 pub(crate) fn as_each_user(name: &str, test: impl Fn()) {
+    // Some look at what this program has open.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     const CHILD: &str = "STOCKADE_MASKS_AS_NOBODY";
     test();
     if std::env::var_os(CHILD).is_some() || !rustix::process::geteuid().is_root() {
