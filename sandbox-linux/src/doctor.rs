@@ -4,12 +4,14 @@
 //! named only if they are what is in the way.
 
 use std::fs;
+use std::path::Path;
 
 use stockade_sandboxing::{Backend, Diagnosis, LayerSupport, Support, SupportLevel};
 
 use crate::bwrap::Bwrap;
 use crate::cgroup;
 use crate::landlock_only::LandlockOnly;
+use crate::masks;
 use crate::native::Native;
 
 /// A profile that lets one program make user namespaces where AppArmor forbids it to all others.
@@ -40,6 +42,7 @@ fn host() -> Vec<LayerSupport> {
         user_namespaces(&Switches::read()),
         memory_files(&read("/proc/sys/vm/memfd_noexec")),
         cgroups(),
+        masks(masks::has_device(), Path::new(masks::DEVICE).exists()),
     ]
 }
 
@@ -128,6 +131,23 @@ fn cgroups() -> LayerSupport {
     )
 }
 
+/// Who reads behind a mask is known from the kernel only where this user may have a FUSE file system.
+fn masks(is_usable: bool, is_there: bool) -> LayerSupport {
+    let (name, guessed) = ("masks", "a read of what is denied is guessed from the command's output, not observed");
+    match (is_usable, is_there) {
+        (true, _) => {
+            fact(name, SupportLevel::Full, "`/dev/fuse` can be used: reads of what is denied are observed", None)
+        }
+        (false, true) => {
+            let detail = format!("this user may not open `/dev/fuse`: {guessed}");
+            fact(name, SupportLevel::Partial, &detail, Some("chmod 666 /dev/fuse"))
+        }
+        (false, false) => {
+            fact(name, SupportLevel::Partial, &format!("there is no `/dev/fuse`: {guessed}"), Some("modprobe fuse"))
+        }
+    }
+}
+
 fn fact(name: &str, level: SupportLevel, detail: &str, remedy: Option<&str>) -> LayerSupport {
     LayerSupport { layer: name.to_owned(), level, detail: Some(detail.to_owned()), remedy: remedy.map(String::from) }
 }
@@ -162,5 +182,15 @@ mod tests {
         let free = user_namespaces(&switches(false, "9\n", "1\n", "0\n"));
         assert_eq!((free.level, free.remedy), (SupportLevel::Full, None));
         assert_eq!(memory_files("2\n").level, SupportLevel::Missing);
+    }
+
+    #[test]
+    fn what_is_known_of_reads_is_said() {
+        assert_eq!((masks(true, true).level, masks(true, true).remedy), (SupportLevel::Full, None));
+        for (is_there, remedy) in [(true, "chmod 666 /dev/fuse"), (false, "modprobe fuse")] {
+            let found = masks(false, is_there);
+            assert_eq!((found.level, found.remedy.as_deref()), (SupportLevel::Partial, Some(remedy)));
+            assert!(found.detail.unwrap().contains("guessed"));
+        }
     }
 }

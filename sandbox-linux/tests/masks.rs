@@ -5,12 +5,18 @@
 //! user may open, as most systems have it.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test starts what it needs, and fails when it can't go on"
+)]
 
 mod masked;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -181,6 +187,11 @@ fn eight_sandboxes_at_once_leave_nothing() {
     as_each_user("eight_sandboxes_at_once_leave_nothing", || {
         // The launcher's file stays.
         World::new(Engine::Native).run("true");
+        let end = Instant::now() + Duration::from_secs(10);
+        while Traces::look().is_running() {
+            assert!(Instant::now() < end, "{:?}", Traces::look());
+            thread::sleep(Duration::from_millis(10));
+        }
         let before = Traces::look();
         for engine in ENGINES {
             let worlds: Vec<World> = (0..8).map(|_| World::new(engine)).collect();
@@ -229,12 +240,16 @@ fn nothing_hangs_when_a_command_is_killed() {
 #[derive(Debug, PartialEq, Eq)]
 struct Traces {
     descriptors: usize,
-    mounts: String,
+    mounts: usize,
     answering: usize,
     children: usize,
 }
 
 impl Traces {
+    fn is_running(&self) -> bool {
+        self.answering > 0 || self.children > 0
+    }
+
     fn look() -> Self {
         let threads = || fs::read_dir("/proc/self/task").unwrap().flatten();
         let is_answering = |thread: &fs::DirEntry| {
@@ -248,9 +263,52 @@ impl Traces {
         };
         Self {
             descriptors: fs::read_dir("/proc/self/fd").unwrap().count(),
-            mounts: fs::read_to_string("/proc/self/mountinfo").unwrap(),
+            mounts: fs::read_to_string("/proc/self/mountinfo").unwrap().matches(" - fuse ").count(),
             answering: threads().filter(is_answering).count(),
             children: children.split_whitespace().filter(is_alive).count(),
         }
     }
+}
+
+/// A program that dies takes its sandbox with it, whatever its commands wait for.
+#[test]
+fn a_server_that_is_killed_leaves_no_process() {
+    const NAME: &str = "a_server_that_is_killed_leaves_no_process";
+    const LOOP: &str = "STOCKADE_MASKS_LOOP";
+    if let Some(marker) = std::env::var_os(LOOP) {
+        let world = World::new(Engine::Native);
+        let script = "for i in 1 2 3 4; do (while :; do read x < $H/.ssh/id; done) & done 2>/dev/null; wait";
+        let running = world.spawn(&format!("{script} # {}", marker.to_str().unwrap()), tempfile::tempfile().unwrap());
+        finish(running, script);
+        return;
+    }
+    as_each_user(NAME, || {
+        let marker =
+            format!("marker-{}-{:?}", std::process::id(), Instant::now()).replace(|c: char| !c.is_alphanumeric(), "");
+        let left = || {
+            let processes = fs::read_dir("/proc").unwrap().flatten();
+            let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+            lines.filter(|line| String::from_utf8_lossy(line).contains(&marker)).count()
+        };
+        let wait = |what: &str, holds: &dyn Fn() -> bool| {
+            let end = Instant::now() + Duration::from_secs(10);
+            while !holds() {
+                assert!(Instant::now() < end, "{what}: {} processes", left());
+                thread::sleep(Duration::from_millis(10));
+            }
+        };
+        for _ in 0..5 {
+            let mut server = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", NAME])
+                .env(LOOP, &marker)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            wait("it runs", &|| left() >= 5);
+            server.kill().unwrap();
+            server.wait().unwrap();
+            wait("it is gone", &|| left() == 0);
+        }
+    });
 }
