@@ -61,7 +61,7 @@ fn measure(name: &str, engine: &dyn Fn(Observe) -> Box<dyn Backend>, masks: usiz
 fn masked(permissions: &Permissions, home: &std::path::Path, masks: usize) -> Permissions {
     let mask = |number: usize| {
         let path = home.join(format!("secret-{number}"));
-        if number % 2 == 0 { fs::create_dir(&path) } else { fs::write(&path, "") }.unwrap();
+        if number.is_multiple_of(2) { fs::create_dir(&path) } else { fs::write(&path, "") }.unwrap();
         FileRule::path(AbsPath::from_path(&path.canonicalize().unwrap()).unwrap(), Access::None)
     };
     let rules = permissions.files.iter().cloned().chain((0..masks).map(mask));

@@ -170,7 +170,7 @@ impl<'a> Renderer<'a> {
         match step {
             Step::CloneTree { slot, path } => drop(self.sources.insert(*slot, Source::Tree(path))),
             Step::ClonePart { slot, path, .. } | Step::CloneMask { slot, path, .. } => {
-                drop(self.sources.insert(*slot, Source::Piece(path)))
+                self.sources.insert(*slot, Source::Piece(path));
             }
             Step::Attributes { slot, set } => drop(self.read_only.insert(*slot, set & MOUNT_READ_ONLY != 0)),
             Step::RootAttributes { set } if self.base.is_empty() => {
