@@ -88,7 +88,7 @@ fn looking_around_is_no_denial() {
         if !rustix::process::geteuid().is_root() {
             in_each_engine(|world| {
                 let key = world.home().join(".ssh/id");
-                fs::set_permissions(&key, fs::Permissions::from_mode(0)).unwrap();
+                fs::set_permissions(&key, fs::Permissions::from_mode(0o000)).unwrap();
                 assert!(world.run("cat $H/.ssh/id; exit 0").paths().is_empty());
             });
         }
