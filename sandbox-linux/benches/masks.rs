@@ -1,6 +1,7 @@
 //! What masks cost that tell which process looks behind them: a start with and without masks, each with and without
 //! an observer, in turn. What counts is the difference of the differences.
-//! `cargo bench -p stockade-sandbox-linux --bench masks`, by a user who may open `/dev/fuse`.
+//! `cargo bench -p stockade-sandbox-linux --bench masks`, by a user who may open `/dev/fuse`, with a `TMPDIR` that the
+//! sandbox has no private directory for.
 
 #![expect(
     clippy::disallowed_methods,
@@ -37,14 +38,17 @@ fn measure(name: &str, engine: &dyn Fn(Observe) -> Box<dyn Backend>, masks: usiz
     let home = tempfile::tempdir().unwrap();
     let plain = setting.permissions();
     let masked = masked(&plain, home.path(), masks);
-    let engines = [Observe::Nothing, Observe::Denials].map(engine);
+    let engines = [Observe::Nothing, Observe::Denials].map(|observe| (observe, engine(observe)));
     let mut times = [const { Vec::new() }; 4];
     for _ in 0..ROUNDS {
         let ways = engines.iter().flat_map(|engine| [&plain, &masked].map(|permissions| (engine, permissions)));
-        for ((engine, permissions), times) in ways.zip(&mut times) {
+        for (((observe, engine), permissions), times) in ways.zip(&mut times) {
             times.push(time(|| {
                 let plan = engine.compile(&setting.command(&["/bin/true"]), permissions).unwrap();
-                finish(plan.spawn(Stdio::default()).unwrap());
+                let running = plan.spawn(Stdio::default()).unwrap();
+                let seen = running.observations().is_some_and(|seen| seen.coverage().denied_reads);
+                assert!(seen || *observe == Observe::Nothing || *permissions == plain);
+                finish(running);
             }));
         }
     }

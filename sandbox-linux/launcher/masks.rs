@@ -46,7 +46,7 @@ impl Masks {
     /// Makes the file system, attaches it, and passes the device on. Without a program to answer, or without the
     /// device, the slot stays empty.
     pub(crate) fn mount(&mut self, plan: &mut Reader, slots: &mut Slots) -> Result<()> {
-        let (slot, path, attributes) = (plan.index()?, plan.text()?, plan.number()?);
+        let (slot, path, attributes, count) = (plan.index()?, plan.text()?, plan.number()?, plan.index()?);
         let Self { socket: socket @ 0.., device } = core::mem::replace(self, Self::NONE) else { return Ok(()) };
         let device = device.or_else(|_| open_device());
         let made = device.and_then(|device| {
@@ -55,7 +55,10 @@ impl Masks {
             made
         });
         let set = match made {
-            Ok(mount) => slots.set(slot, mount),
+            Ok(mount) => {
+                drop(look_up_all(mount, count));
+                slots.set(slot, mount)
+            }
             Err(Errno(errno)) => {
                 Report { kind: wire::REPORT_MASKS, a: errno, b: 0 }.send(socket);
                 Ok(())
@@ -86,6 +89,25 @@ fn pass_on(device: i32, path: CText<'_>, attributes: u64, socket: i32) -> Result
         sys::send_with(socket, &report.bytes(), device)
     });
     passed.map(|_| mount).inspect_err(|_| sys::close(mount))
+}
+
+/// Has the kernel hear of all entries in few requests: each takes a while, and it remembers them. One that it does not
+/// remember is asked for by itself.
+fn look_up_all(mount: i32, count: usize) -> Result<()> {
+    const FEW: usize = 2;
+    if count <= FEW {
+        return Ok(());
+    }
+    let directory = sys::open_directory(mount, sys::DOT)?;
+    let mut left = count;
+    while left > 0 {
+        left = match sys::count_entries(directory) {
+            Ok(found @ 1..) => left.saturating_sub(found),
+            _ => 0,
+        };
+    }
+    sys::close(directory);
+    Ok(())
 }
 
 /// A mask as a mount of its own: the entry that is answered for, or else a piece of the tmpfs.

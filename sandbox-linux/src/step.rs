@@ -40,6 +40,7 @@ pub(crate) enum Step {
         slot: Slot,
         path: AbsPath,
         attributes: u64,
+        count: usize,
     },
     /// An entry of it, or else a piece of the tmpfs.
     CloneMask {
@@ -270,8 +271,8 @@ impl Encoder {
             Step::ClonePart { slot, from, path } => {
                 self.op(wire::STEP_CLONE_PART).index(*slot).index(*from).text(path.as_bytes())
             }
-            Step::Masks { slot, path, attributes } => {
-                self.op(wire::STEP_MASKS).index(*slot).path(path).number(*attributes)
+            Step::Masks { slot, path, attributes, count } => {
+                self.op(wire::STEP_MASKS).index(*slot).path(path).number(*attributes).index(*count)
             }
             Step::CloneMask { slot, masks, name, from, path } => {
                 let plan = self.op(wire::STEP_CLONE_MASK).index(*slot).index(*masks).text(name.as_bytes());

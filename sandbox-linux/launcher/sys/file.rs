@@ -123,6 +123,19 @@ pub(crate) fn own_pid_namespace() -> Result<u32> {
     look(super::AT_FDCWD, CText(b"/proc/self/ns/pid\0"), 0).map(|found| found.number as u32)
 }
 
+/// Has the kernel read entries of a directory, and gives how many; none at its end.
+pub(crate) fn count_entries(directory: i32) -> Result<usize> {
+    let mut entries = [0_u8; 4096];
+    let length = call(nr::GETDENTS64, [directory as usize, entries.as_mut_ptr() as usize, entries.len(), 0, 0, 0])?;
+    let (mut at, mut count) = (0, 0);
+    // `struct linux_dirent64`: its own length comes behind two words.
+    while let Some([low, high]) = entries.get(at + 16..at + 18).filter(|_| at < length) {
+        at += usize::from(u16::from_ne_bytes([*low, *high])).max(1);
+        count += 1;
+    }
+    Ok(count)
+}
+
 /// Sets which permissions new files are denied, and gives what it was before.
 pub(crate) fn umask(mask: usize) -> usize {
     // It can't fail.

@@ -37,6 +37,7 @@ pub(crate) const UMOUNT2: usize = 166;
 pub(crate) const SETHOSTNAME: usize = 170;
 pub(crate) const SCHED_SETAFFINITY: usize = 203;
 pub(crate) const SCHED_GETAFFINITY: usize = 204;
+pub(crate) const GETDENTS64: usize = 217;
 pub(crate) const KEYCTL: usize = 250;
 pub(crate) const OPENAT: usize = 257;
 pub(crate) const MKDIRAT: usize = 258;

@@ -56,7 +56,8 @@ fn steps(process: Pid, masks: &[Mask]) -> Result<Vec<Step>, stockade_protocol::I
     let path = format!("/proc/{}/ns/mnt", process.as_raw_nonzero()).parse()?;
     let attributes = MOUNT_READ_ONLY | MOUNT_NO_SETUID | MOUNT_NO_DEVICES;
     // Attached for as long as it takes to copy its entries.
-    let mut steps = vec![Step::EnterMounts { path }, Step::Masks { slot: MASKS, path: proc.clone(), attributes }];
+    let (slot, count) = (MASKS, masks.len());
+    let mut steps = vec![Step::EnterMounts { path }, Step::Masks { slot, path: proc.clone(), attributes, count }];
     let slots = || (MASKS + 1..).zip(masks);
     steps.extend(slots().map(|(slot, _)| Step::ClonePart { slot, from: MASKS, path: (slot - MASKS - 1).to_string() }));
     steps.push(Step::Detach { path: proc });

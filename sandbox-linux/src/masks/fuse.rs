@@ -17,6 +17,8 @@ const MAJOR: u32 = 7;
 const MINOR: u32 = 31;
 /// The kernel may ask for several names of one directory at the same time.
 const PARALLEL_LOOKUPS: u32 = 1 << 18;
+/// Entries of a directory come with all that a lookup tells.
+const ENTRIES_WITH_ATTRIBUTES: u32 = 1 << 13;
 const MOST_WRITTEN: u32 = 4096;
 /// The longest request is one that writes; the kernel wants room for twice that at least. It answers what is longer.
 pub(super) const LONGEST_REQUEST: usize = 16 * 1024;
@@ -188,6 +190,9 @@ impl Tree {
                 Ok([&VALID_SECONDS.to_ne_bytes()[..], &[0; 8], &self.attributes(node, request)].concat())
             }
             ACCESS => self.access(request),
+            // The root is the launcher's alone.
+            OPENDIR if request.node == ROOT => Ok(vec![0; 16]),
+            READDIRPLUS if request.node == ROOT => Ok(self.list(request)),
             OPEN | OPENDIR | READ | READDIR | READDIRPLUS => Err(libc::EACCES),
             READLINK => Err(libc::EINVAL),
             // Those of users are contents; there are no others.
@@ -212,6 +217,34 @@ impl Tree {
             Some(Node::Mask(_, Kind::Directory)) | None => Err(libc::ENOENT),
             Some(Node::Mask(_, Kind::File | Kind::Symlink)) => Err(libc::ENOTDIR),
         }
+    }
+
+    /// Masks from a place on, as many as there is room for: `struct fuse_direntplus`.
+    fn list(&mut self, request: &Request<'_>) -> Vec<u8> {
+        const MOST: usize = 64 * 1024;
+        self.owner.get_or_insert((request.user, request.group));
+        let word =
+            |at: usize| request.body.get(at..at + 8).and_then(|word| word.try_into().ok()).map(u64::from_ne_bytes);
+        let first = word(8).and_then(|first| usize::try_from(first).ok()).unwrap_or(usize::MAX);
+        // Four bytes, with others behind them.
+        let room = word(16).map_or(0, |size| usize::try_from(size & u64::from(u32::MAX)).unwrap_or_default()).min(MOST);
+        let mut listed = Vec::new();
+        for (mask, kind) in self.kinds.iter().enumerate().skip(first) {
+            let (node, name) = (Node::Mask(mask, *kind), mask.to_string());
+            let kind = if *kind == Kind::Directory { DIRECTORY } else { FILE } >> 12;
+            let (words, halves) =
+                ([number(node), mask as u64 + 1], [u32::try_from(name.len()).unwrap_or_default(), kind]);
+            let mut entry = self.entry(node, request);
+            entry.extend(words.map(u64::to_ne_bytes).concat());
+            entry.extend(halves.map(u32::to_ne_bytes).concat());
+            entry.extend(name.as_bytes());
+            entry.resize(entry.len().next_multiple_of(8), 0);
+            if listed.len() + entry.len() > room {
+                break;
+            }
+            listed.extend(entry);
+        }
+        listed
     }
 
     /// As the mode says it.
@@ -259,7 +292,7 @@ fn init(body: &[u8]) -> Result<Vec<u8>, Refused> {
     let half = |at: usize| body.get(at..at + 4).and_then(|half| half.try_into().ok()).map(u32::from_ne_bytes);
     let (Some(MAJOR), Some(minor @ 23..)) = (half(0), half(4)) else { return Err(libc::EPROTO) };
     let mut halves = [0_u32; 16];
-    let known = [MAJOR, minor.min(MINOR), 0, PARALLEL_LOOKUPS, 0, MOST_WRITTEN, 1];
+    let known = [MAJOR, minor.min(MINOR), 0, PARALLEL_LOOKUPS | ENTRIES_WITH_ATTRIBUTES, 0, MOST_WRITTEN, 1];
     halves.iter_mut().zip(known).for_each(|(half, value)| *half = value);
     Ok(halves.map(u32::to_ne_bytes).concat())
 }

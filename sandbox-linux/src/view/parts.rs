@@ -82,7 +82,8 @@ impl Builder<'_> {
         self.directory(MASKS, 0o700);
         let attributes = MOUNT_READ_ONLY | MOUNT_NO_SETUID | MOUNT_NO_DEVICES;
         // The tmpfs is attached there while the view is being built.
-        self.texts.push(Step::Masks { slot: masks, path: path(&format!("/proc/{MASKS}"))?, attributes });
+        let (path, count) = (path(&format!("/proc/{MASKS}"))?, masked.len());
+        self.texts.push(Step::Masks { slot: masks, path, attributes, count });
         Ok(Masks { entries: masked.into_iter().map(|masked| masked.mask).collect(), are_all })
     }
 

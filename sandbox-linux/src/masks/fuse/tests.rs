@@ -6,6 +6,10 @@ const KINDS: [Kind; 3] = [Kind::File, Kind::Directory, Kind::File];
 const FILE_MASK: u64 = FIRST_MASK;
 const DIRECTORY_MASK: u64 = FIRST_MASK + 1;
 
+fn tree() -> Tree {
+    Tree { made: Duration::ZERO, ..Tree::new(KINDS.to_vec()) }
+}
+
 fn request(operation: u32, node: u64, body: &[u8]) -> Vec<u8> {
     let halves = |values: &[u32]| values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
     let length = u32::try_from(HEADER + body.len()).unwrap();
@@ -16,7 +20,7 @@ fn request(operation: u32, node: u64, body: &[u8]) -> Vec<u8> {
 /// The error number, and what follows the head.
 fn answer(operation: u32, node: u64, body: &[u8]) -> (i32, Vec<u8>) {
     let request = request(operation, node, body);
-    let bytes = Tree::new(KINDS.to_vec()).respond(&request).answer.unwrap();
+    let bytes = tree().respond(&request).answer.unwrap();
     assert_eq!(usize::try_from(u32::from_ne_bytes(bytes[..4].try_into().unwrap())).unwrap(), bytes.len());
     assert_eq!(u64::from_ne_bytes(bytes[8..16].try_into().unwrap()), 7);
     (-i32::from_ne_bytes(bytes[4..8].try_into().unwrap()), bytes[16..].to_vec())
@@ -24,7 +28,7 @@ fn answer(operation: u32, node: u64, body: &[u8]) -> (i32, Vec<u8>) {
 
 fn touched(operation: u32, node: u64, body: &[u8]) -> Option<(usize, Option<Vec<u8>>)> {
     let request = request(operation, node, body);
-    let touch = Tree::new(KINDS.to_vec()).respond(&request).touch;
+    let touch = tree().respond(&request).touch;
     touch.map(|touch| {
         assert_eq!(touch.thread, 4321);
         (touch.mask, touch.name.map(<[u8]>::to_vec))
@@ -60,6 +64,28 @@ fn opening_listing_and_looking_for_names_are_told_and_looking_around_is_not() {
         assert_eq!(touched(operation, FILE_MASK, &[0; 16]), None, "{operation}");
         assert_eq!(touched(operation, DIRECTORY_MASK, &[0; 16]), None, "{operation}");
     }
+}
+
+/// As the launcher reads them, a few at a time.
+#[test]
+fn all_masks_are_listed_with_what_a_lookup_tells() {
+    let read = |first: u64, size: u32| {
+        let body = [&[0; 8], &first.to_ne_bytes()[..], &size.to_ne_bytes(), &[0; 20]].concat();
+        let (error, listed) = answer(READDIRPLUS, ROOT, &body);
+        assert_eq!(error, 0);
+        listed
+    };
+    let all = read(0, 4096);
+    assert_eq!(all.len(), 3 * 160);
+    for (entry, name) in all.chunks_exact(160).zip([&b"0\0"[..], b"1\0", b"2\0"]) {
+        assert_eq!(entry[..128], answer(LOOKUP, ROOT, name).1[..128].to_vec()[..], "{name:?}");
+        assert_eq!(entry[152..154], *name);
+    }
+    assert_eq!(read(1, 4096), all[160..]);
+    assert_eq!(read(0, 330), all[..320]);
+    assert!(read(3, 4096).is_empty() && read(u64::MAX, 4096).is_empty() && read(0, 10).is_empty());
+    assert_eq!(answer(READDIRPLUS, DIRECTORY_MASK, &[0; 40]).0, libc::EACCES);
+    assert_eq!(answer(OPENDIR, DIRECTORY_MASK, &[0; 8]).0, libc::EACCES);
 }
 
 #[test]
@@ -103,7 +129,7 @@ proptest! {
         body in proptest::collection::vec(any::<u8>(), 0..300),
     ) {
         let bytes = request(operation, node, &body);
-        let mut tree = Tree::new(KINDS.to_vec());
+        let mut tree = tree();
         let response = tree.respond(&bytes);
         if matches!(operation, FORGET | BATCH_FORGET | INTERRUPT) {
             prop_assert_eq!(response, Response::default());
@@ -112,8 +138,8 @@ proptest! {
         let (error, body) = answer(operation, node, &body);
         prop_assert!((0..=133).contains(&error));
         prop_assert!(error == 0 || body.is_empty());
-        prop_assert!(body.len() <= 128);
-        if GUARDED.contains(&operation) {
+        prop_assert!(body.len() <= KINDS.len() * 160);
+        if GUARDED.contains(&operation) && (node != ROOT || !matches!(operation, OPENDIR | READDIRPLUS)) {
             prop_assert!(error == libc::EACCES || error == libc::EROFS);
         }
         if let Some(touch) = response.touch {
@@ -124,7 +150,7 @@ proptest! {
     /// Bytes that are no request are not answered, or by their own number, and end nothing.
     #[test]
     fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let mut tree = Tree::new(KINDS.to_vec());
+        let mut tree = tree();
         if let Some(answer) = tree.respond(&bytes).answer {
             prop_assert_eq!(&answer[8..16], &bytes[8..16]);
         }
