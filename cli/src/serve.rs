@@ -91,13 +91,22 @@ async fn serve_socket(
     let sessions = Sessions::new(options);
     let server = Server::new(Arc::new(sessions.clone()));
     crate::exit::note(&format!("serving on {}", socket.path().display()));
+    let (own, open, after) = (server.clone(), sessions.clone(), args.idle);
+    // A task of the workers: this thread would have to be woken for every connection, and to wake one of them in turn.
+    let mut serving = tokio::spawn(async move {
+        tokio::select! {
+            () = own.serve_socket(&socket) => {}
+            () = idle(after, &own, &open) => {}
+        }
+    });
     tokio::select! {
-        () = server.serve_socket(&socket) => {}
-        () = idle(args.idle, &server, &sessions) => {}
-        () = ending => {}
+        _ = &mut serving => {}
+        () = ending => serving.abort(),
     }
-    // No new client finds it from here on.
-    drop(socket);
+    // The socket goes with its task: no new client finds it from here on.
+    if !serving.is_finished() {
+        serving.await.ok();
+    }
     end(&server, &sessions).await;
     Ok(())
 }

@@ -14,12 +14,15 @@ use crate::frames::{Frame, FrameDecoder};
 use crate::message::{self, Incoming, read_message};
 use crate::transport::send_now;
 use crate::wire::{
-    ApprovalRequestParams, ClientCapabilities, ClientInfo, InitializeParams, InitializeResult, PROTOCOL_VERSION,
-    RpcError, RpcId, ServerNotification,
+    ApprovalRequestParams, ClientCapabilities, ClientInfo, InitializeParams, PROTOCOL_VERSION, RpcError, RpcId,
+    ServerNotification,
 };
 
 /// The longest line of a server that is read.
 const LONGEST_LINE: usize = 64 << 20;
+
+/// The id of the first request after `initialize`.
+const FIRST_REQUEST: i64 = 2;
 
 /// Why a server could not be spoken to.
 #[derive(Debug, thiserror::Error)]
@@ -67,26 +70,65 @@ pub struct Client {
     lines: VecDeque<Vec<u8>>,
     aside: VecDeque<FromServer>,
     next_id: i64,
+    /// `initialize`, which leaves together with the first request.
+    unsent: Vec<u8>,
+    /// The id of an `initialize` that has no response yet.
+    introduction: Option<RpcId>,
 }
 
 impl Client {
     /// Connects to a socket and says who it is.
     pub fn connect(path: &Path, name: &str, capabilities: ClientCapabilities) -> Result<Self, ClientError> {
-        let mut client = Self::over(UnixStream::connect(path)?);
+        Self::over(UnixStream::connect(path)?, name, capabilities)
+    }
+
+    /// Speaks over a socket that is connected already. `initialize` leaves together with the first request: that one is
+    /// not carried out by a server that refuses `initialize`, and the refusal is the error of the first message that is
+    /// waited for.
+    pub fn over(socket: UnixStream, name: &str, capabilities: ClientCapabilities) -> Result<Self, ClientError> {
+        let (decoder, id) = (FrameDecoder::new(LONGEST_LINE), RpcId::Number(1));
         let version = Some(env!("CARGO_PKG_VERSION").to_owned());
         let params = InitializeParams {
             protocol_version: PROTOCOL_VERSION,
             client: ClientInfo { name: name.to_owned(), version },
             capabilities,
         };
-        let _: InitializeResult = client.call("initialize", &params)?;
-        Ok(client)
+        let unsent = message::request_line(&id, "initialize", &params).map_err(unexpected)?;
+        Ok(Self {
+            socket,
+            decoder,
+            lines: VecDeque::new(),
+            aside: VecDeque::new(),
+            next_id: FIRST_REQUEST,
+            unsent,
+            introduction: Some(id),
+        })
     }
 
-    /// A connection over a socket that is open already, before `initialize`.
-    pub fn over(socket: UnixStream) -> Self {
-        let decoder = FrameDecoder::new(LONGEST_LINE);
-        Self { socket, decoder, lines: VecDeque::new(), aside: VecDeque::new(), next_id: 1 }
+    /// Sends `initialize` by itself, and waits for its response.
+    pub fn introduce(&mut self) -> Result<(), ClientError> {
+        if !self.unsent.is_empty() {
+            let line = std::mem::take(&mut self.unsent);
+            self.write(&line, &[])?;
+        }
+        while self.introduction.is_some() {
+            match self.receive_any()? {
+                Some(FromServer::Response { id: None, answer: Err(error) }) => return Err(error.into()),
+                other => self.aside.extend(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this error means that the server has not read the only request that was sent, so that it can't have been
+    /// carried out: the kernel says so if a socket is closed before all of it was read.
+    pub fn is_unread(&self, error: &ClientError) -> bool {
+        let is_closed =
+            |error: &io::Error| matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+        cfg!(target_os = "linux")
+            && self.next_id <= FIRST_REQUEST + 1
+            && self.introduction.is_some()
+            && matches!(error, ClientError::Io(error) if is_closed(error))
     }
 
     /// Sends a request and waits for its response. What else arrives is kept for [`Self::next`].
@@ -114,9 +156,16 @@ impl Client {
     ) -> Result<RpcId, ClientError> {
         let id = RpcId::Number(self.next_id);
         self.next_id += 1;
-        let line = message::request_line(&id, method, params).map_err(unexpected)?;
-        self.write(&line, descriptors)?;
-        Ok(id)
+        let mut lines = std::mem::take(&mut self.unsent);
+        lines.extend(message::request_line(&id, method, params).map_err(unexpected)?);
+        match self.write(&lines, descriptors) {
+            Ok(()) => Ok(id),
+            // A server that has no room for a connection closes it, but says why first.
+            Err(error) => match self.receive_any() {
+                Ok(Some(FromServer::Response { id: None, answer: Err(refusal) })) => Err(refusal.into()),
+                Ok(_) | Err(_) => Err(error),
+            },
+        }
     }
 
     /// Answers a question.
@@ -144,29 +193,47 @@ impl Client {
 
     fn receive(&mut self) -> Result<FromServer, ClientError> {
         loop {
-            if let Some(line) = self.lines.pop_front() {
-                if let Some(message) = understood(&line)? {
-                    return Ok(message);
-                }
-                continue;
-            }
-            let mut bytes = [0; 16 << 10];
-            let length = match self.socket.read(&mut bytes) {
-                Ok(0) => return Err(ClientError::Ended),
-                Ok(length) => length,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error.into()),
-            };
-            let mut too_long = false;
-            let lines = &mut self.lines;
-            self.decoder.push(bytes.get(..length).unwrap_or_default(), |frame| match frame {
-                Frame::Line(line) => lines.push_back(line),
-                Frame::Oversized => too_long = true,
-            });
-            if too_long {
-                return Err(unexpected("a line that is too long"));
+            if let Some(message) = self.receive_any()? {
+                return Ok(message);
             }
         }
+    }
+
+    /// A message; none for one that means nothing here, such as the response to `initialize`.
+    fn receive_any(&mut self) -> Result<Option<FromServer>, ClientError> {
+        let line = loop {
+            match self.lines.pop_front() {
+                Some(line) => break line,
+                None => self.read()?,
+            }
+        };
+        match understood(&line)? {
+            Some(FromServer::Response { id, answer }) if id.is_some() && id == self.introduction => {
+                self.introduction = None;
+                answer.map(|_| None).map_err(ClientError::from)
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Reads what is there, once something is.
+    fn read(&mut self) -> Result<(), ClientError> {
+        let mut bytes = [0; 16 << 10];
+        let length = loop {
+            match self.socket.read(&mut bytes) {
+                Ok(0) => return Err(ClientError::Ended),
+                Ok(length) => break length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let mut too_long = false;
+        let lines = &mut self.lines;
+        self.decoder.push(bytes.get(..length).unwrap_or_default(), |frame| match frame {
+            Frame::Line(line) => lines.push_back(line),
+            Frame::Oversized => too_long = true,
+        });
+        if too_long { Err(unexpected("a line that is too long")) } else { Ok(()) }
     }
 
     fn write(&mut self, line: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), ClientError> {
@@ -225,5 +292,71 @@ fn understood(line: &[u8]) -> Result<Option<FromServer>, ClientError> {
             let form = format!("{{\"method\":{},\"params\":{params}}}", serde_json::Value::String(method));
             Ok(serde_json::from_str(&form).ok().map(FromServer::Notification))
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn pair() -> (tempfile::TempDir, UnixListener, Client) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let client = Client::connect(&path, "test", ClientCapabilities::default()).unwrap();
+        (directory, listener, client)
+    }
+
+    fn lines(socket: &UnixStream, count: usize) -> Vec<String> {
+        BufReader::new(socket).lines().take(count).map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn initialize_leaves_with_the_first_request_and_its_refusal_is_heard() {
+        let (_directory, listener, mut client) = pair();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        client.send("session/list", &serde_json::json!({}), &[null.as_fd()]).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let sent = lines(&server, 2);
+        assert!(sent[0].contains("\"initialize\"") && sent[1].contains("\"session/list\""), "{sent:?}");
+        let refusal = RpcError::new(crate::wire::ErrorKind::InvalidParams, "another version");
+        server.write_all(&message::response_line(Some(&RpcId::Number(1)), &Err(refusal))).unwrap();
+        assert!(matches!(client.next(), Err(ClientError::Refused(error)) if error.message == "another version"));
+        assert!(!client.is_unread(&io::Error::from(io::ErrorKind::ConnectionReset).into()));
+    }
+
+    /// A request may be sent again only if it was certainly not carried out.
+    #[test]
+    fn only_what_was_not_read_is_unread() {
+        let (_directory, listener, mut client) = pair();
+        client.send("session/list", &serde_json::json!({}), &[]).unwrap();
+        drop(listener);
+        let error = client.next().unwrap_err();
+        assert!(client.is_unread(&error), "never accepted: {error:?}");
+
+        let (_directory, listener, mut client) = pair();
+        drop(listener.accept().unwrap());
+        let error = client.send("session/list", &serde_json::json!({}), &[]).unwrap_err();
+        assert!(client.is_unread(&error), "closed before: {error:?}");
+
+        let (_directory, listener, mut client) = pair();
+        client.send("session/list", &serde_json::json!({}), &[]).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        lines(&server, 2);
+        drop(server);
+        let error = client.next().unwrap_err();
+        assert!(!client.is_unread(&error), "read to its end: {error:?}");
+
+        let (_directory, listener, mut client) = pair();
+        client.send("session/list", &serde_json::json!({}), &[]).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        lines(&server, 2);
+        client.send("session/list", &serde_json::json!({}), &[]).unwrap();
+        drop(server);
+        let error = client.next().unwrap_err();
+        assert!(!client.is_unread(&error), "the second was not read, but the first was: {error:?}");
     }
 }

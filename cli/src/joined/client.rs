@@ -46,10 +46,13 @@ enum RunError {
 /// Runs a command. Nothing if the session is not there any more.
 pub(super) fn run(wanted: &Wanted<'_>, joined: Joined) -> Result<Option<ExitCode>, Failure> {
     let log = joined.place.log();
-    let mut running = Running::start(wanted, joined)?;
-    let answer = running.wait();
+    let (mut running, sent) = Running::start(wanted, joined)?;
+    let answer = sent.and_then(|request| running.wait(&request));
     running.close();
     signals::end_by_default();
+    if matches!(&answer, Err(error) if running.client.is_unread(error)) {
+        return Ok(None);
+    }
     match answer {
         Ok(End::Response(Ok(result))) => {
             let outcome = as_interrupted(result.outcome);
@@ -62,7 +65,7 @@ pub(super) fn run(wanted: &Wanted<'_>, joined: Joined) -> Result<Option<ExitCode
             end_by_signal(wanted.ending, signal_of(&outcome));
             Ok(Some(code))
         }
-        Ok(End::Response(Err(error))) => refused(wanted, &error),
+        Ok(End::Response(Err(error))) | Err(ClientError::Refused(error)) => refused(wanted, &error),
         Ok(End::Signal(signal)) => {
             end_by_signal(wanted.ending, Some(signal.into()));
             Ok(Some(ExitCode::from(signal.saturating_add(128))))
@@ -96,6 +99,9 @@ pub(super) fn explain(wanted: &Wanted<'_>, mut joined: Joined) -> Result<Option<
         {
             Ok(None)
         }
+        // The server was about to end.
+        Err(ClientError::Ended) => Ok(None),
+        Err(error) if joined.client.is_unread(&error) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -128,7 +134,6 @@ fn refused(wanted: &Wanted<'_>, error: &RpcError) -> Result<Option<ExitCode>, Fa
 
 struct Running {
     client: Client,
-    request: RpcId,
     session_id: SessionId,
     command_id: CommandId,
     signals: PipeReader,
@@ -144,7 +149,8 @@ struct Running {
 }
 
 impl Running {
-    fn start(wanted: &Wanted<'_>, joined: Joined) -> Result<Self, Failure> {
+    /// Sends the request. The second value is its id, unless the server could not be sent it.
+    fn start(wanted: &Wanted<'_>, joined: Joined) -> Result<(Self, Result<RpcId, ClientError>), Failure> {
         let Joined { mut client, session_id, capability, .. } = joined;
         let (command, clock) = (Cancellation::new(), Clock::new());
         let signals = signals::watch()?;
@@ -195,12 +201,11 @@ impl Running {
             at_most: None,
             streams: Some(streams),
         };
-        let request = client.send("command/run", &params, &sent.0)?;
+        let request = client.send("command/run", &params, &sent.0);
         let asking = Asking::new()?;
         let (interrupts, is_cancelled) = (Interrupts::default(), false);
-        Ok(Self {
+        let running = Self {
             client,
-            request,
             session_id,
             command_id,
             signals,
@@ -212,13 +217,14 @@ impl Running {
             interrupts,
             is_cancelled,
             answers: wanted.answers,
-        })
+        };
+        Ok((running, request))
     }
 
-    fn wait(&mut self) -> Result<End, ClientError> {
+    fn wait(&mut self, request: &RpcId) -> Result<End, ClientError> {
         loop {
             while self.client.has_message() || self.is_readable()? {
-                if let Some(end) = self.take()? {
+                if let Some(end) = self.take(request)? {
                     return Ok(end);
                 }
             }
@@ -252,9 +258,9 @@ impl Running {
     }
 
     /// What the server says next.
-    fn take(&mut self) -> Result<Option<End>, ClientError> {
+    fn take(&mut self, request: &RpcId) -> Result<Option<End>, ClientError> {
         match self.client.next()? {
-            FromServer::Response { id, answer } if id.as_ref() == Some(&self.request) => {
+            FromServer::Response { id, answer } if id.as_ref() == Some(request) => {
                 let result = answer.map(|json| stockade_protocol::parse::<CommandRunResult>(&json));
                 return Ok(Some(match result {
                     Ok(Ok(result)) => End::Response(Ok(Box::new(result))),
@@ -262,7 +268,7 @@ impl Running {
                     Err(error) => End::Response(Err(error)),
                 }));
             }
-            FromServer::Response { id: None, answer: Err(error) } => return Ok(Some(End::Response(Err(error)))),
+            FromServer::Response { id: None, answer: Err(error) } => return Err(error.into()),
             // Of a signal for a command that has ended meanwhile.
             FromServer::Response { .. } => {}
             FromServer::Question { id, params }

@@ -60,6 +60,15 @@ pub(super) fn join(wanted: &Wanted<'_>) -> Result<Option<Joined>, JoinError> {
     Ok(Some(Joined { client, session_id: ticket.session_id, capability: ticket.capability, place }))
 }
 
+/// The same without a word to the server, for a client that runs a command at once and falls back to [`join`].
+pub(super) fn join_early(wanted: &Wanted<'_>) -> Result<Option<Joined>, JoinError> {
+    let place = Place::find()?;
+    let Some(ticket) = place.ticket(&wanted.name) else { return Ok(None) };
+    let Some(client) = server::reach(&place.socket(), Role::Runner)? else { return Ok(None) };
+    check_variable(wanted, &ticket)?;
+    Ok(Some(Joined { client, session_id: ticket.session_id, capability: ticket.capability, place }))
+}
+
 /// A variable may come from a project. It names a session whose permissions are those of the settings, in its workspace.
 fn check_variable(wanted: &Wanted<'_>, ticket: &Ticket) -> Result<(), JoinError> {
     if wanted.named_by == NamedBy::Flag {

@@ -85,7 +85,7 @@ pub(crate) fn named_by_variable() -> Option<OsString> {
 /// done otherwise, and the usual way is gone.
 pub(crate) fn run_early(arguments: &[OsString]) -> Option<ExitCode> {
     let wanted = early(arguments)?;
-    let joined = joining::join(&wanted).ok()??;
+    let joined = joining::join_early(&wanted).ok()??;
     let form = if wanted.report_form == ReportForm::Json { Form::Outcome } else { Form::Text };
     client::run(&wanted, joined).unwrap_or_else(|failure| Some(failure.report(form)))
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use stockade_server::wire::{ClientCapabilities, ClientInfo, ErrorKind, InitializeParams, PROTOCOL_VERSION};
+use stockade_server::wire::{ClientCapabilities, ErrorKind};
 use stockade_server::{Client, ClientError};
 
 use super::place::{Place, PlaceError};
@@ -111,6 +111,18 @@ pub(crate) fn connect_to(path: &Path, role: Role) -> Result<Option<Client>, Serv
 }
 
 fn connect_once(path: &Path, role: Role) -> Result<Option<Client>, ServerError> {
+    let Some(mut client) = reach(path, role)? else { return Ok(None) };
+    match client.introduce() {
+        Ok(()) => Ok(Some(client)),
+        // It was about to end.
+        Err(ClientError::Ended) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Connects to the server of a socket without a word to it. It may be about to end, or have too many clients, which the
+/// first request finds out.
+pub(crate) fn reach(path: &Path, role: Role) -> Result<Option<Client>, ServerError> {
     let socket = match UnixStream::connect(path) {
         Ok(socket) => socket,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
@@ -121,21 +133,8 @@ fn connect_once(path: &Path, role: Role) -> Result<Option<Client>, ServerError> 
     if !is_ours(&socket) {
         return Err(ServerError::OthersServer(path.display().to_string()));
     }
-    let mut client = Client::over(socket);
-    let params = InitializeParams {
-        protocol_version: PROTOCOL_VERSION,
-        client: ClientInfo {
-            name: role.client_name().to_owned(),
-            version: Some(String::from(env!("CARGO_PKG_VERSION"))),
-        },
-        capabilities: ClientCapabilities { answers: role.answers(), terminal: false },
-    };
-    match client.call::<serde_json::Value>("initialize", &params) {
-        Ok(_) => Ok(Some(client)),
-        // It was about to end.
-        Err(ClientError::Ended) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let capabilities = ClientCapabilities { answers: role.answers(), terminal: false };
+    Ok(Some(Client::over(socket, role.client_name(), capabilities)?))
 }
 
 /// Whether the process at the other end is this user's.

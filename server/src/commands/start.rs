@@ -75,19 +75,23 @@ pub(crate) fn start(session: &Arc<Session>, caller: Caller, params: CommandRunPa
     session.questions.tell(&ServerNotification::CommandStarted(started), knows);
     let under_way = if params.acknowledge { UnderWay::UntilAcknowledged } else { UnderWay::UntilRead };
     let output = params.stream.then(|| command.follow(&session.id, &peer, 0, under_way, Role::Runner));
-    if params.until_disconnect {
-        let ending = Arc::clone(&command);
-        tokio::spawn(async move {
-            tokio::select! {
-                () = peer.gone() => ending.cancel("its client went away"),
-                _ = ending.ended() => {}
-            }
-        });
-    }
     let (session, running) = (Arc::clone(session), Arc::clone(&command));
     tokio::spawn(async move {
         let how = HowRun { streaming, cancellation, approved_by_policy };
-        let result = run(&session, &running, &params, how).await;
+        let result = {
+            let disconnected = async {
+                if !params.until_disconnect {
+                    return std::future::pending().await;
+                }
+                peer.gone().await;
+                running.cancel("its client went away");
+                std::future::pending().await
+            };
+            tokio::select! {
+                result = run(&session, &running, &params, how) => result,
+                result = disconnected => result,
+            }
+        };
         end(&session, &running, result);
         session.commands.ended(number);
         session.touched();

@@ -54,7 +54,7 @@ impl Reader {
                 Ok(Arrived { bytes, ..Arrived::default() })
             }
             #[cfg(unix)]
-            Self::Socket(stream) => socket::receive(stream, READ_BYTES).await,
+            Self::Socket(stream) => socket::receive(stream).await,
         }
     }
 }

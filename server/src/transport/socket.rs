@@ -18,6 +18,8 @@ use super::{Arrived, Reader, Writer};
 
 /// Descriptors that are taken with one line. Further ones are closed unseen.
 const MOST_DESCRIPTORS: usize = 8;
+/// Bytes that are read from a socket at once.
+const SOCKET_READ_BYTES: usize = 32 << 10;
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
@@ -124,10 +126,11 @@ fn by_handle(directory: &SocketDirectory, parent: &Path, name: &Path) -> PathBuf
 }
 
 /// Waits for bytes, and takes the descriptors that come with the last of them.
-pub(super) async fn receive(stream: &UnixStream, most: usize) -> io::Result<Arrived> {
-    let mut bytes = vec![0; most];
-    let (length, descriptors) = stream
+pub(super) async fn receive(stream: &UnixStream) -> io::Result<Arrived> {
+    let arrived = stream
         .async_io(Interest::READABLE, || {
+            // On the stack: most clients say little, and a connection that waits holds no memory for it.
+            let mut bytes = [0; SOCKET_READ_BYTES];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
             let parts = &mut [IoSliceMut::new(&mut bytes)];
@@ -138,15 +141,14 @@ pub(super) async fn receive(stream: &UnixStream, most: usize) -> io::Result<Arri
                     descriptors.extend(sent);
                 }
             }
-            Ok((received.bytes, descriptors))
+            Ok(Arrived { bytes: bytes.get(..received.bytes).unwrap_or_default().to_vec(), descriptors })
         })
         .await?;
-    bytes.truncate(length);
     #[cfg(not(target_os = "linux"))]
-    for descriptor in &descriptors {
+    for descriptor in &arrived.descriptors {
         rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)?;
     }
-    Ok(Arrived { bytes, descriptors })
+    Ok(arrived)
 }
 
 #[cfg(target_os = "linux")]
@@ -249,7 +251,7 @@ mod tests {
         send_now(theirs.as_fd(), b"three\n", &[]).unwrap();
         let mut seen = Vec::new();
         while !seen.ends_with(b"two\n") {
-            let arrived = receive(&ours, 64).await.unwrap();
+            let arrived = receive(&ours).await.unwrap();
             seen.extend(arrived.bytes);
             assert_eq!(arrived.descriptors.len(), usize::from(seen.ends_with(b"two\n")));
         }
