@@ -14,9 +14,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{AbsPath, Glob, Invalid, PathStyle, RawText};
 
@@ -79,10 +80,16 @@ pub struct FileRule {
 
 /// Rules in their normal form: sorted, one for each target, and the bounds on Stockade's own files behind
 /// them. The order they were given in means nothing, and of two rules for the same target the stricter is
-/// kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct FileRules(Vec<FileRule>);
+/// kept. Clones share the rules: permissions hold hundreds, and each command passes its own from hand to hand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, JsonSchema)]
+#[schemars(transparent)]
+pub struct FileRules(#[schemars(with = "Vec<FileRule>")] Arc<[FileRule]>);
+
+impl Serialize for FileRules {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
 
 impl RuleSource {
     fn is_policy(&self) -> bool {
@@ -152,7 +159,7 @@ impl FileRules {
     fn normal(mut rules: Vec<FileRule>) -> Self {
         rules.sort_by(|a, b| a.is_bound().cmp(&b.is_bound()).then_with(|| a.cmp(b)));
         rules.dedup_by(|later, kept| later.target == kept.target && later.is_bound() == kept.is_bound());
-        Self(rules)
+        Self(rules.into())
     }
 
     /// The rules.
@@ -220,8 +227,16 @@ impl FileRules {
     #[must_use]
     pub fn without_bounds(&self) -> Self {
         let (rules, bounds) = self.parts();
+        let has_globs = rules.last().is_some_and(|rule| rule.own_path().is_none());
         let lowered = rules.iter().map(|rule| match rule.own_path() {
-            Some(path) => FileRule { access: self.access(path), ..rule.clone() },
+            Some(path) if has_globs || path.style() == PathStyle::Windows => {
+                FileRule { access: self.access(path), ..rule.clone() }
+            }
+            // Without globs, nothing is more specific for a path than its own rule.
+            Some(path) => {
+                let access = self.bound(path, rule.access).map_or(rule.access, |bound| bound.access);
+                FileRule { access, ..rule.clone() }
+            }
             None => rule.clone(),
         });
         let needed = bounds.iter().filter(|bound| match bound.own_path() {
@@ -247,7 +262,7 @@ impl FileRules {
             // What is granted within a bound of the grant's own is no bound here.
             grant(path).map(|rule| (rule.access, if rule.is_bound() { RuleSource::Approval } else { rule.source }))
         };
-        Self::combine(self.parts().0.iter().chain(&granted.0), answer, self.parts().1.iter())
+        Self::combine(self.parts().0.iter().chain(&*granted.0), answer, self.parts().1.iter())
     }
 
     /// The rules that grant exactly what both do, for every path.

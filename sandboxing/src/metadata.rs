@@ -46,15 +46,18 @@ pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, In
             search.below(&path)?;
         }
     }
-    let mut rules: Vec<FileRule> = permissions.files.iter().cloned().collect();
+    let mut added = Vec::new();
     for path in search.found.iter().chain(&search.closed).filter_map(|path| AbsPath::from_path(path).ok()) {
         // Only what could be written needs a rule, and a path that is named is meant.
-        let named = rules.iter().any(|rule| rule.target == FileTarget::Path(path.clone()));
-        if permissions.access(&path) == Access::Write && !named {
-            rules.push(FileRule::path(path, Access::Read).from_source(RuleSource::ProtectedMetadata));
+        let is_for_it = |rule: &FileRule| matches!(&rule.target, FileTarget::Path(own) if *own == path);
+        if permissions.access(&path) == Access::Write && !permissions.files.iter().any(is_for_it) {
+            added.push(FileRule::path(path, Access::Read).from_source(RuleSource::ProtectedMetadata));
         }
     }
-    Ok(Permissions { files: FileRules::new(rules)?, ..permissions.clone() })
+    if added.is_empty() {
+        return Ok(permissions.clone());
+    }
+    Ok(Permissions { files: FileRules::new(permissions.files.iter().cloned().chain(added))?, ..permissions.clone() })
 }
 
 struct Search {

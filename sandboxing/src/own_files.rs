@@ -13,33 +13,40 @@ use std::path::{Component, Path};
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invalid, Permissions, RuleSource};
 
-use crate::resolve::{HostFiles, Kind, MOST_LINKS};
+use crate::resolve::{HostFiles, Kind, Links, MOST_LINKS};
 
 /// The directory above, in a link.
 const ABOVE: &[u8] = b"..";
 
 /// Adds a bound for each place that the bounds on Stockade's own files lead to or through.
 pub fn protect_own_files(permissions: &Permissions, files: &dyn HostFiles) -> Result<Permissions, Invalid> {
-    let mut rules: Vec<FileRule> = permissions.files.iter().cloned().collect();
-    for bound in permissions.files.iter().filter(|rule| rule.is_bound()) {
-        if let FileTarget::Path(path) = &bound.target {
-            let places = places(path, files).into_iter();
-            rules.extend(places.map(|place| FileRule { target: FileTarget::Path(place), ..bound.clone() }));
-        }
-    }
+    let rules = permissions.files.iter().cloned().chain(places_of_bounds(permissions, files));
     Ok(Permissions { files: FileRules::new(rules)?, ..permissions.clone() })
+}
+
+fn places_of_bounds(permissions: &Permissions, files: &dyn HostFiles) -> Vec<FileRule> {
+    let bounds = permissions.files.iter().filter(|rule| rule.is_bound());
+    let of_bound = |bound: &FileRule| match &bound.target {
+        FileTarget::Path(path) => {
+            let at = |place| FileRule { target: FileTarget::Path(place), ..bound.clone() };
+            places(path, files).into_iter().map(at).collect()
+        }
+        FileTarget::Glob(_) => Vec::new(),
+    };
+    bounds.flat_map(of_bound).collect()
 }
 
 /// The bounds of a sandbox: where the files are, and the first missing directory on the way to each that does not
 /// exist, for as long as the sandbox does.
 pub(crate) fn own_file_bounds(permissions: &Permissions, files: &dyn HostFiles) -> Result<Vec<FileRule>, Invalid> {
-    let protected = protect_own_files(permissions, files)?;
+    let bounds = permissions.files.iter().filter(|rule| rule.is_bound()).cloned();
+    let protected = FileRules::new(bounds.chain(places_of_bounds(permissions, files)))?;
     // Nothing can be made behind a link by its own name: the link has a bound, and so has where it leads.
     let is_behind_link = |rule: &FileRule| match &rule.target {
         FileTarget::Path(path) => path.ancestors().skip(1).any(|above| files.kind(&above) == Some(Kind::Symlink)),
         FileTarget::Glob(_) => false,
     };
-    let bounds = protected.files.iter().filter(|rule| rule.is_bound() && !is_behind_link(rule));
+    let bounds = protected.iter().filter(|rule| !is_behind_link(rule));
     let bounds: Vec<FileRule> = bounds.cloned().collect();
     let missing = bounds.iter().filter_map(|bound| {
         let FileTarget::Path(path) = &bound.target else { return None };
@@ -50,7 +57,7 @@ pub(crate) fn own_file_bounds(permissions: &Permissions, files: &dyn HostFiles) 
 
 /// Rules that keep each link on the way to a denied or masked path, or to the fixed part of a denied glob, as it is,
 /// where `resolved` would let a command replace it.
-pub(crate) fn held_links(permissions: &Permissions, resolved: &FileRules, files: &dyn HostFiles) -> Vec<FileRule> {
+pub(crate) fn held_links(permissions: &Permissions, resolved: &FileRules, links: &Links<'_>) -> Vec<FileRule> {
     let narrowing = permissions.files.iter().filter(|rule| rule.access <= Access::Scratch || is_mask(rule));
     let paths: BTreeSet<&AbsPath> = narrowing
         .map(|rule| match &rule.target {
@@ -58,8 +65,9 @@ pub(crate) fn held_links(permissions: &Permissions, resolved: &FileRules, files:
             FileTarget::Glob(glob) => glob.base(),
         })
         .collect();
-    let links: BTreeSet<AbsPath> = paths.into_iter().flat_map(|path| way(path, files).links).collect();
-    let replaceable = links.into_iter().filter(|link| resolved.access(link) == Access::Write);
+    let linked = paths.into_iter().filter(|path| !links.is_linkless(path));
+    let on_the_way: BTreeSet<AbsPath> = linked.flat_map(|path| way(path, links.files).links).collect();
+    let replaceable = on_the_way.into_iter().filter(|link| resolved.access(link) == Access::Write);
     replaceable.map(|link| FileRule::path(link, Access::Read).from_source(RuleSource::ProtectedMetadata)).collect()
 }
 

@@ -223,7 +223,7 @@ pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result
         .iter()
         .filter(|rule| !rule.is_bound())
         .partition(|rule| matches!(rule.source, RuleSource::ProtectedMetadata | RuleSource::CredentialMask));
-    let links = Links { files, followed: RefCell::default() };
+    let links = Links::new(files);
     let granted = FileRules::new(meant.iter().flat_map(|rule| with_target(rule, &links)))?;
     for rule in &meant {
         refuse_writable_links(rule, &granted, &links)?;
@@ -241,8 +241,8 @@ pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result
         rules
     });
     let resolved = FileRules::new(granted.iter().cloned().chain(masks).chain(bounds))?;
-    let held = held_links(permissions, &resolved, files);
-    let resolved = FileRules::new(resolved.iter().cloned().chain(held))?;
+    let held = held_links(permissions, &resolved, &links);
+    let resolved = if held.is_empty() { resolved } else { FileRules::new(resolved.iter().cloned().chain(held))? };
     Ok(Permissions { files: cover_globs(resolved.without_bounds(), files)?, ..permissions.clone() })
 }
 
@@ -256,12 +256,39 @@ fn is_below_file(rule: &FileRule, links: &Links<'_>) -> bool {
 
 /// Paths with their links followed. Rules mostly speak of the same few directories, which are looked at
 /// once.
-struct Links<'a> {
-    files: &'a dyn HostFiles,
+pub(crate) struct Links<'a> {
+    pub(crate) files: &'a dyn HostFiles,
     followed: RefCell<BTreeMap<AbsPath, AbsPath>>,
+    /// Directories, and whether there is no link on the way to them.
+    linkless: RefCell<BTreeMap<AbsPath, bool>>,
+    /// The last of them: rules come in the order of their paths.
+    last: RefCell<Option<(AbsPath, bool)>>,
 }
 
-impl Links<'_> {
+impl<'a> Links<'a> {
+    fn new(files: &'a dyn HostFiles) -> Self {
+        Self { files, followed: RefCell::default(), linkless: RefCell::default(), last: RefCell::default() }
+    }
+
+    /// Whether neither the path nor a directory above it is a link, so that it leads to itself.
+    pub(crate) fn is_linkless(&self, path: &AbsPath) -> bool {
+        let is_behind_none = path.parent().is_none_or(|parent| self.is_linkless_directory(parent));
+        is_behind_none && self.files.kind(path) != Some(Kind::Symlink)
+    }
+
+    fn is_linkless_directory(&self, directory: AbsPath) -> bool {
+        if let Some((last, known)) = &*self.last.borrow()
+            && *last == directory
+        {
+            return *known;
+        }
+        let known = self.linkless.borrow().get(&directory).copied();
+        let found = known.unwrap_or_else(|| self.is_linkless(&directory));
+        self.linkless.borrow_mut().insert(directory.clone(), found);
+        self.last.replace(Some((directory, found)));
+        found
+    }
+
     /// The same as [`HostFiles::canonical`], one name at a time.
     fn follow(&self, path: &AbsPath) -> AbsPath {
         if let Some(known) = self.followed.borrow().get(path) {
@@ -285,6 +312,7 @@ impl Links<'_> {
 /// The rule at the path that it leads to and, if that is another, at its own name as well.
 fn with_target(rule: &FileRule, links: &Links<'_>) -> Vec<FileRule> {
     let path = match &rule.target {
+        FileTarget::Path(path) if links.is_linkless(path) => return vec![rule.clone()],
         FileTarget::Path(path) => path,
         FileTarget::Glob(glob) => {
             let real = FileTarget::Glob(glob.rebased(links.follow(glob.base())));
@@ -419,7 +447,7 @@ mod tests {
         ] {
             symlink(target, root.join(name)).unwrap();
         }
-        let links = Links { files: &RealFiles, followed: RefCell::default() };
+        let links = Links::new(&RealFiles);
         for name in [
             "real/deep",
             "link",
@@ -436,6 +464,8 @@ mod tests {
         ] {
             let path = AbsPath::from_path(&root.join(name)).unwrap();
             assert_eq!(links.follow(&path), RealFiles.canonical(&path), "{name}");
+            let is_linkless = follow(&root.join(name)).is_some_and(|way| way.links.is_empty());
+            assert_eq!(links.is_linkless(&path), is_linkless, "{name}");
         }
     }
 

@@ -13,25 +13,72 @@ use crate::search::Found;
 /// few directories, most of which do not exist; and a plan is made from one state of things.
 #[derive(Debug, Default)]
 pub struct SeenOnce {
-    kinds: RefCell<HashMap<AbsPath, Option<Kind>>>,
+    kinds: RefCell<HashMap<AbsPath, SeenKind>>,
+    /// What a path leads to.
+    canonical: RefCell<HashMap<AbsPath, AbsPath>>,
+    other_names: RefCell<HashMap<AbsPath, bool>>,
+    link_targets: RefCell<HashMap<AbsPath, Option<PathBuf>>>,
     /// What was searched for last, and what was found.
     searched: RefCell<Option<(Vec<Glob>, Found)>>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SeenKind {
+    /// What stood there when it was looked at.
+    Looked(Option<Kind>),
+    /// Nothing: the directory above was missing.
+    Orphan,
+}
+
+impl SeenKind {
+    fn kind(self) -> Option<Kind> {
+        match self {
+            Self::Looked(kind) => kind,
+            Self::Orphan => None,
+        }
+    }
+}
+
+impl SeenOnce {
+    /// Whether every place that was looked at is as it was then, so that whatever was concluded from these places would
+    /// be concluded again. A search for globs is not repeated for this: after one, the answer is no.
+    pub fn is_unchanged(&self) -> bool {
+        // What is below a missing directory is missing as long as the directory is.
+        let is_kind = |(path, seen): (&AbsPath, &SeenKind)| match seen {
+            SeenKind::Looked(kind) => RealFiles.kind(path) == *kind,
+            SeenKind::Orphan => true,
+        };
+        self.searched.borrow().is_none()
+            && self.kinds.borrow().iter().all(is_kind)
+            && self.canonical.borrow().iter().all(|(path, real)| RealFiles.canonical(path) == *real)
+            && self.other_names.borrow().iter().all(|(path, others)| RealFiles.has_other_names(path) == *others)
+            && self.link_targets.borrow().iter().all(|(path, target)| RealFiles.link_target(path) == *target)
+    }
+}
+
+/// What is known of a path, or what is found out now.
+fn once<T: Clone>(known: &RefCell<HashMap<AbsPath, T>>, path: &AbsPath, look: impl FnOnce() -> T) -> T {
+    if let Some(known) = known.borrow().get(path) {
+        return known.clone();
+    }
+    let found = look();
+    known.borrow_mut().insert(path.clone(), found.clone());
+    found
+}
+
 impl HostFiles for SeenOnce {
     fn kind(&self, path: &AbsPath) -> Option<Kind> {
-        if let Some(known) = self.kinds.borrow().get(path) {
-            return *known;
-        }
-        // What is known to be missing holds nothing.
-        let is_orphan = path.parent().is_some_and(|parent| self.kinds.borrow().get(&parent) == Some(&None));
-        let kind = if is_orphan { None } else { RealFiles.kind(path) };
-        self.kinds.borrow_mut().insert(path.clone(), kind);
-        kind
+        let look = || {
+            let is_missing = |parent| self.kinds.borrow().get(&parent).is_some_and(|seen| seen.kind().is_none());
+            // What is known to be missing holds nothing.
+            let is_orphan = path.parent().is_some_and(is_missing);
+            if is_orphan { SeenKind::Orphan } else { SeenKind::Looked(RealFiles.kind(path)) }
+        };
+        once(&self.kinds, path, look).kind()
     }
 
     fn canonical(&self, path: &AbsPath) -> AbsPath {
-        RealFiles.canonical(path)
+        once(&self.canonical, path, || RealFiles.canonical(path))
     }
 
     fn matches(&self, globs: &[&Glob]) -> Result<Found, Invalid> {
@@ -41,6 +88,9 @@ impl HostFiles for SeenOnce {
             return Ok(found.clone());
         }
         let found = RealFiles.matches(globs)?;
+        if globs.is_empty() {
+            return Ok(found);
+        }
         let searched = globs.iter().copied().cloned().collect();
         self.searched.replace(Some((searched, found.clone())));
         Ok(found)
@@ -48,11 +98,11 @@ impl HostFiles for SeenOnce {
 
     fn has_other_names(&self, path: &AbsPath) -> bool {
         // Only a file that is there can have them.
-        self.kind(path) == Some(Kind::File) && RealFiles.has_other_names(path)
+        self.kind(path) == Some(Kind::File) && once(&self.other_names, path, || RealFiles.has_other_names(path))
     }
 
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf> {
-        RealFiles.link_target(path)
+        once(&self.link_targets, path, || RealFiles.link_target(path))
     }
 }
 
@@ -74,5 +124,55 @@ mod tests {
         assert_eq!((files.kind(&there), files.kind(&missing)), (Some(Kind::Directory), None), "as it was then");
         assert_eq!(files.kind(&missing.join("file").unwrap()), None, "in what was missing there is nothing");
         assert_eq!(RealFiles.kind(&missing.join("file").unwrap()), Some(Kind::File));
+    }
+
+    #[test]
+    fn what_has_changed_since_is_noticed() {
+        use std::os::unix::fs::symlink;
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let base = AbsPath::from_path(&root).unwrap();
+        std::fs::create_dir_all(root.join("real/deep")).unwrap();
+        std::fs::write(root.join("file"), "").unwrap();
+        symlink("real", root.join("link")).unwrap();
+        let seen = || {
+            let files = SeenOnce::default();
+            for name in ["real", "file", "missing", "missing/below", "link"] {
+                files.kind(&base.join(name).unwrap());
+            }
+            files.has_other_names(&base.join("file").unwrap());
+            files.canonical(&base.join("link/deep").unwrap());
+            files.link_target(&base.join("link").unwrap());
+            assert!(files.is_unchanged());
+            files
+        };
+        type Change = fn(&std::path::Path);
+        let changes: [(&str, Change); 5] = [
+            ("a name that was missing", |root| std::fs::create_dir(root.join("missing")).unwrap()),
+            ("a file that is gone", |root| std::fs::remove_file(root.join("file")).unwrap()),
+            ("another kind", |root| std::fs::create_dir(root.join("file")).unwrap()),
+            ("where a link leads, deep inside", |root| {
+                std::fs::remove_dir(root.join("real/deep")).unwrap();
+                symlink("/etc", root.join("real/deep")).unwrap();
+            }),
+            ("the text of a link", |root| {
+                std::fs::remove_file(root.join("link")).unwrap();
+                symlink("./real", root.join("link")).unwrap();
+            }),
+        ];
+        for (what, change) in changes {
+            let files = seen();
+            change(&root);
+            assert!(!files.is_unchanged(), "{what}");
+        }
+        std::fs::write(root.join("other"), "").unwrap();
+        let files = SeenOnce::default();
+        assert!(!files.has_other_names(&base.join("other").unwrap()));
+        std::fs::hard_link(root.join("other"), root.join("second")).unwrap();
+        assert!(!files.is_unchanged(), "another name of a file");
+        let files = SeenOnce::default();
+        let glob: Glob = format!("{base}/**/*.env").parse().unwrap();
+        files.matches(&[&glob]).unwrap();
+        assert!(!files.is_unchanged(), "a search has to be made again");
     }
 }

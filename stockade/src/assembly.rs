@@ -3,6 +3,7 @@
 //! Nothing here reads the environment, the working directory or the standard streams of this process: whoever asks for
 //! a session says on whose behalf, so that a server can open one for each of its clients.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -182,9 +183,20 @@ impl Assembly {
         directory: &AbsPath,
         settings: &Settings,
     ) -> Result<(), Error> {
-        let own = ConfigLoader::standard_for(|name| self.variable(name), &host(&self.directory))?.places()?;
         let set = |name: &str| variable(caller, name).filter(|value| !value.is_empty());
-        let named = ConfigLoader::standard_for(|name| set(name).or_else(|| self.variable(name)), &host(directory))?;
+        let is_other = Cell::new(*directory != self.directory);
+        let of_caller = |name: &str| {
+            let own = self.variable(name);
+            let value = set(name).or_else(|| own.clone());
+            is_other.set(is_other.get() || value != own);
+            value
+        };
+        let named = ConfigLoader::standard_for(of_caller, &host(directory))?;
+        // By the same variables, the same places are named.
+        if !is_other.get() {
+            return Ok(());
+        }
+        let own = ConfigLoader::standard_for(|name| self.variable(name), &host(&self.directory))?.places()?;
         let is_masked = |place: &AbsPath| {
             let real = leads_to(place);
             settings.credentials.iter().any(|masked| real.starts_with(&leads_to(masked)))

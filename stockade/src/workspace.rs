@@ -65,13 +65,14 @@ impl Workspace {
     }
 
     fn objection(&self, here: &AbsPath, settings: &Settings) -> Option<String> {
-        let around = |places: &[AbsPath], real: fn(&AbsPath) -> AbsPath| {
-            places.iter().map(real).find(|place| here.starts_with(place))
+        let around = |places: &[AbsPath]| {
+            let there = places.iter().filter(|place| may_exist(place));
+            there.map(leads_to).find(|place| here.starts_with(place))
         };
-        if let Some(place) = around(&settings.own_files, leads_to) {
+        if let Some(place) = around(&settings.own_files) {
             return Some(format!("`{place}` holds Stockade's own files"));
         }
-        if let Some(place) = around(&settings.credentials, leads_to) {
+        if let Some(place) = around(&settings.credentials) {
             return Some(format!("`{place}` holds credentials"));
         }
         let protected = |name: &[u8]| settings.protected_names.iter().find(|own| own.as_bytes() == name);
@@ -86,6 +87,12 @@ impl Workspace {
         }
         here.parent().is_none().then(|| String::from("it is the whole file system"))
     }
+}
+
+/// Whether something may be at a path, also behind links. What leads nowhere holds no directory that exists.
+fn may_exist(path: &AbsPath) -> bool {
+    let found = path.to_host_path().map(std::fs::metadata);
+    !matches!(found, Some(Err(error)) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
 }
 
 /// A directory that exists and that this user may enter, with its links followed.
