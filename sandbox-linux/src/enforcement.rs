@@ -51,9 +51,13 @@ pub(crate) fn read_back(facts: u64) -> impl Iterator<Item = LayerReport> {
     FACTS.iter().map(move |(fact, name)| report(name, facts & fact != 0))
 }
 
-/// The layers of a launcher that has entered its namespaces itself.
-pub(crate) fn enforcement(engine: &str, facts: u64, launcher: Pid) -> Enforcement {
-    let mut layers = namespaces(&["user", "mnt", "net", "ipc", "uts", "cgroup"], launcher);
-    layers.extend(read_back(facts));
+/// The namespaces of a launcher that has entered them itself.
+pub(crate) fn own_namespaces(launcher: Pid) -> Vec<LayerReport> {
+    namespaces(&["user", "mnt", "net", "ipc", "uts", "cgroup"], launcher)
+}
+
+/// The layers around a command: the launcher's namespaces, and what the command's process read back.
+pub(crate) fn enforcement(engine: &str, facts: u64, namespaces: &[LayerReport]) -> Enforcement {
+    let layers = namespaces.iter().cloned().chain(read_back(facts)).collect();
     Enforcement { engine: engine.to_owned(), layers }
 }

@@ -11,12 +11,12 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, Shutdown};
 use rustix::process::{Pid, WaitOptions, waitpid};
-use stockade_protocol::AbsPath;
+use stockade_protocol::{AbsPath, LayerReport};
 use stockade_sandboxing::SpawnError;
 
 pub(crate) use self::failure::{StartFailure, StepLists};
@@ -50,6 +50,8 @@ pub(crate) struct Launcher {
     asking: Mutex<()>,
     /// The control group that it is in. Goes with everything in it.
     group: Option<Made>,
+    /// The namespaces that it has entered, once it has built the sandbox.
+    namespaces: OnceLock<Vec<LayerReport>>,
 }
 
 /// How to build a sandbox.
@@ -76,7 +78,8 @@ pub(crate) struct Parking<'a> {
 impl Launcher {
     fn new(control: OwnedFd, pid: Pid, keeper: Option<Box<Self>>) -> Self {
         let (placeholders, asking) = (Arc::default(), Mutex::new(()));
-        Self { control: Some(control), pid, placeholders, keeper, starter: None, asking, group: None }
+        let (starter, group, namespaces) = (None, None, OnceLock::new());
+        Self { control: Some(control), pid, placeholders, keeper, starter, asking, group, namespaces }
     }
 
     /// Starts a launcher, or takes the one that was begun ahead, and has it build a sandbox.

@@ -28,6 +28,7 @@ mod observer;
 mod placeholder;
 #[cfg(test)]
 mod plan_snapshots;
+mod planned;
 mod platform_defaults;
 mod probe;
 mod seccomp;

@@ -106,13 +106,17 @@ impl Native {
         permissions: &Permissions,
         files: &dyn HostFiles,
     ) -> Result<NativePlan, Unenforceable> {
-        let sandbox = self.sandbox(permissions, files)?;
-        let command = CommandSteps { confine: sandbox.confine(), start: sandbox.start(command)? };
-        Ok(NativePlan { sandbox, command, permissions: permissions.clone() })
+        NativePlan::new(Arc::new(self.sandbox(permissions, files)?), Arc::new(permissions.clone()), command)
+    }
+
+    /// Whether a sandbox has the limits that permissions ask for on the host as it is now.
+    pub(crate) fn has_same_limits(&self, sandbox: &Sandbox, permissions: &Permissions) -> Result<bool, Unenforceable> {
+        let limits = Limits::of(permissions, self.user)?;
+        Ok(limits.steps == sandbox.limits && limits.group == sandbox.group)
     }
 
     /// Everything that does not depend on the command.
-    fn sandbox(&self, permissions: &Permissions, files: &dyn HostFiles) -> Result<Sandbox, Unenforceable> {
+    pub(crate) fn sandbox(&self, permissions: &Permissions, files: &dyn HostFiles) -> Result<Sandbox, Unenforceable> {
         let supervision = Supervision::of(permissions)?;
         let own_files = supervision.as_ref().map(|_| Supervision::files(files)).unwrap_or_default();
         let view = view::compile(&permissions.files, files, &own_files)?;
@@ -170,7 +174,7 @@ impl Native {
     ) -> Result<Session, SessionError> {
         let files = SeenOnce::default();
         let sandbox = self.sandbox(&resolve(permissions, &files)?, &files)?;
-        Ok(Session::start(sandbox, gatekeeper).map_err(|failed| failed.error)?)
+        Ok(Session::start(Arc::new(sandbox), gatekeeper).map_err(|failed| failed.error)?)
     }
 
     /// Namespaces, and this user under the same number in them. The network takes longest, so that is
@@ -235,8 +239,8 @@ pub(crate) fn resolve(permissions: &Permissions, files: &dyn HostFiles) -> Resul
 }
 
 /// A sandbox without a command in it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Sandbox {
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Sandbox {
     placeholders: Vec<AbsPath>,
     covers: BTreeSet<AbsPath>,
     warnings: Vec<String>,
@@ -265,6 +269,11 @@ struct Sandbox {
 }
 
 impl Sandbox {
+    /// Whether connections are decided on while a command runs in it.
+    pub(crate) fn is_supervised(&self) -> bool {
+        self.supervision.is_some()
+    }
+
     fn as_setup(&self) -> Setup<'_> {
         let group = self.group.as_ref();
         let (placeholders, covers) = (&self.placeholders, &self.covers);
@@ -303,7 +312,7 @@ impl Sandbox {
 /// A warm sandbox: see [`Native::session`].
 #[derive(Debug)]
 pub struct Session {
-    sandbox: Sandbox,
+    sandbox: Arc<Sandbox>,
     supervisor: Option<Supervisor>,
     /// The sockets of its network that the supervisor needs.
     sockets: Option<Sockets>,
@@ -312,7 +321,7 @@ pub struct Session {
 }
 
 impl Session {
-    fn start(sandbox: Sandbox, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Self, NotStarted> {
+    fn start(sandbox: Arc<Sandbox>, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Self, NotStarted> {
         let supervisor = sandbox.supervisor(gatekeeper);
         let supervisor = supervisor.map_err(|error| NotStarted { error, is_refused_by_host: false })?;
         let confine = sandbox.confine();
@@ -337,18 +346,19 @@ impl Session {
 
     /// Whether the sandbox is the one that a plan would build now.
     pub(crate) fn is_as_planned(&self, plan: &NativePlan) -> bool {
-        self.sandbox == plan.sandbox
+        Arc::ptr_eq(&self.sandbox, &plan.sandbox) || self.sandbox == plan.sandbox
     }
 
     /// Starts a command in the session's sandbox. While 64 are running, the next one waits for one of them
     /// to end.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        let command = CommandSteps { confine: self.sandbox.confine(), start: self.sandbox.start(command)? };
+        // The process that waits for it is confined already.
+        let command = CommandSteps { confine: Vec::new(), start: self.sandbox.start(command)? };
         let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &command, self.supervisor.as_ref());
         run.masks = self.masks.as_ref();
         run.sockets = self.sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
         let child = self.launcher.run(&run, &stdio).map_err(|failure| {
-            let (confine, start) = (&command.confine, &command.start.steps(&stdio));
+            let (confine, start) = (&self.sandbox.confine(), &command.start.steps(&stdio));
             failure.told(&StepLists { setup: &self.sandbox.setup, init: &self.sandbox.init, confine, start })
         })?;
         Ok(Box::new(child))
@@ -370,10 +380,15 @@ pub enum SessionError {
 /// What has to be done to run one command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NativePlan {
-    sandbox: Sandbox,
+    #[serde(serialize_with = "serialize_shared")]
+    sandbox: Arc<Sandbox>,
     command: CommandSteps,
     #[serde(skip)]
-    permissions: Permissions,
+    permissions: Arc<Permissions>,
+}
+
+fn serialize_shared<S: serde::Serializer>(sandbox: &Arc<Sandbox>, serializer: S) -> Result<S::Ok, S::Error> {
+    Sandbox::serialize(sandbox, serializer)
 }
 
 impl Plan for NativePlan {
@@ -401,9 +416,25 @@ pub(crate) struct NotStarted {
 }
 
 impl NativePlan {
+    /// A command in a sandbox that enforces these permissions.
+    pub(crate) fn new(
+        sandbox: Arc<Sandbox>,
+        permissions: Arc<Permissions>,
+        command: &CommandSpec,
+    ) -> Result<Self, Unenforceable> {
+        let command = CommandSteps { confine: sandbox.confine(), start: sandbox.start(command)? };
+        Ok(Self { sandbox, command, permissions })
+    }
+
+    /// Whether the sandbox of another plan is this very one.
+    #[cfg(test)]
+    pub(crate) fn is_in_same_sandbox(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.sandbox, &other.sandbox)
+    }
+
     /// Builds the sandbox alone, for this command and others. Nothing may have to be decided while they run.
     pub(crate) fn session(&self) -> Result<Session, NotStarted> {
-        Session::start(self.sandbox.clone(), None)
+        Session::start(Arc::clone(&self.sandbox), None)
     }
 
     /// The paths of the host that something is mounted on, or taken from.
@@ -415,7 +446,7 @@ impl NativePlan {
 
     /// Whether connections are decided on while the command runs.
     pub(crate) fn is_supervised(&self) -> bool {
-        self.sandbox.supervision.is_some()
+        self.sandbox.is_supervised()
     }
 
     pub(crate) fn start(

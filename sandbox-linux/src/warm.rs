@@ -1,6 +1,6 @@
 //! Sandboxes that are kept for the next command with the same permissions.
 //!
-//! What a sandbox shows was looked at when it was built. So each command is planned anew, and a sandbox is used again only
+//! What a sandbox shows was looked at when it was built. So each command is planned anew (`planned`), and a sandbox is used again only
 //! if it is the one that would be built now: a file that a rule denies and that was not there, a repository that was made
 //! since, a link that leads elsewhere give the command a new one. So does a file or directory that was put in the place of one
 //! that something is mounted on: the kernel takes a mount away together with the name that it was on
@@ -25,6 +25,7 @@ use stockade_sandboxing::{
 
 use crate::native::{Native, NativePlan, Session};
 use crate::observer::Observe;
+use crate::planned::Planned;
 
 /// Sandboxes that are kept, the ones that were used last in front. Each costs two processes of some 200 kB together.
 const MOST_KEPT: usize = 4;
@@ -36,6 +37,7 @@ const MOST_COMMANDS: usize = 48;
 #[derive(Debug)]
 pub struct Warm {
     native: Native,
+    planned: Planned,
     shared: Arc<Shared>,
 }
 
@@ -82,7 +84,7 @@ impl Warm {
     /// [`Auto`](crate::Auto) for hosts that may refuse it.
     pub fn new(otherwise: Box<dyn Backend>) -> Self {
         let shared = Shared { otherwise, is_refused: AtomicBool::new(false), kept: Mutex::default() };
-        Self { native: Native::new(), shared: Arc::new(shared) }
+        Self { native: Native::new(), planned: Planned::default(), shared: Arc::new(shared) }
     }
 
     /// With denials observed in the sandboxes that are kept, as they are by default, or not.
@@ -106,7 +108,7 @@ impl Backend for Warm {
             return self.shared.otherwise.compile(command, permissions);
         }
         crate::landlock::require(crate::sys::landlock_version(), 1)?;
-        let plan = self.native.plan(command, permissions)?;
+        let plan = self.planned.plan(&self.native, command, permissions)?;
         if plan.is_supervised() {
             return self.shared.otherwise.compile(command, permissions);
         }

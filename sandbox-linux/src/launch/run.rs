@@ -13,7 +13,7 @@ use super::{Launcher, StartFailure, frame, lost};
 use crate::cgroup::Made;
 use crate::child::{Child, Report};
 use crate::command_steps::CommandSteps;
-use crate::enforcement::{enforcement, fact_names};
+use crate::enforcement::{enforcement, fact_names, own_namespaces};
 use crate::masks::MaskServer;
 use crate::observer::Watch;
 use crate::step::{Encoder, Step, encode};
@@ -158,7 +158,9 @@ impl Launcher {
             None => run.masks.map(|_| Arc::new(Observations::new(Coverage { denied_reads, ..Coverage::default() }))),
         };
         child.facts = facts;
-        let mut enforcement = enforcement(run.engine, facts, self.pid);
+        // It stays in them for as long as it lives, so they are read back once.
+        let namespaces = self.namespaces.get_or_init(|| own_namespaces(self.pid));
+        let mut enforcement = enforcement(run.engine, facts, namespaces);
         enforcement.layers.extend(self.group.as_ref().map(Made::report));
         child.enforcement = Some(enforcement);
         Ok(())
