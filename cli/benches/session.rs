@@ -1,10 +1,11 @@
-//! What one command costs from the outside: bare, in bubblewrap, by `stockade run`, and by `stockade run --session`.
+//! What one command costs from the outside: bare, in bubblewrap, by `stockade run`, by `stockade run --session`, and by the
+//! client for Python beside `asyncio`'s own subprocesses.
 //!
 //! Each runs `bash -c true`; they are started in turn, so that whatever else the machine does hits all of them alike. Bubblewrap has a plain
-//! line: the root read-only, the workspace writable, nothing shared. Measured on a quiet machine, with one processor busy, with all of them busy, and on one
-//! processor alone. What counts are the ratios of the medians within one run, printed with the middle half of the times.
-//! `scripts/build && cargo bench -p stockade-cli --bench session`, with `bwrap` installed; with `python3` the client for Python
-//! has a benchmark of its own (`clients/python/bench.py`).
+//! line: the root read-only, the workspace writable, nothing shared. Measured on the machine as it is, with one processor busy, with all of
+//! them busy, and on one processor alone. What counts are the ratios of the medians within one run, printed with the middle half
+//! of the times. `scripts/build && cargo bench -p stockade-cli --bench session`, with `bwrap` installed. The client for Python is left out where
+//! there is no `python3`.
 
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "a benchmark starts the programs that it measures")]
 
@@ -40,7 +41,8 @@ fn main() {
         .map(|(name, words)| (name, command(&words, directory.path(), alone)));
         let spinning: Vec<Child> = (0..busy).map(|_| spin()).collect();
         let mut times = [const { Vec::new() }; 4];
-        for round in 0..ROUNDS + WARM_UP {
+        let rounds = if busy == 0 { ROUNDS } else { ROUNDS / 2 };
+        for round in 0..rounds + WARM_UP {
             for ((_, start), times) in starts.iter_mut().zip(&mut times) {
                 let took = time(start);
                 if round >= WARM_UP {
@@ -48,14 +50,32 @@ fn main() {
                 }
             }
         }
+        let python = python(program, directory.path(), alone, rounds);
         for mut child in spinning {
             child.kill().unwrap();
             child.wait().unwrap();
         }
         report(load, &starts.map(|(name, _)| name), times);
+        match python {
+            Ok(line) => println!("{load:14} {line}"),
+            Err(why) => println!("{load:14} the client for Python is left out: {why}"),
+        }
     }
     let end = own(program, &["session", "end", "--all"]);
     command(&end, directory.path(), false).status().unwrap();
+}
+
+/// The client for Python and a server of its own, beside `asyncio`, in turn by its own benchmark.
+fn python(program: &Path, directory: &Path, alone: bool, rounds: usize) -> Result<String, String> {
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/python");
+    let line = words(&["python3", &client.join("bench.py").display().to_string(), &rounds.to_string()]);
+    let mut python = command(&line, directory, alone);
+    python.env("PYTHONPATH", client.join("src")).env("STOCKADE_PROGRAM", program).stdout(Stdio::piped());
+    let output = python.output().map_err(|error| error.to_string())?;
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+    let number = |name: &str| found.get(name).and_then(serde_json::Value::as_f64).ok_or("no figures");
+    let (asyncio, own, ratio) = (number("asyncio_us")?, number("client_us")?, number("ratio")?);
+    Ok(format!("asyncio {:.2} ms, the client for Python {:.2} ms  {ratio:.2} x asyncio", asyncio / 1e3, own / 1e3))
 }
 
 fn report(load: &str, names: &[&str; 4], mut times: [Vec<Duration>; 4]) {
@@ -81,9 +101,10 @@ fn own(program: &Path, arguments: &[&str]) -> Vec<String> {
 
 fn bubblewrap(workspace: &Path) -> Vec<String> {
     let workspace = workspace.display().to_string();
-    let mut line = words(&["bwrap", "--ro-bind", "/", "/", "--bind"]);
+    let mut line = words(&["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind"]);
     line.extend([workspace.clone(), workspace]);
-    line.extend(words(&["--unshare-all", "--die-with-parent", "bash", "-c", "true"]));
+    line.extend(words(&["--tmpfs", "/tmp", "--unshare-all", "--die-with-parent", "--new-session"]));
+    line.extend(words(&["--cap-drop", "ALL", "bash", "-c", "true"]));
     line
 }
 
