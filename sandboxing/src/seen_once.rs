@@ -1,8 +1,8 @@
 //! The host's files as one plan sees them.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 
 use stockade_protocol::{AbsPath, Glob, Invalid};
 
@@ -18,6 +18,8 @@ pub struct SeenOnce {
     canonical: RefCell<HashMap<AbsPath, AbsPath>>,
     other_names: RefCell<HashMap<AbsPath, bool>>,
     link_targets: RefCell<HashMap<AbsPath, Option<PathBuf>>>,
+    /// The kinds by directories, and how many there were then.
+    places: RefCell<Option<(usize, Places)>>,
     /// What was searched for last, and what was found.
     searched: RefCell<Option<(Vec<Glob>, Found)>>,
 }
@@ -43,17 +45,69 @@ impl SeenOnce {
     /// Whether every place that was looked at is as it was then, so that whatever was concluded from these places would
     /// be concluded again. A search for globs is not repeated for this: after one, the answer is no.
     pub fn is_unchanged(&self) -> bool {
-        // What is below a missing directory is missing as long as the directory is.
-        let is_kind = |(path, seen): (&AbsPath, &SeenKind)| match seen {
-            SeenKind::Looked(kind) => RealFiles.kind(path) == *kind,
-            SeenKind::Orphan => true,
-        };
         self.searched.borrow().is_none()
-            && self.kinds.borrow().iter().all(is_kind)
+            && self.kinds_are_unchanged()
             && self.canonical.borrow().iter().all(|(path, real)| RealFiles.canonical(path) == *real)
             && self.other_names.borrow().iter().all(|(path, others)| RealFiles.has_other_names(path) == *others)
             && self.link_targets.borrow().iter().all(|(path, target)| RealFiles.link_target(path) == *target)
     }
+}
+
+/// Names that were missing in a directory, and what stood at other places.
+#[derive(Debug, Default)]
+struct Places {
+    missing: BTreeMap<AbsPath, Vec<PathBuf>>,
+    there: Vec<(AbsPath, Option<Kind>)>,
+}
+
+impl SeenOnce {
+    fn kinds_are_unchanged(&self) -> bool {
+        let kinds = self.kinds.borrow();
+        let mut places = self.places.borrow_mut();
+        let (_, Places { missing, there }) = match &mut *places {
+            Some(known) if known.0 == kinds.len() => known,
+            other => other.insert((kinds.len(), Places::of(&kinds))),
+        };
+        there.iter().all(|(path, kind)| RealFiles.kind(path) == *kind)
+            && missing.iter().all(|(directory, names)| are_missing(directory, names))
+    }
+}
+
+impl Places {
+    /// By directories. What is below a missing one is left out: it is missing as long as that is.
+    fn of(kinds: &HashMap<AbsPath, SeenKind>) -> Self {
+        let mut places = Self::default();
+        for (path, seen) in kinds.iter().filter(|(_, seen)| **seen != SeenKind::Orphan) {
+            match (seen.kind(), path.parent(), path.to_host_path().as_deref().and_then(Path::file_name)) {
+                (None, Some(parent), Some(name)) => places.missing.entry(parent).or_default().push(name.into()),
+                (kind, ..) => places.there.push((path.clone(), kind)),
+            }
+        }
+        places
+    }
+}
+
+/// Whether none of these names is in a directory. The directory is found once for all of them.
+#[cfg(target_os = "linux")]
+fn are_missing(directory: &AbsPath, names: &[PathBuf]) -> bool {
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+    let is_missing = |name: &PathBuf| {
+        directory.join(name.as_os_str().as_encoded_bytes().to_vec()).is_ok_and(|path| RealFiles.kind(&path).is_none())
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = directory.to_host_path().and_then(|path| rustix::fs::openat(CWD, path, flags, Mode::empty()).ok());
+    let Some(opened) = opened else { return names.iter().all(is_missing) };
+    // What is there now may still count as missing, such as a held name.
+    let is_still_missing =
+        |name: &PathBuf| rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW).is_err() || is_missing(name);
+    names.iter().all(is_still_missing)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn are_missing(directory: &AbsPath, names: &[PathBuf]) -> bool {
+    names.iter().all(|name| {
+        directory.join(name.as_os_str().as_encoded_bytes().to_vec()).is_ok_and(|path| RealFiles.kind(&path).is_none())
+    })
 }
 
 /// What is known of a path, or what is found out now.

@@ -123,12 +123,8 @@ impl Client {
     /// Whether this error means that the server has not read the only request that was sent, so that it can't have been
     /// carried out: the kernel says so if a socket is closed before all of it was read.
     pub fn is_unread(&self, error: &ClientError) -> bool {
-        let is_closed =
-            |error: &io::Error| matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
-        cfg!(target_os = "linux")
-            && self.next_id <= FIRST_REQUEST + 1
-            && self.introduction.is_some()
-            && matches!(error, ClientError::Io(error) if is_closed(error))
+        let is_only_request = self.next_id <= FIRST_REQUEST + 1;
+        cfg!(target_os = "linux") && is_only_request && self.introduction.is_some() && is_closed(error)
     }
 
     /// Sends a request and waits for its response. What else arrives is kept for [`Self::next`].
@@ -161,10 +157,11 @@ impl Client {
         match self.write(&lines, descriptors) {
             Ok(()) => Ok(id),
             // A server that has no room for a connection closes it, but says why first.
-            Err(error) => match self.receive_any() {
+            Err(error) if is_closed(&error) => match self.receive_any() {
                 Ok(Some(FromServer::Response { id: None, answer: Err(refusal) })) => Err(refusal.into()),
                 Ok(_) | Err(_) => Err(error),
             },
+            Err(error) => Err(error),
         }
     }
 
@@ -183,6 +180,15 @@ impl Client {
         match self.aside.pop_front() {
             Some(message) => Ok(message),
             None => self.receive(),
+        }
+    }
+
+    /// What the server says next, once something has arrived; none if that means nothing here, such as the response to
+    /// `initialize`. For a caller that waits for other things as well, and calls this when the socket is readable.
+    pub fn next_arrived(&mut self) -> Result<Option<FromServer>, ClientError> {
+        match self.aside.pop_front() {
+            Some(message) => Ok(Some(message)),
+            None => self.receive_any(),
         }
     }
 
@@ -259,6 +265,12 @@ impl AsFd for Client {
     }
 }
 
+/// Whether the other end of the connection is closed.
+fn is_closed(error: &ClientError) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    matches!(error, ClientError::Io(error) if matches!(error.kind(), BrokenPipe | ConnectionReset))
+}
+
 fn unexpected(what: impl ToString) -> ClientError {
     ClientError::Unexpected(what.to_string())
 }
@@ -326,6 +338,16 @@ mod tests {
         server.write_all(&message::response_line(Some(&RpcId::Number(1)), &Err(refusal))).unwrap();
         assert!(matches!(client.next(), Err(ClientError::Refused(error)) if error.message == "another version"));
         assert!(!client.is_unread(&io::Error::from(io::ErrorKind::ConnectionReset).into()));
+    }
+
+    /// A caller that has been told that the socket is readable does not wait for more.
+    #[test]
+    fn the_response_to_initialize_is_not_waited_behind() {
+        let (_directory, listener, mut client) = pair();
+        client.send("session/list", &serde_json::json!({}), &[]).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.write_all(&message::response_line(Some(&RpcId::Number(1)), &Ok(String::from("{}")))).unwrap();
+        assert_eq!(client.next_arrived().unwrap(), None);
     }
 
     /// A request may be sent again only if it was certainly not carried out.

@@ -259,7 +259,8 @@ impl Running {
 
     /// What the server says next.
     fn take(&mut self, request: &RpcId) -> Result<Option<End>, ClientError> {
-        match self.client.next()? {
+        let Some(said) = self.client.next_arrived()? else { return Ok(None) };
+        match said {
             FromServer::Response { id, answer } if id.as_ref() == Some(request) => {
                 let result = answer.map(|json| stockade_protocol::parse::<CommandRunResult>(&json));
                 return Ok(Some(match result {
