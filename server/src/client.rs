@@ -307,7 +307,8 @@ fn understood(line: &[u8]) -> Result<Option<FromServer>, ClientError> {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::os::unix::net::UnixListener;
