@@ -14,8 +14,8 @@ use crate::frames::{Frame, FrameDecoder};
 use crate::message::{self, Incoming, read_message};
 use crate::transport::send_now;
 use crate::wire::{
-    ApprovalRequestParams, ClientCapabilities, ClientInfo, InitializeParams, PROTOCOL_VERSION, RpcError, RpcId,
-    ServerNotification,
+    ApprovalRequestParams, ClientCapabilities, ClientInfo, ErrorKind, InitializeParams, PROTOCOL_VERSION, RpcError,
+    RpcId, ServerNotification,
 };
 
 /// The longest line of a server that is read.
@@ -121,10 +121,13 @@ impl Client {
     }
 
     /// Whether this error means that the server has not read the only request that was sent, so that it can't have been
-    /// carried out: the kernel says so if a socket is closed before all of it was read.
+    /// carried out: it had no room for the connection, or closed it before. The kernel says so if a socket is closed before
+    /// all of it was read.
     pub fn is_unread(&self, error: &ClientError) -> bool {
+        let has_no_room = matches!(error, ClientError::Refused(error) if error.kind() == Some(ErrorKind::Busy));
         let is_only_request = self.next_id <= FIRST_REQUEST + 1;
-        cfg!(target_os = "linux") && is_only_request && self.introduction.is_some() && is_closed(error)
+        let is_reset = cfg!(target_os = "linux") && is_only_request && is_closed(error);
+        self.introduction.is_some() && (has_no_room || is_reset)
     }
 
     /// Sends a request and waits for its response. What else arrives is kept for [`Self::next`].
@@ -335,7 +338,7 @@ mod tests {
         let (mut server, _) = listener.accept().unwrap();
         let sent = lines(&server, 2);
         assert!(sent[0].contains("\"initialize\"") && sent[1].contains("\"session/list\""), "{sent:?}");
-        let refusal = RpcError::new(crate::wire::ErrorKind::InvalidParams, "another version");
+        let refusal = RpcError::new(ErrorKind::InvalidParams, "another version");
         server.write_all(&message::response_line(Some(&RpcId::Number(1)), &Err(refusal))).unwrap();
         assert!(matches!(client.next(), Err(ClientError::Refused(error)) if error.message == "another version"));
         assert!(!client.is_unread(&io::Error::from(io::ErrorKind::ConnectionReset).into()));
