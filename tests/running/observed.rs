@@ -24,7 +24,7 @@ fn world() -> Home {
     home.write("home/.gitconfig", "[user]\n\tname = T\n\temail = t@example.org\n");
     said(program("git").args(["init", "-q"]).arg(home.path("ws/repository")), 0);
     home.give_to_user();
-    fs::set_permissions(home.path("ws/locked"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(home.path("ws/locked"), fs::Permissions::from_mode(0o000)).unwrap();
     home
 }
 
