@@ -28,7 +28,7 @@ pub(crate) fn agents() -> Vec<AgentWiring> {
         // codex keeps its connection to the program that runs its commands, so there is no single answer to try.
         let problem = wired.problem.or_else(|| match wired.agent {
             AgentName::Codex => None,
-            agent => try_hook(agent).err(),
+            agent @ (AgentName::ClaudeCode | AgentName::Gemini | AgentName::Opencode) => try_hook(agent).err(),
         });
         let file = wired.path.display().to_string();
         AgentWiring { agent: wired.agent.as_str(), file, works: problem.is_none(), problem }
