@@ -9,10 +9,15 @@ use serde_json::{Value, json};
 
 use crate::running::home::Home;
 use crate::serving::talk::Talk;
+use crate::support::program;
 
 /// A client that has said who it is.
 pub(super) fn talk(home: &Home, arguments: &[&str]) -> Talk {
-    let mut talk = Talk::with(home.program().arg("exec-server").args(arguments));
+    // Whatever the shell ignores that runs the tests: a command that ignores a signal from its start can't trap it.
+    let mut command = program("env");
+    command.args(["--default-signal"]).arg(home.path("stockade")).arg("exec-server").args(arguments);
+    home.surround(&mut command);
+    let mut talk = Talk::with(&mut command);
     talk.call("initialize", &json!({"clientName": "test", "resumeSessionId": null}));
     talk.line(r#"{"method":"initialized","params":{}}"#);
     talk
