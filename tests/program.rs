@@ -146,7 +146,8 @@ fn the_manual_has_a_page_for_each_command() {
     let page = |name: &str| std::fs::read_to_string(directory.path().join("man1").join(name)).unwrap();
     for name in COMMANDS {
         let page = page(&format!("stockade-{name}.1"));
-        assert!(page.contains(&format!("stockade\\-{name}")) && page.contains(".SH OPTIONS"), "{page}");
+        let title = format!("stockade\\-{}", name.replace('-', "\\-"));
+        assert!(page.contains(&title) && page.contains(".SH OPTIONS"), "{page}");
     }
     for name in
         ["stockade-audit-list.1", "stockade-audit-show.1", "stockade-audit-verify.1", "stockade-execpolicy-check.1"]

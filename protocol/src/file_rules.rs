@@ -80,7 +80,8 @@ pub struct FileRule {
 
 /// Rules in their normal form: sorted, one for each target, and the bounds on Stockade's own files behind
 /// them. The order they were given in means nothing, and of two rules for the same target the stricter is
-/// kept. Clones share the rules: permissions hold hundreds, and each command passes its own from hand to hand.
+/// kept.
+// Clones share the rules: permissions hold hundreds, and each command passes its own from hand to hand.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, JsonSchema)]
 #[schemars(transparent)]
 pub struct FileRules(#[schemars(with = "Vec<FileRule>")] Arc<[FileRule]>);

@@ -22,6 +22,9 @@ use super::SessionArgs;
   # the same with more
   args = [\"exec-server\", \"--writable\", \"/var/cache/build\", \"--allow-host\", \"crates.io:443\"]
 
+  stockade install codex                              write that file
+  stockade exec-server --network off < messages       by hand: it reads and writes JSON-RPC, one message a line
+
 With `include_local = false` codex has no other way to run a command. Questions of Stockade are declined, since codex can't
 ask them: allow commands with rules, or name a program that answers in the settings. docs/agents.md says more.
 
