@@ -163,6 +163,8 @@ fn make_runs_its_recipes_in_it() {
 fn programs_that_start_a_named_shell_find_one() {
     let home = home_with_shell(User::Own);
     let shell = shell(&home);
+    // What is denied at a terminal is asked about otherwise.
+    home.write("config/stockade/config.toml", "ask = \"never\"\n");
     let mut script = other(&home, &["script", "-qec", &format!("{CONFINED}; exit 4"), "/dev/null"]);
     let told = said(script.env("SHELL", &shell), 4);
     assert!(told.stdout.contains("confined") && is_confined(&home), "{}{}", told.stdout, told.stderr);
