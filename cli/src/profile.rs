@@ -68,12 +68,13 @@ struct Checked {
 
 impl Known {
     fn resolve(&self, profile: &PermissionProfile) -> Result<ProfileGrant, ConfigError> {
-        profile.resolve(&ProfileContext {
+        let context = ProfileContext {
             variable: &user_variable,
             homes: self.homes.clone(),
             writable: vec![self.here.clone()],
             settings: &self.settings,
-        })
+        };
+        self.profiles.grant(profile, &context)
     }
 
     fn get(&self, name: &str) -> Result<PermissionProfile, Failure> {

@@ -156,7 +156,7 @@ impl Advisable {
             if is_had || profile.only_when_named() || !names_tool(command, profile.tools()) {
                 continue;
             }
-            if let Ok(grant) = profile.resolve(&context) {
+            if let Ok(grant) = profiles.grant(&profile, &context) {
                 found.push((profile, settings.fitting(&grant).permissions));
             }
         }

@@ -51,6 +51,20 @@ fn what_changed_since_stays_and_what_was_missing_goes() {
     home.says(&["install", "claude-code", "--undo"], 0);
     let left = home.read(SETTINGS);
     assert!(left.contains("\"a\": 2") && !left.contains("stockade"), "{left}");
+    // Another hook in the same entry is not taken out with this program's, and neither stays in silence.
+    home.write(SETTINGS, "{}");
+    home.says(&["install", "claude-code"], 0);
+    let mut shared: Value = serde_json::from_str(&home.read(SETTINGS)).unwrap();
+    let own = serde_json::json!({ "type": "command", "command": "mine.sh" });
+    shared["hooks"]["PreToolUse"][0]["hooks"].as_array_mut().unwrap().push(own);
+    home.write(SETTINGS, &shared.to_string());
+    for words in [&["install", "claude-code", "--undo"][..], &["install", "claude-code"]] {
+        assert!(home.says(words, 125).stderr.contains("beside another one"));
+        assert_eq!(home.read(SETTINGS), shared.to_string());
+    }
+    // A hook that is never used is not installed.
+    home.write(SETTINGS, "{\"disableAllHooks\": true}");
+    assert!(home.says(&["install", "claude-code"], 125).stderr.contains("`disableAllHooks`"));
     // An installation from elsewhere is replaced, not doubled.
     home.write("home/.gemini/settings.json", "{\n  // mine\n  \"hooks\": {\"BeforeTool\": [{\"matcher\": \"x\", \"hooks\": [{\"type\": \"command\", \"command\": \"'/old/stockade' hook gemini\"}]}]}\n}\n");
     home.says(&["install", "gemini"], 0);

@@ -219,7 +219,7 @@ fn a_profile_opens_no_protected_place() {
         ("write", state.as_str(), "masked credential"),
         ("write", "${LED}", "masked credential"),
         ("write", &format!("{ws}/.git"), "protected metadata"),
-        ("write", &format!("{ws}/cache"), "leads out of the workspace"),
+        ("write", &format!("{ws}/cache"), "leads out of"),
         ("write", "/", "root"),
         ("write", "/opt", "root"),
         ("write", "${HOME}", "holds a home"),
@@ -289,6 +289,26 @@ fn settings_and_rules_name_profiles() {
     home.says(&["run", "--sandbox", "read-only", "--", "touch", "here"], 1);
 }
 
+/// What commands write by one profile is no way to what another one means.
+#[test]
+fn a_link_in_a_place_of_a_profile_widens_none() {
+    let home = Home::of(User::Ordinary);
+    home.write("home/.cache/pip/x", "");
+    home.write("home/bin/mine", "");
+    let caches = "about = \"x\"\n[[write]]\npath = \"~/.cache\"\nreason = \"because\"\n";
+    home.write("config/stockade/profiles/caches.toml", caches);
+    home.give_to_user();
+    home.says(&["run", "--with", "pip", "--", "true"], 0);
+    home.runs(&["--with", "caches"], "rm -r ~/.cache/pip && ln -s ~/bin ~/.cache/pip", 0);
+    for profiles in ["pip", "caches,pip"] {
+        let told = home.runs(&["--with", profiles], "echo x > ~/bin/planted", 125).stderr;
+        assert!(told.contains("by a link that commands may change"), "{told}");
+    }
+    let told = home.says(&["profile", "check", "pip"], 1);
+    assert!((told.stdout + &told.stderr).contains("by a link that commands may change"));
+    assert!(!home.exists("home/bin/planted"));
+}
+
 /// The administrator's maximum, a network that a flag turns off, and forbidden hosts hold against a profile.
 #[test]
 fn what_is_denied_holds_against_a_profile() {
@@ -320,6 +340,13 @@ fn a_projects_profiles_count_once_it_is_trusted() {
     home.write("ws/.stockade/config.toml", "with = [\"ssh-agent\"]\n");
     home.says(&["trust"], 0);
     assert!(home.says(&["run", "--", "true"], 125).stderr.contains("--with ssh-agent"));
+    // Under another name it is the same.
+    let agent = "about = \"x\"\n[[socket]]\npath = \"${SSH_AUTH_SOCK}\"\nreason = \"for the team\"\n";
+    home.write("ws/.stockade/profiles/signs.toml", agent);
+    home.write("ws/.stockade/config.toml", "with = [\"signs\"]\n");
+    home.says(&["trust"], 0);
+    assert!(home.says(&["run", "--", "true"], 125).stderr.contains("--with signs"));
+    std::fs::remove_file(home.path("ws/.stockade/profiles/signs.toml")).unwrap();
     home.write("ws/.stockade/config.toml", "");
     home.write("ws/.stockade/profiles/npm.toml", "about = \"x\"\n");
     home.says(&["trust"], 0);

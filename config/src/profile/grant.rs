@@ -90,8 +90,13 @@ fn together(one: &Permissions, other: &Permissions) -> Permissions {
 }
 
 impl PermissionProfile {
-    /// What the profile grants to this caller. A line that would open what no profile may is an error.
-    pub fn resolve(&self, context: &ProfileContext<'_>) -> Result<ProfileGrant, ConfigError> {
+    /// What the profile grants to this caller. A line that would open what no profile may is an error. So is one that
+    /// leads out of a directory by a link there, if some profile lets commands write the directory (`by_profiles`).
+    pub(super) fn resolve(
+        &self,
+        context: &ProfileContext<'_>,
+        by_profiles: &[PathBuf],
+    ) -> Result<ProfileGrant, ConfigError> {
         let refuse = |line: &dyn std::fmt::Display, why: String| ConfigError::ProfileLine {
             profile: self.name.clone(),
             line: line.to_string(),
@@ -104,13 +109,17 @@ impl PermissionProfile {
             let grants = &line.grants;
             match grants {
                 LineGrant::Write(template) => {
-                    for path in context.places(template, Access::Write).map_err(|why| refuse(grants, why))? {
+                    for path in
+                        context.places(template, Access::Write, by_profiles).map_err(|why| refuse(grants, why))?
+                    {
                         found.directories.insert(path.clone());
                         rules.push(FileRule::path(path, Access::Write));
                     }
                 }
                 LineGrant::Read(template) => {
-                    for path in context.places(template, Access::Read).map_err(|why| refuse(grants, why))? {
+                    for path in
+                        context.places(template, Access::Read, by_profiles).map_err(|why| refuse(grants, why))?
+                    {
                         rules.push(FileRule::path(path, Access::Read));
                     }
                 }
@@ -167,8 +176,31 @@ impl ProfileContext<'_> {
         named.or_else(|| self.homes.first().cloned())
     }
 
+    /// The directories that a profile lets commands write, as they are named.
+    pub(crate) fn named_writable(&self, profile: &PermissionProfile) -> Vec<PathBuf> {
+        let templates = profile.lines.iter().filter_map(|line| match &line.grants {
+            LineGrant::Write(template) => Some(template),
+            LineGrant::Read(_)
+            | LineGrant::Connect(_)
+            | LineGrant::Socket(_)
+            | LineGrant::Variable(_)
+            | LineGrant::Limits(_) => None,
+        });
+        // A line that has no path here grants nothing here.
+        let named = templates.filter_map(|template| {
+            let text = template.expand(self.variable).ok()?;
+            expand::path(&text, self.home().as_deref()).ok()?.to_host_path()
+        });
+        named.collect()
+    }
+
     /// The paths of a line, as they are named and where they lead, if it may be granted.
-    fn places(&self, template: &Template, access: Access) -> Result<BTreeSet<AbsPath>, String> {
+    fn places(
+        &self,
+        template: &Template,
+        access: Access,
+        by_profiles: &[PathBuf],
+    ) -> Result<BTreeSet<AbsPath>, String> {
         let text = template.expand(self.variable).map_err(|why| why.to_string())?;
         let named = expand::path(&text, self.home().as_deref())?;
         let host = named.to_host_path().unwrap_or_default();
@@ -176,9 +208,11 @@ impl ProfileContext<'_> {
         for place in [&host, &real] {
             self.check(place, access)?;
         }
-        let mut holding = self.writable.iter().filter(|root| host.starts_with(root));
-        if holding.any(|root| !real.starts_with(root)) {
-            return Err(format!("`{named}` leads out of the workspace by a link that commands may change"));
+        let below = by_profiles.iter().filter(|root| host.starts_with(root) && host != **root);
+        let mut holding = self.writable.iter().filter(|root| host.starts_with(root)).chain(below);
+        if let Some(root) = holding.find(|root| !real.starts_with(root) && !real.starts_with(expand::real(root))) {
+            let root = root.display();
+            return Err(format!("`{named}` leads out of `{root}` by a link that commands may change"));
         }
         let real = AbsPath::from_path(&real).map_err(|error| error.to_string())?;
         // A link has no rule of its own: what it leads to is granted.

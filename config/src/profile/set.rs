@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::{DIRECTORY, PermissionProfile, ProfileContext, ProfileGrant, ProfileOrigin, built_in};
+use super::{DIRECTORY, LineGrant, PermissionProfile, ProfileContext, ProfileGrant, ProfileOrigin, built_in};
 use crate::ConfigError;
 use crate::load::read_text;
 use crate::suggest::suggest;
@@ -60,8 +60,21 @@ impl PermissionProfiles {
             NamedBy::Project(_) | NamedBy::Rule(_) if profile.only_when_named => {
                 Err(ConfigError::OnlyWhenNamed { name: name.to_owned(), place: place.clone() })
             }
-            NamedBy::User(_) | NamedBy::Project(_) | NamedBy::Rule(_) => profile.resolve(context),
+            NamedBy::User(_) | NamedBy::Project(_) | NamedBy::Rule(_) => self.grant(&profile, context),
         }
+    }
+
+    /// What a profile grants beside all others: what one of them lets commands write may hold links of theirs.
+    pub fn grant(
+        &self,
+        profile: &PermissionProfile,
+        context: &ProfileContext<'_>,
+    ) -> Result<ProfileGrant, ConfigError> {
+        let mut by_profiles = context.named_writable(profile);
+        for name in self.names() {
+            by_profiles.extend(self.get(name)?.iter().flat_map(|known| context.named_writable(known)));
+        }
+        profile.resolve(context, &by_profiles)
     }
 
     /// Adds the profiles in a directory of settings. They take the place of those with the same name.
@@ -80,7 +93,10 @@ impl PermissionProfiles {
     }
 
     /// Adds a profile of a project. It can't change what a name means that is known without the project.
-    pub(crate) fn add_of_project(&mut self, profile: PermissionProfile) -> Result<(), ConfigError> {
+    ///
+    /// What reaches a service of the user's acts as the user, so only the user names such a profile.
+    pub(crate) fn add_of_project(&mut self, mut profile: PermissionProfile) -> Result<(), ConfigError> {
+        profile.only_when_named |= profile.lines.iter().any(|line| matches!(line.grants, LineGrant::Socket(_)));
         if let Some(known) = self.get(&profile.name)? {
             return Err(ConfigError::ProfileTaken {
                 name: profile.name.clone(),

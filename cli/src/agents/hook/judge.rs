@@ -182,7 +182,12 @@ fn listed(key: &str, value: &str) -> String {
 /// What commands may not read, the agent may not either. Of the rest nothing is said.
 fn reading(call: &Call, path: &Path) -> Result<Answer, String> {
     let stockade = policy(call)?;
-    let path = absolute_path(call, path)?;
+    // Links below `/proc` lead anywhere, and to the same for the agent: a root is a root.
+    let path = RealFiles.canonical(&absolute_path(call, path)?);
+    if path.components().next() == Some(b"proc") {
+        let why = "`/proc` tells of the agent's own processes there; a command sees those of its sandbox";
+        return Ok(Answer::Deny { reason: format!("Stockade refuses to have `{path}` read: {why}") });
+    }
     let explanation = stockade.orchestrator().explain_path(&path).map_err(|error| error.to_string())?;
     if explanation.access != Access::None {
         return Ok(Answer::NoOpinion);

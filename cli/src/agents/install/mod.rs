@@ -39,6 +39,10 @@ pub(crate) enum InstallError {
     System { act: &'static str, path: PathBuf, source: std::io::Error },
     #[error("`{}` would mean something else after the change: change it by hand", .0.display())]
     Meaning(PathBuf),
+    #[error("`disableAllHooks` in `{}` turns every hook off: take it out first", .0.display())]
+    HooksOff(PathBuf),
+    #[error("`{}` has Stockade's hook beside another one in the same entry: give each an entry of its own", .0.display())]
+    Shared(PathBuf),
     #[error("this program has a name that is no text")]
     Unnamed,
 }
@@ -85,6 +89,7 @@ enum Copy {
 
 fn put_in(wiring: &Wiring, file: &SettingsFile) -> Result<(Option<String>, Copy), InstallError> {
     let text = file.text.as_deref().unwrap_or_default();
+    wiring.check(file)?;
     let is_there = wiring.is_in(file, &wiring.command)?;
     if is_there {
         return Ok((file.text.clone(), Copy::Left));
@@ -97,6 +102,7 @@ fn put_in(wiring: &Wiring, file: &SettingsFile) -> Result<(Option<String>, Copy)
 /// The file as it was before, if it has not changed since; else without the hook.
 fn taken_out(wiring: &Wiring, file: &SettingsFile) -> Result<(Option<String>, Copy), InstallError> {
     let Some(text) = &file.text else { return Ok((None, Copy::Left)) };
+    wiring.check_entries(file)?;
     let Some(command) = wiring.command_in(file)? else { return Ok((Some(text.clone()), Copy::Left)) };
     let before = file.copy()?;
     if let Ok(made) = wiring.added(file, before.as_deref().unwrap_or_default(), &command)

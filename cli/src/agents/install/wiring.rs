@@ -139,6 +139,37 @@ impl Wiring {
         Ok(changed)
     }
 
+    /// Whether a hook in this file would be used, and could be taken out.
+    pub(super) fn check(&self, file: &SettingsFile) -> Result<(), InstallError> {
+        let off = file.text.as_deref().and_then(value).and_then(|settings| settings.get("disableAllHooks").cloned());
+        if self.agent == AgentName::ClaudeCode && off.is_some_and(|off| off != Value::Bool(false)) {
+            return Err(InstallError::HooksOff(file.path.clone()));
+        }
+        self.check_entries(file)
+    }
+
+    /// Whether this program's hooks stand alone in their entries: else an entry is another's, too.
+    pub(super) fn check_entries(&self, file: &SettingsFile) -> Result<(), InstallError> {
+        let Some(text) = file.text.as_deref().filter(|text| !text.trim().is_empty()) else { return Ok(()) };
+        if self.form == SettingsForm::Environments {
+            return Ok(());
+        }
+        let ending = format!(" hook {}", self.agent.as_str());
+        let is_shared = |entry: &&str| {
+            let hooks = value(entry).and_then(|entry| entry.get("hooks")?.as_array().cloned()).unwrap_or_default();
+            let is_own =
+                |hook: &Value| hook.get("command").and_then(Value::as_str).is_some_and(|line| line.ends_with(&ending));
+            hooks.len() > 1 && hooks.iter().any(is_own)
+        };
+        for (event, _) in self.events {
+            let found = json_text::elements(text, &["hooks", event]).map_err(|source| file.text_error(source))?;
+            if found.iter().any(is_shared) {
+                return Err(InstallError::Shared(file.path.clone()));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the hook is in the file as it would be put there.
     pub(super) fn is_in(&self, file: &SettingsFile, command: &str) -> Result<bool, InstallError> {
         let Some(text) = file.text.as_deref().filter(|text| !text.trim().is_empty()) else { return Ok(false) };
@@ -256,7 +287,7 @@ pub(crate) fn wired() -> Vec<Wired> {
         };
         let problem = match (wiring.is_in(&file, &wiring.command), wiring.command_in(&file)) {
             (Err(error), _) | (_, Err(error)) => Some(stockade::with_causes(&error)),
-            (Ok(true), _) => None,
+            (Ok(true), _) => wiring.check(&file).err().map(|error| stockade::with_causes(&error)),
             (Ok(false), Ok(None)) => return None,
             (Ok(false), Ok(Some(command))) => {
                 let again = format!("run `stockade install {}` again", agent.as_str());
