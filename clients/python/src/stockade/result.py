@@ -6,7 +6,19 @@ from dataclasses import dataclass
 
 from .errors import CommandFailedError
 from .text import safe, safe_line
-from .types import Cancelled, CapturedOutput, Denied, Execution, Exited, Outcome, RawText, Refused, Signaled, TimedOut, Violation
+from .types import (
+    Cancelled,
+    CapturedOutput,
+    Denied,
+    Execution,
+    Exited,
+    Outcome,
+    RawText,
+    Refused,
+    Signaled,
+    TimedOut,
+    Violation,
+)
 
 __all__ = ["Result", "output_bytes"]
 
