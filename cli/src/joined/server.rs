@@ -104,7 +104,8 @@ pub(crate) fn connect_to(path: &Path, role: Role) -> Result<Option<Client>, Serv
     loop {
         match connect_once(path, role) {
             Err(error) if error.is_crowded() && start.elapsed() < TIME_FOR_A_PLACE => std::thread::sleep(PAUSE),
-            Err(error) if error.is_busy() => return Err(ServerError::Busy),
+            // One that hangs up for so long, time after time, has no place either.
+            Err(error) if error.is_crowded() => return Err(ServerError::Busy),
             other => return other,
         }
     }
