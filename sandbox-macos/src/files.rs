@@ -16,8 +16,10 @@ use stockade_sandboxing::{HostFiles, Kind, Unenforceable};
 use crate::parameters::Parameters;
 use crate::pattern;
 
-/// The name of the private directory's path among the parameters. It is known when a command starts.
+/// The names of the private directories' paths among the parameters: temporary files and caches. They are known when
+/// a command starts.
 pub(crate) const SCRATCH: &str = "SCRATCH";
+pub(crate) const CACHE: &str = "CACHE";
 
 /// What file rules became.
 #[derive(Debug)]
@@ -75,7 +77,7 @@ pub(crate) fn compile(
     let warnings = [compiler.warnings(), found.warnings(rules)].concat();
     let mut text = compiler.text;
     if !private.is_empty() {
-        text.push_str(&private_directory());
+        text.push_str(&private_directories());
     }
     Ok(Files { text, private, warnings })
 }
@@ -88,14 +90,17 @@ fn internal(error: &stockade_protocol::Invalid) -> Unenforceable {
     }
 }
 
-/// The command's own directory, in the place of those that it can't have.
-fn private_directory() -> String {
-    let here = format!("(subpath (param \"{SCRATCH}\"))");
+/// The command's own directories, in the place of those that it can't have. Programs look at each directory on the way
+/// to a file (`realpath`, `mkdir -p`), and the way lies in a directory that a policy usually takes away.
+fn private_directories() -> String {
+    let each = |filter: &str| [SCRATCH, CACHE].map(|name| format!("\n  ({filter} (param \"{name}\"))")).concat();
+    let (here, itself, above) = (each("subpath"), each("literal"), each("path-ancestors"));
     format!(
-        "\n; The private directory.\n\
-         (allow file-read* file-write* file-map-executable process-exec*\n  {here})\n\
-         (allow network-bind network-inbound network-outbound\n  {here})\n\
-         (deny file-write-unlink file-write-create\n  (literal (param \"{SCRATCH}\")))\n"
+        "\n; The private directories.\n\
+         (allow file-read* file-write* file-map-executable process-exec*{here})\n\
+         (allow network-bind network-inbound network-outbound{here})\n\
+         (allow file-read-metadata{above})\n\
+         (deny file-write-unlink file-write-create{itself})\n"
     )
 }
 

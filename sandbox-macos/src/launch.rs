@@ -16,8 +16,8 @@ use stockade_protocol::{AbsPath, LayerReport, LayerStatus, RawText};
 use stockade_sandboxing::{SpawnError, Stdio, Streams, WaitStatus};
 use tempfile::TempDir;
 
-use crate::files::SCRATCH;
-use crate::running::{Run, RunningCommand};
+use crate::files::{CACHE, SCRATCH};
+use crate::running::{Private, Run, RunningCommand};
 use crate::seatbelt::SeatbeltPlan;
 use crate::sys::{self, Membership};
 
@@ -26,6 +26,8 @@ use crate::sys::{self, Membership};
 #[cfg(target_os = "macos")]
 const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
+/// Its file name, by which the kernel tells it from the command that takes its place.
+const LAUNCHER: &str = "sandbox-exec";
 /// The name of the run among a profile's parameters.
 const RUN: &str = "RUN";
 /// How long it may take until the profile holds.
@@ -39,11 +41,19 @@ const DEFAULT_PATH: &[u8] = b"/usr/bin:/bin";
 /// Starts the command of a plan.
 #[cfg(target_os = "macos")]
 pub(crate) fn start(plan: &SeatbeltPlan, stdio: Stdio) -> Result<Box<dyn stockade_sandboxing::Running>, SpawnError> {
-    let directories = crate::directories::user_directories();
-    let temporary = directories.and_then(|found| found.temporary.to_host_path());
-    let temporary =
-        temporary.ok_or_else(|| setup("find this user's temporary directory", io::ErrorKind::NotFound.into()))?;
-    Ok(Box::new(start_with(Path::new(SANDBOX_EXEC), &temporary, plan, stdio)?))
+    let missing = || setup("find this user's temporary directories", io::ErrorKind::NotFound.into());
+    let found = crate::directories::user_directories().ok_or_else(missing)?;
+    let temporary = found.temporary.to_host_path().ok_or_else(missing)?;
+    let cache = found.cache.to_host_path().ok_or_else(missing)?;
+    let places = Places { temporary: &temporary, cache: &cache };
+    Ok(Box::new(start_with(Path::new(SANDBOX_EXEC), places, plan, stdio)?))
+}
+
+/// Where the private directories of runs are made.
+#[derive(Clone, Copy, Debug)]
+struct Places<'a> {
+    temporary: &'a Path,
+    cache: &'a Path,
 }
 
 fn setup(step: &str, source: io::Error) -> SpawnError {
@@ -53,12 +63,12 @@ fn setup(step: &str, source: io::Error) -> SpawnError {
 /// The same with this program in the place of `sandbox-exec`.
 fn start_with(
     program: &Path,
-    temporary: &Path,
+    places: Places<'_>,
     plan: &SeatbeltPlan,
     stdio: Stdio,
 ) -> Result<RunningCommand, SpawnError> {
     find(plan)?;
-    let private = if plan.private.is_empty() { None } else { Some(private_directory(temporary)?) };
+    let private = if plan.private.is_empty() { None } else { Some(private_directories(places)?) };
     let run = Run::new(run_name().map_err(|source| setup("name the run", source))?, private);
     let mut command = command(program, plan, &run)?;
     streams(&mut command, stdio, plan)?;
@@ -79,11 +89,18 @@ fn leader(child: &Child) -> Result<Pid, SpawnError> {
     number.ok_or_else(|| setup("start `sandbox-exec`", io::ErrorKind::InvalidData.into()))
 }
 
-/// A directory that only this user can enter, gone when the command has ended.
-fn private_directory(temporary: &Path) -> Result<TempDir, SpawnError> {
-    let own = fs::Permissions::from_mode(0o700);
-    let made = tempfile::Builder::new().prefix("stockade-").permissions(own).tempdir_in(temporary);
-    made.map_err(|source| setup("make a private directory", source))
+/// Directories that only this user can enter, gone when the command has ended. Their names are short: a socket's
+/// address holds 104 bytes, and the system's own part of the path is already 56 long.
+fn private_directories(places: Places<'_>) -> Result<Private, SpawnError> {
+    let own = || fs::Permissions::from_mode(0o700);
+    let failed = |source| setup("make a private directory", source);
+    let temporary =
+        tempfile::Builder::new().prefix("s-").permissions(own()).tempdir_in(places.temporary).map_err(failed)?;
+    // One suffix moves both of the user's directories.
+    let name = temporary.path().file_name().unwrap_or_default();
+    let mut same = tempfile::Builder::new();
+    let cache = same.prefix(name).rand_bytes(0).permissions(own()).tempdir_in(places.cache).map_err(failed)?;
+    Ok(Private { temporary, cache })
 }
 
 /// A name that no other run has.
@@ -105,16 +122,39 @@ fn command(program: &Path, plan: &SeatbeltPlan, run: &Run) -> Result<Command, Sp
     command.env_clear();
     command.envs(plan.command.environment.iter().map(|(name, value)| (os(name), os(value))));
     if let Some(private) = run.private() {
-        let path = private.canonicalize().map_err(|source| setup("find the private directory", source))?;
-        let text =
-            path.to_str().ok_or_else(|| setup("name the private directory", io::ErrorKind::InvalidData.into()))?;
-        command.arg("-D").arg(format!("{SCRATCH}={text}"));
-        command.env("TMPDIR", &path);
+        lead_to(private, &mut command, plan)?;
     }
     command.arg("--").args(plan.command.argv.words().iter().map(os));
     let cwd = plan.command.cwd.to_host_path();
     command.current_dir(cwd.ok_or_else(|| setup("enter the working directory", io::ErrorKind::InvalidInput.into()))?);
     Ok(command)
+}
+
+/// Has programs keep temporary files and caches in the private directories. Not all of them look at `TMPDIR`: the
+/// suffix moves what `confstr(3)` gives (`mktemp`, Foundation, Java), and the rest have variables of their own, which
+/// stay as they are if the command's environment sets them.
+fn lead_to(private: &Private, command: &mut Command, plan: &SeatbeltPlan) -> Result<(), SpawnError> {
+    let place = |directory: &TempDir| {
+        directory.path().canonicalize().map_err(|source| setup("find the private directory", source))
+    };
+    let (temporary, cache) = (place(&private.temporary)?, place(&private.cache)?);
+    for (parameter, path) in [(SCRATCH, &temporary), (CACHE, &cache)] {
+        let text =
+            path.to_str().ok_or_else(|| setup("name the private directory", io::ErrorKind::InvalidData.into()))?;
+        command.arg("-D").arg(format!("{parameter}={text}"));
+    }
+    command.env("TMPDIR", &temporary);
+    command.env("DIRHELPER_USER_DIR_SUFFIX", temporary.file_name().unwrap_or_default());
+    for (variable, path) in [
+        ("xcrun_db", cache.join("xcrun_db")),
+        ("CLANG_MODULE_CACHE_PATH", cache.join("clang")),
+        ("TMPPREFIX", temporary.join("zsh")),
+    ] {
+        if !plan.command.environment.contains_key(&RawText::from(variable)) {
+            command.env(variable, path);
+        }
+    }
+    Ok(())
 }
 
 /// The standard streams, and everything that the child does before `sandbox-exec` takes its place.
@@ -177,20 +217,27 @@ fn holds(leader: Pid, run: &str) -> Result<LayerReport, SpawnError> {
             Membership::Outside => {}
         }
         if let Some(status) = sys::peek(leader) {
-            if let WaitStatus::Exited(code) = status
-                && FAILURES.contains(&code)
-            {
-                let source = io::Error::other(format!("`sandbox-exec` ended with {code} before the profile held"));
-                return Err(setup("apply the profile", source));
-            }
-            // The command was so quick that nobody could be asked. It ran only because the profile held.
-            return Ok(report(LayerStatus::FullyEnforced, "the command had ended when the kernel was asked"));
+            return ended(leader, status);
         }
         if Instant::now() > end {
             return Err(SpawnError::NotEnforced { missing: String::from("seatbelt") });
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// What an end says that came before the kernel could be asked. The codes of `sandbox-exec` are also those of commands,
+/// so they count only while the process is still `sandbox-exec`: once it has become the command, the profile holds.
+fn ended(leader: Pid, status: WaitStatus) -> Result<LayerReport, SpawnError> {
+    let became_the_command = sys::last_program(leader).is_some_and(|name| name != LAUNCHER);
+    if let WaitStatus::Exited(code) = status
+        && FAILURES.contains(&code)
+        && !became_the_command
+    {
+        let source = io::Error::other(format!("`sandbox-exec` ended with {code} before the command ran"));
+        return Err(setup("apply the profile", source));
+    }
+    Ok(report(LayerStatus::FullyEnforced, "the command had ended when the kernel was asked"))
 }
 
 fn report(status: LayerStatus, detail: &str) -> LayerReport {

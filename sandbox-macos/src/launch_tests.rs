@@ -30,8 +30,9 @@ impl Host {
         let program = directory.path().join("sandbox-exec");
         fs::write(&program, STAND_IN).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::create_dir(directory.path().join("T")).unwrap();
-        fs::create_dir(directory.path().join("w")).unwrap();
+        for name in ["T", "C", "w"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+        }
         Self { directory }
     }
 
@@ -50,7 +51,9 @@ impl Host {
     }
 
     fn start(&self, plan: &SeatbeltPlan, stdio: Stdio) -> Result<RunningCommand, SpawnError> {
-        start_with(&self.path("sandbox-exec"), &self.path("T"), plan, stdio)
+        let (temporary, cache) = (self.path("T"), self.path("C"));
+        let places = Places { temporary: &temporary, cache: &cache };
+        start_with(&self.path("sandbox-exec"), places, plan, stdio)
     }
 
     /// Runs a shell line to its end, and gives what it wrote.
@@ -96,18 +99,93 @@ fn paths_are_arguments_and_the_command_comes_last() {
 }
 
 #[test]
-fn a_private_directory_is_there_while_the_command_runs() {
+fn private_directories_are_there_while_the_command_runs() {
     let host = Host::new();
     let tmp = host.path("tmp");
     fs::create_dir(&tmp).unwrap();
-    let line = "echo $TMPDIR; echo x > $TMPDIR/x; ls -ld $TMPDIR";
+    let line = "echo $TMPDIR; echo x > $TMPDIR/x; ls -ld $TMPDIR; ls -ld ../C/$DIRHELPER_USER_DIR_SUFFIX";
     let (text, _) = host.shell(line, rules(&[(&tmp, Access::Scratch)]));
     let path = Path::new(text.lines().next().unwrap());
     assert_eq!(path.parent().unwrap(), host.path("T"));
-    assert!(text.lines().nth(1).unwrap().starts_with("drwx------"), "{text}");
-    assert!(!path.exists() && fs::read_dir(host.path("T")).unwrap().next().is_none());
+    assert!(text.lines().skip(1).all(|line| line.starts_with("drwx------")), "{text}");
+    assert_eq!(text.lines().count(), 3, "{text}");
     let arguments = fs::read_to_string(host.path("arguments")).unwrap();
-    assert!(arguments.contains(&format!("SCRATCH={}", path.display())), "{arguments}");
+    let name = path.file_name().unwrap().to_str().unwrap();
+    for (parameter, place) in [("SCRATCH", "T"), ("CACHE", "C")] {
+        let value = format!("{parameter}={}", host.path(place).join(name).display());
+        assert!(arguments.lines().any(|line| line == value), "{value} in {arguments}");
+        assert!(fs::read_dir(host.path(place)).unwrap().next().is_none(), "{place} is empty again");
+    }
+}
+
+/// `mktemp`, Foundation and Java follow the suffix, the others a variable of their own.
+#[test]
+fn programs_that_ignore_the_temporary_directory_are_led_to_it() {
+    let host = Host::new();
+    let tmp = host.path("tmp");
+    fs::create_dir(&tmp).unwrap();
+    let line = "for name in TMPDIR DIRHELPER_USER_DIR_SUFFIX xcrun_db CLANG_MODULE_CACHE_PATH TMPPREFIX; do \
+                eval echo $name=\\$$name; done";
+    let (text, _) = host.shell(line, rules(&[(&tmp, Access::Scratch)]));
+    let found: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
+    let suffix = found["DIRHELPER_USER_DIR_SUFFIX"];
+    let (temporary, cache) = (host.path("T").join(suffix), host.path("C").join(suffix));
+    assert!(!suffix.is_empty() && !suffix.contains('/'), "{text}");
+    assert_eq!(Path::new(found["TMPDIR"]), temporary);
+    assert_eq!(Path::new(found["TMPPREFIX"]).parent(), Some(temporary.as_path()));
+    for name in ["xcrun_db", "CLANG_MODULE_CACHE_PATH"] {
+        assert_eq!(Path::new(found[name]).parent(), Some(cache.as_path()), "{name}");
+    }
+    // What the command's environment says of its own caches stays.
+    let mut plan = host.plan(&["sh", "-c", "echo $CLANG_MODULE_CACHE_PATH > seen"], rules(&[(&tmp, Access::Scratch)]));
+    plan.command.environment.insert("CLANG_MODULE_CACHE_PATH".into(), "/w/modules".into());
+    host.start(&plan, Stdio::default()).unwrap().wait(None).unwrap();
+    assert_eq!(fs::read_to_string(host.path("w/seen")).unwrap(), "/w/modules\n");
+}
+
+/// Python's multiprocessing puts a socket two names below the temporary directory. Its address holds 104 bytes with a
+/// final zero, of which the system's part of the path takes 56.
+#[test]
+fn a_socket_of_python_fits_below_a_private_directory() {
+    let host = Host::new();
+    let (temporary, cache) = (host.path("T"), host.path("C"));
+    let private = private_directories(Places { temporary: &temporary, cache: &cache }).unwrap();
+    let system = "/private/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T";
+    let name = private.temporary.path().file_name().unwrap().to_str().unwrap();
+    let socket = format!("{system}/{name}/pymp-abcdefgh/listener-abcdefgh");
+    assert!(socket.len() < 104, "{} bytes", socket.len());
+}
+
+/// Waits until a process has ended, and leaves it to be waited for.
+fn until_ended(leader: Pid) -> WaitStatus {
+    loop {
+        match sys::peek(leader) {
+            Some(status) => return status,
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+/// 64, 65, 71 and 77 are codes of commands as well: of `sandbox-exec` only as long as it has not become the command.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the stand-in is started without what waits for it")]
+fn a_command_may_end_with_the_codes_of_the_launcher() {
+    let host = Host::new();
+    let judge = |program: &Path, line: &str| {
+        let mut child = Command::new(program).args(["-p", "", "--", "sh", "-c", line]).spawn().unwrap();
+        let judged = ended(leader(&child).unwrap(), until_ended(leader(&child).unwrap()));
+        child.wait().unwrap();
+        judged
+    };
+    let fails = host.path("w/sandbox-exec");
+    fs::write(&fails, "#!/bin/sh\nexit 65\n").unwrap();
+    fs::set_permissions(&fails, fs::Permissions::from_mode(0o755)).unwrap();
+    for code in [0, 1, 64, 65, 71, 77] {
+        let report = judge(&host.path("sandbox-exec"), &format!("exit {code}")).unwrap();
+        assert_eq!(report.status, LayerStatus::FullyEnforced, "{code}");
+    }
+    let error = judge(&fails, "exit 0").unwrap_err().to_string();
+    assert!(error.contains("apply the profile"), "{error}");
 }
 
 #[test]

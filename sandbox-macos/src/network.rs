@@ -136,8 +136,7 @@ fn through(proxy: Option<&ProxyPorts>, environment: &BTreeMap<RawText, RawText>)
         let why = format!("the command's environment names a proxy on port {other}, which is not the one that decides");
         return Err(refuse(&why, "take the proxy settings out of the command's environment"));
     }
-    let mut text = String::from("; The proxy, which decides by host.\n(allow system-socket (socket-domain AF_INET))\n");
-    text.push_str("(allow system-socket (socket-domain AF_INET6))\n");
+    let mut text = String::from("; The proxy, which decides by host.\n");
     for port in &ports.0 {
         // A number can't be read as a rule.
         text.push_str(&format!("(allow network-outbound (remote ip \"localhost:{port}\"))\n"));

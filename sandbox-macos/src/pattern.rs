@@ -7,6 +7,10 @@
 //! The words are few, so that no dialect reads them in another way: literal characters, `\` in front of
 //! the twelve that have a meaning, `[…]` and `[^…]` without escapes inside, `( | )`, `*`, `+`, `?`, `^`
 //! and `$`. A pattern is searched for, byte by byte, so it starts with `^` and ends with `(/|$)` or `$`.
+//!
+//! The pattern of an ASCII name is ASCII: the few letters that fold with a character beyond it stand beside a class
+//! for everything that is not ASCII, and not beside that character's bytes. That takes away more than it has to, and
+//! rests on nothing but classes, which profiles in production use.
 
 use std::collections::BTreeSet;
 
@@ -19,19 +23,12 @@ const AND_BELOW: &str = "(/|$)";
 /// More than one byte outside of what ASCII prints: one character, or several.
 const NOT_ASCII: &str = "[^ -~][^ -~]+";
 
-/// Sequences that some single character is equal to once case is ignored, the longer first.
-const FOLDED: &[(&str, &str)] = &[
-    ("ffi", "\u{fb03}"),
-    ("ffl", "\u{fb04}"),
-    ("ff", "\u{fb00}"),
-    ("fi", "\u{fb01}"),
-    ("fl", "\u{fb02}"),
-    ("ss", "\u{df}|\u{1e9e}"),
-    ("st", "\u{fb05}|\u{fb06}"),
-];
+/// Sequences that some single character beyond ASCII is equal to once case is ignored (ligatures, the sharp s), the
+/// longer first.
+const FOLDED: &[&str] = &["ffi", "ffl", "ff", "fi", "fl", "ss", "st"];
 
-/// Letters with a spelling beyond ASCII: the sign for kelvin, and the long s.
-const BEYOND_ASCII: &[(char, char)] = &[('k', '\u{212a}'), ('s', '\u{17f}')];
+/// Letters that some character beyond ASCII is equal to once case is ignored: the sign for kelvin, and the long s.
+const BEYOND_ASCII: &[char] = &['k', 's'];
 
 /// A path and everything below it, in any case. `None` for a path that is not UTF-8, which no volume of
 /// a Mac holds.
@@ -137,11 +134,11 @@ fn any_case(text: &str) -> String {
     while let Some(character) = rest.chars().next() {
         let at = text.len() - rest.len();
         let ahead = lower.get(at..).unwrap_or_default();
-        let folded = FOLDED.iter().find(|(sequence, _)| ahead.starts_with(sequence));
-        let length = folded.map_or(character.len_utf8(), |(sequence, _)| sequence.len());
+        let folded = FOLDED.iter().find(|sequence| ahead.starts_with(**sequence));
+        let length = folded.map_or(character.len_utf8(), |sequence| sequence.len());
         let plain: String = rest.get(..length).unwrap_or_default().chars().map(one_in_any_case).collect();
         match folded {
-            Some((_, others)) => pattern.push_str(&format!("({plain}|{others})")),
+            Some(_) => pattern.push_str(&format!("({plain}|{NOT_ASCII})")),
             None => pattern.push_str(&plain),
         }
         rest = rest.get(length..).unwrap_or_default();
@@ -151,12 +148,13 @@ fn any_case(text: &str) -> String {
 
 fn one_in_any_case(character: char) -> String {
     let spellings: Vec<String> = spellings(character).into_iter().map(escape).collect();
-    let beyond = BEYOND_ASCII.iter().find(|(letter, _)| *letter == character.to_ascii_lowercase());
-    match (spellings.as_slice(), beyond) {
-        ([one], _) => one.clone(),
-        (several, Some((_, other))) => format!("([{}]|{other})", several.concat()),
-        (several, None) if character.is_ascii() => format!("[{}]", several.concat()),
-        (several, None) => format!("({})", several.join("|")),
+    match spellings.as_slice() {
+        [one] => one.clone(),
+        several if BEYOND_ASCII.contains(&character.to_ascii_lowercase()) => {
+            format!("([{}]|{NOT_ASCII})", several.concat())
+        }
+        several if character.is_ascii() => format!("[{}]", several.concat()),
+        several => format!("({})", several.join("|")),
     }
 }
 
@@ -192,7 +190,7 @@ fn class(negated: bool, ranges: &[(char, char)]) -> String {
     } else {
         ascii().filter(|c| spellings(*c).into_iter().any(|own| is_in(ranges, own))).collect()
     };
-    let has_more_spellings = || BEYOND_ASCII.iter().any(|(letter, _)| members.contains(letter));
+    let has_more_spellings = || BEYOND_ASCII.iter().any(|letter| members.contains(letter));
     let beyond_ascii = negated || ranges.iter().any(|(_, high)| !high.is_ascii()) || has_more_spellings();
     // Inside of `[…]` nothing is escaped: what could be read in another way stands where it can't be, or
     // outside. What is not to be matched can't stand outside, so too much is matched then.

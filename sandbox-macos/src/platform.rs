@@ -29,6 +29,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("/private/var/db/oah", "programs that Rosetta has translated"),
     ("/private/var/db/timezone", "time zones"),
     ("/private/var/db/xcode_select_link", "which compilers are in use"),
+    ("/private/var/run/resolv.conf", "name servers: where `/etc/resolv.conf` leads"),
     ("/private/var/select", "which shell is `/bin/sh`, and which compilers are in use"),
     ("/etc", "a link to `/private/etc`"),
 ];

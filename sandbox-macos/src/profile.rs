@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use stockade_protocol::Permissions;
+use stockade_protocol::{Access, Permissions};
 use stockade_sandboxing::{CommandSpec, HostFiles, Unenforceable};
 
 use crate::network::{Certificates, ProxyPorts};
@@ -11,6 +11,7 @@ use crate::parameters::{Parameter, Parameters};
 use crate::{files, network};
 
 const BASE: &str = include_str!("base.sbpl");
+const PREFERENCES: &str = include_str!("preferences.sbpl");
 const LAST: &str = include_str!("last.sbpl");
 
 /// Rules for Seatbelt, as text in its own language and as the values that the text refers to.
@@ -41,8 +42,8 @@ impl Profile {
         &self.text
     }
 
-    /// The values that they refer to. Two are known only when a command starts, and are not among them:
-    /// `RUN`, a name of its own, and `SCRATCH`, its private directory.
+    /// The values that they refer to. Three are known only when a command starts, and are not among them:
+    /// `RUN`, a name of its own, and `SCRATCH` and `CACHE`, its private directories.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
@@ -57,10 +58,16 @@ impl Profile {
         let files = files::compile(&permissions.files, setting.files, &mut parameters)?;
         let network =
             network::compile(permissions, setting.proxy, &command.environment, setting.certificates, &mut parameters)?;
-        let text = [BASE, &network, &files.text, "\n", LAST].concat();
+        let preferences = if reads_everything(permissions) { PREFERENCES } else { "" };
+        let text = [BASE, preferences, &network, &files.text, "\n", LAST].concat();
         let profile = Self { text, parameters: parameters.into_list() };
         Ok(Compiled { profile, private: files.private, warnings: files.warnings })
     }
+}
+
+/// Whether reads are restricted to some directories is told by the root.
+fn reads_everything(permissions: &Permissions) -> bool {
+    "/".parse().is_ok_and(|root| permissions.access(&root) >= Access::Read)
 }
 
 /// The values, then the rules.

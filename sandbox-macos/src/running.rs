@@ -5,7 +5,6 @@
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,11 +25,18 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Run {
     name: String,
-    private: Option<TempDir>,
+    private: Option<Private>,
+}
+
+/// The private directories of a run, removed with it. Both have the same name.
+#[derive(Debug)]
+pub(crate) struct Private {
+    pub(crate) temporary: TempDir,
+    pub(crate) cache: TempDir,
 }
 
 impl Run {
-    pub(crate) fn new(name: String, private: Option<TempDir>) -> Self {
+    pub(crate) fn new(name: String, private: Option<Private>) -> Self {
         Self { name, private }
     }
 
@@ -39,8 +45,8 @@ impl Run {
         &self.name
     }
 
-    pub(crate) fn private(&self) -> Option<&Path> {
-        self.private.as_ref().map(TempDir::path)
+    pub(crate) fn private(&self) -> Option<&Private> {
+        self.private.as_ref()
     }
 }
 

@@ -126,8 +126,16 @@ pub(crate) fn members(_: &str) -> Vec<Pid> {
     Vec::new()
 }
 
+/// The file name of the program that a process has become last, cut off where the kernel cuts it off. It is told as
+/// long as nobody has waited for the process.
+#[cfg(not(target_os = "macos"))]
+pub(crate) fn last_program(process: Pid) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", process.as_raw_pid())).ok()?;
+    Some(name.trim_end_matches('\n').to_owned())
+}
+
 #[cfg(target_os = "macos")]
-pub(crate) use macos::{managed_preference, members, membership, user_directory};
+pub(crate) use macos::{last_program, managed_preference, members, membership, user_directory};
 
 /// Questions that only macOS answers.
 #[cfg(target_os = "macos")]
@@ -206,6 +214,25 @@ mod macos {
             }
             numbers.resize(numbers.len() * 2, 0);
         }
+    }
+
+    /// The file name of the program that a process has become last, cut off where the kernel cuts it off. It is told
+    /// as long as nobody has waited for the process.
+    pub(crate) fn last_program(process: Pid) -> Option<String> {
+        /// Processes that have ended are told of, too.
+        const ENDED_AS_WELL: u64 = 1;
+        // SAFETY: all-zero bytes are a valid value of this plain structure.
+        let mut found: libc::proc_bsdinfo = unsafe { std::mem::zeroed() };
+        let size = c_int::try_from(size_of_val(&found)).ok()?;
+        let place = (&raw mut found).cast::<c_void>();
+        // SAFETY: the buffer has room for that many bytes.
+        let used =
+            unsafe { libc::proc_pidinfo(process.as_raw_pid(), libc::PROC_PIDTBSDINFO, ENDED_AS_WELL, place, size) };
+        if used != size {
+            return None;
+        }
+        let name = found.pbi_comm.iter().take_while(|byte| **byte != 0).map(|byte| byte.cast_unsigned());
+        String::from_utf8(name.collect()).ok()
     }
 
     /// A directory that the system keeps for this user.

@@ -40,7 +40,7 @@ fn any_rule() -> impl Strategy<Value = FileRule> {
     ]
 }
 
-fn any_case() -> impl Strategy<Value = (Permissions, Vec<AbsPath>, Vec<AbsPath>)> {
+pub(crate) fn any_case() -> impl Strategy<Value = (Permissions, Vec<AbsPath>, Vec<AbsPath>)> {
     (vec(any_rule(), 0..9), vec(any_path(), 16), vec(any_path(), 0..6)).prop_map(|(rules, asked, found)| {
         (Permissions { files: FileRules::new(rules).unwrap(), ..Permissions::default() }, asked, found)
     })

@@ -80,6 +80,8 @@ pub(crate) struct Object<'a> {
     /// A word: a socket's domain, or whose process it is.
     pub(crate) word: Option<&'a str>,
     pub(crate) has_extension: bool,
+    /// A socket's protocol.
+    pub(crate) protocol: Option<i64>,
 }
 
 impl<'a> Object<'a> {
@@ -93,6 +95,10 @@ impl<'a> Object<'a> {
 
     pub(crate) fn word(word: &'a str) -> Self {
         Self { word: Some(word), ..Self::default() }
+    }
+
+    pub(crate) fn socket(domain: &'a str, protocol: i64) -> Self {
+        Self { protocol: Some(protocol), ..Self::word(domain) }
     }
 
     pub(crate) fn address(host: &'a str, port: u16) -> Self {
@@ -122,12 +128,15 @@ enum Filter {
     Not(Box<Filter>),
     Literal(String),
     Subpath(String),
+    /// The directories above a path.
+    Ancestors(String),
     Regex(dialect::Pattern),
     Directory,
     Extension,
     Name(String),
     NamePrefix(String),
     Word(String),
+    Protocol(i64),
     /// Host and port, either of which may be `*`.
     Address(String, String),
 }
@@ -156,6 +165,8 @@ impl Rules {
             rule.operations.iter().any(|own| {
                 (own == "default" && !BEYOND_DEFAULT.contains(&operation))
                     || own == operation
+                    // This one stands for several without a star.
+                    || (own == "ipc-posix-shm" && operation.starts_with("ipc-posix-shm"))
                     || own.strip_suffix('*').is_some_and(|start| operation.starts_with(start))
             })
         };
@@ -236,11 +247,13 @@ impl<'a> Parser<'a> {
             ("require-not", [one]) => Ok(Filter::Not(Box::new(self.filter(one)?))),
             ("literal", [path]) => Ok(Filter::Literal(self.path(path)?)),
             ("subpath", [path]) => Ok(Filter::Subpath(self.path(path)?)),
+            ("path-ancestors", [path]) => Ok(Filter::Ancestors(self.path(path)?)),
             ("regex", [pattern]) => Ok(Filter::Regex(dialect::Pattern::parse(&self.text(pattern)?)?)),
             ("vnode-type", [Expression::Symbol(word)]) if word == "DIRECTORY" => Ok(Filter::Directory),
             ("extension", [Expression::Text(_)]) => Ok(Filter::Extension),
             ("target", [Expression::Symbol(word)]) if word == "same-sandbox" => Ok(Filter::Word(word.clone())),
             ("socket-domain", [Expression::Symbol(word)]) if word.starts_with("AF_") => Ok(Filter::Word(word.clone())),
+            ("socket-protocol", [Expression::Number(number)]) => Ok(Filter::Protocol(*number)),
             ("global-name" | "local-name" | "sysctl-name" | "preference-domain", [name]) => {
                 Ok(Filter::Name(self.text(name)?))
             }
@@ -304,12 +317,17 @@ impl Filter {
             Self::Subpath(own) => {
                 path.strip_prefix(own.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             }
+            Self::Ancestors(own) => {
+                let below = own.strip_prefix(path).filter(|_| !path.is_empty());
+                below.is_some_and(|below| below.starts_with('/') || (path == "/" && !below.is_empty()))
+            }
             Self::Regex(pattern) => object.path.is_some_and(|path| pattern.is_found_in(path)),
             Self::Directory => object.is_directory,
             Self::Extension => object.has_extension,
             Self::Name(own) => object.name == Some(own),
             Self::NamePrefix(own) => object.name.is_some_and(|name| name.starts_with(own.as_str())),
             Self::Word(own) => object.word == Some(own),
+            Self::Protocol(own) => object.protocol == Some(*own),
             Self::Address(host, port) => object.address.is_some_and(|(to, at)| {
                 let is_here = ["localhost", "127.0.0.1", "::1"].contains(&to);
                 (host == "*" || is_here) && (port == "*" || *port == at.to_string())

@@ -4,7 +4,7 @@ use stockade_protocol::Permissions;
 use stockade_sandbox_macos::Seatbelt;
 
 use crate::evaluator::Object;
-use crate::world::{Asked, World, command, files, path};
+use crate::world::{Asked, SCRATCH, USER_TEMPORARY, World, command, files, path};
 
 #[test]
 fn without_permissions_nothing_of_the_host_is_touched() {
@@ -39,8 +39,8 @@ fn other_processes_and_the_machine_are_out_of_reach_whatever_is_granted() {
     for (domain, expected) in [("kCFPreferencesAnyApplication", true), ("com.apple.mail", false)] {
         assert_eq!(asked.allows("user-preference-read", &Object::name(domain)), expected, "{domain}");
     }
-    for (name, expected) in [("/mp-1a2b", true), ("/mine", false)] {
-        assert_eq!(asked.allows("ipc-posix-sem", &Object::name(name)), expected, "{name}");
+    for (name, expected) in [("/psm_1a2b", true), ("/mine", false)] {
+        assert_eq!(asked.allows("ipc-posix-shm-write-create", &Object::name(name)), expected, "{name}");
     }
 }
 
@@ -110,11 +110,11 @@ fn devices_are_not_granted_by_rules() {
 fn a_private_directory_stands_for_those_that_cannot_be_had() {
     let asked = Asked::new(&files(&["/ read", "/private/tmp scratch"]));
     assert!(!asked.reads("/private/tmp") && !asked.reads("/private/tmp/x") && !asked.writes("/private/tmp/x"));
-    let own = "/private/var/folders/x/T/stockade-1";
+    let own = SCRATCH;
     for operation in ["file-read-data", "file-write-data", "file-write-create", "process-exec", "network-bind"] {
         assert!(asked.allows(operation, &Object::file(&format!("{own}/a"))), "{operation}");
     }
     assert!(!asked.allows("file-write-unlink", &Object::file(own)), "the directory itself stays");
-    assert!(!asked.writes("/private/var/folders/x/T/stockade-2/a"), "another run's is not this one's");
+    assert!(!asked.writes(&format!("{USER_TEMPORARY}/s-other0/a")), "another run's is not this one's");
     assert!(!Asked::new(&files(&["/ read"])).writes(own), "where none was asked for there is none");
 }

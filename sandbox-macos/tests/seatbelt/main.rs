@@ -5,8 +5,10 @@
 //! - `world`: a host that is the same on every machine.
 //! - `agreement`: random permissions and paths, where profile and oracle have to agree.
 //! - `limits_of_a_grant`: what no permission brings along.
+//! - `needs`: what ordinary programs ask for before they do any work, and have to get.
 //! - `networks`: destinations, sockets and services.
 //! - `spellings`: names in other cases, and patterns.
+//! - `words`: every operation, filter and name of every profile has a line in `SOURCES.md`.
 //! - `snapshots`: the profiles of typical policies.
 
 #![expect(
@@ -18,8 +20,10 @@ mod agreement;
 mod dialect;
 mod evaluator;
 mod limits_of_a_grant;
+mod needs;
 mod networks;
 mod reader;
 mod snapshots;
 mod spellings;
+mod words;
 mod world;

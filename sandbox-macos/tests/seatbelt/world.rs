@@ -65,6 +65,12 @@ pub(crate) fn command() -> CommandSpec {
     }
 }
 
+/// The private directories of a run, as long as the system's own names make them.
+pub(crate) const SCRATCH: &str = "/private/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T/s-Ab3dE9";
+pub(crate) const CACHE: &str = "/private/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/C/s-Ab3dE9";
+/// Where the system keeps the user's temporary files.
+pub(crate) const USER_TEMPORARY: &str = "/private/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T";
+
 /// A profile, ready to be asked.
 #[derive(Debug)]
 pub(crate) struct Asked(Rules);
@@ -81,8 +87,10 @@ impl Asked {
             .map(|parameter| (parameter.name.clone(), parameter.value.clone()))
             .collect();
         parameters.insert("RUN".to_owned(), "dev.stockade.run.7".to_owned());
-        if plan.profile().text().contains("SCRATCH") {
-            parameters.insert("SCRATCH".to_owned(), "/private/var/folders/x/T/stockade-1".to_owned());
+        for (name, value) in [("SCRATCH", SCRATCH), ("CACHE", CACHE)] {
+            if plan.profile().text().contains(&format!("\"{name}\"")) {
+                parameters.insert(name.to_owned(), value.to_owned());
+            }
         }
         Self(Rules::parse(plan.profile().text(), &parameters).unwrap())
     }
