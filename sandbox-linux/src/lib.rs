@@ -41,6 +41,7 @@ mod supervision;
 mod supervisor;
 mod sys;
 mod view;
+mod waiting_call;
 mod warm;
 // The numbers that the launcher is compiled with as well; some are for its side alone.
 #[expect(dead_code, reason = "the launcher's side uses the rest")]

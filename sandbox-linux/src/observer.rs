@@ -142,7 +142,7 @@ impl Observer {
 
     fn denied(&mut self, call: &Notification) -> Option<DeniedAct> {
         if call.call == libc::SYS_connect {
-            return destination::denied(call);
+            return destination::denied(call, || notify::is_waiting(self.listener.as_fd(), call.id));
         }
         let (path, does) = calls::find(call.call)?;
         if self.view.is_none() {

@@ -63,9 +63,11 @@ pub fn listens_in(network: &str, port: u16) -> bool {
     // <https://www.kernel.org/doc/html/latest/networking/proc_net_tcp.html>: the second field is the local address,
     // the fourth the state.
     const LISTENING: &str = "0A";
+    // A table that changes while it is read may leave a line out.
+    const READINGS: usize = 2;
     let listed = |table: &str| std::fs::read_to_string(table).unwrap_or_default();
     let wanted = format!("{port:04X}");
-    ["tcp", "tcp6"].iter().any(|table| {
+    ["tcp", "tcp6"].repeat(READINGS).iter().any(|table| {
         listed(&format!("{network}/{table}")).lines().any(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let at_port = fields.get(1).and_then(|local| local.rsplit(':').next()) == Some(wanted.as_str());

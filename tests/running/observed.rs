@@ -28,8 +28,8 @@ fn world() -> Home {
     home
 }
 
-/// What the program makes of a line: whether it was denied, and all that it names.
-fn outcome(home: &Home, engine: &str, options: &str, line: &str) -> (bool, Vec<String>) {
+/// What the program makes of a line: how it ended, and all that is named as denied.
+fn outcome(home: &Home, engine: &str, options: &str, line: &str) -> (String, Vec<String>) {
     let mut words = vec!["run", "--engine", engine, "--ask", "never", "--json"];
     words.extend(options.split_whitespace());
     words.extend(["--", "bash", "-c", line]);
@@ -41,7 +41,7 @@ fn outcome(home: &Home, engine: &str, options: &str, line: &str) -> (bool, Vec<S
         Some(to) => format!("{}:{}", to["host"].as_str().unwrap(), to["port"]),
         None => violation["target"].as_object().unwrap().values().next().unwrap().to_string().replace('"', ""),
     };
-    (kind == "denied", violations.iter().map(named).collect())
+    (kind.clone(), violations.iter().map(named).collect())
 }
 
 #[test]
@@ -53,19 +53,20 @@ fn labelled_failures_are_told_apart() {
         for case in include_str!("../cases/denials.tsv").lines() {
             let case = case.replace("$PORT", &port);
             let [truth, options, line, target] = case.split('\t').collect::<Vec<_>>().try_into().unwrap();
-            let (denied, named) = outcome(&world(), engine, options, line);
+            let (kind, named) = outcome(&world(), engine, options, line);
+            let denied = kind == "denied";
             let is_named = named.iter().any(|name| name.contains(target));
             wanted += usize::from(truth == "denied");
             told += usize::from(denied);
             right += usize::from(truth == "denied" && denied && is_named);
-            if (truth == "denied") != (denied && is_named) {
-                wrong.push(format!("{truth}: {line}: {named:?}"));
+            if (truth == "denied") != denied || denied && !is_named {
+                wrong.push(format!("`{line}` is `{truth}`, was `{kind}` with {named:?}"));
             }
         }
         #[expect(clippy::cast_precision_loss, reason = "there are few")]
         let share = |of: usize| right as f64 / of as f64;
         println!("{engine}: precision {:.3}, recall {:.3}", share(told), share(wanted));
-        assert!(share(told) >= LEAST && share(wanted) >= LEAST, "{engine}: {right} {told} {wanted}: {wrong:#?}");
+        assert!(share(told) >= LEAST && share(wanted) >= LEAST, "{engine}: {}", wrong.join("; "));
     }
 }
 
@@ -74,8 +75,8 @@ fn labelled_failures_are_told_apart() {
 fn denials_of_a_run_that_ended_well_are_said_on_request() {
     let home = world();
     let line = "touch ../outside/x 2> /dev/null; true";
-    let (denied, named) = outcome(&home, "native", "", line);
-    assert!(!denied && named.iter().any(|name| name.ends_with("/outside/x")), "{named:?}");
+    let (kind, named) = outcome(&home, "native", "", line);
+    assert!(kind == "exited" && named.iter().any(|name| name.ends_with("/outside/x")), "{named:?}");
     let told = home.says(&["run", "--", "sh", "-c", line], 0);
     assert!(!told.stderr.contains("denied"), "{}", told.stderr);
     let told = home.says(&["run", "-v", "--", "sh", "-c", line], 0);
@@ -88,6 +89,6 @@ fn observation_can_be_switched_off() {
     let home = world();
     home.write("config/stockade/config.toml", "observe = false\n");
     home.give_to_user();
-    let (denied, named) = outcome(&home, "native", "", "(echo x > ../outside/a.txt) 2> /dev/null");
-    assert!(!denied && named.is_empty(), "{named:?}");
+    let (kind, named) = outcome(&home, "native", "", "(echo x > ../outside/a.txt) 2> /dev/null");
+    assert!(kind == "exited" && named.is_empty(), "{named:?}");
 }

@@ -8,6 +8,7 @@ use stockade_protocol::RawText;
 
 use super::fuse::Touch;
 use crate::supervisor::program_of;
+use crate::waiting_call::WaitingCall;
 
 /// Names that are kept of one mask and one command. What is beyond them counts for the mask as a whole.
 const MOST_NAMES: usize = 32;
@@ -92,31 +93,15 @@ fn command_of(thread: u32) -> Option<CommandKey> {
 /// Whether a thread that looks for a name wants what is behind it, and does not only ask whether it is there. Calls that
 /// write are seen elsewhere. A thread that can't be looked at counts as one that reads.
 fn wants_to_read(thread: u32) -> bool {
-    /// The thread may have asked before it began to wait.
-    const TRIES: usize = 50;
-    for _ in 0..TRIES {
-        let Ok(call) = fs::read_to_string(format!("/proc/{thread}/syscall")) else { return true };
-        if call.trim() != "running" {
-            return reads(&call);
-        }
-        std::thread::yield_now();
-    }
-    true
+    WaitingCall::of(thread, || true).is_none_or(|call| reads(&call))
 }
 
-/// A call as the kernel tells it: its number, and its arguments in hexadecimal
-/// ([proc_pid_syscall(5)](https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html)).
-fn reads(call: &str) -> bool {
-    let mut words = call.split_whitespace();
-    let Some(number) = words.next().and_then(|number| number.parse().ok()) else { return true };
-    let mut argument = |place: usize| {
-        let word = words.nth(place).and_then(|word| word.strip_prefix("0x"));
-        word.and_then(|word| u64::from_str_radix(word, 16).ok()).unwrap_or_default()
-    };
+fn reads(call: &WaitingCall) -> bool {
+    let [_, second, third, ..] = call.arguments;
     let is_for_reading = |flags: u64| flags & libc::O_ACCMODE as u64 != libc::O_WRONLY as u64;
-    match number {
-        libc::SYS_open => is_for_reading(argument(1)),
-        libc::SYS_openat => is_for_reading(argument(2)),
+    match call.number {
+        libc::SYS_open => is_for_reading(second),
+        libc::SYS_openat => is_for_reading(third),
         libc::SYS_openat2 | libc::SYS_execve | libc::SYS_execveat | libc::SYS_chdir => true,
         _ => false,
     }
@@ -167,20 +152,20 @@ mod tests {
 
     #[test]
     fn looking_around_is_not_reading() {
-        for (call, is_read) in [
-            ("257 0xffffff9c 0x7ffc 0x80000 0x0 0x0 0x0 0x7ffc 0x7f", true),
-            ("257 0xffffff9c 0x7ffc 0x241 0x1b6 0x0 0x0 0x7ffc 0x7f", false),
-            ("257 0xffffff9c 0x7ffc 0x2 0x0 0x0 0x0 0x7ffc 0x7f", true),
-            ("2 0x7ffc 0x0 0x0 0x0 0x0 0x0 0x7ffc 0x7f", true),
-            ("262 0xffffff9c 0x7ffc 0x7ffd 0x0 0x0 0x0 0x7ffc 0x7f", false),
-            ("332 0xffffff9c 0x7ffc 0x0 0xfff 0x0 0x0 0x7ffc 0x7f", false),
-            ("439 0xffffff9c 0x7ffc 0x4 0x0 0x0 0x0 0x7ffc 0x7f", false),
-            ("80 0x7ffc 0x0 0x0 0x0 0x0 0x0 0x7ffc 0x7f", true),
-            ("-1 0x7ffc 0x7f", false),
-            ("", true),
-            ("257", true),
+        for (number, arguments, is_read) in [
+            (libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x80000], true),
+            (libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x241], false),
+            (libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x2], true),
+            (libc::SYS_open, [0x7ffc, 0, 0], true),
+            (libc::SYS_open, [0x7ffc, 0x241, 0], false),
+            (libc::SYS_newfstatat, [0xffff_ff9c, 0x7ffc, 0x7ffd], false),
+            (libc::SYS_statx, [0xffff_ff9c, 0x7ffc, 0], false),
+            (libc::SYS_faccessat2, [0xffff_ff9c, 0x7ffc, 4], false),
+            (libc::SYS_chdir, [0x7ffc, 0, 0], true),
         ] {
-            assert_eq!(reads(call), is_read, "{call}");
+            let [first, second, third] = arguments;
+            let call = WaitingCall { number, arguments: [first, second, third, 0, 0, 0], stack_pointer: 0 };
+            assert_eq!(reads(&call), is_read, "{call:?}");
         }
     }
 

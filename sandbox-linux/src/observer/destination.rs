@@ -19,7 +19,7 @@ const NAME_SERVER: u16 = 53;
 /// server.
 ///
 /// Other datagrams are left out: a program that sorts addresses connects one to each, and that is not what it wants.
-pub(super) fn denied(call: &Notification) -> Option<DeniedAct> {
+pub(super) fn denied(call: &Notification, waits: impl Fn() -> bool) -> Option<DeniedAct> {
     let [number, address, length, ..] = call.arguments;
     let length = usize::try_from(length as i32).ok().filter(|length| *length <= LONGEST_ADDRESS)?;
     let caller = Caller::new(call.thread).ok()?;
@@ -27,7 +27,7 @@ pub(super) fn denied(call: &Notification) -> Option<DeniedAct> {
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
     let nature = nature(caller.file(number as i32).ok()?.as_fd()).ok()?;
     if nature.is_datagram && address.port() == NAME_SERVER {
-        match look_up::question(call.thread) {
+        match look_up::question(call.thread, waits) {
             Question::Host(host) => return Some(DeniedAct::LookUp(host)),
             Question::Other => return None,
             Question::Unknown if address.ip().is_loopback() => return None,

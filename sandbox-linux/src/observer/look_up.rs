@@ -4,12 +4,11 @@
 //! network, so the query is never sent. It is found there by its form. A program that keeps its queries elsewhere is not
 //! understood, and one that puts another name there is believed: it could look that one up as well.
 
-use std::fs;
-
 use stockade_protocol::Host;
 
 use crate::supervisor::{Query, QueryKind};
 use crate::sys::notify;
+use crate::waiting_call::WaitingCall;
 
 /// How much of the stack is looked at: both queries and the frames of the functions around them.
 const LOOKED_AT: usize = 32 * 1024;
@@ -29,9 +28,9 @@ pub(super) enum Question {
     Unknown,
 }
 
-/// What a thread asks.
-pub(super) fn question(thread: i32) -> Question {
-    let Some(stack) = stack(thread) else { return Question::Unknown };
+/// What a thread asks, that waits for an answer as long as `waits` says so.
+pub(super) fn question(thread: i32, waits: impl Fn() -> bool) -> Question {
+    let Some(stack) = stack(thread, waits) else { return Question::Unknown };
     let mut queries =
         stack.windows(HEADER).enumerate().filter(|(_, header)| is_header(header)).filter_map(|(start, _)| {
             let message = stack.get(start..stack.len().min(start + LONGEST_QUERY))?;
@@ -56,11 +55,8 @@ fn is_header(header: &[u8]) -> bool {
     flags & !0x30 == 0 && more <= 1
 }
 
-fn stack(thread: i32) -> Option<Vec<u8>> {
-    // The number of the call, its arguments, the stack pointer and the instruction pointer.
-    let call = fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
-    let pointer = call.split_ascii_whitespace().nth(7)?.strip_prefix("0x")?;
-    let mut from = u64::from_str_radix(pointer, 16).ok()?;
+fn stack(thread: i32, waits: impl Fn() -> bool) -> Option<Vec<u8>> {
+    let mut from = WaitingCall::of(thread.try_into().ok()?, waits)?.stack_pointer;
     let mut stack = Vec::with_capacity(LOOKED_AT);
     let mut page = [0; PAGE as usize];
     while stack.len() < LOOKED_AT {

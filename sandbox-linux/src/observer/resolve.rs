@@ -19,6 +19,8 @@ use crate::sys::notify;
 
 /// As many links as the kernel follows for one path.
 const MOST_LINKS: usize = 40;
+/// How often the kernel is asked the same. A try takes microseconds.
+const MOST_TRIES: usize = 2000;
 /// The longest path that a call takes, with its end.
 const LONGEST_PATH: usize = 4096;
 const PAGE: u64 = 4096;
@@ -134,18 +136,26 @@ impl Tree {
 
     /// Opens a directory, and gives its path with all links followed.
     fn directory(&self, text: &[u8]) -> Result<(OwnedFd, Vec<u8>), Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let open = |resolve| rustix::fs::openat2(&self.root, text, flags, Mode::empty(), resolve);
-        match open(ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS) {
+        match self.open_directory(text, ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS) {
             // Without links a path means what it says.
             Ok(opened) => Ok((opened, normal(text))),
             Err(Errno::LOOP) => {
-                let opened = open(ResolveFlags::IN_ROOT)?;
+                let opened = self.open_directory(text, ResolveFlags::IN_ROOT)?;
                 let path = own_path(&opened).map_err(|_| Errno::NOENT)?;
                 Ok((opened, self.inside(path).ok_or(Errno::NOENT)?))
             }
             Err(errno) => Err(errno),
         }
+    }
+
+    /// The kernel gives up (`EAGAIN`) if anything is renamed or mounted while it goes up a `..`, by whatever process of
+    /// this machine, so it is asked again.
+    fn open_directory(&self, text: &[u8], resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = || rustix::fs::openat2(&self.root, text, flags, Mode::empty(), resolve);
+        let answers = (0..MOST_TRIES).map(|_| open());
+        let mut last = answers.skip_while(|answer| matches!(answer, Err(Errno::AGAIN)));
+        last.next().unwrap_or(Err(Errno::AGAIN))
     }
 }
 
@@ -230,6 +240,35 @@ mod tests {
         ] {
             assert_eq!(split(text.as_bytes()), (directory.as_bytes(), name.as_bytes()), "{text}");
         }
+    }
+
+    /// What other processes rename meanwhile is no reason to find nothing.
+    #[test]
+    fn a_path_is_found_while_files_are_renamed() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("real/deep")).unwrap();
+        fs::write(root.join("a"), "").unwrap();
+        let tree = Tree::hosts().unwrap();
+        let text = root.join("real/deep/../../real/deep/../x").into_os_string().into_vec();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for (first, second) in [("a", "b"), ("c", "d")] {
+                fs::write(root.join(first), "").unwrap();
+                let (first, second, is_over) = (root.join(first), root.join(second), &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        fs::rename(&first, &second).unwrap();
+                        fs::rename(&second, &first).unwrap();
+                    }
+                });
+            }
+            let missed = (0..20_000).filter(|_| tree.locate(&text, LastLink::Kept).is_err()).count();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(missed, 0);
+        });
     }
 
     #[test]
