@@ -14,6 +14,8 @@ mod clients;
 mod commands;
 /// Rules, as the program applies them.
 mod execpolicy;
+/// What is published.
+mod packages;
 /// The program's arguments, output and exit codes.
 mod program;
 /// What the documents show is what happens.
