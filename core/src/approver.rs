@@ -173,6 +173,7 @@ fn not_offered(decision: &ReviewDecision) -> String {
             return format!("no rule to {verb} `{}` was proposed", rule.host);
         }
         ReviewDecision::Denied { .. } => "denied",
+        ReviewDecision::DeniedForRun => "denied_for_run",
         ReviewDecision::TimedOut => "timed_out",
         ReviewDecision::Abort => "abort",
     };

@@ -3,7 +3,7 @@
 //! sandbox as they are made, or through a proxy that the command asks.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use stockade_network_proxy::{
@@ -17,12 +17,13 @@ use stockade_protocol::{
 use stockade_sandboxing::Gatekeeper;
 use tokio::runtime::Handle;
 
-use crate::approvals::{ApprovalKey, Approvals, Confinement, Grant, RuleStore};
+use crate::approvals::{ApprovalKey, Approvals, Confinement, RuleStore};
 use crate::audit_log::Trail;
 use crate::connection_log::ConnectionLog;
 use crate::exec::Clock;
 use crate::proxied::{ProxyEndpoint, proxied};
 use crate::risk::ASSESSMENT_LIMIT;
+use crate::run_answers::RunAnswers;
 use crate::runtime::ToolContext;
 use crate::session::Session;
 
@@ -33,6 +34,10 @@ pub(crate) struct Connections {
     pub(crate) rules: Arc<RuleStore>,
     pub(crate) trail: Trail,
     pub(crate) ask: AskForApproval,
+    /// What was answered to everything else that the request asks.
+    pub(crate) answers: Arc<RunAnswers>,
+    /// The questions about destinations, and their answers, from the first run to the last of a request.
+    pub(crate) questions: Arc<OnceLock<Arc<NetworkApprovals>>>,
 }
 
 /// Decides for one run, and what it denied so far. Dropped, it decides nothing more, and cuts what goes through
@@ -115,12 +120,16 @@ pub(crate) fn forbidden_by(rules: &RuleStore) -> Vec<HostRule> {
 }
 
 impl Connections {
-    /// What decides for a run with this grant; `None` where there is nothing to decide.
-    pub(crate) async fn guard(&self, grant: &Grant, ctx: &ToolContext<'_>, clock: &Clock) -> io::Result<Option<Guard>> {
-        let permissions = grant.permissions();
+    /// What decides for a run with these permissions; `None` where there is nothing to decide.
+    pub(crate) async fn guard(
+        &self,
+        (permissions, confinement): (&Permissions, Confinement),
+        ctx: &ToolContext<'_>,
+        clock: &Clock,
+    ) -> io::Result<Option<Guard>> {
         let decides = matches!(permissions.network, NetworkPolicy::Hosts(_)) || !permissions.unix_sockets.is_empty();
         // A run without a sandbox is not held by anything.
-        if !decides || grant.confinement() == Confinement::None {
+        if !decides || confinement == Confinement::None {
             return Ok(None);
         }
         let log = Arc::new(ConnectionLog::new(self.trail.clone()));
@@ -146,11 +155,17 @@ impl Connections {
     ) -> Arc<Gate> {
         let approvals = if asks(self.ask) {
             let patience = self.approvals.answer_limit + ASSESSMENT_LIMIT + Duration::from_secs(5);
-            NetworkApprovals::asking(Arc::new(Person { connections: self.clone(), clock: clock.clone() }), patience)
+            let person = || Arc::new(Person { connections: self.for_person(), clock: clock.clone() });
+            Arc::clone(self.questions.get_or_init(|| NetworkApprovals::asking(person(), patience)))
         } else {
             NetworkApprovals::never()
         };
         Gate::new(rules, approvals, resolver, records)
+    }
+
+    /// The same, without the questions, which hold it.
+    fn for_person(&self) -> Self {
+        Self { questions: Arc::default(), ..self.clone() }
     }
 }
 
@@ -164,7 +179,7 @@ impl Ask for Person {
     fn ask(&self, question: NetworkApproval) -> BoxFuture<'_, ReviewDecision> {
         Box::pin(async move {
             let _pause = self.clock.pause();
-            let Connections { approvals, rules, trail, .. } = &self.connections;
+            let Connections { approvals, rules, trail, answers, .. } = &self.connections;
             let mut question = question;
             if !rules.can_save() {
                 question.proposed_network_policy_amendments.clear();
@@ -172,7 +187,11 @@ impl Ask for Person {
             let destination =
                 Destination { host: question.host.clone(), protocol: question.protocol, port: question.port };
             let key = ApprovalKey::Destination(destination);
-            approvals.ask_destination(key, ApprovalSubject::Network(question), trail).await
+            tokio::select! {
+                biased;
+                () = answers.declined() => ReviewDecision::DeniedForRun,
+                decision = approvals.ask_destination(key, ApprovalSubject::Network(question), trail) => decision,
+            }
         })
     }
 
@@ -186,6 +205,14 @@ impl Ask for Person {
 
     fn save(&self, amendment: &NetworkPolicyAmendment) {
         self.connections.rules.save_network(amendment);
+    }
+
+    fn decline_rest(&self) {
+        self.connections.answers.decline_rest();
+    }
+
+    fn declines_rest(&self) -> bool {
+        self.connections.answers.declines_rest()
     }
 }
 
@@ -203,6 +230,7 @@ mod tests {
     use stockade_sandboxing::Attempt;
 
     use super::*;
+    use crate::OffNetwork;
     use crate::audit_log::AuditLog;
     use crate::{Answer, Approver, AuditDemand, NoAudit, Unanswered};
 
@@ -278,6 +306,8 @@ mod tests {
                 trail: AuditLog { sink: Arc::new(NoAudit), demand: AuditDemand::default() }
                     .begin(&"t".parse().unwrap(), &"r".parse().unwrap()),
                 ask: AskForApproval::OnRequest,
+                answers: Arc::default(),
+                questions: Arc::default(),
             };
             let attempt = || async {
                 let rules = Rules::new(hosts(&[]), Vec::new());
@@ -292,6 +322,35 @@ mod tests {
             assert_eq!(attempt().await, admits);
             assert_eq!(approver.1.load(Ordering::Relaxed), 2);
         }
+    }
+
+    /// Only what was never spoken of is asked for, and only where a denial leads to a question.
+    #[test]
+    fn a_network_that_is_off_for_want_of_a_word_is_asked_for() {
+        let held = |change: &dyn Fn(&mut Session)| {
+            let mut off = session(SandboxPolicy::workspace_write(), NetworkPolicy::Off);
+            (off.off_network, off.ask) = (OffNetwork::Asks, AskForApproval::OnFailure);
+            change(&mut off);
+            off.held_network(&off.permissions.network)
+        };
+        assert_eq!(held(&|_| ()), hosts(&[]));
+        assert_eq!(held(&|off| off.ask = AskForApproval::Untrusted), hosts(&[]));
+        for ask in [AskForApproval::OnRequest, AskForApproval::Never, AskForApproval::Reject(Default::default())] {
+            assert_eq!(held(&|off| off.ask = ask), NetworkPolicy::Off, "{ask:?}");
+        }
+        assert_eq!(held(&|off| off.off_network = OffNetwork::Denies), NetworkPolicy::Off);
+        assert_eq!(held(&|off| off.maximum = Some(Permissions::default())), NetworkPolicy::Off);
+        let evil = hosts(&[("evil.test", Decision::Forbidden)]);
+        assert_eq!(
+            held(&|off| off.maximum = Some(Permissions { network: evil.clone(), ..off.permissions.clone() })),
+            evil
+        );
+        let NetworkPolicy::Hosts(forbidden) = evil.clone() else { panic!() };
+        assert_eq!(held(&|off| off.forbidden_hosts = forbidden.rules.clone()), evil);
+        assert_eq!(held(&|off| off.permissions.network = NetworkPolicy::Full), NetworkPolicy::Full);
+        // A policy that a client sets says what the network is.
+        let other = SandboxPolicy::ReadOnly { access: Default::default(), network_access: false };
+        assert_eq!(held(&|off| *off = off.with_policy(off.ask, other.clone()).unwrap()), NetworkPolicy::Off);
     }
 
     /// A user's rule is not the administrator's word.

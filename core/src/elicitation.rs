@@ -69,6 +69,7 @@ impl Orchestrator {
             ReviewDecision::TimedOut => ElicitationOutcome::Cancel { reason: String::from("nobody answered in time") },
             // The others are not offered, and so no answers.
             ReviewDecision::Abort
+            | ReviewDecision::DeniedForRun
             | ReviewDecision::ApprovedForSession
             | ReviewDecision::ApprovedExecpolicyAmendment { .. }
             | ReviewDecision::NetworkPolicyAmendment { .. } => {

@@ -16,7 +16,7 @@ use crate::enforced::Enforced;
 use crate::judgement::{Judgement, Purpose};
 use crate::run::Orchestrator;
 use crate::session::Sandboxing;
-use crate::shell::{ShellRuntime, kept_by_variable};
+use crate::shell::{ShellRuntime, held_permissions, kept_by_variable};
 use crate::verdict::Verdict;
 
 /// What would happen to a command.
@@ -32,7 +32,7 @@ pub struct Explanation {
     pub rules: CheckReport,
     /// Whether a sandbox would be built.
     pub sandboxed: bool,
-    /// What it would be granted.
+    /// What it would be held to. A network of hosts without a rule is one that is off, and asked for host by host.
     pub permissions: Permissions,
     /// How it would reach the hosts that are granted; none where the network is off or open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,7 +103,11 @@ impl Orchestrator {
         let in_force = self.in_force().for_request(tool, request);
         let ctx = self.context(&in_force);
         let judgement = self.approvals.judge(tool, request, &ctx, Purpose::Explain);
-        let (permissions, confinement) = (&judgement.permissions, judgement.confinement);
+        let confinement = judgement.confinement;
+        let held = held_permissions(&judgement.permissions, confinement, &ctx);
+        // Whether they are seen may have to be tried out.
+        let is_held = held.network == judgement.permissions.network || ctx.sandbox.sees_connections();
+        let permissions = if is_held { &*held } else { &judgement.permissions };
         let (unenforceable, mut warnings) = match &tool.rehearse(request, permissions, confinement, &ctx) {
             Ok(plan) => (None, plan.warnings().to_vec()),
             Err(refused) => (Some(refused.to_string()), Vec::new()),
@@ -115,7 +119,9 @@ impl Orchestrator {
             None => HostsThrough::Sandbox,
         });
         let requirement = judgement.requirement();
-        let Judgement { verdict, source, permissions, asks_after_denial, .. } = judgement;
+        let permissions = permissions.clone();
+        drop(held);
+        let Judgement { verdict, source, asks_after_denial, .. } = judgement;
         let verdict = verdict.map_or_else(|| Verdict::of(&ctx.rules.policy(), &request.command), |verdict| *verdict);
         if sandboxed {
             warnings.extend(kept_by_variable(ctx.session, &request.cwd, &verdict));
@@ -165,8 +171,11 @@ impl Orchestrator {
     pub fn explain_host(&self, host: &Host, protocol: Option<NetworkProtocol>, port: u16) -> HostExplanation {
         let in_force = self.in_force();
         let session = &*in_force.session;
-        let permissions = session.bounded(&session.permissions);
-        let rules = Rules::new(permissions.network, named_rules(&in_force.rules, session));
+        let network = session.bounded(&session.permissions).network;
+        let ctx = self.context(&in_force);
+        let held = session.held_network(&network);
+        let network = if held == network || ctx.sandbox.sees_connections() { held } else { network };
+        let rules = Rules::new(network, named_rules(&in_force.rules, session));
         let protocol = protocol.unwrap_or_else(|| rules.protocol(host, port));
         let destination = Destination { host: host.clone(), protocol, port };
         let ruling = rules.decide(&destination, &LocalNetworks::now());

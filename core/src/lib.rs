@@ -26,6 +26,7 @@ mod redact;
 mod requirement;
 mod risk;
 mod run;
+mod run_answers;
 mod runtime;
 mod session;
 mod shell;
@@ -61,7 +62,7 @@ pub use run::{Orchestrator, RunError};
 pub use runtime::{
     Approvable, Attempted, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
-pub use session::{OutputLimit, RulesOutside, Sandboxing, Session};
+pub use session::{OffNetwork, OutputLimit, RulesOutside, Sandboxing, Session};
 pub use shell::{Caller, ShellRuntime};
 pub use tool_call::{ToolCallOutcome, ToolCallRuntime, ToolCaller, ToolReview};
 pub use verdict::{RuleVerdict, Verdict};

@@ -181,6 +181,8 @@ impl Orchestrator {
             rules: Arc::clone(&in_force.rules),
             trail: trail.clone(),
             ask: in_force.session.ask,
+            answers: Arc::default(),
+            questions: Arc::default(),
         };
         let ctx = ToolContext { connections: Some(connections), ..self.context(in_force) };
         if let Some(Err(refusal)) = tool.requested(request).map(|event| trail.record(event)) {

@@ -37,6 +37,8 @@ pub struct Session {
     /// Directories that are made when a command is granted to write them and they are missing: caches of tools that
     /// have not run yet.
     pub made_on_use: BTreeSet<AbsPath>,
+    /// What happens to a connection where the network is off.
+    pub off_network: OffNetwork,
     /// The paths of this host that a policy is resolved for.
     pub(crate) host: HostPaths,
 }
@@ -68,6 +70,18 @@ pub enum RulesOutside {
     Said,
     /// Also those whose rules do not say, as in codex; exact rules and those of a project have to say it.
     Unsaid,
+}
+
+/// What happens to a connection where the network is off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OffNetwork {
+    /// It fails, and is reported: a person, a program or an administrator said that the network is off, or nobody can
+    /// be asked.
+    #[default]
+    Denies,
+    /// It waits while a person is asked for its destination, where the approval policy asks after a denial: the network
+    /// is off because nothing was said about it.
+    Asks,
 }
 
 /// Whether Stockade builds a sandbox around a session's commands.
@@ -103,6 +117,7 @@ impl Session {
             forbidden_hosts: Vec::new(),
             profiles: BTreeMap::new(),
             made_on_use: BTreeSet::new(),
+            off_network: OffNetwork::default(),
             host: host.clone(),
         })
     }
@@ -130,7 +145,9 @@ impl Session {
             environment: self.permissions.environment.clone(),
             unix_sockets: fresh.unix_sockets,
         };
-        let mut changed = Self { ask, sandbox, permissions, ..self.clone() };
+        // A policy says what the network is.
+        let off_network = OffNetwork::Denies;
+        let mut changed = Self { ask, sandbox, permissions, off_network, ..self.clone() };
         changed.permissions.network = changed.with_denied_hosts(changed.permissions.network.clone());
         Ok(changed)
     }
@@ -181,6 +198,23 @@ impl Session {
         match &self.maximum {
             Some(maximum) => permissions.intersect(maximum),
             None => permissions.clone(),
+        }
+    }
+
+    /// The network that a run is held to: one that is off for want of a word is asked for, host by host, under
+    /// `untrusted` and `on-failure`. An administrator's bound holds all the same.
+    pub(crate) fn held_network(&self, granted: &NetworkPolicy) -> NetworkPolicy {
+        let asks = match self.ask {
+            AskForApproval::Untrusted | AskForApproval::OnFailure => self.off_network == OffNetwork::Asks,
+            AskForApproval::OnRequest | AskForApproval::Reject(_) | AskForApproval::Never => false,
+        };
+        if !asks || *granted != NetworkPolicy::Off || self.sandboxing() != Sandboxing::On {
+            return granted.clone();
+        }
+        let asked = self.with_denied_hosts(NetworkPolicy::Hosts(HostRules::default()));
+        match &self.maximum {
+            Some(maximum) => asked.intersect(&maximum.network),
+            None => asked,
         }
     }
 

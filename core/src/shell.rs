@@ -1,5 +1,6 @@
 //! The tool that runs commands.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -254,16 +255,12 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
     type Output = Outcome;
 
     async fn attempt(&self, request: &ExecRequest, grant: &Grant, ctx: &ToolContext<'_>) -> Result<Outcome, RunError> {
-        let guard = match &ctx.connections {
-            Some(connections) => connections.guard(grant, ctx, &self.clock).await.map_err(no_proxy)?,
-            None => None,
-        };
-        let finished = self.execute(request, grant, ctx, guard.as_ref()).await;
-        // Whatever came of it, nothing goes through a proxy any more.
-        let seen = match guard {
-            Some(guard) => Some(guard.end().await),
-            None => None,
-        };
+        let held = held_permissions(grant.permissions(), grant.confinement(), ctx);
+        let (mut finished, mut seen) = self.guarded(request, grant, &held, ctx).await?;
+        // An engine that sees no connections holds a network that is off all the same. Nothing has run.
+        if matches!(&finished, Err(SpawnError::Unenforceable(_))) && held.network != grant.permissions().network {
+            (finished, seen) = self.guarded(request, grant, grant.permissions(), ctx).await?;
+        }
         let finished = match finished {
             Ok(finished) => finished,
             Err(SpawnError::Unenforceable(refused)) => {
@@ -344,17 +341,41 @@ impl ShellRuntime {
         }
     }
 
+    /// Runs it with these permissions, and tells which connections were denied, if any were decided on.
+    async fn guarded(
+        &self,
+        request: &ExecRequest,
+        grant: &Grant,
+        held: &Permissions,
+        ctx: &ToolContext<'_>,
+    ) -> Result<(Result<Finished, SpawnError>, Option<Vec<Violation>>), RunError> {
+        let guard = match &ctx.connections {
+            Some(connections) => {
+                connections.guard((held, grant.confinement()), ctx, &self.clock).await.map_err(no_proxy)?
+            }
+            None => None,
+        };
+        let finished = self.execute(request, grant, held, ctx, guard.as_ref()).await;
+        // Whatever came of it, nothing goes through a proxy any more.
+        let seen = match guard {
+            Some(guard) => Some(guard.end().await),
+            None => None,
+        };
+        Ok((finished, seen))
+    }
+
     /// Compiles the plan and runs it to its end.
     async fn execute(
         &self,
         request: &ExecRequest,
         grant: &Grant,
+        held: &Permissions,
         ctx: &ToolContext<'_>,
         guard: Option<&Guard>,
     ) -> Result<Finished, SpawnError> {
         let endpoint = guard.and_then(Guard::proxy);
-        make_directories(ctx.session, grant.permissions())?;
-        let plan = self.compile(request, grant.permissions(), grant.confinement(), ctx, endpoint.as_ref())?;
+        make_directories(ctx.session, held)?;
+        let plan = self.compile(request, held, grant.confinement(), ctx, endpoint.as_ref())?;
         for warning in plan.warnings() {
             tracing::warn!(%warning, request = %request.id);
         }
@@ -425,6 +446,20 @@ fn make_directories(session: &Session, permissions: &Permissions) -> Result<(), 
             .map_err(|source| SpawnError::Setup { step: format!("make the directory `{path}`"), source })?;
     }
     Ok(())
+}
+
+/// What a run is held to: the grant, with the network asked for where it is off for want of a word. Where hosts are
+/// reached through a proxy, it is not: that takes a proxy for each run, and programs that look for one.
+pub(crate) fn held_permissions<'a>(
+    permissions: &'a Permissions,
+    confinement: Confinement,
+    ctx: &ToolContext<'_>,
+) -> Cow<'a, Permissions> {
+    let network = ctx.session.held_network(&permissions.network);
+    if network == permissions.network || confinement == Confinement::None || ctx.sandbox.proxied().is_some() {
+        return Cow::Borrowed(permissions);
+    }
+    Cow::Owned(Permissions { network, ..permissions.clone() })
 }
 
 fn no_proxy(source: std::io::Error) -> SpawnError {

@@ -1,8 +1,8 @@
 //! Asking about a destination that no rule names.
 //!
 //! However many connections wait for the same destination, one question is asked; another port or
-//! protocol is another question. "Once" is for those who wait. "For the session" and "always" are remembered through
-//! [`Ask::remember`], by whoever keeps the session's other approvals; here is no second memory. "Always" is saved
+//! protocol is another question. A plain yes or no holds for the run, whose programs may try again. "For the session" and
+//! "always" are remembered through [`Ask::remember`], with the session's other approvals. "Always" is saved
 //! through [`Ask::save`] as well. A question that is not answered in time is answered with no.
 
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use stockade_protocol::{
-    Decision, Destination, HostPattern, HostRule, NetworkApproval, NetworkPolicyAmendment, NetworkPolicyRuleAction,
-    RawText, ReviewDecision,
+    Decision, Destination, Host, HostPattern, HostRule, NetworkApproval, NetworkPolicyAmendment,
+    NetworkPolicyRuleAction, RawText, ReviewDecision,
 };
 use tokio::sync::watch;
 
@@ -33,15 +33,100 @@ pub trait Ask: Send + Sync {
 
     /// Saves a rule for which "always" was answered. What can't be saved still holds for the session.
     fn save(&self, amendment: &NetworkPolicyAmendment);
+
+    /// The answer to everything else that the run asks is no, also to questions that are not about the network.
+    fn decline_rest(&self) {}
+
+    /// Whether a question of the run that is not about the network was answered so.
+    fn declines_rest(&self) -> bool {
+        false
+    }
 }
 
-/// The questions that are being asked.
+/// The questions of one run, and its answers.
 pub struct Approvals {
     ask: Option<Arc<dyn Ask>>,
     patience: Duration,
-    pending: Mutex<HashMap<Destination, watch::Receiver<Option<Answered>>>>,
-    /// Whether an answer was to stop: nothing is asked any more, and nothing waits for an answer.
-    aborted: watch::Sender<bool>,
+    questions: Mutex<Questions>,
+    /// Why nothing is asked any more, once an answer said so. Nothing waits for an answer then.
+    ended: watch::Sender<Option<End>>,
+}
+
+#[derive(Default)]
+struct Questions {
+    pending: HashMap<Topic, watch::Receiver<Option<Answered>>>,
+    /// Answers that hold for the run.
+    answered: HashMap<Topic, Answered>,
+}
+
+/// What a question is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Topic {
+    pub(crate) destination: Destination,
+    /// Addresses on local networks that an allowed name leads to; none while the name itself is asked for.
+    pub(crate) leads_to: Vec<Host>,
+}
+
+impl Topic {
+    /// What an answer is remembered for: a name, or the addresses behind it.
+    fn remembered_for(&self) -> Vec<Destination> {
+        if self.leads_to.is_empty() {
+            return vec![self.destination.clone()];
+        }
+        let at = |host: &Host| Destination { host: host.clone(), ..self.destination.clone() };
+        self.leads_to.iter().map(at).collect()
+    }
+
+    /// What an earlier answer says of all of it.
+    fn recalled(&self, ask: &dyn Ask) -> Option<Decision> {
+        let all: Option<Vec<Decision>> = self.remembered_for().iter().map(|one| ask.recall(one)).collect();
+        all.and_then(|all| all.into_iter().max())
+    }
+
+    fn remember(&self, decision: Decision, ask: &dyn Ask) {
+        self.remembered_for().iter().for_each(|destination| ask.remember(destination, decision));
+    }
+
+    fn question(&self, program: Option<RawText>) -> NetworkApproval {
+        let Destination { host, protocol, port } = self.destination.clone();
+        let amendment = |host: &Host, action| NetworkPolicyAmendment {
+            host: HostPattern::Exact(host.clone()),
+            action,
+            protocol: Some(protocol),
+            port: Some(port),
+        };
+        let both = |host: &Host| {
+            [NetworkPolicyRuleAction::Allow, NetworkPolicyRuleAction::Deny]
+                .map(|action| amendment(host, action))
+                .to_vec()
+        };
+        // One rule is about one host.
+        let proposed_network_policy_amendments = match self.leads_to.as_slice() {
+            [] => both(&host),
+            [address] => both(address),
+            [_, _, ..] => Vec::new(),
+        };
+        let leads_to = self.leads_to.clone();
+        NetworkApproval { host, protocol, port, leads_to, program, proposed_network_policy_amendments }
+    }
+}
+
+/// An answer to more than one question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The session was stopped.
+    Session,
+    /// Everything else in this run was declined.
+    Run,
+}
+
+impl End {
+    fn why(self) -> Answered {
+        Answered::Refused(String::from(match self {
+            Self::Session => "the session was stopped",
+            Self::Run => "everything else was declined for this run",
+        }))
+    }
 }
 
 /// How a question ended.
@@ -59,6 +144,8 @@ pub(crate) enum Answered {
 
 /// A command that asks for more destinations at once than a person could look at is refused.
 const MOST_QUESTIONS: usize = 64;
+/// As many answers are kept for a run; further ones hold for the connections that wait.
+const MOST_ANSWERS: usize = 4096;
 
 impl Approvals {
     /// Questions go to `ask`, which has `patience` to answer each.
@@ -72,16 +159,16 @@ impl Approvals {
     }
 
     fn new(ask: Option<Arc<dyn Ask>>, patience: Duration) -> Arc<Self> {
-        Arc::new(Self { ask, patience, pending: Mutex::default(), aborted: watch::Sender::new(false) })
+        Arc::new(Self { ask, patience, questions: Mutex::default(), ended: watch::Sender::new(None) })
     }
 
-    fn pending(&self) -> MutexGuard<'_, HashMap<Destination, watch::Receiver<Option<Answered>>>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    fn questions(&self) -> MutexGuard<'_, Questions> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Settles a destination that has to be asked for.
-    pub(crate) async fn settle(self: &Arc<Self>, destination: &Destination, program: Option<RawText>) -> Answered {
-        let mut answer = match self.question(destination, program) {
+    /// Settles what has to be asked for.
+    pub(crate) async fn settle(self: &Arc<Self>, topic: &Topic, program: Option<RawText>) -> Answered {
+        let mut answer = match self.question(topic, program) {
             Ok(waiting) => waiting,
             Err(settled) => return settled,
         };
@@ -95,33 +182,38 @@ impl Approvals {
     /// The question that is being asked, or how it is settled already.
     fn question(
         self: &Arc<Self>,
-        destination: &Destination,
+        topic: &Topic,
         program: Option<RawText>,
     ) -> Result<watch::Receiver<Option<Answered>>, Answered> {
         // Held meanwhile: what is answered now is either remembered already, or still waited for.
-        let mut pending = self.pending();
+        let mut questions = self.questions();
         let Some(ask) = self.ask.clone() else { return Err(Answered::NotAsked) };
-        if let Some(decision) = ask.recall(destination) {
+        if let Some(decision) = topic.recalled(&*ask) {
             return Err(Answered::Remembered(decision));
         }
-        if *self.aborted.borrow() {
-            return Err(Answered::Refused(String::from("the session was stopped")));
+        if let Some(answered) = questions.answered.get(topic) {
+            return Err(answered.clone());
         }
-        if let Some(waiting) = pending.get(destination) {
+        if let Some(end) = *self.ended.borrow() {
+            return Err(end.why());
+        }
+        if ask.declines_rest() {
+            return Err(End::Run.why());
+        }
+        if let Some(waiting) = questions.pending.get(topic) {
             return Ok(waiting.clone());
         }
-        if pending.len() >= MOST_QUESTIONS {
+        if questions.pending.len() >= MOST_QUESTIONS {
             return Err(Answered::Refused(format!("{MOST_QUESTIONS} other destinations are being asked for")));
         }
         let (sender, receiver) = watch::channel(None);
-        pending.insert(destination.clone(), receiver.clone());
-        let question = question(destination, program);
+        questions.pending.insert(topic.clone(), receiver.clone());
+        let (topic, question) = (topic.clone(), topic.question(program));
         let approvals = Arc::clone(self);
         // A task of its own: the connection that asked first may go away while others wait.
         tokio::spawn(async move {
             let asked = question.clone();
-            let destination = Destination { host: asked.host.clone(), protocol: asked.protocol, port: asked.port };
-            let mut aborted = approvals.aborted.subscribe();
+            let mut ended = approvals.ended.subscribe();
             // A question that was put to nobody yet, or is being read, is over with the one that ended them all.
             let decision = tokio::select! {
                 // First: `ask` may have ended its questions already, and put that on record.
@@ -129,27 +221,41 @@ impl Approvals {
                 decision = tokio::time::timeout(approvals.patience, ask.ask(question)) => {
                     decision.unwrap_or(ReviewDecision::TimedOut)
                 }
-                _ = aborted.wait_for(|aborted| *aborted) => ReviewDecision::Abort,
+                end = ended.wait_for(Option::is_some) => match end.ok().and_then(|end| *end) {
+                    Some(End::Run) => ReviewDecision::DeniedForRun,
+                    Some(End::Session) | None => ReviewDecision::Abort,
+                },
             };
-            let answered = approvals.take_in(&asked, &destination, decision, &*ask);
+            let answered = approvals.take_in(&asked, &topic, decision, &*ask);
             sender.send_replace(Some(answered));
         });
         Ok(receiver)
     }
 
-    fn take_in(
-        &self,
-        asked: &NetworkApproval,
-        destination: &Destination,
-        decision: ReviewDecision,
-        ask: &dyn Ask,
-    ) -> Answered {
-        let mut pending = self.pending();
-        pending.remove(destination);
+    fn take_in(&self, asked: &NetworkApproval, topic: &Topic, decision: ReviewDecision, ask: &dyn Ask) -> Answered {
+        // What holds for longer is remembered elsewhere, and may be forgotten there.
+        let holds_for_run = match decision {
+            ReviewDecision::Approved | ReviewDecision::Denied { .. } | ReviewDecision::TimedOut => true,
+            ReviewDecision::ApprovedForSession
+            | ReviewDecision::ApprovedExecpolicyAmendment { .. }
+            | ReviewDecision::NetworkPolicyAmendment { .. }
+            | ReviewDecision::DeniedForRun
+            | ReviewDecision::Abort => false,
+        };
+        let answered = self.meaning(asked, topic, decision, ask);
+        let mut questions = self.questions();
+        questions.pending.remove(topic);
+        if holds_for_run && questions.answered.len() < MOST_ANSWERS {
+            questions.answered.insert(topic.clone(), answered.clone());
+        }
+        answered
+    }
+
+    fn meaning(&self, asked: &NetworkApproval, topic: &Topic, decision: ReviewDecision, ask: &dyn Ask) -> Answered {
         match decision {
             ReviewDecision::Approved => Answered::Approved,
             ReviewDecision::ApprovedForSession => {
-                ask.remember(destination, Decision::Allow);
+                topic.remember(Decision::Allow, ask);
                 Answered::Approved
             }
             ReviewDecision::NetworkPolicyAmendment { network_policy_amendment: amendment } => {
@@ -157,8 +263,7 @@ impl Approvals {
                 if !asked.proposed_network_policy_amendments.contains(&amendment) {
                     return Answered::Refused(String::from("the answer has a rule that was not offered"));
                 }
-                ask.remember(destination, HostRule::from(&amendment).decision);
-                drop(pending);
+                topic.remember(HostRule::from(&amendment).decision, ask);
                 ask.save(&amendment);
                 match amendment.action {
                     NetworkPolicyRuleAction::Allow => Answered::Approved,
@@ -169,24 +274,16 @@ impl Approvals {
                 Answered::Refused(String::from("the answer is not one to this question"))
             }
             ReviewDecision::Denied { reason } => Answered::Refused(reason.unwrap_or_else(|| String::from("denied"))),
+            ReviewDecision::DeniedForRun => {
+                ask.decline_rest();
+                self.ended.send_replace(Some(End::Run));
+                End::Run.why()
+            }
             ReviewDecision::TimedOut => Answered::Refused(String::from("nobody answered in time")),
             ReviewDecision::Abort => {
-                self.aborted.send_replace(true);
-                Answered::Refused(String::from("the session was stopped"))
+                self.ended.send_replace(Some(End::Session));
+                End::Session.why()
             }
         }
     }
-}
-
-fn question(destination: &Destination, program: Option<RawText>) -> NetworkApproval {
-    let Destination { host, protocol, port } = destination.clone();
-    let amendment = |action| NetworkPolicyAmendment {
-        host: HostPattern::Exact(host.clone()),
-        action,
-        protocol: Some(protocol),
-        port: Some(port),
-    };
-    let proposed_network_policy_amendments =
-        vec![amendment(NetworkPolicyRuleAction::Allow), amendment(NetworkPolicyRuleAction::Deny)];
-    NetworkApproval { host, protocol, port, program, proposed_network_policy_amendments }
 }

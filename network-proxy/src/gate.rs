@@ -8,7 +8,7 @@ use stockade_protocol::{
 };
 use stockade_sandboxing::Attempt;
 
-use crate::approvals::Answered;
+use crate::approvals::{Answered, Topic};
 use crate::look_ups::LookUps;
 use crate::record::{connected, violation};
 use crate::rules::{NamedRule, Ruling};
@@ -133,17 +133,14 @@ impl Gate {
                 Err(self.deny(destination, denying, None, source, why, who))
             }
             Decision::Prompt => {
-                let (why, source) = match self.approvals.settle(destination, who.1.clone()).await {
-                    Answered::Approved => return Ok(DecisionSource::Reviewer),
-                    Answered::Remembered(Decision::Allow) => return Ok(DecisionSource::SessionMemory),
-                    Answered::Remembered(Decision::Prompt | Decision::Forbidden) => {
-                        (String::from("it was denied for good"), DecisionSource::SessionMemory)
-                    }
-                    Answered::Refused(why) => (why, DecisionSource::Reviewer),
-                    Answered::NotAsked => {
-                        (String::from("no rule allows it, and nobody may be asked"), DecisionSource::ApprovalPolicy)
-                    }
+                let topic = Topic { destination: destination.clone(), leads_to: Vec::new() };
+                let no = match asked(self.approvals.settle(&topic, who.1.clone()).await) {
+                    Ok(source) => return Ok(source),
+                    Err(no) => no,
                 };
+                let (why, source) = no.unwrap_or_else(|| {
+                    (String::from("no rule allows it, and nobody may be asked"), DecisionSource::ApprovalPolicy)
+                });
                 Err(self.deny(destination, denying, None, source, why, who))
             }
         }
@@ -163,7 +160,7 @@ impl Gate {
                 Err(error) => return Err(self.unreachable(destination, &format!("its look-up failed: {error}"), who)),
             },
         };
-        let (mut refused, local) = (None, LocalNetworks::now());
+        let (mut refused, mut unnamed, local) = (None, Vec::new(), LocalNetworks::now());
         let may_dial = |address: &IpAddr| match self.rules.may_dial(destination, *address, &local) {
             Ok(()) if !needs_scope(*address) => true,
             Ok(()) => {
@@ -171,6 +168,9 @@ impl Gate {
                 false
             }
             Err(rule) => {
+                if matches!(rule, DenyingRule::Layer { .. }) && local.can_be_asked_for(*address) {
+                    unnamed.push(*address);
+                }
                 refused.get_or_insert((rule, *address));
                 false
             }
@@ -184,13 +184,33 @@ impl Gate {
                         format!("it leads to {address}, which a rule does not allow")
                     }
                 };
-                let source = DecisionSource::Rule(why.clone());
+                let (why, source) = match self.settle_local(destination, &unnamed, who).await {
+                    Ok(approved) => return Ok(with_port(approved, destination.port)),
+                    Err(Some(no)) => no,
+                    Err(None) => (why.clone(), DecisionSource::Rule(why)),
+                };
                 Err(self.deny(destination, rule, Some(address), source, why, who))
             }
-            Some(_) | None => {
-                Ok(addresses.into_iter().map(|address| SocketAddr::new(address, destination.port)).collect())
-            }
+            Some(_) | None => Ok(with_port(addresses, destination.port)),
         }
+    }
+
+    /// Asks for addresses on local networks that an allowed name leads to. `None` as the error: nothing was asked.
+    async fn settle_local(
+        &self,
+        destination: &Destination,
+        addresses: &[IpAddr],
+        who: &(Option<u32>, Option<RawText>),
+    ) -> Result<Vec<IpAddr>, Option<(String, DecisionSource)>> {
+        let addresses: Vec<IpAddr> = addresses.iter().copied().take(MOST_ADDRESSES).collect();
+        if addresses.is_empty() {
+            return Err(None);
+        }
+        let mut leads_to: Vec<Host> = addresses.iter().copied().map(Host::from).collect();
+        leads_to.sort();
+        leads_to.dedup();
+        let topic = Topic { destination: destination.clone(), leads_to };
+        asked(self.approvals.settle(&topic, who.1.clone()).await).map(|_| addresses)
     }
 
     fn deny(
@@ -216,6 +236,23 @@ impl Gate {
         found.amendment = None;
         self.records.denied(found);
         Denied::Unreachable { destination: destination.clone(), why: why.to_owned() }
+    }
+}
+
+fn with_port(addresses: Vec<IpAddr>, port: u16) -> Vec<SocketAddr> {
+    addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
+}
+
+/// Who said yes, or why not; nothing where nobody may be asked.
+fn asked(answered: Answered) -> Result<DecisionSource, Option<(String, DecisionSource)>> {
+    match answered {
+        Answered::Approved => Ok(DecisionSource::Reviewer),
+        Answered::Remembered(Decision::Allow) => Ok(DecisionSource::SessionMemory),
+        Answered::Remembered(Decision::Prompt | Decision::Forbidden) => {
+            Err(Some((String::from("it was denied for good"), DecisionSource::SessionMemory)))
+        }
+        Answered::Refused(why) => Err(Some((why, DecisionSource::Reviewer))),
+        Answered::NotAsked => Err(None),
     }
 }
 

@@ -3,9 +3,17 @@
 //! Public addresses can be this machine's own, or its neighbours': a server in a data centre trusts both. They
 //! count as private ones do, which are known by their numbers alone ([`Host::is_special`]).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use stockade_protocol::Host;
+
+/// Metadata services of clouds, at addresses of private and shared networks: Alibaba, Amazon, Google, Oracle and others.
+const METADATA: [IpAddr; 4] = [
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
+];
 
 /// Networks that this machine has an address on, its own addresses among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,6 +64,21 @@ impl LocalNetworks {
             Known::Networks(networks) => networks.iter().any(|network| network.contains(address)),
             Known::Nothing => true,
         }
+    }
+
+    /// Whether a person may be asked for this address when a name leads to it: it is on a private network, or one that
+    /// this machine is on. Loopback, link-local addresses, metadata services and the like have to be named by a rule.
+    pub(crate) fn can_be_asked_for(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let is_private = match address {
+            IpAddr::V4(v4) => {
+                let [first, second, ..] = v4.octets();
+                v4.is_private() || (first == 100 && second & 0xc0 == 64)
+            }
+            IpAddr::V6(v6) => v6.is_unique_local(),
+        };
+        let is_near = !Host::from(address).is_special() && self.contain(address);
+        (is_private || is_near) && !METADATA.contains(&address)
     }
 
     /// Whether a host is reached only when it is named: on this machine, a local network or a metadata service.

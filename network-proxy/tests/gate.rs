@@ -43,12 +43,79 @@ async fn concurrent_attempts_share_one_question_and_its_answer() {
         assert_eq!(one.await.unwrap().unwrap().addresses, ["93.184.216.34:443".parse().unwrap()]);
     }
     assert_eq!(person.questions(), 1);
-    // Once was for those who waited: the next one asks again, and so does another port or protocol.
+    // A yes is for the run; another port or protocol is another question.
     gate.admit(to("a.test", 443)).await.unwrap();
-    assert_eq!(person.questions(), 2);
+    assert_eq!(person.questions(), 1);
     gate.admit(to("a.test", 22)).await.unwrap();
     gate.admit(Attempt { protocol: Some(NetworkProtocol::Http), ..to("a.test", 443) }).await.unwrap();
+    assert_eq!(person.questions(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_no_is_for_the_run() {
+    let person = Person::new(|_| ReviewDecision::Denied { reason: None }, Duration::ZERO);
+    let (gate, trail, _) = asking(&person, LONG);
+    for _ in 0..3 {
+        assert!(gate.admit(to("a.test", 443)).await.is_err());
+    }
+    assert_eq!((person.questions(), trail.violations.lock().unwrap().len()), (1, 3));
+    assert!(gate.admit(to("b.test", 443)).await.is_err());
+    assert_eq!(person.questions(), 2);
+}
+
+/// The rest is declined while other questions wait, and nothing is asked after it.
+#[tokio::test(start_paused = true)]
+async fn everything_else_is_declined_at_once() {
+    fn decline(question: &NetworkApproval) -> ReviewDecision {
+        if question.port == 443 { ReviewDecision::DeniedForRun } else { panic!("asked for {question:?}") }
+    }
+    let person = Person::new(decline, Duration::from_secs(5));
+    let (gate, _, _) = asking(&person, LONG);
+    let first = tokio::spawn({
+        let gate = Arc::clone(&gate);
+        async move { gate.admit(to("a.test", 443)).await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let second = gate.admit(to("b.test", 22)).await.unwrap_err();
+    assert!(first.await.unwrap().is_err());
+    assert!(second.to_string().contains("everything else was declined"), "{second}");
+    assert!(gate.admit(to("a.test", 80)).await.is_err());
+    assert_eq!(person.questions(), 2);
+}
+
+/// An address on a private network is a question of its own, which says so, and its yes covers that address alone.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_leads_to_a_private_network_is_asked_for_twice() {
+    let names = || {
+        Names::new(&[
+            ("mirror.test", "10.0.0.7"),
+            ("other.test", "10.0.0.8"),
+            ("inside.test", "127.0.0.1"),
+            ("meta.test", "169.254.169.254"),
+            ("cloud.test", "fd00:ec2::254"),
+        ])
+    };
+    let person = Person::new(|_| ReviewDecision::Approved, Duration::ZERO);
+    let approvals = Approvals::asking(Arc::<Person>::clone(&person), LONG);
+    let gate = support::gate(hosts(Vec::new()), approvals, names(), Arc::default());
+    for _ in 0..2 {
+        assert_eq!(gate.admit(to("mirror.test", 443)).await.unwrap().addresses, ["10.0.0.7:443".parse().unwrap()]);
+    }
+    let asked: Vec<_> = person.asked.lock().unwrap().iter().map(|question| question.leads_to.clone()).collect();
+    assert_eq!(asked, [vec![], vec!["10.0.0.7".parse().unwrap()]]);
+    gate.admit(to("other.test", 443)).await.unwrap();
     assert_eq!(person.questions(), 4);
+    // The address itself is still not to be had without its name.
+    assert!(gate.admit(to("10.0.0.7", 443)).await.is_err());
+    for never in ["inside.test", "meta.test", "cloud.test"] {
+        let asked = person.questions();
+        assert!(gate.admit(to(never, 443)).await.is_err(), "{never}");
+        assert_eq!(person.questions(), asked + 1, "{never}: only the name is asked for");
+    }
+    // Without anybody to ask it is refused, as it was.
+    let named = hosts(vec![rule("mirror.test", None, Decision::Allow)]);
+    let gate = support::gate(named, Approvals::never(), names(), Arc::default());
+    assert!(gate.admit(to("mirror.test", 443)).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]

@@ -156,6 +156,10 @@ pub struct NetworkApproval {
     pub protocol: NetworkProtocol,
     /// The port.
     pub port: u16,
+    /// Addresses on this machine's or other local networks that the name leads to, where those are asked for. The name
+    /// itself is allowed already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leads_to: Vec<Host>,
     /// The program that wants to connect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<RawText>,
@@ -267,8 +271,22 @@ impl ApprovalSubject {
             // Each question of a server is a new one: there is nothing to remember.
             Self::Elicitation(_) => {}
         }
-        decisions.extend([ReviewDecision::Denied { reason: None }, ReviewDecision::Abort]);
+        decisions.push(ReviewDecision::Denied { reason: None });
+        if self.is_asked_while_running() {
+            decisions.push(ReviewDecision::DeniedForRun);
+        }
+        decisions.push(ReviewDecision::Abort);
         decisions
+    }
+
+    /// Whether a command waits for the answer while it runs, and may ask for more.
+    fn is_asked_while_running(&self) -> bool {
+        match self {
+            Self::Network(_) => true,
+            Self::Command(_) | Self::Patch(_) | Self::Permissions(_) | Self::ToolCall(_) | Self::Elicitation(_) => {
+                false
+            }
+        }
     }
 }
 

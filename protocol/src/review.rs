@@ -89,6 +89,8 @@ pub enum ReviewDecision {
         /// Why, in words for the requester.
         reason: Option<String>,
     },
+    /// No, and to everything else that the command asks while it runs. The session goes on.
+    DeniedForRun,
     /// There was no answer in time, which counts as no.
     TimedOut,
     /// No, and stop the session.
@@ -103,7 +105,7 @@ impl ReviewDecision {
             Self::NetworkPolicyAmendment { network_policy_amendment } => {
                 network_policy_amendment.action == NetworkPolicyRuleAction::Allow
             }
-            Self::Denied { .. } | Self::TimedOut | Self::Abort => false,
+            Self::Denied { .. } | Self::DeniedForRun | Self::TimedOut | Self::Abort => false,
         }
     }
 }
@@ -115,6 +117,7 @@ enum Word {
     Approved,
     ApprovedForSession,
     Denied,
+    DeniedForRun,
     TimedOut,
     Abort,
 }
@@ -148,6 +151,7 @@ impl Serialize for ReviewDecision {
             }
             Self::Denied { reason: None } => Word::Denied.serialize(serializer),
             Self::Denied { reason: Some(rejection) } => Payload::Denied { rejection }.serialize(serializer),
+            Self::DeniedForRun => Word::DeniedForRun.serialize(serializer),
             Self::TimedOut => Word::TimedOut.serialize(serializer),
             Self::Abort => Word::Abort.serialize(serializer),
         }
@@ -174,6 +178,7 @@ impl<'de> Visitor<'de> for DecisionVisitor {
             Word::Approved => ReviewDecision::Approved,
             Word::ApprovedForSession => ReviewDecision::ApprovedForSession,
             Word::Denied => ReviewDecision::Denied { reason: None },
+            Word::DeniedForRun => ReviewDecision::DeniedForRun,
             Word::TimedOut => ReviewDecision::TimedOut,
             Word::Abort => ReviewDecision::Abort,
         })

@@ -62,6 +62,16 @@ impl Auto {
     }
 }
 
+impl Auto {
+    /// Whether only `landlock` is left.
+    fn is_landlock(&self) -> bool {
+        match self.engines.chosen.get() {
+            Some(choice) => *choice == Choice::Landlock,
+            None => self.support().engine == self.engines.landlock().support().engine,
+        }
+    }
+}
+
 impl Engines {
     fn bwrap(&self) -> &Bwrap {
         self.bwrap.get_or_init(|| Bwrap::new().observing(self.observe))
@@ -88,11 +98,11 @@ impl Backend for Auto {
     }
 
     fn own_place(&self, path: &AbsPath, files: &FileRules) -> Option<OwnPlace> {
-        let is_landlock = match self.engines.chosen.get() {
-            Some(choice) => *choice == Choice::Landlock,
-            None => self.support().engine == self.engines.landlock().support().engine,
-        };
-        if is_landlock { None } else { devices::own_place(path, files) }
+        if self.is_landlock() { None } else { devices::own_place(path, files) }
+    }
+
+    fn sees_connections(&self) -> bool {
+        !self.is_landlock()
     }
 
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {

@@ -137,6 +137,10 @@ impl Backend for LandlockOnly {
         landlock::require(self.landlock_version, NEEDED_VERSION)?;
         Ok(Box::new(self.plan(command, permissions)?))
     }
+
+    fn sees_connections(&self) -> bool {
+        false
+    }
 }
 
 /// Whether modes, owners and times of files can be changed.

@@ -103,6 +103,10 @@ impl Backend for Warm {
         self.shared.otherwise.own_place(path, files)
     }
 
+    fn sees_connections(&self) -> bool {
+        self.shared.otherwise.sees_connections()
+    }
+
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
         if self.shared.is_refused.load(Ordering::Relaxed) {
             return self.shared.otherwise.compile(command, permissions);

@@ -48,6 +48,12 @@ pub trait Backend: Send + Sync {
     fn proxied(&self) -> Option<&dyn Proxied> {
         None
     }
+
+    /// Whether connections are seen as they are made on this host, so that a person can be asked for each. May try out
+    /// what works.
+    fn sees_connections(&self) -> bool {
+        self.proxied().is_none()
+    }
 }
 
 /// A file or directory of the sandbox's own, in the place of the host's.

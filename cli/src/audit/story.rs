@@ -203,6 +203,7 @@ fn answer(decision: &ReviewDecision) -> String {
         }
         ReviewDecision::Denied { reason: Some(reason) } => format!("no: {}", shown(reason)),
         ReviewDecision::Denied { reason: None } => String::from("no"),
+        ReviewDecision::DeniedForRun => String::from("no, and to everything else in this run"),
         ReviewDecision::TimedOut => String::from("nothing, which counts as no,"),
         ReviewDecision::Abort => String::from("no, and stop"),
     }

@@ -1436,6 +1436,11 @@ export type NetworkAccess = "restricted" | "enabled";
 export interface NetworkApproval {
   /** The host. */
   host: Host;
+  /**
+   * Addresses on this machine's or other local networks that the name leads to, where those are asked for. The name
+   * itself is allowed already.
+   */
+  leads_to?: Host[];
   /** The port. */
   port: number;
   /** The program that wants to connect. */
@@ -1927,7 +1932,7 @@ export type ReviewDecision =
   | ReviewDecisionDenied;
 
 /** The decisions that are a bare word on the wire. */
-export type ReviewDecisionWord = "approved" | "approved_for_session" | "denied" | "timed_out" | "abort";
+export type ReviewDecisionWord = "approved" | "approved_for_session" | "denied" | "denied_for_run" | "timed_out" | "abort";
 
 export interface ReviewDecisionApprovedExecpolicyAmendment extends Without<"network_policy_amendment" | "denied"> {
   approved_execpolicy_amendment: {

@@ -161,7 +161,8 @@ function ask(subject: ApprovalSubject): string {
     return `Change ${paths.join(", ")}${root}?`;
   }
   if (subject.network !== undefined) {
-    const { host, port, protocol } = subject.network;
+    const { host, port, protocol, leads_to = [] } = subject.network;
+    if (leads_to.length > 0) return `Connect to ${leads_to.map(show).join(", ")} on a local network, for ${show(host)}:${port} (${protocol})?`;
     return `Connect to ${show(host)}:${port} (${protocol})?`;
   }
   if (subject.tool_call !== undefined) return `Call the tool ${show(subject.tool_call.tool)} of ${show(subject.tool_call.server)}?`;

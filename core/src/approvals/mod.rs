@@ -189,6 +189,10 @@ impl Approvals {
                     .map_or_else(|| String::from("the reviewer said no"), |why| format!("the reviewer said no: {why}"));
                 return Err(Refusal { by: RefusedBy::Reviewer, reason });
             }
+            // Only questions of a running command offer it.
+            ReviewDecision::DeniedForRun => {
+                return Err(no(RefusedBy::Reviewer, "the reviewer said no"));
+            }
             ReviewDecision::TimedOut => {
                 return Err(no(RefusedBy::Timeout, "nobody answered in time"));
             }
@@ -210,10 +214,24 @@ impl Approvals {
         if let Err(refusal) = self.check_session() {
             return ReviewDecision::Denied { reason: Some(refusal.reason) };
         }
+        // A name, and the address behind it, are two questions; which program asks makes none of its own.
+        let content = match &subject {
+            ApprovalSubject::Network(network) => memory::written(&network.leads_to),
+            ApprovalSubject::Command(_)
+            | ApprovalSubject::Patch(_)
+            | ApprovalSubject::Permissions(_)
+            | ApprovalSubject::ToolCall(_)
+            | ApprovalSubject::Elicitation(_) => String::new(),
+        };
         let question = Arc::new(question::approval_request(trail, subject, None, Vec::new()));
         let ask = || question::put(self, Arc::clone(&question), trail);
-        let (answer, _) = self.asking.ask((vec![key], String::new()), ask).await;
-        answer.unwrap_or_else(|refusal| ReviewDecision::Denied { reason: Some(refusal.reason) })
+        let (answer, asked) = self.asking.ask((vec![key], content), ask).await;
+        match answer {
+            // The rest of another run was not asked about.
+            Ok(ReviewDecision::DeniedForRun) if asked != Asked::Here => ReviewDecision::Denied { reason: None },
+            Ok(decision) => decision,
+            Err(refusal) => ReviewDecision::Denied { reason: Some(refusal.reason) },
+        }
     }
 
     /// Passes a server's question on. Each is a new one: nothing is shared or remembered.

@@ -191,7 +191,8 @@ fn usable(request: &ApprovalRequest, answer: Result<Answer, Unanswered>) -> Resu
     let answer = answer?;
     let offered = match &answer.decision {
         ReviewDecision::Denied { .. } | ReviewDecision::TimedOut | ReviewDecision::Abort => true,
-        ReviewDecision::Approved
+        ReviewDecision::DeniedForRun
+        | ReviewDecision::Approved
         | ReviewDecision::ApprovedForSession
         | ReviewDecision::ApprovedExecpolicyAmendment { .. }
         | ReviewDecision::NetworkPolicyAmendment { .. } => request.available_decisions.contains(&answer.decision),

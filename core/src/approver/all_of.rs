@@ -119,6 +119,7 @@ fn strictness(result: &Result<Answer, Unanswered>) -> u8 {
         ReviewDecision::TimedOut => 4,
         ReviewDecision::NetworkPolicyAmendment { .. } => 5,
         ReviewDecision::Denied { .. } => 6,
-        ReviewDecision::Abort => 7,
+        ReviewDecision::DeniedForRun => 7,
+        ReviewDecision::Abort => 8,
     }
 }

@@ -161,6 +161,7 @@ impl Scribe {
             | ReviewDecision::ApprovedForSession
             | ReviewDecision::NetworkPolicyAmendment { .. }
             | ReviewDecision::Denied { reason: None }
+            | ReviewDecision::DeniedForRun
             | ReviewDecision::TimedOut
             | ReviewDecision::Abort) => plain,
         }

@@ -28,6 +28,7 @@ fn decision() -> impl Strategy<Value = ReviewDecision> {
         2 => Just(save("**.example.com", NetworkPolicyRuleAction::Allow)),
         1 => Just(save("example.com", NetworkPolicyRuleAction::Deny)),
         1 => "[a-c]".prop_map(|reason| denied(&reason)),
+        1 => Just(ReviewDecision::DeniedForRun),
         1 => Just(ReviewDecision::TimedOut),
         1 => Just(ReviewDecision::Abort),
     ]
@@ -71,7 +72,10 @@ fn reach(decision: &ReviewDecision) -> u8 {
         ReviewDecision::Approved => 0,
         ReviewDecision::ApprovedForSession => 1,
         ReviewDecision::ApprovedExecpolicyAmendment { .. } | ReviewDecision::NetworkPolicyAmendment { .. } => 2,
-        ReviewDecision::Denied { .. } | ReviewDecision::TimedOut | ReviewDecision::Abort => panic!("not an approval"),
+        ReviewDecision::Denied { .. }
+        | ReviewDecision::DeniedForRun
+        | ReviewDecision::TimedOut
+        | ReviewDecision::Abort => panic!("not an approval"),
     }
 }
 
@@ -81,7 +85,8 @@ fn strictness(decision: &ReviewDecision) -> u8 {
         ReviewDecision::TimedOut => 0,
         ReviewDecision::NetworkPolicyAmendment { .. } => 1,
         ReviewDecision::Denied { .. } => 2,
-        ReviewDecision::Abort => 3,
+        ReviewDecision::DeniedForRun => 3,
+        ReviewDecision::Abort => 4,
         ReviewDecision::Approved
         | ReviewDecision::ApprovedForSession
         | ReviewDecision::ApprovedExecpolicyAmendment { .. } => panic!("not a refusal"),

@@ -16,6 +16,7 @@ pub(crate) fn question(id: &str) -> Arc<ApprovalRequest> {
         host: "example.com".parse().unwrap(),
         protocol: NetworkProtocol::Https,
         port: 443,
+        leads_to: Vec::new(),
         program: None,
         proposed_network_policy_amendments: vec![
             rule("example.com", NetworkPolicyRuleAction::Allow),

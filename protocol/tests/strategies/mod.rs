@@ -184,6 +184,7 @@ pub(crate) fn review_decision() -> impl Strategy<Value = ReviewDecision> {
         network_amendment()
             .prop_map(|network_policy_amendment| ReviewDecision::NetworkPolicyAmendment { network_policy_amendment }),
         option::of(any::<String>()).prop_map(|reason| ReviewDecision::Denied { reason }),
+        Just(ReviewDecision::DeniedForRun),
         Just(ReviewDecision::TimedOut),
         Just(ReviewDecision::Abort),
     ]
@@ -375,12 +376,14 @@ fn subject() -> BoxedStrategy<ApprovalSubject> {
     );
     let patch = (vec(file_change(), 0..3), option::of(wild_path()))
         .prop_map(|(changes, grant_root)| ApprovalSubject::Patch(PatchApproval { changes, grant_root }));
-    let network = (destination(), option::of(raw_text()), vec(network_amendment(), 0..2)).prop_map(
-        |(Destination { host, protocol, port }, program, proposed_network_policy_amendments)| {
+    let leads_to = vec(any_host(), 0..2);
+    let network = (destination(), leads_to, option::of(raw_text()), vec(network_amendment(), 0..2)).prop_map(
+        |(Destination { host, protocol, port }, leads_to, program, proposed_network_policy_amendments)| {
             ApprovalSubject::Network(NetworkApproval {
                 host,
                 protocol,
                 port,
+                leads_to,
                 program,
                 proposed_network_policy_amendments,
             })

@@ -43,7 +43,7 @@ fn can_be_given(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: 
     // A run of its own is a session of one command, so the same question about it never comes again.
     let is_forgotten = lifetime == Lifetime::Run
         && *decision == ReviewDecision::ApprovedForSession
-        && matches!(subject, ApprovalSubject::Command(_));
+        && matches!(subject, ApprovalSubject::Command(_) | ApprovalSubject::Network(_));
     *decision != ReviewDecision::TimedOut && !is_forgotten && !(is_unreadable && decision.is_approval())
 }
 
@@ -51,6 +51,9 @@ fn describe(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: Life
     match decision {
         ReviewDecision::Approved if form(subject).is_some() => {
             ('y', String::from("yes: fill it in; you see all of it before it is sent"), Vec::new())
+        }
+        ReviewDecision::Approved if matches!(subject, ApprovalSubject::Network(_)) => {
+            ('y', String::from("yes, for this run"), Vec::new())
         }
         ReviewDecision::Approved => ('y', String::from("yes, this once"), Vec::new()),
         ReviewDecision::ApprovedForSession => ('s', format!("yes, and {}", again(subject, lifetime)), Vec::new()),
@@ -60,6 +63,9 @@ fn describe(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: Life
         }
         ReviewDecision::NetworkPolicyAmendment { network_policy_amendment } => saved_host(network_policy_amendment),
         ReviewDecision::Denied { .. } => ('n', String::from("no; you may say why"), Vec::new()),
+        ReviewDecision::DeniedForRun => {
+            ('x', String::from("no, and to everything else that this run asks"), Vec::new())
+        }
         ReviewDecision::TimedOut => ('t', String::from("no, as if nobody had answered"), Vec::new()),
         ReviewDecision::Abort => ('q', String::from("no, and stop everything"), Vec::new()),
     }

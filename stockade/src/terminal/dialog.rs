@@ -220,9 +220,12 @@ mod tests {
         assert_eq!(decided(&[b"y"]), Some(ReviewDecision::Approved));
         assert_eq!(decided(&[b"Y"]), Some(ReviewDecision::Approved));
         assert_eq!(decided(&[b"s"]), None, "a run asks about its command once");
-        let network = Dialog::new(choices(&samples::network(), Lifetime::Run), None);
-        let remembered = answered(network, &[b"s"]).map(|answer| answer.decision);
-        assert_eq!(remembered, Some(ReviewDecision::ApprovedForSession));
+        let network = |lifetime, key: &[u8]| {
+            answered(Dialog::new(choices(&samples::network(), lifetime), None), &[key]).map(|answer| answer.decision)
+        };
+        assert_eq!(network(Lifetime::Session, b"s"), Some(ReviewDecision::ApprovedForSession));
+        assert_eq!(network(Lifetime::Run, b"s"), None, "a yes is for the run");
+        assert_eq!(network(Lifetime::Run, b"x"), Some(ReviewDecision::DeniedForRun));
         assert!(matches!(decided(&[b"p"]), Some(ReviewDecision::ApprovedExecpolicyAmendment { .. })));
         assert_eq!(decided(&[b"q"]), Some(ReviewDecision::Abort));
         assert_eq!(decided(&[b"\x03"]), Some(ReviewDecision::Abort));

@@ -293,7 +293,7 @@ fn questions_are_asked_one_after_the_other() {
     screen.look(Duration::ZERO);
     assert!(!shown.contains("registry.npmjs.org") && screen.seen.is_empty(), "{shown}{}", screen.seen);
     screen.types("y");
-    screen.sees("[y/s/p/2/d/n/q]? ");
+    screen.sees("[y/p/2/d/n/x/q]? ");
     screen.types("d");
     let (first, second) = asking.join().unwrap();
     assert_eq!(first, decided(ReviewDecision::Approved));

@@ -74,7 +74,8 @@ fn title(subject: &ApprovalSubject) -> &'static str {
         ApprovalSubject::Command(command) if command.violations.is_empty() => "may this command run?",
         ApprovalSubject::Command(_) => "the sandbox stopped this command. May it run again, with more?",
         ApprovalSubject::Patch(_) => "may these files be changed?",
-        ApprovalSubject::Network(_) => "may this destination be reached?",
+        ApprovalSubject::Network(network) if network.leads_to.is_empty() => "may this destination be reached?",
+        ApprovalSubject::Network(_) => "may this address on a local network be reached?",
         ApprovalSubject::Permissions(_) => "may the session have more permissions?",
         ApprovalSubject::ToolCall(_) => "may this tool be called?",
         ApprovalSubject::Elicitation(_) => "will you answer this server?",
@@ -86,6 +87,13 @@ fn show_network(page: &mut Page, network: &NetworkApproval) {
     page.line(2, Tone::Title, &destination(&network.host.bracketed(), Some(network.protocol), Some(network.port)));
     if let Some(program) = &network.program {
         page.plain(2, &format!("wanted by {}", text::word(program, page.detail)));
+    }
+    if !network.leads_to.is_empty() {
+        let addresses: Vec<String> = network.leads_to.iter().map(ToString::to_string).collect();
+        let leads =
+            format!("The name leads to {}, on a private network or one of this machine's.", addresses.join(", "));
+        page.line(2, Tone::Warning, &leads);
+        page.plain(2, "The name itself is allowed already; this is about the address.");
     }
     if network.host.is_special() {
         page.line(2, Tone::Warning, "This address is on this machine or its local network.");

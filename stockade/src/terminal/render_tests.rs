@@ -25,6 +25,7 @@ fn prompts() {
     assert_snapshot!("denial", shown(&samples::denial()));
     assert_snapshot!("patch", shown(&samples::patch()));
     assert_snapshot!("network", shown(&samples::network()));
+    assert_snapshot!("private_address", shown(&samples::private_address()));
     assert_snapshot!("hostile", shown(&samples::hostile()));
     assert_snapshot!("tool_call", shown(&samples::tool_call()));
     assert_snapshot!("permissions", shown(&samples::permissions()));
@@ -121,7 +122,7 @@ fn only_the_answers_of_the_question_are_offered() {
     assert_eq!(keys(&request), "ypnq");
     request.available_decisions = vec![ReviewDecision::Denied { reason: None }, ReviewDecision::TimedOut];
     assert_eq!(keys(&request), "n");
-    assert_eq!(keys(&samples::network()), "ysp2dnq");
+    assert_eq!(keys(&samples::network()), "yp2dnxq");
     assert_eq!(keys(&samples::elicitation()), "nq", "the form can't be read");
     assert_eq!(keys(&samples::form()), "ynq");
 }

@@ -159,6 +159,7 @@ pub(super) fn network() -> ApprovalRequest {
         host: "registry.npmjs.org".parse().unwrap(),
         protocol: NetworkProtocol::Https,
         port: 443,
+        leads_to: Vec::new(),
         program: Some("/usr/bin/node".into()),
         proposed_network_policy_amendments: vec![
             rule("registry.npmjs.org", NetworkPolicyRuleAction::Allow),
@@ -167,6 +168,19 @@ pub(super) fn network() -> ApprovalRequest {
         ],
     };
     request(ApprovalSubject::Network(network), "no rule names this destination")
+}
+
+/// An allowed name that leads to a private network.
+pub(super) fn private_address() -> ApprovalRequest {
+    let network = NetworkApproval {
+        host: "mirror.corp.test".parse().unwrap(),
+        protocol: NetworkProtocol::Https,
+        port: 443,
+        leads_to: vec!["10.1.2.3".parse().unwrap(), "10.1.2.4".parse().unwrap()],
+        program: Some("/usr/bin/python3".into()),
+        proposed_network_policy_amendments: Vec::new(),
+    };
+    request(ApprovalSubject::Network(network), "no rule names this address")
 }
 
 /// Everything that a command could try to be taken for another.

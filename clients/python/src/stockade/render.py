@@ -49,6 +49,9 @@ def question_title(request: ApprovalRequest) -> str:
             return f"The sandbox stopped this command. May it have more? {shell_words(command)}"
         case PatchApproval(changes=changes):
             return f"May these files be changed? {', '.join(_change_name(one) for one in changes)}"
+        case NetworkApproval(host=host, port=port, protocol=protocol, leads_to=addresses) if addresses:
+            leads = ", ".join(safe_line(one) for one in addresses)
+            return f"May this address on a local network be reached? {leads}, for {safe_line(host)}, port {port}, {protocol}"
         case NetworkApproval(host=host, port=port, protocol=protocol):
             return f"May this destination be reached? {safe_line(host)}, port {port}, {protocol}"
         case PermissionsApproval():
@@ -112,6 +115,7 @@ def decision_text(decision: ReviewDecision) -> str:
                 "approved": "yes, this once",
                 "approved_for_session": "yes, and the same for the rest of this session",
                 "denied": "no",
+                "denied_for_run": "no, and to everything else that this run asks",
                 "abort": "no, and stop the session",
                 "timed_out": "no answer",
             }

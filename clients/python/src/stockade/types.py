@@ -1877,6 +1877,10 @@ class NetworkApproval:
     """The port."""
 
     _: KW_ONLY
+    leads_to: list[str] = field(default_factory=list)
+    """Addresses on this machine's or other local networks that the name leads to, where those are asked
+    for. The name itself is allowed already.
+    """
     program: RawText | None = None
     """The program that wants to connect."""
     proposed_network_policy_amendments: list[NetworkPolicyAmendment] = field(default_factory=list)
@@ -1889,6 +1893,7 @@ class NetworkApproval:
             host=value["host"],
             protocol=value["protocol"],
             port=value["port"],
+            leads_to=value.get("leads_to", []),
             program=None if (given := value.get("program")) is None else decode_text(given),
             proposed_network_policy_amendments=[NetworkPolicyAmendment.from_json(item) for item in value.get("proposed_network_policy_amendments", ())],
         )
@@ -1900,6 +1905,8 @@ class NetworkApproval:
             "protocol": self.protocol,
             "port": self.port,
         }
+        if self.leads_to:
+            out["leads_to"] = self.leads_to
         if self.program is not None:
             out["program"] = encode_text(self.program)
         if self.proposed_network_policy_amendments:
@@ -3611,7 +3618,7 @@ ReportedMatch: TypeAlias = ReportedMatchPrefixRuleMatch | ReportedMatchHeuristic
 
 
 ReviewDecision: TypeAlias = (
-    Literal["approved", "approved_for_session", "denied", "timed_out", "abort"]
+    Literal["approved", "approved_for_session", "denied", "denied_for_run", "timed_out", "abort"]
     | SaveCommandRule
     | SaveNetworkRule
     | DeniedBecause
