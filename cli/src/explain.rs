@@ -143,6 +143,9 @@ fn permissions(permissions: &Permissions) -> Vec<String> {
     lines.push(match &permissions.network {
         NetworkPolicy::Off => String::from("the network is off"),
         NetworkPolicy::Full => String::from("the network is open"),
+        NetworkPolicy::Hosts(hosts) if hosts.rules.is_empty() => {
+            String::from("the network is off; you are asked for each host when a program connects to it")
+        }
         NetworkPolicy::Hosts(hosts) => {
             let names: Vec<String> = hosts.rules.iter().map(report::host_rule).collect();
             format!("the network is open to what the rules name: {}", names.join(", "))

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stockade_config::{
-    AllowedCommands, AuditDurability, ConfigLoader, Layer, Loaded, NetworkMode, PermissionProfiles, SandboxMode,
-    Settings, Watched, variable_of_user,
+    AllowedCommands, AuditDurability, ConfigLoader, Layer, Loaded, NetworkMode, Origin, PermissionProfiles,
+    SandboxMode, Settings, Watched, variable_of_user,
 };
 use stockade_core::{
-    Approver, AuditDemand, AuditError, AuditSink, AuditTrail, Durability, Hook, NoAudit, OutputLimit, RiskAssessor,
-    RuleStore, RulesOutside, Session, TrailOptions, state_directory,
+    Approver, AuditDemand, AuditError, AuditSink, AuditTrail, Durability, Hook, NoAudit, OffNetwork, OutputLimit,
+    RiskAssessor, RuleStore, RulesOutside, Session, TrailOptions, state_directory,
 };
 use stockade_protocol::{
     AbsPath, Access, Argv, AskForApproval, Decision, FileRule, FileRules, FileTarget, HostPaths, HostRule, Permissions,
@@ -318,6 +318,10 @@ impl Assembly {
             AllowedCommands::Inside => RulesOutside::Said,
             AllowedCommands::Outside => RulesOutside::Unsaid,
         };
+        let is_unsaid = settings.network == NetworkMode::Off && *settings.origin("sandbox.network") == Origin::Default;
+        // A sandbox that is kept decides on no connections.
+        let may_ask = is_answered && self.sandboxes == Sandboxes::EndWithCommand;
+        session.off_network = if is_unsaid && may_ask { OffNetwork::Asks } else { OffNetwork::Denies };
         let is_forbidden = |rule: &&HostRule| rule.decision == Decision::Forbidden;
         session.forbidden_hosts = settings.hosts.iter().filter(is_forbidden).cloned().collect();
         session.environment = self.environment.clone();

@@ -20,6 +20,8 @@ mod jobs;
 mod links;
 /// What is said, and that it is so.
 mod messages;
+/// Connections that are asked for where the network is off.
+mod network_questions;
 /// Denials as facts.
 mod observed;
 /// Stockade's own files.

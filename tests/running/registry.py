@@ -85,7 +85,8 @@ class Registry(http.server.BaseHTTPRequestHandler):
         pass
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry)
-server.pages = pages(f"http://127.0.0.1:{server.server_port}")
-print(server.server_port, flush=True)
-server.serve_forever()
+if __name__ == "__main__":
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+    server.pages = pages(f"http://127.0.0.1:{server.server_port}")
+    print(server.server_port, flush=True)
+    server.serve_forever()

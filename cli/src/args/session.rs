@@ -43,7 +43,7 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "PATH|GLOB")]
     pub(crate) deny_read: Vec<String>,
 
-    /// The network of the command [default: off]
+    /// The network of the command [default: off; with `untrusted` and `on-failure` each host is asked for]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) network: Option<flags::Network>,
 
