@@ -56,8 +56,18 @@ pub(super) enum Does {
     },
     /// Cuts or extends a file's content.
     Truncate,
-    /// Changes mode, owner or extended attributes.
-    Attributes(Follows),
+    /// Changes the mode.
+    Mode(Follows),
+    /// Changes user and group.
+    Owner {
+        user: usize,
+        follows: Follows,
+    },
+    /// Sets or removes an extended attribute, by its name.
+    Attribute {
+        name: usize,
+        follows: Follows,
+    },
     /// Changes times, which whoever may write the file may set to now.
     Times(Follows),
 }
@@ -98,18 +108,18 @@ const CALLS: &[(i64, PathAt, Does)] = &[
     (SYS_link, here(0), Does::Link { to: here(1) }),
     (SYS_linkat, at(0), Does::Link { to: at(2) }),
     (SYS_truncate, here(0), Does::Truncate),
-    (SYS_chmod, here(0), Does::Attributes(Follows::Always)),
-    (SYS_fchmodat, at(0), Does::Attributes(Follows::Always)),
-    (SYS_fchmodat2, at(0), Does::Attributes(Follows::Unless(3))),
-    (SYS_chown, here(0), Does::Attributes(Follows::Always)),
-    (SYS_lchown, here(0), Does::Attributes(Follows::Never)),
-    (SYS_fchownat, at(0), Does::Attributes(Follows::Unless(4))),
-    (SYS_setxattr, here(0), Does::Attributes(Follows::Always)),
-    (SYS_lsetxattr, here(0), Does::Attributes(Follows::Never)),
-    (SYS_removexattr, here(0), Does::Attributes(Follows::Always)),
-    (SYS_lremovexattr, here(0), Does::Attributes(Follows::Never)),
-    (SYS_SETXATTRAT, at(0), Does::Attributes(Follows::Unless(2))),
-    (SYS_REMOVEXATTRAT, at(0), Does::Attributes(Follows::Unless(2))),
+    (SYS_chmod, here(0), Does::Mode(Follows::Always)),
+    (SYS_fchmodat, at(0), Does::Mode(Follows::Always)),
+    (SYS_fchmodat2, at(0), Does::Mode(Follows::Unless(3))),
+    (SYS_chown, here(0), Does::Owner { user: 1, follows: Follows::Always }),
+    (SYS_lchown, here(0), Does::Owner { user: 1, follows: Follows::Never }),
+    (SYS_fchownat, at(0), Does::Owner { user: 2, follows: Follows::Unless(4) }),
+    (SYS_setxattr, here(0), Does::Attribute { name: 1, follows: Follows::Always }),
+    (SYS_lsetxattr, here(0), Does::Attribute { name: 1, follows: Follows::Never }),
+    (SYS_removexattr, here(0), Does::Attribute { name: 1, follows: Follows::Always }),
+    (SYS_lremovexattr, here(0), Does::Attribute { name: 1, follows: Follows::Never }),
+    (SYS_SETXATTRAT, at(0), Does::Attribute { name: 3, follows: Follows::Unless(2) }),
+    (SYS_REMOVEXATTRAT, at(0), Does::Attribute { name: 3, follows: Follows::Unless(2) }),
     (SYS_utime, here(0), Does::Times(Follows::Always)),
     (SYS_utimes, here(0), Does::Times(Follows::Always)),
     (SYS_futimesat, at(0), Does::Times(Follows::Always)),
@@ -147,7 +157,9 @@ pub(crate) fn answers() -> BTreeMap<u32, Vec<Instruction>> {
             | Does::Rename { .. }
             | Does::Link { .. }
             | Does::Truncate
-            | Does::Attributes(_)
+            | Does::Mode(_)
+            | Does::Owner { .. }
+            | Does::Attribute { .. }
             | Does::Times(_) => vec![notify],
         };
         (number(*call), tests)

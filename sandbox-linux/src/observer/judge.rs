@@ -18,6 +18,8 @@ const OWN_DIRECTORIES: [&str; 2] = ["/dev", "/proc"];
 struct Target {
     found: Located,
     is_hidden: bool,
+    /// A slash at the end: only a directory can be meant.
+    names_directory: bool,
 }
 
 /// What calls are judged by.
@@ -36,12 +38,12 @@ impl Judge<'_> {
         match does {
             Does::Open { flags } => self.opened(call, path, argument(flags) as i32),
             Does::Create => self.opened(call, path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC),
-            Does::MakeDirectory => self.made(call, path).map(DeniedAct::MakeDirectory),
+            Does::MakeDirectory => self.made(call, path, |_| true).map(DeniedAct::MakeDirectory),
             Does::MakeNode { mode } => {
                 let is_device = matches!(argument(mode) as u32 & libc::S_IFMT, libc::S_IFCHR | libc::S_IFBLK);
-                if is_device { None } else { self.made(call, path).map(DeniedAct::Create) }
+                if is_device { None } else { self.made(call, path, is_file_name).map(DeniedAct::Create) }
             }
-            Does::MakeLink => self.made(call, path).map(DeniedAct::Create),
+            Does::MakeLink => self.made(call, path, is_file_name).map(DeniedAct::Create),
             Does::Unlink { flags: place } if flags(place) & libc::AT_REMOVEDIR != 0 => {
                 self.directory_removed(call, path)
             }
@@ -50,11 +52,22 @@ impl Judge<'_> {
             Does::Rename { to, flags: place } => self.renamed(call, path, to, flags(place).cast_unsigned()),
             Does::Link { to } => {
                 let from = self.target(call, path, LastLink::Kept)?;
-                if self.there(&from) { self.made(call, to).map(DeniedAct::Create) } else { None }
+                if self.there(&from) { self.made(call, to, is_file_name).map(DeniedAct::Create) } else { None }
             }
             Does::Truncate => self.changed(call, path, Follows::Always, |path, _| may(path, Wanted::WRITE_OK)),
-            Does::Attributes(follows) => {
+            Does::Mode(follows) => {
                 self.changed(call, path, follows, |path, found| is_own(found) && is_writable_mount(path))
+            }
+            Does::Owner { user, follows } => {
+                let (user, group) = (argument(user) as u32, argument(user + 1) as u32);
+                let may = |path: &AbsPath, found: &Metadata| may_give(found, user, group) && is_writable_mount(path);
+                self.changed(call, path, follows, may)
+            }
+            Does::Attribute { name, follows } => {
+                let name = read_path(call.thread, argument(name)).ok()?;
+                let may =
+                    |path: &AbsPath, found: &Metadata| may_attribute(path, found, &name) && is_writable_mount(path);
+                self.changed(call, path, follows, may)
             }
             Does::Times(follows) => self.changed(call, path, follows, |path, found| {
                 may(path, Wanted::WRITE_OK) || (is_own(found) && is_writable_mount(path))
@@ -68,11 +81,12 @@ impl Judge<'_> {
         let text = read_path(call.thread, argument(path.path)?).ok()?;
         let directory = path.directory.and_then(argument).map(|number| number as i32);
         let text = self.view.absolute(call.thread, directory, &text)?;
+        let names_directory = text.ends_with(b"/");
         if let Ok(found) = self.view.locate(&text, last) {
-            return Some(Target { found, is_hidden: false });
+            return Some(Target { found, is_hidden: false, names_directory });
         }
         let found = self.host.locate(&text, last).ok()?;
-        Some(Target { found, is_hidden: true })
+        Some(Target { found, is_hidden: true, names_directory })
     }
 
     /// The same, if the policy denies to write there.
@@ -104,7 +118,12 @@ impl Judge<'_> {
             return None;
         }
         let last = if excludes || has(libc::O_NOFOLLOW) { LastLink::Kept } else { LastLink::Followed };
-        let target = self.denied_target(call, path, last)?.found.path;
+        let target = self.denied_target(call, path, last)?;
+        // No open makes a directory, or writes one.
+        if target.names_directory && !has(libc::O_TMPFILE) {
+            return None;
+        }
+        let target = target.found.path;
         let Some(found) = metadata(&target) else {
             return (creates && !has(libc::O_DIRECTORY) && may_change_directory_of(&target))
                 .then_some(DeniedAct::Create(target));
@@ -128,8 +147,8 @@ impl Judge<'_> {
     }
 
     /// A name that was to be made, if it was not there.
-    fn made(&self, call: &Notification, path: PathAt) -> Option<AbsPath> {
-        let target = self.denied_target(call, path, LastLink::Kept)?.found.path;
+    fn made(&self, call: &Notification, path: PathAt, fits: impl Fn(&Target) -> bool) -> Option<AbsPath> {
+        let target = self.denied_target(call, path, LastLink::Kept).filter(fits)?.found.path;
         (metadata(&target).is_none() && may_change_directory_of(&target)).then_some(target)
     }
 
@@ -226,6 +245,33 @@ fn may_remove(path: &AbsPath, found: &Metadata) -> bool {
     let Some(parent) = path.parent().and_then(|parent| parent.to_host_path()?.metadata().ok()) else { return false };
     let is_sticky = parent.mode() & STICKY != 0;
     may_change_directory_of(path) && (!is_sticky || is_own(found) || is_own(&parent))
+}
+
+fn is_file_name(target: &Target) -> bool {
+    !target.names_directory
+}
+
+/// Whether this user may give a file to a user and a group: the administrator to all, others only to groups of their own.
+/// The largest number leaves things as they are.
+fn may_give(found: &Metadata, user: u32, group: u32) -> bool {
+    if rustix::process::geteuid().is_root() {
+        return true;
+    }
+    let groups = rustix::process::getgroups().unwrap_or_default();
+    let is_ours =
+        |group: u32| group == rustix::process::getegid().as_raw() || groups.iter().any(|own| own.as_raw() == group);
+    is_own(found) && (user == u32::MAX || user == found.uid()) && (group == u32::MAX || is_ours(group))
+}
+
+/// Whether this user may set an extended attribute: those of users with the file's own rights, access lists as its owner, the
+/// others as the administrator.
+/// <https://man7.org/linux/man-pages/man7/xattr.7.html>
+fn may_attribute(path: &AbsPath, found: &Metadata, name: &[u8]) -> bool {
+    if name.starts_with(b"user.") {
+        return (found.is_file() || found.is_dir()) && may(path, Wanted::WRITE_OK);
+    }
+    let is_access_list = name.starts_with(b"system.posix_acl_");
+    if is_access_list { is_own(found) } else { rustix::process::geteuid().is_root() }
 }
 
 fn is_own(found: &Metadata) -> bool {

@@ -85,6 +85,9 @@ impl Tree {
 
     /// A path as the call has it, from the root on.
     pub(super) fn absolute(&self, thread: i32, directory: Option<i32>, path: &[u8]) -> Option<Vec<u8>> {
+        if let Some(text) = own_link(path) {
+            return self.behind_own_link(thread, text);
+        }
         if path.starts_with(b"/") {
             return Some(path.to_vec());
         }
@@ -99,6 +102,16 @@ impl Tree {
         let mut text = self.inside(from).filter(|from| from.starts_with(b"/"))?;
         text.push(b'/');
         text.extend(path);
+        Some(text)
+    }
+
+    /// A path that starts at a link of the calling process's own in `/proc`: what that is to the caller.
+    fn behind_own_link(&self, thread: i32, (link, rest): (&[u8], &[u8])) -> Option<Vec<u8>> {
+        let link = std::str::from_utf8(link).ok()?;
+        // A pipe, a socket and a file that is removed have no path.
+        let start = fs::read_link(format!("/proc/{thread}/{link}")).ok()?.into_os_string().into_vec();
+        let mut text = self.inside(start).filter(|start| start.starts_with(b"/"))?;
+        text.extend(rest);
         Some(text)
     }
 
@@ -157,6 +170,30 @@ impl Tree {
         let mut last = answers.skip_while(|answer| matches!(answer, Err(Errno::AGAIN)));
         last.next().unwrap_or(Err(Errno::AGAIN))
     }
+}
+
+/// A link of the calling process's own that a path begins with, by its name below the process's directory in `/proc`, and
+/// the rest of the path.
+fn own_link(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    const OWN: [&[u8]; 3] = [b"/proc/self/", b"/proc/thread-self/", b"/dev/"];
+    let below = OWN.iter().find_map(|own| path.strip_prefix(*own))?;
+    let length = |names: usize| {
+        let mut slashes = below.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        slashes.nth(names - 1).unwrap_or(below.len())
+    };
+    let is_device = path.starts_with(b"/dev/");
+    let end = match below {
+        [b'f', b'd', b'/', ..] => length(2),
+        [b'c', b'w', b'd', ..] | [b'r', b'o', b'o', b't', ..] if !is_device => length(1),
+        _ => return None,
+    };
+    let (link, rest) = below.split_at_checked(end)?;
+    let is_one = link == b"cwd" || link == b"root" || link.strip_prefix(b"fd/").is_some_and(is_number);
+    is_one.then_some((link, rest))
+}
+
+fn is_number(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(u8::is_ascii_digit)
 }
 
 /// What the kernel calls an open directory.
@@ -226,6 +263,23 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn links_of_the_calling_process_are_its_own() {
+        for (path, link, rest) in [
+            ("/proc/self/cwd/../x", "cwd", "/../x"),
+            ("/proc/thread-self/root/etc", "root", "/etc"),
+            ("/proc/self/fd/3", "fd/3", ""),
+            ("/dev/fd/12/x", "fd/12", "/x"),
+        ] {
+            assert_eq!(own_link(path.as_bytes()), Some((link.as_bytes(), rest.as_bytes())), "{path}");
+        }
+        for other in
+            ["/proc/self/comm", "/proc/1/cwd/x", "/dev/cwd/x", "/proc/self/fd/x", "/proc/self/cwdx", "/dev/null", "x"]
+        {
+            assert_eq!(own_link(other.as_bytes()), None, "{other}");
+        }
+    }
 
     #[test]
     fn names_are_split_as_the_kernel_takes_them() {
