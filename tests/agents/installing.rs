@@ -89,6 +89,45 @@ fn what_changed_since_stays_and_what_was_missing_goes() {
     assert!(home.says(&["install", "opencode"], 125).stderr.contains("stockade-sh"));
 }
 
+/// Flags in the entry are the person's: they stay, also when the program moves, and go with the entry.
+#[test]
+fn an_environment_of_codex_with_flags_is_known() {
+    let home = Home::new();
+    let list = "home/.codex/environments.toml";
+    home.says(&["install", "codex"], 0);
+    home.write(
+        list,
+        &home.read(list).replace("[\"exec-server\"]", "[\"exec-server\", \"--allow-host\", \"crates.io\"]"),
+    );
+    assert!(home.says(&["install", "codex"], 0).stdout.contains("nothing to do"));
+    let program = home.path("stockade").display().to_string();
+    home.write(list, &home.read(list).replace(&program, "/old/stockade"));
+    home.says(&["install", "codex"], 0);
+    let after = home.read(list);
+    assert!(after.contains(&program) && after.contains("crates.io") && !after.contains("/old/"), "{after}");
+    home.says(&["install", "codex", "--undo"], 0);
+    assert!(!home.exists(list) || !home.read(list).contains("stockade"));
+}
+
+/// Several programs that change the file at once: none of the changes is lost, and the hook is there once.
+#[test]
+fn changes_at_the_same_moment_are_kept() {
+    let home = Home::new();
+    home.write(SETTINGS, "{}");
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| home.stockade(&["install", "claude-code"]).output().unwrap());
+        }
+    });
+    home.says(&["install", "claude-code"], 0);
+    let read: Value = serde_json::from_str(&home.read(SETTINGS)).unwrap();
+    assert_eq!(read["hooks"]["PreToolUse"].as_array().unwrap().len(), 1);
+    let left: Vec<_> =
+        std::fs::read_dir(home.path("home/.claude")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(home.read(COPY), "{}");
+}
+
 #[test]
 fn links_and_what_is_no_json_are_refused() {
     let home = Home::new();

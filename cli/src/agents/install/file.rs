@@ -5,6 +5,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::RenameFlags;
+use rustix::io::Errno;
+
 use super::environment::EnvironmentError;
 use super::json_text::TextError;
 use super::{Copy, InstallError, Scope};
@@ -49,7 +52,7 @@ impl SettingsFile {
         text(&path)
     }
 
-    /// Replaces the file as a whole, or removes it.
+    /// Replaces the file as a whole, or removes it. A file that is not as it was read stays as it is.
     pub(super) fn replace(&self, after: Option<&str>, copy: Copy) -> Result<(), InstallError> {
         let failed = |act: &'static str, path: &Path| {
             let path = path.to_owned();
@@ -59,19 +62,80 @@ impl SettingsFile {
             fs::create_dir_all(directory).map_err(failed("made", directory))?;
         }
         let copied = self.copy_path();
-        if let (Copy::Made, Some(before)) = (copy, &self.text)
-            && self.copy()?.is_none()
-        {
-            write(&copied, before, &self.path).map_err(failed("written", &copied))?;
+        let is_new_copy = copy == Copy::Made && self.text.is_some() && self.copy()?.is_none();
+        if let (true, Some(before)) = (is_new_copy, &self.text) {
+            let new = written(&copied, before, &self.path).map_err(failed("written", &copied))?;
+            fs::rename(&new, &copied).map_err(failed("written", &copied))?;
         }
-        match after {
-            Some(after) => write(&self.path, after, &self.path).map_err(failed("written", &self.path))?,
-            None => fs::remove_file(&self.path).map_err(failed("removed", &self.path))?,
+        let swapped = self.swap(after).map_err(failed("written", &self.path));
+        if matches!(swapped, Ok(Swap::Changed) | Err(_)) {
+            if is_new_copy {
+                fs::remove_file(&copied).map_err(failed("removed", &copied))?;
+            }
+            return swapped.and_then(|_| Err(InstallError::Changed(self.path.clone())));
         }
         if copy == Copy::Removed && self.copy()?.is_some() {
             fs::remove_file(&copied).map_err(failed("removed", &copied))?;
         }
         Ok(())
+    }
+
+    /// Puts the new text in the place of the file. Programs that change settings replace the file, too, without a lock: so the
+    /// file that was there is taken out of the way, looked at, and put back if it is another one than was read.
+    fn swap(&self, after: Option<&str>) -> io::Result<Swap> {
+        let Some(after) = after else { return self.take_out() };
+        let new = written(&self.path, after, &self.path)?;
+        let swapped = match &self.text {
+            // It must not be there yet.
+            None => match fs::hard_link(&new, &self.path) {
+                Ok(()) => Ok(Swap::Done),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Swap::Changed),
+                Err(error) => Err(error),
+            },
+            Some(before) => exchange(&new, &self.path, before),
+        };
+        // What is left there is the old file or the new one that is not needed.
+        fs::remove_file(&new).ok();
+        swapped
+    }
+
+    fn take_out(&self) -> io::Result<Swap> {
+        let aside = beside(&self.path);
+        fs::rename(&self.path, &aside)?;
+        if fs::read_to_string(&aside).ok() == self.text {
+            fs::remove_file(&aside)?;
+            return Ok(Swap::Done);
+        }
+        // One that another program has written since is newer, and stays.
+        match fs::hard_link(&aside, &self.path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            Ok(()) | Err(_) => fs::remove_file(&aside).map(|()| Swap::Changed),
+        }
+    }
+}
+
+/// What came of replacing a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Swap {
+    Done,
+    /// It was not as it had been read, and stays.
+    Changed,
+}
+
+/// Puts `new` in the place of a file whose text was `before`.
+fn exchange(new: &Path, path: &Path, before: &str) -> io::Result<Swap> {
+    let is_before = |file: &Path| fs::read(file).is_ok_and(|bytes| bytes == before.as_bytes());
+    let swap = || rustix::fs::renameat_with(rustix::fs::CWD, new, rustix::fs::CWD, path, RenameFlags::EXCHANGE);
+    match swap() {
+        Ok(()) if is_before(new) => Ok(Swap::Done),
+        Ok(()) => swap().map(|()| Swap::Changed).map_err(io::Error::from),
+        Err(Errno::NOENT) => Ok(Swap::Changed),
+        // A file system that can't do both at once.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if is_before(path) => {
+            fs::rename(new, path).map(|()| Swap::Done)
+        }
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(Swap::Changed),
+        Err(errno) => Err(errno.into()),
     }
 }
 
@@ -98,21 +162,64 @@ fn text(path: &Path) -> Result<Option<String>, InstallError> {
     read.map(Some).map_err(|source| InstallError::System { act: "read", path: path.to_owned(), source })
 }
 
-/// Writes a file whole or not at all, with the mode of another one, if that is there.
-fn write(path: &Path, text: &str, like: &Path) -> io::Result<()> {
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.to_owned().into_os_string();
+    name.push(format!(".new-{}", std::process::id()));
+    PathBuf::from(name)
+}
+
+/// Writes a file beside another one that it is to replace, with the mode of a third, if that is there.
+fn written(path: &Path, text: &str, like: &Path) -> io::Result<PathBuf> {
     let mode = fs::metadata(like).map_or(0o600, |found| found.permissions().mode() & 0o777);
-    let mut new = path.to_owned().into_os_string();
-    new.push(format!(".new-{}", std::process::id()));
-    let new = PathBuf::from(new);
-    let written = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&new).and_then(|mut file| {
+    let new = beside(path);
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&new);
+    let written = file.and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         file.set_permissions(fs::Permissions::from_mode(mode))?;
         file.sync_all()
     });
-    let written = written.and_then(|()| fs::rename(&new, path));
     if written.is_err() {
         // It may not be there.
         fs::remove_file(&new).ok();
     }
-    written
+    written.map(|()| new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change that another program makes between the reading and the replacing is not lost.
+    #[test]
+    fn what_changed_since_it_was_read_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("settings.json");
+        for (read, since, after) in [
+            (Some("{}"), Some("{\"a\":1}"), Some("{\"hooks\":1}")),
+            (Some("{}"), None, Some("{\"hooks\":1}")),
+            (None, Some("{\"a\":1}"), Some("{\"hooks\":1}")),
+            (Some("{}"), Some("{\"a\":1}"), None),
+        ] {
+            let put = |text: Option<&str>| match text {
+                Some(text) => fs::write(&path, text).unwrap(),
+                None => drop(fs::remove_file(&path)),
+            };
+            put(read);
+            let file = SettingsFile::read(&path, Scope::User).unwrap();
+            put(since);
+            let replaced = file.replace(after, Copy::Made);
+            assert!(matches!(replaced, Err(InstallError::Changed(_))), "{replaced:?}");
+            assert_eq!(fs::read_to_string(&path).ok().as_deref(), since);
+            let left: Vec<_> =
+                fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert!(left.len() <= 1, "{left:?}");
+            // And it is replaced as it is now.
+            let file = SettingsFile::read(&path, Scope::User).unwrap();
+            if file.text.is_some() {
+                file.replace(after, Copy::Left).unwrap();
+                assert_eq!(fs::read_to_string(&path).ok().as_deref(), after);
+            }
+            put(None);
+        }
+    }
 }

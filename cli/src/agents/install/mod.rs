@@ -14,7 +14,7 @@ use self::file::SettingsFile;
 use self::json_text::TextError;
 use self::wiring::Wiring;
 use crate::args::{AgentName, Install};
-use crate::exit::{Failure, print};
+use crate::exit::{Failure, note, print};
 
 pub(crate) use self::wiring::{Wired, wired};
 
@@ -43,6 +43,8 @@ pub(crate) enum InstallError {
     HooksOff(PathBuf),
     #[error("`{}` has Stockade's hook beside another one in the same entry: give each an entry of its own", .0.display())]
     Shared(PathBuf),
+    #[error("`{}` was changed by another program meanwhile: close the agent, and try again", .0.display())]
+    Changed(PathBuf),
     #[error("this program has a name that is no text")]
     Unnamed,
 }
@@ -54,26 +56,41 @@ pub(crate) enum Scope {
     Project,
 }
 
+/// How often a file is read again that changes while it is being changed.
+const TRIES: usize = 5;
+
 pub(crate) fn run(args: &Install) -> Result<ExitCode, Failure> {
     let scope = if args.project { Scope::Project } else { Scope::User };
     let wiring = Wiring::of(args.agent, scope)?;
+    for _ in 1..TRIES {
+        match changed(args, scope, &wiring) {
+            Err(InstallError::Changed(path)) => {
+                note(&format!("`{}` was changed by another program meanwhile: it is read again", path.display()));
+            }
+            told => return Ok(print(&told?).map(|()| ExitCode::SUCCESS)?),
+        }
+    }
+    print(&changed(args, scope, &wiring)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the change, and says what was done.
+fn changed(args: &Install, scope: Scope, wiring: &Wiring) -> Result<String, InstallError> {
     let file = SettingsFile::read(&wiring.place(scope)?, scope)?;
-    let (after, end) = if args.undo { taken_out(&wiring, &file)? } else { put_in(&wiring, &file)? };
+    let (after, end) = if args.undo { taken_out(wiring, &file)? } else { put_in(wiring, &file)? };
     let shown = file.path.display();
     if after.as_deref() == file.text.as_deref() {
         let what = if args.undo { "has no hook of Stockade" } else { "has the hook of Stockade already" };
-        print(&format!("{shown} {what}: nothing to do\n"))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(format!("{shown} {what}: nothing to do\n"));
     }
     let mut told = diff::shown(&shown.to_string(), file.text.as_deref(), after.as_deref());
     if args.dry_run {
         told += "Nothing was changed: this was a dry run.\n";
     } else {
         file.replace(after.as_deref(), end)?;
-        told += &done(args, &wiring, &file);
+        told += &done(args, wiring, &file);
     }
-    print(&told)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(told)
 }
 
 /// What becomes of the copy of the file as it was.
@@ -94,9 +111,7 @@ fn put_in(wiring: &Wiring, file: &SettingsFile) -> Result<(Option<String>, Copy)
     if is_there {
         return Ok((file.text.clone(), Copy::Left));
     }
-    // One of another version, or of a program that has moved.
-    let without = wiring.removed(file, text)?;
-    Ok((Some(wiring.added(file, &without, &wiring.command)?), Copy::Made))
+    Ok((Some(wiring.renewed(file, text)?), Copy::Made))
 }
 
 /// The file as it was before, if it has not changed since; else without the hook.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::environment::OwnEnvironment;
 use super::file::SettingsFile;
 use super::json_text::{self, TextError};
 use super::{InstallError, Scope, environment, places};
@@ -63,7 +64,11 @@ impl Wiring {
                 "Written after codex's sources; not tested with a codex yet.",
             ),
             AgentName::Gemini => (
-                &[("BeforeTool", "run_shell_command|write_file|replace|read_file")],
+                &[(
+                    "BeforeTool",
+                    "run_shell_command|write_file|replace|read_file|read_many_files|list_directory|glob|grep_search|\
+                     search_file_content",
+                )],
                 30_000,
                 "Written after the documentation of gemini-cli 0.61; not tested with one yet.",
             ),
@@ -106,7 +111,8 @@ impl Wiring {
     /// The text with the hook.
     pub(super) fn added(&self, file: &SettingsFile, text: &str, command: &str) -> Result<String, InstallError> {
         if self.form == SettingsForm::Environments {
-            return environment::added(text, command).map_err(|source| file.environment_error(source));
+            return environment::added(text, &OwnEnvironment::new(command))
+                .map_err(|source| file.environment_error(source));
         }
         let mut changed = text.to_owned();
         let mut expected = if text.trim().is_empty() { json!({}) } else { meaning(file, text)? };
@@ -120,6 +126,14 @@ impl Wiring {
             return Err(InstallError::Meaning(file.path.clone()));
         }
         Ok(changed)
+    }
+
+    /// The text with the hook in the place of one of another version, or of a program that has moved.
+    pub(super) fn renewed(&self, file: &SettingsFile, text: &str) -> Result<String, InstallError> {
+        if self.form == SettingsForm::Environments {
+            return environment::renewed(text, &self.command).map_err(|source| file.environment_error(source));
+        }
+        self.added(file, &self.removed(file, text)?, &self.command)
     }
 
     /// The text without any hook of this program.
@@ -191,7 +205,8 @@ impl Wiring {
     pub(super) fn command_in(&self, file: &SettingsFile) -> Result<Option<String>, InstallError> {
         let Some(text) = file.text.as_deref().filter(|text| !text.trim().is_empty()) else { return Ok(None) };
         if self.form == SettingsForm::Environments {
-            return environment::program_in(text).map_err(|source| file.environment_error(source));
+            let own = environment::found_in(text).map_err(|source| file.environment_error(source))?;
+            return Ok(own.map(|own| own.program));
         }
         for (event, _) in self.events {
             let found = json_text::elements(text, &["hooks", event]).map_err(|source| file.text_error(source))?;
