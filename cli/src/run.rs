@@ -236,8 +236,10 @@ fn spawn_failed(args: &Run, error: &SpawnError) -> Result<ExitCode, Failure> {
     if let Some(hint) = crate::limit_hint::of(error) {
         reason = format!("{reason}; {hint}");
     }
-    let (missing, unusable) =
-        (matches!(error, SpawnError::NotFound { .. }), matches!(error, SpawnError::NotExecutable { .. }));
+    let (missing, unusable) = (
+        matches!(error, SpawnError::NotFound { .. }),
+        matches!(error, SpawnError::NotExecutable { .. } | SpawnError::TooLong { .. }),
+    );
     let code = if missing {
         exit::NOT_FOUND
     } else if unusable {

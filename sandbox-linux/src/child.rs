@@ -203,6 +203,7 @@ impl Child {
     fn not_started(&self, errno: i32) -> SpawnError {
         match errno {
             libc::ENOENT => SpawnError::NotFound { program: self.program.clone() },
+            libc::E2BIG => SpawnError::TooLong { program: self.program.clone() },
             other => {
                 SpawnError::NotExecutable { program: self.program.clone(), source: io::Error::from_raw_os_error(other) }
             }

@@ -193,6 +193,15 @@ pub enum SpawnError {
         /// What the kernel says.
         source: std::io::Error,
     },
+    /// The kernel takes no command of this length.
+    #[error(
+        "command `{program}` can't be run: its arguments are too long (Linux takes 128 KiB for one of them, and a quarter of \
+         the stack for all of them with the environment); write a long text into a file, and run or pass that"
+    )]
+    TooLong {
+        /// The program as given.
+        program: RawText,
+    },
     /// The sandbox could not be built. Nothing was run.
     #[error("the sandbox could not be built: {step}")]
     Setup {

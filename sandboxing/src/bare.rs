@@ -66,6 +66,8 @@ impl Plan for BarePlan {
         let child = self.start(stdio).map_err(|source| {
             if source.kind() == io::ErrorKind::NotFound || self.is_nowhere(&source) {
                 SpawnError::NotFound { program }
+            } else if source.kind() == io::ErrorKind::ArgumentListTooLong {
+                SpawnError::TooLong { program }
             } else {
                 SpawnError::NotExecutable { program, source }
             }

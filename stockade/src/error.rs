@@ -42,7 +42,8 @@ pub enum Error {
     /// A command's own environment names what its session does not protect.
     #[error(
         "the command's environment names `{place}` as a place of credentials or of Stockade's own files, and the session was \
-         opened without it: open another session (`--session NAME2`) with this environment"
+         opened without it: open another session with this environment (another name for `run --session`, a new start of an \
+         agent), or leave the variable as it was"
     )]
     NotProtected {
         /// What it names.

@@ -412,3 +412,44 @@ fn everything_ends_with_the_client() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(home.read("ws/alive"), before);
 }
+
+/// The file helper is a program like any other, and what it sees of itself can be read: nothing of the server's environment.
+#[test]
+fn the_file_helper_has_no_environment() {
+    let home = Home::new();
+    let mut talk = talk(&home, &[]);
+    let read = talk.call("fs/readFile", &json!({"path": "file:///proc/self/environ"}));
+    assert_eq!(read["dataBase64"], json!(""));
+    let (output, ..) = runs(&mut talk, &start(&home, "p", "echo $HOME; env | grep -c ^XDG"));
+    assert_eq!(output, "\n0\n", "codex says which variables a process has");
+}
+
+/// What can't be started, or means something else in the server's own process, is said in words that help.
+#[test]
+fn advice_is_about_the_command_and_not_about_the_server() {
+    let home = Home::new();
+    let mut talk = talk(&home, &["--ask", "never"]);
+    let long = format!("true #{}", "x".repeat(150_000));
+    let refused = talk.refused("process/start", &start(&home, "long", &long));
+    assert_eq!(refused["code"], -32602);
+    assert!(refused["message"].as_str().unwrap().contains("write a long text into a file"), "{refused}");
+    // All of them together are too long for the kernel alone.
+    let mut many = start(&home, "many", "true");
+    let words = many["argv"].as_array_mut().unwrap();
+    words.extend((0..100).map(|_| json!("x".repeat(100_000))));
+    let (output, code, denied) = runs(&mut talk, &many);
+    assert!(output.contains("arguments are too long") && code == 126 && !denied, "{output}");
+    // The server's own open files are none of the command's.
+    for fd in 3..12 {
+        let (output, ..) = runs(&mut talk, &start(&home, &format!("fd-{fd}"), &format!("false > /dev/fd/{fd}")));
+        assert!(!output.contains("stockade:"), "{output}");
+    }
+    let mut other = start(&home, "home", "true");
+    other["env"]["HOME"] = json!(home.path("outside"));
+    let (output, code, _) = runs(&mut talk, &other);
+    assert!(output.contains("open another session") && !output.contains("NAME"), "{output}");
+    assert_eq!(code, 125);
+    let help = home.says(&["exec-server", "--help"], 0).stdout;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("[default: on-request]") && !help.contains("on-failure with a terminal"), "{help}");
+}

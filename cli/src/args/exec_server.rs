@@ -10,6 +10,10 @@ use super::SessionArgs;
 /// file of its workspace through it: in a session of Stockade, in the directory that codex was started in. The sandbox that
 /// codex asks for and the session's own both hold. What codex's user approves lifts codex's sandbox, never this one.
 #[derive(Debug, Parser)]
+#[command(mut_arg("ask", |ask| ask.help(
+    "When to ask: untrusted, on-failure, on-request, never or reject=CATEGORY,… What is asked is declined, but for a hook of \
+     the settings that answers [default: on-request]"
+)))]
 #[command(after_help = "Examples:
   # ~/.codex/environments.toml
   default = \"stockade\"

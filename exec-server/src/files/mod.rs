@@ -9,6 +9,7 @@ mod helper;
 mod request;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -158,6 +159,8 @@ impl Files {
         let words = [program].into_iter().chain(HELPER.map(RawText::from)).chain([RawText::from(text)]);
         let argv = Argv::parse(words).map_err(ErrorBody::invalid_params)?;
         let mut run = self.session.command("file", argv).map_err(|error| ErrorBody::internal(error.message))?;
+        // The helper needs no variables, and what it reads of itself goes to the client.
+        run.environment = Some(BTreeMap::new());
         let session = self.session.permissions();
         let tmpdir = environment::own_tmpdir();
         let around = Around { session, cwd: self.session.cwd(), tmpdir: tmpdir.as_ref() };

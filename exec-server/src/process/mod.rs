@@ -32,6 +32,10 @@ const MOST_ENDED: usize = 32;
 /// The longest name of a process.
 const LONGEST_ID: usize = 256;
 
+/// The length from which on no system starts a program with an argument: `MAX_ARG_STRLEN` of Linux, and on others what all
+/// of them have together at the least.
+const LONGEST_ARGUMENT: usize = if cfg!(target_os = "linux") { 128 << 10 } else { 256 << 10 };
+
 /// The longest that `process/read` waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
@@ -197,6 +201,15 @@ fn check_forms(params: &StartParams) -> Result<(), ErrorBody> {
     let refuse = |message: &str| Err(ErrorBody::invalid_params(message));
     if !(1..=LONGEST_ID).contains(&params.process_id.len()) {
         return Err(ErrorBody::invalid_params(format!("`processId` must have 1 to {LONGEST_ID} bytes")));
+    }
+    if let Some(long) = params.argv.iter().find(|word| word.len() >= LONGEST_ARGUMENT) {
+        let message = format!(
+            "`argv` has an argument of {} bytes, and the system takes {} for one: write a long text into a file, and run or \
+             pass that",
+            long.len(),
+            LONGEST_ARGUMENT - 1
+        );
+        return Err(ErrorBody::invalid_params(message));
     }
     if params.arg0.as_ref().is_some_and(|arg0| params.argv.first() != Some(arg0)) {
         return refuse("`arg0`: a program runs under its own name here");

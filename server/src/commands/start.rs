@@ -133,7 +133,7 @@ async fn run(
 fn not_run(error: &RunError) -> RpcError {
     let mut failed = RpcError::failed(error);
     let is_missing = matches!(error, RunError::Spawn(SpawnError::NotFound { .. }));
-    let is_unusable = matches!(error, RunError::Spawn(SpawnError::NotExecutable { .. }));
+    let is_unusable = matches!(error, RunError::Spawn(SpawnError::NotExecutable { .. } | SpawnError::TooLong { .. }));
     let unusable = is_unusable.then_some(ProgramProblem::NotExecutable);
     let program = if is_missing { Some(ProgramProblem::NotFound) } else { unusable };
     if let Some(data) = &mut failed.data {
