@@ -129,7 +129,8 @@ fn from(directory: &AbsPath, given: &Path) -> PathBuf {
     base.join(rest)
 }
 
-/// Rules that allow once let commands leave the sandbox. Says once that they do no longer, if there are such rules.
+/// Says once that rules which allow a command keep it in the sandbox, if there are such rules: those of codex, and once
+/// those of Stockade, let it leave.
 pub(crate) fn what_changed(
     policy: &Policy,
     settings: &Settings,
@@ -154,7 +155,7 @@ pub(crate) fn what_changed(
     let config = config.map(|path| RawText::from(path.into_os_string().into_encoded_bytes()));
     let config = config.map_or_else(|| String::from("your settings"), |path| format!("`{path}`"));
     Some(format!(
-        "a rule that allows a command ({}{others}) no longer lets it leave the sandbox: it spares the question, and \
+        "a rule that allows a command ({}{others}) does not let it leave the sandbox: it spares the question, and \
          the command runs in the session's sandbox. Write `outside = True` in a rule whose commands have to leave, or \
          `rules.allow = \"outside\"` in {config} for all of them. {how_often}",
         first.origin()

@@ -169,7 +169,7 @@ fn a_saved_rule_grants_what_was_shown_and_stays_inside() {
 #[test]
 fn that_rules_stay_inside_is_said_once() {
     let home = Home::new();
-    let news = "no longer lets it leave the sandbox";
+    let news = "does not let it leave the sandbox";
     assert!(!home.runs(&[], "true", 0).stderr.contains(news), "there is no such rule");
     home.write("config/stockade/rules/saved.rules", &(TOUCH.to_owned() + "prefix_rule(pattern=[\"make\"])\n"));
     home.says(&["explain", "--", "true"], 0);

@@ -32,7 +32,7 @@ pub(super) fn question(request: &ApprovalRequest, look: &Look, columns: usize, d
     }
     if let Some(reason) = &request.reason {
         page.section("Why it is asked:");
-        page.plain(2, &text::line(secrets::text(reason).as_bytes(), detail));
+        page.plain(2, &text::sentence(&secrets::text(reason), detail));
     }
     if let Some(risk) = &request.risk {
         show_risk(&mut page, risk);

@@ -36,6 +36,14 @@ pub(super) fn line(text: &[u8], detail: Detail) -> String {
     join(&glyphs(text, RUN_IN_A_WORD), detail)
 }
 
+/// A sentence of Stockade's own, in which everything from elsewhere is escaped already: its backslashes are not doubled
+/// again. Whatever else it has that does not show as itself is escaped here, too.
+pub(super) fn sentence(text: &str, detail: Detail) -> String {
+    let glyphs: Vec<String> = glyphs(text.as_bytes(), RUN_IN_A_WORD);
+    let single = |glyph: String| if glyph == "\\\\" { String::from("\\") } else { glyph };
+    join(&glyphs.into_iter().map(single).collect::<Vec<_>>(), detail)
+}
+
 /// A line of a file: tabs are shown as the blanks they are.
 pub(super) fn file_line(text: &[u8], detail: Detail) -> String {
     let spaced: Vec<u8> = text.split(|byte| *byte == b'\t').collect::<Vec<_>>().join(&b"    "[..]);
@@ -170,6 +178,14 @@ mod tests {
         assert_eq!(shown(&text), r"ls\s{300};rm -rf /");
         assert_eq!(shown("a       b"), "a       b");
         assert_eq!(file_line(b"\t\tx", Detail::Short), "        x");
+    }
+
+    /// A command in a reason is escaped where the sentence is made, and not again.
+    #[test]
+    fn sentences_are_escaped_once() {
+        let said = format!("a rule asks before `{}`", RawText::from("printf a\\b\n\u{202e}"));
+        assert_eq!(sentence(&said, Detail::Whole), said);
+        assert_eq!(sentence("\u{1b}[2J \u{202e} \\n", Detail::Whole), r"\u{1b}[2J \u{202e} \n");
     }
 
     #[test]

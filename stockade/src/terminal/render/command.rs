@@ -81,7 +81,7 @@ fn show_safety(page: &mut Page, safety: &Safety) {
         Safety::Unknown { reason } => (Tone::Normal, reason),
         Safety::Dangerous { reason } => (Tone::Warning, reason),
     };
-    page.line(3, tone, &text::line(secrets::text(reason).as_bytes(), page.detail));
+    page.line(3, tone, &text::sentence(&secrets::text(reason), page.detail));
 }
 
 fn part(part: &Part<'_>, detail: Detail) -> String {
@@ -194,6 +194,6 @@ fn denying(rule: &DenyingRule, detail: Detail) -> String {
         DenyingRule::File(rule) => format!("the rule \"{}\"", file_rule(rule, detail)),
         DenyingRule::Network(rule) => format!("the rule \"{}\"", host_rule(rule)),
         DenyingRule::NotGranted => String::from("nothing grants it"),
-        DenyingRule::Layer { reason } => text::line(reason.as_bytes(), detail),
+        DenyingRule::Layer { reason } => text::sentence(reason, detail),
     }
 }
