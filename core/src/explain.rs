@@ -162,6 +162,12 @@ impl Orchestrator {
         Ok(PathExplanation { path: path.clone(), access: enforced.access(&resolved), resolved, rule, own: None, hard })
     }
 
+    /// The rules that put something out of reach of this session's commands, links followed.
+    pub fn unreadable(&self) -> Result<Vec<FileRule>, stockade_protocol::Invalid> {
+        let enforced = Enforced::of(&self.in_force().session)?;
+        Ok(enforced.files().iter().filter(|rule| rule.access == Access::None).cloned().collect())
+    }
+
     /// What the rules say of a command.
     pub fn check_rules(&self, command: &stockade_protocol::Argv) -> CheckReport {
         crate::Verdict::of(&self.in_force().rules.policy(), command).report()

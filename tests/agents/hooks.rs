@@ -158,11 +158,14 @@ fn what_is_forbidden_or_asked_is_said_with_its_reason() {
 #[test]
 fn files_and_addresses_are_judged_by_the_same_policy() {
     let hooks = Hooks::new();
+    let denied = hooks.home.path("ws/**/.env").display().to_string();
     hooks.home.write(
         "config/stockade/config.toml",
-        "[sandbox]\nallow_hosts = [\"docs.example.com\"]\ndeny_read = [\"/etc/hostname\"]\n",
+        &format!("[sandbox]\nallow_hosts = [\"docs.example.com\"]\ndeny_read = [\"/etc/hostname\", {denied:?}]\n"),
     );
     std::os::unix::fs::symlink(hooks.home.path("outside"), hooks.home.path("ws/link")).unwrap();
+    std::os::unix::fs::symlink(hooks.home.path("home"), hooks.home.path("ws/link-home")).unwrap();
+    hooks.home.write("home/.ssh/id_ed25519", "secret");
     let path = |below: &str| json!({ "file_path": hooks.home.path(below) });
     let url = |url: &str| json!({ "url": url });
     for (tool, input, expected) in [
@@ -180,6 +183,29 @@ fn files_and_addresses_are_judged_by_the_same_policy() {
         ("Grep", json!({ "pattern": "x", "path": "/proc/thread-self/root/etc/hostname" }), json!("deny")),
         ("Read", json!({ "file_path": "/proc/1/environ" }), json!("deny")),
         ("Read", path("ws/a"), Value::Null),
+        // `~` is the home directory to the agent.
+        ("Read", json!({ "file_path": "~/.aws/credentials" }), json!("deny")),
+        ("Write", json!({ "file_path": "~/x" }), json!("ask")),
+        ("Grep", json!({ "pattern": "x", "path": "~/.ssh" }), json!("deny")),
+        ("Grep", json!({ "pattern": "x", "path": "~", "glob": ".ssh/*" }), json!("ask")),
+        ("Grep", json!({ "pattern": "x", "path": "~" }), json!("ask")),
+        ("Grep", json!({ "pattern": "x", "path": "~", "glob": "*.rs" }), json!("ask")),
+        ("Grep", json!({ "pattern": "x" }), Value::Null),
+        ("Grep", json!({ "pattern": "x", "path": "/etc" }), json!("deny")),
+        // Patterns that name what is masked, that pass by it, and that do not.
+        ("Glob", json!({ "pattern": "~/.ssh/*" }), json!("deny")),
+        ("Glob", json!({ "pattern": hooks.home.path("home/.ssh/**/*") }), json!("deny")),
+        ("Glob", json!({ "pattern": "../home/.ssh/*" }), json!("deny")),
+        ("Glob", json!({ "pattern": "link-home/.ssh/*" }), json!("deny")),
+        ("Glob", json!({ "pattern": ".s?h/*", "path": "~" }), json!("ask")),
+        ("Glob", json!({ "pattern": "../home/{src,.ssh}/id*" }), json!("deny")),
+        ("Glob", json!({ "pattern": "/proc/*/environ" }), json!("deny")),
+        ("Glob", json!({ "pattern": "*/../../x" }), json!("deny")),
+        ("Glob", json!({ "pattern": "/etc/hostn*" }), json!("deny")),
+        ("Glob", json!({ "pattern": "**/*.rs" }), Value::Null),
+        ("Glob", json!({ "pattern": "**/.env*" }), json!("deny")),
+        ("Read", path("ws/.env"), json!("deny")),
+        ("Glob", json!({ "pattern": "**/*", "path": hooks.home.path("ws") }), Value::Null),
         ("WebFetch", url("https://docs.example.com/a"), json!("allow")),
         ("WebFetch", url("https://example.com/"), json!("ask")),
         ("WebFetch", url("https://docs.example.com@example.com/"), json!("deny")),
@@ -189,6 +215,34 @@ fn files_and_addresses_are_judged_by_the_same_policy() {
     }
 }
 
+/// What an answer advises is tried here: it has to work.
+#[test]
+fn advice_about_files_and_sandboxes_is_true() {
+    let hooks = Hooks::new();
+    std::fs::create_dir(hooks.home.path("ws/.git")).unwrap();
+    for name in [".git/config", ".claude/settings.json"] {
+        let file = json!({ "file_path": hooks.home.path("ws").join(name) });
+        let write = || hooks.answer("claude-code", "PreToolUse", "Write", &file)["hookSpecificOutput"].clone();
+        let asked = write();
+        assert_eq!(asked["permissionDecision"], "ask", "{asked}");
+        let reason = asked["permissionDecisionReason"].as_str().unwrap();
+        if let Some(made) = reason.split("after `mkdir -p ").nth(1) {
+            std::fs::create_dir(made.split('`').next().unwrap()).unwrap();
+        }
+        let line = reason.split('`').find(|part| part.starts_with("writable_roots = ")).unwrap();
+        hooks.home.write("config/stockade/config.toml", &format!("[sandbox]\n{line}\n"));
+        assert_eq!(write()["permissionDecision"], "allow", "{reason}");
+        hooks.home.write("config/stockade/config.toml", "");
+    }
+    hooks.home.write("config/stockade/config.toml", "sandbox.mode = \"danger-full-access\"\n");
+    let bare = hooks.bash("ls");
+    assert!(bare["permissionDecisionReason"].as_str().unwrap().contains("settings turn it off"), "{bare}");
+    // A line that no shell takes as an argument.
+    let long = hooks.bash(&format!("true {}", "'x' ".repeat(40_000)));
+    assert_eq!(long["permissionDecision"], "deny");
+    assert!(long["permissionDecisionReason"].as_str().unwrap().contains("write it into a file"), "{long}");
+}
+
 /// A person's yes is for the question that was put, and a session can't be had by its name alone.
 #[test]
 fn a_line_runs_only_in_a_session_that_a_hook_has_opened() {
@@ -196,7 +250,8 @@ fn a_line_runs_only_in_a_session_that_a_hook_has_opened() {
     let output = hooks.stockade(&["hook", "run", "none", "-c", "echo x > made"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(
-        text(&output.stderr).contains("`none` was closed") && !hooks.home.exists("ws/made"),
+        text(&output.stderr).contains("there is no session `none`: an agent's hook opens it")
+            && !hooks.home.exists("ws/made"),
         "{}",
         text(&output.stderr)
     );
@@ -219,6 +274,8 @@ fn what_is_no_document_of_an_agent_blocks() {
         "\u{0}",
         &long,
         r#"{"session_id":"a","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}"#,
+        r#"{"session_id":"a","cwd":"/","hook_event_name":"PreToolUse","tool_input":{"command":"ls"}}"#,
+        r#"{"session_id":"a","cwd":"/","hook_event_name":"PreToolUse","tool_name":7,"tool_input":{"command":"ls"}}"#,
     ] {
         for agent in ["claude-code", "codex", "gemini"] {
             if agent == "gemini" && input.contains("PreToolUse") {
@@ -229,7 +286,7 @@ fn what_is_no_document_of_an_agent_blocks() {
             assert!(output.stdout.is_empty() && text(&output.stderr).starts_with("stockade: "), "{agent}");
         }
     }
-    for (session, cwd) in [("../x", "/"), ("a b", "/"), ("a", "relative"), ("a", "/a\u{0}b")] {
+    for (session, cwd) in [("", "/"), ("../x", "/"), ("a b", "/"), ("a", "relative"), ("a", "/a\u{0}b")] {
         let input = json!({ "session_id": session, "cwd": cwd, "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": { "command": "ls" } });
         let output = fed(&mut hooks.stockade(&["hook", "claude-code"]), input.to_string().as_bytes());
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -38,6 +38,11 @@ pub(crate) enum JoinError {
     OtherWorkspace { name: String, workspace: String, here: String },
     #[error("the session `{name}` was closed before the command could start: try again")]
     Gone { name: String },
+    #[error(
+        "there is no session `{name}`: an agent's hook opens it, and it ends half an hour after its last command. Have the \
+         agent run the command again; `stockade session list` has the sessions that are open"
+    )]
+    NotOpen { name: String },
     #[error("the working directory can't be found")]
     NoDirectory(#[source] std::io::Error),
 }

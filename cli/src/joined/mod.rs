@@ -108,9 +108,9 @@ pub(crate) fn run(
 
 /// Runs a command in a session that is there.
 pub(crate) fn run_open(wanted: &Wanted<'_>) -> Result<ExitCode, Failure> {
-    let gone = || joining::JoinError::Gone { name: wanted.name.to_string() };
-    let joined = joining::join(wanted)?.ok_or_else(gone)?;
-    Ok(client::run(wanted, joined)?.ok_or_else(gone)?)
+    let not_open = || joining::JoinError::NotOpen { name: wanted.name.to_string() };
+    let joined = joining::join(wanted)?.ok_or_else(not_open)?;
+    Ok(client::run(wanted, joined)?.ok_or_else(not_open)?)
 }
 
 /// Says what would happen to a command in a session, which is opened first if there is none.

@@ -44,6 +44,8 @@ pub(super) enum Tool {
     Write { paths: Vec<PathBuf> },
     /// A file or directory that the agent itself reads.
     Read { path: PathBuf },
+    /// A search of the agent itself: for names or for text, in files that these patterns match.
+    Search { below: Option<PathBuf>, patterns: Vec<String> },
     /// An address that the agent itself fetches.
     Fetch { url: String },
     /// Another tool.
@@ -59,6 +61,10 @@ pub(super) enum CallError {
     TooLong,
     #[error("the hook's input says nothing of `{field}` for the tool `{tool}`")]
     Missing { tool: String, field: &'static str },
+    #[error(
+        "the hook's input names no tool (`tool_name`), so that there is nothing to judge: is this agent's version known?"
+    )]
+    NoTool,
 }
 
 /// What the agents send, as far as it is used. All three have the same names for it.
@@ -89,6 +95,7 @@ pub(super) fn read(agent: AgentName, bytes: &[u8]) -> Result<Call, CallError> {
     };
     let tool = match event {
         Event::Other => Tool::Other,
+        Event::BeforeTool | Event::Permission if document.tool_name.is_empty() => return Err(CallError::NoTool),
         Event::BeforeTool | Event::Permission => tool(agent, &document.tool_name, &input)?,
     };
     Ok(Call { agent, event, session: document.session_id, cwd: document.cwd, tool, input })
@@ -101,6 +108,17 @@ fn tool(agent: AgentName, name: &str, input: &Map<String, Value>) -> Result<Tool
         _ => Err(CallError::Missing { tool: name.to_owned(), field }),
     };
     let path = |field: &'static str| text(field).map(PathBuf::from);
+    // Without one they look below the directory that they stand in.
+    let below = |field: &'static str| match input.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(_) => path(field).map(Some),
+    };
+    let listed = |field: &'static str| {
+        let texts = input.get(field).and_then(Value::as_array).map(|all| all.iter().map(Value::as_str));
+        let texts: Option<Vec<&str>> = texts.and_then(Iterator::collect);
+        let texts = texts.ok_or_else(|| CallError::Missing { tool: name.to_owned(), field })?;
+        Ok::<_, CallError>(texts.into_iter().map(String::from).collect())
+    };
     Ok(match (agent, name) {
         (AgentName::ClaudeCode | AgentName::Codex, "Bash") | (AgentName::Gemini, "run_shell_command") => {
             Tool::Shell { line: text("command")? }
@@ -111,11 +129,28 @@ fn tool(agent: AgentName, name: &str, input: &Map<String, Value>) -> Result<Tool
         }
         (AgentName::ClaudeCode, "NotebookEdit") => Tool::Write { paths: vec![path("notebook_path")?] },
         (AgentName::ClaudeCode, "Read") | (AgentName::Gemini, "read_file") => Tool::Read { path: path("file_path")? },
-        // Without a path they look below the directory that they stand in.
-        (AgentName::ClaudeCode, "Grep" | "Glob") if input.contains_key("path") => Tool::Read { path: path("path")? },
+        (AgentName::ClaudeCode, "Glob") => Tool::Search { below: below("path")?, patterns: vec![text("pattern")?] },
+        (AgentName::ClaudeCode, "Grep") => Tool::Search { below: below("path")?, patterns: within(input.get("glob")) },
+        (AgentName::Gemini, "list_directory") => Tool::Read { path: path("dir_path")? },
+        (AgentName::Gemini, "glob") => Tool::Search { below: below("dir_path")?, patterns: vec![text("pattern")?] },
+        (AgentName::Gemini, "grep_search" | "search_file_content") => {
+            Tool::Search { below: below("dir_path")?, patterns: within(input.get("include_pattern")) }
+        }
+        (AgentName::Gemini, "read_many_files") => Tool::Search { below: None, patterns: listed("include")? },
         (AgentName::ClaudeCode, "WebFetch") => Tool::Fetch { url: text("url")? },
         _ => Tool::Other,
     })
+}
+
+/// The patterns of a search for text, below the directory that it looks in: in every file if none is given. One without a
+/// directory is for names at any depth; several stand side by side.
+fn within(given: Option<&Value>) -> Vec<String> {
+    let Some(Value::String(given)) = given else { return vec![String::from("**")] };
+    // What is left out (`!x`) is no bound.
+    let is_bound = |pattern: &&str| !pattern.is_empty() && !pattern.starts_with('!');
+    let apart = given.split([' ', '\t', '\n']).chain(given.split([' ', '\t', '\n', ','])).filter(is_bound);
+    let patterns: Vec<String> = apart.map(|pattern| format!("**/{}", pattern.trim_start_matches('/'))).collect();
+    if patterns.is_empty() { vec![String::from("**")] } else { patterns }
 }
 
 /// The files that codex's envelope of a patch names.
@@ -142,6 +177,10 @@ mod tests {
     #[test]
     fn the_tools_of_each_agent_are_known() {
         let shell = Tool::Shell { line: String::from("ls") };
+        let search = |below: Option<&str>, patterns: &[&str]| Tool::Search {
+            below: below.map(PathBuf::from),
+            patterns: patterns.iter().map(|pattern| (*pattern).to_owned()).collect(),
+        };
         let file = |path: &str| Tool::Write { paths: vec![PathBuf::from(path)] };
         for (agent, event, tool, input, expected) in [
             (AgentName::ClaudeCode, "PreToolUse", "Bash", r#"{"command":"ls"}"#, shell.clone()),
@@ -149,7 +188,22 @@ mod tests {
             (AgentName::Gemini, "BeforeTool", "run_shell_command", r#"{"command":"ls"}"#, shell),
             (AgentName::ClaudeCode, "PreToolUse", "NotebookEdit", r#"{"notebook_path":"/n"}"#, file("/n")),
             (AgentName::Gemini, "BeforeTool", "replace", r#"{"file_path":"a"}"#, file("a")),
-            (AgentName::ClaudeCode, "PreToolUse", "Grep", r#"{"pattern":"x"}"#, Tool::Other),
+            (AgentName::ClaudeCode, "PreToolUse", "Grep", r#"{"pattern":"x"}"#, search(None, &["**"])),
+            (
+                AgentName::ClaudeCode,
+                "PreToolUse",
+                "Grep",
+                r#"{"pattern":"x","path":"/a","glob":"*.rs"}"#,
+                search(Some("/a"), &["**/*.rs", "**/*.rs"]),
+            ),
+            (AgentName::ClaudeCode, "PreToolUse", "Glob", r#"{"pattern":"/h/*"}"#, search(None, &["/h/*"])),
+            (
+                AgentName::Gemini,
+                "BeforeTool",
+                "read_many_files",
+                r#"{"include":["a","b*"]}"#,
+                search(None, &["a", "b*"]),
+            ),
             (AgentName::ClaudeCode, "PreToolUse", "mcp__a__b", r#"{"command":"ls"}"#, Tool::Other),
             (AgentName::ClaudeCode, "PostToolUse", "Bash", "{}", Tool::Other),
         ] {
@@ -166,6 +220,12 @@ mod tests {
         {
             let text = document("PreToolUse", tool, input);
             assert!(matches!(read(AgentName::ClaudeCode, text.as_bytes()), Err(CallError::Missing { .. })), "{tool}");
+        }
+        for text in [
+            r#"{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_input":{"command":"ls"}}"#,
+            r#"{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"","tool_input":{}}"#,
+        ] {
+            assert!(matches!(read(AgentName::ClaudeCode, text.as_bytes()), Err(CallError::NoTool)), "{text}");
         }
         for text in ["", "{", "[]", "null", "{}", r#"{"session_id":1}"#, "\u{0}"] {
             assert!(matches!(read(AgentName::ClaudeCode, text.as_bytes()), Err(CallError::Json(_))), "{text}");

@@ -2,31 +2,30 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::Duration;
 
 use stockade::Stockade;
 use stockade_core::{Explanation, Fixed};
-use stockade_protocol::{
-    AbsPath, Access, Decision, ExecApprovalRequirement, ExecPolicyAmendment, FileChange, PatchRequest, RawText,
-};
-use stockade_sandboxing::{HostFiles as _, RealFiles, absolute};
+use stockade_protocol::{AbsPath, Decision, DecisionSource, ExecApprovalRequirement, ExecPolicyAmendment};
 use stockade_server::wire::SessionName;
 
 use super::answer::Answer;
 use super::call::{Call, Event, Tool};
 use super::line::{self, Asked};
-use super::project;
+use super::{files, project};
 use crate::args::{AgentName, SessionArgs};
 use crate::exit::{Failure, with_causes};
 use crate::joined::{self, Answers, NamedBy, Wanted};
 use crate::remedy::settings_file;
 use crate::run::Ending;
 use crate::run::ReportForm;
-use crate::{flags, report, session, shell};
+use crate::{flags, session, shell};
 
 /// The session of an agent's session.
 fn session_name(agent: AgentName, session: &str) -> Result<SessionName, String> {
+    if session.is_empty() {
+        return Err(String::from("the agent says nothing of its session (`session_id`), and sessions are not shared"));
+    }
     let name = format!("{}-{session}", agent.as_str());
     name.parse().map_err(|error| format!("the agent's session has a name that can't be used: {error}"))
 }
@@ -36,8 +35,9 @@ pub(super) fn judge(call: &Call) -> Answer {
     let judged = match &call.tool {
         Tool::Other => return Answer::NoOpinion,
         Tool::Shell { line } => shell(call, line),
-        Tool::Write { paths } => writing(call, paths),
-        Tool::Read { path } => reading(call, path),
+        Tool::Write { paths } => files::writing(call, paths),
+        Tool::Read { path } => files::reading(call, path),
+        Tool::Search { below, patterns } => files::searching(call, below.as_deref(), patterns),
         Tool::Fetch { url } => fetching(call, url),
     };
     judged.unwrap_or_else(|reason| Answer::Deny { reason: format!("Stockade can't judge this: {reason}") })
@@ -53,7 +53,9 @@ pub(super) fn undecided(call: &Call, limit: Duration) -> Answer {
             Ok(line) => Answer::Ask { reason, line: Some(line) },
             Err(reason) => Answer::Deny { reason },
         },
-        Tool::Write { .. } | Tool::Read { .. } | Tool::Fetch { .. } => Answer::Ask { reason, line: None },
+        Tool::Write { .. } | Tool::Read { .. } | Tool::Search { .. } | Tool::Fetch { .. } => {
+            Answer::Ask { reason, line: None }
+        }
     }
 }
 
@@ -64,7 +66,17 @@ fn said(failure: &Failure) -> String {
 fn replaced(call: &Call, line: &str, asked: Asked) -> Result<String, String> {
     let name = session_name(call.agent, &call.session)?;
     let program = std::env::current_exe().map_err(|error| with_causes(&error))?;
-    line::outer(&program, &name, line, asked).ok_or_else(|| String::from("this program has a name that is no text"))
+    let outer = line::outer(&program, &name, line, asked);
+    let outer = outer.ok_or_else(|| String::from("this program has a name that is no text"))?;
+    if line::is_too_long(&outer) {
+        let most = line::LONGEST_ARGUMENT / 1024;
+        return Err(format!(
+            "the line has {} bytes, and a shell is handed at most {most} KiB with all quotes: write it into a file, and run \
+             that",
+            line.len()
+        ));
+    }
+    Ok(outer)
 }
 
 /// A command, judged by the session that would run it.
@@ -114,8 +126,11 @@ fn decided(call: &Call, line: &str, explanation: &Explanation) -> Result<Answer,
             Answer::Ask { reason: format!("Stockade asks: {reason}{rule}"), line: Some(line) }
         }
         ExecApprovalRequirement::Skip { .. } | ExecApprovalRequirement::Forbidden { .. } => {
-            let place =
-                if explanation.sandboxed { "in Stockade's sandbox" } else { "as a rule says, without a sandbox" };
+            let place = match (explanation.sandboxed, &explanation.source) {
+                (true, _) => "in Stockade's sandbox",
+                (false, DecisionSource::Rule(_)) => "as a rule says, without a sandbox",
+                (false, _) => "without a sandbox, since the settings turn it off (`sandbox.mode`)",
+            };
             Answer::Allow { reason: format!("runs {place}"), line: Some(replaced(call, line, Asked::No)?) }
         }
     })
@@ -129,71 +144,17 @@ fn always(amendment: &ExecPolicyAmendment) -> String {
 }
 
 /// The policy that commands of the session have, for what the agent does by itself. A person can be asked: by the agent.
-fn policy(call: &Call) -> Result<Stockade, String> {
+pub(super) fn policy(call: &Call) -> Result<Stockade, String> {
     let project = project(call)?;
     let builder = Stockade::builder().for_one_request().without_trail().directory(project);
     let built = builder.approver(Fixed::deny("nothing is asked here")).build();
     built.map_err(|error| with_causes(&error))
 }
 
-fn absolute_path(call: &Call, path: &Path) -> Result<AbsPath, String> {
-    let cwd = AbsPath::from_path(&call.cwd).map_err(|error| error.to_string())?;
-    absolute(&cwd, path).map_err(|error| error.to_string())
-}
-
-/// Files that the agent writes, judged as a patch of them.
-fn writing(call: &Call, paths: &[std::path::PathBuf]) -> Result<Answer, String> {
-    let stockade = policy(call)?;
-    let changed = |path: &std::path::PathBuf| {
-        Ok(FileChange::Add { path: absolute_path(call, path)?, content: RawText::default() })
-    };
-    let changes: Result<Vec<FileChange>, String> = paths.iter().map(changed).collect();
-    let request = PatchRequest {
-        id: stockade.next_id().map_err(|error| with_causes(&error))?,
-        thread_id: stockade.id(),
-        changes: changes?,
-        approved_by_policy: false,
-        sandbox_warnings: Vec::new(),
-    };
-    let explanation = stockade.orchestrator().explain_writing(&request).map_err(|error| with_causes(&error))?;
-    // Only what is there can be granted.
-    let root =
-        explanation.outside.first().and_then(|path| path.ancestors().find(|path| RealFiles.kind(path).is_some()));
-    let remedy = root.map(|root| format!("; {}", listed("writable_roots", &root.to_string()))).unwrap_or_default();
-    Ok(match explanation.requirement {
-        ExecApprovalRequirement::Skip { .. } => {
-            Answer::Allow { reason: String::from("may be written by the policy"), line: None }
-        }
-        ExecApprovalRequirement::NeedsApproval { reason, .. } => {
-            let reason = reason.unwrap_or_else(|| String::from("the policy asks before files are written"));
-            Answer::Ask { reason: format!("Stockade asks: {reason}{remedy}"), line: None }
-        }
-        ExecApprovalRequirement::Forbidden { reason } => {
-            Answer::Deny { reason: format!("Stockade refuses it: {reason}") }
-        }
-    })
-}
-
-fn listed(key: &str, value: &str) -> String {
+/// The line of the settings that grants more.
+pub(super) fn listed(key: &str, value: &str) -> String {
     let value = serde_json::Value::String(value.to_owned());
     format!("`{key} = [{value}]` below `[sandbox]` in `{}` would allow it", settings_file())
-}
-
-/// What commands may not read, the agent may not either. Of the rest nothing is said.
-fn reading(call: &Call, path: &Path) -> Result<Answer, String> {
-    let stockade = policy(call)?;
-    // Links below `/proc` lead anywhere, and to the same for the agent: a root is a root.
-    let path = RealFiles.canonical(&absolute_path(call, path)?);
-    if path.components().next() == Some(b"proc") {
-        let why = "`/proc` tells of the agent's own processes there; a command sees those of its sandbox";
-        return Ok(Answer::Deny { reason: format!("Stockade refuses to have `{path}` read: {why}") });
-    }
-    let explanation = stockade.orchestrator().explain_path(&path).map_err(|error| error.to_string())?;
-    if explanation.access != Access::None {
-        return Ok(Answer::NoOpinion);
-    }
-    let why = explanation.rule.as_ref().map_or_else(|| String::from("no rule grants it"), report::file_rule);
-    Ok(Answer::Deny { reason: format!("Stockade refuses to have `{path}` read: {why}") })
 }
 
 /// An address, by its host.
@@ -285,7 +246,7 @@ mod tests {
         let id = "7d32a4eb-f615-494a-88af-8ca988f7e062";
         assert_eq!(session_name(AgentName::ClaudeCode, id).unwrap().to_string(), format!("claude-code-{id}"));
         for bad in ["", "../x", "a b", "a\nb", &"x".repeat(80)] {
-            assert!(session_name(AgentName::Gemini, bad).is_err() || bad.is_empty(), "{bad:?}");
+            assert!(session_name(AgentName::Gemini, bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -16,6 +16,18 @@ pub(super) enum Asked {
     No,
 }
 
+/// The most bytes that Linux takes for one argument of a program (`MAX_ARG_STRLEN` in execve(2)).
+pub(super) const LONGEST_ARGUMENT: usize = 128 << 10;
+
+/// What an agent adds around the line that it hands to its shell.
+const AROUND: usize = 4 << 10;
+
+/// Whether an agent's shell can't be started with this line: agents quote it once more.
+pub(super) fn is_too_long(outer: &str) -> bool {
+    let quotes = outer.matches('\'').count();
+    outer.len() + 4 * quotes + AROUND > LONGEST_ARGUMENT
+}
+
 /// Text as one word of a shell, whatever is in it.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))

@@ -5,8 +5,10 @@
 
 mod answer;
 mod call;
+mod files;
 mod judge;
 mod line;
+mod pattern;
 mod run;
 
 use std::io::Read as _;

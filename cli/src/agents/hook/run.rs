@@ -21,7 +21,10 @@ use crate::shell;
 const LONGEST_PATH: usize = 4097;
 
 #[derive(Debug, thiserror::Error)]
-#[error("descriptor 3, where the directory is to be told, is not open: `--tell-directory` is for the lines of a hook")]
+#[error(
+    "`--tell-directory` writes to descriptor 3, which can't be opened: run the whole line that the hook gave, which ends with \
+     `3>&1 >&4` and more, or leave the flag out"
+)]
 struct NowhereToTell(#[source] io::Error);
 
 pub(super) fn run(args: &HookRun) -> Result<ExitCode, Failure> {

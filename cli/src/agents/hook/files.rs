@@ -1,0 +1,156 @@
+//! Files that an agent reads, searches or writes by itself: by the policy that its commands have.
+
+use std::path::{Path, PathBuf};
+
+use stockade::Stockade;
+use stockade_protocol::{
+    AbsPath, Access, ExecApprovalRequirement, FileChange, FileRule, FileTarget, PatchRequest, RawText, RuleSource,
+};
+use stockade_sandboxing::{HostFiles as _, RealFiles, absolute};
+
+use super::answer::Answer;
+use super::call::Call;
+use super::judge::{listed, policy};
+use super::pattern::{Reach, SearchPattern};
+use crate::exit::with_causes;
+use crate::report;
+
+/// The files that a path may mean: agents take `~` for the home directory, or for a name.
+fn meant(call: &Call, path: &Path) -> Result<Vec<AbsPath>, String> {
+    let cwd = AbsPath::from_path(&call.cwd).map_err(|error| error.to_string())?;
+    let home = match path.strip_prefix("~") {
+        Ok(below) => {
+            let home = std::env::home_dir().filter(|home| home.is_absolute());
+            let home = home.ok_or_else(|| String::from("`HOME` names no directory, so that `~` means nothing"))?;
+            Some(home.join(below))
+        }
+        Err(_) => None,
+    };
+    let both = home.iter().map(PathBuf::as_path).chain([path]);
+    both.map(|path| absolute(&cwd, path).map_err(|error| error.to_string())).collect()
+}
+
+/// Files that the agent writes, judged as a patch of them.
+pub(super) fn writing(call: &Call, paths: &[PathBuf]) -> Result<Answer, String> {
+    let stockade = policy(call)?;
+    let mut changes = Vec::new();
+    for path in paths {
+        let added = |path| FileChange::Add { path, content: RawText::default() };
+        changes.extend(meant(call, path)?.into_iter().map(added));
+    }
+    let request = PatchRequest {
+        id: stockade.next_id().map_err(|error| with_causes(&error))?,
+        thread_id: stockade.id(),
+        changes,
+        approved_by_policy: false,
+        sandbox_warnings: Vec::new(),
+    };
+    let explanation = stockade.orchestrator().explain_writing(&request).map_err(|error| with_causes(&error))?;
+    let remedy = explanation.outside.first().map(|path| granting(&stockade, path)).unwrap_or_default();
+    Ok(match explanation.requirement {
+        ExecApprovalRequirement::Skip { .. } => {
+            Answer::Allow { reason: String::from("may be written by the policy"), line: None }
+        }
+        ExecApprovalRequirement::NeedsApproval { reason, .. } => {
+            let reason = reason.unwrap_or_else(|| String::from("the policy asks before files are written"));
+            Answer::Ask { reason: format!("Stockade asks: {reason}{remedy}"), line: None }
+        }
+        ExecApprovalRequirement::Forbidden { reason } => {
+            Answer::Deny { reason: format!("Stockade refuses it: {reason}") }
+        }
+    })
+}
+
+/// What would let the agent write a path unasked. A protected name of a workspace has to be named itself.
+fn granting(stockade: &Stockade, path: &AbsPath) -> String {
+    let rule = stockade.orchestrator().explain_path(path).ok().and_then(|explanation| explanation.rule);
+    let (root, why) = match rule {
+        Some(FileRule { target: FileTarget::Path(name), source: RuleSource::ProtectedMetadata, .. }) => {
+            (Some(name), "a command that writes there can take over later runs; ")
+        }
+        // Only what is there can be granted.
+        Some(_) | None => (path.ancestors().find(|path| RealFiles.kind(path).is_some()), ""),
+    };
+    let Some(root) = root else { return String::new() };
+    let made = if RealFiles.kind(&root).is_none() { format!("after `mkdir -p {root}`, ") } else { String::new() };
+    format!("; {why}{made}{}", listed("writable_roots", &root.to_string()))
+}
+
+/// What commands may not read, the agent may not either. Of the rest nothing is said.
+pub(super) fn reading(call: &Call, path: &Path) -> Result<Answer, String> {
+    let stockade = policy(call)?;
+    for path in meant(call, path)? {
+        if let Some(refused) = refused(&stockade, &path)? {
+            return Ok(refused);
+        }
+    }
+    Ok(Answer::NoOpinion)
+}
+
+fn refused(stockade: &Stockade, path: &AbsPath) -> Result<Option<Answer>, String> {
+    // Links below `/proc` lead anywhere, and to the same for the agent: a root is a root.
+    let path = RealFiles.canonical(path);
+    let refuse = |why: &str| Some(Answer::Deny { reason: format!("Stockade refuses to have `{path}` read: {why}") });
+    if path.components().next() == Some(b"proc") {
+        return Ok(refuse("`/proc` tells of the agent's own processes there; a command sees those of its sandbox"));
+    }
+    let explanation = stockade.orchestrator().explain_path(&path).map_err(|error| error.to_string())?;
+    if explanation.access != Access::None {
+        return Ok(None);
+    }
+    Ok(refuse(&explanation.rule.as_ref().map_or_else(|| String::from("no rule grants it"), report::file_rule)))
+}
+
+/// A search: it is refused where it names what commands may not read, and asked about where it comes by that.
+pub(super) fn searching(call: &Call, below: Option<&Path>, patterns: &[String]) -> Result<Answer, String> {
+    let stockade = policy(call)?;
+    let unreadable = stockade.orchestrator().unreadable().map_err(|error| error.to_string())?;
+    let below = below.unwrap_or_else(|| Path::new("."));
+    let mut passed = None;
+    for pattern in patterns {
+        for pattern in SearchPattern::read(pattern).map_err(|error| error.to_string())? {
+            // An absolute pattern, and one of the home directory, does not care where the search starts.
+            let from_home = pattern.fixed.starts_with("~").then(|| meant(call, &pattern.fixed)).transpose()?;
+            let starts = meant(call, &below.join(&pattern.fixed))?.into_iter().chain(from_home.into_iter().flatten());
+            for start in starts {
+                if let Some(refused) = refused(&stockade, &start)? {
+                    return Ok(refused);
+                }
+                let start = RealFiles.canonical(&start);
+                let found = unreadable.iter().find(|rule| comes_by(&pattern, &start, rule));
+                passed = passed.or_else(|| found.cloned());
+            }
+        }
+    }
+    let Some(rule) = passed else { return Ok(Answer::NoOpinion) };
+    let why = format!("the search comes by what commands may not read: {}", report::file_rule(&rule));
+    let remedy = "search below another directory, or for other names";
+    Ok(if rule.is_hard_denial() {
+        Answer::Deny { reason: format!("Stockade refuses it: {why}; {remedy}") }
+    } else {
+        Answer::Ask { reason: format!("Stockade asks: {why}; {remedy}"), line: None }
+    })
+}
+
+/// Whether a search from this directory on comes by what a rule denies, if that is there. Rules for patterns count for
+/// searches that name files: everything is below some directory in which such a file might be.
+fn comes_by(pattern: &SearchPattern, start: &AbsPath, rule: &FileRule) -> bool {
+    let (target, at) = match &rule.target {
+        FileTarget::Path(path) if RealFiles.kind(path).is_some() => (path.to_string(), Reach::OrBelow),
+        FileTarget::Glob(glob) if pattern.is_specific() => (glob.to_string(), Reach::Exactly),
+        FileTarget::Path(_) | FileTarget::Glob(_) => return false,
+    };
+    let (from, start) = (target.split('/').filter(|name| !name.is_empty()), start.to_string());
+    let mut names = from.peekable();
+    for own in start.split('/').filter(|name| !name.is_empty()) {
+        match names.peek() {
+            // What is above the start has been judged with it.
+            None => return false,
+            Some(name) if *name == own => drop(names.next()),
+            // From here on the pattern decides.
+            Some(name) if name.contains(['*', '?', '[']) => break,
+            Some(_) => return false,
+        }
+    }
+    names.peek().is_some() && pattern.may_reach(names, at)
+}

@@ -1,0 +1,266 @@
+//! Patterns of the agents' own searches, held against what commands may not read.
+//!
+//! Agents match with different libraries, so a pattern is taken for more than it is, never for less: letters of either
+//! case, hidden names, and any text where a library has a form of its own. What is decided by it is whether a search may
+//! come by a path, not what it finds.
+
+use std::path::{Path, PathBuf};
+
+/// The most patterns that the alternatives of one are written out to.
+const MOST_ALTERNATIVES: usize = 256;
+
+/// A pattern without alternatives: a fixed part, and what stands for names below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SearchPattern {
+    /// The directories, or the file, that are named without a wildcard. May be relative.
+    pub(super) fixed: PathBuf,
+    /// What follows, from the first name with a wildcard on.
+    pub(super) rest: Vec<String>,
+}
+
+/// What of a search counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// That it finds the path itself.
+    Exactly,
+    /// That it finds the path, or something below it.
+    OrBelow,
+}
+
+/// Why a pattern can't be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PatternError {
+    #[error("the pattern has more than {MOST_ALTERNATIVES} alternatives")]
+    Alternatives,
+    #[error("the pattern goes up (`..`) behind a wildcard, so that where it leads is not sure")]
+    Upwards,
+}
+
+impl SearchPattern {
+    /// What a pattern stands for, its alternatives apart.
+    pub(super) fn read(text: &str) -> Result<Vec<Self>, PatternError> {
+        alternatives(text)?.iter().map(|text| Self::of_plain(text)).collect()
+    }
+
+    fn of_plain(text: &str) -> Result<Self, PatternError> {
+        let names: Vec<&str> = text.split('/').collect();
+        let fixed = names.iter().position(|name| has_wildcard(name)).unwrap_or(names.len());
+        let (fixed, rest) = names.split_at_checked(fixed).unwrap_or((&names, &[]));
+        let rest: Vec<String> =
+            rest.iter().filter(|name| !matches!(**name, "" | ".")).map(|name| (*name).to_owned()).collect();
+        if rest.iter().any(|name| name == "..") {
+            return Err(PatternError::Upwards);
+        }
+        let root = if text.starts_with('/') { "/" } else { "" };
+        Ok(Self { fixed: Path::new(root).join(fixed.join("/").trim_start_matches('/')), rest })
+    }
+
+    /// Whether a search from its fixed part on may come by this. `denied` has the names below the fixed part, each of which
+    /// may be a pattern of its own.
+    pub(super) fn may_reach<'a>(&self, denied: impl IntoIterator<Item = &'a str>, at: Reach) -> bool {
+        let denied: Vec<&str> = denied.into_iter().collect();
+        // Which of the names of `denied` may have been passed, for each count of steps of this pattern.
+        let mut passed = vec![false; denied.len() + 1];
+        passed.first_mut().into_iter().for_each(|start| *start = true);
+        for step in &self.rest {
+            skip_any_depth(&denied, &mut passed);
+            if at == Reach::OrBelow && passed.last() == Some(&true) {
+                return true;
+            }
+            let mut next = vec![false; denied.len() + 1];
+            for (at, name) in denied.iter().enumerate() {
+                if passed.get(at) != Some(&true) {
+                    continue;
+                }
+                let is_deep = *name == "**";
+                if is_deep || may_be_same(step, name) {
+                    let to = if is_deep { at } else { at + 1 };
+                    next.get_mut(to).into_iter().for_each(|next| *next = true);
+                }
+            }
+            if step.contains("**") {
+                // Any number of names of `denied`, also none.
+                let first = passed.iter().position(|passed| *passed).unwrap_or(passed.len());
+                next.iter_mut().skip(first).for_each(|next| *next = true);
+            }
+            passed = next;
+        }
+        skip_any_depth(&denied, &mut passed);
+        passed.last() == Some(&true)
+    }
+
+    /// Whether its last name says more than that any will do.
+    pub(super) fn is_specific(&self) -> bool {
+        self.rest.last().is_some_and(|last| last.chars().any(|c| !matches!(c, '*' | '?' | '.')))
+    }
+}
+
+/// A `**` of a denied pattern stands for no name, too.
+fn skip_any_depth(denied: &[&str], passed: &mut [bool]) {
+    for (at, name) in denied.iter().enumerate() {
+        if *name == "**" && passed.get(at) == Some(&true) {
+            passed.get_mut(at + 1).into_iter().for_each(|next| *next = true);
+        }
+    }
+}
+
+fn has_wildcard(name: &str) -> bool {
+    name.contains(['*', '?', '[', ']', '{', '}', '(', ')', '!', '+', '@', '\\', '|'])
+}
+
+/// Whether two names, each of which may have wildcards, may stand for the same.
+fn may_be_same(one: &str, other: &str) -> bool {
+    match (has_wildcard(one), has_wildcard(other)) {
+        (false, false) => one.to_lowercase() == other.to_lowercase(),
+        (true, false) => may_match(one, other),
+        (false, true) => may_match(other, one),
+        (true, true) => true,
+    }
+}
+
+/// Whether a pattern may match a name.
+fn may_match(pattern: &str, name: &str) -> bool {
+    // Forms that libraries read in different ways.
+    if pattern.contains(['(', ')', '{', '}', '|', '\\']) {
+        return true;
+    }
+    let pattern = with_plain_classes(&pattern.to_lowercase());
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.to_lowercase().chars().collect());
+    let (mut p, mut n) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    while let Some(c) = name.get(n) {
+        match pattern.get(p) {
+            Some('*') => {
+                retry = Some((p, n));
+                p += 1;
+            }
+            Some(own) if own == c || *own == '?' => (p, n) = (p + 1, n + 1),
+            Some(_) | None => match retry {
+                Some((star, swallowed)) => {
+                    retry = Some((star, swallowed + 1));
+                    (p, n) = (star + 1, swallowed + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.iter().skip(p).all(|rest| *rest == '*')
+}
+
+/// The pattern with `?` for each class of characters.
+fn with_plain_classes(pattern: &str) -> String {
+    let Some((before, class)) = pattern.split_once('[') else { return pattern.to_owned() };
+    // A bracket in the first place is one of the characters.
+    let inside = class.strip_prefix(['!', '^']).unwrap_or(class);
+    let skipped = class.len() - inside.len() + inside.chars().next().map_or(0, char::len_utf8);
+    match class.get(skipped..).and_then(|rest| rest.split_once(']')) {
+        Some((_, after)) => format!("{before}?{}", with_plain_classes(after)),
+        // Some read it as itself, others match nothing.
+        None => format!("{before}*"),
+    }
+}
+
+/// The pattern with each of its alternatives, `{a,b}`, in their place.
+fn alternatives(text: &str) -> Result<Vec<String>, PatternError> {
+    let (mut open, mut done) = (vec![text.to_owned()], Vec::new());
+    while let Some(text) = open.pop() {
+        match innermost(&text) {
+            None => done.push(text),
+            // A range, such as `{1..9}`.
+            Some((before, inside, after)) if !inside.contains(',') && inside.contains("..") => {
+                open.push(format!("{before}*{after}"));
+            }
+            Some((before, inside, after)) => {
+                open.extend(inside.split(',').map(|one| format!("{before}{one}{after}")));
+            }
+        }
+        if open.len() + done.len() > MOST_ALTERNATIVES {
+            return Err(PatternError::Alternatives);
+        }
+    }
+    Ok(done)
+}
+
+/// The first braces that have none inside.
+fn innermost(text: &str) -> Option<(&str, &str, &str)> {
+    let close = text.find('}').filter(|close| text.get(..*close).is_some_and(|before| before.contains('{')));
+    let (before, after) = text.split_at_checked(close?)?;
+    let (before, inside) = before.rsplit_once('{')?;
+    Some((before, inside, after.strip_prefix('}')?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reaches(pattern: &str, denied: &str) -> bool {
+        let at = if denied.contains('*') { Reach::Exactly } else { Reach::OrBelow };
+        SearchPattern::read(pattern).unwrap().iter().any(|pattern| {
+            let below = denied.strip_prefix(pattern.fixed.to_str().unwrap());
+            below.is_some_and(|below| pattern.may_reach(below.split('/').filter(|name| !name.is_empty()), at))
+        })
+    }
+
+    #[test]
+    fn what_a_search_comes_by() {
+        for (pattern, denied, expected) in [
+            ("/h/.ssh/*", "/h/.ssh", true),
+            ("/h/**", "/h/.ssh", true),
+            ("/h/*", "/h/.ssh", true),
+            ("/h/*/id_*", "/h/.ssh", true),
+            ("/h/.s?h/id", "/h/.ssh", true),
+            ("/h/.[s]sh/id", "/h/.ssh", true),
+            ("/h/[!a]ssh/id", "/h/.ssh", true),
+            ("/h/.SSH*/id", "/h/.ssh", true),
+            ("/h/{src,.ssh}/*", "/h/.ssh", true),
+            ("/h/{a/b,{c,.ssh}/*}", "/h/.ssh", true),
+            ("/h/@(.ssh)/*", "/h/.ssh", true),
+            ("/**/id_rsa", "/h/.ssh", true),
+            ("/h/*.rs", "/h/.ssh", false),
+            ("/h/src/**", "/h/.ssh", false),
+            ("/h/s*/**", "/h/.ssh", false),
+            ("/h/*/*", "/h/a/b/c", false),
+            ("/h/**/*.rs", "/h/**/.env", false),
+            ("/h/**/.env*", "/h/**/.env", true),
+            ("/h/*.env", "/h/**/*.env", true),
+        ] {
+            assert_eq!(reaches(pattern, denied), expected, "{pattern} {denied}");
+        }
+        assert_eq!(SearchPattern::read("*/../x"), Err(PatternError::Upwards));
+        assert_eq!(SearchPattern::read(&"{a,b}".repeat(9)), Err(PatternError::Alternatives));
+        let plain = SearchPattern::read("../a//b").unwrap();
+        assert_eq!(plain, [SearchPattern { fixed: PathBuf::from("../a//b"), rest: Vec::new() }]);
+        assert!(!SearchPattern::read("**/*").unwrap().iter().any(SearchPattern::is_specific));
+    }
+
+    proptest! {
+        #[test]
+        fn any_pattern_is_read_or_refused(text in "[a-c*?{},\\[\\]!./\\\\é(|)]{0,40}", denied in "[a-c./*]{0,12}") {
+            if let Ok(read) = SearchPattern::read(&text) {
+                read.iter().for_each(|pattern| { let _ = pattern.may_reach(denied.split('/'), Reach::OrBelow); });
+            }
+        }
+
+        /// A path that is turned into a pattern by wildcards is reached by it.
+        #[test]
+        fn a_pattern_reaches_what_it_was_made_of(
+            names in prop::collection::vec(("[.a-c]{1,4}", 0..5usize), 1..5), below in "[a-z]{0,3}"
+        ) {
+            let denied: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
+            prop_assume!(!denied.contains(&"..") && !denied.contains(&"."));
+            let steps = names.iter().map(|(name, how)| match how {
+                0 => String::from("*"),
+                1 => String::from("**"),
+                2 => name.chars().map(|_| '?').collect(),
+                3 => format!("{{x,{name}}}"),
+                _ => format!("[{}]*", name.chars().next().unwrap()),
+            });
+            let text = steps.chain([below]).collect::<Vec<_>>().join("/");
+            let read = SearchPattern::read(&format!("*/{text}")).unwrap();
+            let whole: Vec<&str> = ["top"].into_iter().chain(denied).collect();
+            prop_assert!(read.iter().any(|pattern| pattern.may_reach(whole.iter().copied(), Reach::OrBelow)), "{text}");
+        }
+    }
+}
