@@ -337,6 +337,9 @@ mod tests {
     #[test]
     fn a_missing_program_is_said_to_be_missing() {
         assert!(matches!(spawn(&["no-such-program"], Stdio::default()), Err(SpawnError::NotFound { .. })));
+        // `MAX_ARG_STRLEN` of Linux; macOS takes a megabyte for all of them.
+        let long = "x".repeat(2 << 20);
+        assert!(matches!(spawn(&["true", &long], Stdio::default()), Err(SpawnError::TooLong { .. })));
     }
 
     #[test]

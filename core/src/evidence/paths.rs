@@ -66,6 +66,17 @@ fn before<'a>(line: &'a str, reason: usize, cwd: &AbsPath) -> Vec<&'a str> {
     }
 }
 
+/// Whether a path means something else to each process: its own open files and itself. What the command met there can't
+/// be looked at from here.
+pub(super) fn is_of_the_process(path: &AbsPath) -> bool {
+    let mut names = path.components();
+    match (names.next(), names.next()) {
+        (Some(b"dev"), Some(b"fd" | b"stdin" | b"stdout" | b"stderr")) => true,
+        (Some(b"proc"), Some(name)) => name == b"self" || name == b"thread-self" || name.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
 fn to_path(text: &str, attempt: Attempt, cwd: &AbsPath) -> Option<AbsPath> {
     let text = text.trim();
     let sensible = !text.is_empty() && text.len() < 1024 && !text.contains("://") && !text.contains('\0');
@@ -73,6 +84,9 @@ fn to_path(text: &str, attempt: Attempt, cwd: &AbsPath) -> Option<AbsPath> {
         return None;
     }
     let absolute = absolute(cwd, Path::new(text)).ok()?;
+    if is_of_the_process(&absolute) {
+        return None;
+    }
     // A sentence is no path: something above it has to exist, and a bare word has to be a file itself,
     // unless it was to be made. What held a name that must not be made is gone by now, with all below it.
     let (path, parent) = (absolute.to_host_path()?, absolute.parent()?.to_host_path()?);

@@ -8,6 +8,7 @@ use stockade_protocol::{
 };
 use stockade_sandboxing::{absolute, is_administrator, permits, permits_signal};
 
+use super::paths::is_of_the_process;
 use super::{Ending, violation};
 
 /// What stands against more.
@@ -86,9 +87,7 @@ fn existing_socket(cwd: &AbsPath, text: &str) -> Option<AbsPath> {
         return None;
     }
     let path = absolute(cwd, Path::new(text)).ok()?;
-    // There the command found its own open files and processes, and this process would look at its own.
-    let [devices, processes] = ["/dev", "/proc"].map(str::parse::<AbsPath>);
-    if [devices, processes].into_iter().any(|own| own.is_ok_and(|own| path.starts_with(&own))) {
+    if is_of_the_process(&path) {
         return None;
     }
     is_socket(&path.to_host_path()?).then_some(path)
