@@ -80,12 +80,13 @@ fn the_doctor_explains_a_host_without_user_namespaces() {
     assert!(told.contains("to do: sysctl -w user.max_user_namespaces=65536"), "{told}");
 }
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "run",
     "explain",
     "patch",
     "serve",
     "exec-server",
+    "mcp",
     "session",
     "install",
     "hook",

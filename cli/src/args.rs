@@ -5,6 +5,8 @@ mod agents;
 mod audit;
 #[cfg(unix)]
 mod exec_server;
+#[cfg(unix)]
+mod mcp;
 mod profile;
 mod repeated;
 mod serve;
@@ -24,6 +26,8 @@ pub(crate) use self::agents::{AgentName, Hook, HookAnswer, HookCommand, HookRun,
 pub(crate) use self::audit::{Audit, AuditCommand, AuditList, AuditShow, AuditVerify};
 #[cfg(unix)]
 pub(crate) use self::exec_server::ExecServer;
+#[cfg(unix)]
+pub(crate) use self::mcp::Mcp;
 pub(crate) use self::profile::{Profile, ProfileCheck, ProfileCommand, ProfileList, ProfileShow};
 pub(crate) use self::repeated::parse;
 pub(crate) use self::serve::Serve;
@@ -68,6 +72,9 @@ pub(crate) enum Command {
     /// Run codex's commands: its exec-server protocol, on standard input and output
     #[cfg(unix)]
     ExecServer(Box<ExecServer>),
+    /// Give an agent tools that run in the sandbox: an MCP server, on standard input and output
+    #[cfg(unix)]
+    Mcp(Box<Mcp>),
     /// Look at sessions, and end them
     #[cfg(unix)]
     Session(Sessions),

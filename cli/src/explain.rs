@@ -86,7 +86,7 @@ fn shown_word(word: &Word) -> String {
     }
 }
 
-fn command_text(explanation: &Explanation) -> String {
+pub(crate) fn command_text(explanation: &Explanation) -> String {
     let mut text = String::new();
     let mut line = |label: &str, what: &str| text.push_str(&format!("{label:<9}{what}\n"));
     let what = match &explanation.requirement {

@@ -19,6 +19,8 @@ mod joined;
 #[cfg(unix)]
 mod limit_hint;
 mod man;
+#[cfg(unix)]
+mod mcp;
 mod patch;
 mod profile;
 mod relay;
@@ -121,6 +123,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         #[cfg(unix)]
         Command::Install(install) => agents::install::run(&install),
         Command::Man(man) => man::run(&man).map(|()| ExitCode::SUCCESS),
+        #[cfg(unix)]
+        Command::Mcp(mcp) => mcp::run(&mcp),
         Command::Patch(patch) => patch::run(&patch),
         Command::Profile(profile) => profile::run(&profile.command),
         Command::Run(run) => run::run(&run, run::Ending::ByCode),

@@ -21,7 +21,8 @@ impl Warnings {
 
 /// Prints an event that a person should know of.
 pub(crate) fn print(event: &Event<'_>) {
-    if *event.metadata().level() > Level::WARN {
+    // What an MCP client does wrong is told to the client.
+    if *event.metadata().level() > Level::WARN || event.metadata().target().starts_with("rmcp") {
         return;
     }
     let mut line = Line::default();

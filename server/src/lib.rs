@@ -24,7 +24,7 @@ pub mod wire;
 #[cfg(unix)]
 pub use client::{Client, ClientError, FromServer};
 pub use frames::{Frame, FrameDecoder};
-pub use message::{BadMessage, Incoming, read_message};
+pub use message::{BadMessage, Incoming, read_message, request_line, response_line};
 pub use peer::{Caller, ConnectionId, Gone, Lane, Line, NoAnswer, Outgoing, Peer, Transport};
 pub use server::Server;
 pub use sessions::{Sessions, SessionsOptions};

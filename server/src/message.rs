@@ -245,7 +245,7 @@ pub(crate) fn notification_line(notification: &ServerNotification) -> Result<Vec
 }
 
 /// A request as a line.
-pub(crate) fn request_line<T: Serialize>(id: &RpcId, method: &str, params: &T) -> Result<Vec<u8>, serde_json::Error> {
+pub fn request_line<T: Serialize>(id: &RpcId, method: &str, params: &T) -> Result<Vec<u8>, serde_json::Error> {
     #[derive(Serialize)]
     struct Form<'a, T> {
         jsonrpc: &'static str,
@@ -257,7 +257,7 @@ pub(crate) fn request_line<T: Serialize>(id: &RpcId, method: &str, params: &T) -
 }
 
 /// A response as a line. The result is JSON already. Without an id it answers a line whose id could not be told.
-pub(crate) fn response_line(id: Option<&RpcId>, answer: &Result<String, RpcError>) -> Vec<u8> {
+pub fn response_line(id: Option<&RpcId>, answer: &Result<String, RpcError>) -> Vec<u8> {
     let id = serde_json::to_string(&id).unwrap_or_else(|_| String::from("null"));
     let body = match answer {
         Ok(result) => format!("\"result\":{result}"),

@@ -13,9 +13,25 @@ pub(super) struct Model {
     results: Arc<Mutex<Vec<String>>>,
 }
 
+/// How the model is told of the tools of a script.
+#[derive(Clone, Copy)]
+enum Offered {
+    Listed,
+    Searched,
+}
+
 impl Model {
     /// Starts it on loopback. The script names tools and what they are called with.
     pub(super) fn start(script: Vec<(&'static str, Value)>) -> Self {
+        Self::with(script, Offered::Listed)
+    }
+
+    /// The same, for tools that Claude Code names only when they are searched for, such as those of MCP servers.
+    pub(super) fn deferred(script: Vec<(&'static str, Value)>) -> Self {
+        Self::with(script, Offered::Searched)
+    }
+
+    fn with(script: Vec<(&'static str, Value)>, offered: Offered) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let results = Arc::new(Mutex::new(Vec::new()));
@@ -23,7 +39,7 @@ impl Model {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (script, kept) = (Arc::clone(&script), Arc::clone(&kept));
-                std::thread::spawn(move || serve(stream, &script, &kept));
+                std::thread::spawn(move || serve(stream, &script, offered, &kept));
             }
         });
         Self { address, results }
@@ -36,7 +52,7 @@ impl Model {
 }
 
 /// Serves one connection, request by request.
-fn serve(stream: TcpStream, script: &[(&str, Value)], results: &Mutex<Vec<String>>) -> Option<()> {
+fn serve(stream: TcpStream, script: &[(&str, Value)], offered: Offered, results: &Mutex<Vec<String>>) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut stream = stream;
     loop {
@@ -58,7 +74,7 @@ fn serve(stream: TcpStream, script: &[(&str, Value)], results: &Mutex<Vec<String
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
-        let (kind, answer) = respond(&first, &body, script, results);
+        let (kind, answer) = respond(&first, &body, script, offered, results);
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n", answer.len());
         let is_head = first.starts_with("HEAD ");
         stream.write_all(head.as_bytes()).ok()?;
@@ -66,7 +82,13 @@ fn serve(stream: TcpStream, script: &[(&str, Value)], results: &Mutex<Vec<String
     }
 }
 
-fn respond(first: &str, body: &[u8], script: &[(&str, Value)], results: &Mutex<Vec<String>>) -> (&'static str, String) {
+fn respond(
+    first: &str,
+    body: &[u8],
+    script: &[(&str, Value)],
+    offered: Offered,
+    results: &Mutex<Vec<String>>,
+) -> (&'static str, String) {
     let request: Value = serde_json::from_slice(body).unwrap_or_default();
     if first.contains("count_tokens") {
         return ("application/json", json!({ "input_tokens": 1 }).to_string());
@@ -78,7 +100,10 @@ fn respond(first: &str, body: &[u8], script: &[(&str, Value)], results: &Mutex<V
         request["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str()).collect();
     let answered: Vec<String> = tool_results(&request);
     // Requests of other kinds, such as for a title, have no tools.
-    let next = script.get(answered.len()).filter(|(name, _)| tools.contains(name));
+    let next = script.get(answered.len()).filter(|(name, _)| match offered {
+        Offered::Listed => tools.contains(name),
+        Offered::Searched => !tools.is_empty(),
+    });
     if !tools.is_empty() {
         let mut kept = results.lock().unwrap_or_else(PoisonError::into_inner);
         if answered.len() > kept.len() {

@@ -16,6 +16,7 @@ mod exec_server;
 mod hooks;
 mod hostile;
 mod installing;
+mod mcp;
 mod openai;
 mod transcripts;
 

@@ -14,6 +14,8 @@ pub(crate) enum Step {
     Run(&'static str, Value),
     /// Writes to the command that the last answer says is still running.
     Type(&'static str),
+    /// Calls a tool of a namespace, as those of MCP servers are.
+    Call(&'static str, &'static str, Value),
     /// Ends the turn.
     Say(&'static str),
 }
@@ -133,6 +135,11 @@ fn respond(seen: &mut Seen, request: &Value) -> String {
             let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
             let session: u64 = digits.parse().unwrap();
             call("write_stdin", json!({"session_id": session, "chars": keys, "yield_time_ms": 2000}))
+        }
+        Step::Call(namespace, name, arguments) => {
+            let mut call = call(name, arguments);
+            call["namespace"] = json!(namespace);
+            call
         }
         Step::Say(text) => json!({"type": "message", "id": format!("msg_{number}"), "role": "assistant",
             "content": [{"type": "output_text", "text": text}]}),

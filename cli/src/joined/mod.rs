@@ -17,13 +17,17 @@ mod terminal;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stockade_core::Explanation;
 use stockade_protocol::{AbsPath, EscalationExecution};
-use stockade_server::wire::{SessionName, SessionOpenParams};
+use stockade_server::Client;
+use stockade_server::wire::{Capability, SessionId, SessionName, SessionOpenParams};
 
+use self::joining::Joined;
+use self::place::Place;
 use crate::exit::{Failure, Form};
 use crate::run::Ending;
 use crate::run::ReportForm;
@@ -125,6 +129,60 @@ pub(crate) fn explain(
     }
     let joined = joining::open(wanted, opening()?)?;
     Ok(client::explain(wanted, joined)?.ok_or_else(|| joining::JoinError::Gone { name: wanted.name.to_string() })?)
+}
+
+/// A session that a program serves to others: a second connection to its server, and what attaches it.
+pub(crate) struct Served {
+    pub(crate) socket: UnixStream,
+    pub(crate) session_id: SessionId,
+    pub(crate) capability: Capability,
+    pub(crate) name: SessionName,
+    /// The connection that opened it, which keeps it until the other one is attached.
+    pub(crate) opener: Client,
+}
+
+/// Takes away what lets others join a session that has ended.
+pub(crate) fn forget(name: &SessionName) {
+    if let Ok(place) = Place::find() {
+        place.remove(name);
+    }
+}
+
+/// Opens a session to serve, or joins the one of the name. Without a name, the session has one that no other has.
+pub(crate) fn serve(name: Option<SessionName>, opening: Opening) -> Result<Served, Failure> {
+    let name = match name {
+        Some(name) => name,
+        None => free_name()?,
+    };
+    let wanted = Wanted {
+        name: name.clone(),
+        named_by: NamedBy::Flag,
+        command: Cow::Borrowed(&[]),
+        report_form: ReportForm::Failures,
+        ending: Ending::ByCode,
+        cwd: None,
+        timeout: None,
+        escalation: None,
+        justification: None,
+        answers: Answers::OtherClients,
+        stdin: None,
+    };
+    let Joined { client: opener, session_id, capability, place } = joining::open(&wanted, opening)?;
+    let socket = UnixStream::connect(place.socket())?;
+    Ok(Served { socket, session_id, capability, name, opener })
+}
+
+/// A name that no session has.
+fn free_name() -> Result<SessionName, Failure> {
+    let place = Place::find()?;
+    loop {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let number = now.subsec_nanos() ^ std::process::id().rotate_left(12);
+        let name: SessionName = format!("mcp-{:06x}", number & 0xff_ffff).parse()?;
+        if place.ticket(&name).is_none() {
+            return Ok(name);
+        }
+    }
 }
 
 /// What arguments ask for that are `run`, `--session`, `--json`, `-c` and a command.

@@ -36,9 +36,13 @@ mod samples;
 use std::sync::Arc;
 
 use stockade_core::Approver;
+use stockade_protocol::ApprovalRequest;
 
 pub use page::Lifetime;
 pub use text::is_plain;
+
+/// The width of a question that is shown elsewhere than at a terminal.
+const TEXT_COLUMNS: usize = 100;
 
 /// The person at the terminal of this process, if it has one. Without one, nobody is waited for. Whoever is
 /// asked about a command is told what its sandbox may leave out.
@@ -61,6 +65,11 @@ pub fn attendant() -> Option<Arc<dyn Approver>> {
         .map(|terminal| Arc::new(terminal) as Arc<dyn Approver>);
     #[cfg(not(unix))]
     None
+}
+
+/// A question as plain text, whole: what a terminal would show above the keys. Control characters and their like are escaped.
+pub fn question_text(request: &ApprovalRequest) -> String {
+    render::question(request, &page::Look::from(page::Paint::Plain), TEXT_COLUMNS, text::Detail::Whole).0
 }
 
 /// Whether this process has a terminal with a person.
