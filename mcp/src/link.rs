@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use stockade_protocol::{AbsPath, ApprovalSubject, AskForApproval, ReviewDecision};
 use stockade_server::wire::{
     ApprovalRequestParams, ApprovalRequestResult, Capability, ClientCapabilities, ClientInfo, CommandId, Empty,
-    ErrorKind, InitializeParams, PROTOCOL_VERSION, QuestionId, RpcError, RpcId, ServerNotification,
+    ErrorKind, InitializeParams, PROTOCOL_VERSION, QuestionId, RpcError, RpcId, ServerLimits, ServerNotification,
     SessionAttachParams, SessionId, SessionListResult, SessionState,
 };
 use stockade_server::{Frame, FrameDecoder, Incoming, read_message, request_line, response_line};
@@ -250,6 +250,11 @@ async fn call<R: DeserializeOwned>(
 ) -> Result<R, RpcError> {
     let number = next.fetch_add(1, Ordering::Relaxed);
     let line = request_line(&RpcId::Number(number), method, params).map_err(|error| RpcError::failed(&error))?;
+    // The server passes over a longer line, and can't say whose it was.
+    let most = ServerLimits::STANDARD.frame_bytes;
+    if line.len() as u64 > most {
+        return Err(RpcError::new(ErrorKind::InvalidParams, format!("the arguments have more than {most} bytes")));
+    }
     let (sender, receiver) = oneshot::channel();
     locked(&routes.answers).insert(number, sender);
     let waiting = Waiting { routes, number };
