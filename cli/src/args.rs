@@ -72,7 +72,7 @@ pub(crate) enum Command {
     /// Run codex's commands: its exec-server protocol, on standard input and output
     #[cfg(unix)]
     ExecServer(Box<ExecServer>),
-    /// Give an agent tools that run in the sandbox: an MCP server, on standard input and output
+    /// Serve tools that run in the sandbox to agents: an MCP server
     #[cfg(unix)]
     Mcp(Box<Mcp>),
     /// Look at sessions, and end them

@@ -5,7 +5,7 @@ use stockade_server::wire::SessionName;
 
 use super::SessionArgs;
 
-/// Give an agent tools that run in the sandbox: an MCP server, on standard input and output.
+/// Serve tools that run in the sandbox to agents: an MCP server, on standard input and output.
 ///
 /// Its tools are `run`, `explain`, `apply_patch`, `request_permissions` and `read_output`. They work in a session of Stockade
 /// whose workspace is the directory that the client starts this program in. Questions are put to the person by the client, if it has
