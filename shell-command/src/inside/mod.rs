@@ -10,6 +10,7 @@ pub(crate) mod find;
 mod git;
 mod made;
 mod options;
+mod own;
 mod runners;
 mod shells;
 mod variables;
@@ -247,6 +248,7 @@ fn look(command: &ParsedCommand, input: &Input) -> Inside {
     shells::look(name, command, input)
         .or_else(|| builtins::look(name, &command.words))
         .or_else(|| wrappers::look(name, &command.words))
+        .or_else(|| own::look(name, &command.words))
         .or_else(|| runners::look(name, &command.words, input))
         .map(|inside| trust(program, inside))
         .unwrap_or_else(Inside::nothing)
@@ -314,7 +316,7 @@ mod tests {
             assert_eq!((line.commands[0].role, line.opaque), (CommandRole::Wrapper, None), "{text}");
         }
         for text in
-            ["./timeout 5 ls", "timeout --weird 5 ls", "sudo ls", "bash -ic ls", "A=1 bash -c ls", "bash -xc ls"]
+            ["./timeout 5 ls", "timeout --weird 5 ls", "sudo ls", "bash -ic ls", "A=1 bash -c ls", "bash -kc ls"]
         {
             assert_eq!(parse_bash(text).commands[0].role, CommandRole::Runs, "{text}");
         }

@@ -22,6 +22,9 @@ const NOT_POSIX: [&str; 18] = [
     "$'", "$\"", "$[", "${", "&>", ">&", "<(", ">(", "<<", "[[", "((", "+=", "=(", "|&", ";&", "{", "function", "time",
 ];
 
+/// Stockade's own name for a shell that runs one line, with or without `-c`.
+const LINE_SHELL: &str = "stockade-sh";
+
 const KNOWN_OPTIONS: [&str; 4] = ["--login", "--norc", "--noprofile", "--posix"];
 
 /// Whether the words start a shell that reads its profile first.
@@ -36,7 +39,8 @@ pub(super) fn is_login(words: &[Word]) -> bool {
 pub(super) fn reads_script(words: &[Word]) -> bool {
     let name = words.first().and_then(Word::as_str).unwrap_or_default();
     let options = Options::read(words);
-    let is_shell = dialect(name.rsplit('/').next().unwrap_or(name)).is_some();
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let is_shell = dialect(name).is_some() && name != LINE_SHELL;
     is_shell && !options.takes_body && words.len() > options.operands_at
 }
 
@@ -53,7 +57,7 @@ pub(super) fn look(name: &str, command: &ParsedCommand, input: &Input) -> Option
 
 fn dialect(name: &str) -> Option<Dialect> {
     Some(match name {
-        "bash" | "rbash" | "bash-static" => Dialect::Bash,
+        "bash" | "rbash" | "bash-static" | LINE_SHELL => Dialect::Bash,
         "sh" | "dash" | "ash" => Dialect::Posix,
         "zsh" | "ksh" | "ksh93" | "mksh" | "oksh" | "yash" | "hush" | "fish" | "csh" | "tcsh" | "nu" | "elvish"
         | "xonsh" | "zsh-static" | "mksh-static" | "lksh" | "posh" | "zsh5" | "rzsh" | "rksh" => Dialect::Foreign,
@@ -64,7 +68,7 @@ fn dialect(name: &str) -> Option<Dialect> {
 fn unix_shell(name: &str, dialect: Dialect, command: &ParsedCommand, input: &Input) -> Inside {
     let options = Options::read(&command.words);
     let operand = command.words.get(options.operands_at);
-    if !options.takes_body {
+    if !options.takes_body && !(name == LINE_SHELL && operand.is_some()) {
         return match operand {
             // A script: a program like another, as long as its start can be followed.
             // With input from the line its name may lead to that input (`cd /dev; bash stdin <<< …`).
@@ -157,11 +161,15 @@ impl Options {
             match letter {
                 'c' if sets => self.takes_body = true,
                 's' if sets => self.reads_input = true,
-                'e' | 'u' | 'l' => {}
+                // `x` expands `PS4`, and a line that sets it is opaque.
+                'e' | 'u' | 'l' | 'x' | 'v' | 'f' => {}
                 'o' => {
                     self.operands_at += 1;
                     let option = words.get(self.operands_at).and_then(Word::as_str);
-                    self.plain &= matches!(option, Some("pipefail" | "errexit" | "nounset"));
+                    self.plain &= matches!(
+                        option,
+                        Some("pipefail" | "errexit" | "nounset" | "xtrace" | "verbose" | "noglob")
+                    );
                 }
                 'O' => {
                     self.operands_at += 1;
