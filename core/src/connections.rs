@@ -22,6 +22,7 @@ use crate::audit_log::Trail;
 use crate::connection_log::ConnectionLog;
 use crate::exec::Clock;
 use crate::proxied::{ProxyEndpoint, proxied};
+use crate::requirement::approvals_count;
 use crate::risk::ASSESSMENT_LIMIT;
 use crate::run_answers::RunAnswers;
 use crate::runtime::ToolContext;
@@ -80,15 +81,6 @@ impl Guard {
         }
         self.log.finish();
         self.log.violations()
-    }
-}
-
-/// Whether a destination that no rule names may be asked for.
-fn asks(ask: AskForApproval) -> bool {
-    match ask {
-        AskForApproval::Never => false,
-        AskForApproval::Reject(reject) => !reject.rejects_sandbox_approval(),
-        AskForApproval::Untrusted | AskForApproval::OnFailure | AskForApproval::OnRequest => true,
     }
 }
 
@@ -153,7 +145,7 @@ impl Connections {
         resolver: Arc<dyn Resolver>,
         records: Arc<dyn Records>,
     ) -> Arc<Gate> {
-        let approvals = if asks(self.ask) {
+        let approvals = if approvals_count(self.ask) {
             let patience = self.approvals.answer_limit + ASSESSMENT_LIMIT + Duration::from_secs(5);
             let person = || Arc::new(Person { connections: self.for_person(), clock: clock.clone() });
             Arc::clone(self.questions.get_or_init(|| NetworkApprovals::asking(person(), patience)))

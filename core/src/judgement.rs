@@ -101,10 +101,11 @@ impl Approvals {
         let session = ctx.session;
         let wanted = tool.escalation(request);
         // What was granted in advance is not asked for again.
-        let in_advance = match purpose {
-            Purpose::Run => self.memory.take_once(session, &wanted),
-            Purpose::Explain => self.memory.has_once(session, &wanted),
-        };
+        let in_advance = requirement::approvals_count(session.ask)
+            && match purpose {
+                Purpose::Run => self.memory.take_once(session, &wanted),
+                Purpose::Explain => self.memory.has_once(session, &wanted),
+            };
         let asked_for = if in_advance { EscalationExecution::TurnDefault } else { wanted.clone() };
         let Requirement { requirement, source, verdict } =
             tool.requirement(request, ctx, &asked_for).unwrap_or_else(|| {
@@ -157,7 +158,9 @@ impl Approvals {
             }
             ExecApprovalRequirement::Skip { bypass_sandbox, .. } => {
                 // An earlier answer may have granted more than the session does.
-                if let Some(execution) = known() {
+                if requirement::approvals_count(session.ask)
+                    && let Some(execution) = known()
+                {
                     return run(execution, DecisionSource::SessionMemory);
                 }
                 let may_bypass =

@@ -207,6 +207,17 @@ pub(crate) fn asks_after_denial(ask: AskForApproval) -> bool {
     }
 }
 
+/// Whether approvals count: those that are remembered, and those that were given in advance. They stand for answers to
+/// questions about leaving the sandbox or widening it, so they count under the policies that put such questions. Under
+/// others they are kept and not used.
+pub(crate) fn approvals_count(ask: AskForApproval) -> bool {
+    match ask {
+        AskForApproval::Never => false,
+        AskForApproval::Reject(reject) => !reject.rejects_sandbox_approval(),
+        AskForApproval::Untrusted | AskForApproval::OnFailure | AskForApproval::OnRequest => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     //! Every combination once, against a table that is written by hand, cell by cell.

@@ -45,8 +45,18 @@ fn a_yes_for_the_session_is_remembered_until_it_is_forgotten() {
     let other = json!({"session_id": session, "command": outside(&home, "b"), "stream": false});
     assert!(talk.call("command/run", &other).pointer("/outcome/denied").is_some());
     assert!(!home.exists("outside/b"));
+    // What is remembered stands for an answer, so it does not count while nothing is asked, and counts again later.
+    std::fs::remove_file(home.path("outside/a")).unwrap();
+    assert!(talk.call("command/run", &run).pointer("/outcome/denied").is_some());
+    assert!(!home.exists("outside/a"));
+    for (ask, counts) in [(json!({"reject": {"sandbox_approval": true}}), false), (json!("on-failure"), true)] {
+        talk.call("session/update", &json!({"session_id": session, "ask": ask}));
+        let ran = talk.call("command/run", &run);
+        let expected = if counts { "/outcome/exited" } else { "/outcome/denied" };
+        assert!(ran.pointer(expected).is_some(), "{ask}: {ran}");
+        assert_eq!(home.exists("outside/a"), counts, "{ask}");
+    }
     let key = approvals.first().unwrap().get("key").unwrap();
-    talk.call("session/update", &json!({"session_id": session, "ask": "on-failure"}));
     let forgotten = talk.call("approval/forget", &json!({"session_id": session, "key": key}));
     assert_eq!(forgotten.get("forgotten").unwrap(), 1);
     let id = talk.send("command/run", &run);
@@ -56,7 +66,34 @@ fn a_yes_for_the_session_is_remembered_until_it_is_forgotten() {
     let recorded = events(&mut talk, &session);
     assert_eq!(recorded.first().unwrap(), "session_opened");
     assert_eq!(recorded.iter().filter(|event| *event == "asked").count(), 2);
-    assert_eq!(recorded.iter().filter(|event| *event == "session_changed").count(), 2);
+    assert_eq!(recorded.iter().filter(|event| *event == "session_changed").count(), 3);
+}
+
+/// An answer that stops everything is said to every client, also to those that come later.
+#[test]
+fn all_clients_are_told_that_the_session_was_stopped() {
+    let home = Home::of(User::Own);
+    let server = SocketServer::start(&home, &[]);
+    let mut first = Talk::at(&server.path).initialize(true);
+    let opening = json!({"workspace": [home.path("ws")], "name": "work", "ask": "on-failure"});
+    let opened = first.call("session/open", &opening);
+    let (session, capability) = (opened.get("session_id").unwrap(), opened.get("capability").unwrap());
+    let attach = json!({"session_id": session, "capability": capability});
+    let mut second = Talk::at(&server.path).initialize(false);
+    second.call("session/attach", &attach);
+    let id = first.send("command/run", &json!({"session_id": session, "command": outside(&home, "a")}));
+    let question = first.told("approval/request");
+    first.answer(&question, &json!({"decision": "abort"}));
+    first.response(&id).unwrap();
+    let mut third = Talk::at(&server.path).initialize(false);
+    third.call("session/attach", &attach);
+    let refused = third.call("command/run", &json!({"session_id": session, "command": ["true"]}));
+    assert!(refused.pointer("/outcome/refused").is_some(), "{refused}");
+    for talk in [&mut first, &mut second, &mut third] {
+        let notice = talk.told("session/notice");
+        let text = notice.pointer("/params/text").unwrap().as_str().unwrap();
+        assert!(text.contains("`test` has stopped") && text.contains("stockade session end work"), "{text}");
+    }
 }
 
 #[test]
