@@ -133,9 +133,20 @@ impl Client {
     /// Sends a request and waits for its response. What else arrives is kept for [`Self::next`].
     pub fn call<R: DeserializeOwned>(&mut self, method: &str, params: &impl Serialize) -> Result<R, ClientError> {
         let id = self.send(method, params, &[])?;
+        self.response(&id)
+    }
+
+    /// Waits for the response to a request that was sent before. What else arrives is kept for [`Self::next`].
+    pub fn response<R: DeserializeOwned>(&mut self, id: &RpcId) -> Result<R, ClientError> {
+        let is_it = |message: &FromServer| matches!(message, FromServer::Response { id: own, .. } if own.as_ref() == Some(id));
+        if let Some(place) = self.aside.iter().position(is_it)
+            && let Some(FromServer::Response { answer, .. }) = self.aside.remove(place)
+        {
+            return read_result(&answer?);
+        }
         loop {
             match self.receive()? {
-                FromServer::Response { id: own, answer } if own.as_ref() == Some(&id) => {
+                FromServer::Response { id: own, answer } if own.as_ref() == Some(id) => {
                     return read_result(&answer?);
                 }
                 FromServer::Response { id: None, answer: Err(error) } => return Err(error.into()),

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use stockade_server::wire::{
-    ApprovalRememberedResult, CommandState, ListedSession, SessionCloseResult, SessionListResult, SessionName,
+    ApprovalRememberedResult, CommandState, ErrorKind, ListedSession, RpcId, SessionCloseResult, SessionListResult,
+    SessionName,
 };
 use stockade_server::{Client, ClientError};
 
@@ -13,6 +14,9 @@ use super::place::Place;
 use super::server::{self, Role, ServerError};
 use crate::args::{SessionCommand, SessionEnd, SessionList, SessionShow};
 use crate::exit::{Failure, print};
+
+/// Sessions that are ended at the same time: fewer than a connection may have requests.
+const ENDED_AT_ONCE: usize = 32;
 
 /// With `show` and `end`: there is no such session.
 const NONE: u8 = 1;
@@ -122,38 +126,59 @@ fn show(args: &SessionShow) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Ends sessions, side by side: each takes as long as its commands and its sandbox.
 fn end(args: &SessionEnd) -> Result<ExitCode, Failure> {
     let place = Place::find()?;
     let names = if args.all { place.names() } else { args.names.clone() };
     if names.is_empty() && !args.all {
         return Err(ManageError::NoNames.into());
     }
+    let mut client = server::connect(&place, Role::Manager)?;
     let mut code = ExitCode::SUCCESS;
     let mut ended = serde_json::Map::new();
-    for name in names {
-        let Some((mut client, session)) = joined(&name)? else {
-            place.remove(&name);
-            if !args.all {
-                code = no_such(&name);
+    for names in names.chunks(ENDED_AT_ONCE) {
+        let requests: Vec<Option<RpcId>> =
+            names.iter().map(|name| close(client.as_mut(), &place, name)).collect::<Result<_, _>>()?;
+        for (name, request) in names.iter().zip(requests) {
+            let closed = match (client.as_mut(), request) {
+                (Some(client), Some(request)) => Some(closed(client, &request)?),
+                _ => None,
+            };
+            place.remove(name);
+            match closed {
+                Some(closed) => {
+                    ended.insert(name.to_string(), serde_json::to_value(closed)?);
+                    if !args.json {
+                        print(&format!("ended {name}, and {} running commands\n", closed.ended_commands))?;
+                    }
+                }
+                None if args.all => {}
+                None => code = no_such(name),
             }
-            continue;
-        };
-        let params = serde_json::json!({ "session_id": session.session_id });
-        let closed: SessionCloseResult = match client.call("session/close", &params) {
-            Ok(closed) => closed,
-            Err(ClientError::Refused(error)) if error.kind().is_some_and(|kind| kind.code() == -32008) => {
-                SessionCloseResult { ended_commands: 0 }
-            }
-            Err(error) => return Err(error.into()),
-        };
-        place.remove(&name);
-        ended.insert(name.to_string(), serde_json::to_value(closed)?);
-        if !args.json {
-            print(&format!("ended {name}, and {} running commands\n", closed.ended_commands))?;
         }
     }
     if args.json {
         print(&format!("{:#}\n", serde_json::json!({ "ended": ended })))?;
     }
     Ok(code)
+}
+
+/// Asks the server to close a session; nothing if there is no such session.
+fn close(client: Option<&mut Client>, place: &Place, name: &SessionName) -> Result<Option<RpcId>, Failure> {
+    let (Some(client), Some(ticket)) = (client, place.ticket(name)) else { return Ok(None) };
+    if !is_open(client, &ticket.session_id, &ticket.capability)? {
+        return Ok(None);
+    }
+    let params = serde_json::json!({ "session_id": ticket.session_id });
+    Ok(Some(client.send("session/close", &params, &[])?))
+}
+
+fn closed(client: &mut Client, request: &RpcId) -> Result<SessionCloseResult, ClientError> {
+    match client.response(request) {
+        // Another client was faster.
+        Err(ClientError::Refused(error)) if error.kind() == Some(ErrorKind::Closed) => {
+            Ok(SessionCloseResult { ended_commands: 0 })
+        }
+        other => other,
+    }
 }
