@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Invalid;
 
@@ -41,7 +42,7 @@ impl fmt::Debug for Umask {
 }
 
 /// What a process can be limited in, by the names that `ulimit` and `limits.conf` have for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RlimitResource {
     /// Bytes of address space.
@@ -64,19 +65,46 @@ pub enum RlimitResource {
     Stack,
 }
 
+impl RlimitResource {
+    const ALL: [Self; 9] = [
+        Self::As,
+        Self::Core,
+        Self::Cpu,
+        Self::Data,
+        Self::Fsize,
+        Self::Memlock,
+        Self::Nofile,
+        Self::Nproc,
+        Self::Stack,
+    ];
+    const NAMES: [&str; 9] = ["as", "core", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack"];
+}
+
 impl fmt::Display for RlimitResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::As => "as",
-            Self::Core => "core",
-            Self::Cpu => "cpu",
-            Self::Data => "data",
-            Self::Fsize => "fsize",
-            Self::Memlock => "memlock",
-            Self::Nofile => "nofile",
-            Self::Nproc => "nproc",
-            Self::Stack => "stack",
-        })
+        let named = Self::ALL.iter().zip(Self::NAMES).find(|(resource, _)| *resource == self);
+        f.write_str(named.map_or("", |(_, name)| name))
+    }
+}
+
+/// As text, and not as the variant of an enum: an error about a limit then has its name in the path of its field.
+impl<'de> Deserialize<'de> for RlimitResource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl Visitor<'_> for Name {
+            type Value = RlimitResource;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a limit, such as nofile")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<RlimitResource, E> {
+                let found = RlimitResource::NAMES.iter().zip(RlimitResource::ALL).find(|(known, _)| **known == name);
+                let unknown = || E::unknown_variant(name, &RlimitResource::NAMES);
+                found.map(|(_, resource)| resource).ok_or_else(unknown)
+            }
+        }
+        deserializer.deserialize_str(Name)
     }
 }
 

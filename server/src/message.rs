@@ -336,5 +336,15 @@ mod tests {
             "`params.command[1]`: invalid type: integer `1`, expected a string, or {\"hex\": …} for bytes that are not UTF-8"
         );
         assert!(read(r#"{"session_id":"s","command":["a"],"comand_id":"x"}"#).contains("unknown field `comand_id`"));
+        // The keys of maps are names as well.
+        let of = |rest: &str| read(&format!(r#"{{"session_id":"s","command":["a"],{rest}}}"#));
+        let told = of(r#""rlimits":{"nofile":{"soft":-1}}"#);
+        assert!(told.starts_with("`params.rlimits.nofile.soft`: "), "{told}");
+        let told = of(r#""rlimits":{"open_files":{"soft":1}}"#);
+        assert!(told.starts_with("`params.rlimits.open_files`: ") && told.contains("`nofile`"), "{told}");
+        let told = of(r#""environment":{"PATH":1}"#);
+        assert!(told.starts_with("`params.environment.PATH`: "), "{told}");
+        let told = of(r#""umask":512"#);
+        assert!(told.starts_with("`params.umask`: "), "{told}");
     }
 }

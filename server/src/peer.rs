@@ -13,15 +13,15 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use crate::message;
 use crate::transport::Descriptor;
 use crate::wire::{
-    ApprovalRequestParams, ApprovalRequestResult, ClientCapabilities, ClientInfo, RpcError, RpcId, ServerNotification,
+    ApprovalRequestParams, ApprovalRequestResult, ClientCapabilities, ClientInfo, RpcError, RpcId, ServerLimits, ServerNotification,
 };
 
 /// Bytes of notifications that wait in the queue of a connection before it is cut off.
-const UNPACED_BYTES: usize = 32 << 20;
+const UNPACED_BYTES: usize = ServerLimits::STANDARD.notification_bytes as usize;
 /// Lines of notifications that wait in the queue of a connection before it is cut off.
-const UNPACED_LINES: usize = 65_536;
+const UNPACED_LINES: usize = ServerLimits::STANDARD.notifications as usize;
 /// Bytes of responses and questions that are under way to a connection.
-const ANSWERS_BYTES: usize = 4 << 20;
+const ANSWERS_BYTES: usize = ServerLimits::STANDARD.answer_bytes as usize;
 
 /// A connection, by a number that no other connection of the server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

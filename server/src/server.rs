@@ -9,6 +9,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::connection::speak;
 use crate::message::response_line;
 use crate::peer::{ConnectionId, Peer, Transport};
+#[cfg(unix)]
+use crate::transport::Accepted;
 use crate::transport::{Reader, Writer};
 use crate::under_way::RoomOfAll;
 use crate::wire::{ErrorKind, Methods, RpcError, ServerLimits};
@@ -17,6 +19,9 @@ use crate::wire::{ErrorKind, Methods, RpcError, ServerLimits};
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a connection that is one too many has to read why.
 const TIME_TO_TURN_AWAY: Duration = Duration::from_secs(1);
+/// How often the operator is told that connections can't be taken.
+#[cfg(unix)]
+const TIME_BETWEEN_REPORTS: Duration = Duration::from_secs(60);
 /// How long connections may take to write their last lines when the server ends.
 const TIME_TO_END: Duration = Duration::from_secs(3);
 
@@ -85,19 +90,33 @@ impl<M: Methods> Server<M> {
         self.serve_one(Transport::Stdio, reader, Writer::Stream(Box::new(tokio::io::stdout()))).await;
     }
 
-    /// Serves every client that connects to a socket, until the server is stopped.
+    /// Serves every client that connects to a socket, until the server is stopped. Clients that can't be served, for want
+    /// of descriptors, are told so; `say` gets a sentence for the operator when that begins, and when it is over.
     #[cfg(unix)]
-    pub async fn serve_socket(&self, socket: &crate::transport::BoundSocket) {
+    pub async fn serve_socket(&self, socket: &crate::transport::BoundSocket, say: impl Fn(&str)) {
+        let mut trouble = Trouble::default();
         loop {
             let accepted = tokio::select! {
                 accepted = socket.accept() => accepted,
                 () = self.stopped() => return,
             };
             match accepted {
-                Ok(Some((reader, writer))) => self.take_on(reader, writer),
-                Ok(None) => {}
-                // No descriptor or memory is left, or the client is gone again: others are still served.
-                Err(_) => tokio::time::sleep(PAUSE).await,
+                Ok(Accepted::Client(reader, writer)) => {
+                    trouble.ends(&say);
+                    self.take_on(reader, writer);
+                }
+                Ok(Accepted::Stranger) => {}
+                Ok(Accepted::Unserved(writer, error)) => {
+                    trouble.begins(&error, &say);
+                    let why = format!("the server can't take another connection ({error}): try again later");
+                    tokio::time::timeout(TIME_TO_TURN_AWAY, turn_away(writer, why)).await.ok();
+                    tokio::time::sleep(PAUSE).await;
+                }
+                // The client is gone again, or memory is short: others are still served.
+                Err(error) => {
+                    trouble.begins(&error, &say);
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
         }
     }
@@ -113,7 +132,9 @@ impl<M: Methods> Server<M> {
                 });
             }
             Err(_) => {
-                tokio::spawn(tokio::time::timeout(TIME_TO_TURN_AWAY, turn_away(writer)));
+                let most = ServerLimits::STANDARD.connections;
+                let why = format!("the server has {most} connections: close one of them");
+                tokio::spawn(tokio::time::timeout(TIME_TO_TURN_AWAY, turn_away(writer, why)));
             }
         }
     }
@@ -135,6 +156,30 @@ impl<M: Methods> Server<M> {
     }
 }
 
+/// A time in which connections can't be taken. The operator hears of its beginning and its end, and not of each of many.
+#[cfg(unix)]
+#[derive(Default)]
+struct Trouble {
+    is_there: bool,
+    said: Option<std::time::Instant>,
+}
+
+#[cfg(unix)]
+impl Trouble {
+    fn begins(&mut self, error: &std::io::Error, say: impl Fn(&str)) {
+        if self.said.is_none_or(|said| said.elapsed() > TIME_BETWEEN_REPORTS) {
+            say(&format!("can't take connections: {error}; end sessions, or raise `ulimit -n`. Trying again"));
+            (self.is_there, self.said) = (true, Some(std::time::Instant::now()));
+        }
+    }
+
+    fn ends(&mut self, say: impl Fn(&str)) {
+        if std::mem::take(&mut self.is_there) {
+            say("connections are taken again");
+        }
+    }
+}
+
 struct Counted<'a>(&'a watch::Sender<usize>);
 
 impl Drop for Counted<'_> {
@@ -144,8 +189,7 @@ impl Drop for Counted<'_> {
 }
 
 #[cfg(unix)]
-async fn turn_away(mut writer: Writer) {
-    let most = ServerLimits::STANDARD.connections;
-    let error = RpcError::new(ErrorKind::Busy, format!("the server has {most} connections: close one of them"));
+async fn turn_away(mut writer: Writer, why: String) {
+    let error = RpcError::new(ErrorKind::Busy, why);
     writer.write(&response_line(None, &Err(error))).await.ok();
 }

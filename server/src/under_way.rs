@@ -8,13 +8,13 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use crate::wire::{ErrorKind, RpcError, RpcId, ServerLimits};
 
 /// `command/run` requests of one connection at a time.
-const MOST_RUNS: usize = 1024;
+const MOST_RUNS: usize = ServerLimits::STANDARD.runs as usize;
 /// Requests of at most so many bytes count as nothing: a client whose large requests fill its room can still cancel them.
 const SMALL: usize = 8 << 10;
 /// Bytes of the larger requests of one connection.
-const BYTES: usize = 16 << 20;
+const BYTES: usize = ServerLimits::STANDARD.request_bytes as usize;
 /// Bytes of the larger requests of all connections.
-const BYTES_OF_ALL: usize = 128 << 20;
+const BYTES_OF_ALL: usize = ServerLimits::STANDARD.request_bytes_of_all_connections as usize;
 
 /// What a request counts as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,7 +33,7 @@ NAMES = {
 
 # What the client makes or takes apart itself, on the way from its methods' arguments to their results.
 NOT_WRITTEN = re.compile(
-    r"\w+Params|Rpc\w+|Error\w+|Empty|Client\w+|CallerLimit|SentStreams|RawBytes|OpenQuestion|ApprovalReply|ApprovalRequestResult|CommandAck"
+    r"\w+Params|Rpc\w+|Error\w+|Empty|Client\w+|Rlimit|SentStreams|RawBytes|OpenQuestion|ApprovalReply|ApprovalRequestResult|CommandAck"
     r"|ApprovalUnusable|CommandOutput|CommandLost"
     r"|(ApprovalForget|ApprovalList|ApprovalRemembered|AuditList|CommandAttach|CommandCancel|SessionClose|SessionList)Result"
 )

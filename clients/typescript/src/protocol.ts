@@ -599,14 +599,6 @@ export interface AuditVerifyResult {
   whole: boolean;
 }
 
-/** A limit of the caller. A value that is absent is unlimited. */
-export interface CallerLimit {
-  /** How far it may be raised. */
-  hard?: number | null;
-  /** What holds. */
-  soft?: number | null;
-}
-
 /** Ends every running command that was started with this name. */
 export interface CancelRequest {
   /** The name that the commands were started with. */
@@ -820,7 +812,7 @@ export interface CommandRunParams {
   /** Why, for the person who is asked. */
   justification?: string | null;
   /** The caller's limits. They lower what the session grants and never raise it. */
-  rlimits?: Record<string, CallerLimit> | null;
+  rlimits?: Record<string, Rlimit> | null;
   /** The session. */
   session_id: SessionId;
   /** What its standard input is. */
@@ -1970,6 +1962,14 @@ export interface RiskAssessment {
  */
 export type RiskLevel = "low" | "medium" | "high";
 
+/** One limit of a process, see `setrlimit(2)`. What is absent is unlimited. */
+export interface Rlimit {
+  /** The limit that the process may raise it to. */
+  hard?: number | null;
+  /** The limit that holds. */
+  soft?: number | null;
+}
+
 /** The `error` of a response. A refusal or a denial is never one: it is an outcome. */
 export interface RpcError {
   /** The code that belongs to `data.kind`. */
@@ -2096,8 +2096,12 @@ export interface ServerInfo {
 
 /** The limits of the server. */
 export interface ServerLimits {
+  /** Bytes of responses and questions that are under way to one connection. Further ones wait. */
+  answer_bytes: number;
   /** Running commands of a session. */
   commands: number;
+  /** Running commands of all sessions. */
+  commands_of_all_sessions: number;
   /** Connections at a time. */
   connections: number;
   /** Ended commands that a session keeps. */
@@ -2106,16 +2110,33 @@ export interface ServerLimits {
   ended_commands_ms: number;
   /** Bytes of a line from a client. */
   frame_bytes: number;
+  /** Bytes of those notifications. With more the connection is closed. */
+  notification_bytes: number;
+  /** Notifications, besides a command's output, that wait for one connection. With more it is closed. */
+  notifications: number;
   /** Bytes of a command's output that are kept for `command/attach`. */
   output_kept_bytes: number;
+  /**
+   * Bytes of output that are kept of all commands of all sessions. With more, the ended commands that are the oldest of
+   * all are dropped, and running commands keep half of `output_under_way_bytes` each.
+   */
+  output_kept_bytes_of_all_sessions: number;
+  /** Bytes of output that are kept of the ended commands of a session. With more, the oldest commands are dropped. */
+  output_kept_bytes_of_session: number;
   /** Bytes of a command's output that are under way to one connection. */
   output_under_way_bytes: number;
   /** Open questions of a session. */
   questions: number;
   /** Open questions of all sessions. */
   questions_of_all_sessions: number;
+  /** Bytes of the requests of one connection at a time. Requests of at most 8192 bytes don't count. */
+  request_bytes: number;
+  /** Bytes of the requests of all connections at a time. Requests of at most 8192 bytes don't count. */
+  request_bytes_of_all_connections: number;
   /** Requests of one connection at a time, besides `command/run`. */
   requests: number;
+  /** `command/run` requests of one connection at a time. */
+  runs: number;
   /** Sessions at a time. */
   sessions: number;
 }
@@ -2413,7 +2434,7 @@ export interface TrailFlaw {
   sequence: number;
 }
 
-/** Permission bits that new files don't get. */
+/** The permissions that new files are denied: the file mode creation mask, as `umask` sets it. */
 export type Umask = number;
 
 /** A denied act, who tried it, what stood against it, and the least that would have allowed it. */

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// The alternatives that a value takes, as `Definition/alternative`; `None` if it is not valid.
+/// The alternatives that a value takes, as `Definition/alternative`, and the fields that it has, as `Definition.field`;
+/// `None` if it is not valid.
 pub(crate) fn variants_used(bundle: &Value, definition: &str, value: &Value) -> Option<BTreeSet<String>> {
     let mut used = BTreeSet::new();
     walk(bundle, definition, &bundle["$defs"][definition], value, &mut used).then_some(used)
@@ -18,6 +19,17 @@ pub(crate) fn all_variants(bundle: &Value) -> BTreeSet<String> {
         alternatives(&definitions[name]).into_iter().map(|label| format!("{name}/{label}")).collect::<Vec<_>>()
     };
     definitions.keys().flat_map(of).collect()
+}
+
+/// Every field that any definition has, but for those of its alternatives.
+#[allow(dead_code, reason = "not every test that uses this file looks at fields")]
+pub(crate) fn all_fields(bundle: &Value) -> BTreeSet<String> {
+    let definitions = bundle["$defs"].as_object().unwrap();
+    let of = |(name, schema): (&String, &Value)| {
+        let fields = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys());
+        fields.map(|field| format!("{name}.{field}")).collect::<Vec<_>>()
+    };
+    definitions.iter().flat_map(of).collect()
 }
 
 fn alternatives(schema: &Value) -> Vec<String> {
@@ -70,7 +82,11 @@ fn walk(bundle: &Value, name: &str, schema: &Value, value: &Value, used: &mut BT
             .as_object()
             .unwrap()
             .iter()
-            .all(|(field, inner)| value.get(field).is_none_or(|value| walk(bundle, name, inner, value, used))),
+            .all(|(field, inner)| {
+                let Some(value) = value.get(field) else { return true };
+                used.insert(format!("{name}.{field}"));
+                walk(bundle, name, inner, value, used)
+            }),
         "additionalProperties" | "patternProperties" => extra_fields(schema, value).iter().all(|extra| {
             let rule =
                 if keyword == "patternProperties" { rule.as_object().unwrap().values().next().unwrap() } else { rule };

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stockade_core::{Cancellation, InputWriter};
-use stockade_protocol::{Argv, Outcome, RequestId, TerminalSize};
+use stockade_protocol::{Argv, Outcome, Refusal, RefusedBy, RequestId, TerminalSize};
 use tokio::sync::watch;
 
 use super::follow::Follower;
+use super::kept::KeptOutput;
 use super::log::{Extent, OutputLog};
+use super::onlookers::output_bytes;
 use super::terminal::OurTerminal;
 use crate::peer::ConnectionId;
 use crate::questions::Questions;
@@ -29,6 +31,8 @@ pub(crate) struct Command {
     pub(super) followers: Mutex<HashMap<ConnectionId, Follower>>,
     pub(super) is_cancelled: watch::Sender<bool>,
     pub(super) end: watch::Sender<Option<Arc<CommandEnd>>>,
+    /// What all sessions keep.
+    pub(super) kept: Arc<KeptOutput>,
 }
 
 /// What a client can write to.
@@ -45,9 +49,22 @@ pub(super) enum CommandInput {
 pub(crate) struct CommandEnd {
     /// Its outcome, or why it has none.
     pub(crate) result: Result<Outcome, RpcError>,
-    /// The outcome for clients that did not run it.
-    pub(crate) outcome: Outcome,
     pub(crate) last_seq: u64,
+}
+
+impl CommandEnd {
+    /// The outcome for clients that did not run it, which have no request to which an error could be the response.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match &self.result {
+            Ok(outcome) => outcome.clone(),
+            Err(error) => Outcome::Refused(Refusal { by: RefusedBy::Sandbox, reason: error.message.clone() }),
+        }
+    }
+
+    /// The bytes of output that the outcome has.
+    fn output_bytes(&self) -> u64 {
+        self.result.as_ref().map_or(0, output_bytes)
+    }
 }
 
 impl Command {
@@ -63,8 +80,17 @@ impl Command {
         self.log.extent()
     }
 
+    /// The output that is kept of it: for readers, and in its outcome.
     pub(super) fn kept_bytes(&self) -> u64 {
-        self.log.kept_bytes()
+        self.log.kept_bytes() + self.end.borrow().as_ref().map_or(0, |end| end.output_bytes())
+    }
+
+    /// It has ended.
+    pub(super) fn set_end(&self, end: CommandEnd) -> Arc<CommandEnd> {
+        let end = Arc::new(end);
+        self.kept.add(end.output_bytes());
+        self.end.send_replace(Some(Arc::clone(&end)));
+        end
     }
 
     pub(crate) fn state(&self) -> CommandState {
@@ -160,6 +186,13 @@ impl Command {
         if let Some(follower) = self.followers().get(&client) {
             follower.acknowledge(seq);
         }
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        let in_outcome = self.end.borrow().as_ref().map_or(0, |end| end.output_bytes());
+        self.kept.remove(in_outcome);
     }
 }
 

@@ -106,7 +106,7 @@ impl Sending {
             let ended = CommandEnded {
                 session_id: self.session_id.clone(),
                 command_id: self.command.id.clone(),
-                outcome: end.outcome.clone(),
+                outcome: end.outcome(),
                 last_seq: end.last_seq,
             };
             self.lane.send(&ServerNotification::CommandEnded(Box::new(ended))).await.ok();

@@ -14,10 +14,11 @@ use stockade_core::{OutputSink, StreamName};
 use stockade_protocol::RawText;
 use tokio::sync::Notify;
 
+use super::kept::KeptOutput;
 use super::unfinished::Unfinished;
 use crate::wire::ServerLimits;
 
-/// How much output is kept for readers that come later.
+/// How much output is kept for readers that come later, as long as all sessions together keep less than they may.
 pub(crate) const KEPT: u64 = ServerLimits::STANDARD.output_kept_bytes;
 
 /// How much a reader may leave unread before the command blocks on its next write: half of what may be under way to a
@@ -40,6 +41,8 @@ pub(crate) struct OutputLog {
     room: Condvar,
     /// There is a chunk, or there will be no more.
     news: Notify,
+    /// What all sessions keep.
+    kept: Arc<KeptOutput>,
 }
 
 /// Output of one stream, with its place in the whole.
@@ -131,7 +134,7 @@ enum Pace {
 }
 
 impl OutputLog {
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(kept: Arc<KeptOutput>) -> Arc<Self> {
         let state = State {
             chunks: VecDeque::new(),
             first_seq: 1,
@@ -143,7 +146,7 @@ impl OutputLog {
             readers_ever: 0,
             pace: Pace::Readers,
         };
-        Arc::new(Self { state: Mutex::new(state), room: Condvar::new(), news: Notify::new() })
+        Arc::new(Self { state: Mutex::new(state), room: Condvar::new(), news: Notify::new(), kept })
     }
 
     /// Takes the output of one stream.
@@ -168,8 +171,7 @@ impl OutputLog {
 
     /// What the chunks that are kept take.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        let state = self.state();
-        state.written - state.oldest()
+        self.state().kept_bytes()
     }
 
     /// Which chunks there are.
@@ -192,8 +194,10 @@ impl OutputLog {
     pub(crate) fn end(&self) -> u64 {
         let mut state = self.state();
         if state.pace != Pace::Ended {
-            state.flush(StreamName::Stdout);
-            state.flush(StreamName::Stderr);
+            self.changed(&mut state, |state| {
+                state.flush(StreamName::Stdout);
+                state.flush(StreamName::Stderr);
+            });
             state.pace = Pace::Ended;
         }
         let last_seq = state.extent().last_seq;
@@ -209,24 +213,45 @@ impl OutputLog {
 
     fn write(&self, stream: StreamName, bytes: &[u8]) -> io::Result<()> {
         for piece in bytes.chunks(CHUNK) {
+            self.kept.make_room(piece.len() as u64 + CHUNK_COST);
             let mut state = self.state();
             if state.pace == Pace::Ended {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            state.append(stream, piece);
+            self.changed(&mut state, |state| state.append(stream, piece));
             self.news.notify_waiters();
             drop(self.room.wait_while(state, |state| state.must_wait()).unwrap_or_else(PoisonError::into_inner));
         }
         Ok(())
     }
 
+    /// Adds chunks, drops those that are not kept any longer, and counts what that makes.
+    fn changed(&self, state: &mut State, change: impl FnOnce(&mut State)) {
+        let before = state.kept_bytes();
+        change(state);
+        state.drop_oldest(KEPT);
+        self.kept.add(state.kept_bytes());
+        self.kept.remove(before);
+        if self.kept.is_full() {
+            let now = state.kept_bytes();
+            state.drop_oldest(UNREAD);
+            self.kept.remove(now - state.kept_bytes());
+        }
+    }
+
     fn close(&self, stream: StreamName) {
         let mut state = self.state();
         if state.pace != Pace::Ended {
-            state.flush(stream);
+            self.changed(&mut state, |state| state.flush(stream));
         }
         drop(state);
         self.news.notify_waiters();
+    }
+}
+
+impl Drop for OutputLog {
+    fn drop(&mut self) {
+        self.kept.remove(self.kept_bytes());
     }
 }
 
@@ -292,7 +317,14 @@ impl State {
             _ => self.chunks.push_back(Kept { stream, data, start: self.written, bytes_before }),
         }
         self.written = self.chunks.back().map_or(self.written, Kept::end);
-        while self.written - self.oldest() > KEPT && self.chunks.pop_front().is_some() {
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        self.written - self.oldest()
+    }
+
+    fn drop_oldest(&mut self, most: u64) {
+        while self.kept_bytes() > most && self.chunks.pop_front().is_some() {
             self.first_seq += 1;
         }
     }

@@ -85,7 +85,7 @@ async fn joined(thread: std::thread::JoinHandle<()>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_stands_still_blocks_the_writer_and_nothing_is_lost() {
-    let log = OutputLog::new();
+    let log = OutputLog::new(KeptOutput::unbounded());
     let reader = log.read_after(0, UnderWay::UntilRead);
     let total = 3 * usize::try_from(KEPT).unwrap();
     let writer = print(&log, StreamName::Stdout, total, 32 * 1024);
@@ -110,7 +110,7 @@ async fn a_reader_that_stands_still_blocks_the_writer_and_nothing_is_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_is_told_to_end_waits_for_no_reader() {
     for end in [OutputLog::release, |log: &OutputLog| _ = log.end()] {
-        let log = OutputLog::new();
+        let log = OutputLog::new(KeptOutput::unbounded());
         let _stands_still = log.read_after(0, UnderWay::UntilRead);
         let writer = print(&log, StreamName::Stdout, 3 * usize::try_from(KEPT).unwrap(), 1000);
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -123,7 +123,7 @@ async fn a_command_that_is_told_to_end_waits_for_no_reader() {
 #[tokio::test(flavor = "multi_thread")]
 async fn output_counts_as_under_way_until_it_is_acknowledged() {
     for piece in [32 * 1024, 100, 1] {
-        let log = OutputLog::new();
+        let log = OutputLog::new(KeptOutput::unbounded());
         let mut reader = log.read_after(0, UnderWay::UntilAcknowledged);
         let acknowledger = reader.acknowledger();
         let total = expected(StreamName::Stdout, if piece == 1 { 300_000 } else { 2_000_000 }).len();
@@ -149,7 +149,7 @@ async fn output_counts_as_under_way_until_it_is_acknowledged() {
 
 #[tokio::test]
 async fn what_is_gone_is_said_once_and_the_rest_is_whole() {
-    let log = OutputLog::new();
+    let log = OutputLog::new(KeptOutput::unbounded());
     let total = 3 * usize::try_from(KEPT).unwrap();
     joined(print(&log, StreamName::Stdout, total, 1000)).await;
     log.end();
@@ -166,7 +166,7 @@ async fn what_is_gone_is_said_once_and_the_rest_is_whole() {
 
 #[tokio::test]
 async fn single_bytes_on_both_streams_cost_no_more_memory_than_long_lines() {
-    let log = OutputLog::new();
+    let log = OutputLog::new(KeptOutput::unbounded());
     let (out, err) = (log.sink(StreamName::Stdout), log.sink(StreamName::Stderr));
     for _ in 0..100_000 {
         out.write(StreamName::Stdout, b"o").unwrap();
@@ -174,7 +174,7 @@ async fn single_bytes_on_both_streams_cost_no_more_memory_than_long_lines() {
     }
     assert!((log.state().chunks.len() as u64) * CHUNK_COST <= KEPT);
     // Of one stream alone, what no reader has had becomes one chunk.
-    let log = OutputLog::new();
+    let log = OutputLog::new(KeptOutput::unbounded());
     let out = log.sink(StreamName::Stdout);
     (0..1000).for_each(|_| out.write(StreamName::Stdout, b"o").unwrap());
     assert_eq!(log.extent(), Extent { first_seq: 1, last_seq: 1 });
@@ -186,7 +186,7 @@ async fn single_bytes_on_both_streams_cost_no_more_memory_than_long_lines() {
 
 #[tokio::test]
 async fn after_the_end_nothing_is_taken() {
-    let log = OutputLog::new();
+    let log = OutputLog::new(KeptOutput::unbounded());
     let sink = log.sink(StreamName::Stderr);
     sink.write(StreamName::Stderr, "€".as_bytes().get(..2).unwrap()).unwrap();
     assert_eq!(log.end(), 1, "what was kept back comes at the end");
@@ -210,7 +210,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
-            let log = OutputLog::new();
+            let log = OutputLog::new(KeptOutput::unbounded());
             let steady = { let log = Arc::clone(&log); tokio::spawn(async move { read(&log, 0, u64::MAX).await }) };
             while log.state().readers.is_empty() { tokio::task::yield_now().await; }
             let writers = [StreamName::Stdout, StreamName::Stderr].into_iter().zip(sizes).zip(pieces)
@@ -246,4 +246,32 @@ proptest! {
             assert!(!returning.lost.is_empty() || returning.chunks.len() as u64 == last_seq);
         });
     }
+}
+
+/// Where all sessions keep as much as they may, a running command keeps what its readers may have to read, and they
+/// miss nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_keeps_only_what_readers_wait_for() {
+    let kept = KeptOutput::new(300_000);
+    let total = 4 << 20;
+    let [first, second] = [(); 2].map(|()| OutputLog::new(Arc::clone(&kept)));
+    let printing = print(&first, StreamName::Stdout, total, 5_000);
+    printing.join().unwrap();
+    first.end();
+    assert!(kept.bytes() <= 300_000 + UNREAD && first.kept_bytes() >= 100_000, "{}", kept.bytes());
+    let reading = tokio::spawn({
+        let second = Arc::clone(&second);
+        async move { read(&second, 0, u64::MAX).await }
+    });
+    while second.state().readers.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let printing = print(&second, StreamName::Stdout, total, 5_000);
+    tokio::task::spawn_blocking(move || printing.join().unwrap()).await.unwrap();
+    second.end();
+    let seen = reading.await.unwrap();
+    assert!(seen.lost.is_empty() && seen.text(StreamName::Stdout) == expected(StreamName::Stdout, total));
+    assert!(kept.bytes() <= 300_000 + 2 * UNREAD, "{}", kept.bytes());
+    drop((first, second));
+    assert_eq!(kept.bytes(), 0);
 }

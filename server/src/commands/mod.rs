@@ -2,6 +2,7 @@
 
 mod command;
 mod follow;
+mod kept;
 mod log;
 mod onlookers;
 mod sent;
@@ -14,31 +15,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use stockade_protocol::Argv;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::peer::Peer;
 use crate::wire::{CommandId, CommandState, ErrorKind, ListedCommand, RpcError, ServerLimits};
 pub(crate) use command::Command;
+pub(crate) use kept::KeptOutput;
 pub(crate) use start::{Started, start};
 
 /// How long an ended command is kept.
 const KEPT_FOR: Duration = Duration::from_millis(ServerLimits::STANDARD.ended_commands_ms);
 
 /// How much output of ended commands a session keeps in all.
-const KEPT_OUTPUT: u64 = 16 * ServerLimits::STANDARD.output_kept_bytes;
+const KEPT_OUTPUT: u64 = ServerLimits::STANDARD.output_kept_bytes_of_session;
 
 /// How long commands may take to end when their session is closed.
 const TIME_TO_END: Duration = Duration::from_secs(10);
 
 /// The commands of one session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Commands {
     table: Mutex<Table>,
+    /// What all sessions keep.
+    kept: Arc<KeptOutput>,
+    /// Places for running commands of all sessions.
+    places: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    running: BTreeMap<u64, Arc<Command>>,
+    running: BTreeMap<u64, (Arc<Command>, OwnedSemaphorePermit)>,
     ended: VecDeque<(Instant, Arc<Command>)>,
     next: u64,
     /// No more are started.
@@ -46,6 +53,28 @@ struct Table {
 }
 
 impl Commands {
+    pub(crate) fn new(kept: Arc<KeptOutput>, places: Arc<Semaphore>) -> Arc<Self> {
+        let commands = Arc::new(Self { table: Mutex::default(), kept, places });
+        commands.kept.add_session(&commands);
+        commands
+    }
+
+    fn kept(&self) -> &Arc<KeptOutput> {
+        &self.kept
+    }
+
+    /// When the ended command that is the oldest came to its end.
+    fn oldest_end(&self) -> Option<Instant> {
+        self.table().ended.front().map(|(at, _)| *at)
+    }
+
+    /// Drops the ended command that is the oldest.
+    fn forget_oldest(&self) {
+        let forgotten = self.table().ended.pop_front();
+        // Without the lock: its output is given back.
+        drop(forgotten);
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -66,6 +95,11 @@ impl Commands {
             let message = format!("{most} commands of this session run already: wait for one, or cancel one");
             return Err(RpcError::new(ErrorKind::Busy, message));
         }
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            let most = ServerLimits::STANDARD.commands_of_all_sessions;
+            let message = format!("{most} commands of all sessions run already: wait for one, or cancel one");
+            RpcError::new(ErrorKind::Busy, message)
+        })?;
         let id = match name {
             Some(id) if table.find(&id).is_some() => {
                 let message =
@@ -78,18 +112,19 @@ impl Commands {
         let command = make(id)?;
         let number = table.next;
         table.next += 1;
-        table.running.insert(number, Arc::clone(&command));
+        table.running.insert(number, (Arc::clone(&command), place));
         Ok((number, command))
     }
 
     /// A command has ended, and is kept for a while.
     fn ended(self: &Arc<Self>, number: u64) {
         let mut table = self.table();
-        if let Some(command) = table.running.remove(&number) {
+        if let Some((command, _)) = table.running.remove(&number) {
             table.ended.push_back((Instant::now(), command));
         }
         table.prune();
         drop(table);
+        self.kept.make_room(0);
         let commands: Weak<Self> = Arc::downgrade(self);
         tokio::spawn(async move {
             tokio::time::sleep(KEPT_FOR).await;
@@ -114,7 +149,7 @@ impl Commands {
         let mut table = self.table();
         table.prune();
         let ended = table.ended.iter().map(|(_, command)| (command, CommandState::Ended));
-        let running = table.running.values().map(|command| (command, CommandState::Running));
+        let running = table.running.values().map(|(command, _)| (command, CommandState::Running));
         let listed = ended.chain(running).map(|(command, state)| ListedCommand {
             command_id: command.id().clone(),
             command: with_words.then(|| Argv::clone(command.words())),
@@ -131,7 +166,8 @@ impl Commands {
     /// A client is not attached any more: it is sent nothing, and paces nothing.
     pub(crate) fn forget_client(&self, peer: &Peer) {
         let table = self.table();
-        table.running.values().chain(table.ended.iter().map(|(_, command)| command)).for_each(|command| {
+        let running = table.running.values().map(|(command, _)| command);
+        running.chain(table.ended.iter().map(|(_, command)| command)).for_each(|command| {
             command.forget_follower(peer.id());
         });
     }
@@ -141,7 +177,7 @@ impl Commands {
         let running: Vec<Arc<Command>> = {
             let mut table = self.table();
             table.is_closed = true;
-            table.running.values().cloned().collect()
+            table.running.values().map(|(command, _)| Arc::clone(command)).collect()
         };
         let why = format!("its session was ended: {why}");
         running.iter().for_each(|command| command.cancel(&why));
@@ -159,7 +195,8 @@ impl Commands {
 impl Table {
     fn find(&self, id: &CommandId) -> Option<Arc<Command>> {
         let ended = self.ended.iter().map(|(_, command)| command);
-        self.running.values().chain(ended).find(|command| command.id() == id).cloned()
+        let running = self.running.values().map(|(command, _)| command);
+        running.chain(ended).find(|command| command.id() == id).cloned()
     }
 
     fn new_name(&mut self) -> Result<CommandId, RpcError> {

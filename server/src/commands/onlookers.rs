@@ -1,6 +1,6 @@
 //! What clients are told of a command that they neither ran nor follow.
 
-use stockade_protocol::{CapturedOutput, Execution, Outcome, RawText};
+use stockade_protocol::{CapturedOutput, Execution, Outcome};
 
 /// The outcome with the size of the output in place of the output. Nothing paces these clients, and the output of many
 /// commands that end at once would be more than a connection may have waiting.
@@ -16,10 +16,31 @@ pub(super) fn without_output(mut outcome: Outcome) -> Outcome {
     outcome
 }
 
+/// The bytes of output that an outcome has.
+pub(super) fn output_bytes(outcome: &Outcome) -> u64 {
+    let mut next = match outcome {
+        Outcome::Exited { execution, .. }
+        | Outcome::Denied { execution, .. }
+        | Outcome::TimedOut { execution }
+        | Outcome::Cancelled { execution, .. }
+        | Outcome::Signaled { execution, .. } => Some(execution),
+        Outcome::Refused(_) => None,
+    };
+    let mut bytes = 0;
+    while let Some(execution) = next {
+        bytes += [&execution.stdout, &execution.stderr].map(captured_bytes).iter().sum::<u64>();
+        next = execution.first_attempt.as_deref();
+    }
+    bytes
+}
+
+fn captured_bytes(output: &CapturedOutput) -> u64 {
+    [&output.head, &output.tail].map(|text| text.as_bytes().len() as u64).iter().sum()
+}
+
 fn omit(execution: &mut Execution) {
     for output in [&mut execution.stdout, &mut execution.stderr] {
-        let length = |text: &RawText| text.as_bytes().len() as u64;
-        let omitted_bytes = length(&output.head) + output.omitted_bytes + length(&output.tail);
+        let omitted_bytes = captured_bytes(output) + output.omitted_bytes;
         *output = CapturedOutput { omitted_bytes, ..CapturedOutput::default() };
     }
     if let Some(first) = &mut execution.first_attempt {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use stockade_core::{OutputSink, StreamName};
 
-use crate::peer::Peer;
+use crate::peer::{Peer, Transport};
 use crate::transport::Descriptor;
 use crate::wire::{CommandRunParams, ErrorKind, RpcError, SentStreams, StdinKind};
 
@@ -29,6 +29,9 @@ impl SentFiles {
         let Some(streams) = params.streams else { return Ok(Self::default()) };
         let invalid =
             |field: &str, what: &str| Err(RpcError::new(ErrorKind::InvalidParams, format!("`params.{field}`: {what}")));
+        if peer.transport() == Transport::Stdio {
+            return invalid("streams", "descriptors come along on a unix socket only: leave it out, or use `--socket`");
+        }
         if params.terminal.is_some() && streams.terminal.is_none() {
             return invalid("terminal", "a command has either a terminal of the server's or streams of the client's");
         }

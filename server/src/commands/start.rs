@@ -9,8 +9,7 @@ use stockade::core::{
     Cancellation, CommandTerminal, Input, InputPipe, Output, OutputSink, RunError, ShellRuntime, StreamName, Streaming,
 };
 use stockade::protocol::{
-    EscalationExecution, ExecRequest, Outcome, RawText, Refusal, RefusedBy, RequestId, Rlimit, RlimitResource,
-    TerminalSize, Umask,
+    EscalationExecution, ExecRequest, Outcome, RawText, Refusal, RefusedBy, RequestId, TerminalSize,
 };
 use stockade::sandboxing::{ProcessSettings, SpawnError};
 use tokio::sync::{oneshot, watch};
@@ -24,8 +23,7 @@ use super::terminal::{OurTerminal, TerminalSink};
 use crate::peer::{Caller, ConnectionId};
 use crate::sessions::Session;
 use crate::wire::{
-    CallerLimit, CommandEnded, CommandRunParams, CommandStarted, LimitName, ProgramProblem, RpcError,
-    ServerNotification, StdinKind,
+    CommandEnded, CommandRunParams, CommandStarted, ProgramProblem, RpcError, ServerNotification, StdinKind,
 };
 
 /// How long a command that was cancelled may take to end by itself.
@@ -42,7 +40,8 @@ pub(crate) struct Started {
 pub(crate) fn start(session: &Arc<Session>, caller: Caller, params: CommandRunParams) -> Result<Started, RpcError> {
     let Caller { peer, descriptors, approved_by_policy } = caller;
     let sent = SentFiles::new(descriptors, &params, &peer)?;
-    let log = OutputLog::new();
+    let kept = Arc::clone(session.commands.kept());
+    let log = OutputLog::new(Arc::clone(&kept));
     let cancellation = Cancellation::new();
     let (streaming, input) = streaming(&params, sent, &log);
     let has_name = params.command_id.is_some();
@@ -61,9 +60,11 @@ pub(crate) fn start(session: &Arc<Session>, caller: Caller, params: CommandRunPa
             followers: Mutex::new(HashMap::new()),
             is_cancelled: watch::Sender::new(false),
             end: watch::Sender::new(None),
+            kept,
         }))
     };
     let (number, command) = session.commands.add(params.command_id.clone(), make)?;
+    session.questions.tell_if_stopped(&peer);
     session.questions.begin(command.request_id.clone(), command.id.clone());
     let started = CommandStarted {
         session_id: session.id.clone(),
@@ -156,7 +157,7 @@ fn prepare(
         .id(command.request_id.clone())
         .cwd(directory)
         .escalation(params.escalation.clone().unwrap_or(EscalationExecution::TurnDefault))
-        .process(process(params)?)
+        .process(process(params))
         .streaming(how.streaming);
     if let Some(limit) = params.timeout_ms {
         wanted = wanted.timeout(Duration::from_millis(limit.get()));
@@ -182,16 +183,9 @@ fn prepare(
 fn end(session: &Session, command: &Command, result: Result<Outcome, RpcError>) {
     let last_seq = command.log.end();
     session.questions.finish(&command.request_id);
-    // A client that did not run it has no request to which an error could be the response.
-    let outcome = match &result {
-        Ok(outcome) => outcome.clone(),
-        Err(error) => Outcome::Refused(Refusal { by: RefusedBy::Sandbox, reason: error.message.clone() }),
-    };
     let mut told: Vec<ConnectionId> = command.followers().keys().copied().collect();
     told.push(command.runner);
-    let end = CommandEnd { result, outcome: outcome.clone(), last_seq };
-    command.end.send_replace(Some(Arc::new(end)));
-    let outcome = without_output(outcome);
+    let outcome = without_output(command.set_end(CommandEnd { result, last_seq }).outcome());
     let ended = CommandEnded { session_id: session.id.clone(), command_id: command.id.clone(), outcome, last_seq };
     session.questions.tell(&ServerNotification::CommandEnded(Box::new(ended)), &told);
 }
@@ -250,25 +244,7 @@ fn sent_terminal(
     }
 }
 
-fn process(params: &CommandRunParams) -> Result<ProcessSettings, RpcError> {
-    let umask = params.umask.map(|mask| Umask::try_from(mask.bits())).transpose();
-    let umask = umask.map_err(|error| RpcError::failed(&error))?;
-    let limit =
-        |(name, limit): (&LimitName, &CallerLimit)| (resource(*name), Rlimit { soft: limit.soft, hard: limit.hard });
-    let rlimits = params.rlimits.iter().flatten().map(limit).collect();
-    Ok(ProcessSettings { umask, rlimits, ..ProcessSettings::default() })
-}
-
-fn resource(name: LimitName) -> RlimitResource {
-    match name {
-        LimitName::As => RlimitResource::As,
-        LimitName::Core => RlimitResource::Core,
-        LimitName::Cpu => RlimitResource::Cpu,
-        LimitName::Data => RlimitResource::Data,
-        LimitName::Fsize => RlimitResource::Fsize,
-        LimitName::Memlock => RlimitResource::Memlock,
-        LimitName::Nofile => RlimitResource::Nofile,
-        LimitName::Nproc => RlimitResource::Nproc,
-        LimitName::Stack => RlimitResource::Stack,
-    }
+fn process(params: &CommandRunParams) -> ProcessSettings {
+    let rlimits = params.rlimits.clone().unwrap_or_default();
+    ProcessSettings { umask: params.umask, rlimits, ..ProcessSettings::default() }
 }

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::peer::{ConnectionId, NoAnswer, Peer};
 use crate::wire::{
     ApprovalRequestResult, ApprovalResolved, ApprovalUnusable, CommandId, ErrorKind, OpenQuestion, QuestionId,
-    RpcError, ServerLimits, ServerNotification, SessionId,
+    RpcError, ServerLimits, ServerNotification, SessionId, SessionName, SessionNotice,
 };
 use open::{Declined, Open, OpenQuestions};
 
@@ -31,6 +31,7 @@ pub(crate) struct Questions(Arc<Shared>);
 
 struct Shared {
     session_id: SessionId,
+    name: Option<SessionName>,
     /// How long a question waits.
     limit: Duration,
     desk: Arc<Desk>,
@@ -60,6 +61,8 @@ struct State {
     commands: HashMap<RequestId, Asker>,
     /// Why nothing is asked any more.
     closed: Option<String>,
+    /// The client whose answer stopped everything.
+    stopped_by: Option<String>,
 }
 
 /// A command whose request may lead to questions.
@@ -78,8 +81,8 @@ struct Resolution {
 
 impl Questions {
     /// Without clients. The desk is shared by all sessions.
-    pub(crate) fn new(session_id: SessionId, limit: Duration, desk: Arc<Desk>) -> Self {
-        Self(Arc::new(Shared { session_id, limit, desk, state: Mutex::default() }))
+    pub(crate) fn new(session_id: SessionId, name: Option<SessionName>, limit: Duration, desk: Arc<Desk>) -> Self {
+        Self(Arc::new(Shared { session_id, name, limit, desk, state: Mutex::default() }))
     }
 
     /// Attaches a client and asks it everything that is open. `false` if it was attached before.
@@ -232,15 +235,42 @@ impl Questions {
         let told = ServerNotification::ApprovalResolved(ApprovalResolved {
             session_id: self.0.session_id.clone(),
             question_id: open.id,
-            decision: decision.filter(|_| resolution.answered_by.is_some()),
+            decision: decision.clone().filter(|_| resolution.answered_by.is_some()),
             answered_by: resolution.answered_by.as_ref().map(|peer| peer.client_name().to_owned()),
             why: resolution.why,
         });
         for client in state.clients.iter().filter(|client| Some(*client) != resolution.answered_by.as_ref()) {
             client.send(&told).ok();
         }
+        if let (Some(ReviewDecision::Abort), Some(peer)) = (decision, &resolution.answered_by) {
+            state.stopped_by = Some(peer.client_name().to_owned());
+            self.tell_stopped(state, &state.clients);
+        }
         // The asker may be gone.
         open.answer.send(resolution.answer).ok();
+    }
+
+    /// Tells a client that nothing runs in the session any more, if that is so.
+    pub(crate) fn tell_if_stopped(&self, peer: &Peer) {
+        self.tell_stopped(&self.state(), std::slice::from_ref(peer));
+    }
+
+    fn tell_stopped(&self, state: &State, clients: &[Peer]) {
+        let Some(client) = &state.stopped_by else { return };
+        let end = self.0.name.as_ref().map_or_else(
+            || String::from("`session/close`"),
+            |name| format!("`session/close`, or `stockade session end {name}`"),
+        );
+        let text = format!(
+            "`{}` has stopped this session: nothing is asked or run in it any more, for any client. End it ({end}) and open it \
+             again to go on",
+            client.escape_debug()
+        );
+        let notice = SessionNotice { session_id: self.0.session_id.clone(), text };
+        let notice = ServerNotification::SessionNotice(notice);
+        for client in clients {
+            client.send(&notice).ok();
+        }
     }
 
     /// What a client said to `approval/request`.

@@ -51,7 +51,7 @@ impl Client {
 }
 
 fn questions() -> Questions {
-    Questions::new("s".parse().unwrap(), Duration::from_secs(600), Desk::new(4000))
+    Questions::new("s".parse().unwrap(), None, Duration::from_secs(600), Desk::new(4000))
 }
 
 fn request(id: &str) -> Arc<ApprovalRequest> {
@@ -233,7 +233,7 @@ async fn questions_of_one_request_are_told_apart() {
 async fn the_room_is_shared_by_all_sessions() {
     let desk = Desk::new(1);
     let limit = Duration::from_secs(600);
-    let [one, two] = ["a", "b"].map(|id| Questions::new(id.parse().unwrap(), limit, Arc::clone(&desk)));
+    let [one, two] = ["a", "b"].map(|id| Questions::new(id.parse().unwrap(), None, limit, Arc::clone(&desk)));
     let asked = ask(&one, "c1");
     while one.len() == 0 {
         tokio::task::yield_now().await;

@@ -13,8 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stockade::protocol::AuditEvent;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
+use crate::commands::{Commands, KeptOutput};
 use crate::peer::Peer;
 use crate::questions::Desk;
 use crate::wire::{
@@ -43,6 +44,10 @@ pub struct Sessions(Arc<Shared>);
 struct Shared {
     options: SessionsOptions,
     desk: Arc<Desk>,
+    /// The output that all sessions keep.
+    kept: Arc<KeptOutput>,
+    /// Places for running commands of all sessions.
+    places: Arc<Semaphore>,
     table: Mutex<Table>,
     /// Changes whenever a session is opened or closed.
     open: watch::Sender<usize>,
@@ -65,6 +70,8 @@ impl Sessions {
         Self(Arc::new(Shared {
             options,
             desk: Desk::new(ServerLimits::STANDARD.questions_of_all_sessions),
+            kept: KeptOutput::new(ServerLimits::STANDARD.output_kept_bytes_of_all_sessions),
+            places: Arc::new(Semaphore::new(ServerLimits::STANDARD.commands_of_all_sessions as usize)),
             table: Mutex::default(),
             open: watch::Sender::new(0),
             is_shut_down: watch::Sender::new(false),
@@ -110,7 +117,8 @@ impl Sessions {
         let place = Place::reserve(self, params.name.clone())?;
         let id = place.id.clone();
         let (desk, options) = (Arc::clone(&self.0.desk), self.0.options.clone());
-        let session = Arc::new(open::open(id, peer, params, desk, options).await?);
+        let commands = Commands::new(Arc::clone(&self.0.kept), Arc::clone(&self.0.places));
+        let session = Arc::new(open::open(id, peer, params, Shares { desk, commands }, options).await?);
         place.take(&session);
         self.attach(&session, peer);
         if self.table().is_closed {
@@ -208,6 +216,12 @@ impl Sessions {
         let sessions: Vec<Arc<Session>> = self.table().sessions.values().cloned().collect();
         sessions.into_iter().filter(|session| session.questions.is_attached(peer)).collect()
     }
+}
+
+/// What a session has of what all sessions share.
+struct Shares {
+    desk: Arc<Desk>,
+    commands: Arc<Commands>,
 }
 
 /// A place for a session that is being opened. It is given back unless the session takes it.

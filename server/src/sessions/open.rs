@@ -1,7 +1,6 @@
 //! From a client's wishes to a session.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, SystemTime};
 
@@ -15,10 +14,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::session::environment;
-use super::{Session, SessionsOptions};
-use crate::commands::Commands;
+use super::{Session, SessionsOptions, Shares};
 use crate::peer::{Peer, Transport};
-use crate::questions::{Desk, Questions};
+use crate::questions::Questions;
 use crate::wire::{Capability, ErrorKind, RpcError, SessionId, SessionOpenParams, SessionUpdateParams};
 
 /// How long a session on a socket lives on without a client.
@@ -32,11 +30,11 @@ pub(super) async fn open(
     id: SessionId,
     peer: &Peer,
     params: SessionOpenParams,
-    desk: Arc<Desk>,
+    shares: Shares,
     options: SessionsOptions,
 ) -> Result<Session, RpcError> {
     let peer = peer.clone();
-    let opened = tokio::task::spawn_blocking(move || assemble(id, &peer, &params, desk, &options));
+    let opened = tokio::task::spawn_blocking(move || assemble(id, &peer, &params, shares, &options));
     opened.await.unwrap_or_else(|died| Err(RpcError::new(ErrorKind::Internal, died.to_string())))
 }
 
@@ -44,13 +42,13 @@ fn assemble(
     id: SessionId,
     peer: &Peer,
     params: &SessionOpenParams,
-    desk: Arc<Desk>,
+    shares: Shares,
     options: &SessionsOptions,
 ) -> Result<Session, RpcError> {
     let failed = |error: stockade::Error| RpcError::failed(&error);
     let here = directory(peer, params)?;
     let limit = params.answer_timeout_ms.map_or(ANSWER_LIMIT, |limit| Duration::from_millis(limit.get()));
-    let questions = Questions::new(id.clone(), limit, desk);
+    let questions = Questions::new(id.clone(), params.name.clone(), limit, shares.desk);
     let thread_id: ThreadId = id.as_str().parse().map_err(|error| RpcError::failed(&error))?;
     let mut builder = Stockade::builder()
         .name(thread_id)
@@ -87,7 +85,7 @@ fn assemble(
         capability: capability()?,
         cwd,
         questions,
-        commands: Arc::new(Commands::default()),
+        commands: shares.commands,
         linger: params.linger_ms.map(Duration::from_millis).or(options.linger).unwrap_or_else(|| usual_linger(peer)),
         opened_at: SystemTime::now(),
         touched: Instant::now().into(),

@@ -6,7 +6,7 @@ mod socket;
 mod socket_directory;
 
 #[cfg(unix)]
-pub(crate) use socket::send_now;
+pub(crate) use socket::{Accepted, send_now};
 #[cfg(unix)]
 pub use socket::{BoundSocket, SocketError};
 #[cfg(unix)]

@@ -2,9 +2,9 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, Mode};
 use rustix::net::{
@@ -58,6 +58,18 @@ pub struct BoundSocket {
     name: PathBuf,
     inode: u64,
     path: PathBuf,
+    /// A descriptor that is given up where the system has no other left, so that a client can be told.
+    spare: Mutex<Option<OwnedFd>>,
+}
+
+/// A connection that was made.
+pub(crate) enum Accepted {
+    /// By a client of the same user.
+    Client(Reader, Writer),
+    /// By another user. It is closed.
+    Stranger,
+    /// While no descriptor was left: the client can be told, and nothing else.
+    Unserved(Writer, io::Error),
 }
 
 impl BoundSocket {
@@ -88,7 +100,8 @@ impl BoundSocket {
             .map_err(|error| failed("look at")(at(error)))?;
         rustix::fs::renameat(&directory.handle, &temporary, &directory.handle, &name)
             .map_err(|error| failed("put in its place")(at(error)))?;
-        Ok(Self { listener, directory, name, inode: found.st_ino, path: path.to_owned() })
+        let spare = Mutex::new(directory.handle.try_clone().ok());
+        Ok(Self { listener, directory, name, inode: found.st_ino, path: path.to_owned(), spare })
     }
 
     /// Where clients find it.
@@ -96,15 +109,43 @@ impl BoundSocket {
         &self.path
     }
 
-    /// Waits for a client of the same user. Clients of other users are turned away.
-    pub(crate) async fn accept(&self) -> io::Result<Option<(Reader, Writer)>> {
-        let (stream, _) = self.listener.accept().await?;
+    /// Waits for a connection. Safe to be dropped while it waits.
+    pub(crate) async fn accept(&self) -> io::Result<Accepted> {
+        self.keep_spare();
+        let (stream, shortage) = match self.listener.accept().await {
+            Ok((stream, _)) => (stream, None),
+            Err(error) if is_shortage(&error) && self.give_up_spare() => {
+                (self.listener.accept().await?.0, Some(error))
+            }
+            Err(error) => return Err(error),
+        };
         if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
-            return Ok(None);
+            return Ok(Accepted::Stranger);
         }
         let stream = Arc::new(stream);
-        Ok(Some((Reader::Socket(Arc::clone(&stream)), Writer::Socket(stream))))
+        let writer = Writer::Socket(Arc::clone(&stream));
+        Ok(match shortage {
+            None => Accepted::Client(Reader::Socket(stream), writer),
+            Some(error) => Accepted::Unserved(writer, error),
+        })
     }
+
+    fn keep_spare(&self) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.is_none() {
+            *spare = self.directory.handle.try_clone().ok();
+        }
+    }
+
+    fn give_up_spare(&self) -> bool {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+    }
+}
+
+/// Whether the process or the system has no descriptor left.
+fn is_shortage(error: &io::Error) -> bool {
+    let errno = rustix::io::Errno::from_io_error(error);
+    matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
 }
 
 impl Drop for BoundSocket {

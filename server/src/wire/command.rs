@@ -6,10 +6,10 @@ use std::num::NonZeroU64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stockade_protocol::{
-    AbsPath, Argv, EscalationExecution, Outcome, Permissions, RawText, TerminalSize, VariableName,
+    AbsPath, Argv, EscalationExecution, Outcome, Permissions, RawText, Rlimits, TerminalSize, Umask, VariableName,
 };
 
-use super::{CallerLimit, Capability, CommandId, LimitName, SentStreams, SessionId, Umask};
+use super::{Capability, CommandId, SentStreams, SessionId};
 
 /// Runs a command in a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -61,7 +61,7 @@ pub struct CommandRunParams {
     pub umask: Option<Umask>,
     /// The caller's limits. They lower what the session grants and never raise it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rlimits: Option<BTreeMap<LimitName, CallerLimit>>,
+    pub rlimits: Option<Rlimits>,
     /// The most that the command may do. It lowers what the session grants and never raises it, and no approval exceeds
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -48,4 +48,4 @@ pub use session::{
     Empty, ListedCommand, ListedSession, SessionAttachParams, SessionCloseResult, SessionListResult, SessionOpenParams,
     SessionOpenResult, SessionParams, SessionState, SessionUpdateParams,
 };
-pub use streams::{CallerLimit, LimitName, SentStreams, Umask};
+pub use streams::SentStreams;

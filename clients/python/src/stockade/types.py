@@ -2690,10 +2690,24 @@ class ServerLimits:
     """Connections at a time."""
     requests: int
     """Requests of one connection at a time, besides `command/run`."""
+    runs: int
+    """`command/run` requests of one connection at a time."""
+    request_bytes: int
+    """Bytes of the requests of one connection at a time. Requests of at most 8192 bytes don't count."""
+    request_bytes_of_all_connections: int
+    """Bytes of the requests of all connections at a time. Requests of at most 8192 bytes don't count."""
+    answer_bytes: int
+    """Bytes of responses and questions that are under way to one connection. Further ones wait."""
+    notifications: int
+    """Notifications, besides a command's output, that wait for one connection. With more it is closed."""
+    notification_bytes: int
+    """Bytes of those notifications. With more the connection is closed."""
     sessions: int
     """Sessions at a time."""
     commands: int
     """Running commands of a session."""
+    commands_of_all_sessions: int
+    """Running commands of all sessions."""
     questions: int
     """Open questions of a session."""
     questions_of_all_sessions: int
@@ -2702,6 +2716,14 @@ class ServerLimits:
     """Bytes of a command's output that are under way to one connection."""
     output_kept_bytes: int
     """Bytes of a command's output that are kept for `command/attach`."""
+    output_kept_bytes_of_session: int
+    """Bytes of output that are kept of the ended commands of a session. With more, the oldest commands are
+    dropped.
+    """
+    output_kept_bytes_of_all_sessions: int
+    """Bytes of output that are kept of all commands of all sessions. With more, the ended commands that
+    are the oldest of all are dropped, and running commands keep half of `output_under_way_bytes` each.
+    """
     ended_commands: int
     """Ended commands that a session keeps."""
     ended_commands_ms: int
@@ -2714,12 +2736,21 @@ class ServerLimits:
             frame_bytes=value["frame_bytes"],
             connections=value["connections"],
             requests=value["requests"],
+            runs=value["runs"],
+            request_bytes=value["request_bytes"],
+            request_bytes_of_all_connections=value["request_bytes_of_all_connections"],
+            answer_bytes=value["answer_bytes"],
+            notifications=value["notifications"],
+            notification_bytes=value["notification_bytes"],
             sessions=value["sessions"],
             commands=value["commands"],
+            commands_of_all_sessions=value["commands_of_all_sessions"],
             questions=value["questions"],
             questions_of_all_sessions=value["questions_of_all_sessions"],
             output_under_way_bytes=value["output_under_way_bytes"],
             output_kept_bytes=value["output_kept_bytes"],
+            output_kept_bytes_of_session=value["output_kept_bytes_of_session"],
+            output_kept_bytes_of_all_sessions=value["output_kept_bytes_of_all_sessions"],
             ended_commands=value["ended_commands"],
             ended_commands_ms=value["ended_commands_ms"],
         )
@@ -2730,12 +2761,21 @@ class ServerLimits:
             "frame_bytes": self.frame_bytes,
             "connections": self.connections,
             "requests": self.requests,
+            "runs": self.runs,
+            "request_bytes": self.request_bytes,
+            "request_bytes_of_all_connections": self.request_bytes_of_all_connections,
+            "answer_bytes": self.answer_bytes,
+            "notifications": self.notifications,
+            "notification_bytes": self.notification_bytes,
             "sessions": self.sessions,
             "commands": self.commands,
+            "commands_of_all_sessions": self.commands_of_all_sessions,
             "questions": self.questions,
             "questions_of_all_sessions": self.questions_of_all_sessions,
             "output_under_way_bytes": self.output_under_way_bytes,
             "output_kept_bytes": self.output_kept_bytes,
+            "output_kept_bytes_of_session": self.output_kept_bytes_of_session,
+            "output_kept_bytes_of_all_sessions": self.output_kept_bytes_of_all_sessions,
             "ended_commands": self.ended_commands,
             "ended_commands_ms": self.ended_commands_ms,
         }
