@@ -95,7 +95,7 @@ async fn serve_socket(
     // A task of the workers: this thread would have to be woken for every connection, and to wake one of them in turn.
     let mut serving = tokio::spawn(async move {
         tokio::select! {
-            () = own.serve_socket(&socket) => {}
+            () = own.serve_socket(&socket, crate::exit::note) => {}
             () = idle(after, &own, &open) => {}
         }
     });

@@ -41,6 +41,8 @@ mod risk;
 /// What a rule means for the sandbox.
 mod rules;
 mod rules_outside;
+/// Clients of sessions that are stopped, and that stop.
+mod session_clients;
 /// Ends of sessions and of their commands, as callers are told of them.
 mod session_ends;
 /// Sessions that outlive a command.

@@ -2,6 +2,8 @@
 
 /// Clients that die, flood and ask for much; servers that are killed.
 pub(crate) mod abuse;
+/// What the server holds on to, and what it does at its bounds.
+mod bounds;
 /// Commands: their output, input, terminals, signals and ends.
 mod commands;
 /// What holds on every connection.
@@ -14,6 +16,8 @@ mod questions;
 mod reach;
 /// Requests that are no commands.
 mod requests;
+/// Connections of other users.
+mod users;
 /// Sessions: opened, joined, changed, left alone and closed.
 mod sessions;
 /// A client of the real program.

@@ -1,6 +1,5 @@
 //! One command through a server, from its request to its end.
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, PipeReader, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
@@ -14,10 +13,11 @@ use rustix::termios::SpecialCodeIndex;
 use stockade_core::{Cancellation, Clock, Explanation};
 use stockade_protocol::{
     AbsPath, ApprovalReply, ApprovalSubject, Argv, EscalationExecution, Refusal, RefusedBy, RequestId, ReviewDecision,
+    Rlimit, RlimitResource, Rlimits, Umask,
 };
 use stockade_server::wire::{
-    CallerLimit, CommandExplainParams, CommandId, CommandRunParams, CommandRunResult, ErrorKind, LimitName,
-    ProgramProblem, RpcError, RpcId, SentStreams, ServerNotification, SessionId, SessionListResult, StdinKind, Umask,
+    CommandExplainParams, CommandId, CommandRunParams, CommandRunResult, ErrorKind, ProgramProblem, RpcError, RpcId,
+    SentStreams, ServerNotification, SessionId, SessionListResult, StdinKind,
 };
 use stockade_server::{Client, ClientError, FromServer};
 
@@ -398,25 +398,25 @@ fn own_id() -> Result<CommandId, Failure> {
 fn umask() -> Option<Umask> {
     let before = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(before);
-    Umask::from_bits(u16::try_from(i64::from(before.bits()) & 0o777).ok()?)
+    Umask::try_from(u16::try_from(i64::from(before.bits()) & 0o777).ok()?).ok()
 }
 
 /// This program's limits, but for those that are none.
-fn limits() -> BTreeMap<LimitName, CallerLimit> {
+fn limits() -> Rlimits {
     let all = [
-        (LimitName::As, Resource::As),
-        (LimitName::Core, Resource::Core),
-        (LimitName::Cpu, Resource::Cpu),
-        (LimitName::Data, Resource::Data),
-        (LimitName::Fsize, Resource::Fsize),
-        (LimitName::Memlock, Resource::Memlock),
-        (LimitName::Nofile, Resource::Nofile),
-        (LimitName::Nproc, Resource::Nproc),
-        (LimitName::Stack, Resource::Stack),
+        (RlimitResource::As, Resource::As),
+        (RlimitResource::Core, Resource::Core),
+        (RlimitResource::Cpu, Resource::Cpu),
+        (RlimitResource::Data, Resource::Data),
+        (RlimitResource::Fsize, Resource::Fsize),
+        (RlimitResource::Memlock, Resource::Memlock),
+        (RlimitResource::Nofile, Resource::Nofile),
+        (RlimitResource::Nproc, Resource::Nproc),
+        (RlimitResource::Stack, Resource::Stack),
     ];
     let limit = |(name, resource)| {
         let found = rustix::process::getrlimit(resource);
-        (name, CallerLimit { soft: found.current, hard: found.maximum })
+        (name, Rlimit { soft: found.current, hard: found.maximum })
     };
     all.into_iter().map(limit).filter(|(_, limit)| limit.soft.is_some() || limit.hard.is_some()).collect()
 }

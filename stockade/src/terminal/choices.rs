@@ -67,7 +67,14 @@ fn describe(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: Life
             ('x', String::from("no, and to everything else that this run asks"), Vec::new())
         }
         ReviewDecision::TimedOut => ('t', String::from("no, as if nobody had answered"), Vec::new()),
-        ReviewDecision::Abort => ('q', String::from("no, and stop everything"), Vec::new()),
+        ReviewDecision::Abort => ('q', String::from(stop(lifetime)), Vec::new()),
+    }
+}
+
+fn stop(lifetime: Lifetime) -> &'static str {
+    match lifetime {
+        Lifetime::Run => "no, and stop everything",
+        Lifetime::Session => "no, and stop the session, for all its clients: nothing more runs in it",
     }
 }
 
