@@ -138,7 +138,8 @@ impl Client {
 
     /// Waits for the response to a request that was sent before. What else arrives is kept for [`Self::next`].
     pub fn response<R: DeserializeOwned>(&mut self, id: &RpcId) -> Result<R, ClientError> {
-        let is_it = |message: &FromServer| matches!(message, FromServer::Response { id: own, .. } if own.as_ref() == Some(id));
+        let is_it =
+            |message: &FromServer| matches!(message, FromServer::Response { id: own, .. } if own.as_ref() == Some(id));
         if let Some(place) = self.aside.iter().position(is_it)
             && let Some(FromServer::Response { answer, .. }) = self.aside.remove(place)
         {

@@ -13,7 +13,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use crate::message;
 use crate::transport::Descriptor;
 use crate::wire::{
-    ApprovalRequestParams, ApprovalRequestResult, ClientCapabilities, ClientInfo, RpcError, RpcId, ServerLimits, ServerNotification,
+    ApprovalRequestParams, ApprovalRequestResult, ClientCapabilities, ClientInfo, RpcError, RpcId, ServerLimits,
+    ServerNotification,
 };
 
 /// Bytes of notifications that wait in the queue of a connection before it is cut off.

@@ -149,9 +149,19 @@ fn a_client_that_does_not_read_stops_its_own_command_only() {
     let run = json!({"jsonrpc": "2.0", "id": 3, "method": "command/run", "params":
         {"session_id": session, "command": ["sh", "-c", line]}});
     slow.write_all(format!("{run}\n").as_bytes()).unwrap();
-    std::thread::sleep(Duration::from_secs(2));
-    let far = || home.read("ws/far").trim().parse::<u64>().unwrap_or(0);
-    let before = far();
+    let far = || {
+        let text = std::fs::read_to_string(home.path("ws/far")).unwrap_or_default();
+        text.trim().parse::<u64>().unwrap_or(0)
+    };
+    let (mut before, begun) = (0, Instant::now());
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        let now = far();
+        if std::mem::replace(&mut before, now) == now && now > 0 {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");
+    }
     let mut other = Talk::at(&server.path).initialize(false);
     let own = open(&mut other, &json!({"workspace": [home.path("ws")]}));
     let flood = json!({"session_id": own, "command": ["sh", "-c", "head -c 8000000 /dev/zero | tr '\\0' y"]});

@@ -16,9 +16,9 @@ mod questions;
 mod reach;
 /// Requests that are no commands.
 mod requests;
-/// Connections of other users.
-mod users;
 /// Sessions: opened, joined, changed, left alone and closed.
 mod sessions;
 /// A client of the real program.
 pub(crate) mod talk;
+/// Connections of other users.
+mod users;

@@ -78,15 +78,11 @@ fn walk(bundle: &Value, name: &str, schema: &Value, value: &Value, used: &mut BT
         "maximum" => value.as_i64().is_none_or(|number| number <= rule.as_i64().unwrap()),
         "required" => rule.as_array().unwrap().iter().all(|field| value.get(field.as_str().unwrap()).is_some()),
         "items" => value.as_array().is_none_or(|items| items.iter().all(|item| walk(bundle, name, rule, item, used))),
-        "properties" => rule
-            .as_object()
-            .unwrap()
-            .iter()
-            .all(|(field, inner)| {
-                let Some(value) = value.get(field) else { return true };
-                used.insert(format!("{name}.{field}"));
-                walk(bundle, name, inner, value, used)
-            }),
+        "properties" => rule.as_object().unwrap().iter().all(|(field, inner)| {
+            let Some(value) = value.get(field) else { return true };
+            used.insert(format!("{name}.{field}"));
+            walk(bundle, name, inner, value, used)
+        }),
         "additionalProperties" | "patternProperties" => extra_fields(schema, value).iter().all(|extra| {
             let rule =
                 if keyword == "patternProperties" { rule.as_object().unwrap().values().next().unwrap() } else { rule };

@@ -114,9 +114,7 @@ impl BoundSocket {
         self.keep_spare();
         let (stream, shortage) = match self.listener.accept().await {
             Ok((stream, _)) => (stream, None),
-            Err(error) if is_shortage(&error) && self.give_up_spare() => {
-                (self.listener.accept().await?.0, Some(error))
-            }
+            Err(error) if is_shortage(&error) && self.give_up_spare() => (self.listener.accept().await?.0, Some(error)),
             Err(error) => return Err(error),
         };
         if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {

@@ -68,7 +68,8 @@ fn dialect(name: &str) -> Option<Dialect> {
 fn unix_shell(name: &str, dialect: Dialect, command: &ParsedCommand, input: &Input) -> Inside {
     let options = Options::read(&command.words);
     let operand = command.words.get(options.operands_at);
-    if !options.takes_body && !(name == LINE_SHELL && operand.is_some()) {
+    let is_line = options.takes_body || (name == LINE_SHELL && operand.is_some());
+    if !is_line {
         return match operand {
             // A script: a program like another, as long as its start can be followed.
             // With input from the line its name may lead to that input (`cd /dev; bash stdin <<< …`).
@@ -166,10 +167,8 @@ impl Options {
                 'o' => {
                     self.operands_at += 1;
                     let option = words.get(self.operands_at).and_then(Word::as_str);
-                    self.plain &= matches!(
-                        option,
-                        Some("pipefail" | "errexit" | "nounset" | "xtrace" | "verbose" | "noglob")
-                    );
+                    self.plain &=
+                        matches!(option, Some("pipefail" | "errexit" | "nounset" | "xtrace" | "verbose" | "noglob"));
                 }
                 'O' => {
                     self.operands_at += 1;
