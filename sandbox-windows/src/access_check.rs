@@ -17,7 +17,7 @@ use crate::Sid;
 use crate::acl::{Acl, Entry, Says, flag};
 use crate::file_plan::{self, FilePlan};
 use crate::host::machine;
-use crate::mark::{Grant, LOW, MEDIUM, Mark, Place, is_kept_open, labelled, right};
+use crate::mark::{Grant, LOW, Label, MEDIUM, Mark, Place, Way, is_kept_open, labelled, parts, reach, right};
 use crate::token_plan::TokenPlan;
 
 /// What "generic write" stands for with files.
@@ -41,7 +41,8 @@ struct Object {
 
 struct World {
     objects: BTreeMap<AbsPath, Object>,
-    user: Sid,
+    /// The user and the groups that everybody is in.
+    user: Vec<Sid>,
     restricting: Vec<Sid>,
     level: u32,
 }
@@ -49,6 +50,11 @@ struct World {
 impl World {
     /// A tree of the user's with a plan's marks on it.
     fn new(host: &FakeHost, plan: &FilePlan) -> Self {
+        Self::after(host, None, plan)
+    }
+
+    /// The same with what an earlier run has left there.
+    fn after(host: &FakeHost, earlier: Option<&FilePlan>, plan: &FilePlan) -> Self {
         let (user, capability): (Sid, Sid) = ("S-1-5-21-9-9-9-1001".parse().unwrap(), Sid::capability("test"));
         let allow =
             |sid: &Sid| Entry::Known { says: Says::Allow, flags: flag::INHERITED, mask: right::ALL, sid: sid.clone() };
@@ -59,35 +65,56 @@ impl World {
             objects.insert(mark.path.clone(), object(Kind::Directory));
         }
         let token = if plan.everything { TokenPlan::everything() } else { TokenPlan::confined() };
-        let restricting = token.restricting_sids(&capability, &"S-1-5-5-0-77".parse().unwrap());
+        let roots = plan.marks.iter().filter(|mark| mark.opens()).map(|mark| Sid::root(&mark.path));
+        let capabilities: Vec<Sid> = std::iter::once(capability.clone()).chain(roots).collect();
+        let restricting = token.restricting_sids(&capabilities, &"S-1-5-5-0-77".parse().unwrap());
         let level = token.integrity.sid().last().unwrap();
+        let user = vec![user, Sid::everyone(), Sid::nt([11])];
         let mut world = Self { objects, user, restricting, level };
-        for mark in &plan.marks {
-            world.put(mark, &plan.marks, &capability);
+        let mut left_out: BTreeMap<AbsPath, Vec<AbsPath>> = BTreeMap::new();
+        for plan in earlier.into_iter().chain([plan]) {
+            for mark in plan.marks.iter().filter(|mark| mark.opens()) {
+                let closed: Vec<AbsPath> = others(mark, &plan.marks);
+                let (walked, left) = parts(&mark.path, left_out.get(&mark.path).map(Vec::as_slice), &closed);
+                walked.iter().for_each(|part| world.put(part, mark, &closed, &capability));
+                left_out.insert(mark.path.clone(), left);
+            }
+        }
+        for mark in plan.marks.iter().filter(|mark| !mark.opens()) {
+            world.put(&mark.path, mark, &others(mark, &plan.marks), &capability);
+        }
+        for mark in plan.marks.iter().filter(|mark| is_kept_open(mark, &plan.marks)) {
+            world.objects.get_mut(&mark.path).unwrap().kept_open = true;
         }
         world
     }
 
-    fn put(&mut self, mark: &Mark, all: &[Mark], capability: &Sid) {
+    /// Puts a mark on a part of its tree.
+    fn put(&mut self, part: &AbsPath, mark: &Mark, others: &[AbsPath], capability: &Sid) {
         let is_inner = |path: &AbsPath| {
-            let inner =
-                |other: &&Mark| other.is_tree() && other.path != mark.path && other.path.starts_with(&mark.path);
-            all.iter().filter(inner).any(|other| path.starts_with(&other.path))
+            let inner = |other: &&AbsPath| *other != part && other.starts_with(part);
+            others.iter().filter(inner).any(|other| path.starts_with(other))
         };
         for (path, object) in &mut self.objects {
             let is_top = *path == mark.path;
-            if !is_top && (!mark.is_tree() || !path.starts_with(&mark.path) || is_inner(path)) {
+            if !path.starts_with(part) || path != part && !mark.is_tree() || is_inner(path) {
                 continue;
             }
             let place = if is_top { Place::Top } else { Place::Below };
             if let Some(grant) = mark.grant {
-                object.list = object.list.with(grant.entries(capability, place, object.kind));
+                object.list = object.list.with(grant.entries(&mark.sid(capability), place, object.kind));
             }
             if let Some(label) = mark.label {
                 object.label = labelled(object.label.as_ref(), label, place, object.kind);
             }
-            object.kept_open |= is_top && is_kept_open(mark, all);
         }
+    }
+
+    /// Something that is no file of the user's.
+    fn with(mut self, path: &str, list: Vec<Entry>, label: Option<Entry>) -> Self {
+        let object = Object { kind: Kind::File, list: Acl(list), label, kept_open: false };
+        self.objects.insert(path.parse().unwrap(), object);
+        self
     }
 
     /// Whether an object can be opened with these rights.
@@ -98,7 +125,7 @@ impl World {
             Reading::Narrow => GENERIC_WRITE,
         };
         self.level_allows(object.label.as_ref(), wanted)
-            && list_grants(&object.list, std::slice::from_ref(&self.user), wanted)
+            && list_grants(&object.list, &self.user, wanted)
             && (self.restricting.is_empty() || list_grants(&object.list, &self.restricting, wanted & checked))
     }
 
@@ -118,6 +145,12 @@ impl World {
         let kept = self.objects.iter().any(|(other, object)| object.kept_open && other.starts_with(path));
         !kept && (by_parent || self.opens(path, right::DELETE, reading))
     }
+}
+
+/// The tops of what a plan's other marks speak of.
+fn others(mark: &Mark, all: &[Mark]) -> Vec<AbsPath> {
+    let others = all.iter().filter(|other| other.is_tree() && other.path != mark.path);
+    others.map(|other| other.path.clone()).collect()
 }
 
 fn list_grants(list: &Acl, whom: &[Sid], wanted: u32) -> bool {
@@ -174,8 +207,7 @@ fn is_named(path: &AbsPath, plan: &FilePlan) -> bool {
     plan.marks.iter().any(|mark| mark.path.starts_with(path) && mark.grant != Some(Grant::Pin))
 }
 
-fn compare(files: &FileRules, host: &FakeHost, plan: &FilePlan, reading: Reading) -> Result<(), TestCaseError> {
-    let world = World::new(host, plan);
+fn compare(files: &FileRules, world: &World, plan: &FilePlan, reading: Reading) -> Result<(), TestCaseError> {
     for (path, object) in &world.objects {
         let access = files.access(path);
         let opens = |wanted| world.opens(path, wanted, reading);
@@ -203,8 +235,8 @@ proptest! {
         let host = FakeHost::new(TREE);
         match file_plan::compile(&files, &machine().drives, &host) {
             Ok(plan) => {
-                compare(&files, &host, &plan, Reading::Wide)?;
-                compare(&files, &host, &plan, Reading::Narrow)?;
+                compare(&files, &World::new(&host, &plan), &plan, Reading::Wide)?;
+                compare(&files, &World::new(&host, &plan), &plan, Reading::Narrow)?;
             }
             // Only for what is true of the policy.
             Err(error) => {
@@ -216,6 +248,90 @@ proptest! {
             }
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    /// What opened a tree for an earlier command stays there, and gives the next one neither more nor less. That rests on
+    /// the wide reading: where the narrow one holds, nothing stays.
+    #[test]
+    fn what_an_earlier_command_could_write_does_not_matter(earlier in policies(), files in policies()) {
+        let host = FakeHost::new(TREE);
+        let plans = [&earlier, &files].map(|files| file_plan::compile(files, &machine().drives, &host));
+        let [Ok(earlier), Ok(plan)] = plans else { return Ok(()) };
+        compare(&files, &World::after(&host, Some(&earlier), &plan), &plan, Reading::Wide)?;
+    }
+}
+
+fn allow(sid: Sid, mask: u32) -> Entry {
+    Entry::Known { says: Says::Allow, flags: 0, mask, sid }
+}
+
+/// "Modify", as Windows calls it: everything but to remove children, and to change list and owner.
+const MODIFY: u32 = 0x1301bf;
+const READ_AND_EXECUTE: u32 = 0x1200a9;
+const READ_WRITE_EXECUTE: u32 = READ_AND_EXECUTE | GENERIC_WRITE;
+
+/// The null device and its like: everybody reads and writes, restricted code reads. Their level is taken for the low
+/// one: programs at that level are known to write there.
+#[test]
+fn devices_that_everybody_may_write_can_be_written() {
+    let host = FakeHost::new(TREE);
+    for lines in [&[r"C:\ read"][..], &[r"C:\ read", r"C:\w write"]] {
+        let plan = file_plan::compile(&stockade_sandboxing::rules(lines), &machine().drives, &host).unwrap();
+        let list = vec![
+            allow(Sid::everyone(), READ_WRITE_EXECUTE),
+            allow(Sid::nt([18]), right::ALL),
+            allow(Sid::nt([32, 544]), right::ALL),
+            allow(Sid::nt([12]), READ_AND_EXECUTE),
+        ];
+        let level = Label::Low.entry(Place::Top, Kind::File);
+        let world = World::new(&host, &plan).with(r"N:\NUL", list, Some(level));
+        for reading in [Reading::Wide, Reading::Narrow] {
+            for wanted in [right::READ_DATA, right::WRITE_DATA | right::APPEND, EXECUTE] {
+                assert!(world.opens(&r"N:\NUL".parse().unwrap(), wanted, reading), "{wanted:#x} {reading:?}");
+            }
+        }
+    }
+}
+
+/// What everybody may write is still above the command's level.
+#[test]
+fn files_that_everybody_may_write_are_out_of_reach() {
+    let host = FakeHost::new(TREE);
+    let plan = file_plan::compile(&stockade_sandboxing::rules(&[r"C:\ read"]), &machine().drives, &host).unwrap();
+    let world = World::new(&host, &plan).with(r"C:\public", vec![allow(Sid::everyone(), right::ALL)], None);
+    for reading in [Reading::Wide, Reading::Narrow] {
+        assert!(world.opens(&r"C:\public".parse().unwrap(), right::READ_DATA, reading));
+        for wanted in [right::WRITE_DATA, right::DELETE, right::WRITE_LIST, right::WRITE_OWNER] {
+            assert!(!world.opens(&r"C:\public".parse().unwrap(), wanted, reading), "{wanted:#x} {reading:?}");
+        }
+    }
+}
+
+/// Outside of a profile everybody who is signed in has "Modify". Who made a directory there owns it, and may change its
+/// list; nobody else can mark it.
+#[test]
+fn a_directory_with_modify_can_be_marked_by_its_owner() {
+    let users = [Sid::nt([11]), Sid::everyone(), "S-1-5-21-9-9-9-1001".parse().unwrap()];
+    let list = Acl(vec![allow(Sid::nt([18]), right::ALL), allow(Sid::nt([11]), MODIFY)]);
+    let tried = |list: &Acl, owns: bool, label: Option<Label>| {
+        // An owner may always read and change the list.
+        let implied = if owns { right::WRITE_LIST | 0x2_0000 } else { 0 };
+        let opens = |rights: u32| match list_grants(list, &users, rights & !implied) {
+            true => Ok(()),
+            false => Err(std::io::Error::from(std::io::ErrorKind::PermissionDenied)),
+        };
+        reach(label, opens).map(|(_, way)| way).ok()
+    };
+    assert_eq!(tried(&list, true, Some(Label::Low)), Some(Way::ByOwnEntry));
+    assert_eq!(tried(&list, true, None), Some(Way::Directly));
+    assert_eq!(tried(&list, false, Some(Label::Low)), None);
+    let with_own_entry = list.with(vec![allow("S-1-5-21-9-9-9-1001".parse().unwrap(), right::WRITE_OWNER)]);
+    assert_eq!(tried(&with_own_entry, true, Some(Label::Low)), Some(Way::Directly), "which is what the entry is for");
+    let full = Acl(vec![allow("S-1-5-21-9-9-9-1001".parse().unwrap(), right::ALL)]);
+    assert_eq!(tried(&full, false, Some(Label::Low)), Some(Way::Directly));
 }
 
 #[test]

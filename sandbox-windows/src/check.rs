@@ -3,6 +3,9 @@
 //! A call that Windows, or something that stands in for it, accepts without doing it must not pass for
 //! a sandbox. So the command's own token, the job object and the marks are read back, and its token is
 //! used to try what must not work, before the command runs its first instruction.
+//!
+//! A token that can do nothing at all would pass that, and the command would fail in ways that nobody understands. So
+//! its token is also used to try what must work: a read, a write, the null device, and each tree that is granted.
 
 use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus};
 
@@ -22,6 +25,10 @@ pub(crate) struct Found {
     pub(crate) missing_marks: Vec<AbsPath>,
     /// What the token could open and must not.
     pub(crate) opened: Vec<Opened>,
+    /// What the token could not open and has to.
+    pub(crate) closed: Vec<Closed>,
+    /// Files in trees that can be written which have other names, and were left alone.
+    pub(crate) linked: usize,
 }
 
 /// What a token says of itself.
@@ -42,6 +49,8 @@ pub(crate) struct JobFound {
     pub(crate) processes: u32,
     pub(crate) memory_bytes: u64,
     pub(crate) ui: u32,
+    /// Limits on windows were left out, since this program is in another job.
+    pub(crate) windows_left_out: bool,
 }
 
 /// Something that was opened with the command's token.
@@ -51,38 +60,90 @@ pub(crate) enum Opened {
     ForWriting(AbsPath),
 }
 
+/// Something that could not be opened with the command's token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    ForReading(AbsPath),
+    ForWriting(AbsPath),
+    NullDevice,
+}
+
+/// What is known of a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// It holds; something may be worth knowing.
+    Holds(Option<String>),
+    /// A part of it could not be had here, and no policy asks for it by name.
+    Partly(String),
+    Missing(String),
+}
+
+/// A layer, by its name in reports.
+pub(crate) type Layer = (&'static str, Finding);
+
 /// The only privilege that is left: to pass through directories that can't be listed.
 const LEFT_PRIVILEGE: &str = "SeChangeNotifyPrivilege";
 
 /// The layers, each with what is wrong with it.
-pub(crate) fn layers(plan: &WindowsPlan, restricting: &[Sid], found: &Found) -> Vec<(&'static str, Option<String>)> {
+pub(crate) fn layers(plan: &WindowsPlan, restricting: &[Sid], found: &Found) -> Vec<Layer> {
     let token = &found.token;
-    vec![
+    let held = vec![
         ("restricted_token", differs(restricting, &token.restricting)),
         ("privileges", left_over(token.privileges.iter().filter(|name| *name != LEFT_PRIVILEGE))),
         ("groups", left_over(token.granting_groups.iter().filter(|group| is_powerful(group)))),
         ("integrity", integrity(plan.token.integrity, token.integrity.as_ref())),
         ("process_tree", process_tree(found.job)),
         ("job_limits", job_limits(plan.job, found.job)),
-        ("windows", (found.job.ui & ALL_UI_LIMITS != ALL_UI_LIMITS).then(|| String::from("not all limits are set"))),
-        ("marks", left_over(found.missing_marks.iter())),
         ("files", left_over(found.opened.iter())),
-    ]
+        ("controls", left_over(found.closed.iter())),
+    ];
+    let finding = |wrong: Option<String>| wrong.map_or(Finding::Holds(None), Finding::Missing);
+    let mut layers: Vec<Layer> = held.into_iter().map(|(name, wrong)| (name, finding(wrong))).collect();
+    layers.push(("windows", windows(found.job)));
+    layers.push(("marks", marks(found)));
+    layers
+}
+
+fn windows(job: JobFound) -> Finding {
+    match () {
+        () if job.ui & ALL_UI_LIMITS == ALL_UI_LIMITS => Finding::Holds(None),
+        () if job.windows_left_out => Finding::Partly(String::from(
+            "this program runs in a job of another program's, in which Windows allows no limits on windows: the command \
+             has a desktop of its own, and can use the clipboard",
+        )),
+        () => Finding::Missing(String::from("not all limits are set")),
+    }
+}
+
+fn marks(found: &Found) -> Finding {
+    match (left_over(found.missing_marks.iter()), found.linked) {
+        (Some(missing), _) => Finding::Missing(missing),
+        (None, 0) => Finding::Holds(None),
+        (None, count) => Finding::Holds(Some(format!(
+            "{count} files have other names (hard links) and can't be written: a mark would open those names, too"
+        ))),
+    }
 }
 
 /// What is missing, for a refusal. Nothing if everything holds.
-pub(crate) fn missing(layers: &[(&'static str, Option<String>)]) -> Option<String> {
-    let missing: Vec<String> =
-        layers.iter().filter_map(|(name, wrong)| Some(format!("{name} ({})", wrong.as_ref()?))).collect();
+pub(crate) fn missing(layers: &[Layer]) -> Option<String> {
+    let told = |(name, finding): &Layer| match finding {
+        Finding::Missing(wrong) => Some(format!("{name} ({wrong})")),
+        Finding::Holds(_) | Finding::Partly(_) => None,
+    };
+    let missing: Vec<String> = layers.iter().filter_map(told).collect();
     (!missing.is_empty()).then(|| missing.join(", "))
 }
 
 /// The report of a run.
-pub(crate) fn enforcement(plan: &WindowsPlan, layers: Vec<(&'static str, Option<String>)>) -> Enforcement {
-    let report = |(layer, wrong): (&str, Option<String>)| LayerReport {
-        layer: layer.to_owned(),
-        status: if wrong.is_some() { LayerStatus::NotEnforced } else { LayerStatus::FullyEnforced },
-        detail: wrong,
+pub(crate) fn enforcement(plan: &WindowsPlan, layers: Vec<Layer>) -> Enforcement {
+    let report = |(layer, finding): Layer| {
+        let (status, detail) = match finding {
+            Finding::Holds(detail) => (LayerStatus::FullyEnforced, detail),
+            Finding::Partly(detail) => (LayerStatus::PartlyEnforced, Some(detail)),
+            Finding::Missing(detail) => (LayerStatus::NotEnforced, Some(detail)),
+        };
+        LayerReport { layer: layer.to_owned(), status, detail }
     };
     let layers = layers.into_iter().map(report).chain([plan.network_report()]).collect();
     Enforcement { engine: String::from("windows"), layers }
@@ -146,6 +207,16 @@ impl std::fmt::Display for Opened {
     }
 }
 
+impl std::fmt::Display for Closed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ForReading(path) => write!(f, "`{path}` can't be read"),
+            Self::ForWriting(path) => write!(f, "`{path}` can't be written"),
+            Self::NullDevice => f.write_str("`NUL` can't be written"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use stockade_protocol::{Argv, NetworkPolicy, Permissions, ResourceLimits};
@@ -172,7 +243,7 @@ mod tests {
     }
 
     fn restricting(plan: &WindowsPlan) -> Vec<Sid> {
-        plan.token.restricting_sids(&plan.capability, &"S-1-5-5-0-7".parse().unwrap())
+        plan.token.restricting_sids(&plan.capabilities(), &"S-1-5-5-0-7".parse().unwrap())
     }
 
     /// What is read back where everything holds.
@@ -190,6 +261,7 @@ mod tests {
                 processes: 8,
                 memory_bytes: 1 << 20,
                 ui: ALL_UI_LIMITS,
+                windows_left_out: false,
             },
             ..Found::default()
         }
@@ -202,7 +274,27 @@ mod tests {
         assert_eq!(missing(&layers), None);
         let report = enforcement(&plan, layers);
         assert!(report.layers.iter().all(|layer| layer.status == LayerStatus::FullyEnforced), "{report:?}");
-        assert_eq!(report.layers.len(), 10);
+        assert_eq!(report.layers.len(), 11);
+    }
+
+    /// What can't be had here and is no refusal is told all the same.
+    #[test]
+    fn what_was_left_out_is_told() {
+        let plan = plan();
+        let mut found = holds(&plan);
+        found.job = JobFound { ui: 0, windows_left_out: true, ..found.job };
+        found.linked = 3;
+        let layers = layers(&plan, &restricting(&plan), &found);
+        assert_eq!(missing(&layers), None);
+        let report = enforcement(&plan, layers);
+        let told = |name: &str| {
+            let layer = report.layers.iter().find(|layer| layer.layer == name).unwrap();
+            (layer.status, layer.detail.clone().unwrap_or_default())
+        };
+        let (status, detail) = told("windows");
+        assert!(status == LayerStatus::PartlyEnforced && detail.contains("clipboard"), "{detail}");
+        let (status, detail) = told("marks");
+        assert!(status == LayerStatus::FullyEnforced && detail.contains("3 files have other names"), "{detail}");
     }
 
     /// A change to what was read back, and what is then told.
@@ -217,7 +309,7 @@ mod tests {
             change(&mut found);
             missing(&layers(&plan, &restricting(&plan), &found)).unwrap_or_default()
         };
-        let cases: [Case<'_>; 15] = [
+        let cases: [Case<'_>; 18] = [
             (&|found| found.token.restricting.clear(), "restricted_token (writes are restricted to nobody)"),
             (&|found| found.token.restricting.push(Sid::nt([11])), "restricted_token ("),
             (&|found| found.token.privileges.push("SeDebugPrivilege".into()), "privileges (SeDebugPrivilege)"),
@@ -233,6 +325,9 @@ mod tests {
             (&|found| found.missing_marks.push(path.clone()), r"marks (C:\w)"),
             (&|found| found.opened.push(Opened::ForReading(path.clone())), r"files (`C:\w` can be read)"),
             (&|found| found.opened.push(Opened::ForWriting(path.clone())), r"files (`C:\w` can be written)"),
+            (&|found| found.closed.push(Closed::ForReading(path.clone())), r"controls (`C:\w` can't be read)"),
+            (&|found| found.closed.push(Closed::ForWriting(path.clone())), r"controls (`C:\w` can't be written)"),
+            (&|found| found.closed.push(Closed::NullDevice), r"controls (`NUL` can't be written)"),
         ];
         for (change, told) in cases {
             let missing = with(change);

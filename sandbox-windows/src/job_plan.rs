@@ -22,6 +22,23 @@ pub(crate) mod limit {
 /// display, atoms of others, other desktops, ending the session.
 pub(crate) const ALL_UI_LIMITS: u32 = 0xff;
 
+/// Whether a job object limits windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WindowLimits {
+    All,
+    /// Windows refuses to nest a job with such limits in another one, as terminals, editors and build services have.
+    LeftOut,
+}
+
+impl WindowLimits {
+    /// What to try after a start that failed: the same without them, if this program is in a job itself. A program that
+    /// is not there is not there with other limits either.
+    pub(crate) fn after(self, failed: &std::io::Error, in_another_job: bool) -> Option<Self> {
+        let may_be_the_job = failed.kind() != std::io::ErrorKind::NotFound;
+        (self == Self::All && in_another_job && may_be_the_job).then_some(Self::LeftOut)
+    }
+}
+
 /// The limits of the job object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct JobPlan {
@@ -68,5 +85,21 @@ impl JobPlan {
             | on(self.processes.is_some(), limit::ACTIVE_PROCESSES)
             | on(self.memory_bytes.is_some(), limit::JOB_MEMORY)
             | on(self.cpu_seconds.is_some(), limit::PROCESS_TIME)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn limits_on_windows_are_left_out_only_inside_another_job() {
+        let denied = Error::from(ErrorKind::PermissionDenied);
+        assert_eq!(WindowLimits::All.after(&denied, true), Some(WindowLimits::LeftOut));
+        assert_eq!(WindowLimits::All.after(&denied, false), None);
+        assert_eq!(WindowLimits::LeftOut.after(&denied, true), None);
+        assert_eq!(WindowLimits::All.after(&Error::from(ErrorKind::NotFound), true), None);
     }
 }

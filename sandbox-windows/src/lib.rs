@@ -11,6 +11,7 @@ mod backend;
 mod batch;
 mod check;
 mod command_line;
+mod console;
 mod environment;
 mod file_plan;
 mod host;

@@ -1,4 +1,4 @@
-//! What the sandbox puts on a file or directory for the time of a run, and takes off again.
+//! What the sandbox puts on files and directories.
 //!
 //! The command's token is restricted for writing: besides what the user may do, a write needs an entry
 //! for one of the token's restricting identifiers. So an entry that allows the capability makes a tree
@@ -8,8 +8,14 @@
 //! below, which does not concern any other program of the user.
 //!
 //! Entries and labels are put on each object of a tree by hand, as Windows would pass them on, since
-//! only the object's own ones count when it is opened. Taking them off needs no memory of what was
-//! there: whatever names the capability goes.
+//! only the object's own ones count when it is opened.
+//!
+//! What opens a tree names an identifier of that tree alone and stays there: the tree is walked once, what is made in
+//! it later inherits, and the next command looks at the top. What takes something away names the capability of one
+//! policy, and comes off when the command ends. Taking it off needs no memory of what was there: all entries for the
+//! capability go.
+
+use std::io;
 
 use serde::{Deserialize, Serialize};
 use stockade_protocol::AbsPath;
@@ -88,10 +94,66 @@ pub struct Mark {
 }
 
 impl Mark {
+    /// Whom its entries name.
+    pub(crate) fn sid(&self, policy: &Sid) -> Sid {
+        if self.opens() { Sid::root(&self.path) } else { policy.clone() }
+    }
+
+    /// Whether it opens a tree for writing.
+    pub(crate) fn opens(&self) -> bool {
+        self.grant == Some(Grant::Write)
+    }
+
     /// Whether it speaks of everything below as well.
     pub(crate) fn is_tree(&self) -> bool {
         self.grant != Some(Grant::Pin)
     }
+}
+
+/// How a mark can be put on an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Directly,
+    /// The user owns the object and may not change its label: an entry that allows it is there for that moment.
+    ByOwnEntry,
+}
+
+const READ_ATTRIBUTES: u32 = 0x80;
+const READ_LIST: u32 = 0x2_0000;
+/// What a reading of marks needs.
+pub(crate) const TO_LOOK: u32 = READ_ATTRIBUTES | READ_LIST;
+const TO_MARK: u32 = TO_LOOK | right::WRITE_LIST;
+
+/// Opens an object to be marked. To change a label takes the right to change the owner, which "Modify", the usual
+/// right in directories outside of a user's profile, does not hold; an owner may always change the list.
+pub(crate) fn reach<T>(label: Option<Label>, mut open: impl FnMut(u32) -> io::Result<T>) -> io::Result<(T, Way)> {
+    if label.is_none() {
+        return Ok((open(TO_MARK)?, Way::Directly));
+    }
+    match open(TO_MARK | right::WRITE_OWNER) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok((open(TO_MARK)?, Way::ByOwnEntry)),
+        other => Ok((other?, Way::Directly)),
+    }
+}
+
+/// The parts of a tree that an entry for it has still to be put on, and those that are left without it afterwards.
+/// `before` is what was left out when the tree was walked; `None` if it never was. `closed` is what the other marks of
+/// this run speak of.
+pub(crate) fn parts(root: &AbsPath, before: Option<&[AbsPath]>, closed: &[AbsPath]) -> (Vec<AbsPath>, Vec<AbsPath>) {
+    let inside =
+        |part: &AbsPath| closed.iter().filter(|path| *path != part && path.starts_with(part)).cloned().collect();
+    let Some(before) = before else { return (vec![root.clone()], inside(root)) };
+    let (mut walked, mut left) = (Vec::new(), Vec::new());
+    for part in before {
+        if closed.iter().any(|path| part.starts_with(path)) {
+            left.push(part.clone());
+        } else {
+            let inner: Vec<AbsPath> = inside(part);
+            walked.push(part.clone());
+            left.extend(inner);
+        }
+    }
+    (walked, left)
 }
 
 /// Whether a mark's name must not be taken by anything else while the command runs: it lies in a tree
@@ -173,8 +235,13 @@ impl Acl {
         let mut entries = self.0.clone();
         for entry in added.into_iter().rev() {
             let denies = |entry: &Entry| matches!(entry, Entry::Known { says: Says::Deny, .. });
+            let own = || entries.iter().take_while(|other| !other.is_inherited()).count();
             let place = match () {
-                () if entry.is_inherited() => entries.iter().take_while(|other| !other.is_inherited()).count(),
+                () if entry.is_inherited() && denies(&entry) => own(),
+                // Behind denials, also behind those of a run that was here before.
+                () if entry.is_inherited() => {
+                    own() + entries.iter().skip(own()).take_while(|other| denies(other)).count()
+                }
                 () if denies(&entry) => 0,
                 () => entries.iter().take_while(|other| denies(other) && !other.is_inherited()).count(),
             };
@@ -234,7 +301,12 @@ mod tests {
             let entries = grant.entries(&capability, place, kind);
             let marked = list.with(entries.clone());
             prop_assert_eq!(marked.of(&capability), entries);
-            prop_assert_eq!(marked.without(&capability), list);
+            prop_assert_eq!(marked.without(&capability), list.clone());
+            // What denies is looked at first, whichever came first.
+            let (root, denied) = (Sid::capability("root"), Grant::Deny.entries(&capability, place, kind));
+            let both = list.with(denied).with(Grant::Write.entries(&root, place, kind));
+            let at = |whom: &Sid| both.0.iter().position(|entry| entry.speaks_of(whom));
+            prop_assert!(at(&capability) < at(&root));
         }
     }
 
@@ -248,6 +320,22 @@ mod tests {
         assert_eq!(whose(&put(Grant::Deny, Place::Top)), [true, false, false, false]);
         assert_eq!(whose(&put(Grant::Write, Place::Top)), [false, true, false, false]);
         assert_eq!(whose(&put(Grant::Write, Place::Below)), [false, false, true, false]);
+    }
+
+    #[test]
+    fn a_tree_is_walked_once_and_what_was_left_out_when_it_is_opened() {
+        let path = |text: &str| -> AbsPath { text.parse().unwrap() };
+        let paths = |texts: &[&str]| texts.iter().map(|text| path(text)).collect::<Vec<_>>();
+        let ask = |before: Option<&[&str]>, closed: &[&str]| {
+            parts(&path(r"C:\w"), before.map(paths).as_deref(), &paths(closed))
+        };
+        let (git, hooks) = (r"C:\w\.git", r"C:\w\.git\hooks");
+        assert_eq!(ask(None, &[git, r"C:\x"]), (paths(&[r"C:\w"]), paths(&[git])));
+        assert_eq!(ask(Some(&[git]), &[git]), (vec![], paths(&[git])), "the next command walks nothing");
+        assert_eq!(ask(Some(&[git]), &[]), (paths(&[git]), vec![]));
+        assert_eq!(ask(Some(&[git]), &[hooks]), (paths(&[git]), paths(&[hooks])));
+        assert_eq!(ask(Some(&[hooks]), &[git]), (vec![], paths(&[hooks])));
+        assert_eq!(ask(Some(&[]), &[git]), (vec![], vec![]), "what is open already is denied by other entries");
     }
 
     #[test]

@@ -126,6 +126,15 @@ impl WindowsPlan {
     }
 }
 
+impl WindowsPlan {
+    /// What the command's token is restricted to, besides what all such tokens are: this policy's own, and the trees
+    /// that can be written.
+    pub(crate) fn capabilities(&self) -> Vec<Sid> {
+        let roots = self.marks.iter().filter(|mark| mark.opens()).map(|mark| Sid::root(&mark.path));
+        std::iter::once(self.capability.clone()).chain(roots).collect()
+    }
+}
+
 /// The same marks, the same capability: two runs that share it may share what it opens.
 fn capability(marks: &[Mark]) -> Sid {
     Sid::capability(&serde_json::to_string(marks).unwrap_or_default())
@@ -166,7 +175,9 @@ impl fmt::Display for WindowsPlan {
         }
         writeln!(f, "token integrity {}", name(integrity))?;
         if !self.token.restricting.is_empty() {
-            writeln!(f, "token capability {}", self.capability)?;
+            for sid in self.capabilities() {
+                writeln!(f, "token capability {sid}")?;
+            }
         }
         writeln!(f, "job ends with its last handle, no breakaway, no windows but its own")?;
         let JobPlan { processes, memory_bytes, cpu_seconds } = self.job;

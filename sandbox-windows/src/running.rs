@@ -25,22 +25,27 @@ pub(crate) struct Child {
     signaled: Option<u8>,
     status: Option<WaitStatus>,
     enforcement: Enforcement,
+    /// Threads that copy what the command writes to this program's console. They end with the last process.
+    copies: Vec<thread::JoinHandle<()>>,
     _console: Option<Console>,
     _desktop: Desktop,
     marks: Marks,
 }
 
+/// What a command has besides its process and job.
+#[derive(Debug)]
+pub(crate) struct RunParts {
+    pub(crate) marks: Marks,
+    pub(crate) desktop: Desktop,
+    pub(crate) console: Option<Console>,
+    pub(crate) copies: Vec<thread::JoinHandle<()>>,
+}
+
 impl Child {
-    pub(crate) fn new(
-        process: OwnedHandle,
-        job: OwnedHandle,
-        marks: Marks,
-        desktop: Desktop,
-        console: Option<Console>,
-        enforcement: Enforcement,
-    ) -> Self {
+    pub(crate) fn new(process: OwnedHandle, job: OwnedHandle, parts: RunParts, enforcement: Enforcement) -> Self {
+        let RunParts { marks, desktop, console, copies } = parts;
         let (signaled, status) = (None, None);
-        Self { process, job, signaled, status, enforcement, _console: console, _desktop: desktop, marks }
+        Self { process, job, signaled, status, enforcement, copies, _console: console, _desktop: desktop, marks }
     }
 
     /// Ends what the command has left behind, and waits until it is gone.
@@ -75,6 +80,10 @@ impl Running for Child {
         }
         let code = process::exit_code(&self.process).map_err(lost("reading the exit code"))?;
         self.end_everything().map_err(lost("ending what the command has left"))?;
+        for copy in self.copies.drain(..) {
+            // A thread that has panicked has nothing more to copy.
+            copy.join().ok();
+        }
         self.marks.take_off().map_err(lost("taking the marks off files"))?;
         let status = match self.signaled {
             Some(signal) => WaitStatus::Signaled(i32::from(signal)),

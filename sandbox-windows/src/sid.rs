@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
+use stockade_protocol::AbsPath;
+
 use crate::Malformed;
 
 /// A security identifier, such as `S-1-5-32-544`.
@@ -17,6 +19,7 @@ pub struct Sid {
 
 /// No more fit into the format.
 const MOST_PARTS: usize = 15;
+const AUTHORITY_WORLD: u64 = 1;
 const AUTHORITY_NT: u64 = 5;
 const AUTHORITY_LABEL: u64 = 16;
 
@@ -28,6 +31,17 @@ impl Sid {
         // A domain's identifier and a number in it, as for a user of a machine that does not exist.
         let words = digest.chunks_exact(4).filter_map(|chunk| chunk.try_into().ok().map(u32::from_le_bytes)).take(4);
         Self { authority: AUTHORITY_NT, parts: [21].into_iter().chain(words).collect() }
+    }
+
+    /// One that stands for writing to a tree, whatever else a sandbox may do. Entries for it stay on the tree: only a
+    /// sandbox that may write there has it.
+    pub(crate) fn root(path: &AbsPath) -> Self {
+        // Most volumes do not tell names in other cases apart, and one more identifier does no harm on others.
+        Self::capability(&format!("root {}", path.to_string().to_lowercase()))
+    }
+
+    pub(crate) fn everyone() -> Self {
+        Self { authority: AUTHORITY_WORLD, parts: vec![0] }
     }
 
     pub(crate) fn nt<const N: usize>(parts: [u32; N]) -> Self {
@@ -126,6 +140,7 @@ mod tests {
         let administrators: Sid = "S-1-5-32-544".parse().unwrap();
         assert_eq!(administrators.to_bytes(), [1, 2, 0, 0, 0, 0, 0, 5, 32, 0, 0, 0, 0x20, 2, 0, 0]);
         assert_eq!(administrators.to_string(), "S-1-5-32-544");
+        assert_eq!(Sid::everyone().to_string(), "S-1-1-0");
         assert!("S-1-5-5-0-1234".parse::<Sid>().unwrap().is_logon());
         for text in ["", "S-1-", "S-1-5-", "S-1-5-+1", "S-2-5-1", "S-1-5-4294967296", "S-1-281474976710656-1"] {
             assert!(text.parse::<Sid>().is_err(), "{text}");
@@ -137,6 +152,9 @@ mod tests {
         assert_eq!(Sid::capability("a"), Sid::capability("a"));
         assert_ne!(Sid::capability("a"), Sid::capability("b"));
         assert!(Sid::capability("a").to_string().starts_with("S-1-5-21-"));
+        let root = |text: &str| Sid::root(&text.parse().unwrap());
+        assert_eq!(root(r"C:\w"), root(r"c:\W"));
+        assert_ne!(root(r"C:\w"), root(r"C:\v"));
     }
 
     proptest! {

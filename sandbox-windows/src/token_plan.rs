@@ -34,12 +34,15 @@ pub(crate) struct TokenPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Whom {
-    /// Only this sandbox: what the marks name.
+    /// Only this sandbox: what the marks name, and the trees that can be written.
     Capability,
     /// The logon session: the window station and the session's directory for named objects, which
     /// programs need to start and to talk to what they have started.
     LogonSession,
-    /// Restricted code: the null device and its like.
+    /// Everyone: the null device and its like, which everybody may write and restricted code may only read. What else
+    /// everybody may write is above the command's level.
+    Everyone,
+    /// Restricted code: what the system means such programs to use.
     Restricted,
     /// Write-restricted code: what the system means such programs to write.
     WriteRestricted,
@@ -62,19 +65,21 @@ impl TokenPlan {
     }
 
     pub(crate) fn confined() -> Self {
-        let restricting = vec![Whom::Capability, Whom::LogonSession, Whom::Restricted, Whom::WriteRestricted];
+        let restricting =
+            vec![Whom::Capability, Whom::LogonSession, Whom::Everyone, Whom::Restricted, Whom::WriteRestricted];
         Self { restricting, integrity: Integrity::Low }
     }
 
     /// The identifiers, in a session that has this one.
-    pub(crate) fn restricting_sids(&self, capability: &Sid, logon: &Sid) -> Vec<Sid> {
-        let sid = |whom: &Whom| match whom {
-            Whom::Capability => capability.clone(),
-            Whom::LogonSession => logon.clone(),
-            Whom::Restricted => Sid::nt([12]),
-            Whom::WriteRestricted => Sid::nt([33]),
+    pub(crate) fn restricting_sids(&self, capabilities: &[Sid], logon: &Sid) -> Vec<Sid> {
+        let sids = |whom: &Whom| match whom {
+            Whom::Capability => capabilities.to_vec(),
+            Whom::LogonSession => vec![logon.clone()],
+            Whom::Everyone => vec![Sid::everyone()],
+            Whom::Restricted => vec![Sid::nt([12])],
+            Whom::WriteRestricted => vec![Sid::nt([33])],
         };
-        self.restricting.iter().map(sid).collect()
+        self.restricting.iter().flat_map(sids).collect()
     }
 }
 

@@ -11,13 +11,10 @@ use stockade_sandboxing::Kind;
 
 use crate::Sid;
 use crate::acl::{Acl, Descriptor, Entry, Says};
-use crate::journal::{EarlierLabel, Living, Record};
-use crate::mark::{Grant, Label, Mark, Place, labelled, right, unlabelled};
+use crate::journal::{EarlierLabel, Journal, Living, Record, RootRecord};
+use crate::mark::{Grant, Label, Mark, Place, TO_LOOK, Way, labelled, parts, reach, right, unlabelled};
 use crate::sys::file::{self, Others, Part};
-
-const READ_ATTRIBUTES: u32 = 0x80;
-const READ_LIST: u32 = 0x2_0000;
-const TO_MARK: u32 = READ_ATTRIBUTES | READ_LIST | right::WRITE_LIST;
+use crate::sys::token;
 
 /// An object of a marked tree.
 struct Object {
@@ -25,6 +22,30 @@ struct Object {
     path: AbsPath,
     kind: Kind,
     place: Place,
+    way: Way,
+}
+
+/// What became of a mark.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Put {
+    /// How many objects were looked at.
+    pub(crate) visited: usize,
+    /// Objects that do not have it.
+    pub(crate) missing: Vec<AbsPath>,
+    /// Files with other names, which were left alone.
+    pub(crate) linked: usize,
+}
+
+impl Put {
+    pub(crate) fn missing(path: AbsPath) -> Self {
+        Self { missing: vec![path], ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.visited += other.visited;
+        self.missing.extend(other.missing);
+        self.linked += other.linked;
+    }
 }
 
 fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
@@ -47,17 +68,38 @@ fn open(path: &AbsPath, place: Place, rights: u32) -> io::Result<Object> {
         () if kind.is_dir() => Kind::Directory,
         () => Kind::File,
     };
-    Ok(Object { file, path: path.clone(), kind, place })
+    Ok(Object { file, path: path.clone(), kind, place, way: Way::Directly })
+}
+
+fn open_to_mark(path: &AbsPath, place: Place, label: Option<Label>) -> io::Result<Object> {
+    let (object, way) = reach(label, |rights| open(path, place, rights))?;
+    Ok(Object { way, ..object })
 }
 
 /// Visits a mark's top and everything below that no other mark speaks of.
-fn visit(mark: &Mark, others: &[Mark], rights: u32, mut act: impl FnMut(&Object) -> io::Result<()>) -> io::Result<()> {
+fn visit(
+    mark: &Mark,
+    others: &[Mark],
+    open: impl FnMut(&AbsPath, Place) -> io::Result<Object>,
+    act: impl FnMut(&Object) -> io::Result<()>,
+) -> io::Result<()> {
+    visit_part((&mark.path, Place::Top), mark, others, open, act)
+}
+
+/// The same for a part of the mark's tree.
+fn visit_part(
+    (start, place): (&AbsPath, Place),
+    mark: &Mark,
+    others: &[Mark],
+    mut open: impl FnMut(&AbsPath, Place) -> io::Result<Object>,
+    mut act: impl FnMut(&Object) -> io::Result<()>,
+) -> io::Result<()> {
     // What is only opened up may miss an object: it stays closed. What is taken away may not.
     let may_miss = mark.grant == Some(Grant::Write);
-    let mut waiting = vec![(mark.path.clone(), Place::Top)];
+    let mut waiting = vec![(start.clone(), place)];
     while let Some((path, place)) = waiting.pop() {
-        let object = match open(&path, place, rights) {
-            Err(error) if place == Place::Below && (may_miss || error.kind() == io::ErrorKind::NotFound) => continue,
+        let object = match open(&path, place) {
+            Err(error) if path != *start && (may_miss || error.kind() == io::ErrorKind::NotFound) => continue,
             other => other?,
         };
         act(&object)?;
@@ -91,15 +133,35 @@ fn label(object: &Object) -> io::Result<Option<Entry>> {
 
 fn set_label(object: &Object, label: Option<Entry>) -> io::Result<()> {
     let sacl = Some(Acl(label.into_iter().collect()));
-    write(object, Part::Label, &Descriptor { control: 0, dacl: None, sacl })
+    let descriptor = Descriptor { control: 0, dacl: None, sacl };
+    match object.way {
+        Way::Directly => write(object, Part::Label, &descriptor),
+        Way::ByOwnEntry => with_own_entry(object, |reopened| write(reopened, Part::Label, &descriptor)),
+    }
+}
+
+/// Does something with an object that takes the right to change its owner, for which an entry of the user's is there
+/// for that moment.
+fn with_own_entry(object: &Object, act: impl FnOnce(&Object) -> io::Result<()>) -> io::Result<()> {
+    let before = read(object, Part::List)?;
+    let list = before.dacl.clone().unwrap_or_default();
+    let user = token::user(&token::own()?)?;
+    let own = Entry::Known { says: Says::Allow, flags: 0, mask: right::WRITE_OWNER, sid: user };
+    let with_own = Descriptor { control: before.control, dacl: Some(list.with(vec![own])), sacl: None };
+    write(object, Part::List, &with_own)?;
+    let done = open(&object.path, object.place, TO_LOOK | right::WRITE_OWNER).and_then(|reopened| act(&reopened));
+    write(object, Part::List, &Descriptor { sacl: None, ..before })?;
+    done
 }
 
 /// Labels of others that a mark is about to replace.
 pub(crate) fn earlier_labels(marks: &[Mark]) -> io::Result<Vec<EarlierLabel>> {
     let mut earlier = Vec::new();
-    for mark in marks.iter().filter(|mark| !mark.placeholder) {
+    // What opens a tree leaves the labels of others alone.
+    for mark in marks.iter().filter(|mark| !mark.placeholder && !mark.opens()) {
         let Some(wanted) = mark.label else { continue };
-        visit(mark, marks, READ_ATTRIBUTES | READ_LIST, |object| {
+        let look = |path: &AbsPath, place| open(path, place, TO_LOOK);
+        visit(mark, marks, look, |object| {
             let found = label(object)?;
             let wanted = labelled(found.as_ref(), wanted, object.place, object.kind);
             if let Some(Entry::Known { flags, mask, sid, .. }) = found.filter(|found| Some(found) != wanted.as_ref()) {
@@ -111,25 +173,79 @@ pub(crate) fn earlier_labels(marks: &[Mark]) -> io::Result<Vec<EarlierLabel>> {
     Ok(earlier)
 }
 
-/// Puts a mark on everything that it speaks of. What does not have it afterwards is given back.
-pub(crate) fn put(mark: &Mark, all: &[Mark], capability: &Sid) -> io::Result<Vec<AbsPath>> {
+/// Opens a tree for writing. It is walked only if that was never done to the end, or as far as it was left out then;
+/// what is made in it later inherits. Files with other names are left alone: an entry would open those, too.
+pub(crate) fn open_root(mark: &Mark, all: &[Mark], journal: &Journal) -> io::Result<Put> {
+    let root = journal.lock_root(&mark.path)?;
+    let sid = Sid::root(&mark.path);
+    let top = open_to_mark(&mark.path, Place::Top, mark.label)?;
+    // Lists are reset by others, too.
+    let known = root.read()?.filter(|_| has_mark(&top, mark, &sid).unwrap_or(false));
+    let others: Vec<AbsPath> =
+        all.iter().filter(|other| other.is_tree() && other.path != mark.path).map(|other| other.path.clone()).collect();
+    let (walked, left_out) = parts(&mark.path, known.as_ref().map(|known| known.left_out.as_slice()), &others);
+    if known.is_some() && walked.is_empty() {
+        return Ok(Put { visited: 1, ..Put::default() });
+    }
+    root.forget()?;
+    let mut put = Put::default();
+    for part in &walked {
+        let place = if *part == mark.path { Place::Top } else { Place::Below };
+        match put_part((part, place), mark, all, &sid) {
+            // What was left out then is no longer there.
+            Err(error) if place == Place::Below && error.kind() == io::ErrorKind::NotFound => {}
+            other => put.add(other?),
+        }
+    }
+    root.write(&RootRecord { left_out })?;
+    Ok(put)
+}
+
+/// Puts a mark on an object of a run's own, in the name of its policy.
+pub(crate) fn put_for(mark: &Mark, capability: &Sid) -> io::Result<Put> {
+    put_part((&mark.path, Place::Top), mark, &[], capability)
+}
+
+/// Puts a mark on everything that it speaks of, for the time of a run.
+pub(crate) fn put(mark: &Mark, all: &[Mark], capability: &Sid) -> io::Result<Put> {
     if mark.placeholder {
         match fs::create_dir(host_path(&mark.path)?) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             Ok(()) | Err(_) => {}
         }
     }
-    let mut missing = Vec::new();
-    let rights = TO_MARK | if mark.label.is_some() { right::WRITE_OWNER } else { 0 };
-    visit(mark, all, rights, |object| {
-        let listed = mark.grant.map_or(Ok(true), |grant| put_entries(object, grant, capability))?;
+    put_part((&mark.path, Place::Top), mark, all, &mark.sid(capability))
+}
+
+fn put_part(part: (&AbsPath, Place), mark: &Mark, all: &[Mark], sid: &Sid) -> io::Result<Put> {
+    let mut put = Put::default();
+    let open = |path: &AbsPath, place| open_to_mark(path, place, mark.label);
+    visit_part(part, mark, all, open, |object| {
+        put.visited += 1;
+        if mark.opens() && object.kind == Kind::File && file::names(&object.file)? > 1 {
+            put.linked += 1;
+            return Ok(());
+        }
+        let listed = mark.grant.map_or(Ok(true), |grant| put_entries(object, grant, sid))?;
         let labelled = mark.label.map_or(Ok(true), |label| put_label(object, label))?;
         if !(listed && labelled) {
-            missing.push(object.path.clone());
+            put.missing.push(object.path.clone());
         }
         Ok(())
     })?;
-    Ok(missing)
+    Ok(put)
+}
+
+/// Whether a mark is on an object already.
+fn has_mark(object: &Object, mark: &Mark, sid: &Sid) -> io::Result<bool> {
+    let list = read(object, Part::List)?.dacl.unwrap_or_default();
+    let entries = mark.grant.map(|grant| grant.entries(sid, object.place, object.kind)).unwrap_or_default();
+    let listed = entries.iter().all(|entry| list.0.contains(entry));
+    let labelled = match mark.label {
+        Some(label) => self::label(object)? == Some(label.entry(object.place, object.kind)),
+        None => true,
+    };
+    Ok(listed && labelled)
 }
 
 /// Whether the entries are there afterwards.
@@ -158,7 +274,7 @@ fn put_label(object: &Object, wanted: Label) -> io::Result<bool> {
 
 /// Takes off what a run has put on, as far as no living run needs it.
 pub(crate) fn take_off(record: &Record, living: Living<'_>) -> io::Result<()> {
-    for mark in record.marks.iter().rev() {
+    for mark in record.marks.iter().rev().filter(|mark| !(record.keeps_roots && mark.opens())) {
         let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         match take_off_mark(mark, record, living) {
             // What the command or somebody else has removed has nothing on it.
@@ -182,11 +298,12 @@ fn take_off_mark(mark: &Mark, record: &Record, living: Living<'_>) -> io::Result
             return Ok(());
         }
     }
-    let keeps_entries = living.need_entries_of(&record.capability);
-    let rights = TO_MARK | if mark.label.is_some() { right::WRITE_OWNER } else { 0 };
-    visit(mark, &record.marks, rights, |object| {
+    let sid = mark.sid(&record.capability);
+    let keeps_entries = living.need_entries_of(&sid);
+    let open = |path: &AbsPath, place| open_to_mark(path, place, mark.label);
+    visit(mark, &record.marks, open, |object| {
         if mark.grant.is_some() && !keeps_entries {
-            take_off_entries(object, &record.capability)?;
+            take_off_entries(object, &sid)?;
         }
         match mark.label {
             Some(label) if !living.need_label(&object.path, label) => take_off_label(object, label, record),

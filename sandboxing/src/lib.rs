@@ -2,6 +2,8 @@
 
 mod backend;
 mod bare;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod denied_globs;
 #[cfg(feature = "fake-host")]
 mod fake_host;

@@ -10,8 +10,9 @@ use windows::Win32::Security::{
     PSECURITY_DESCRIPTOR, SetKernelObjectSecurity,
 };
 use windows::Win32::Storage::FileSystem::{
-    FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT, GETFINALPATHNAMEBYHANDLE_FLAGS, GetDriveTypeW,
-    GetFinalPathNameByHandleW, GetLogicalDrives, GetVolumeInformationW,
+    BY_HANDLE_FILE_INFORMATION, FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT,
+    GETFINALPATHNAMEBYHANDLE_FLAGS, GetDriveTypeW, GetFileInformationByHandle, GetFinalPathNameByHandleW,
+    GetLogicalDrives, GetVolumeInformationW,
 };
 use windows::Win32::System::SystemInformation::GetSystemDirectoryW;
 use windows::core::PCWSTR;
@@ -67,6 +68,14 @@ pub(crate) fn final_path(file: &File) -> io::Result<String> {
             length => return Ok(String::from_utf16_lossy(text.get(..length).unwrap_or_default())),
         }
     }
+}
+
+/// How many names an open file has.
+pub(crate) fn names(file: &File) -> io::Result<u32> {
+    let mut found = BY_HANDLE_FILE_INFORMATION::default();
+    // SAFETY: the file is open, and there is room for what is known of it.
+    unsafe { GetFileInformationByHandle(raw(file), &raw mut found) }.map_err(failed)?;
+    Ok(found.nNumberOfLinks)
 }
 
 /// An object's descriptor, self-relative.

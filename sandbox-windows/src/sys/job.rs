@@ -9,14 +9,15 @@ use windows::Win32::System::JobObjects::{
     JobObjectBasicAccountingInformation, JobObjectBasicUIRestrictions, JobObjectExtendedLimitInformation,
     QueryInformationJobObject, SetInformationJobObject, TerminateJobObject,
 };
+use windows::Win32::System::Threading::GetCurrentProcess;
 use windows::core::{BOOL, PCWSTR};
 
 use super::{failed, owned, raw, size_of};
 use crate::check::JobFound;
-use crate::job_plan::{ALL_UI_LIMITS, JobPlan};
+use crate::job_plan::{ALL_UI_LIMITS, JobPlan, WindowLimits};
 
 /// A job object with these limits and nothing in it.
-pub(crate) fn create(plan: &JobPlan) -> io::Result<OwnedHandle> {
+pub(crate) fn create(plan: &JobPlan, windows: WindowLimits) -> io::Result<OwnedHandle> {
     // SAFETY: neither attributes nor a name are given.
     let job = owned(unsafe { CreateJobObjectW(None, PCWSTR::null()) }.map_err(failed)?)?;
     let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
@@ -27,8 +28,10 @@ pub(crate) fn create(plan: &JobPlan) -> io::Result<OwnedHandle> {
     limits.BasicLimitInformation.PerProcessUserTimeLimit = i64::try_from(time).unwrap_or(i64::MAX);
     limits.JobMemoryLimit = plan.memory_bytes.map_or(0, |bytes| usize::try_from(bytes.get()).unwrap_or(usize::MAX));
     set(&job, JobObjectExtendedLimitInformation, &limits)?;
-    let windows = JOBOBJECT_BASIC_UI_RESTRICTIONS { UIRestrictionsClass: JOB_OBJECT_UILIMIT(ALL_UI_LIMITS) };
-    set(&job, JobObjectBasicUIRestrictions, &windows)?;
+    if windows == WindowLimits::All {
+        let windows = JOBOBJECT_BASIC_UI_RESTRICTIONS { UIRestrictionsClass: JOB_OBJECT_UILIMIT(ALL_UI_LIMITS) };
+        set(&job, JobObjectBasicUIRestrictions, &windows)?;
+    }
     Ok(job)
 }
 
@@ -47,7 +50,7 @@ fn query<T: Default>(job: &OwnedHandle, class: JOBOBJECTINFOCLASS) -> io::Result
 }
 
 /// What a job object says of itself and of a process.
-pub(crate) fn found(job: &OwnedHandle, process: &OwnedHandle) -> io::Result<JobFound> {
+pub(crate) fn found(job: &OwnedHandle, process: &OwnedHandle, limits_on: WindowLimits) -> io::Result<JobFound> {
     // Limits that can't be read are taken for none.
     let limits: JOBOBJECT_EXTENDED_LIMIT_INFORMATION =
         query(job, JobObjectExtendedLimitInformation).unwrap_or_default();
@@ -61,7 +64,16 @@ pub(crate) fn found(job: &OwnedHandle, process: &OwnedHandle) -> io::Result<JobF
         processes: limits.BasicLimitInformation.ActiveProcessLimit,
         memory_bytes: u64::try_from(limits.JobMemoryLimit).unwrap_or(u64::MAX),
         ui: windows.UIRestrictionsClass.0,
+        windows_left_out: limits_on == WindowLimits::LeftOut,
     })
+}
+
+/// Whether this program is in a job of another program's.
+pub(crate) fn is_this_program_in_one() -> bool {
+    let mut inside = BOOL::default();
+    // SAFETY: the handle of this process is always open; without a job every one is meant.
+    let asked = unsafe { IsProcessInJob(GetCurrentProcess(), None, &raw mut inside) };
+    asked.is_ok() && inside.as_bool()
 }
 
 /// How many processes are in it.

@@ -9,7 +9,9 @@ use windows::Win32::Foundation::{
     DUPLICATE_SAME_ACCESS, DuplicateHandle, HANDLE, INVALID_HANDLE_VALUE, WAIT_OBJECT_0, WAIT_TIMEOUT,
 };
 use windows::Win32::Security::SECURITY_ATTRIBUTES;
-use windows::Win32::System::Console::{COORD, ClosePseudoConsole, CreatePseudoConsole, HPCON};
+use windows::Win32::System::Console::{
+    CONSOLE_MODE, COORD, ClosePseudoConsole, CreatePseudoConsole, GetConsoleMode, HPCON,
+};
 use windows::Win32::System::StationsAndDesktops::{
     CloseDesktop, CreateDesktopW, DESKTOP_CONTROL_FLAGS, GetProcessWindowStation, GetUserObjectInformationW, HDESK,
     UOI_NAME,
@@ -105,6 +107,13 @@ impl Drop for Console {
     }
 }
 
+/// Whether a handle leads to a console.
+pub(crate) fn is_console(handle: &impl AsRawHandle) -> bool {
+    let mut mode = CONSOLE_MODE::default();
+    // SAFETY: the handle is open, and there is room for the mode; for anything but a console the call fails.
+    unsafe { GetConsoleMode(raw(handle), &raw mut mode) }.is_ok()
+}
+
 /// A copy of a handle that a new process can be given.
 pub(crate) fn inheritable(handle: &impl AsRawHandle) -> io::Result<OwnedHandle> {
     let mut copy = HANDLE::default();
@@ -131,7 +140,7 @@ pub(crate) struct Start<'a> {
 /// Where the standard streams lead.
 #[derive(Debug)]
 pub(crate) enum Streams<'a> {
-    /// To these handles, which are the only ones that the process gets.
+    /// To these handles, which are the only ones that the process gets. None leads to a console.
     Handles(&'a [OwnedHandle; 3]),
     /// To a terminal; no handle is passed on.
     Console(&'a Console),
@@ -214,6 +223,7 @@ pub(crate) fn start(start: &Start<'_>) -> io::Result<Suspended> {
     match start.streams {
         Streams::Handles(_) => {
             attributes.add(PROC_THREAD_ATTRIBUTE_HANDLE_LIST, handles.as_ptr().cast(), size_of_val(&handles))?;
+            // A console of its own, in which no handle of another one would work: none is among these.
             flags |= CREATE_NO_WINDOW;
         }
         Streams::Console(console) => {
