@@ -217,7 +217,9 @@ pub(crate) fn destination(text: &str) -> Result<Destination, String> {
     let rule = stockade_config::parse_host(text, Decision::Prompt)?;
     match rule.host {
         HostPattern::Exact(host) => Ok(Destination { host, protocol: rule.protocol, port: rule.port.unwrap_or(443) }),
-        HostPattern::Below(_) | HostPattern::Within(_) => Err(String::from("one host has to be named, not several")),
+        HostPattern::Below(_) | HostPattern::Within(_) | HostPattern::Network(_) => {
+            Err(String::from("one host has to be named, not several"))
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(milliseconds))
 }
 
-/// `host`, `host:port`, `*.host`, `[::1]:443`, and with `/udp` behind it the same for datagrams.
+/// `host`, `host:port`, `*.host`, `[::1]:443`, `10.0.0.0/8:443`, `[fd00::/8]:443`, and with `/udp` behind it the same for datagrams.
 ///
 /// ```
 /// use stockade_config::parse_host;
@@ -67,7 +67,11 @@ pub fn parse_host(text: &str, decision: Decision) -> Result<HostRule, String> {
 }
 
 fn is_link_local(host: &HostPattern) -> bool {
-    matches!(host, HostPattern::Exact(Host::Address(IpAddr::V6(address))) if address.is_unicast_link_local())
+    match host {
+        HostPattern::Exact(Host::Address(IpAddr::V6(address))) => address.is_unicast_link_local(),
+        HostPattern::Network(network) => network.contains(IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0))),
+        HostPattern::Exact(_) | HostPattern::Below(_) | HostPattern::Within(_) => false,
+    }
 }
 
 /// Refuses what people write instead of a host and a port, and says what to write.

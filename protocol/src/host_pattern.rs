@@ -6,9 +6,9 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Host, HostName, Invalid, RawText};
+use crate::{Host, HostName, Invalid, IpNetwork, RawText};
 
-/// One host, or the names below a domain.
+/// One host, the names below a domain, or the addresses of a network.
 ///
 /// ```
 /// use stockade_protocol::HostPattern;
@@ -32,6 +32,8 @@ pub enum HostPattern {
     Below(HostName),
     /// `**.example.com`: the domain and every name below it.
     Within(HostName),
+    /// `10.0.0.0/8`: every address of the network, also one that a name leads to, but no name.
+    Network(IpNetwork),
 }
 
 impl HostPattern {
@@ -41,7 +43,8 @@ impl HostPattern {
             (Self::Exact(exact), host) => exact == host || is_loopback_of(exact, host),
             (Self::Below(domain), Host::Name(name)) => is_below(name, domain),
             (Self::Within(domain), Host::Name(name)) => name == domain || is_below(name, domain),
-            (Self::Below(_) | Self::Within(_), Host::Address(_)) => false,
+            (Self::Network(network), Host::Address(address)) => network.contains(*address),
+            (Self::Below(_) | Self::Within(_), Host::Address(_)) | (Self::Network(_), Host::Name(_)) => false,
         }
     }
 
@@ -49,7 +52,8 @@ impl HostPattern {
     pub fn bracketed(&self) -> String {
         match self {
             Self::Exact(host) => host.bracketed(),
-            Self::Below(_) | Self::Within(_) => self.to_string(),
+            Self::Network(network) if network.is_ipv6() => format!("[{network}]"),
+            Self::Below(_) | Self::Within(_) | Self::Network(_) => self.to_string(),
         }
     }
 
@@ -61,6 +65,11 @@ impl HostPattern {
             (Self::Exact(own), pattern) if pattern.matches(own) => Some(Self::Exact(own.clone())),
             (pattern, Self::Exact(host)) => pattern.matches(host).then(|| Self::Exact(host.clone())),
             (Self::Exact(_), _) => None,
+            (Self::Network(a), Self::Network(b)) => {
+                let narrower = if a.holds(b) { Some(other) } else { b.holds(a).then_some(self) };
+                narrower.cloned()
+            }
+            (Self::Network(_), _) | (_, Self::Network(_)) => None,
             (Self::Below(a) | Self::Within(a), Self::Below(b) | Self::Within(b)) if a == b => {
                 Some(if matches!(self, Self::Below(_)) { self.clone() } else { other.clone() })
             }
@@ -102,6 +111,10 @@ impl FromStr for HostPattern {
         if let Some(rest) = text.strip_prefix("*.") {
             return domain(rest).map(Self::Below).map(one_form);
         }
+        if text.contains('/') {
+            let network = IpNetwork::parse(text).map_err(invalid)?;
+            return Ok(network.single().map_or(Self::Network(network), |address| Self::Exact(address.into())));
+        }
         // A destination may lose its scope, but a rule that did would cover more than it says.
         if text.contains('%') {
             return Err(invalid("names a scope, which a rule cannot hold to: name the address alone"));
@@ -119,7 +132,7 @@ fn one_form(pattern: HostPattern) -> HostPattern {
         HostPattern::Exact(Host::Name(name)) | HostPattern::Below(name) | HostPattern::Within(name) => {
             name.this_machine().map_or(pattern, |name| HostPattern::Exact(Host::Name(name)))
         }
-        HostPattern::Exact(Host::Address(_)) => pattern,
+        HostPattern::Exact(Host::Address(_)) | HostPattern::Network(_) => pattern,
     }
 }
 
@@ -129,6 +142,7 @@ impl fmt::Display for HostPattern {
             Self::Exact(host) => host.fmt(f),
             Self::Below(domain) => write!(f, "*.{domain}"),
             Self::Within(domain) => write!(f, "**.{domain}"),
+            Self::Network(network) => network.fmt(f),
         }
     }
 }
@@ -189,6 +203,13 @@ mod tests {
             ("localhost", "::1", Some("::1")),
             ("localhost", "127.0.0.2", None),
             ("localhost", "*.localhost", Some("localhost")),
+            ("10.0.0.0/8", "10.1.0.0/16", Some("10.1.0.0/16")),
+            ("10.0.0.0/8", "10.1.2.3", Some("10.1.2.3")),
+            ("10.0.0.0/8", "10.1.2.3/32", Some("10.1.2.3")),
+            ("10.0.0.0/8", "11.0.0.0/8", None),
+            ("10.0.0.0/8", "fd00::/8", None),
+            ("10.0.0.0/8", "*.a.test", None),
+            ("10.0.0.0/8", "localhost", None),
         ] {
             assert_eq!(pattern(a).intersect(&pattern(b)), both.map(pattern), "{a} and {b}");
             assert_eq!(pattern(b).intersect(&pattern(a)), both.map(pattern), "{b} and {a}");

@@ -136,7 +136,11 @@ impl HostRule {
     }
 
     fn names_special_address(&self) -> bool {
-        matches!(&self.host, HostPattern::Exact(host) if host.is_special())
+        match &self.host {
+            HostPattern::Exact(host) => host.is_special(),
+            HostPattern::Network(_) => true,
+            HostPattern::Below(_) | HostPattern::Within(_) => false,
+        }
     }
 }
 

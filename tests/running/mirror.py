@@ -12,7 +12,8 @@ import subprocess
 import sys
 import threading
 
-import registry
+sys.dont_write_bytecode = True
+import registry  # noqa: E402
 
 NAMES = {"pypi.test": "11.22.33.44", "mirror.test": "10.1.2.3", "meta.test": "169.254.169.254"}
 directory, *program = sys.argv[1:]

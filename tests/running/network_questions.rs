@@ -106,6 +106,31 @@ fn an_address_on_a_private_network_is_a_second_question() {
     assert!(home.read("ws/got").contains("leaf"));
 }
 
+/// A network of addresses covers the names that are allowed and lead there, and no others.
+#[test]
+fn a_network_can_be_allowed() {
+    let home = Home::new();
+    let (line, options) = (format!("{}; {}", fetch("mirror.test"), fetch("10.1.2.3")), ["--ask", "never"]);
+    let allowed = ["--allow-host", "10.0.0.0/8:443", "--allow-host", "mirror.test"];
+    let (_, seen) = start(&home, &[&options[..], &allowed].concat(), &line).ends();
+    assert_eq!(seen.matches("ended 0").count(), 2, "{seen}");
+    let (_, seen) = start(&home, &[&options[..], &["--allow-host", "10.0.0.0/8:443"]].concat(), &line).ends();
+    assert_eq!((seen.matches("ended 7").count(), seen.matches("ended 0").count()), (1, 1), "{seen}");
+    let words = ["explain", "--allow-host", "10.0.0.0/8", "--host", "10.9.9.9:22", "--host", "11.0.0.1:22"];
+    let told = home.says(&words, 0).stdout;
+    assert!(told.contains("`10.9.9.9:22` may be reached") && told.contains("`11.0.0.1:22` has to be asked"), "{told}");
+    for (wrong, why) in [
+        ("10.0.0.1/8", "the bits behind the prefix"),
+        ("0.0.0.0/0", "`full`"),
+        ("127.0.0.0/8", "`localhost:5432`"),
+        ("[fd00::]/8:443", "`[fd00::/8]`"),
+        ("[fe80::/10]:80", "link-local"),
+    ] {
+        let told = home.runs(&["--allow-host", wrong], "true", 125).stderr;
+        assert!(told.contains(why), "{wrong}: {told}");
+    }
+}
+
 #[test]
 fn explain_says_that_hosts_are_asked_for() {
     let home = Home::new();

@@ -47,8 +47,8 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) network: Option<flags::Network>,
 
-    /// A host that may be reached, such as api.example.com:443 or *.example.com, or with datagrams, such
-    /// as time.example.com:123/udp; may be given several times
+    /// A host that may be reached, such as api.example.com:443 or *.example.com, a network, such as
+    /// 10.0.0.0/8:443, or with datagrams, such as time.example.com:123/udp; may be given several times
     #[arg(long, value_name = "HOST[:PORT][/udp]", value_parser = flags::allowed_host)]
     pub(crate) allow_host: Vec<HostRule>,
 

@@ -47,7 +47,10 @@ fn host_pattern() -> impl Strategy<Value = HostPattern> {
         .prop_map(|labels| labels.iter().map(|label| format!("{label}.")).collect::<String>() + "test");
     let wild = (prop_oneof![Just("*."), Just("**.")], domain)
         .prop_map(|(star, domain)| format!("{star}{domain}").parse().unwrap());
-    prop_oneof![any_host().prop_map(HostPattern::Exact), wild]
+    let network =
+        prop::sample::select(vec!["10.0.0.0/8", "10.1.0.0/16", "192.168.0.0/16", "fd00::/8", "93.184.0.0/16"])
+            .prop_map(|text| text.parse().unwrap());
+    prop_oneof![any_host().prop_map(HostPattern::Exact), wild, network]
 }
 
 pub(crate) fn protocol() -> impl Strategy<Value = NetworkProtocol> {
