@@ -102,7 +102,7 @@ impl Bwrap {
         let mut setup: Vec<Step> =
             rendered.mount_points.iter().map(|path| Step::MountPoint { path: path.clone() }).collect();
         setup.push(Step::Keyring);
-        let families = supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
+        let families = seccomp::Families::of(supervision.as_ref());
         let rules = landlock::within_view(self.landlock_version, &view.grants, families);
         let limits = Limits::of(permissions, self.user)?;
         let watch = Watch::of(permissions, self.observe);

@@ -103,8 +103,8 @@ pub(crate) fn alone(version: u32, grants: &[(AbsPath, Grant)]) -> Ruleset {
 /// could only say yes. The kernel asks for truncation on every opening as well, even of a file that is only
 /// read, and finds nothing up to the root: so that right is left to the read-only mounts, too. What they do
 /// not hold is a file that the caller has opened outside of the view, for a command to read.
-/// Nor such a file that comes through a unix socket, which a command may have as a stream or, where one is
-/// granted, connect itself.
+/// Nor such a file that comes through a unix socket, which a command may have as a stream or, where connections are
+/// supervised, connect itself or listen at.
 pub(crate) fn within_view(version: u32, grants: &[(AbsPath, Grant)], families: Families) -> WithinView {
     let reads = EXECUTE | READ_FILE | READ_DIR;
     let root_is_read = grants.iter().any(|(path, grant)| path.parent().is_none() && grant.rights() & reads == reads);

@@ -128,7 +128,7 @@ impl Native {
         // that wait for a command, which nobody listens to yet.
         setup.extend(supervision.iter().flat_map(Supervision::sockets));
         let limits = Limits::of(permissions, self.user)?;
-        let families = supervision.as_ref().map_or(seccomp::Families::Internet, Supervision::families);
+        let families = seccomp::Families::of(supervision.as_ref());
         let rules = landlock::within_view(self.landlock_version, &view.grants, families);
         let supervision_warnings = supervision.as_ref().map(Supervision::warnings).unwrap_or_default();
         Ok(Sandbox {

@@ -24,6 +24,7 @@ use libc::{
 
 use crate::bpf::{Action, Field, Instruction, Test};
 use crate::step::Filter;
+use crate::supervision::Supervision;
 
 /// x86-64 (`AUDIT_ARCH_X86_64`).
 const ARCHITECTURE: u32 = 0xc000_003e;
@@ -150,13 +151,19 @@ const REFUSED_VALUES: &[(i64, u8, u32, &str)] = &[
 pub(crate) enum Families {
     /// Internet sockets, which lead nowhere but to the sandbox itself or wherever its network does.
     Internet,
-    /// The same, and unix sockets, where somebody decides which of them are connected to.
+    /// The same, and unix sockets, where the supervisor decides which of them are connected to.
     InternetAndUnix,
     /// None at all, where no network namespace keeps the host's network out of reach.
     None,
 }
 
 impl Families {
+    /// Where connections are supervised, there are unix sockets: the command's own, and those that are granted. A program
+    /// outside may connect to one of the command's own, too, and pass files.
+    pub(crate) fn of(supervision: Option<&Supervision>) -> Self {
+        if supervision.is_some() { Self::InternetAndUnix } else { Self::Internet }
+    }
+
     fn allowed(self) -> &'static [i32] {
         match self {
             Self::Internet => &[AF_INET, AF_INET6],

@@ -10,7 +10,6 @@ use serde::Serialize;
 use stockade_protocol::{AbsPath, Decision, HostPattern, HostRule, NetworkPolicy, NetworkProtocol, Permissions};
 use stockade_sandboxing::{Gatekeeper, HostFiles, Kind, SpawnError, Unenforceable};
 
-use crate::seccomp::Families;
 use crate::step::{Outlet, Step};
 use crate::supervisor::{self, Reach, Supervisor};
 use crate::view::OwnFile;
@@ -111,11 +110,6 @@ impl Supervision {
         self.reach.unix_sockets.iter().filter_map(problem).collect()
     }
 
-    /// Unix sockets exist only where one may be connected to.
-    pub(crate) fn families(&self) -> Families {
-        if self.reach.unix_sockets.is_empty() { Families::Internet } else { Families::InternetAndUnix }
-    }
-
     /// Sockets of the command's own network, for whoever decides. They take privileges, which commands give up.
     pub(crate) fn sockets(&self) -> Vec<Step> {
         let mut steps = vec![Step::Resolver];
@@ -166,7 +160,11 @@ fn is_lost_datagram_rule(rule: &HostRule, rules: &[HostRule]) -> bool {
         |rule: &HostRule| rule.protocol == Some(NetworkProtocol::Udp) && rule.decision != Decision::Forbidden;
     let is_loopback =
         matches!(&rule.host, HostPattern::Exact(host) if host.address().is_some_and(|found| found.is_loopback()));
-    let leads_there = |rule: &HostRule| !matches!(&rule.host, HostPattern::Exact(host) if host.address().is_some());
+    let leads_there = |rule: &HostRule| match &rule.host {
+        HostPattern::Exact(host) => host.address().is_none(),
+        HostPattern::Below(_) | HostPattern::Within(_) => true,
+        HostPattern::Network(_) => false,
+    };
     let names_host = rules.iter().any(|other| is_for_datagrams(other) && leads_there(other));
     is_for_datagrams(rule) && is_loopback && !names_host
 }

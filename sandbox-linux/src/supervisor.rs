@@ -30,6 +30,7 @@ mod granted;
 mod mailbox;
 mod names;
 mod options;
+mod own_sockets;
 mod packet;
 mod places;
 mod relay;
@@ -64,6 +65,7 @@ use self::dial::{Dial, Progress};
 use self::granted::Granted;
 use self::mailbox::{Mailbox, Message, TakenCall, Watched};
 use self::names::{Meaning, Names};
+use self::own_sockets::OwnSockets;
 use self::places::Places;
 use self::relay::{Destination, Relay};
 use self::table::Table;
@@ -154,6 +156,8 @@ struct Watch {
     waiting: HashMap<u64, Call>,
     dials: HashMap<u64, Dial>,
     granted: Granted,
+    /// Unix sockets that commands of this sandbox listen at.
+    own: OwnSockets,
     places: Places,
     /// One for each network. They stay for the next command of a session.
     relays: HashMap<u64, Relay>,
@@ -174,6 +178,7 @@ impl Watch {
             names: Names::default(),
             gatekeeper,
             granted: Granted::hold(&reach.unix_sockets),
+            own: OwnSockets::default(),
             places: Places::default(),
             reach,
             mailbox,
@@ -339,7 +344,7 @@ impl Watch {
     }
 
     fn on_call(&mut self, listener: &Arc<OwnedFd>, network: u64, notification: &Notification) {
-        if let Some((call, act)) = call::decide_on(listener, notification, network, &self.reach) {
+        if let Some((call, act)) = call::decide_on(listener, notification, network, &self.reach, &mut self.own) {
             self.act(call, act);
         }
     }
@@ -356,7 +361,7 @@ impl Watch {
         match act {
             Act::Inside(address) => call.connect_inside(address, &self.places),
             Act::Unix(path) => {
-                if let Some(violation) = call.connect_unix(&path, &self.granted, &self.places) {
+                if let Some(violation) = call.connect_unix(&path, (&self.granted, &self.own), &self.places) {
                     self.gatekeeper.refused(violation);
                 }
             }

@@ -26,6 +26,8 @@ mod network_questions;
 mod observed;
 /// Stockade's own files.
 mod own_files;
+/// Unix sockets of a command's own.
+mod own_sockets;
 /// Patches are judged as commands are.
 mod patch_agreement;
 /// File changes that are shown, asked about and written.

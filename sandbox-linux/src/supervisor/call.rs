@@ -15,6 +15,7 @@ use super::Reach;
 use super::caller::Caller;
 use super::granted::{Granted, Refusal};
 use super::options;
+use super::own_sockets::OwnSockets;
 use super::places::Places;
 use super::socket::{self, Address, Life, Nature};
 use super::table::{self, Table};
@@ -57,13 +58,14 @@ pub(super) fn decide_on(
     notification: &Notification,
     network: u64,
     reach: &Reach,
+    own: &mut OwnSockets,
 ) -> Option<(Call, Act)> {
     let errno = match notification.call {
         libc::SYS_connect => match read(listener, notification, network, reach) {
             Ok(read) => return Some(read),
             Err(errno) => errno,
         },
-        libc::SYS_listen => listen(notification, network).err().unwrap_or(0),
+        libc::SYS_listen => listen(listener, notification, network, own).err().unwrap_or(0),
         libc::SYS_setsockopt => set_option(listener, notification, network).err().unwrap_or(0),
         _ => libc::ENOSYS,
     };
@@ -81,15 +83,22 @@ fn descriptor(argument: u64) -> i32 {
     argument as i32
 }
 
-/// A socket outside never listens: it would wait for connections from the host's network.
-fn listen(notification: &Notification, network: u64) -> Result<(), i32> {
+/// A socket outside never listens: it would wait for connections from the host's network. A unix socket that was made
+/// inside is known as the command's own from here on.
+fn listen(listener: &Arc<OwnedFd>, notification: &Notification, network: u64, own: &mut OwnSockets) -> Result<(), i32> {
     let [number, backlog, ..] = notification.arguments;
     let caller = Caller::new(notification.thread).map_err(|error| errno(&error))?;
     let socket = caller.file(descriptor(number)).map_err(|error| errno(&error))?;
     if socket::network_of(socket.as_fd()).map_err(|error| errno(&error))? != network {
         return Err(libc::EACCES);
     }
-    rustix::net::listen(&socket, backlog as i32).map_err(rustix::io::Errno::raw_os_error)
+    // Only now is it sure that the socket was the calling process's, and not one's with its number.
+    if !notify::is_waiting(listener.as_fd(), notification.id) {
+        return Err(libc::EINTR);
+    }
+    rustix::net::listen(&socket, backlog as i32).map_err(rustix::io::Errno::raw_os_error)?;
+    own.add(socket.as_fd());
+    Ok(())
 }
 
 /// An option that chooses an interface, a route or a group is set for the command's own network alone. It is
@@ -162,6 +171,8 @@ fn decide(nature: &Nature, socket: BorrowedFd<'_>, bytes: Vec<u8>, network: u64,
             }
         }
         (Address::Unix(path), libc::AF_UNIX) => Ok(Act::Unix(path)),
+        // Names that are no paths are those of the socket's own network.
+        (Address::Abstract, libc::AF_UNIX) if !is_outside => Ok(Act::Inside(bytes)),
         (_, libc::AF_UNIX) => Err(libc::EACCES),
         // Whatever else it is, a socket of the host's network is connected to nothing else.
         _ if is_outside => Err(libc::EACCES),
@@ -191,7 +202,16 @@ impl Call {
 
     /// Connects to a unix socket that was granted, whatever the way that leads to it. Gives
     /// what has to be told.
-    pub(super) fn connect_unix(self, path: &[u8], granted: &Granted, places: &Places) -> Option<Violation> {
+    pub(super) fn connect_unix(
+        self,
+        path: &[u8],
+        (granted, own): (&Granted, &OwnSockets),
+        places: &Places,
+    ) -> Option<Violation> {
+        if let Some(file) = own.find(&self.caller, path) {
+            self.connect_to(file, places);
+            return None;
+        }
         let path = match self.caller.directory() {
             Ok(directory) => directory.join(OsStr::from_bytes(path)),
             Err(error) => {
@@ -201,15 +221,7 @@ impl Call {
         };
         match granted.find(&path) {
             Ok(file) => {
-                // By the file that was looked at: the path may lead elsewhere by now.
-                let mut address = libc::AF_UNIX.to_ne_bytes().get(..2).unwrap_or_default().to_vec();
-                address.extend(format!("/proc/self/fd/{}\0", file.as_raw_fd()).bytes());
-                // The server may be busy.
-                self.connect_aside(places, move |call: Self| {
-                    let errno = notify::connect(call.socket.as_fd(), &address);
-                    drop(file);
-                    call.answer(errno);
-                });
+                self.connect_to(file, places);
                 None
             }
             Err(Refusal::NotGranted(socket)) => {
@@ -223,6 +235,18 @@ impl Call {
                 Some(violation)
             }
         }
+    }
+
+    /// Connects to the unix socket that this file is: the path may lead elsewhere by now.
+    fn connect_to(self, file: OwnedFd, places: &Places) {
+        let mut address = libc::AF_UNIX.to_ne_bytes().get(..2).unwrap_or_default().to_vec();
+        address.extend(format!("/proc/self/fd/{}\0", file.as_raw_fd()).bytes());
+        // The server may be busy.
+        self.connect_aside(places, move |call: Self| {
+            let errno = notify::connect(call.socket.as_fd(), &address);
+            drop(file);
+            call.answer(errno);
+        });
     }
 
     fn replaced(&self, path: AbsPath) -> Violation {

@@ -194,7 +194,9 @@ pub(crate) enum Address {
     Internet(SocketAddr),
     /// A unix socket by its path.
     Unix(Vec<u8>),
-    /// Anything else: no address at all (which disconnects), an abstract name, another family.
+    /// A unix socket by a name that is no path.
+    Abstract,
+    /// Anything else: no address at all (which disconnects), another family.
     Other,
 }
 
@@ -217,6 +219,7 @@ pub(crate) fn read_address(bytes: &[u8]) -> Address {
         (libc::AF_UNIX, [first, ..]) if *first != 0 => {
             Address::Unix(rest.split(|byte| *byte == 0).next().unwrap_or_default().to_vec())
         }
+        (libc::AF_UNIX, [0, _, ..]) => Address::Abstract,
         _ => Address::Other,
     }
 }
@@ -233,7 +236,8 @@ mod tests {
         let v6 = [&[10, 0, 0, 80, 0, 0, 0, 0][..], &[0; 15], &[1], &[0; 4]].concat();
         assert_eq!(read_address(&v6), Address::Internet("[::1]:80".parse().unwrap()));
         assert_eq!(read_address(b"\x01\0/run/a.sock\0junk"), Address::Unix(b"/run/a.sock".to_vec()));
-        for other in [&b""[..], b"\x01", b"\x01\0", b"\x01\0\0abstract", b"\0\0", &v4[..7], &v6[..20], b"\x10\0aaaa"] {
+        assert_eq!(read_address(b"\x01\0\0abstract"), Address::Abstract);
+        for other in [&b""[..], b"\x01", b"\x01\0", b"\x01\0\0", b"\0\0", &v4[..7], &v6[..20], b"\x10\0aaaa"] {
             assert_eq!(read_address(other), Address::Other, "{other:?}");
         }
     }

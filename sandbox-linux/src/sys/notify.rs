@@ -4,7 +4,7 @@
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 
 /// A system call that waits for an answer.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +129,18 @@ pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> i32 {
     // SAFETY: the kernel reads `length` bytes, which the buffer has, and checks what they say.
     let done = unsafe { libc::connect(socket.as_raw_fd(), address.as_ptr().cast(), length) };
     if done == 0 { 0 } else { io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) }
+}
+
+/// The file that a unix socket is bound to, whatever stands at its path by now. Takes a privilege over the socket's
+/// network, which the owner of the namespace of users has that it belongs to.
+/// <https://git.kernel.org/torvalds/c/ba94f3088b79>
+pub(crate) fn bound_file(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    const SIOCUNIXFILE: libc::Ioctl = 0x89e0;
+    // SAFETY: the call takes no argument, and gives a descriptor.
+    let number = check(i64::from(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCUNIXFILE) }))?;
+    let number = i32::try_from(number).map_err(io::Error::other)?;
+    // SAFETY: the descriptor is new, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Gives the calling thread a descriptor table of its own, with nothing in it.
