@@ -289,7 +289,8 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
         };
         let found = found.into_iter().filter(|found| seen.is_none() || is_unseen(found));
         let violations: Vec<Violation> = seen.iter().flatten().cloned().chain(found).collect();
-        let denied = violations.iter().any(evidence::matters) && finished.ended != Ended::Exited(0);
+        let matters = |found: &Violation| evidence::matters(found, finished.seen.as_ref());
+        let denied = violations.iter().any(matters) && finished.ended != Ended::Exited(0);
         let execution = Execution {
             stdout: finished.stdout,
             stderr: finished.stderr,

@@ -117,7 +117,8 @@ impl MaskServer {
         for sighting in taken {
             if let Some(path) = self.path(&sighting) {
                 let Sighting { process: pid, program, .. } = sighting;
-                let judge = |act| is_readable(&path).then_some(Observation { pid, program, act });
+                let is_handled = false;
+                let judge = |act| is_readable(&path).then_some(Observation { pid, program, act, is_handled });
                 notes.note(DeniedAct::Read(path.clone()), judge);
             }
         }

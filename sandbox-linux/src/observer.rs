@@ -10,13 +10,15 @@
 //!   has. Should it end all the same, every such call fails from then on.
 //! - Connections that somebody decides on are none of these: they are handed to the supervisor, which never lets the
 //!   kernel go on.
-//! - One thread, the listener and three descriptors for each command, whatever it does; notes are bounded.
+//! - One thread, the listener, three descriptors and those of some processes that were denied something ([`lineage`]) for each
+//!   command, whatever it does; notes are bounded.
 //!
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
 
 mod calls;
 mod destination;
 mod judge;
+mod lineage;
 mod look_up;
 mod resolve;
 
@@ -33,6 +35,7 @@ use stockade_protocol::{FileRules, NetworkPolicy, Permissions};
 use stockade_sandboxing::{Coverage, DeniedAct, Observation, Observations};
 
 use self::judge::Judge;
+use self::lineage::Lineages;
 use self::resolve::Tree;
 use crate::bpf::{Action, Instruction};
 use crate::seccomp;
@@ -83,10 +86,13 @@ impl Watch {
         denied_reads: bool,
     ) -> io::Result<Arc<Observations>> {
         let coverage = Coverage { writes: true, denied_reads, connections: self.connections };
-        let notes = Arc::new(Observations::new(coverage));
+        let lineages = Arc::new(Lineages::default());
+        let held = Arc::clone(&lineages);
+        let notes = Arc::new(Observations::with_ends(coverage, Box::new(move |process| held.ended_well(process))));
         notify::wake_up_synchronously(listener.as_fd());
         let watch = self.clone();
-        let observer = Observer { watch, listener, feed, notes: Arc::clone(&notes), host: Tree::hosts()?, view: None };
+        let (host, noted) = (Tree::hosts()?, Arc::clone(&notes));
+        let observer = Observer { watch, listener, feed, notes: noted, lineages, host, view: None };
         thread::Builder::new().name(String::from("stockade-observer")).spawn(move || observer.run())?;
         Ok(notes)
     }
@@ -98,6 +104,8 @@ struct Observer {
     listener: Arc<OwnedFd>,
     feed: Option<Feed>,
     notes: Arc<Observations>,
+    /// Who was denied something.
+    lineages: Arc<Lineages>,
     host: Tree,
     /// The command's tree. No command can change its root, so all of its processes have the same.
     view: Option<Tree>,
@@ -155,8 +163,10 @@ impl Observer {
     fn note(&self, call: &Notification, denied: DeniedAct) {
         self.notes.note(denied, |act| {
             let (pid, program) = program_of(call.thread);
+            pid.into_iter().for_each(|process| self.lineages.hold(process));
             // Only now is it sure that all of this was the calling process's, and not one's with its number.
-            notify::is_waiting(self.listener.as_fd(), call.id).then_some(Observation { pid, program, act })
+            let is_sure = notify::is_waiting(self.listener.as_fd(), call.id);
+            is_sure.then_some(Observation { pid, program, act, is_handled: false })
         });
     }
 }

@@ -3,13 +3,15 @@
 //! An act is noted only if the policy denies it and this user could do it without the sandbox. Notes are kept in a
 //! bounded list: a command that tries the same again, or too many different things, is counted, and costs no memory.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stockade_protocol::{AbsPath, Host, NetworkProtocol, RawText};
 
 /// Different acts that are kept of one run. Nobody reads more.
 const MOST_KEPT: usize = 256;
+/// Processes that are kept of one act. Beyond them it is of consequence.
+const MOST_PROCESSES: usize = 8;
 
 /// An act that the policy denies and the host would have allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct Observation {
     pub program: Option<RawText>,
     /// What it tried.
     pub act: DeniedAct,
+    /// Whether the process is known to have done without: it ended well, and a shell that learns no more had started it.
+    pub is_handled: bool,
 }
 
 /// What was tried, and on what. Paths are those of the host, with links followed.
@@ -59,25 +63,34 @@ pub struct Coverage {
     pub connections: bool,
 }
 
+/// Tells of a process whether it is known to have done without what it was denied. Asked when the command is over.
+pub type IsHandled = Box<dyn Fn(u32) -> bool + Send + Sync>;
+
 /// The notes of one run. Shared by everything that watches it.
-#[derive(Debug)]
 pub struct Observations {
     coverage: Coverage,
+    is_handled: IsHandled,
     notes: Mutex<Notes>,
 }
 
 #[derive(Debug, Default)]
 struct Notes {
     kept: Vec<Observation>,
-    known: BTreeSet<DeniedAct>,
+    /// Each act, with the processes that have tried it.
+    known: BTreeMap<DeniedAct, Vec<Option<u32>>>,
     /// Acts beyond those that are kept.
     left_out: u64,
 }
 
 impl Observations {
-    /// Nothing yet, of a run that is watched to this extent.
+    /// Nothing yet, of a run that is watched to this extent. Every denial is of consequence.
     pub fn new(coverage: Coverage) -> Self {
-        Self { coverage, notes: Mutex::default() }
+        Self::with_ends(coverage, Box::new(|_| false))
+    }
+
+    /// The same, where it can be told which processes did without.
+    pub fn with_ends(coverage: Coverage, is_handled: IsHandled) -> Self {
+        Self { coverage, is_handled, notes: Mutex::default() }
     }
 
     /// What is watched.
@@ -85,30 +98,43 @@ impl Observations {
         self.coverage
     }
 
-    /// Notes an act, unless it is known already or there is no more room. `judge` tells who did it, and whether it
-    /// is to be noted at all; it is asked only for what would be kept.
+    /// Notes an act, unless it is known already of so many processes, or there is no more room. `judge` tells who did
+    /// it, and whether it is to be noted at all; it is asked only for what would be kept.
     pub fn note(&self, act: DeniedAct, judge: impl FnOnce(DeniedAct) -> Option<Observation>) {
         {
             let mut notes = self.notes();
-            if notes.known.contains(&act) {
-                return;
-            }
-            if notes.known.len() >= MOST_KEPT {
-                notes.left_out = notes.left_out.saturating_add(1);
-                return;
+            match notes.known.get(&act) {
+                Some(tried) if tried.len() >= MOST_PROCESSES => return,
+                Some(_) => {}
+                None if notes.known.len() >= MOST_KEPT => {
+                    notes.left_out = notes.left_out.saturating_add(1);
+                    return;
+                }
+                None => {}
             }
         }
         // Looking at the host's files may take its time.
         let Some(observation) = judge(act) else { return };
         let mut notes = self.notes();
-        if notes.known.len() < MOST_KEPT && notes.known.insert(observation.act.clone()) {
+        if let Some(tried) = notes.known.get_mut(&observation.act) {
+            if !tried.contains(&observation.pid) {
+                tried.push(observation.pid);
+            }
+        } else if notes.known.len() < MOST_KEPT {
+            notes.known.insert(observation.act.clone(), vec![observation.pid]);
             notes.kept.push(observation);
         }
     }
 
     /// Everything that was kept so far, in the order in which it happened.
     pub fn kept(&self) -> Vec<Observation> {
-        self.notes().kept.clone()
+        let notes = self.notes();
+        let is_handled = |observation: &Observation| {
+            let tried = notes.known.get(&observation.act).filter(|tried| tried.len() < MOST_PROCESSES);
+            tried.is_some_and(|tried| tried.iter().all(|process| process.is_some_and(&self.is_handled)))
+        };
+        let judged = |kept: &Observation| Observation { is_handled: is_handled(kept), ..kept.clone() };
+        notes.kept.iter().map(judged).collect()
     }
 
     /// How many acts were seen for which there was no room.
@@ -121,13 +147,22 @@ impl Observations {
     }
 }
 
+impl std::fmt::Debug for Observations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Observations")
+            .field("coverage", &self.coverage)
+            .field("notes", &self.notes)
+            .finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn note(notes: &Observations, path: &str) {
         let act = DeniedAct::Create(path.parse().unwrap());
-        notes.note(act, |act| Some(Observation { pid: Some(1), program: None, act }));
+        notes.note(act, |act| Some(Observation { pid: Some(1), program: None, act, is_handled: false }));
     }
 
     #[test]
@@ -141,6 +176,23 @@ mod tests {
         }
         assert_eq!(notes.kept().len(), MOST_KEPT);
         assert_eq!(notes.left_out(), 10_001 - MOST_KEPT as u64);
+    }
+
+    /// One process that did without says nothing of another.
+    #[test]
+    fn an_act_is_handled_if_all_that_tried_it_did_without() {
+        let handled = |tried: &[u32]| {
+            let notes = Observations::with_ends(Coverage::default(), Box::new(|process| process < 10));
+            for process in tried {
+                let act = DeniedAct::Create("/a".parse().unwrap());
+                notes.note(act, |act| Some(Observation { pid: Some(*process), program: None, act, is_handled: false }));
+            }
+            assert_eq!(notes.kept().len(), 1);
+            notes.kept()[0].is_handled
+        };
+        assert!(handled(&[1]) && handled(&[1, 2, 1]));
+        assert!(!handled(&[10]) && !handled(&[1, 10]));
+        assert!(!handled(&[0, 1, 2, 3, 4, 5, 6, 7, 10]), "there may be more than are kept");
     }
 
     #[test]

@@ -150,6 +150,30 @@ fn what_is_printed_works() {
     assert_eq!(checked, DENIED.len());
 }
 
+/// Names that rules speak of can be written, and stay where they are: nothing is advised that would not help, or would
+/// destroy a repository.
+#[test]
+fn nothing_is_advised_that_would_not_help() {
+    for (line, words) in [
+        ("rm ~/.netrc", "$T/home/.netrc` was denied"),
+        ("mv ~/.netrc ~/.netrc.old", "$T/home/.netrc` was denied"),
+        ("mv src/main.c ~/.netrc", "$T/home/.netrc` was denied"),
+        ("mv repository/.git repository/git", "$T/ws/repository/.git` was denied"),
+        ("mv repository elsewhere", "$T/ws/repository/.git` was denied"),
+        ("rm -rf repository/.git", "$T/ws/repository/.git"),
+        ("touch .codex", "$T/ws/.codex` was denied"),
+    ] {
+        let home = world();
+        let top = home.path("");
+        let words = words.replace("$T", top.to_str().unwrap().trim_end_matches('/'));
+        let output = home.stockade(&["run", "--ask", "never", "--", "sh", "-c", line]).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let found = denials(&stderr);
+        assert!(found.iter().any(|denial| denial.contains(&words)), "{line}: {stderr}");
+        assert!(found.iter().all(|denial| !denial.contains("would allow it")), "{line}: {stderr}");
+    }
+}
+
 /// Failures that the sandbox has no part in.
 #[test]
 fn what_the_user_could_not_do_anyway_is_no_denial() {

@@ -70,8 +70,14 @@ fn is_search(observation: &Observation, all: &[Observation]) -> bool {
     all.iter().filter_map(name).any(|shorter| own.strip_prefix(&shorter).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Whether a denial may be why a command failed: what programs do without is not.
-pub(crate) fn matters(violation: &Violation) -> bool {
+/// Whether a denial may be why a command failed: what programs do without is not, and neither is what the processes that tried
+/// it are known to have done without.
+pub(crate) fn matters(violation: &Violation, seen: Option<&Seen>) -> bool {
+    let mut tries =
+        seen.into_iter().flat_map(|seen| &seen.observations).filter(|seen| is_of(violation, seen)).peekable();
+    if violation.evidence == Evidence::Observed && tries.peek().is_some() && tries.all(|seen| seen.is_handled) {
+        return false;
+    }
     let ViolationTarget::Path(path) = &violation.target else { return true };
     if violation.evidence != Evidence::Observed || violation.operation != Operation::Write {
         return true;
@@ -81,6 +87,27 @@ pub(crate) fn matters(violation: &Violation) -> bool {
         let wanted: Vec<&[u8]> = optional.split('/').map(str::as_bytes).collect();
         names.windows(wanted.len()).any(|part| part == wanted.as_slice())
     })
+}
+
+/// Whether a denial is the one that was seen.
+fn is_of(violation: &Violation, seen: &Observation) -> bool {
+    match (&seen.act, &violation.target) {
+        (DeniedAct::Read(path), ViolationTarget::Path(target)) => {
+            violation.operation == Operation::Read && path == target
+        }
+        (
+            DeniedAct::Write(path)
+            | DeniedAct::Create(path)
+            | DeniedAct::MakeDirectory(path)
+            | DeniedAct::Replace(path),
+            ViolationTarget::Path(target),
+        ) => violation.operation == Operation::Write && path == target,
+        (DeniedAct::LookUp(host), ViolationTarget::Destination(target)) => *host == target.host,
+        (DeniedAct::Connect { host, port, .. }, ViolationTarget::Destination(target)) => {
+            *host == target.host && *port == target.port
+        }
+        _ => false,
+    }
 }
 
 /// Whether a guess from the output speaks of something that would have been seen.
@@ -102,7 +129,7 @@ pub(crate) fn would_be_seen(Seen { coverage, permissions, observations }: &Seen,
 }
 
 fn violation(permissions: &Permissions, observation: &Observation, command: &[RawText]) -> Option<Violation> {
-    let Observation { pid, program, act } = observation.clone();
+    let Observation { pid, program, act, .. } = observation.clone();
     if let DeniedAct::LookUp(host) = act {
         // What it would be connected to for is known from the command, if at all.
         let found = hosts::violation(permissions, Some(NamedHost { host, port: None }), command)?;
@@ -124,13 +151,33 @@ fn violation(permissions: &Permissions, observation: &Observation, command: &[Ra
         }
         DeniedAct::Read(path) => on_file(permissions, path, Access::Read, path.clone()),
         DeniedAct::Write(path) => on_file(permissions, path, Access::Write, written(path)?),
-        DeniedAct::Create(path) | DeniedAct::Replace(path) => on_file(permissions, path, Access::Write, path.parent()?),
+        DeniedAct::Create(path) | DeniedAct::Replace(path) => {
+            let found = on_file(permissions, path, Access::Write, path.parent()?);
+            if helps(permissions, observation) { found } else { (found.0, found.1, found.2, None) }
+        }
         DeniedAct::MakeDirectory(path) => {
             let made = first_missing(path).filter(|_| is_tool_directory(path));
             on_file(permissions, path, Access::Write, made.or_else(|| path.parent())?)
         }
     };
     Some(Violation { operation, target, evidence: Evidence::Observed, pid, program, rule: Some(rule), amendment })
+}
+
+/// Programs that remove and move what they are told to.
+const REMOVERS: &[&[u8]] = &[b"rm", b"rmdir", b"mv", b"unlink", b"shred", b"find"];
+
+/// Whether a grant would help to make, remove or replace a name. A name that a rule speaks of stays where it is, granted or
+/// not; and what removes the metadata of a repository is not helped to do so.
+fn helps(permissions: &Permissions, observation: &Observation) -> bool {
+    let (DeniedAct::Create(path) | DeniedAct::Replace(path)) = &observation.act else { return true };
+    let is_held = permissions.files.iter().any(|rule| matches!(&rule.target, FileTarget::Path(held) if held == path));
+    let deciding = permissions.files.deciding(path);
+    let is_metadata = deciding.is_some_and(|rule| rule.source == RuleSource::ProtectedMetadata);
+    let removes = observation.program.as_ref().is_some_and(|program| {
+        let name = program.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        REMOVERS.contains(&name)
+    });
+    !is_held && !(is_metadata && removes && matches!(observation.act, DeniedAct::Replace(_)))
 }
 
 fn on_file(

@@ -96,6 +96,17 @@ pub(crate) enum CloseOnExec {
     No,
 }
 
+/// The status that a process has ended with, as `wait` gives it; none of one that is not over and waited for, and on
+/// kernels that do not keep it.
+pub(crate) fn exit_status(process: BorrowedFd<'_>) -> Option<i32> {
+    // SAFETY: all-zero bytes are a valid value of a structure of numbers.
+    let mut info: libc::pidfd_info = unsafe { std::mem::zeroed() };
+    info.mask = u64::from(libc::PIDFD_INFO_EXIT);
+    // SAFETY: the structure is the one that this call fills, and lives through it; its size is a part of the number.
+    check(i64::from(unsafe { libc::ioctl(process.as_raw_fd(), libc::PIDFD_GET_INFO, &raw mut info) })).ok()?;
+    (info.mask & u64::from(libc::PIDFD_INFO_EXIT) != 0).then_some(info.exit_code)
+}
+
 /// Reads memory of another process, as much of it as there is.
 pub(crate) fn read_memory(thread: i32, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
