@@ -10,8 +10,10 @@ use crate::wire;
 pub(crate) struct Names {
     /// The mounts that cover the names here.
     covers: Reader,
-    /// The names, each behind the path of its directory.
+    /// The names, each behind the path of its directory, and before what it is kept under.
     names: Reader,
+    /// Where placeholders wait for the next session.
+    kept: Option<i32>,
     /// Their directories.
     parents: [i32; wire::MOST_FILES],
     /// The placeholders, once they stand there.
@@ -19,8 +21,16 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    pub(crate) fn new(covers: Reader, names: Reader, parents: [i32; wire::MOST_FILES]) -> Self {
-        Self { covers, names, parents, held: [-1; wire::MOST_FILES] }
+    /// Behind the directories of the names comes the place where placeholders are kept, if they are.
+    pub(crate) fn new(covers: Reader, names: Reader, files: [i32; wire::MOST_FILES]) -> Self {
+        let (mut left, mut count, mut is_kept) = (names.again(), 0, false);
+        while let Ok((_, _, entry)) = Self::next(&mut left) {
+            count += 1;
+            // Without its end.
+            is_kept = entry.bytes().len() > 1;
+        }
+        let kept = files.get(count).copied().filter(|_| is_kept);
+        Self { covers, names, kept, parents: files, held: [-1; wire::MOST_FILES] }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -32,15 +42,15 @@ impl Names {
         self.held = held;
     }
 
-    fn next(names: &mut Reader) -> Result<(CText<'static>, CText<'static>)> {
-        Ok((names.text()?, names.text()?))
+    fn next(names: &mut Reader) -> Result<(CText<'static>, CText<'static>, CText<'static>)> {
+        Ok((names.text()?, names.text()?, names.text()?))
     }
 
     /// Removes the names, unless another session needs them.
     pub(crate) fn remove(mut self) {
         let own = self.uncover();
         for ((parent, held), own) in self.parents.into_iter().zip(self.held).zip(own) {
-            let Ok((_, name)) = Self::next(&mut self.names) else { return };
+            let Ok((_, name, entry)) = Self::next(&mut self.names) else { break };
             // If the caller was killed before it could say so, what it has made is found by its name.
             let found = if held > 0 { Ok(held) } else { sys::open_directory(parent, name) };
             if let Ok(found) = found {
@@ -50,13 +60,29 @@ impl Names {
                 // Only the last one to hold a name may remove it, and only if it is still what is there.
                 if sys::lock_exclusively(found).is_ok() && sys::is_at(found, parent, name, wire::PLACEHOLDER_MODE) {
                     // In a user namespace the right to do so may be missing. Then the caller does it.
-                    drop(sys::remove_directory(parent, name));
+                    if !self.keep(found, parent, name, entry) {
+                        drop(sys::remove_directory(parent, name));
+                    }
                 }
                 // Lets the lock go as well.
                 sys::close(found);
             }
             sys::close(parent);
         }
+        self.kept.into_iter().for_each(sys::close);
+    }
+
+    /// Moves a placeholder to where it waits for the next session. What has something in it stays where it is.
+    fn keep(&self, found: i32, parent: i32, name: CText<'_>, entry: CText<'_>) -> bool {
+        let Some(kept) = self.kept else { return false };
+        if !sys::has_no_entries(found) || sys::move_directory(parent, name, kept, entry).is_err() {
+            return false;
+        }
+        // Something was put into it between the two.
+        if !sys::has_no_entries(found) {
+            drop(sys::move_directory(kept, entry, parent, name));
+        }
+        true
     }
 
     /// Detaches the mounts that cover the names, and gives the names' directories as this mount namespace has
@@ -68,7 +94,7 @@ impl Names {
         }
         let mut names = self.names.again();
         for own in &mut own {
-            let Ok((directory, _)) = Self::next(&mut names) else { break };
+            let Ok((directory, ..)) = Self::next(&mut names) else { break };
             *own = sys::open_exact(AT_FDCWD, directory, 0).unwrap_or(-1);
         }
         while let Ok(path) = self.covers.text() {

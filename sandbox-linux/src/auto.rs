@@ -9,6 +9,7 @@
 //! the policies that it can express, on top of the outer sandbox, and refuses the others.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use stockade_protocol::{AbsPath, FileRules, Permissions};
@@ -37,6 +38,7 @@ struct Engines {
     /// What is accepted to be lost, should only `landlock` be left.
     accepted: Vec<Loss>,
     observe: Observe,
+    kept_names: Option<PathBuf>,
     /// The one that has started a command.
     chosen: OnceLock<Choice>,
     support: OnceLock<Support>,
@@ -56,9 +58,11 @@ impl Auto {
     }
 
     /// Runs commands although this is lost, where no engine works that could hold it, with denials observed or not.
-    pub fn accepting(losses: impl IntoIterator<Item = Loss>, observe: Observe) -> Self {
-        let (accepted, native) = (losses.into_iter().collect(), Native::new().observing(observe));
-        Self { engines: Arc::new(Engines { accepted, native, observe, ..Engines::default() }) }
+    /// What stands in for missing names waits in `kept_names`; see [`Native::keeping_names_in`].
+    pub fn accepting(losses: impl IntoIterator<Item = Loss>, observe: Observe, kept_names: Option<PathBuf>) -> Self {
+        let native = Native::new().observing(observe).keeping_names_in(kept_names.clone());
+        let accepted = losses.into_iter().collect();
+        Self { engines: Arc::new(Engines { accepted, native, observe, kept_names, ..Engines::default() }) }
     }
 }
 
@@ -74,7 +78,7 @@ impl Auto {
 
 impl Engines {
     fn bwrap(&self) -> &Bwrap {
-        self.bwrap.get_or_init(|| Bwrap::new().observing(self.observe))
+        self.bwrap.get_or_init(|| Bwrap::new().observing(self.observe).keeping_names_in(self.kept_names.clone()))
     }
 
     fn landlock(&self) -> &LandlockOnly {

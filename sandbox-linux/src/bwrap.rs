@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -46,6 +47,7 @@ pub struct Bwrap {
     landlock_version: u32,
     user: u32,
     observe: Observe,
+    kept_names: Option<PathBuf>,
     /// Set when this host turns out not to let a `/proc` be mounted.
     without_proc: Arc<AtomicBool>,
 }
@@ -63,6 +65,7 @@ impl Bwrap {
             landlock_version: sys::landlock_version(),
             user: rustix::process::getuid().as_raw(),
             observe: Observe::default(),
+            kept_names: None,
             without_proc: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -77,6 +80,13 @@ impl Bwrap {
     #[must_use]
     pub fn observing(self, observe: Observe) -> Self {
         Self { observe, ..self }
+    }
+
+    /// With a directory where what stands in for missing names of a workspace waits for the next run; see
+    /// [`Native::keeping_names_in`](crate::Native::keeping_names_in).
+    #[must_use]
+    pub fn keeping_names_in(self, directory: Option<PathBuf>) -> Self {
+        Self { kept_names: directory, ..self }
     }
 
     /// What has to be done, as plain data.
@@ -118,6 +128,7 @@ impl Bwrap {
             watch,
             rendered,
             placeholders: view.placeholders,
+            kept_names: self.kept_names.clone(),
             masks: view.masks,
             warnings: [view.warnings, limits.warnings, supervision_warnings].concat(),
             setup,
@@ -169,6 +180,7 @@ pub struct BwrapPlan {
     watch: Option<Watch>,
     rendered: Rendered,
     placeholders: Vec<AbsPath>,
+    kept_names: Option<PathBuf>,
     /// What can be told of reads that are denied.
     masks: Masks,
     warnings: Vec<String>,
@@ -246,6 +258,7 @@ impl BwrapPlan {
             steps: &[],
             parking: None,
             placeholders: &self.placeholders,
+            kept_names: self.kept_names.as_deref(),
             covers: &covers,
             group: None,
             masks: None,

@@ -225,6 +225,7 @@ impl Plan for LandlockPlan {
             steps: &self.setup,
             parking: None,
             placeholders: &[],
+            kept_names: None,
             covers: &BTreeSet::new(),
             group,
             masks: None,

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub(crate) use self::program::launcher_file;
 pub(crate) use self::run::{Run, SocketsFrom};
 use crate::cgroup::{Group, Made};
 use crate::child::{Report, readable_within};
+use crate::kept_names::KeptNames;
 use crate::placeholder::{Name, Placeholder};
 use crate::starter::Starter;
 use crate::step::{Step, encode};
@@ -60,6 +62,8 @@ pub(crate) struct Setup<'a> {
     /// What a process does that waits for a command, in a session of many.
     pub(crate) parking: Option<Parking<'a>>,
     pub(crate) placeholders: &'a [AbsPath],
+    /// Where the placeholders wait between runs.
+    pub(crate) kept_names: Option<&'a Path>,
     /// The mounts that cover the placeholders.
     pub(crate) covers: &'a BTreeSet<AbsPath>,
     pub(crate) group: Option<&'a Group>,
@@ -171,9 +175,13 @@ impl Launcher {
     /// put there.
     fn set_up(&self, setup: &Setup<'_>, done: usize) -> Result<Vec<Placeholder>, StartFailure> {
         let failed = |path: &AbsPath, source| StartFailure::Name { path: path.clone(), source };
-        let name = |path| Name::new(path).map_err(|source| failed(path, source));
+        // One descriptor more than there are names.
+        let kept = setup.kept_names.filter(|_| (1..wire::MOST_FILES).contains(&setup.placeholders.len()));
+        let kept = kept.and_then(KeptNames::open).map(Arc::new);
+        let name = |path| Name::new(path, kept.clone()).map_err(|source| failed(path, source));
         let names = setup.placeholders.iter().map(name).collect::<Result<Vec<_>, _>>()?;
-        let parents: Vec<BorrowedFd<'_>> = names.iter().map(Name::parent).collect();
+        let parents: Vec<BorrowedFd<'_>> =
+            names.iter().map(Name::parent).chain(kept.iter().map(|kept| kept.directory())).collect();
         let steps = setup.steps.get(done..).unwrap_or_default();
         let served = setup.masks.map_or(Ok(()), |masks| self.send(wire::FRAME_MASKS, &[], &[masks]));
         served.map_err(lost("sending it a socket"))?;

@@ -16,6 +16,7 @@ mod console;
 mod devices;
 mod doctor;
 mod enforcement;
+mod kept_names;
 mod landlock;
 mod landlock_only;
 mod launch;

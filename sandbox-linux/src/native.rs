@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
@@ -48,6 +49,7 @@ pub struct Native {
     user: u32,
     group: u32,
     observe: Observe,
+    kept_names: Option<PathBuf>,
 }
 
 impl Native {
@@ -60,19 +62,27 @@ impl Native {
             user: rustix::process::getuid().as_raw(),
             group: rustix::process::getgid().as_raw(),
             observe: Observe::default(),
+            kept_names: None,
         }
     }
 
     /// For a user and a kernel that are the same on every machine.
     #[cfg(test)]
     pub(crate) fn fixed() -> Self {
-        Self { support: OnceLock::new(), landlock_version: 7, user: 1000, group: 1000, observe: Observe::default() }
+        Self { support: OnceLock::new(), landlock_version: 7, user: 1000, group: 1000, ..Self::new() }
     }
 
     /// With denials observed, as they are by default, or not.
     #[must_use]
     pub fn observing(self, observe: Observe) -> Self {
         Self { observe, ..self }
+    }
+
+    /// With a directory, which no command may write to, where what stands in for missing names of a workspace waits
+    /// for the next run there. Moving it costs less than making it anew.
+    #[must_use]
+    pub fn keeping_names_in(self, directory: Option<PathBuf>) -> Self {
+        Self { kept_names: directory, ..self }
     }
 
     /// Has everything made that the next command needs whatever its policy is, while the caller still
@@ -133,6 +143,7 @@ impl Native {
         let supervision_warnings = supervision.as_ref().map(Supervision::warnings).unwrap_or_default();
         Ok(Sandbox {
             placeholders: view.placeholders,
+            kept_names: self.kept_names.clone(),
             covers: view.covers,
             masks: view.masks,
             warnings: [view.warnings, limits.warnings, supervision_warnings].concat(),
@@ -242,6 +253,8 @@ pub(crate) fn resolve(permissions: &Permissions, files: &dyn HostFiles) -> Resul
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Sandbox {
     placeholders: Vec<AbsPath>,
+    #[serde(skip)]
+    kept_names: Option<PathBuf>,
     covers: BTreeSet<AbsPath>,
     warnings: Vec<String>,
     setup: Vec<Step>,
@@ -276,8 +289,8 @@ impl Sandbox {
 
     fn as_setup(&self) -> Setup<'_> {
         let group = self.group.as_ref();
-        let (placeholders, covers) = (&self.placeholders, &self.covers);
-        Setup { steps: &self.setup, parking: None, placeholders, covers, group, masks: None }
+        let (placeholders, covers, kept_names) = (&self.placeholders, &self.covers, self.kept_names.as_deref());
+        Setup { steps: &self.setup, parking: None, placeholders, kept_names, covers, group, masks: None }
     }
 
     /// What a command's process does to itself, whatever the command is.

@@ -7,6 +7,7 @@
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::PLACEHOLDER_MODE;
+
+use crate::kept_names::KeptNames;
 
 const MARK: Mode = Mode::from_bits_retain(PLACEHOLDER_MODE);
 /// How often to try again when another run removes the name at the same moment.
@@ -31,6 +34,8 @@ pub(crate) struct Name {
     /// The path of the directory that it is in.
     directory: AbsPath,
     parent: OwnedFd,
+    /// Where a directory for it waits between runs, and under which name.
+    kept: Option<(Arc<KeptNames>, Vec<u8>)>,
 }
 
 /// A name that is held.
@@ -51,14 +56,16 @@ enum Holder {
 }
 
 impl Name {
-    pub(crate) fn new(path: &AbsPath) -> io::Result<Self> {
+    pub(crate) fn new(path: &AbsPath, kept: Option<Arc<KeptNames>>) -> io::Result<Self> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
         let name = path.components().last().ok_or_else(invalid)?.to_vec();
         let directory = path.parent().ok_or_else(invalid)?;
         let parent = directory.to_host_path().ok_or_else(invalid)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = rustix::fs::openat2(CWD, parent, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-        Ok(Self { name, directory, parent })
+        let entry = |kept| KeptNames::entry(parent.as_fd(), &name).map(|entry| (kept, entry));
+        let kept = kept.map(entry).transpose()?;
+        Ok(Self { name, directory, parent, kept })
     }
 
     pub(crate) fn name(&self) -> &[u8] {
@@ -73,6 +80,11 @@ impl Name {
         self.parent.as_fd()
     }
 
+    /// What its directory is kept under, if it is kept.
+    pub(crate) fn entry(&self) -> &[u8] {
+        self.kept.as_ref().map_or(&[], |(_, entry)| entry)
+    }
+
     /// Removes what is held, unless another run holds it as well or it is not what stands there.
     fn remove(&self, held: &OwnedFd) -> rustix::io::Result<()> {
         if !is_ours(held) {
@@ -80,7 +92,11 @@ impl Name {
         }
         rustix::fs::flock(held, FlockOperation::NonBlockingLockExclusive)?;
         // Another run may have removed this one, and yet another put its own there.
-        if is_still_there(self.parent(), &self.name, held)? {
+        let is_kept = || {
+            let kept = self.kept.as_ref();
+            kept.is_some_and(|(kept, entry)| kept.take_back(entry, self.parent(), &self.name, held))
+        };
+        if is_still_there(self.parent(), &self.name, held)? && !is_kept() {
             rustix::fs::unlinkat(&self.parent, &*self.name, AtFlags::REMOVEDIR)?;
         }
         Ok(())
@@ -89,11 +105,32 @@ impl Name {
     /// Puts an empty directory at the path, or shares the one that another run has put there.
     pub(crate) fn hold(self) -> io::Result<Placeholder> {
         for _ in 0..TRIES {
-            if let Some(held) = take(self.parent(), &self.name)? {
+            if let Some(held) = self.take()? {
                 return Ok(Placeholder { name: self, holder: Holder::This(held) });
             }
         }
         Err(io::Error::other("the name keeps changing"))
+    }
+
+    /// Makes, opens and locks the directory; `None` if it was gone again by then.
+    fn take(&self) -> io::Result<Option<OwnedFd>> {
+        let (parent, name) = (self.parent(), &*self.name);
+        // What can't be opened can't be removed again: the descriptor is reserved before anything is made.
+        let reserved = rustix::io::fcntl_dupfd_cloexec(parent, 0)?;
+        if !self.kept.as_ref().is_some_and(|(kept, entry)| kept.give(entry, parent, name)) {
+            match rustix::fs::mkdirat(parent, name, MARK) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        drop(reserved);
+        restore_mark(parent, name);
+        let Some(held) = open(parent, name)? else { return Ok(None) };
+        // What somebody wanted there is nobody's to remove, and needs no lock.
+        if is_ours(&held) {
+            lock(&held)?;
+        }
+        Ok(is_still_there(parent, name, &held)?.then_some(held))
     }
 }
 
@@ -121,26 +158,8 @@ impl Placeholder {
 }
 
 /// Whether it was put there by a run, and not by somebody who wanted such a directory.
-fn is_ours(held: &OwnedFd) -> bool {
+pub(crate) fn is_ours(held: &OwnedFd) -> bool {
     rustix::fs::fstat(held).is_ok_and(|found| Mode::from_raw_mode(found.st_mode) == MARK)
-}
-
-/// Makes, opens and locks the directory; `None` if it was gone again by then.
-fn take(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<OwnedFd>> {
-    // What can't be opened can't be removed again: the descriptor is reserved before anything is made.
-    let reserved = rustix::io::fcntl_dupfd_cloexec(parent, 0)?;
-    match rustix::fs::mkdirat(parent, name, MARK) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(errno.into()),
-    }
-    drop(reserved);
-    restore_mark(parent, name);
-    let Some(held) = open(parent, name)? else { return Ok(None) };
-    // What somebody wanted there is nobody's to remove, and needs no lock.
-    if is_ours(&held) {
-        lock(&held)?;
-    }
-    Ok(is_still_there(parent, name, &held)?.then_some(held))
 }
 
 /// Gives a directory its mark back that the mask for new files has taken something from, whichever run made it.
@@ -223,7 +242,7 @@ mod tests {
     }
 
     fn hold(path: &AbsPath) -> Placeholder {
-        Name::new(path).and_then(Name::hold).unwrap()
+        Name::new(path, None).and_then(Name::hold).unwrap()
     }
 
     #[test]
@@ -260,7 +279,7 @@ mod tests {
         rustix::fs::flock(&locked, FlockOperation::LockExclusive).unwrap();
         let (answer, answered) = std::sync::mpsc::channel();
         let waiting = path.clone();
-        thread::spawn(move || answer.send(Name::new(&waiting).and_then(Name::hold).err()));
+        thread::spawn(move || answer.send(Name::new(&waiting, None).and_then(Name::hold).err()));
         let error = answered.recv_timeout(Duration::from_secs(20)).unwrap().unwrap();
         assert!(error.to_string().contains("locked"), "{error}");
         drop(locked);

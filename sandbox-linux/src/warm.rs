@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -91,6 +92,12 @@ impl Warm {
     #[must_use]
     pub fn observing(self, observe: Observe) -> Self {
         Self { native: self.native.observing(observe), ..self }
+    }
+
+    /// With a directory where what stands in for missing names waits; see [`Native::keeping_names_in`].
+    #[must_use]
+    pub fn keeping_names_in(self, directory: Option<PathBuf>) -> Self {
+        Self { native: self.native.keeping_names_in(directory), ..self }
     }
 }
 

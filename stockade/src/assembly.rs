@@ -348,10 +348,11 @@ impl Assembly {
 
     /// What builds sandboxes with these settings.
     pub(crate) fn backend(&self, settings: &Settings) -> Result<Arc<dyn Backend>, Error> {
-        let backend = platform::backend(settings)?;
+        let kept_names = self.state_directory().map(|state| state.join("held"));
+        let backend = platform::backend(settings, kept_names.clone())?;
         Ok(match self.sandboxes {
             Sandboxes::EndWithCommand => backend.into(),
-            Sandboxes::Kept => platform::keeping(settings, backend).into(),
+            Sandboxes::Kept => platform::keeping(settings, backend, kept_names).into(),
         })
     }
 
@@ -386,8 +387,12 @@ impl Assembly {
 
     /// Where the trail is, with these settings.
     pub(crate) fn trail_directory(&self, settings: &Settings) -> Option<PathBuf> {
-        let usual = || state_directory(|name| variable_of_user(name, self.variable(name)));
-        settings.audit_directory.clone().or_else(usual)
+        settings.audit_directory.clone().or_else(|| self.state_directory())
+    }
+
+    /// Where Stockade keeps what lasts from run to run.
+    fn state_directory(&self) -> Option<PathBuf> {
+        state_directory(|name| variable_of_user(name, self.variable(name)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The one place that knows which operating system this is.
 
+use std::path::PathBuf;
+
 use stockade_config::{EngineName, LossName, Settings};
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::{Backend, Diagnosis};
@@ -85,29 +87,32 @@ pub struct NoSuchEngine {
     name: EngineName,
 }
 
-/// What builds sandboxes here, without what these names say.
+/// What builds sandboxes here, without what these names say. What stands in for missing names of a workspace waits in
+/// `kept_names` for the next run, where there is such a thing.
 #[cfg(target_os = "linux")]
-pub fn backend(settings: &Settings) -> Result<Box<dyn Backend>, NoSuchEngine> {
+pub fn backend(settings: &Settings, kept_names: Option<PathBuf>) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_linux::{Auto, Bwrap, LandlockOnly, Loss, Native};
 
     let (accepted, observe) = (&settings.accept_losses, observe(settings));
     // Names of other systems mean nothing here.
     let accepted = Loss::ALL.into_iter().filter(|loss| accepted.iter().any(|accepted| accepted.name() == loss.name()));
     Ok(match settings.engine {
-        EngineName::Auto => Box::new(Auto::accepting(accepted, observe)),
-        EngineName::Native => Box::new(Native::new().observing(observe)),
-        EngineName::Bwrap => Box::new(Bwrap::new().observing(observe)),
+        EngineName::Auto => Box::new(Auto::accepting(accepted, observe, kept_names)),
+        EngineName::Native => Box::new(Native::new().observing(observe).keeping_names_in(kept_names)),
+        EngineName::Bwrap => Box::new(Bwrap::new().observing(observe).keeping_names_in(kept_names)),
         EngineName::Landlock => Box::new(accepted.fold(LandlockOnly::new(), LandlockOnly::accepting)),
     })
 }
 
 /// The same, with sandboxes that are kept for the next command, where this engine can keep them.
-pub fn keeping(settings: &Settings, backend: Box<dyn Backend>) -> Box<dyn Backend> {
+pub fn keeping(settings: &Settings, backend: Box<dyn Backend>, kept_names: Option<PathBuf>) -> Box<dyn Backend> {
     #[cfg(target_os = "linux")]
     if matches!(settings.engine, EngineName::Auto | EngineName::Native) {
-        return Box::new(stockade_sandbox_linux::Warm::new(backend).observing(observe(settings)));
+        return Box::new(
+            stockade_sandbox_linux::Warm::new(backend).observing(observe(settings)).keeping_names_in(kept_names),
+        );
     }
-    let _ = settings;
+    let _ = (settings, kept_names);
     backend
 }
 
@@ -120,7 +125,7 @@ fn observe(settings: &Settings) -> stockade_sandbox_linux::Observe {
 
 /// What builds sandboxes here, without what these names say.
 #[cfg(target_os = "macos")]
-pub fn backend(settings: &Settings) -> Result<Box<dyn Backend>, NoSuchEngine> {
+pub fn backend(settings: &Settings, _: Option<PathBuf>) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_macos::{Loss, Seatbelt};
 
     let (name, accepted) = (settings.engine, &settings.accept_losses);
@@ -135,7 +140,7 @@ pub fn backend(settings: &Settings) -> Result<Box<dyn Backend>, NoSuchEngine> {
 
 /// What builds sandboxes here, without what these names say.
 #[cfg(windows)]
-pub fn backend(settings: &Settings) -> Result<Box<dyn Backend>, NoSuchEngine> {
+pub fn backend(settings: &Settings, _: Option<PathBuf>) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_windows::{Loss, Windows};
 
     let (name, accepted) = (settings.engine, &settings.accept_losses);
@@ -150,7 +155,7 @@ pub fn backend(settings: &Settings) -> Result<Box<dyn Backend>, NoSuchEngine> {
 
 /// What builds sandboxes here.
 #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
-pub fn backend(settings: &Settings) -> Result<Box<dyn Backend>, NoSuchEngine> {
+pub fn backend(settings: &Settings, _: Option<PathBuf>) -> Result<Box<dyn Backend>, NoSuchEngine> {
     Err(NoSuchEngine { name: settings.engine })
 }
 

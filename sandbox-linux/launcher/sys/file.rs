@@ -155,6 +155,19 @@ pub(crate) fn remove_directory(directory: i32, path: CText<'_>) -> Result<usize>
     call(nr::UNLINKAT, [directory as usize, path.pointer(), REMOVE_DIRECTORY, 0, 0, 0])
 }
 
+/// Moves a directory to a name that is free.
+pub(crate) fn move_directory(from: i32, path: CText<'_>, to: i32, name: CText<'_>) -> Result<usize> {
+    const NO_REPLACE: usize = 1;
+    call(nr::RENAMEAT2, [from as usize, path.pointer(), to as usize, name.pointer(), NO_REPLACE, 0])
+}
+
+/// Whether a directory that is open for reading has nothing in it but itself and its parent.
+pub(crate) fn has_no_entries(directory: i32) -> bool {
+    let rewound = call(nr::LSEEK, [directory as usize, 0, 0, 0, 0, 0]);
+    let counted = rewound.and_then(|_| Ok(count_entries(directory)? + count_entries(directory)?));
+    counted.is_ok_and(|count| count <= 2)
+}
+
 /// Opens a directory for reading, if it is one and no link.
 pub(crate) fn open_directory(directory: i32, path: CText<'_>) -> Result<i32> {
     const DIRECTORY_NO_FOLLOW: u64 = 0o200_000 | 0o400_000;

@@ -3,6 +3,7 @@
 pub(crate) const READ: usize = 0;
 pub(crate) const WRITE: usize = 1;
 pub(crate) const CLOSE: usize = 3;
+pub(crate) const LSEEK: usize = 8;
 pub(crate) const MMAP: usize = 9;
 pub(crate) const RT_SIGACTION: usize = 13;
 pub(crate) const RT_SIGPROCMASK: usize = 14;
@@ -52,6 +53,7 @@ pub(crate) const DUP3: usize = 292;
 pub(crate) const PRLIMIT64: usize = 302;
 pub(crate) const SETNS: usize = 308;
 pub(crate) const GETCPU: usize = 309;
+pub(crate) const RENAMEAT2: usize = 316;
 pub(crate) const SECCOMP: usize = 317;
 pub(crate) const STATX: usize = 332;
 pub(crate) const PIDFD_SEND_SIGNAL: usize = 424;

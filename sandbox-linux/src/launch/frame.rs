@@ -33,7 +33,7 @@ pub(super) fn set_up(
         paths.text(path.as_raw().as_bytes());
     }
     for name in names {
-        texts.text(name.directory()).text(name.name());
+        texts.text(name.directory()).text(name.name()).text(name.entry());
     }
     let mut parked = Encoder::default();
     if let Some(Parking { flags, init, confine }) = parking {

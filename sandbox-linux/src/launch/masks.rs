@@ -21,7 +21,8 @@ impl Launcher {
     pub(crate) fn cover_masks(process: Pid, masks: &[Mask], socket: BorrowedFd<'_>) -> Result<(), StartFailure> {
         let steps = steps(process, masks).map_err(|error| lost("naming its mounts")(io::Error::other(error)))?;
         let (parking, placeholders, covers) = (None, &[], &BTreeSet::new());
-        let setup = Setup { steps: &steps, parking, placeholders, covers, group: None, masks: Some(socket) };
+        let setup =
+            Setup { steps: &steps, parking, placeholders, kept_names: None, covers, group: None, masks: Some(socket) };
         Self::start(&setup)?.await_built()
     }
 

@@ -21,8 +21,15 @@ impl Launcher {
         let path = path.map_err(|error: stockade_protocol::Invalid| no_sockets(io::Error::other(error.to_string())))?;
         let (mut steps, covers) = (vec![Step::EnterNetwork { path }], BTreeSet::new());
         steps.extend(sockets);
-        let setup =
-            Setup { steps: &steps, parking: None, placeholders: &[], covers: &covers, group: None, masks: None };
+        let setup = Setup {
+            steps: &steps,
+            parking: None,
+            placeholders: &[],
+            kept_names: None,
+            covers: &covers,
+            group: None,
+            masks: None,
+        };
         // Its steps are its own.
         let lists = StepLists { setup: &steps, ..StepLists::default() };
         let launcher = Self::start(&setup).map_err(|failure| failure.told(&lists))?;
