@@ -7,6 +7,9 @@ use crate::reader::Reader;
 use crate::sys::{self, AT_FDCWD, CText, Result};
 use crate::wire;
 
+/// The mode of a placeholder on the way from and to where it waits.
+const MOVED: u32 = wire::PLACEHOLDER_MODE | 0o200;
+
 pub(crate) struct Names {
     /// The mounts that cover the names here.
     covers: Reader,
@@ -58,7 +61,7 @@ impl Names {
                 // stays open until the launcher ends, for which the caller does not wait.
                 drop(sys::open_exact(own, name, 0));
                 // Only the last one to hold a name may remove it, and only if it is still what is there.
-                if sys::lock_exclusively(found).is_ok() && sys::is_at(found, parent, name, wire::PLACEHOLDER_MODE) {
+                if sys::lock_exclusively(found).is_ok() && sys::is_at(found, parent, name, MOVED) {
                     // In a user namespace the right to do so may be missing. Then the caller does it.
                     if !self.keep(found, parent, name, entry) {
                         drop(sys::remove_directory(parent, name));
@@ -75,7 +78,11 @@ impl Names {
     /// Moves a placeholder to where it waits for the next session. What has something in it stays where it is.
     fn keep(&self, found: i32, parent: i32, name: CText<'_>, entry: CText<'_>) -> bool {
         let Some(kept) = self.kept else { return false };
-        if !sys::has_no_entries(found) || sys::move_directory(parent, name, kept, entry).is_err() {
+        // Only who may write a directory may move it to another.
+        if !sys::has_no_entries(found)
+            || sys::change_mode(found, MOVED).is_err()
+            || sys::move_directory(parent, name, kept, entry).is_err()
+        {
             return false;
         }
         // Something was put into it between the two.

@@ -17,7 +17,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::placeholder::is_ours;
+use crate::placeholder::{MOVED, is_ours};
 
 /// How many are kept. Each workspace has a few.
 const MOST: u64 = 512;
@@ -57,7 +57,7 @@ impl KeptNames {
         Ok([format!("{:x}-{:x}-", found.st_dev, found.st_ino).as_bytes(), name].concat())
     }
 
-    /// Moves the directory that is kept under an entry to where it belongs. Whether it did.
+    /// Moves the directory that is kept under an entry to where it belongs, where it gets its mark. Whether it did.
     pub(crate) fn give(&self, entry: &[u8], parent: BorrowedFd<'_>, name: &[u8]) -> bool {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(kept) = rustix::fs::openat(&self.0, entry, flags, Mode::empty()) else { return false };
@@ -68,7 +68,10 @@ impl KeptNames {
 
     /// Moves the directory that stands under a name here. Whether it did: what has something in it stays where it is.
     pub(crate) fn take_back(&self, entry: &[u8], parent: BorrowedFd<'_>, name: &[u8], held: &OwnedFd) -> bool {
-        if !is_empty(held) || rustix::fs::renameat_with(parent, name, &self.0, entry, RenameFlags::NOREPLACE).is_err() {
+        if !is_empty(held)
+            || rustix::fs::fchmod(held, MOVED).is_err()
+            || rustix::fs::renameat_with(parent, name, &self.0, entry, RenameFlags::NOREPLACE).is_err()
+        {
             return false;
         }
         // Something was put into it between the two. Nobody's file is lost by this.
@@ -173,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_was_filled_or_changed_meanwhile_is_not_put_back() {
-        for mode in [0o1500, 0o1700] {
+        for mode in [0o1500, 0o1777] {
             let world = World::new();
             drop(world.hold());
             let [kept] = world.kept().try_into().unwrap();

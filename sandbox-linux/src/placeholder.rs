@@ -19,6 +19,8 @@ use stockade_sandboxing::PLACEHOLDER_MODE;
 use crate::kept_names::KeptNames;
 
 const MARK: Mode = Mode::from_bits_retain(PLACEHOLDER_MODE);
+/// The mode on the way from and to where it waits: only who may write a directory may move it to another.
+pub(crate) const MOVED: Mode = MARK.union(Mode::WUSR);
 /// How often to try again when another run removes the name at the same moment.
 const TRIES: usize = 100;
 /// How long a run may take from locking the name to removing it.
@@ -159,14 +161,15 @@ impl Placeholder {
 
 /// Whether it was put there by a run, and not by somebody who wanted such a directory.
 pub(crate) fn is_ours(held: &OwnedFd) -> bool {
-    rustix::fs::fstat(held).is_ok_and(|found| Mode::from_raw_mode(found.st_mode) == MARK)
+    rustix::fs::fstat(held).is_ok_and(|found| [MARK, MOVED].contains(&Mode::from_raw_mode(found.st_mode)))
 }
 
-/// Gives a directory its mark back that the mask for new files has taken something from, whichever run made it.
+/// Gives a directory its mark back that the mask for new files has taken something from, or that has just been moved,
+/// whichever run put it there.
 /// It may not even be readable without. What is no such directory, or another user's, is left alone.
 fn restore_mark(parent: BorrowedFd<'_>, name: &[u8]) {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let is_masked = |mode: Mode| mode.contains(Mode::SVTX) && MARK.contains(mode) && mode != MARK;
+    let is_masked = |mode: Mode| mode.contains(Mode::SVTX) && MOVED.contains(mode) && mode != MARK;
     let found = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
     if !found.is_ok_and(|found| is_masked(Mode::from_raw_mode(found.st_mode))) {
         return;

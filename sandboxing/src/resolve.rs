@@ -165,7 +165,8 @@ pub(crate) fn is_placeholder(path: &Path, found: &fs::Metadata) -> bool {
     const STICKY: u32 = 0o1000;
     let mode = found.permissions().mode() & 0o7777;
     // The mask of the run that makes it may take something from its mode, which that run then gives back.
-    let is_marked = found.is_dir() && mode & STICKY != 0 && mode & !PLACEHOLDER_MODE == 0;
+    // Its owner may write to it on its way from and to where it waits.
+    let is_marked = found.is_dir() && mode & STICKY != 0 && mode & !(PLACEHOLDER_MODE | 0o200) == 0;
     // One that is gone by now was one: only the run that put it there removes it.
     is_marked
         && fs::read_dir(path)

@@ -10,6 +10,8 @@ mod credentials;
 mod explaining;
 /// What a command may read and write.
 mod files;
+/// Names that must not be made.
+mod held_names;
 /// A user with a home, a workspace and a directory outside of it.
 pub(crate) mod home;
 /// Network by host.

@@ -155,6 +155,10 @@ pub(crate) fn remove_directory(directory: i32, path: CText<'_>) -> Result<usize>
     call(nr::UNLINKAT, [directory as usize, path.pointer(), REMOVE_DIRECTORY, 0, 0, 0])
 }
 
+pub(crate) fn change_mode(file: i32, mode: u32) -> Result<usize> {
+    call(nr::FCHMOD, [file as usize, mode as usize, 0, 0, 0, 0])
+}
+
 /// Moves a directory to a name that is free.
 pub(crate) fn move_directory(from: i32, path: CText<'_>, to: i32, name: CText<'_>) -> Result<usize> {
     const NO_REPLACE: usize = 1;

@@ -24,6 +24,7 @@ pub(crate) const FCNTL: usize = 72;
 pub(crate) const FLOCK: usize = 73;
 pub(crate) const CHDIR: usize = 80;
 pub(crate) const FCHDIR: usize = 81;
+pub(crate) const FCHMOD: usize = 91;
 pub(crate) const UMASK: usize = 95;
 pub(crate) const GETUID: usize = 102;
 pub(crate) const GETGID: usize = 104;
