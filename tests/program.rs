@@ -89,6 +89,7 @@ const COMMANDS: [&str; 17] = [
     "mcp",
     "session",
     "install",
+    "import",
     "hook",
     "profile",
     "audit",

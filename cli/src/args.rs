@@ -22,7 +22,7 @@ use clap::{Args as Arguments, Parser, Subcommand};
 use clap_complete::Shell;
 
 #[cfg(unix)]
-pub(crate) use self::agents::{AgentName, Hook, HookAnswer, HookCommand, HookRun, Install};
+pub(crate) use self::agents::{AgentName, Hook, HookAnswer, HookCommand, HookRun, Import, Install};
 pub(crate) use self::audit::{Audit, AuditCommand, AuditList, AuditShow, AuditVerify};
 #[cfg(unix)]
 pub(crate) use self::exec_server::ExecServer;
@@ -81,6 +81,9 @@ pub(crate) enum Command {
     /// Let a coding agent run its commands in Stockade
     #[cfg(unix)]
     Install(Install),
+    /// Turn the permissions of a coding agent into rules and settings
+    #[cfg(unix)]
+    Import(Import),
     /// Answer the hook of a coding agent
     #[cfg(unix)]
     Hook(Hook),

@@ -121,6 +121,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         #[cfg(unix)]
         Command::Hook(hook) => agents::hook::run(&hook.command),
         #[cfg(unix)]
+        Command::Import(import) => agents::import::run(&import),
+        #[cfg(unix)]
         Command::Install(install) => agents::install::run(&install),
         Command::Man(man) => man::run(&man).map(|()| ExitCode::SUCCESS),
         #[cfg(unix)]

@@ -9,8 +9,8 @@ use crate::running::home::{Home, fed};
 use crate::support::{program, run, text};
 
 /// A user with an agent's session.
-struct Hooks {
-    home: Home,
+pub(super) struct Hooks {
+    pub(super) home: Home,
 }
 
 impl Drop for Hooks {
@@ -20,7 +20,7 @@ impl Drop for Hooks {
 }
 
 impl Hooks {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let home = Home::new();
         std::fs::create_dir(home.path("run")).unwrap();
         std::fs::set_permissions(home.path("run"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -36,7 +36,7 @@ impl Hooks {
     }
 
     /// What the hook answers; null if it says nothing.
-    fn answer(&self, agent: &str, event: &str, tool: &str, input: &Value) -> Value {
+    pub(super) fn answer(&self, agent: &str, event: &str, tool: &str, input: &Value) -> Value {
         let document = json!({
             "session_id": "one", "cwd": self.home.path("ws"), "hook_event_name": event,
             "tool_name": tool, "tool_input": input, "permission_mode": "default",
@@ -47,7 +47,7 @@ impl Hooks {
         if printed.is_empty() { Value::Null } else { serde_json::from_str(&printed).unwrap() }
     }
 
-    fn bash(&self, line: &str) -> Value {
+    pub(super) fn bash(&self, line: &str) -> Value {
         self.answer("claude-code", "PreToolUse", "Bash", &json!({ "command": line, "timeout": 5 }))["hookSpecificOutput"].clone()
     }
 

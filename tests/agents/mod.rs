@@ -15,6 +15,7 @@ mod codex;
 mod exec_server;
 mod hooks;
 mod hostile;
+mod importing;
 mod installing;
 mod mcp;
 mod openai;

@@ -5,4 +5,5 @@
 
 pub(crate) mod doctor;
 pub(crate) mod hook;
+pub(crate) mod import;
 pub(crate) mod install;

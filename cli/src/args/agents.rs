@@ -1,6 +1,7 @@
-//! The arguments of `stockade hook` and `stockade install`.
+//! The arguments of `stockade hook`, `stockade install` and `stockade import`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
@@ -96,6 +97,50 @@ pub(crate) struct Install {
     /// Show what would change, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// Turn the permissions of a coding agent into rules and settings of Stockade.
+///
+/// Says of each line what becomes of it. Nothing is allowed that the agent would refuse or ask about: what can't be said in
+/// rules is left out where it allows; where it denies or asks, a stricter rule takes its place, or the import stops.
+#[derive(Debug, Parser)]
+#[command(after_help = "Examples:
+  stockade import claude-code .claude/settings.json             print rules and settings
+  stockade import claude-code ~/.claude/settings.json --out ~/.config/stockade --dry-run
+  stockade import codex ~/.codex/config.toml --json
+  stockade import codex ~/.codex/rules/default.rules
+  stockade import gemini ~/.gemini/policies/mine.toml
+
+Exit codes: 0 done, 125 it can't be read or written, 126 a line that denies or asks can't be carried over, and nothing was
+written")]
+pub(crate) struct Import {
+    /// The agent
+    #[arg(value_enum, value_name = "AGENT")]
+    pub(crate) agent: AgentName,
+
+    /// Its settings (claude-code, gemini), configuration or rules (codex), or policies (gemini, `.toml`)
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Write `rules/AGENT.rules` and `config.toml` below this directory. Files that are there are not overwritten
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// The project that relative paths are in [default: the one whose settings these are]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) project: Option<PathBuf>,
+
+    /// Show what would be written, and write nothing
+    #[arg(long, requires = "out")]
+    pub(crate) dry_run: bool,
+
+    /// Go on where a line that denies or asks can't be carried over: no command is allowed by the import then
+    #[arg(long)]
+    pub(crate) partial: bool,
+
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// A coding agent.

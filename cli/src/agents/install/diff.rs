@@ -4,7 +4,7 @@
 const CONTEXT: usize = 3;
 
 /// A unified diff of one change, which is all that is ever made: from the first line that differs to the last.
-pub(super) fn shown(name: &str, before: Option<&str>, after: Option<&str>) -> String {
+pub(crate) fn shown(name: &str, before: Option<&str>, after: Option<&str>) -> String {
     let lines = |text: Option<&str>| -> Vec<String> { text.unwrap_or_default().lines().map(String::from).collect() };
     let (old, new) = (lines(before), lines(after));
     let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();

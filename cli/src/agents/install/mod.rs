@@ -3,7 +3,7 @@
 mod diff;
 mod environment;
 mod file;
-mod json_text;
+pub(super) mod json_text;
 mod wiring;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use self::wiring::Wiring;
 use crate::args::{AgentName, Install};
 use crate::exit::{Failure, note, print};
 
+pub(super) use self::diff::shown as shown_diff;
 pub(crate) use self::wiring::{Wired, wired};
 
 #[derive(Debug, thiserror::Error)]

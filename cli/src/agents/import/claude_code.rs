@@ -1,0 +1,205 @@
+//! Claude Code's `permissions`: lists of rules, of which `deny` comes before `ask` before `allow`.
+//!
+//! Rules for other tools than `Bash` stay in force in Claude Code itself. Those that a sandbox can hold for commands, too, are
+//! carried over; of the others it is said that they are not.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::imported::{Imported, Verdict};
+use super::words;
+use super::{ImportError, parsed_json};
+use crate::flags;
+
+/// Reads a settings file. `project` is what its relative paths are relative to.
+pub(super) fn read(text: &str, project: Option<&Path>) -> Result<Imported, ImportError> {
+    let settings = parsed_json(text)?;
+    let mut imported = Imported::default();
+    let permissions = match settings.get("permissions") {
+        None => return Ok(imported),
+        Some(Value::Object(permissions)) => permissions,
+        Some(_) => return Err(ImportError::Form { key: String::from("permissions"), expected: "a table" }),
+    };
+    // Claude Code asks about every command that no rule allows and that does more than read.
+    imported.set(None, "ask", toml::Value::from("untrusted"));
+    for (key, value) in permissions {
+        let place = format!("permissions.{key}");
+        let verdict = match key.as_str() {
+            "deny" => Verdict::Deny,
+            "ask" => Verdict::Ask,
+            "allow" => Verdict::Allow,
+            "defaultMode" => {
+                mode(&mut imported, &place, value);
+                continue;
+            }
+            "additionalDirectories" => {
+                let why =
+                    "it lets Claude Code ask about files there; `writable_roots` would let every command write them";
+                imported.left_out(&place, &value.to_string(), why);
+                continue;
+            }
+            _ => {
+                imported.left_out(&place, &value.to_string(), "it says nothing of commands that Stockade knows");
+                continue;
+            }
+        };
+        let list = value.as_array().ok_or_else(|| ImportError::Form { key: place.clone(), expected: "a list" })?;
+        for rule in list {
+            let Some(rule) = rule.as_str() else {
+                return Err(ImportError::Form { key: place, expected: "a list of texts" });
+            };
+            self::rule(&mut imported, &place, rule, verdict, project);
+        }
+    }
+    Ok(imported)
+}
+
+fn mode(imported: &mut Imported, place: &str, value: &Value) {
+    let text = value.to_string();
+    let at = (place, text.as_str());
+    let untrusted = || toml::Value::from("untrusted");
+    match value.as_str() {
+        Some("default") => imported.value(at, (None, "ask"), untrusted(), None),
+        Some("acceptEdits") => imported.value(at, (None, "ask"), untrusted(), None),
+        Some("plan") => imported.value(at, (Some("sandbox"), "mode"), toml::Value::from("read-only"), None),
+        Some("dontAsk") => imported.lost(
+            place,
+            &text,
+            "it refuses what no rule allows; `ask = \"never\"` would run that in the sandbox instead",
+        ),
+        _ => imported.left_out(place, &text, "no mode drops the questions here: say with `ask` when to ask"),
+    }
+}
+
+fn rule(imported: &mut Imported, place: &str, text: &str, verdict: Verdict, project: Option<&Path>) {
+    let (tool, content) = match text.split_once('(') {
+        Some((tool, rest)) => (tool.trim(), rest.trim_end().strip_suffix(')')),
+        None => (text.trim(), Some("")),
+    };
+    let kept = "Claude Code itself holds it, as before";
+    match (tool, content, verdict) {
+        (_, None, Verdict::Allow) => imported.left_out(place, text, "its brackets are not closed"),
+        (_, None, Verdict::Ask | Verdict::Deny) => imported.lost(place, text, "its brackets are not closed"),
+        ("Bash", Some(content), verdict) => {
+            imported.command(place, text, verdict, &words::with_wildcards(content));
+        }
+        ("Read", Some(content), Verdict::Deny) => match denied_path(content, project) {
+            Ok(path) => imported.value(
+                (place, text),
+                (Some("sandbox"), "deny_read"),
+                toml::Value::from(vec![path]),
+                Some("commands can't read it either, and no approval lifts that"),
+            ),
+            Err(why) => imported.left_out(place, text, &format!("{why}; {kept}")),
+        },
+        ("WebFetch", Some(content), verdict) => web(imported, place, text, content, verdict),
+        (_, Some(_), Verdict::Allow) => imported.left_out(
+            place,
+            text,
+            "it is for a tool of Claude Code's own, and would be for every command here; Claude Code itself still allows it",
+        ),
+        (_, Some(_), Verdict::Ask | Verdict::Deny) => imported.left_out(place, text, kept),
+    }
+}
+
+fn web(imported: &mut Imported, place: &str, text: &str, content: &str, verdict: Verdict) {
+    let host =
+        content.strip_prefix("domain:").filter(|host| flags::allowed_host(host).is_ok() && !host.contains(['/', ':']));
+    match (host, verdict) {
+        (Some(host), Verdict::Allow) => imported.value(
+            (place, text),
+            (Some("sandbox"), "allow_hosts"),
+            toml::Value::from(vec![format!("{host}:443")]),
+            Some("by HTTPS alone; commands can reach it, too, which reach every host without Stockade"),
+        ),
+        (Some(host), Verdict::Deny) => imported.value(
+            (place, text),
+            (Some("sandbox"), "deny_hosts"),
+            toml::Value::from(vec![host.to_owned()]),
+            Some("commands can't reach it either"),
+        ),
+        (Some(_) | None, Verdict::Ask) | (None, Verdict::Allow | Verdict::Deny) => {
+            imported.left_out(
+                place,
+                text,
+                "Claude Code itself holds it, as before; commands have no network unless granted",
+            );
+        }
+    }
+}
+
+/// A path of Claude Code's, which are those of `.gitignore` but for their beginning, as `deny_read` takes it.
+fn denied_path(content: &str, project: Option<&Path>) -> Result<String, &'static str> {
+    let content = content.trim();
+    let is_known = |c: char| !c.is_control() && !"{}!\\()\"'".contains(c);
+    if content.is_empty() || !content.chars().all(is_known) || content.contains("..") {
+        return Err("its pattern has a form that `deny_read` does not know");
+    }
+    let root = || project.and_then(Path::to_str).ok_or("it is relative to a project: name that with `--project DIR`");
+    let path = if let Some(path) = content.strip_prefix("//") {
+        format!("/{path}")
+    } else if content.starts_with("~/") {
+        content.to_owned()
+    } else if let Some(path) = content.strip_prefix('/').or_else(|| content.strip_prefix("./")) {
+        format!("{}/{path}", root()?)
+    } else if content.trim_end_matches('/').contains('/') {
+        format!("{}/{content}", root()?)
+    } else {
+        // Of that name, wherever it is.
+        format!("{}/**/{content}", root()?)
+    };
+    // Everything in a directory is the directory.
+    let mut path = path.trim_end_matches('/');
+    while let Some(above) = path.strip_suffix("/**") {
+        path = above.trim_end_matches('/');
+    }
+    let named = path.split('/').all(|name| name == "**" || !name.contains("**"));
+    let is_all = path.is_empty() || path == "~" || root() == Ok(path);
+    if is_all || !named || path.starts_with("/**") {
+        return Err("it means everything, or is a pattern that `deny_read` does not know");
+    }
+    Ok(path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn paths_are_where_claude_code_sees_them() {
+        let project = Some(Path::new("/p"));
+        for (content, expected) in [
+            ("./.env", "/p/.env"),
+            ("/src/**", "/p/src"),
+            ("secrets/**", "/p/secrets"),
+            (".env", "/p/**/.env"),
+            ("**/*.pem", "/p/**/*.pem"),
+            ("~/.zshrc", "~/.zshrc"),
+            ("//etc/shadow", "/etc/shadow"),
+            ("./.env.*", "/p/.env.*"),
+        ] {
+            assert_eq!(denied_path(content, project).as_deref(), Ok(expected), "{content}");
+        }
+        for content in ["", "**", "//**", "~/**", "../x", "{a,b}", "a**b"] {
+            assert!(denied_path(content, project).is_err(), "{content}");
+        }
+        assert!(denied_path(".env", None).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_settings_are_read_or_refused(rule in "[BashRed(): *./~A-Z]{0,30}", text in any::<String>()) {
+            let _ = read(&text, None);
+            for list in ["deny", "ask", "allow"] {
+                let settings = serde_json::json!({ "permissions": { list: [rule, text] } }).to_string();
+                let imported = read(&settings, Some(Path::new("/p"))).unwrap();
+                // Whatever comes, each line is spoken of, and the rules can be read.
+                prop_assert_eq!(imported.lines.len(), 2);
+                prop_assert!(imported.rules("x").is_ok());
+            }
+        }
+    }
+}

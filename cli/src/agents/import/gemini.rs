@@ -1,0 +1,144 @@
+//! gemini-cli's settings (`tools.allowed`, `tools.core`, `tools.exclude`, and their older names) and its policies.
+
+use serde_json::Value;
+use toml::Value as Toml;
+
+use super::imported::{Imported, Verdict};
+use super::{ImportError, parsed_json, words};
+
+const SHELL: [&str; 2] = ["run_shell_command", "ShellTool"];
+
+/// Reads a settings file.
+pub(super) fn read(text: &str) -> Result<Imported, ImportError> {
+    let settings = parsed_json(text)?;
+    let mut imported = Imported::default();
+    let tools = settings.get("tools");
+    let lists = [
+        ("tools.exclude", tools.and_then(|tools| tools.get("exclude"))),
+        ("excludeTools", settings.get("excludeTools")),
+        ("tools.allowed", tools.and_then(|tools| tools.get("allowed"))),
+        ("allowedTools", settings.get("allowedTools")),
+        ("tools.core", tools.and_then(|tools| tools.get("core"))),
+        ("coreTools", settings.get("coreTools")),
+    ];
+    for (place, list) in lists.into_iter().filter_map(|(place, list)| Some((place, list?))) {
+        let entries: Option<Vec<&str>> = list.as_array().and_then(|list| list.iter().map(Value::as_str).collect());
+        let form = || ImportError::Form { key: place.to_owned(), expected: "a list of texts" };
+        let entries = entries.ok_or_else(form)?;
+        // gemini-cli asks about every command that is not allowed.
+        imported.set(None, "ask", Toml::from("untrusted"));
+        if place.to_lowercase().contains("core") {
+            core(&mut imported, place, &entries);
+            continue;
+        }
+        let verdict = if place.to_lowercase().contains("exclude") { Verdict::Deny } else { Verdict::Allow };
+        for entry in entries {
+            match shell_entry(entry) {
+                Some(command) => imported.command(place, entry, verdict, &words::prefix(command)),
+                None => {
+                    imported.left_out(place, entry, "it is for a tool of gemini-cli's own, which holds it as before")
+                }
+            }
+        }
+    }
+    Ok(imported)
+}
+
+/// The beginning of the commands that an entry is about, if it is about commands.
+fn shell_entry(entry: &str) -> Option<&str> {
+    SHELL.into_iter().find_map(|tool| {
+        let rest = entry.trim().strip_prefix(tool)?;
+        if rest.is_empty() { Some("") } else { rest.strip_prefix('(')?.strip_suffix(')') }
+    })
+}
+
+/// The tools that are there at all: with commands named, every other command is refused.
+fn core(imported: &mut Imported, place: &str, entries: &[&str]) {
+    let shells: Vec<&str> = entries.iter().filter_map(|entry| shell_entry(entry)).collect();
+    let text = serde_json::Value::from(entries.to_vec()).to_string();
+    if shells.contains(&"") {
+        imported.left_out(place, &text, "it lets every command be asked for, as Stockade does");
+    } else {
+        imported.lost(
+            place,
+            &text,
+            "it refuses every command that it does not name, and Stockade's rules name what is refused",
+        );
+    }
+}
+
+/// Reads a policy file.
+pub(super) fn read_policies(text: &str) -> Result<Imported, ImportError> {
+    let policies: toml::Table =
+        text.parse().map_err(|error: toml::de::Error| ImportError::Toml(error.message().to_owned()))?;
+    let mut imported = Imported::default();
+    imported.set(None, "ask", Toml::from("untrusted"));
+    let form = |expected| ImportError::Form { key: String::from("rule"), expected };
+    let rules = match policies.get("rule") {
+        None => return Ok(imported),
+        Some(rules) => rules.as_array().ok_or_else(|| form("a list, written `[[rule]]`"))?,
+    };
+    for (index, rule) in rules.iter().enumerate() {
+        let rule = rule.as_table().ok_or_else(|| form("tables"))?;
+        policy(&mut imported, &format!("rule {}", index + 1), rule);
+    }
+    Ok(imported)
+}
+
+/// The keys of a rule that change when it holds.
+const CONDITIONS: [&str; 6] = ["commandRegex", "argsPattern", "modes", "mcpName", "toolAnnotations", "subagent"];
+
+fn policy(imported: &mut Imported, place: &str, rule: &toml::Table) {
+    let text = Toml::Table(rule.clone()).to_string().replace('\n', "; ");
+    let verdict = match rule.get("decision").and_then(Toml::as_str) {
+        Some("allow") => Verdict::Allow,
+        Some("ask_user") => Verdict::Ask,
+        // What is not known is taken for the strictest.
+        Some(_) | None => Verdict::Deny,
+    };
+    let texts = |key: &str| match rule.get(key) {
+        Some(Toml::String(one)) => Some(vec![one.as_str()]),
+        Some(Toml::Array(all)) => all.iter().map(Toml::as_str).collect(),
+        Some(_) | None => None,
+    };
+    let tools = texts("toolName").unwrap_or_else(|| vec!["*"]);
+    if !tools.iter().any(|tool| *tool == "*" || SHELL.contains(tool)) {
+        return imported.left_out(place, &text, "it is for a tool of gemini-cli's own, which holds it as before");
+    }
+    let condition = CONDITIONS.into_iter().find(|key| rule.contains_key(*key));
+    let prefixes = texts("commandPrefix");
+    let named = prefixes.filter(|_| !rule.contains_key("commandRegex") && !rule.contains_key("argsPattern"));
+    match (named, condition, verdict) {
+        (_, Some(key), Verdict::Allow) => {
+            imported.left_out(place, &text, &format!("`{key}` is a condition that rules of Stockade do not have"));
+        }
+        // Without its other conditions it restricts more.
+        (Some(prefixes), _, verdict) => {
+            prefixes.into_iter().for_each(|prefix| imported.command(place, &text, verdict, &words::prefix(prefix)));
+        }
+        (None, _, Verdict::Allow) => {
+            imported.left_out(place, &text, "it allows every command: say with `ask` when to ask")
+        }
+        (None, _, Verdict::Ask | Verdict::Deny) => {
+            imported.lost(place, &text, "it names no beginning of commands, which a rule of Stockade needs");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in any::<String>(), entry in "[run_shelcomad()A-Z *]{0,30}") {
+            let settings = serde_json::json!({ "tools": { "exclude": [entry], "allowed": [text] } }).to_string();
+            prop_assert_eq!(read(&settings).unwrap().lines.len(), 2);
+            let _ = (read(&text), read_policies(&text));
+            let policy = format!("[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = {}\ndecision = \"deny\"\n", Toml::from(entry));
+            prop_assert_eq!(read_policies(&policy).unwrap().lines.len(), 1);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Patterns of commands in the words of other agents, as whole words of a command.
+
+/// How much of a command a pattern speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Span {
+    /// This command to its last word.
+    Exact,
+    /// Every command that starts with the words.
+    Prefix,
+}
+
+/// What is known of a pattern: its leading words, and whether they say all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommandPattern {
+    pub(super) words: Vec<String>,
+    pub(super) span: Span,
+    /// What the words leave out. A rule of these words matches more than the pattern then, or less.
+    pub(super) rest: Option<Rest>,
+}
+
+/// What of a pattern can't be said in whole words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Words that begin with the last one, `ls*`: a rule of the last word, too, would match less.
+    WithinWord,
+    /// A wildcard with something behind it, `git * main`.
+    Middle,
+    /// What a shell would read as more than words.
+    Shell,
+}
+
+impl Rest {
+    pub(super) fn why(self) -> &'static str {
+        match self {
+            Self::WithinWord => "it also means words that only begin like that, and rules are of whole words",
+            Self::Middle => "it has a wildcard with something behind it, and rules are of the first words",
+            Self::Shell => "it has characters that a shell reads as more than words",
+        }
+    }
+}
+
+/// What a shell starts a construct with, and no command.
+const RESERVED: &[&str] = &[
+    "!", "case", "coproc", "do", "done", "elif", "else", "esac", "eval", "exec", "fi", "for", "function", "if", "in",
+    "select", "source", "then", "time", "until", "while", ".", "[[",
+];
+
+fn is_plain(word: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+^".contains(c);
+    !word.is_empty() && word.chars().all(plain)
+}
+
+/// Claude Code's: to the last word, or with wildcards. A wildcard at the end behind a space (or `:`) stands for nothing, too.
+pub(super) fn with_wildcards(text: &str) -> CommandPattern {
+    let text = text.trim();
+    let (text, open) = match text.strip_suffix(":*").or_else(|| text.strip_suffix(" *")) {
+        Some(text) => (text, true),
+        None => (text, false),
+    };
+    match text.find('*') {
+        None => CommandPattern { span: if open { Span::Prefix } else { Span::Exact }, ..literal(text) },
+        Some(at) => {
+            let (before, behind) = text.split_at_checked(at).unwrap_or((text, ""));
+            let is_last = behind == "*" && !open;
+            let whole = literal(before);
+            let rest = if is_last && !before.ends_with([' ', '\t']) { Rest::WithinWord } else { Rest::Middle };
+            CommandPattern { span: Span::Prefix, rest: whole.rest.or(Some(rest)), words: whole.words }
+        }
+    }
+}
+
+/// gemini-cli's: the beginning of a line, up to the end of a word.
+pub(super) fn prefix(text: &str) -> CommandPattern {
+    CommandPattern { span: Span::Prefix, ..literal(text) }
+}
+
+/// The words of a text without wildcards, up to the first that is more than a word.
+fn literal(text: &str) -> CommandPattern {
+    let words: Vec<&str> = text.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
+    let mut plain: Vec<String> =
+        words.iter().take_while(|word| is_plain(word)).map(|word| (*word).to_owned()).collect();
+    let starts_construct = plain.first().is_some_and(|first| first.contains('=') || RESERVED.contains(&first.as_str()));
+    if starts_construct {
+        plain.clear();
+    }
+    let rest = (plain.len() < words.len()).then_some(Rest::Shell);
+    CommandPattern { words: plain, span: Span::Prefix, rest }
+}
+
+impl CommandPattern {
+    /// The words of a rule that allows: never more than the pattern does.
+    pub(super) fn to_allow(&self) -> Result<(&[String], Span), &'static str> {
+        match self.rest {
+            None if self.words.is_empty() => Err("it allows every command: say with `ask` in the settings when to ask"),
+            // `ls*` allows `ls` with any arguments, among others.
+            None | Some(Rest::WithinWord) if !self.words.is_empty() => Ok((&self.words, self.span)),
+            Some(rest) => Err(rest.why()),
+            None => Err("it names no command"),
+        }
+    }
+
+    /// The words of a rule that asks or forbids: never less than the pattern does.
+    pub(super) fn to_restrict(&self) -> Result<&[String], &'static str> {
+        let words = match self.rest {
+            // The last word may go on.
+            Some(Rest::WithinWord) => self.words.split_last().map(|(_, before)| before).unwrap_or_default(),
+            Some(Rest::Middle | Rest::Shell) | None => &self.words,
+        };
+        match (words.is_empty(), self.rest) {
+            (false, _) => Ok(words),
+            (true, Some(rest)) => Err(rest.why()),
+            (true, None) => Err("it means every command, and a rule names one"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(pattern: &CommandPattern) -> (String, String) {
+        let allow = match pattern.to_allow() {
+            Ok((words, span)) => format!("{} {span:?}", words.join(" ")),
+            Err(_) => String::from("-"),
+        };
+        (allow, pattern.to_restrict().map_or_else(|_| String::from("-"), |words| words.join(" ")))
+    }
+
+    #[test]
+    fn patterns_become_whole_words() {
+        for (text, allow, restrict) in [
+            ("npm run build", "npm run build Exact", "npm run build"),
+            ("npm run test:*", "npm run test Prefix", "npm run test"),
+            ("git commit *", "git commit Prefix", "git commit"),
+            ("ls *", "ls Prefix", "ls"),
+            ("ls*", "ls Prefix", "-"),
+            ("git push --f*", "git push --f Prefix", "git push"),
+            ("git * main", "-", "git"),
+            ("* --version", "-", "-"),
+            ("*", "-", "-"),
+            ("", "-", "-"),
+            ("echo \"a b\"", "-", "echo"),
+            ("rm -rf $HOME", "-", "rm -rf"),
+            ("a && b:*", "-", "a"),
+            ("FOO=1 make", "-", "-"),
+            ("for x", "-", "-"),
+            ("git add * && git commit *", "-", "git add"),
+        ] {
+            assert_eq!(shown(&with_wildcards(text)), (allow.to_owned(), restrict.to_owned()), "{text}");
+        }
+        assert_eq!(shown(&prefix("git status")), (String::from("git status Prefix"), String::from("git status")));
+    }
+
+    proptest! {
+        /// What is allowed begins with the words of the pattern before its first wildcard; what is restricted does not go
+        /// beyond them.
+        #[test]
+        fn words_are_those_of_the_pattern(text in "[a-c*: $;=\"]{0,24}") {
+            let pattern = with_wildcards(&text);
+            let stem = text.trim().strip_suffix(":*").unwrap_or(text.trim());
+            let stem = stem.split('*').next().unwrap_or_default();
+            let words: Vec<&str> = stem.split_whitespace().collect();
+            if let Ok((allowed, _)) = pattern.to_allow() {
+                prop_assert_eq!(allowed, words.as_slice());
+            }
+            if let Ok(restricted) = pattern.to_restrict() {
+                prop_assert!(words.starts_with(&restricted.iter().map(String::as_str).collect::<Vec<_>>()));
+            }
+        }
+    }
+}
