@@ -263,11 +263,14 @@ impl Marks {
         let living = locked.recover(tree::take_off).map_err(setup("take off what an earlier run has left"))?;
         let private = journal.directory().join(&id);
         let private = AbsPath::from_path(&private).map_err(io::Error::other).map_err(setup("name a directory"))?;
+        let coming_off: Vec<Mark> = plan.marks.iter().filter(|mark| !(keeps_roots && mark.opens())).cloned().collect();
         let mut record = Record {
             capability: plan.capability.clone(),
             marks: plan.marks.clone(),
             keeps_roots,
-            earlier_labels: checks.settle(tree::earlier_labels(&plan.marks), Vec::new).map_err(setup("read labels"))?,
+            earlier_labels: checks
+                .settle(tree::earlier_labels(&coming_off, &plan.marks), Vec::new)
+                .map_err(setup("read labels"))?,
             private: Some(private.clone()),
         };
         record.join(&living);

@@ -154,14 +154,13 @@ fn with_own_entry(object: &Object, act: impl FnOnce(&Object) -> io::Result<()>) 
     done
 }
 
-/// Labels of others that a mark is about to replace.
-pub(crate) fn earlier_labels(marks: &[Mark]) -> io::Result<Vec<EarlierLabel>> {
+/// Labels of others that marks are about to replace which come off again, among all marks of a plan.
+pub(crate) fn earlier_labels(coming_off: &[Mark], all: &[Mark]) -> io::Result<Vec<EarlierLabel>> {
     let mut earlier = Vec::new();
-    // What opens a tree leaves the labels of others alone.
-    for mark in marks.iter().filter(|mark| !mark.placeholder && !mark.opens()) {
+    for mark in coming_off.iter().filter(|mark| !mark.placeholder) {
         let Some(wanted) = mark.label else { continue };
         let look = |path: &AbsPath, place| open(path, place, TO_LOOK);
-        visit(mark, marks, look, |object| {
+        visit(mark, all, look, |object| {
             let found = label(object)?;
             let wanted = labelled(found.as_ref(), wanted, object.place, object.kind);
             if let Some(Entry::Known { flags, mask, sid, .. }) = found.filter(|found| Some(found) != wanted.as_ref()) {
