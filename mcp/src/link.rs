@@ -35,7 +35,6 @@ pub(crate) struct Link(Arc<Shared>);
 struct Shared {
     session_id: SessionId,
     cwd: AbsPath,
-    ask: Mutex<AskForApproval>,
     lines: mpsc::UnboundedSender<Vec<u8>>,
     routes: Arc<Routes>,
     next_request: AtomicI64,
@@ -49,6 +48,8 @@ struct Routes {
     /// The one request at a time that is no command's: its questions name none.
     other: Mutex<Option<(OtherKind, mpsc::UnboundedSender<Event>)>>,
     one_other: Arc<tokio::sync::Mutex<()>>,
+    /// When the session asks.
+    ask: Mutex<AskForApproval>,
     ended: watch::Sender<bool>,
 }
 
@@ -121,6 +122,7 @@ impl Link {
             commands: Mutex::default(),
             other: Mutex::default(),
             one_other: Arc::default(),
+            ask: Mutex::new(AskForApproval::Never),
             ended: watch::Sender::new(false),
         });
         tokio::spawn(write_lines(receiver, writer));
@@ -137,8 +139,9 @@ impl Link {
         call::<serde_json::Value>(&lines, &routes_of_call, &next_request, "initialize", &introduction).await?;
         let attach = SessionAttachParams { session_id: session_id.clone(), capability };
         let state: SessionState = call(&lines, &routes_of_call, &next_request, "session/attach", &attach).await?;
-        let (cwd, ask) = (state.cwd, Mutex::new(state.ask));
-        let shared = Shared { session_id, cwd, ask, lines, routes, next_request, next_command: AtomicU64::new(1) };
+        *locked(&routes.ask) = state.ask;
+        let cwd = state.cwd;
+        let shared = Shared { session_id, cwd, lines, routes, next_request, next_command: AtomicU64::new(1) };
         Ok(Self(Arc::new(shared)))
     }
 
@@ -153,7 +156,7 @@ impl Link {
 
     /// Whether the session asks at all.
     pub(crate) fn asks(&self) -> bool {
-        *locked(&self.0.ask) != AskForApproval::Never
+        *locked(&self.0.routes.ask) != AskForApproval::Never
     }
 
     /// Returns once the session or its server has ended.
@@ -378,13 +381,13 @@ impl Routes {
                     events.send(Event::Resolved(resolved.question_id.clone())).ok();
                 }
             }
+            ServerNotification::SessionChanged(changed) => *locked(&self.ask) = changed.ask,
             ServerNotification::SessionNotice(told) => notice(&told.text),
             ServerNotification::SessionClosed(_) => drop(self.ended.send_replace(true)),
             ServerNotification::ApprovalUnusable(_)
             | ServerNotification::CommandStarted(_)
             | ServerNotification::CommandLost(_)
-            | ServerNotification::CommandEnded(_)
-            | ServerNotification::SessionChanged(_) => {}
+            | ServerNotification::CommandEnded(_) => {}
         }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::JsonObject;
+use tokio::task::AbortHandle;
 
 use crate::call::Call;
 use crate::link::Question;
@@ -45,7 +46,16 @@ pub(crate) enum StateError {
 
 /// The calls of one client that wait.
 #[derive(Clone, Default)]
-pub(crate) struct Parked(Arc<Mutex<HashMap<String, Waiting>>>);
+pub(crate) struct Parked(Arc<Mutex<HashMap<String, (Waiting, Expiry)>>>);
+
+/// The end of a call's time, until this is dropped.
+struct Expiry(AbortHandle);
+
+impl Drop for Expiry {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
 
 impl Parked {
     /// Has a call wait, and gives its state.
@@ -59,14 +69,13 @@ impl Parked {
         if all.len() >= MOST {
             return Err((StateError::TooMany, Box::new(waiting)));
         }
-        all.insert(state.clone(), waiting);
-        drop(all);
         let (parked, expires) = (self.clone(), state.clone());
-        tokio::spawn(async move {
+        let expiry = tokio::spawn(async move {
             tokio::time::sleep(LIMIT).await;
             // Its command ends with it.
             drop(parked.remove(&expires));
         });
+        all.insert(state.clone(), (waiting, Expiry(expiry.abort_handle())));
         Ok(state)
     }
 
@@ -80,6 +89,6 @@ impl Parked {
     }
 
     fn remove(&self, state: &str) -> Option<Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(state)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(state).map(|(waiting, _)| waiting)
     }
 }

@@ -162,13 +162,13 @@ fn cancelling_ends_the_command_and_long_output_is_shortened() {
 }
 
 /// Whether a program with this argument runs on this machine.
-fn runs(argument: &str) -> bool {
+pub(super) fn runs(argument: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
     lines.into_iter().any(|line| line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes()))
 }
 
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub(super) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
