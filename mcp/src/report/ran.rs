@@ -132,6 +132,11 @@ pub(crate) fn ran(ended: Result<CommandRunResult, RpcError>, around: &Surroundin
         }));
     }
     let (output, is_whole) = shown(around.output, around.most_output);
+    if !is_whole {
+        // Clients shorten long results themselves, mostly in the middle.
+        let handle = &around.output.handle;
+        messages.push(format!("output was left out: `read_output` with {{\"handle\":\"{handle}\"}} has all of it"));
+    }
     let report = RunReport {
         outcome: name,
         exit_code,

@@ -81,7 +81,7 @@ fn codex_puts_questions_to_its_person_and_an_interrupt_ends_the_command() {
     let told = model.outputs();
     let made = ["yes", "no", "dismissed"].map(|name| user.home.exists(&format!("ws/{name}")));
     assert_eq!(made, [true, false, false], "{told:#?}");
-    assert!(told[3].contains("bytes left out"), "{}", told[3]);
+    assert!(told[3].contains("output was left out: `read_output`"), "{}", told[3]);
     talk.call("turn/interrupt", &json!({"threadId": thread, "turnId": turn}));
     wait_until("the command goes on", || !runs(&seconds));
     run(&mut user.stockade(&["audit", "verify"]), 0);
