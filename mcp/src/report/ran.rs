@@ -44,7 +44,7 @@ pub(crate) struct RunReport {
     /// The number of the signal that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     signal: Option<i32>,
-    /// What it wrote, standard output and standard error in the order in which it came; the beginning and the end of it if
+    /// What it wrote, standard output and standard error as they were read; the beginning and the end of it if
     /// it is long.
     output: String,
     /// How many bytes it wrote.
