@@ -1,13 +1,16 @@
 #![doc = include_str!("../README.md")]
 
+mod config_file;
 mod error;
 mod form;
 mod homes;
 mod layer;
 mod limits;
+mod lists;
 mod load;
 mod loss;
 mod maximum;
+mod origin;
 mod own_files;
 mod profile;
 mod project;
@@ -30,6 +33,7 @@ pub use layer::{Changes, Layer};
 pub use load::{ConfigLoader, Loaded, News, SYSTEM_DIRECTORY, check_config};
 pub use loss::LossName;
 pub use maximum::Maximum;
+pub use origin::Origin;
 pub use own_files::socket_directory;
 pub use profile::{
     LineGrant, NamedBy, NoValue, PROFILE_SCHEMA_NAME, PermissionProfile, PermissionProfiles, ProfileContext,
@@ -38,7 +42,7 @@ pub use profile::{
 pub use project::ProjectRules;
 pub use review::{ProjectFileKind, ProjectReview, ReviewedSetting};
 pub use schema::{CONFIG_SCHEMA_NAME, config_schema};
-pub use settings::{Hook, Origin, Settings};
+pub use settings::{Hook, Settings};
 pub use trust::{FileDifference, ProjectTrust, TrustStore, TrustedProject};
 pub use values::{parse_duration, parse_host};
 pub use watched::Watched;

@@ -2,30 +2,29 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use stockade_protocol::{AbsPath, CREDENTIAL_PATHS};
 
+use crate::config_file::{Owner, ReadFile, project_text, read_text, refuse_foreign_keys};
 use crate::form::{ConfigForm, MaximumForm};
 use crate::homes::{check_variables, is_device, named_credentials, recorded_home, user_variable, variable_of_user};
 use crate::layer::Layer;
 use crate::maximum::Maximum;
+use crate::origin::Origin;
 use crate::own_files::{place, socket_directory, usual_socket_directory};
 use crate::profile::{PermissionProfiles, ProfileOrigin};
 use crate::project::{CONFIG, DIRECTORY, ProjectFiles, ProjectRules};
-use crate::settings::{Origin, Settings};
+use crate::settings::Settings;
 use crate::source::Source;
-use crate::store::{leave_mark, open_without_waiting, others_may_write, read_open};
+use crate::store::leave_mark;
 use crate::suggest::suggest;
-use crate::written::Written;
 use crate::{ConfigError, ProjectTrust, TrustStore};
 
 /// The administrator's directory.
 pub const SYSTEM_DIRECTORY: &str = "/etc/stockade";
 
 pub(crate) const MAXIMUM: &str = "maximum.toml";
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Whether something that is said once is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -354,68 +353,6 @@ pub(crate) fn check_project(path: &Path, bytes: &[u8], root: &Path) -> Result<to
     toml::from_str(source.text).map_err(|error| source.syntax(&error))
 }
 
-fn project_text(path: &Path, bytes: &[u8]) -> Result<String, ConfigError> {
-    String::from_utf8(bytes.to_vec()).map_err(|error| ConfigError::io("read", path)(io::Error::other(error)))
-}
-
-/// Whose file it is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Owner {
-    System,
-    User,
-    Project,
-}
-
-struct ReadFile {
-    owner: Owner,
-    path: PathBuf,
-    layer: Layer,
-    profiles: std::collections::BTreeMap<String, Layer>,
-    maximum: Option<Maximum>,
-}
-
-impl ReadFile {
-    fn origin(&self) -> Origin {
-        let path = self.path.clone();
-        match self.owner {
-            Owner::System => Origin::System(path),
-            Owner::User => Origin::User(path),
-            Owner::Project => Origin::Project(path),
-        }
-    }
-}
-
-/// Some keys have a meaning only in the files of those whom they protect.
-fn refuse_foreign_keys(form: &ConfigForm, source: &Source<'_>, owner: Owner) -> Result<(), ConfigError> {
-    let refuse = |place: Option<std::ops::Range<usize>>, problem: &str| match place {
-        Some(span) => Err(source.invalid(span, problem.to_owned())),
-        None => Ok(()),
-    };
-    if owner != Owner::System {
-        let place = form.maximum.as_ref().map(Written::span);
-        refuse(place, "`maximum` belongs in the administrator's file: it can't be set here")?;
-    }
-    if owner == Owner::Project {
-        let settings = form.settings();
-        for form in std::iter::once(&settings).chain(form.profiles.values()) {
-            let place = form.audit.as_ref().map(Written::span);
-            refuse(place, "`audit` belongs in your own file: a project can't change what is recorded of it")?;
-            let place = form.sandbox.accept_losses.as_ref().map(Written::span);
-            refuse(
-                place,
-                "`accept_losses` belongs in your own file: a project can't give up what protects you from it",
-            )?;
-            let place = form.approver.as_ref().map(Written::span);
-            refuse(place, "`approver` belongs in your own file: a project can't answer in your place")?;
-            let place = form.risk.as_ref().map(Written::span);
-            refuse(place, "`risk` belongs in your own file: a project can't judge its own requests")?;
-            let place = form.rules.as_ref().map(Written::span);
-            refuse(place, "`rules` belongs in your own file: a project can't let its commands leave the sandbox")?;
-        }
-    }
-    Ok(())
-}
-
 fn chosen_profile(files: &[ReadFile], flags: &Layer) -> Result<Option<String>, ConfigError> {
     let chosen = flags.profile.clone().or_else(|| files.iter().rev().find_map(|file| file.layer.profile.clone()));
     let known: BTreeSet<&str> = files.iter().flat_map(|file| file.profiles.keys().map(String::as_str)).collect();
@@ -431,42 +368,4 @@ fn chosen_profile(files: &[ReadFile], flags: &Layer) -> Result<Option<String>, C
         }
         other => Ok(other),
     }
-}
-
-/// Whether a file that can't be opened is not there: the last thing on the way to it is a directory. A link that
-/// leads nowhere, or a file in the place of a directory, hides settings that were meant to count. A device, such as a
-/// home at `/dev/null`, says that there are none.
-fn missing(path: &Path) -> Result<(), ConfigError> {
-    let Some(last) = path.ancestors().find(|place| place.symlink_metadata().is_ok()) else { return Ok(()) };
-    let why = match last.metadata() {
-        Err(_) => "is a link that leads nowhere: remove it, or make what it leads to",
-        Ok(found) if found.is_file() => "is no directory: move it away, or make a directory in its place",
-        Ok(_) => return Ok(()),
-    };
-    Err(ConfigError::Unsafe { path: last.to_owned(), why })
-}
-
-/// Where a file is not UTF-8.
-fn not_text(path: &Path, error: &std::string::FromUtf8Error) -> ConfigError {
-    let valid = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
-    let text = String::from_utf8_lossy(valid);
-    let line = text.matches('\n').count() + 1;
-    let column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    ConfigError::Invalid { file: path.to_owned(), line, column, problem: String::from("this is not UTF-8") }
-}
-
-/// The text of a file that is the reader's or the administrator's own; `None` if it is missing.
-pub(crate) fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
-    let file = match open_without_waiting(path) {
-        Ok(file) => file,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return missing(path).map(|()| None);
-        }
-        Err(error) => return Err(ConfigError::io("open", path)(error)),
-    };
-    if let Some(why) = others_may_write(&file).map_err(ConfigError::io("look at", path))? {
-        return Err(ConfigError::Unsafe { path: path.to_owned(), why });
-    }
-    let bytes = read_open(&file, path, MAX_FILE_BYTES)?;
-    String::from_utf8(bytes).map(Some).map_err(|error| not_text(path, &error))
 }

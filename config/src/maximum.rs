@@ -9,7 +9,8 @@ use crate::ConfigError;
 use crate::form::{AskWord, MaximumForm, NetworkMode, SandboxMode};
 use crate::layer::Layer;
 use crate::loss::LossName;
-use crate::settings::{Origin, Settings};
+use crate::origin::Origin;
+use crate::settings::Settings;
 use crate::source::Source;
 use crate::values::parse_duration;
 

@@ -7,7 +7,6 @@
 //! `exclude`) add up over all sources. Limits and variables count one by one.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,46 +18,12 @@ use stockade_protocol::{
 };
 
 use crate::form::{AllowedCommands, AuditDurability, EngineName, NetworkMode, SandboxMode};
-use crate::layer::{Changes, Layer};
+use crate::layer::Layer;
+use crate::lists::{Lists, add, change, grant};
 use crate::loss::LossName;
 use crate::maximum::Maximum;
+use crate::origin::Origin;
 use crate::profile::ProfileGrant;
-
-/// Where a value comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// Nobody said anything.
-    Default,
-    /// The administrator's file.
-    System(PathBuf),
-    /// The user's file.
-    User(PathBuf),
-    /// The project's file.
-    Project(PathBuf),
-    /// A profile of a file.
-    Profile {
-        /// Its name.
-        name: String,
-        /// The file that has it.
-        file: PathBuf,
-    },
-    /// The command line.
-    Flag,
-    /// The administrator's maximum, which the value would have exceeded.
-    Maximum(PathBuf),
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::System(file) | Self::User(file) | Self::Project(file) => write!(f, "{}", file.display()),
-            Self::Profile { name, file } => write!(f, "profile `{name}` in {}", file.display()),
-            Self::Flag => f.write_str("command line"),
-            Self::Maximum(file) => write!(f, "administrator's maximum in {}", file.display()),
-        }
-    }
-}
 
 /// A program that answers in a person's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +39,7 @@ pub struct Hook {
 pub struct Settings {
     /// The profile in use.
     pub profile: Option<String>,
-    /// When a person is asked; `None` leaves it to whoever knows if there is a terminal
+    /// When a person is asked; `None` leaves it to the program, which knows if there is a terminal
     /// ([`Settings::ask_or`]).
     pub ask: Option<AskForApproval>,
     /// What builds the sandbox.
@@ -145,11 +110,11 @@ pub struct Settings {
     pub(crate) origins: BTreeMap<String, Origin>,
 }
 
-/// One mebibyte of each stream is kept unless somebody says otherwise.
+/// One mebibyte of each stream is kept unless a source says otherwise.
 const OUTPUT_CAP: NonZeroU64 = NonZeroU64::new(1024 * 1024).unwrap();
 
 impl Settings {
-    /// The settings when nobody says anything, with these credentials masked.
+    /// The settings when no source says anything, with these credentials masked.
     pub fn new(credentials: Vec<AbsPath>) -> Self {
         Self {
             profile: None,
@@ -195,7 +160,7 @@ impl Settings {
         self.origins.get(key).unwrap_or(&Origin::Default)
     }
 
-    /// Every value that somebody has set, and where.
+    /// Every value that is set, and where.
     pub fn origins(&self) -> impl Iterator<Item = (&str, &Origin)> {
         self.origins.iter().map(|(key, origin)| (key.as_str(), origin))
     }
@@ -441,67 +406,5 @@ impl Settings {
             grant("with", &mut self.with, names, origins, origin);
         }
         self.hosts = allowed.into_iter().chain(denied).collect();
-    }
-}
-
-struct Lists {
-    writable: Option<Vec<AbsPath>>,
-    readable: Option<Vec<AbsPath>>,
-    deny_read: Vec<FileTarget>,
-    allow_hosts: Option<Vec<HostRule>>,
-    deny_hosts: Vec<HostRule>,
-    sockets: Option<Vec<AbsPath>>,
-    losses: Option<Vec<LossName>>,
-    with: Option<Vec<String>>,
-}
-
-/// A list that grants: the nearest file's, and the flags' on top.
-fn grant<T: PartialEq>(
-    key: &str,
-    own: &mut Vec<T>,
-    new: Vec<T>,
-    origins: &mut BTreeMap<String, Origin>,
-    origin: &Origin,
-) {
-    if *origin != Origin::Flag {
-        own.clear();
-        origins.retain(|known, _| !known.starts_with(&format!("{key}[")));
-    }
-    add(key, own, new, origins, origin);
-}
-
-/// A list that denies: everybody's.
-fn add<T: PartialEq>(
-    key: &str,
-    own: &mut Vec<T>,
-    new: Vec<T>,
-    origins: &mut BTreeMap<String, Origin>,
-    origin: &Origin,
-) {
-    for value in new {
-        if !own.contains(&value) {
-            origins.insert(format!("{key}[{}]", own.len()), origin.clone());
-            own.push(value);
-        }
-    }
-}
-
-/// A list that is changed entry by entry.
-fn change<T: PartialEq + fmt::Display>(
-    key: &str,
-    own: &mut Vec<T>,
-    changes: Changes<T>,
-    origins: &mut BTreeMap<String, Origin>,
-    origin: &Origin,
-) {
-    for value in &changes.remove {
-        origins.insert(format!("{key}.remove.{value}"), origin.clone());
-    }
-    own.retain(|value| !changes.remove.contains(value));
-    for value in changes.add {
-        origins.insert(format!("{key}.add.{value}"), origin.clone());
-        if !own.contains(&value) {
-            own.push(value);
-        }
     }
 }

@@ -12,6 +12,7 @@ mod elicitation_form;
 mod environment;
 mod error;
 mod exec_request;
+mod file_rule;
 mod file_rules;
 mod git_options;
 mod glob;
@@ -54,7 +55,8 @@ pub use environment::{
 };
 pub use error::Invalid;
 pub use exec_request::{CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, TerminalSize};
-pub use file_rules::{Access, FileRule, FileRules, FileTarget, RuleSource};
+pub use file_rule::{Access, FileRule, FileTarget, RuleSource};
+pub use file_rules::FileRules;
 pub use git_options::{GitOption, GitOptionEffect};
 pub use glob::{Glob, GlobSegment, GlobToken};
 pub use host::{Host, HostName};

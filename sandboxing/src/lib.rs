@@ -8,6 +8,7 @@ mod denied_globs;
 #[cfg(feature = "fake-host")]
 mod fake_host;
 mod gatekeeper;
+mod host_files;
 mod metadata;
 mod observation;
 mod own_files;
@@ -26,12 +27,13 @@ pub use bare::Bare;
 #[cfg(feature = "fake-host")]
 pub use fake_host::{FakeHost, rules};
 pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
+pub use host_files::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles};
 pub use metadata::protect_repositories;
 pub use observation::{Coverage, DeniedAct, IsHandled, Observation, Observations};
 pub use own_files::protect_own_files;
 pub use permits::{is_administrator, listens, listens_in, make_private_directory, permits, permits_signal};
 pub use process::{BrokenPipes, ProcessSettings};
-pub use resolve::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, absolute, leads_to, resolve_links, written_path};
+pub use resolve::{absolute, leads_to, resolve_links, written_path};
 pub use search::Found;
 pub use seen_once::SeenOnce;
 pub use support::{Diagnosis, LayerSupport, Support, SupportLevel, Unenforceable};

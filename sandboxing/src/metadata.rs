@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invalid, Permissions, RawText, RuleSource};
 
-use crate::resolve::is_placeholder;
+use crate::host_files::is_placeholder;
 
 /// How deep below a writable root repositories are looked for. What lies deeper is not protected, as SECURITY.md
 /// says.

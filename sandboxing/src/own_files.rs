@@ -13,7 +13,8 @@ use std::path::{Component, Path};
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invalid, Permissions, RuleSource};
 
-use crate::resolve::{HostFiles, Kind, Links, MOST_LINKS};
+use crate::host_files::{HostFiles, Kind};
+use crate::resolve::{Links, MOST_LINKS};
 
 /// The directory above, in a link.
 const ABOVE: &[u8] = b"..";

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use stockade_protocol::{AbsPath, Access, FileRules, Glob, GlobSegment, GlobToken, Invalid, PathStyle};
 
+use crate::host_files::{HostFiles as _, RealFiles};
 use crate::metadata::is_own;
-use crate::resolve::{HostFiles as _, RealFiles, follow};
+use crate::resolve::follow;
 
 /// How many names are looked at, for all globs of a policy together.
 const MOST_ENTRIES: usize = 1_000_000;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use stockade_protocol::{AbsPath, Glob, Invalid};
 
-use crate::resolve::{HostFiles, Kind, RealFiles};
+use crate::host_files::{HostFiles, Kind, RealFiles};
 use crate::search::Found;
 
 /// The real file system, each place of which is looked at once. Rules mostly speak of names in the same

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{DIRECTORY, LineGrant, PermissionProfile, ProfileContext, ProfileGrant, ProfileOrigin, built_in};
 use crate::ConfigError;
-use crate::load::read_text;
+use crate::config_file::read_text;
 use crate::suggest::suggest;
 
 /// More than anybody keeps.
