@@ -234,12 +234,17 @@ Examples:
   git diff main topic | stockade patch -
   stockade patch --ask untrusted fix.diff      show it and ask, wherever it writes
   stockade patch --check --json fix.diff | jq .requirement
+  stockade patch --session work fix.diff       `s` holds for the next patch of these files
 
 Names are taken from the current directory, or from --cwd. Refused: `..` in names, changed modes, executable files,
 links, copies and binary hunks, and patches of more than 64 MiB.")]
 pub(crate) struct Patch {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
+
+    /// Change the files in this session, in which answers last; it is opened if there is none of this name
+    #[arg(long = "session", value_name = "NAME", conflicts_with = "check")]
+    pub(crate) name: Option<stockade_server::wire::SessionName>,
 
     /// Say what would happen, and write nothing
     #[arg(long)]

@@ -14,7 +14,7 @@ use crate::exit::{self, Failure, note, print};
 use crate::session::{Prepared, Purpose, prepare};
 use crate::signals;
 
-/// With `--check`: somebody would be asked.
+/// With `--check`: there would be a question.
 const ASKED: u8 = 1;
 
 /// The longest text that is read.
@@ -30,6 +30,10 @@ enum PatchFileError {
 
 pub(crate) fn run(args: &Patch) -> Result<ExitCode, Failure> {
     let text = read(&args.file)?;
+    #[cfg(unix)]
+    if let Some(wanted) = in_session(args)? {
+        return run_in_session(args, &wanted, text);
+    }
     // A patch is judged for the session, whatever its commands.
     let command = [OsString::from("true")];
     let purpose = if args.check { Purpose::Explain } else { Purpose::Run };
@@ -50,6 +54,66 @@ pub(crate) fn run(args: &Patch) -> Result<ExitCode, Failure> {
     let outcome = runtime.block_on(orchestrator.patch(&request));
     signals::end_by_default();
     finish(args, &request, &outcome?)
+}
+
+/// The session that is named, unless nothing is to be written.
+#[cfg(unix)]
+fn in_session(args: &Patch) -> Result<Option<crate::joined::Wanted<'static>>, Failure> {
+    use crate::joined::{Answers, NamedBy, Wanted, named_by_variable};
+
+    let (name, named_by) = match (&args.name, named_by_variable().filter(|_| !args.check)) {
+        (Some(name), _) => (name.clone(), NamedBy::Flag),
+        (None, Some(name)) => (name.to_string_lossy().parse()?, NamedBy::Variable),
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(Wanted {
+        name,
+        named_by,
+        command: std::borrow::Cow::Owned(Vec::new()),
+        report_form: crate::run::ReportForm::Failures,
+        ending: crate::run::Ending::ByCode,
+        cwd: args.session.cwd.as_deref().map(crate::session::directory).transpose()?,
+        timeout: None,
+        escalation: None,
+        justification: None,
+        answers: Answers::Terminal,
+        stdin: None,
+    }))
+}
+
+#[cfg(unix)]
+fn run_in_session(args: &Patch, wanted: &crate::joined::Wanted<'_>, text: Vec<u8>) -> Result<ExitCode, Failure> {
+    use crate::joined::{Patched, patch};
+    use stockade_server::wire::PatchApplyResult;
+
+    let cwd = match &wanted.cwd {
+        Some(cwd) => cwd.clone(),
+        None => crate::session::directory(Path::new("."))?,
+    };
+    let (document, code) = match patch(wanted, text, cwd, || crate::session::opening(&args.session))? {
+        Patched::Signal(code) => return Ok(code),
+        Patched::Result(result) => {
+            let code = match &result {
+                PatchApplyResult::Applied { paths } => {
+                    if !args.json {
+                        print(&paths.iter().map(|path| format!("{:<9}{path}\n", "written")).collect::<String>())?;
+                    }
+                    ExitCode::SUCCESS
+                }
+                PatchApplyResult::Refused(refusal) => {
+                    if !args.json {
+                        note(&format!("nothing was written: {}", refusal.reason));
+                    }
+                    ExitCode::from(exit::refused(refusal))
+                }
+            };
+            (serde_json::to_value(result)?, code)
+        }
+    };
+    if args.json {
+        print(&format!("{document:#}\n"))?;
+    }
+    Ok(code)
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, PatchFileError> {

@@ -151,6 +151,7 @@ impl Session {
             until_disconnect: true,
             environment: None,
             umask: None,
+            ignores_broken_pipes: false,
             rlimits: None,
             at_most: None,
             streams: None,

@@ -83,7 +83,7 @@ impl Call {
         let work = async move {
             let _routed = link.route_other(OtherKind::Patch, events).await;
             let session_id = link.session_id().clone();
-            let params = PatchApplyParams { session_id, changes: None, patch: Some(arguments.patch) };
+            let params = PatchApplyParams { session_id, changes: None, patch: Some(arguments.patch), cwd: None };
             report::patched(link.call("patch/apply", &params).await)
         };
         Self::new(work, receiver)
@@ -173,6 +173,7 @@ fn run_params(
         until_disconnect: true,
         environment: None,
         umask: None,
+        ignores_broken_pipes: false,
         rlimits: None,
         at_most: None,
         streams: None,

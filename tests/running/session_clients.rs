@@ -173,3 +173,61 @@ fn sessions_are_ended_side_by_side() {
     assert_eq!(server.join().unwrap(), names);
     assert!(sessions.list().is_empty());
 }
+
+/// A patch in a session is judged by the session, and a yes for the session holds for the next one.
+#[test]
+fn an_answer_about_a_patch_lasts_in_a_session() {
+    let sessions = Sessions::new();
+    let patch = |text: &str| {
+        let file = sessions.home.path("outside/file");
+        let old = std::fs::read_to_string(&file).unwrap_or_default();
+        let before = if old.is_empty() { String::from("/dev/null") } else { file.display().to_string() };
+        let (from, lines) = if old.is_empty() { ("0,0", String::new()) } else { ("1", format!("-{old}")) };
+        format!("--- {before}\n+++ {}\n@@ -{from} +1 @@\n{lines}+{text}\n", file.display())
+    };
+    // Without a session there is no next one.
+    std::fs::write(sessions.home.path("ws/one.diff"), patch("one")).unwrap();
+    let mut screen = sessions.screen(&["patch", "one.diff"]);
+    let shown = screen.sees("]? ");
+    assert!(!shown.contains("for the rest of this"), "{shown}");
+    screen.types("n");
+    screen.sees("Why not?");
+    screen.types("\r");
+    assert_eq!(screen.ends().0, 126);
+    let mut screen = sessions.screen(&["patch", "--session", "s", "one.diff"]);
+    let shown = screen.sees("]? ");
+    assert!(shown.contains("for the rest of this session"), "{shown}");
+    screen.types("s");
+    assert_eq!(screen.ends().0, 0);
+    assert_eq!(sessions.home.read("outside/file"), "one\n");
+    // Unasked, without a terminal, by the variable as well, and from a directory below.
+    std::fs::write(sessions.home.path("ws/two.diff"), patch("two")).unwrap();
+    let told = sessions.says(&["patch", "--session", "s", "--json", "two.diff"], 0).stdout;
+    assert!(told.contains("applied"), "{told}");
+    std::fs::create_dir(sessions.home.path("ws/below")).unwrap();
+    std::fs::write(sessions.home.path("ws/in.diff"), "--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+in\n").unwrap();
+    let mut command = sessions.stockade(&["patch", "../in.diff"]);
+    super::home::said(command.env("STOCKADE_SESSION", "s").current_dir(sessions.home.path("ws/below")), 0);
+    assert_eq!(sessions.home.read("ws/below/new"), "in\n");
+    assert_eq!(sessions.home.read("outside/file"), "two\n");
+}
+
+/// A caller that ignores broken pipes has its commands ignore them, in a session and without one.
+#[test]
+fn broken_pipes_are_the_callers() {
+    let sessions = Sessions::new();
+    sessions.runs("true", 0);
+    let stockade = sessions.home.words()[0].display().to_string();
+    for (before, expected) in [("", "141\n"), ("trap \"\" PIPE;", "1\n")] {
+        for options in ["", "--session s"] {
+            let mut command = program("bash");
+            let line =
+                format!("{before} {{ {stockade} run {options} -c 'yes; echo $? > code'; }} | head -c 1000 > /dev/null");
+            command.args(["-c", &line]);
+            sessions.home.surround(&mut command);
+            command.env("XDG_RUNTIME_DIR", sessions.home.path("run"));
+            command.stdin(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+            assert_eq!(sessions.home.read("ws/code"), expected, "{before} {options}");
+        }
+    }
+}

@@ -197,6 +197,7 @@ impl Running {
             until_disconnect: true,
             environment: Some(joining::environment()),
             umask: umask(),
+            ignores_broken_pipes: crate::sys::has_broken_pipes_ignored(),
             rlimits: Some(limits()),
             at_most: None,
             streams: Some(streams),

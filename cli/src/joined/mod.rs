@@ -10,6 +10,7 @@ mod attend;
 mod client;
 mod joining;
 mod manage;
+mod patching;
 mod place;
 mod server;
 mod terminal;
@@ -34,6 +35,7 @@ use crate::run::ReportForm;
 use crate::shell;
 
 pub(crate) use manage::run as manage;
+pub(crate) use patching::{Patched, patch};
 
 /// What named the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -809,6 +809,8 @@ export interface CommandRunParams {
   environment?: Record<string, RawText> | null;
   /** What it wants to run with; what the session grants if absent. */
   escalation?: EscalationExecution | null;
+  /** Whether the caller ignores `SIGPIPE`, as the command then does: its writes to a pipe without a reader fail. */
+  ignores_broken_pipes?: boolean;
   /** Why, for the person who is asked. */
   justification?: string | null;
   /** The caller's limits. They lower what the session grants and never raise it. */
@@ -1204,7 +1206,7 @@ export interface Explanation {
   hosts_through?: HostsThrough | null;
   /** What it runs, part by part. */
   parsed: ParsedLine;
-  /** What it would be granted. */
+  /** What it would be held to. A network of hosts without a rule is one that is off, and asked for host by host. */
   permissions: Permissions;
   /** What happens before it runs. */
   requirement: ExecApprovalRequirement;
@@ -1638,6 +1640,8 @@ export interface ParsedLine {
 export interface PatchApplyParams {
   /** The changes, by file. */
   changes?: FileChange[] | null;
+  /** What relative names in `patch` start from; the session's directory if absent. */
+  cwd?: AbsPath | null;
   /** The changes as the text that `stockade patch` reads. */
   patch?: string | null;
   /** The session. */

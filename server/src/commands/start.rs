@@ -11,7 +11,7 @@ use stockade::core::{
 use stockade::protocol::{
     EscalationExecution, ExecRequest, Outcome, RawText, Refusal, RefusedBy, RequestId, TerminalSize,
 };
-use stockade::sandboxing::{ProcessSettings, SpawnError};
+use stockade::sandboxing::{BrokenPipes, ProcessSettings, SpawnError};
 use tokio::sync::{oneshot, watch};
 
 use super::command::{Command, CommandEnd, CommandInput};
@@ -246,5 +246,6 @@ fn sent_terminal(
 
 fn process(params: &CommandRunParams) -> ProcessSettings {
     let rlimits = params.rlimits.clone().unwrap_or_default();
-    ProcessSettings { umask: params.umask, rlimits, ..ProcessSettings::default() }
+    let broken_pipes = if params.ignores_broken_pipes { BrokenPipes::AreErrors } else { BrokenPipes::EndIt };
+    ProcessSettings { umask: params.umask, rlimits, broken_pipes, ..ProcessSettings::default() }
 }

@@ -34,7 +34,11 @@ impl Session {
         let changes = match (params.changes, params.patch) {
             (Some(changes), None) => changes,
             (None, Some(text)) => {
-                let read = self.stockade.orchestrator().session().read_patch(text.as_bytes(), &self.cwd);
+                let read = self
+                    .stockade
+                    .orchestrator()
+                    .session()
+                    .read_patch(text.as_bytes(), params.cwd.as_ref().unwrap_or(&self.cwd));
                 read.map_err(|error| {
                     RpcError::new(
                         ErrorKind::InvalidParams,

@@ -59,6 +59,9 @@ pub struct CommandRunParams {
     /// The caller's umask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub umask: Option<Umask>,
+    /// Whether the caller ignores `SIGPIPE`, as the command then does: its writes to a pipe without a reader fail.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignores_broken_pipes: bool,
     /// The caller's limits. They lower what the session grants and never raise it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rlimits: Option<Rlimits>,

@@ -20,6 +20,9 @@ pub struct PatchApplyParams {
     /// The changes as the text that `stockade patch` reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
+    /// What relative names in `patch` start from; the session's directory if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<AbsPath>,
 }
 
 /// What became of the changes.

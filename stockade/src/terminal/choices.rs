@@ -40,10 +40,10 @@ pub(super) fn choices(request: &ApprovalRequest, lifetime: Lifetime) -> Vec<Choi
 fn can_be_given(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: Lifetime) -> bool {
     // Without the form that the server wants, a yes would be none.
     let is_unreadable = matches!(form(subject), Some(Err(_)));
-    // A run of its own is a session of one command, so the same question about it never comes again.
+    // A run of its own is a session of one command or one patch, so the same question about it never comes again.
     let is_forgotten = lifetime == Lifetime::Run
         && *decision == ReviewDecision::ApprovedForSession
-        && matches!(subject, ApprovalSubject::Command(_) | ApprovalSubject::Network(_));
+        && matches!(subject, ApprovalSubject::Command(_) | ApprovalSubject::Network(_) | ApprovalSubject::Patch(_));
     *decision != ReviewDecision::TimedOut && !is_forgotten && !(is_unreadable && decision.is_approval())
 }
 

@@ -1486,7 +1486,9 @@ class Explanation:
     sandboxed: bool
     """Whether a sandbox would be built."""
     permissions: Permissions
-    """What it would be granted."""
+    """What it would be held to. A network of hosts without a rule is one that is off, and asked for host
+    by host.
+    """
     asks_after_denial: bool
     """Whether a denial by the sandbox would lead to a question."""
 
