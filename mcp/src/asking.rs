@@ -97,6 +97,7 @@ mod tests {
             protocol: NetworkProtocol::Https,
             port: 443,
             program: None,
+            leads_to: Vec::new(),
             proposed_network_policy_amendments: Vec::new(),
         };
         ApprovalRequest::new("r".parse().unwrap(), "t".parse().unwrap(), ApprovalSubject::Network(network))
