@@ -64,6 +64,9 @@ struct Checked {
     profile: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
+    /// Why it can't be granted now, though there is nothing wrong with it: whether an agent runs is no property of a profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_now: Option<String>,
 }
 
 impl Known {
@@ -161,19 +164,19 @@ impl Known {
         };
         for wanted in all {
             let text = wanted.to_string_lossy();
-            let refused = match text.contains('/') || text.ends_with(".toml") {
-                true => self.check_file(&wanted)?,
+            let (refused, needs_agent) = match text.contains('/') || text.ends_with(".toml") {
+                true => (self.check_file(&wanted)?, false),
                 false => {
                     let profile = self.get(&text)?;
-                    // Whether an agent runs now is no property of a profile.
-                    self.resolve(&profile).err().filter(|_| !args.profiles.is_empty() || !profile.only_when_named())
+                    (self.resolve(&profile).err(), args.profiles.is_empty() && profile.only_when_named())
                 }
             };
             let refused = refused.map(|error| error.to_string());
-            checked.push(Checked { profile: RawText::from(text.as_ref()).to_string(), refused });
+            let (refused, not_now) = if needs_agent { (None, refused) } else { (refused, None) };
+            checked.push(Checked { profile: RawText::from(text.as_ref()).to_string(), refused, not_now });
         }
         let failed = checked.iter().any(|one| one.refused.is_some());
-        let line = |one: &Checked| match &one.refused {
+        let line = |one: &Checked| match one.refused.as_ref().or(one.not_now.as_ref()) {
             Some(why) => format!("{}: {}\n", one.profile, RawText::from(why.as_str())),
             None => format!("{}: can be granted\n", one.profile),
         };

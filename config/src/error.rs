@@ -71,7 +71,7 @@ pub enum ConfigError {
     },
     /// A permission profile that is granted only where a person names it.
     #[error(
-        "the permission profile `{name}` can't be named by {place}: it lets a command act as you, so pass `--with {name}`, or          put it into `with` of your own settings"
+        "the permission profile `{name}` can't be named by {place}: it lets a command act as you, so pass `--with {name}`, or put it into `with` of your own settings"
     )]
     OnlyWhenNamed {
         /// The name.

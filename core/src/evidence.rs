@@ -35,6 +35,9 @@ const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
 const SIGSYS: i32 = 31;
 
+/// What a shell adds to the signal that has killed the program it started, to make a status of its own.
+const SIGNALLED: i32 = 128;
+
 /// More lines than that explain nothing.
 const MOST_VIOLATIONS: usize = 20;
 
@@ -65,7 +68,14 @@ fn unseen(ending: &Ending<'_>) -> Vec<Violation> {
     match ending.ended {
         Ended::Exited(0) | Ended::TimedOut | Ended::Cancelled => Vec::new(),
         Ended::Signaled(signal) => reported(signal, &ending.permissions.limits).into_iter().collect(),
-        Ended::Exited(_) => guessed(ending),
+        Ended::Exited(status) => {
+            let mut found = guessed(ending);
+            let killed = status.checked_sub(SIGNALLED).and_then(|signal| reported(signal, &ending.permissions.limits));
+            let is_new = |killed: &Violation| !found.iter().any(|known| known.target == killed.target);
+            let killed = killed.filter(|killed| killed.operation == Operation::Exceed && is_new(killed));
+            found.extend(killed.map(|killed| Violation { evidence: Evidence::Guessed, ..killed }));
+            found
+        }
     }
 }
 

@@ -188,7 +188,9 @@ fn built_in_profiles_can_be_granted_and_give_reasons() {
         assert!(shown["lines"].as_array().unwrap().iter().all(|line| line["reason"].as_str().unwrap().len() > 5));
         home.runs(&["--with", name], "true", 0);
     }
-    home.says(&["profile", "check"], 0);
+    let told = home.says(&["profile", "check"], 0).stdout;
+    assert!(told.contains("ssh-agent: the permission profile `ssh-agent` can't be granted"), "no agent runs: {told}");
+    assert!(told.contains("npm: can be granted\n"), "{told}");
     let with_all = home.says(&["explain", "--with", "gradle,maven", "--path", "../home/.m2/repository"], 0).stdout;
     assert!(with_all.contains("written"), "{with_all}");
     assert!(!home.exists("home/.gradle/init.d") && home.exists("home/.gradle/caches"));

@@ -177,7 +177,8 @@ fn helps(permissions: &Permissions, observation: &Observation) -> bool {
         let name = program.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         REMOVERS.contains(&name)
     });
-    !is_held && !(is_metadata && removes && matches!(observation.act, DeniedAct::Replace(_)))
+    let is_destroyed = is_metadata && removes && matches!(observation.act, DeniedAct::Replace(_));
+    !is_held && !is_destroyed
 }
 
 fn on_file(

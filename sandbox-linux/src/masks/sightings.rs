@@ -10,10 +10,11 @@ use super::fuse::Touch;
 use crate::supervisor::program_of;
 use crate::waiting_call::WaitingCall;
 
-/// Names that are kept of one mask and one command. What is beyond them counts for the mask as a whole.
-const MOST_NAMES: usize = 32;
+/// Names that are kept of one mask and one command: more than a program looks for that finds none of them. What is beyond
+/// them counts for the mask as a whole.
+const MOST_NAMES: usize = 1024;
 /// What is kept of one command in all.
-const MOST_KEPT: usize = 256;
+const MOST_KEPT: usize = 2048;
 /// Commands of one sandbox whose sightings are kept. One that has ended has taken its own.
 const MOST_COMMANDS: usize = 128;
 
@@ -45,6 +46,8 @@ pub(super) struct Sightings {
 #[derive(Debug, Default)]
 struct Seen {
     known: BTreeSet<(usize, Option<RawText>)>,
+    /// How many names are known of each mask.
+    names: BTreeMap<usize, usize>,
     kept: Vec<Sighting>,
 }
 
@@ -55,7 +58,7 @@ impl Seen {
         if self.known.contains(&exact) || self.kept.len() >= MOST_KEPT {
             return None;
         }
-        let names = self.known.iter().filter(|(mask, name)| *mask == touch.mask && name.is_some()).count();
+        let names = self.names.get(&touch.mask).copied().unwrap_or_default();
         let place = if names < MOST_NAMES { exact } else { (touch.mask, None) };
         (!self.known.contains(&place)).then_some(place)
     }
@@ -76,6 +79,7 @@ impl Sightings {
             return;
         }
         seen.known.insert((mask, name.clone()));
+        *seen.names.entry(mask).or_default() += usize::from(name.is_some());
         let (process, program) = i32::try_from(touch.thread).map_or((None, None), program_of);
         seen.kept.push(Sighting { process, program, mask, name });
     }
