@@ -80,7 +80,7 @@ fn the_doctor_explains_a_host_without_user_namespaces() {
     assert!(told.contains("to do: sysctl -w user.max_user_namespaces=65536"), "{told}");
 }
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "run",
     "explain",
     "patch",
