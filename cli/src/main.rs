@@ -21,6 +21,7 @@ mod limit_hint;
 mod man;
 #[cfg(unix)]
 mod mcp;
+mod nested;
 mod patch;
 mod profile;
 mod relay;

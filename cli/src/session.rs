@@ -19,6 +19,7 @@ use crate::args::SessionArgs;
 use crate::exit::{Failure, note};
 #[cfg(unix)]
 use crate::joined::Opening;
+use crate::nested;
 use crate::remedy::Remedies;
 
 /// Everything that a run or an explanation needs.
@@ -37,6 +38,7 @@ pub(crate) enum Purpose {
 }
 
 pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose) -> Result<Prepared, Failure> {
+    nested::refuse()?;
     let here = AbsPath::from_path(&std::env::current_dir().map_err(Error::NoDirectory)?)?;
     let cwd = match (&args.cwd, here.to_host_path()) {
         (Some(directory), _) => existing_directory(&here, directory)?,
@@ -138,6 +140,7 @@ pub(crate) fn served(args: &SessionArgs) -> Result<(SessionOpenParams, Remedies)
 /// at `usual` times unless the settings or the flags say when.
 #[cfg(unix)]
 fn params(args: &SessionArgs, usual: AskForApproval) -> Result<(SessionOpenParams, Stockade), Failure> {
+    nested::refuse()?;
     let given = [
         ("--readable", !args.readable.is_empty()),
         ("--allow-socket", !args.allow_socket.is_empty()),

@@ -317,3 +317,32 @@ fn an_answer_is_never_late() {
     let replaced = answer["updatedInput"]["command"].as_str().unwrap();
     assert!(replaced.contains(" hook run ") && !replaced.contains("--asked"), "{answer}");
 }
+
+/// Inside a sandbox of Stockade no other one is built, which is said: what holds there, and what to type.
+#[test]
+fn inside_a_sandbox_it_is_said_what_holds() {
+    let hooks = Hooks::new();
+    let program = hooks.home.path("stockade").display().to_string();
+    let document = json!({
+        "session_id": "one", "cwd": hooks.home.path("ws"), "hook_event_name": "PreToolUse", "tool_name": "Bash",
+        "tool_input": { "command": "ls" },
+    });
+    hooks.home.write("ws/document.json", &document.to_string());
+    for line in
+        ["run -- touch made", "explain -- true", "exec-server", "hook run one -c true", "run --session x -- touch made"]
+    {
+        let output = hooks.stockade(&["run", "-c", &format!("'{program}' {line} </dev/null")]).output().unwrap();
+        let told = text(&output.stderr);
+        assert!(told.contains("inside a sandbox of Stockade already"), "{line}: {told}");
+        assert_eq!((output.status.code(), hooks.home.exists("ws/made")), (Some(125), false), "{line}: {told}");
+    }
+    let line = format!("CLAUDE_PROJECT_DIR=\"$PWD\" '{program}' hook claude-code < document.json");
+    let output = hooks.stockade(&["run", "-c", &line]).output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let answer = &answer["hookSpecificOutput"];
+    assert_eq!(answer["permissionDecision"], "ask", "{answer}");
+    assert!(
+        answer["permissionDecisionReason"].as_str().unwrap().contains("the whole agent runs in a sandbox"),
+        "{answer}"
+    );
+}

@@ -19,7 +19,7 @@ use crate::joined::{self, Answers, NamedBy, Wanted};
 use crate::remedy::settings_file;
 use crate::run::Ending;
 use crate::run::ReportForm;
-use crate::{flags, session, shell};
+use crate::{flags, nested, session, shell};
 
 /// The session of an agent's session.
 fn session_name(agent: AgentName, session: &str) -> Result<SessionName, String> {
@@ -32,6 +32,12 @@ fn session_name(agent: AgentName, session: &str) -> Result<SessionName, String> 
 
 /// Judges. Whatever goes wrong is a refusal.
 pub(super) fn judge(call: &Call) -> Answer {
+    if nested::is_inside() && call.tool != Tool::Other {
+        // The agent asks as it would without a hook, and says why.
+        let reason =
+            "the whole agent runs in a sandbox of Stockade, which holds for this, too; rules are not read in there";
+        return Answer::Ask { reason: reason.to_owned(), line: None };
+    }
     let judged = match &call.tool {
         Tool::Other => return Answer::NoOpinion,
         Tool::Shell { line } => shell(call, line),

@@ -15,7 +15,7 @@ use crate::exit::{Failure, note};
 use crate::joined::{self, Answers, NamedBy, Wanted};
 use crate::run::Ending;
 use crate::run::ReportForm;
-use crate::shell;
+use crate::{nested, shell};
 
 /// The longest path that is believed, with its end of line.
 const LONGEST_PATH: usize = 4097;
@@ -28,6 +28,7 @@ const LONGEST_PATH: usize = 4097;
 struct NowhereToTell(#[source] io::Error);
 
 pub(super) fn run(args: &HookRun) -> Result<ExitCode, Failure> {
+    nested::refuse()?;
     let telling = args.tell_directory.then(Telling::new).transpose()?;
     let (told, stdin) = telling.map(|telling| ((telling.told, telling.to), telling.stdin)).unzip();
     let wanted = Wanted {
