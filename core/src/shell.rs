@@ -14,7 +14,7 @@ use stockade_protocol::{
     Permissions, RawText, Refusal, RefusedBy, RequestId, Violation, ViolationTarget,
 };
 use stockade_sandboxing::{
-    Backend as _, Bare, CommandSpec, Plan, ProcessSettings, SpawnError, Unenforceable, make_private_directory,
+    Backend as _, Bare, CommandSpec, Deciders, Plan, ProcessSettings, SpawnError, Unenforceable, make_private_directory,
 };
 
 use crate::Cancellation;
@@ -386,7 +386,7 @@ impl ShellRuntime {
             limit: limit(request, ctx.session),
             clock: self.clock.clone(),
             cancellation: self.cancellation.clone(),
-            gatekeeper: guard.and_then(Guard::gatekeeper),
+            deciders: Deciders { connections: guard.and_then(Guard::gatekeeper), writes: None },
         };
         exec::spawn(plan, grant, setting).await
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use stockade_protocol::{AbsPath, FileRules, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Gatekeeper, OwnPlace, Plan, Running, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, Deciders, OwnPlace, Plan, Running, SpawnError, Stdio, Support, Unenforceable,
 };
 
 use crate::bwrap::Bwrap;
@@ -143,11 +143,11 @@ impl fmt::Display for AutoPlan {
 
 impl Plan for AutoPlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        self.start(stdio, None)
+        self.start(stdio, Deciders::default())
     }
 
-    fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
-        self.start(stdio, Some(gatekeeper))
+    fn spawn_guarded(&self, stdio: Stdio, deciders: Deciders) -> Result<Box<dyn Running>, SpawnError> {
+        self.start(stdio, deciders)
     }
 
     fn permissions(&self) -> &Permissions {
@@ -160,15 +160,15 @@ impl Plan for AutoPlan {
 }
 
 impl AutoPlan {
-    fn start(&self, stdio: Stdio, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Box<dyn Running>, SpawnError> {
+    fn start(&self, stdio: Stdio, deciders: Deciders) -> Result<Box<dyn Running>, SpawnError> {
         if self.engines.chosen.get() == Some(&Choice::Native) {
-            return self.native.start(stdio, gatekeeper).map_err(|failed| failed.error);
+            return self.native.start(stdio, deciders).map_err(|failed| failed.error);
         }
         let again = copy(&stdio)?;
-        match self.native.start(stdio, gatekeeper.clone()) {
+        match self.native.start(stdio, deciders.clone()) {
             Err(NotStarted { error, is_refused_by_host: true }) => {
                 let why = format!("`native`: {}", told(&error));
-                self.spawn_otherwise(again, gatekeeper, why)
+                self.spawn_otherwise(again, deciders, why)
             }
             Err(NotStarted { error, is_refused_by_host: false }) => Err(error),
             Ok(running) => {
@@ -182,15 +182,12 @@ impl AutoPlan {
     fn spawn_otherwise(
         &self,
         stdio: Stdio,
-        gatekeeper: Option<Arc<dyn Gatekeeper>>,
+        deciders: Deciders,
         native: String,
     ) -> Result<Box<dyn Running>, SpawnError> {
         let again = copy(&stdio)?;
         let by_bwrap = self.engines.bwrap().compile(&self.command, &self.permissions);
-        let by_bwrap = by_bwrap.map_err(SpawnError::from).and_then(|plan| match gatekeeper {
-            Some(gatekeeper) => plan.spawn_guarded(stdio, gatekeeper),
-            None => plan.spawn(stdio),
-        });
+        let by_bwrap = by_bwrap.map_err(SpawnError::from).and_then(|plan| plan.spawn_guarded(stdio, deciders));
         let bwrap = match by_bwrap {
             Ok(running) => {
                 self.engines.chosen.get_or_init(|| Choice::Bwrap);

@@ -18,7 +18,7 @@ use rustix::process::Pid;
 use serde::Serialize;
 use stockade_protocol::{AbsPath, Enforcement, FileRules, LayerReport, LayerStatus, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Gatekeeper, HostFiles, OwnPlace, Plan, Running, SeenOnce, SpawnError, Stdio, Support,
+    Backend, CommandSpec, Deciders, HostFiles, OwnPlace, Plan, Running, SeenOnce, SpawnError, Stdio, Support,
     Unenforceable,
 };
 
@@ -207,11 +207,11 @@ impl From<SpawnError> for Failed {
 
 impl Plan for BwrapPlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        self.start(stdio, None)
+        self.start(stdio, &Deciders::default())
     }
 
-    fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
-        self.start(stdio, Some(gatekeeper))
+    fn spawn_guarded(&self, stdio: Stdio, deciders: Deciders) -> Result<Box<dyn Running>, SpawnError> {
+        self.start(stdio, &deciders)
     }
 
     fn permissions(&self) -> &Permissions {
@@ -228,16 +228,16 @@ impl BwrapPlan {
     const FACTS: u64 = FACTS & !wire::FACT_OWN_PIDS | wire::FACT_CONTAINED;
 
     /// Starts the command, and finds out whether this host lets a `/proc` be mounted.
-    fn start(&self, stdio: Stdio, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Box<dyn Running>, SpawnError> {
+    fn start(&self, stdio: Stdio, deciders: &Deciders) -> Result<Box<dyn Running>, SpawnError> {
         if self.without_proc.load(Ordering::Relaxed) {
-            return self.start_with(stdio, gatekeeper, Proc::Empty).map_err(|failed| failed.error);
+            return self.start_with(stdio, deciders, Proc::Empty).map_err(|failed| failed.error);
         }
         let again = stdio::duplicate(&stdio)
             .map_err(|source| SpawnError::Launcher { doing: "copying the standard streams", source })?;
-        match self.start_with(stdio, gatekeeper.clone(), Proc::Own) {
+        match self.start_with(stdio, deciders, Proc::Own) {
             Ok(running) => Ok(running),
             Err(failed) if failed.words.contains("mount proc") => {
-                let running = self.start_with(again, gatekeeper, Proc::Empty).map_err(|failed| failed.error)?;
+                let running = self.start_with(again, deciders, Proc::Empty).map_err(|failed| failed.error)?;
                 self.without_proc.store(true, Ordering::Relaxed);
                 Ok(running)
             }
@@ -245,13 +245,9 @@ impl BwrapPlan {
         }
     }
 
-    fn start_with(
-        &self,
-        stdio: Stdio,
-        gatekeeper: Option<Arc<dyn Gatekeeper>>,
-        proc: Proc,
-    ) -> Result<Box<dyn Running>, Failed> {
-        let supervisor = self.supervision.as_ref().map(|supervision| supervision.start(gatekeeper)).transpose()?;
+    fn start_with(&self, stdio: Stdio, deciders: &Deciders, proc: Proc) -> Result<Box<dyn Running>, Failed> {
+        let supervisor =
+            self.supervision.as_ref().map(|supervision| supervision.start(deciders.connections.clone())).transpose()?;
         // Outside, since inside the names are covered and can't be removed.
         let covers = BTreeSet::new();
         let names = Setup {
@@ -283,8 +279,9 @@ impl BwrapPlan {
             let (init, facts, supervisor) = ([Step::AdoptOrphans], Self::FACTS, supervisor.as_ref());
             let (engine, files) = ("bwrap", Some(&self.permissions.files));
             let (command, watch) = (&self.command, self.watch.as_ref());
-            let masks = masks.as_ref();
-            let run = Run { engine, flags: 0, init: &init, command, files, facts, supervisor, sockets, watch, masks };
+            let (masks, writes) = (masks.as_ref(), deciders.writes.as_ref());
+            let run =
+                Run { engine, flags: 0, init: &init, command, files, facts, supervisor, sockets, watch, writes, masks };
             let (confine, start) = (&self.command.confine, &self.command.start.steps(&stdio));
             let lists = StepLists { setup: &self.setup, init: &init, confine, start };
             let mut child = launcher.run_only(&run, &stdio).map_err(|failure| failure.told(&lists))?;

@@ -245,6 +245,7 @@ impl Plan for LandlockPlan {
             supervisor: None,
             sockets: SocketsFrom::Nobody,
             watch: None,
+            writes: None,
         };
         let mut child = launcher.run_only(&run, &stdio).map_err(|failure| failure.told(&lists))?;
         let mut report = child.enforcement().clone();

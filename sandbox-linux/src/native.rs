@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 use serde::Serialize;
 use stockade_protocol::{AbsPath, FileRules, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Gatekeeper, HostFiles, OwnPlace, Plan, RealFiles, Running, SeenOnce, SpawnError, Stdio,
-    Support, Unenforceable, protect_repositories, resolve_links,
+    Backend, CommandSpec, Deciders, Gatekeeper, HostFiles, OwnPlace, Plan, RealFiles, Running, SeenOnce, SpawnError,
+    Stdio, Support, Unenforceable, WriteKeeper, protect_repositories, resolve_links,
 };
 
 use crate::cgroup::Group;
@@ -306,8 +306,8 @@ impl Sandbox {
     fn run<'a>(&'a self, flags: u64, command: &'a CommandSteps, supervisor: Option<&'a Supervisor>) -> Run<'a> {
         let sockets = SocketsFrom::Setup(&self.setup);
         let files = Some(&self.files);
-        let (init, watch, masks) = (&self.init, self.watch.as_ref(), None);
-        Run { engine: "native", flags, init, command, files, facts: FACTS, supervisor, sockets, watch, masks }
+        let (init, watch, writes, masks) = (&self.init, self.watch.as_ref(), None, None);
+        Run { engine: "native", flags, init, command, files, facts: FACTS, supervisor, sockets, watch, writes, masks }
     }
 
     /// Starts what answers for masks, with the socket for the launcher, if commands are watched and it can be done.
@@ -365,10 +365,21 @@ impl Session {
     /// Starts a command in the session's sandbox. While 64 are running, the next one waits for one of them
     /// to end.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        self.spawn_asking(command, stdio, None)
+    }
+
+    /// Like [`spawn`](Self::spawn), but asks `writes` about what the policy denies to write.
+    pub fn spawn_asking(
+        &self,
+        command: &CommandSpec,
+        stdio: Stdio,
+        writes: Option<&Arc<dyn WriteKeeper>>,
+    ) -> Result<Box<dyn Running>, SpawnError> {
         // The process that waits for it is confined already.
         let command = CommandSteps { confine: Vec::new(), start: self.sandbox.start(command)? };
         let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &command, self.supervisor.as_ref());
         run.masks = self.masks.as_ref();
+        run.writes = writes;
         run.sockets = self.sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
         let child = self.launcher.run(&run, &stdio).map_err(|failure| {
             let (confine, start) = (&self.sandbox.confine(), &command.start.steps(&stdio));
@@ -406,11 +417,11 @@ fn serialize_shared<S: serde::Serializer>(sandbox: &Arc<Sandbox>, serializer: S)
 
 impl Plan for NativePlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        self.start(stdio, None).map_err(|failed| failed.error)
+        self.start(stdio, Deciders::default()).map_err(|failed| failed.error)
     }
 
-    fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
-        self.start(stdio, Some(gatekeeper)).map_err(|failed| failed.error)
+    fn spawn_guarded(&self, stdio: Stdio, deciders: Deciders) -> Result<Box<dyn Running>, SpawnError> {
+        self.start(stdio, deciders).map_err(|failed| failed.error)
     }
 
     fn permissions(&self) -> &Permissions {
@@ -462,17 +473,14 @@ impl NativePlan {
         self.sandbox.is_supervised()
     }
 
-    pub(crate) fn start(
-        &self,
-        stdio: Stdio,
-        gatekeeper: Option<Arc<dyn Gatekeeper>>,
-    ) -> Result<Box<dyn Running>, NotStarted> {
-        let supervisor = self.sandbox.supervisor(gatekeeper);
+    pub(crate) fn start(&self, stdio: Stdio, deciders: Deciders) -> Result<Box<dyn Running>, NotStarted> {
+        let supervisor = self.sandbox.supervisor(deciders.connections);
         let supervisor = supervisor.map_err(|error| NotStarted { error, is_refused_by_host: false })?;
         let with_console = Console::of(&stdio).and_then(|console| console.shown_by(&self.sandbox.setup));
         let steps = with_console.as_deref().unwrap_or(&self.sandbox.setup);
         let (masks, socket) = self.sandbox.answer_for_masks(Commands::One).unzip();
-        let run = Run { masks: masks.as_ref(), ..self.sandbox.run(NEW_PIDS, &self.command, supervisor.as_ref()) };
+        let (masks, writes) = (masks.as_ref(), deciders.writes.as_ref());
+        let run = Run { masks, writes, ..self.sandbox.run(NEW_PIDS, &self.command, supervisor.as_ref()) };
         let socket = socket.as_ref().map(OwnedFd::as_fd);
         let launcher = Launcher::start(&Setup { steps, masks: socket, ..self.sandbox.as_setup() });
         let started = launcher.and_then(|launcher| launcher.run_only(&run, &stdio));

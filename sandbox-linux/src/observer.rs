@@ -6,37 +6,45 @@
 //! looked at. So a caller that changes its arguments, or its files, while they are read deceives the report and
 //! nothing else.
 //!
-//! - A call that waits is answered by this thread alone, and it does not end before the last process of the command
-//!   has. Should it end all the same, every such call fails from then on.
+//! - Where writes can be asked about, a denied one waits ([`hold`]), and after a yes it is made outside, from a copy and
+//!   judged once more ([`act`]). The kernel never goes on with a call because of a yes.
+//! - Calls are taken by one thread, and by another if that one is stuck ([`turns`]). It does not end before the last
+//!   process of the command has. Should it end all the same, every such call fails from then on.
 //! - Connections that somebody decides on are none of these: they are handed to the supervisor, which never lets the
 //!   kernel go on.
-//! - One thread, the listener, three descriptors and those of some processes that were denied something ([`lineage`]) for each
-//!   command, whatever it does; notes are bounded.
+//! - Two threads, four descriptors and those of some processes that were denied something ([`lineage`]) for each
+//!   command; more of both only for calls that are stuck or granted, and never more than a few; notes are bounded.
 //!
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
 
+mod act;
 mod calls;
 mod destination;
+mod hold;
 mod judge;
 mod lineage;
 mod look_up;
 mod resolve;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use serde::Serialize;
 use stockade_protocol::{FileRules, NetworkPolicy, Permissions};
-use stockade_sandboxing::{Coverage, DeniedAct, Observation, Observations};
+use stockade_sandboxing::{Coverage, DeniedAct, Observation, Observations, WriteKeeper};
 
+use self::hold::{Fate, Holds};
 use self::judge::Judge;
 use self::lineage::Lineages;
 use self::resolve::Tree;
+use self::turns::{Duty, Next, Turns};
 use crate::bpf::{Action, Instruction};
 use crate::seccomp;
 use crate::supervisor::{Feed, program_of};
@@ -78,27 +86,40 @@ impl Watch {
     }
 
     /// Answers the calls of one command, until its last process has ended. Those that are the supervisor's are passed
-    /// on to it.
+    /// on to it. What the policy denies is asked of `writes`, if there is one and the kernel can do what that takes.
     pub(crate) fn start(
         &self,
         listener: Arc<OwnedFd>,
         feed: Option<Feed>,
         denied_reads: bool,
+        writes: Option<Arc<dyn WriteKeeper>>,
     ) -> io::Result<Arc<Observations>> {
         let coverage = Coverage { writes: true, denied_reads, connections: self.connections };
         let lineages = Arc::new(Lineages::default());
         let held = Arc::clone(&lineages);
         let notes = Arc::new(Observations::with_ends(coverage, Box::new(move |process| held.ended_well(process))));
         notify::wake_up_synchronously(listener.as_fd());
-        let watch = self.clone();
-        let (host, noted) = (Tree::hosts()?, Arc::clone(&notes));
-        let observer = Observer { watch, listener, feed, notes: noted, lineages, host, view: None };
-        thread::Builder::new().name(String::from("stockade-observer")).spawn(move || observer.run())?;
+        let writes = writes.filter(|_| notify::can_answer_with_descriptor(listener.as_fd()));
+        let observer = Observer {
+            watch: self.clone(),
+            listener,
+            feed,
+            notes: Arc::clone(&notes),
+            lineages,
+            host: Arc::new(Tree::hosts()?),
+            view: OnceLock::new(),
+            writes,
+            holds: OnceLock::new(),
+            acts: AtomicBool::new(true),
+            turns: Turns::default(),
+            is_watched: AtomicBool::new(false),
+        };
+        take_calls(Arc::new(observer), 0)?;
         Ok(notes)
     }
 }
 
-/// The observer's thread.
+/// What the threads share that take a command's calls.
 struct Observer {
     watch: Watch,
     listener: Arc<OwnedFd>,
@@ -106,22 +127,54 @@ struct Observer {
     notes: Arc<Observations>,
     /// Who was denied something.
     lineages: Arc<Lineages>,
-    host: Tree,
+    host: Arc<Tree>,
     /// The command's tree. No command can change its root, so all of its processes have the same.
-    view: Option<Tree>,
+    view: OnceLock<Arc<Tree>>,
+    writes: Option<Arc<dyn WriteKeeper>>,
+    holds: OnceLock<Arc<Holds>>,
+    /// Whether this process can make files with any mode; if not, nothing is held.
+    acts: AtomicBool,
+    turns: Turns,
+    /// Whether the thread was started that takes over from one that is stuck.
+    is_watched: AtomicBool,
+}
+
+/// Starts a thread that takes calls, in the turn with this number.
+fn take_calls(observer: Arc<Observer>, turn: u64) -> io::Result<()> {
+    let run = move || observer.run(turn);
+    thread::Builder::new().name(String::from("stockade-observer")).spawn(run).map(drop)
+}
+
+/// Starts the thread that takes over from one that is stuck.
+fn stand_by(observer: Arc<Observer>) -> io::Result<()> {
+    let run = move || {
+        if let Duty::TakeOver(turn) = observer.turns.watch() {
+            observer.is_watched.store(false, Ordering::SeqCst);
+            observer.run(turn);
+        }
+    };
+    thread::Builder::new().name(String::from("stockade-standby")).spawn(run).map(drop)
 }
 
 impl Observer {
-    fn run(mut self) {
-        while self.turn().is_ok() {}
+    fn run(self: Arc<Self>, turn: u64) {
+        if self.writes.is_some() && notify::own_file_mode_mask().is_err() {
+            self.acts.store(false, Ordering::SeqCst);
+        }
+        while let Ok(next) = self.turn(turn) {
+            if next == Next::Replaced {
+                return;
+            }
+        }
+        self.turns.finish();
     }
 
     /// Takes one call; fails when there are no more.
-    fn turn(&mut self) -> io::Result<()> {
+    fn turn(self: &Arc<Self>, turn: u64) -> io::Result<Next> {
         let mut files = [PollFd::new(&self.listener, PollFlags::IN)];
         match poll(&mut files, None) {
             Ok(_) => {}
-            Err(Errno::INTR) => return Ok(()),
+            Err(Errno::INTR) => return Ok(Next::Call),
             Err(errno) => return Err(errno.into()),
         }
         if files.first().is_none_or(|file| !file.revents().contains(PollFlags::IN)) {
@@ -129,34 +182,73 @@ impl Observer {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         match notify::receive(self.listener.as_fd()) {
-            Ok(call) => self.observe(call),
+            Ok(call) => Ok(self.look(call, turn)),
             // Its process is gone, or has been interrupted.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => {}
-            Err(error) => return Err(error),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => Ok(Next::Call),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
-    fn observe(&mut self, call: Notification) {
+    fn look(self: &Arc<Self>, call: Notification, turn: u64) -> Next {
         if let Some(feed) = self.feed.as_ref().filter(|_| Feed::takes(call.call)) {
-            return feed.pass_on(call);
+            feed.pass_on(call);
+            return Next::Call;
         }
-        if let Some(denied) = self.denied(&call) {
-            self.note(&call, denied);
+        if self.turns.is_blind() {
+            self.go_on(&call);
+            return Next::Call;
         }
+        if !self.is_watched.swap(true, Ordering::SeqCst) {
+            // Without it a file system that does not answer holds up every call, and nothing else.
+            stand_by(Arc::clone(self)).ok();
+        }
+        self.turns.begin();
+        self.observe(&call);
+        self.turns.end(turn)
+    }
+
+    fn observe(&self, call: &Notification) {
+        if let Some(holds) = self.holds.get().filter(|_| self.acts.load(Ordering::SeqCst))
+            && holds.by_grant(call, &self.watch.files) == Fate::Taken
+        {
+            return;
+        }
+        if let Some(denied) = self.denied(call) {
+            if self.hold(call, &denied) == Fate::Taken {
+                return;
+            }
+            self.note(call, denied);
+        }
+        self.go_on(call);
+    }
+
+    fn go_on(&self, call: &Notification) {
         // A process that is gone has no call that waits.
         notify::go_on(self.listener.as_fd(), call.id).ok();
     }
 
-    fn denied(&mut self, call: &Notification) -> Option<DeniedAct> {
+    /// Has a denied call wait for an answer, if it can be asked about.
+    fn hold(&self, call: &Notification, denied: &DeniedAct) -> Fate {
+        let writes = self.writes.as_ref().filter(|_| self.acts.load(Ordering::SeqCst));
+        let (Some(writes), Some(view)) = (writes, self.view.get()) else { return Fate::Left };
+        let holds = self.holds.get_or_init(|| {
+            let trees = (Arc::clone(view), Arc::clone(&self.host));
+            let notes = (Arc::clone(&self.notes), Arc::clone(&self.lineages));
+            Holds::new(Arc::clone(writes), &self.listener, notes, trees)
+        });
+        holds.ask(call, denied, &self.watch.files)
+    }
+
+    fn denied(&self, call: &Notification) -> Option<DeniedAct> {
         if call.call == libc::SYS_connect {
             return destination::denied(call, || notify::is_waiting(self.listener.as_fd(), call.id));
         }
         let (path, does) = calls::find(call.call)?;
-        if self.view.is_none() {
-            self.view = Tree::of(call.thread).ok();
+        if self.view.get().is_none() {
+            let view = Tree::of(call.thread).ok().filter(|_| notify::is_waiting(self.listener.as_fd(), call.id))?;
+            self.view.get_or_init(|| Arc::new(view));
         }
-        let view = self.view.as_ref()?;
+        let view = self.view.get()?;
         Judge { files: &self.watch.files, view, host: &self.host }.denied(call, path, does)
     }
 

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stockade_protocol::{AbsPath, Enforcement, FileRules, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Gatekeeper, Observations, OwnPlace, Plan, Running, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, Deciders, Observations, OwnPlace, Plan, Running, SpawnError, Stdio, Support, Unenforceable,
     WaitStatus,
 };
 
@@ -145,10 +145,15 @@ impl fmt::Display for WarmPlan {
 
 impl Plan for WarmPlan {
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
+        self.spawn_guarded(stdio, Deciders::default())
+    }
+
+    fn spawn_guarded(&self, stdio: Stdio, deciders: Deciders) -> Result<Box<dyn Running>, SpawnError> {
         let Some(session) = self.shared.session(&self.plan)? else {
-            return self.shared.otherwise.compile(&self.command, &self.permissions)?.spawn(stdio);
+            return self.shared.otherwise.compile(&self.command, &self.permissions)?.spawn_guarded(stdio, deciders);
         };
-        match session.spawn(&self.command, stdio) {
+        // There are no connections to decide on in such a sandbox.
+        match session.spawn_asking(&self.command, stdio, deciders.writes.as_ref()) {
             Ok(running) => Ok(Box::new(Kept { running, _session: session })),
             Err(error) => {
                 // Its launcher may be gone. What it had is lost, and the next command gets another sandbox.
@@ -158,12 +163,6 @@ impl Plan for WarmPlan {
                 Err(error)
             }
         }
-    }
-
-    fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
-        // Nothing is decided in such a sandbox.
-        drop(gatekeeper);
-        self.spawn(stdio)
     }
 
     fn permissions(&self) -> &Permissions {

@@ -255,7 +255,7 @@ socket.create_connection(server.getsockname()).close()
         let network = NetworkPolicy::Hosts(HostRules::default());
         let permissions = Permissions { network, ..world.permissions() };
         let plan = engine.compile(&world.command(program), &permissions).unwrap();
-        let mut running = plan.spawn_guarded(Stdio::default(), Arc::new(Closed)).unwrap();
+        let mut running = plan.spawn_guarded(Stdio::default(), Arc::new(Closed).into()).unwrap();
         let status = running.wait(Some(Duration::from_secs(60))).unwrap();
         assert_eq!(status, Some(WaitStatus::Exited(0)));
         let kept = running.observations().unwrap().kept();

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(unix)]
@@ -13,7 +12,7 @@ pub(crate) use std::os::windows::io::{BorrowedHandle as BorrowedStream, OwnedHan
 
 use stockade_protocol::{AbsPath, Access, Argv, Enforcement, FileRules, Permissions, RawText};
 
-use crate::{Gatekeeper, Observations, ProcessSettings, Support, Unenforceable};
+use crate::{Deciders, Observations, ProcessSettings, Support, Unenforceable};
 
 /// What is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,11 +85,11 @@ pub trait Plan: fmt::Debug + fmt::Display + Send + Sync {
     /// Builds the sandbox and starts the command in it.
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError>;
 
-    /// The same, with somebody who decides on connections while the command runs. Permissions that name
-    /// single hosts need it, unless the backend is [`Proxied`]; where the network is off or open there is nothing
-    /// to decide.
-    fn spawn_guarded(&self, stdio: Stdio, gatekeeper: Arc<dyn Gatekeeper>) -> Result<Box<dyn Running>, SpawnError> {
-        drop(gatekeeper);
+    /// Like [`spawn`](Self::spawn), but asks `deciders` while the command runs. Permissions that name single hosts
+    /// need one for connections, unless the backend is [`Proxied`]; where the network is off or open there is nothing
+    /// to decide on them.
+    fn spawn_guarded(&self, stdio: Stdio, deciders: Deciders) -> Result<Box<dyn Running>, SpawnError> {
+        drop(deciders);
         self.spawn(stdio)
     }
 

@@ -21,6 +21,7 @@ mod support;
 #[cfg(unix)]
 mod sys;
 mod terminal;
+mod write_keeper;
 
 pub use backend::{Backend, CommandSpec, OwnPlace, Plan, Proxied, Running, SpawnError, Stdio, Streams, WaitStatus};
 pub use bare::Bare;
@@ -38,3 +39,4 @@ pub use search::Found;
 pub use seen_once::SeenOnce;
 pub use support::{Diagnosis, LayerSupport, Support, SupportLevel, Unenforceable};
 pub use terminal::{Terminal, resize};
+pub use write_keeper::{Deciders, WriteAnswer, WriteAttempt, WriteKeeper, WriteVerdict};

@@ -52,6 +52,20 @@ pub enum DeniedAct {
     },
 }
 
+impl DeniedAct {
+    /// The path that it is about, if it is about files.
+    pub fn path(&self) -> Option<&AbsPath> {
+        match self {
+            Self::Read(path)
+            | Self::Write(path)
+            | Self::Create(path)
+            | Self::MakeDirectory(path)
+            | Self::Replace(path) => Some(path),
+            Self::LookUp(_) | Self::Connect { .. } => None,
+        }
+    }
+}
+
 /// What is seen of a run. The rest is left to other evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {

@@ -128,7 +128,7 @@ fn front(way: &str, port: u16) {
     let (mut running, proxy) = if way == "supervised" {
         let gatekeeper = Arc::new(Transparent::new(gate, runtime.handle().clone()));
         let plan = Native::new().compile(&client(&[way, "", &port.to_string(), ""]), &world.permissions()).unwrap();
-        (plan.spawn_guarded(stdio, gatekeeper).unwrap(), None)
+        (plan.spawn_guarded(stdio, gatekeeper.into()).unwrap(), None)
     } else {
         let proxy = runtime.block_on(Proxy::start(gate)).unwrap();
         let words = [way, &proxy.address().to_string(), &port.to_string(), proxy.secret().expose()];

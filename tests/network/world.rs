@@ -166,7 +166,7 @@ impl World {
         };
         let plan = plan.unwrap();
         let (stdio, outputs) = pipes();
-        let mut running = plan.spawn_guarded(stdio, self.gatekeeper()).unwrap();
+        let mut running = plan.spawn_guarded(stdio, self.gatekeeper().into()).unwrap();
         let [stdout, stderr] = outputs.map(|output| output.join().unwrap());
         Ended { stdout, stderr, status: running.wait(Some(Duration::from_secs(120))).unwrap() }
     }

@@ -15,11 +15,10 @@ mod streams;
 #[cfg(not(unix))]
 mod threaded;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stockade_protocol::{CapturedOutput, Enforcement};
-use stockade_sandboxing::{Gatekeeper, Plan, Running, SpawnError, Stdio, WaitStatus};
+use stockade_sandboxing::{Deciders, Plan, SpawnError, WaitStatus};
 
 pub use clock::{Clock, Pause};
 pub use input::{InputPipe, InputWriter};
@@ -72,8 +71,8 @@ pub(crate) struct Setting {
     pub(crate) limit: Option<Duration>,
     pub(crate) clock: Clock,
     pub(crate) cancellation: Cancellation,
-    /// Decides on connections while the command runs.
-    pub(crate) gatekeeper: Option<Arc<dyn Gatekeeper>>,
+    /// Decide while the command runs.
+    pub(crate) deciders: Deciders,
 }
 
 /// What ends a command before its own end.
@@ -106,10 +105,10 @@ impl Limits {
 
 /// Starts the plan and waits for its end. The grant is the proof that it was decided.
 pub(crate) async fn spawn(plan: Box<dyn Plan>, _grant: &Grant, setting: Setting) -> Result<Finished, SpawnError> {
-    let Setting { streaming, output, limit, clock, cancellation, gatekeeper } = setting;
+    let Setting { streaming, output, limit, clock, cancellation, deciders } = setting;
     let Opened { stdio, mut captures } = streaming.open(output)?;
     let _running = cancellation.takes_signals();
-    let running = start(&*plan, stdio, gatekeeper)?;
+    let running = plan.spawn_guarded(stdio, deciders)?;
     let started = Instant::now();
     clock.start();
     let limits = Limits { limit, clock, cancellation };
@@ -124,17 +123,6 @@ pub(crate) async fn spawn(plan: Box<dyn Plan>, _grant: &Grant, setting: Setting)
         Seen { permissions, coverage: notes.coverage(), observations: notes.kept() }
     });
     Ok(Finished { ended, stdout, stderr, duration, enforcement: running.enforcement().clone(), seen })
-}
-
-fn start(
-    plan: &dyn Plan,
-    stdio: Stdio,
-    gatekeeper: Option<Arc<dyn Gatekeeper>>,
-) -> Result<Box<dyn Running>, SpawnError> {
-    match gatekeeper {
-        Some(gatekeeper) => plan.spawn_guarded(stdio, gatekeeper),
-        None => plan.spawn(stdio),
-    }
 }
 
 impl From<WaitStatus> for Ended {

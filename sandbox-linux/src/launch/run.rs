@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use stockade_protocol::FileRules;
-use stockade_sandboxing::{Coverage, Observations, Running as _, SpawnError, Stdio};
+use stockade_sandboxing::{Coverage, Observations, Running as _, SpawnError, Stdio, WriteKeeper};
 
 use super::{Launcher, StartFailure, frame, lost};
 use crate::cgroup::Made;
@@ -39,6 +39,8 @@ pub(crate) struct Run<'a> {
     pub(crate) sockets: SocketsFrom<'a>,
     /// What is watched of it, where something is.
     pub(crate) watch: Option<&'a Watch>,
+    /// Decides on writes that are denied, if they are asked about.
+    pub(crate) writes: Option<&'a Arc<dyn WriteKeeper>>,
     /// What answers for the masks of its sandbox, where something does.
     pub(crate) masks: Option<&'a Arc<MaskServer>>,
 }
@@ -152,9 +154,11 @@ impl Launcher {
         let denied_reads = run.masks.is_some_and(|masks| masks.sees_all_reads());
         child.masks = run.masks.cloned();
         child.observations = match run.watch.zip(listener) {
-            Some((watch, listener)) => {
-                Some(watch.start(listener, feed, denied_reads).map_err(lost("starting the observer"))?)
-            }
+            Some((watch, listener)) => Some(
+                watch
+                    .start(listener, feed, denied_reads, run.writes.cloned())
+                    .map_err(lost("starting the observer"))?,
+            ),
             None => run.masks.map(|_| Arc::new(Observations::new(Coverage { denied_reads, ..Coverage::default() }))),
         };
         child.facts = facts;

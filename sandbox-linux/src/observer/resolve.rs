@@ -51,6 +51,11 @@ pub(super) struct Located {
 }
 
 impl Located {
+    /// The path, if it ends in a name: not in `..`, and not the root.
+    pub(super) fn named(self) -> Option<AbsPath> {
+        (self.name != b".").then_some(self.path)
+    }
+
     /// Whether something is there, in the tree in which it was looked for.
     pub(super) fn exists(&self) -> bool {
         rustix::fs::statat(&self.directory, self.name.as_slice(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
@@ -61,6 +66,10 @@ impl Tree {
     /// The caller's. Fails for one that does not let itself be looked at.
     pub(super) fn of(thread: i32) -> io::Result<Self> {
         Self::open(&format!("/proc/{thread}/root"))
+    }
+
+    pub(super) fn root(&self) -> &OwnedFd {
+        &self.root
     }
 
     /// The host's.
@@ -197,7 +206,7 @@ fn is_number(text: &[u8]) -> bool {
 }
 
 /// What the kernel calls an open directory.
-fn own_path(file: &OwnedFd) -> io::Result<Vec<u8>> {
+pub(super) fn own_path(file: &OwnedFd) -> io::Result<Vec<u8>> {
     use std::os::fd::AsRawFd as _;
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     Ok(path.as_os_str().as_bytes().to_vec())

@@ -89,6 +89,41 @@ pub(crate) fn put_descriptor(
     check(i64::from(unsafe { libc::ioctl(listener.as_raw_fd(), ADD_DESCRIPTOR, &raw const request) })).map(drop)
 }
 
+const ADD_AND_ANSWER: u32 = 2;
+
+/// Puts a descriptor into the calling process at its lowest free number, which the call returns.
+pub(crate) fn answer_with_descriptor(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    file: BorrowedFd<'_>,
+    close_on_exec: CloseOnExec,
+) -> io::Result<()> {
+    let newfd_flags = match close_on_exec {
+        CloseOnExec::Yes => u32::try_from(libc::O_CLOEXEC).map_err(io::Error::other)?,
+        CloseOnExec::No => 0,
+    };
+    let srcfd = u32::try_from(file.as_raw_fd()).map_err(io::Error::other)?;
+    let request = libc::seccomp_notif_addfd { id, flags: ADD_AND_ANSWER, srcfd, newfd: 0, newfd_flags };
+    // SAFETY: the structure is the one that this call reads, and lives through it.
+    check(i64::from(unsafe { libc::ioctl(listener.as_raw_fd(), ADD_DESCRIPTOR, &raw const request) })).map(drop)
+}
+
+/// Whether the kernel knows [`answer_with_descriptor`] (Linux 5.14): for a call that does not wait it then says so, and
+/// not that it does not know the flag.
+pub(crate) fn can_answer_with_descriptor(listener: BorrowedFd<'_>) -> bool {
+    let answered = answer_with_descriptor(listener, u64::MAX, listener, CloseOnExec::Yes);
+    answered.is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT))
+}
+
+/// Gives the calling thread a mask of file modes of its own, in which nothing is masked: the modes that it is told to
+/// give to files have been masked already.
+pub(crate) fn own_file_mode_mask() -> io::Result<()> {
+    // SAFETY: from here on this thread has its own mask and working directory; no memory is touched.
+    check(i64::from(unsafe { libc::unshare(libc::CLONE_FS) }))?;
+    rustix::process::umask(rustix::fs::Mode::empty());
+    Ok(())
+}
+
 /// Whether a descriptor is closed when its process runs another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseOnExec {

@@ -1,0 +1,223 @@
+//! Calls that wait for an answer, and what was granted to the run so far.
+//!
+//! A call that waits is a number and the copy of its arguments: no thread and no descriptor waits with it. When its
+//! verdict is there, one of a few threads makes it ([`act`](super::act)), so that a slow file system holds up nothing
+//! else. There is a most of everything: beyond it calls are denied as they would have been without a question.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+
+use stockade_protocol::{AbsPath, Access, FileRules, Permissions};
+use stockade_sandboxing::{
+    DeniedAct, Observation, Observations, SeenOnce, WriteAnswer, WriteAttempt, WriteKeeper, WriteVerdict,
+};
+
+use super::act::{Actor, FileCall};
+use super::lineage::Lineages;
+use super::resolve::Tree;
+use crate::native;
+use crate::supervisor::program_of;
+use crate::sys::notify::{self, Notification};
+
+/// The most calls that wait at once.
+const MOST_HELD: usize = 512;
+/// The most threads that make calls at once.
+const MOST_THREADS: usize = 8;
+
+/// What one command's calls are held with.
+pub(super) struct Holds {
+    keeper: Arc<dyn WriteKeeper>,
+    listener: Arc<OwnedFd>,
+    notes: Arc<Observations>,
+    /// Who was denied something.
+    lineages: Arc<Lineages>,
+    view: Arc<Tree>,
+    host: Arc<Tree>,
+    /// The policy with what was granted to the run; none before anything was.
+    granted: RwLock<Option<Arc<FileRules>>>,
+    held: AtomicUsize,
+    work: Mutex<Work>,
+}
+
+#[derive(Default)]
+struct Work {
+    waiting: VecDeque<Job>,
+    threads: usize,
+}
+
+/// A call whose verdict is there.
+struct Job {
+    call: Held,
+    verdict: WriteVerdict,
+}
+
+/// A call that waits.
+struct Held {
+    id: u64,
+    call: FileCall,
+    attempt: WriteAttempt,
+}
+
+/// What became of a call that the policy denies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It was answered, or will be.
+    Taken,
+    /// It is for the kernel to deny.
+    Left,
+}
+
+impl Holds {
+    pub(super) fn new(
+        keeper: Arc<dyn WriteKeeper>,
+        listener: &Arc<OwnedFd>,
+        (notes, lineages): (Arc<Observations>, Arc<Lineages>),
+        (view, host): (Arc<Tree>, Arc<Tree>),
+    ) -> Arc<Self> {
+        let (listener, granted) = (Arc::clone(listener), RwLock::default());
+        let (held, work) = (AtomicUsize::new(0), Mutex::default());
+        Arc::new(Self { keeper, listener, notes, lineages, view, host, granted, held, work })
+    }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn granted(&self) -> Option<Arc<FileRules>> {
+        self.granted.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes a call that a grant of this run covers, whether or not it would be a denial: in a directory that may be
+    /// written, removing what is not there says so.
+    pub(super) fn by_grant(&self, call: &Notification, policy: &FileRules) -> Fate {
+        let Some(granted) = self.granted() else { return Fate::Left };
+        let Some(copied) = FileCall::copy(call, &self.view) else { return Fate::Left };
+        let is_writable = |files: &FileRules, path: &AbsPath| files.access(path) == Access::Write;
+        // What the policy itself allows, the kernel does.
+        let is_granted = copied.paths().all(|path| is_writable(&granted, path));
+        if !is_granted || copied.paths().all(|path| is_writable(policy, path)) || !self.is_waiting(call.id) {
+            return Fate::Left;
+        }
+        self.act(call.id, &copied, &granted)
+    }
+
+    /// Asks about a call that the policy denies.
+    pub(super) fn ask(self: &Arc<Self>, call: &Notification, denied: &DeniedAct, policy: &FileRules) -> Fate {
+        let Some(copied) = FileCall::copy(call, &self.view) else { return Fate::Left };
+        // The caller may have changed its arguments since they were judged. What is shown is what will be done.
+        if !copied.paths().any(|path| denied.path() == Some(path)) {
+            return Fate::Left;
+        }
+        let paths: Vec<AbsPath> = copied.paths().filter(|path| policy.access(path) != Access::Write).cloned().collect();
+        if paths.is_empty() || !self.keeper.is_asked(denied, &paths) {
+            return Fate::Left;
+        }
+        let (pid, program) = program_of(call.thread);
+        // Only now is it sure that all of this was the calling process's, and not one's with its number.
+        if !self.is_waiting(call.id) || self.held.fetch_add(1, Ordering::Relaxed) >= MOST_HELD {
+            self.held.fetch_sub(1, Ordering::Relaxed);
+            return Fate::Left;
+        }
+        let attempt = WriteAttempt { act: denied.clone(), paths, pid, program };
+        let held = Held { id: call.id, call: copied, attempt: attempt.clone() };
+        let (answered, asked, id) = (Arc::clone(self), Arc::clone(self), call.id);
+        let give = move |verdict| answered.decided(Job { call: held, verdict });
+        self.keeper.decide(attempt, WriteAnswer::new(give, move || asked.is_waiting(id)));
+        Fate::Taken
+    }
+
+    fn is_waiting(&self, id: u64) -> bool {
+        notify::is_waiting(self.listener.as_fd(), id)
+    }
+
+    /// Hands a call to a thread that makes it.
+    fn decided(self: &Arc<Self>, job: Job) {
+        self.held.fetch_sub(1, Ordering::Relaxed);
+        let mut work = self.work();
+        work.waiting.push_back(job);
+        if work.threads < MOST_THREADS {
+            work.threads += 1;
+            drop(work);
+            let holds = Arc::clone(self);
+            let started = thread::Builder::new().name(String::from("stockade-actor")).spawn(move || holds.work_off());
+            if started.is_err() {
+                self.work().threads -= 1;
+                self.refuse_waiting();
+            }
+        }
+    }
+
+    /// Without a thread nothing can be done for them, unless there is another one.
+    fn refuse_waiting(&self) {
+        let refused: Vec<Job> = {
+            let mut work = self.work();
+            if work.threads > 0 { Vec::new() } else { work.waiting.drain(..).collect() }
+        };
+        refused.into_iter().for_each(|job| self.leave(&job.call));
+    }
+
+    fn work_off(&self) {
+        let is_ready = notify::own_file_mode_mask().is_ok();
+        loop {
+            let job = {
+                let mut work = self.work();
+                let Some(job) = work.waiting.pop_front() else {
+                    work.threads -= 1;
+                    return;
+                };
+                job
+            };
+            if is_ready { self.carry_out(job) } else { self.leave(&job.call) }
+        }
+    }
+
+    fn carry_out(&self, Job { call, verdict }: Job) {
+        let (permissions, is_kept) = match verdict {
+            WriteVerdict::Refused => return self.leave(&call),
+            WriteVerdict::Once(permissions) => (permissions, false),
+            WriteVerdict::Granted(permissions) => (permissions, true),
+        };
+        let Some(files) = completed(&permissions) else { return self.leave(&call) };
+        if is_kept {
+            *self.granted.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&files));
+        }
+        if !self.is_waiting(call.id) {
+            return;
+        }
+        match self.act(call.id, &call.call, &files) {
+            Fate::Taken => {}
+            Fate::Left => self.leave(&call),
+        }
+    }
+
+    /// Makes a call and answers it.
+    fn act(&self, id: u64, call: &FileCall, files: &FileRules) -> Fate {
+        match (Actor { view: &self.view, host: &self.host }).act(call, files) {
+            Ok(reply) => {
+                // A process that is gone has no call that waits.
+                reply.send(self.listener.as_fd(), id).ok();
+                call.paths().for_each(|path| self.keeper.done(path));
+                Fate::Taken
+            }
+            Err(_) => Fate::Left,
+        }
+    }
+
+    /// Leaves a call to the kernel, which denies it.
+    fn leave(&self, Held { id, attempt, .. }: &Held) {
+        let WriteAttempt { act, pid, program, .. } = attempt.clone();
+        self.notes.note(act, |act| {
+            pid.into_iter().for_each(|process| self.lineages.hold(process));
+            self.is_waiting(*id).then_some(Observation { pid, program, act, is_handled: false })
+        });
+        notify::go_on(self.listener.as_fd(), *id).ok();
+    }
+}
+
+/// The rules of permissions as a plan would have them: links followed, repositories protected.
+fn completed(permissions: &Permissions) -> Option<Arc<FileRules>> {
+    native::resolve(permissions, &SeenOnce::default()).ok().map(|completed| Arc::new(completed.files))
+}
