@@ -161,6 +161,7 @@ fn refusal(decision: ReviewDecision, request: &ApprovalRequest) -> ReviewDecisio
 fn not_offered(decision: &ReviewDecision) -> String {
     let word = match decision {
         ReviewDecision::Approved => "approved",
+        ReviewDecision::ApprovedForRun => "approved_for_run",
         ReviewDecision::ApprovedForSession => "approved_for_session",
         ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment: rule } => {
             return format!("no rule to allow `{}` was proposed", rule.0);

@@ -170,6 +170,7 @@ impl Trail {
             | AuditEvent::SessionClosed { .. }
             | AuditEvent::Asked { .. }
             | AuditEvent::Answered { .. }
+            | AuditEvent::WrittenOutside { .. }
             | AuditEvent::Connected { .. }
             | AuditEvent::Unrecorded { .. }
             | AuditEvent::Repaired { .. } => {}

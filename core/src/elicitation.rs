@@ -70,6 +70,7 @@ impl Orchestrator {
             // The others are not offered, and so no answers.
             ReviewDecision::Abort
             | ReviewDecision::DeniedForRun
+            | ReviewDecision::ApprovedForRun
             | ReviewDecision::ApprovedForSession
             | ReviewDecision::ApprovedExecpolicyAmendment { .. }
             | ReviewDecision::NetworkPolicyAmendment { .. } => {

@@ -35,6 +35,7 @@ mod tool_call;
 mod verdict;
 mod writable_program;
 mod writable_repository;
+mod writes;
 
 pub use approvals::{ANSWER_LIMIT, ApprovalKey, CommandKey, Confinement, Grant, RuleStore, SERVER_MARK};
 pub use approver::{

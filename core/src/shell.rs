@@ -34,6 +34,7 @@ use crate::steering_variable::steering_variable;
 use crate::verdict::{RuleVerdict, Verdict};
 use crate::writable_program::{has_writable_program, planted_program};
 use crate::writable_repository::has_writable_repository;
+use crate::writes::Writes;
 
 /// Runs commands: what an [`ExecRequest`] asks for.
 #[derive(Clone, Debug, Default)]
@@ -380,13 +381,19 @@ impl ShellRuntime {
         for warning in plan.warnings() {
             tracing::warn!(%warning, request = %request.id);
         }
+        let writes = ctx.connections.as_ref();
+        let writes = writes
+            .and_then(|connections| Writes::new(connections, ctx.session, grant, plan.permissions(), &self.clock));
         let setting = Setting {
             streaming: self.streaming(request),
             output: ctx.session.output,
             limit: limit(request, ctx.session),
             clock: self.clock.clone(),
             cancellation: self.cancellation.clone(),
-            deciders: Deciders { connections: guard.and_then(Guard::gatekeeper), writes: None },
+            deciders: Deciders {
+                connections: guard.and_then(Guard::gatekeeper),
+                writes: writes.as_ref().map(Writes::keeper),
+            },
         };
         exec::spawn(plan, grant, setting).await
     }

@@ -13,6 +13,9 @@ pub(crate) async fn answer(session: &Session, question: ApprovalRequestParams) {
         ApprovalSubject::Network(_) => {
             "codex can't ask this: allow the host with `--allow-host` of `stockade exec-server`, or in the settings"
         }
+        ApprovalSubject::Write(_) => {
+            "codex can't ask this: make the directory writable with `--writable` of `stockade exec-server`, or in the settings"
+        }
         ApprovalSubject::Patch(_)
         | ApprovalSubject::Permissions(_)
         | ApprovalSubject::ToolCall(_)

@@ -101,7 +101,8 @@ fn inside(policy: &NetworkPolicy, gatekeeper: &Arc<Transparent>, url: &str) -> f
     let (mut read, write) = io::pipe().unwrap();
     let stdio = Stdio { stdout: Streams::To(OwnedFd::from(write)), ..Stdio::default() };
     let gatekeeper: Arc<Transparent> = Arc::clone(gatekeeper);
-    let mut running = Native::new().plan(&command, &permissions).unwrap().spawn_guarded(stdio, gatekeeper.into()).unwrap();
+    let mut running =
+        Native::new().plan(&command, &permissions).unwrap().spawn_guarded(stdio, gatekeeper.into()).unwrap();
     let mut text = String::new();
     read.read_to_string(&mut text).unwrap();
     running.wait(None).unwrap();

@@ -236,7 +236,8 @@ impl Approvals {
         // What holds for longer is remembered elsewhere, and may be forgotten there.
         let holds_for_run = match decision {
             ReviewDecision::Approved | ReviewDecision::Denied { .. } | ReviewDecision::TimedOut => true,
-            ReviewDecision::ApprovedForSession
+            ReviewDecision::ApprovedForRun
+            | ReviewDecision::ApprovedForSession
             | ReviewDecision::ApprovedExecpolicyAmendment { .. }
             | ReviewDecision::NetworkPolicyAmendment { .. }
             | ReviewDecision::DeniedForRun
@@ -270,7 +271,7 @@ impl Approvals {
                     NetworkPolicyRuleAction::Deny => Answered::Refused(String::from("denied, now and always")),
                 }
             }
-            ReviewDecision::ApprovedExecpolicyAmendment { .. } => {
+            ReviewDecision::ApprovedForRun | ReviewDecision::ApprovedExecpolicyAmendment { .. } => {
                 Answered::Refused(String::from("the answer is not one to this question"))
             }
             ReviewDecision::Denied { reason } => Answered::Refused(reason.unwrap_or_else(|| String::from("denied"))),

@@ -66,6 +66,8 @@ pub enum ApprovalSubject {
     Patch(PatchApproval),
     /// May this destination be reached?
     Network(NetworkApproval),
+    /// May the running command write this? Its call waits for the answer.
+    Write(WriteApproval),
     /// May the session have these permissions from now on?
     Permissions(Box<PermissionsApproval>),
     /// May this tool of an MCP server be called?
@@ -168,6 +170,35 @@ pub struct NetworkApproval {
     pub proposed_network_policy_amendments: Vec<NetworkPolicyAmendment>,
 }
 
+/// A write that a running command wants and its policy denies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WriteApproval {
+    /// What is to be done.
+    pub operation: WriteOperation,
+    /// Every path that has to be written for it: both ends of a move, the source of a hard link.
+    pub paths: Vec<AbsPath>,
+    /// What may be written after a yes for the run or for the session: each of these and everything below it, but
+    /// for what stays protected there.
+    pub directories: Vec<AbsPath>,
+    /// The program that wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<RawText>,
+}
+
+/// What a write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteOperation {
+    /// Writes a file that exists, or changes its attributes.
+    Write,
+    /// Makes a file or a link.
+    Create,
+    /// Makes a directory.
+    MakeDirectory,
+    /// Removes, renames or replaces a name.
+    Replace,
+}
+
 /// Permissions that a session wants in advance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PermissionsApproval {
@@ -265,6 +296,7 @@ impl ApprovalSubject {
                     |network_policy_amendment| ReviewDecision::NetworkPolicyAmendment { network_policy_amendment },
                 ));
             }
+            Self::Write(_) => decisions.extend([ReviewDecision::ApprovedForRun, ReviewDecision::ApprovedForSession]),
             Self::Patch(_) | Self::Permissions(_) | Self::ToolCall(_) => {
                 decisions.push(ReviewDecision::ApprovedForSession)
             }
@@ -282,7 +314,7 @@ impl ApprovalSubject {
     /// Whether a command waits for the answer while it runs, and may ask for more.
     fn is_asked_while_running(&self) -> bool {
         match self {
-            Self::Network(_) => true,
+            Self::Network(_) | Self::Write(_) => true,
             Self::Command(_) | Self::Patch(_) | Self::Permissions(_) | Self::ToolCall(_) | Self::Elicitation(_) => {
                 false
             }

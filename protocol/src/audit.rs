@@ -109,6 +109,13 @@ pub enum AuditEvent {
         #[serde(default = "once", skip_serializing_if = "is_once")]
         times: u64,
     },
+    /// Calls on files were made for a command outside of the sandbox, after a yes. Written when the run ends.
+    WrittenOutside {
+        /// The files that were written, made or removed, without those beyond the first hundred.
+        paths: Vec<AbsPath>,
+        /// How many calls there were.
+        calls: u64,
+    },
     /// Files were changed.
     Patched {
         /// The files that were written or removed, where they really are.

@@ -41,6 +41,7 @@ pub use abs_path::{AbsPath, PathStyle};
 pub use approval::{
     ApprovalReply, ApprovalRequest, ApprovalSubject, CommandApproval, ElicitationApproval, FileChange, NetworkApproval,
     PatchApproval, PermissionsApproval, PermissionsScope, ResolvedPath, RiskAssessment, RiskLevel, ToolCallApproval,
+    WriteApproval, WriteOperation,
 };
 pub use argv::Argv;
 pub use ask::{AskForApproval, RejectConfig};

@@ -72,6 +72,8 @@ impl From<&NetworkPolicyAmendment> for HostRule {
 pub enum ReviewDecision {
     /// Yes, this once.
     Approved,
+    /// Yes, and to what belongs with it, until the command ends.
+    ApprovedForRun,
     /// Yes, and the same again for the rest of the session.
     ApprovedForSession,
     /// Yes, and save this rule.
@@ -101,7 +103,10 @@ impl ReviewDecision {
     /// Whether the request may go ahead.
     pub fn is_approval(&self) -> bool {
         match self {
-            Self::Approved | Self::ApprovedForSession | Self::ApprovedExecpolicyAmendment { .. } => true,
+            Self::Approved
+            | Self::ApprovedForRun
+            | Self::ApprovedForSession
+            | Self::ApprovedExecpolicyAmendment { .. } => true,
             Self::NetworkPolicyAmendment { network_policy_amendment } => {
                 network_policy_amendment.action == NetworkPolicyRuleAction::Allow
             }
@@ -115,6 +120,7 @@ impl ReviewDecision {
 #[serde(rename_all = "snake_case")]
 enum Word {
     Approved,
+    ApprovedForRun,
     ApprovedForSession,
     Denied,
     DeniedForRun,
@@ -142,6 +148,7 @@ impl Serialize for ReviewDecision {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.clone() {
             Self::Approved => Word::Approved.serialize(serializer),
+            Self::ApprovedForRun => Word::ApprovedForRun.serialize(serializer),
             Self::ApprovedForSession => Word::ApprovedForSession.serialize(serializer),
             Self::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
                 Payload::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment }.serialize(serializer)
@@ -176,6 +183,7 @@ impl<'de> Visitor<'de> for DecisionVisitor {
     fn visit_str<E: de::Error>(self, word: &str) -> Result<ReviewDecision, E> {
         Ok(match Word::deserialize(word.into_deserializer())? {
             Word::Approved => ReviewDecision::Approved,
+            Word::ApprovedForRun => ReviewDecision::ApprovedForRun,
             Word::ApprovedForSession => ReviewDecision::ApprovedForSession,
             Word::Denied => ReviewDecision::Denied { reason: None },
             Word::DeniedForRun => ReviewDecision::DeniedForRun,

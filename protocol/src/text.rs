@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use crate::{ApprovalSubject, Destination, EscalationExecution, Operation, RawText, Violation, ViolationTarget};
+use crate::{
+    ApprovalSubject, Destination, EscalationExecution, Operation, RawText, Violation, ViolationTarget, WriteOperation,
+};
 
 /// `run git push, with more permissions`, `reach example.com:443`.
 impl fmt::Display for ApprovalSubject {
@@ -28,6 +30,17 @@ impl fmt::Display for ApprovalSubject {
             Self::Network(network) => {
                 let (host, protocol, port) = (network.host.clone(), network.protocol, network.port);
                 write!(f, "reach {}", Destination { host, protocol, port })
+            }
+            Self::Write(write) => {
+                f.write_str(match write.operation {
+                    WriteOperation::Write => "write",
+                    WriteOperation::Create | WriteOperation::MakeDirectory => "create",
+                    WriteOperation::Replace => "remove or replace",
+                })?;
+                for (number, path) in write.paths.iter().enumerate() {
+                    write!(f, "{} {path}", if number == 0 { "" } else { "," })?;
+                }
+                Ok(())
             }
             Self::Permissions(_) => f.write_str("give the session more permissions"),
             Self::ToolCall(call) => write!(f, "call {} of {}", shown(&call.tool), shown(&call.server)),

@@ -49,7 +49,7 @@ pub trait WriteKeeper: Send + Sync {
 /// Takes one verdict. Dropped without one, it refuses.
 pub struct WriteAnswer {
     give: Option<Box<dyn FnOnce(WriteVerdict) + Send>>,
-    is_wanted: Box<dyn Fn() -> bool + Send + Sync>,
+    is_wanted: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl WriteAnswer {
@@ -59,12 +59,12 @@ impl WriteAnswer {
         give: impl FnOnce(WriteVerdict) + Send + 'static,
         is_wanted: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self { give: Some(Box::new(give)), is_wanted: Box::new(is_wanted) }
+        Self { give: Some(Box::new(give)), is_wanted: Arc::new(is_wanted) }
     }
 
-    /// Whether the call still waits.
-    pub fn is_wanted(&self) -> bool {
-        (self.is_wanted)()
+    /// Tells, whenever it is called, whether the call still waits.
+    pub fn is_wanted(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
+        Arc::clone(&self.is_wanted)
     }
 
     /// Gives the verdict.

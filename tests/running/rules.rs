@@ -187,7 +187,7 @@ fn that_rules_stay_inside_is_said_once() {
 #[test]
 fn nothing_is_saved_after_a_denial_or_for_a_way_out() {
     let home = Home::new();
-    let mut screen = start(&home, &["run", "--", "touch", "../outside/x"]);
+    let mut screen = start(&home, &["run", "--", "mkfifo", "../outside/x"]);
     let asked = screen.sees("]? ");
     assert!(asked.contains("the sandbox stopped this command") && asked.ends_with("[y/n/q]? "), "{asked}");
     screen.types("q");

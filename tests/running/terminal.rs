@@ -31,7 +31,8 @@ fn plain(home: &Home, seen: &str) -> String {
     seen.replace("\r\n", "\n").replace(directory.to_str().unwrap().trim_end_matches('/'), "HOME")
 }
 
-const LINE: &str = "echo hi > f; echo x > ../outside/x";
+/// A denial that can be asked about only after the run: a pipe is not made for a command.
+const LINE: &str = "echo hi > f; mkfifo ../outside/x";
 
 #[test]
 fn a_denial_offers_the_wider_run() {
@@ -42,7 +43,7 @@ fn a_denial_offers_the_wider_run() {
     assert!(home.exists("ws/f") && !home.exists("outside/x"));
     screen.types("y");
     let (exit_code, rest) = screen.ends();
-    assert_eq!((exit_code, home.read("outside/x").as_str()), (0, "x\n"), "{rest}");
+    assert!(exit_code == 0 && home.exists("outside/x"), "{rest}");
     let told = home.says(&["audit", "list"], 0).stdout;
     assert!(told.contains("\"asked\":1") && told.contains("\"result\":\"exited\""), "{told}");
 }
@@ -79,7 +80,7 @@ fn each_other_answer_does_what_it_says() {
             screen.types(reason);
         }
         let (found, rest) = screen.ends();
-        assert_eq!((found, home.exists("outside/x")), (2, false), "{key}: {rest}");
+        assert_eq!((found, home.exists("outside/x")), (1, false), "{key}: {rest}");
         assert!(rest.contains("stockade: writing `"), "{key}: {rest}");
     }
 }

@@ -33,6 +33,9 @@ fn headline(event: &AuditEvent) -> Result<String, serde_json::Error> {
     Ok(match event {
         AuditEvent::Requested { command, .. } => format!("asked to run  {command}"),
         AuditEvent::PatchRequested { paths } => format!("asked to change  {}", listed(paths)),
+        AuditEvent::WrittenOutside { paths, calls } => {
+            format!("written outside of the sandbox, in {calls} calls  {}", listed(paths))
+        }
         AuditEvent::Patched { paths } => format!("changed  {}", listed(paths)),
         AuditEvent::ToolRequested { server, tool } => format!("asked to call  {} of {}", shown(tool), shown(server)),
         AuditEvent::ToolCalled { duration_ms } => format!("the tool answered after {}", when::duration(*duration_ms)),
@@ -132,6 +135,7 @@ fn details(event: &AuditEvent) -> Result<Vec<String>, serde_json::Error> {
         | AuditEvent::ToolApproved {}
         | AuditEvent::PermissionsGranted { .. }
         | AuditEvent::Patched { .. }
+        | AuditEvent::WrittenOutside { .. }
         | AuditEvent::ToolRequested { .. }
         | AuditEvent::ToolCalled { .. }
         | AuditEvent::Failed { .. }
@@ -183,6 +187,7 @@ fn question(subject: &ApprovalSubject) -> String {
             format!("to change {}", paths.join(", "))
         }
         ApprovalSubject::Network(network) => format!("to reach {}", network.host.with_port(network.port)),
+        ApprovalSubject::Write(_) => format!("to {subject}"),
         ApprovalSubject::Permissions(_) => String::from("for permissions for the session"),
         ApprovalSubject::ToolCall(call) => format!("to call {} of {}", shown(&call.tool), shown(&call.server)),
         ApprovalSubject::Elicitation(question) => {
@@ -194,6 +199,7 @@ fn question(subject: &ApprovalSubject) -> String {
 fn answer(decision: &ReviewDecision) -> String {
     match decision {
         ReviewDecision::Approved => String::from("yes, once"),
+        ReviewDecision::ApprovedForRun => String::from("yes, until the command ends"),
         ReviewDecision::ApprovedForSession => String::from("yes, for the session"),
         ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
             format!("yes, and saved as a rule: {}", proposed_execpolicy_amendment.0)

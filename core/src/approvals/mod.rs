@@ -12,7 +12,7 @@ use std::time::Duration;
 use stockade_protocol::{
     ApprovalSubject, Decision, DecisionSource, DenyingRule, ElicitationApproval, EscalationExecution, Evidence,
     FileTarget, HostRules, Invalid, NetworkPolicy, Operation, PermissionAmendment, Permissions, Refusal, RefusedBy,
-    ReviewDecision, Violation,
+    ReviewDecision, Violation, ViolationTarget, WriteApproval,
 };
 
 pub(crate) use grant::execution;
@@ -173,7 +173,8 @@ impl Approvals {
         let decision = answer?;
         let Asking { keys, execution, .. } = asking;
         match decision {
-            ReviewDecision::Approved => {}
+            // Only a write of a running command is approved for the run.
+            ReviewDecision::Approved | ReviewDecision::ApprovedForRun => {}
             ReviewDecision::ApprovedForSession => self.memory.remember(keys, &execution),
             ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
                 if asked == Asked::Here {
@@ -219,6 +220,7 @@ impl Approvals {
             ApprovalSubject::Network(network) => memory::written(&network.leads_to),
             ApprovalSubject::Command(_)
             | ApprovalSubject::Patch(_)
+            | ApprovalSubject::Write(_)
             | ApprovalSubject::Permissions(_)
             | ApprovalSubject::ToolCall(_)
             | ApprovalSubject::Elicitation(_) => String::new(),
@@ -232,6 +234,14 @@ impl Approvals {
             Ok(decision) => decision,
             Err(refusal) => ReviewDecision::Denied { reason: Some(refusal.reason) },
         }
+    }
+
+    /// Asks about a write of a running command. The answer is kept by the run that asks.
+    pub(crate) async fn ask_write(&self, write: WriteApproval, trail: &Trail) -> Result<ReviewDecision, Refusal> {
+        self.check_session()?;
+        let subject = ApprovalSubject::Write(write);
+        let question = Arc::new(question::approval_request(trail, subject, None, Vec::new()));
+        question::put(self, question, trail).await
     }
 
     /// Passes a server's question on. Each is a new one: nothing is shared or remembered.
@@ -260,6 +270,7 @@ fn content(subject: &ApprovalSubject) -> String {
         ApprovalSubject::Command(_) => String::new(),
         ApprovalSubject::Patch(_)
         | ApprovalSubject::Network(_)
+        | ApprovalSubject::Write(_)
         | ApprovalSubject::Permissions(_)
         | ApprovalSubject::ToolCall(_)
         | ApprovalSubject::Elicitation(_) => memory::written(subject),
@@ -315,8 +326,16 @@ fn widened<Req, T: ToolRuntime<Req>>(
     ctx: &ToolContext<'_>,
 ) -> Option<EscalationExecution> {
     let session = ctx.session;
-    // About a connection that was seen, the question was asked already, or there is none.
-    let open = || violations.iter().filter(|violation| !is_settled(violation));
+    // About a connection that was seen, the question was asked already, or there is none; so it was about a write that
+    // was declined while the command ran.
+    let answers = ctx.connections.as_ref().map(|connections| &connections.answers);
+    let is_declined = |violation: &Violation| match &violation.target {
+        ViolationTarget::Path(path) if violation.operation == Operation::Write => {
+            answers.is_some_and(|answers| answers.declines_write(path))
+        }
+        _ => false,
+    };
+    let open = || violations.iter().filter(|violation| !is_settled(violation) && !is_declined(violation));
     let amendments = open().filter_map(|violation| violation.amendment.as_ref());
     // What does not exist yet can't be granted: a person has to make it first.
     let amendments: Vec<&PermissionAmendment> = amendments.filter(|amendment| !is_missing(amendment)).collect();

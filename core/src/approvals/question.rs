@@ -85,7 +85,9 @@ fn subject_paths(subject: &ApprovalSubject) -> Vec<AbsPath> {
         ApprovalSubject::Patch(patch) => {
             patch.changes.iter().flat_map(|change| change.paths().cloned()).chain(patch.grant_root.clone()).collect()
         }
-        ApprovalSubject::Network(_)
+        // They were resolved before they were asked about.
+        ApprovalSubject::Write(_)
+        | ApprovalSubject::Network(_)
         | ApprovalSubject::Permissions(_)
         | ApprovalSubject::ToolCall(_)
         | ApprovalSubject::Elicitation(_) => Vec::new(),
@@ -193,6 +195,7 @@ fn usable(request: &ApprovalRequest, answer: Result<Answer, Unanswered>) -> Resu
         ReviewDecision::Denied { .. } | ReviewDecision::TimedOut | ReviewDecision::Abort => true,
         ReviewDecision::DeniedForRun
         | ReviewDecision::Approved
+        | ReviewDecision::ApprovedForRun
         | ReviewDecision::ApprovedForSession
         | ReviewDecision::ApprovedExecpolicyAmendment { .. }
         | ReviewDecision::NetworkPolicyAmendment { .. } => request.available_decisions.contains(&answer.decision),

@@ -12,10 +12,11 @@ use super::{Answer, Approver, Unanswered, ask_each, newly_answered};
 /// Asks several at once and says yes only if all of them do.
 ///
 /// - A no wins over everything, and the others are no longer asked. Of several at the same moment
-///   the strictest counts: `Abort`, then `Denied`, then a saved refusal, then `TimedOut`.
+///   the strictest counts: `Abort`, then `DeniedForRun`, then `Denied`, then a saved refusal, then `TimedOut`.
 /// - An approver that does not answer has not agreed. The others are waited for all the same: a no of theirs
 ///   counts, where "nobody answered" could still become a yes by [`Fallback`](super::Fallback).
-/// - Of approvals the most modest counts: `Approved`, then `ApprovedForSession`, then a saved rule.
+/// - Of approvals the most modest counts: `Approved`, then `ApprovedForRun`, then
+///   `ApprovedForSession`, then a saved rule.
 ///   Two different rules come to `ApprovedForSession`, which is what both include.
 /// - Two different answers to a server's question are no agreement.
 ///
@@ -110,16 +111,17 @@ fn agreement(one: Result<Answer, Unanswered>, other: Result<Answer, Unanswered>)
 
 /// The order in which results win over each other.
 fn strictness(result: &Result<Answer, Unanswered>) -> u8 {
-    let Ok(answer) = result else { return 3 };
+    let Ok(answer) = result else { return 4 };
     match &answer.decision {
         ReviewDecision::ApprovedExecpolicyAmendment { .. } => 0,
         ReviewDecision::NetworkPolicyAmendment { .. } if answer.decision.is_approval() => 0,
         ReviewDecision::ApprovedForSession => 1,
-        ReviewDecision::Approved => 2,
-        ReviewDecision::TimedOut => 4,
-        ReviewDecision::NetworkPolicyAmendment { .. } => 5,
-        ReviewDecision::Denied { .. } => 6,
-        ReviewDecision::DeniedForRun => 7,
-        ReviewDecision::Abort => 8,
+        ReviewDecision::ApprovedForRun => 2,
+        ReviewDecision::Approved => 3,
+        ReviewDecision::TimedOut => 5,
+        ReviewDecision::NetworkPolicyAmendment { .. } => 6,
+        ReviewDecision::Denied { .. } => 7,
+        ReviewDecision::DeniedForRun => 8,
+        ReviewDecision::Abort => 9,
     }
 }

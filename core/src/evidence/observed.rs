@@ -82,8 +82,13 @@ pub(crate) fn matters(violation: &Violation, seen: Option<&Seen>) -> bool {
     if violation.evidence != Evidence::Observed || violation.operation != Operation::Write {
         return true;
     }
+    !is_optional(path)
+}
+
+/// Whether programs do without writing this.
+pub(crate) fn is_optional(path: &AbsPath) -> bool {
     let names: Vec<&[u8]> = path.components().collect();
-    !OPTIONAL.iter().any(|optional| {
+    OPTIONAL.iter().any(|optional| {
         let wanted: Vec<&[u8]> = optional.split('/').map(str::as_bytes).collect();
         names.windows(wanted.len()).any(|part| part == wanted.as_slice())
     })

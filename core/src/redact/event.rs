@@ -77,6 +77,10 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
             AuditEvent::SessionClosed { reason: scribe.text(&reason), commands }
         }
         called @ (AuditEvent::ToolCalled { .. } | AuditEvent::ToolApproved {}) => called,
+        AuditEvent::WrittenOutside { paths, calls } => AuditEvent::WrittenOutside {
+            paths: paths.iter().take(MAX_ENTRIES).map(|path| scribe.path(path)).collect(),
+            calls,
+        },
         patch @ (AuditEvent::PatchRequested { .. } | AuditEvent::Patched { .. }) => patch,
         plain @ (AuditEvent::Unrecorded { .. } | AuditEvent::Repaired { .. }) => plain,
     }
@@ -158,6 +162,7 @@ impl Scribe {
                 ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment: ExecPolicyAmendment(argv) }
             }
             plain @ (ReviewDecision::Approved
+            | ReviewDecision::ApprovedForRun
             | ReviewDecision::ApprovedForSession
             | ReviewDecision::NetworkPolicyAmendment { .. }
             | ReviewDecision::Denied { reason: None }
@@ -177,6 +182,12 @@ impl Scribe {
             ApprovalSubject::Network(mut network) => {
                 network.program = network.program.map(|program| self.raw(&program));
                 ApprovalSubject::Network(network)
+            }
+            ApprovalSubject::Write(mut write) => {
+                write.program = write.program.map(|program| self.raw(&program));
+                write.paths = write.paths.iter().map(|path| self.path(path)).collect();
+                write.directories = write.directories.iter().map(|path| self.path(path)).collect();
+                ApprovalSubject::Write(write)
             }
             ApprovalSubject::Permissions(mut asked) => {
                 asked.permissions = self.permissions(asked.permissions);

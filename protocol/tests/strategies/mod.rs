@@ -180,6 +180,7 @@ fn network_amendment() -> impl Strategy<Value = NetworkPolicyAmendment> {
 pub(crate) fn review_decision() -> impl Strategy<Value = ReviewDecision> {
     prop_oneof![
         Just(ReviewDecision::Approved),
+        Just(ReviewDecision::ApprovedForRun),
         Just(ReviewDecision::ApprovedForSession),
         argv().prop_map(|prefix| ReviewDecision::ApprovedExecpolicyAmendment {
             proposed_execpolicy_amendment: ExecPolicyAmendment(prefix)
@@ -392,6 +393,17 @@ fn subject() -> BoxedStrategy<ApprovalSubject> {
             })
         },
     );
+    let operation = prop::sample::select(vec![
+        WriteOperation::Write,
+        WriteOperation::Create,
+        WriteOperation::MakeDirectory,
+        WriteOperation::Replace,
+    ]);
+    let paths = || vec(wild_path(), 0..3);
+    let write =
+        (operation, paths(), paths(), option::of(raw_text())).prop_map(|(operation, paths, directories, program)| {
+            ApprovalSubject::Write(WriteApproval { operation, paths, directories, program })
+        });
     let wanted = (permissions(), option::of(any::<String>())).prop_map(|(permissions, justification)| {
         ApprovalSubject::Permissions(Box::new(PermissionsApproval { permissions, justification }))
     });
@@ -403,8 +415,16 @@ fn subject() -> BoxedStrategy<ApprovalSubject> {
             ApprovalSubject::Elicitation(ElicitationApproval { server, message, requested_schema })
         },
     );
-    prop_oneof![command.boxed(), patch.boxed(), network.boxed(), wanted.boxed(), call.boxed(), elicitation.boxed()]
-        .boxed()
+    prop_oneof![
+        command.boxed(),
+        patch.boxed(),
+        network.boxed(),
+        write.boxed(),
+        wanted.boxed(),
+        call.boxed(),
+        elicitation.boxed()
+    ]
+    .boxed()
 }
 
 pub(crate) fn approval_request() -> impl Strategy<Value = ApprovalRequest> {
@@ -501,6 +521,7 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
         ),
         vec(wild_path(), 0..3).prop_map(|paths| AuditEvent::PatchRequested { paths }),
         vec(wild_path(), 0..3).prop_map(|paths| AuditEvent::Patched { paths }),
+        (vec(wild_path(), 0..3), any::<u64>()).prop_map(|(paths, calls)| AuditEvent::WrittenOutside { paths, calls }),
         (any::<String>(), any::<String>()).prop_map(|(server, tool)| AuditEvent::ToolRequested { server, tool }),
         any::<u64>().prop_map(|duration_ms| AuditEvent::ToolCalled { duration_ms }),
         any::<String>().prop_map(|reason| AuditEvent::Failed { reason }),

@@ -1,8 +1,8 @@
 //! The answers that a person can give, each with its key and what it means.
 
 use stockade_protocol::{
-    ApprovalRequest, ApprovalSubject, ExecPolicyAmendment, Invalid, NetworkPolicyAmendment, NetworkPolicyRuleAction,
-    RememberArguments, ReviewDecision,
+    AbsPath, ApprovalRequest, ApprovalSubject, ExecPolicyAmendment, Invalid, NetworkPolicyAmendment,
+    NetworkPolicyRuleAction, RememberArguments, ReviewDecision, WriteOperation,
 };
 
 use super::filling::Form;
@@ -43,7 +43,13 @@ fn can_be_given(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: 
     // A run of its own is a session of one command or one patch, so the same question about it never comes again.
     let is_forgotten = lifetime == Lifetime::Run
         && *decision == ReviewDecision::ApprovedForSession
-        && matches!(subject, ApprovalSubject::Command(_) | ApprovalSubject::Network(_) | ApprovalSubject::Patch(_));
+        && matches!(
+            subject,
+            ApprovalSubject::Command(_)
+                | ApprovalSubject::Network(_)
+                | ApprovalSubject::Patch(_)
+                | ApprovalSubject::Write(_)
+        );
     *decision != ReviewDecision::TimedOut && !is_forgotten && !(is_unreadable && decision.is_approval())
 }
 
@@ -56,6 +62,9 @@ fn describe(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: Life
             ('y', String::from("yes, for this run"), Vec::new())
         }
         ReviewDecision::Approved => ('y', String::from("yes, this once"), Vec::new()),
+        ReviewDecision::ApprovedForRun => {
+            ('r', format!("yes, and {}until the command ends", below(subject)), Vec::new())
+        }
         ReviewDecision::ApprovedForSession => ('s', format!("yes, and {}", again(subject, lifetime)), Vec::new()),
         ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
             let (label, notes) = saved_command(proposed_execpolicy_amendment);
@@ -85,16 +94,34 @@ pub(super) fn form(subject: &ApprovalSubject) -> Option<Result<Form, Invalid>> {
         ApprovalSubject::Command(_)
         | ApprovalSubject::Patch(_)
         | ApprovalSubject::Network(_)
+        | ApprovalSubject::Write(_)
         | ApprovalSubject::Permissions(_)
         | ApprovalSubject::ToolCall(_) => None,
     }
 }
 
+/// What a yes covers besides the call that waits.
+fn below(subject: &ApprovalSubject) -> String {
+    let ApprovalSubject::Write(write) = subject else { return String::new() };
+    let shown = |path: &AbsPath| text::word(path.as_raw(), text::Detail::Whole);
+    let paths: Vec<String> = write.directories.iter().map(shown).collect();
+    if write.directories.iter().all(|directory| write.paths.contains(directory))
+        && write.operation != WriteOperation::MakeDirectory
+    {
+        return format!("further writes to {} ", paths.join(" and "));
+    }
+    format!("everything in {} ", paths.join(" and "))
+}
+
 fn again(subject: &ApprovalSubject, lifetime: Lifetime) -> String {
+    if matches!(subject, ApprovalSubject::Write(_)) {
+        return format!("{}for the rest of this {}", below(subject), lifetime.noun());
+    }
     let (what, whatever) = match subject {
         ApprovalSubject::Command(_) => ("the same command ", ""),
         ApprovalSubject::Patch(_) => ("further changes to these files ", ""),
         ApprovalSubject::Network(_) => ("this destination ", ""),
+        ApprovalSubject::Write(_) => ("the same write ", ""),
         ApprovalSubject::Permissions(_) => ("", ""),
         ApprovalSubject::ToolCall(call) => match call.remember {
             RememberArguments::Exact => ("the same call ", ""),

@@ -9,7 +9,7 @@ mod patch;
 
 use stockade_protocol::{
     ApprovalRequest, ApprovalSubject, Decision, ElicitationApproval, HostRule, NetworkApproval, NetworkProtocol,
-    PermissionsApproval, ResolvedPath, RiskAssessment, RiskLevel, ToolCallApproval,
+    PermissionsApproval, ResolvedPath, RiskAssessment, RiskLevel, ToolCallApproval, WriteApproval, WriteOperation,
 };
 
 use super::choices::Choice;
@@ -26,6 +26,7 @@ pub(super) fn question(request: &ApprovalRequest, look: &Look, columns: usize, d
         ApprovalSubject::Command(command) => command::show(&mut page, command),
         ApprovalSubject::Patch(patch) => patch::show(&mut page, patch),
         ApprovalSubject::Network(network) => show_network(&mut page, network),
+        ApprovalSubject::Write(write) => show_write(&mut page, write),
         ApprovalSubject::Permissions(permissions) => show_justification(&mut page, permissions),
         ApprovalSubject::ToolCall(call) => show_tool_call(&mut page, call),
         ApprovalSubject::Elicitation(elicitation) => show_elicitation(&mut page, elicitation),
@@ -48,7 +49,10 @@ pub(super) fn question(request: &ApprovalRequest, look: &Look, columns: usize, d
             grant::show_permissions(&mut page, &permissions.permissions);
         }
         ApprovalSubject::Patch(patch) => patch::show_grant(&mut page, patch),
-        ApprovalSubject::Network(_) | ApprovalSubject::ToolCall(_) | ApprovalSubject::Elicitation(_) => {}
+        ApprovalSubject::Network(_)
+        | ApprovalSubject::Write(_)
+        | ApprovalSubject::ToolCall(_)
+        | ApprovalSubject::Elicitation(_) => {}
     }
     page.finish()
 }
@@ -76,6 +80,7 @@ fn title(subject: &ApprovalSubject) -> &'static str {
         ApprovalSubject::Patch(_) => "may these files be changed?",
         ApprovalSubject::Network(network) if network.leads_to.is_empty() => "may this destination be reached?",
         ApprovalSubject::Network(_) => "may this address on a local network be reached?",
+        ApprovalSubject::Write(_) => "may the command write outside of its sandbox?",
         ApprovalSubject::Permissions(_) => "may the session have more permissions?",
         ApprovalSubject::ToolCall(_) => "may this tool be called?",
         ApprovalSubject::Elicitation(_) => "will you answer this server?",
@@ -98,6 +103,29 @@ fn show_network(page: &mut Page, network: &NetworkApproval) {
     if network.host.is_special() {
         page.line(2, Tone::Warning, "This address is on this machine or its local network.");
     }
+}
+
+/// `npm wants to create /home/me/.npm`. The call waits, and goes on with the answer.
+fn show_write(page: &mut Page, write: &WriteApproval) {
+    let detail = page.detail;
+    let verb = match write.operation {
+        WriteOperation::Write => "write",
+        WriteOperation::Create | WriteOperation::MakeDirectory => "create",
+        WriteOperation::Replace => "remove or replace",
+    };
+    // The whole path of the program is in the trail.
+    let name = write.program.as_ref().map(|program| {
+        let name = program.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        text::word(&name.to_vec().into(), detail)
+    });
+    page.plain(0, "");
+    let name = name.as_deref().unwrap_or("The command");
+    let paths: Vec<String> = write.paths.iter().map(|path| text::word(path.as_raw(), detail)).collect();
+    page.line(2, Tone::Title, &format!("{name} wants to {verb} {}", paths.join(" and ")));
+    page.plain(
+        2,
+        "It waits for the answer. With a yes, Stockade does it outside of the sandbox, and the command goes on.",
+    );
 }
 
 fn show_justification(page: &mut Page, permissions: &PermissionsApproval) {

@@ -25,6 +25,8 @@ fn prompts() {
     assert_snapshot!("denial", shown(&samples::denial()));
     assert_snapshot!("patch", shown(&samples::patch()));
     assert_snapshot!("network", shown(&samples::network()));
+    assert_snapshot!("write", shown(&samples::write()));
+    assert_snapshot!("rename", shown(&samples::rename()));
     assert_snapshot!("private_address", shown(&samples::private_address()));
     assert_snapshot!("hostile", shown(&samples::hostile()));
     assert_snapshot!("tool_call", shown(&samples::tool_call()));

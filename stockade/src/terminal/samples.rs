@@ -8,7 +8,7 @@ use stockade_protocol::{
     HostRules, NetworkApproval, NetworkPolicy, NetworkPolicyAmendment, NetworkPolicyRuleAction, NetworkProtocol,
     Operation, ParsedCommand, ParsedLine, PatchApproval, PermissionAmendment, Permissions, PermissionsApproval,
     RememberArguments, ResolvedPath, RiskAssessment, RiskLevel, RuleSource, ToolCallApproval, Violation,
-    ViolationTarget, Word,
+    ViolationTarget, Word, WriteApproval, WriteOperation,
 };
 
 fn request(subject: ApprovalSubject, reason: &str) -> ApprovalRequest {
@@ -146,6 +146,27 @@ pub(super) fn patch() -> ApprovalRequest {
     let mut request = request(ApprovalSubject::Patch(patch), "the change goes beyond the workspace");
     request.resolved_paths = vec![ResolvedPath { given: path("/repo/old.txt"), resolved: path("/home/u/.bashrc") }];
     request
+}
+
+pub(super) fn write() -> ApprovalRequest {
+    let write = WriteApproval {
+        operation: WriteOperation::MakeDirectory,
+        paths: vec!["/home/me/.npm/_cacache".parse().unwrap()],
+        directories: vec!["/home/me/.npm/_cacache".parse().unwrap()],
+        program: Some("/usr/bin/npm".into()),
+    };
+    ApprovalRequest::new("1".parse().unwrap(), "thread".parse().unwrap(), ApprovalSubject::Write(write))
+}
+
+/// A move, both ends of which are out of the command's reach.
+pub(super) fn rename() -> ApprovalRequest {
+    let write = WriteApproval {
+        operation: WriteOperation::Replace,
+        paths: vec!["/home/me/.config/a b".parse().unwrap(), "/home/me/.profile".parse().unwrap()],
+        directories: vec!["/home/me/.config/a b".parse().unwrap(), "/home/me/.profile".parse().unwrap()],
+        program: None,
+    };
+    ApprovalRequest::new("1".parse().unwrap(), "thread".parse().unwrap(), ApprovalSubject::Write(write))
 }
 
 pub(super) fn network() -> ApprovalRequest {

@@ -35,6 +35,7 @@ from .types import (
     ViolationTargetProcess,
     ViolationTargetSystemCall,
     ViolationTargetUnixSocket,
+    WriteApproval,
 )
 
 __all__ = ["decision_text", "question_text", "question_title", "violation_line"]
@@ -54,6 +55,9 @@ def question_title(request: ApprovalRequest) -> str:
             return f"May this address on a local network be reached? {leads}, for {safe_line(host)}, port {port}, {protocol}"
         case NetworkApproval(host=host, port=port, protocol=protocol):
             return f"May this destination be reached? {safe_line(host)}, port {port}, {protocol}"
+        case WriteApproval(operation=operation, paths=paths):
+            verb = {"write": "write", "replace": "remove or replace"}.get(operation, "create")
+            return f"May the command {verb} {', '.join(safe_line(one) for one in paths)}?"
         case PermissionsApproval():
             return "May the session have more permissions?"
         case ToolCallApproval(server=server, tool=tool):
@@ -73,6 +77,8 @@ def question_text(request: ApprovalRequest) -> str:
             for change in changes:
                 lines += ["", *_change(change)]
         case NetworkApproval(program=program) if program is not None:
+            lines.append(f"wanted by {safe_line(program)}")
+        case WriteApproval(program=program) if program is not None:
             lines.append(f"wanted by {safe_line(program)}")
         case PermissionsApproval(justification=why) if why:
             lines.append(f"in the requester's words: {safe_line(why)}")
@@ -94,6 +100,9 @@ def question_text(request: ApprovalRequest) -> str:
             lines += _escalation(escalation)
         case PermissionsApproval(permissions=permissions):
             lines += ["with a yes, the session may from now on:", *_permissions(permissions)]
+        case WriteApproval(directories=directories):
+            below = ", ".join(safe_line(one) for one in directories)
+            lines.append(f"with a yes for the run or the session, everything in {below} may be written")
         case PatchApproval(grant_root=root) if root is not None:
             lines.append(f"with a yes for the session, everything below {safe_line(root)} may be written")
         case _:
@@ -113,6 +122,7 @@ def decision_text(decision: ReviewDecision) -> str:
         case str():
             words_of = {
                 "approved": "yes, this once",
+                "approved_for_run": "yes, until the command ends",
                 "approved_for_session": "yes, and the same for the rest of this session",
                 "denied": "no",
                 "denied_for_run": "no, and to everything else that this run asks",

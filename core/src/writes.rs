@@ -1,0 +1,290 @@
+//! Writes of a running command that its policy denies: asked about while the call waits, one question at a time.
+//!
+//! A yes for the run or the session covers a directory, so that what belongs together is one question. What no approval
+//! lifts is never asked: protected names, masks, Stockade's own files, what a person denied, and what an
+//! administrator's maximum does not allow. Nor is what programs do without.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use stockade_protocol::{
+    AbsPath, Access, AskForApproval, AuditEvent, EscalationExecution, FileRule, FileRules, Permissions, ReviewDecision,
+    RuleSource, WriteApproval, WriteOperation,
+};
+use stockade_sandboxing::{DeniedAct, WriteAnswer, WriteAttempt, WriteKeeper, WriteVerdict};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::approvals::{self, ApprovalKey, Approvals, Confinement, Grant, written};
+use crate::audit_log::Trail;
+use crate::connections::Connections;
+use crate::evidence::is_optional;
+use crate::exec::Clock;
+use crate::run_answers::RunAnswers;
+use crate::session::Session;
+
+/// The most paths of a run that are recorded by name.
+const MOST_RECORDED: usize = 100;
+/// How often it is looked whether a call still waits.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+
+/// Decides on the writes of one run. Dropped, it decides nothing more.
+pub(crate) struct Writes {
+    keeper: Arc<Keeper>,
+    stop: watch::Sender<bool>,
+}
+
+/// What a backend asks.
+struct Keeper {
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
+    runtime: Handle,
+}
+
+struct Shared {
+    session: Session,
+    /// What the run was granted when it began.
+    grant: EscalationExecution,
+    /// What its sandbox enforces.
+    enforced: FileRules,
+    approvals: Arc<Approvals>,
+    answers: Arc<RunAnswers>,
+    trail: Trail,
+    clock: Clock,
+    /// Held by the call that is asked about.
+    turn: tokio::sync::Mutex<()>,
+    granted: Mutex<Vec<AbsPath>>,
+    done: Mutex<Done>,
+}
+
+#[derive(Default)]
+struct Done {
+    paths: BTreeSet<AbsPath>,
+    calls: u64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Writes {
+    /// For a run that enforces these permissions; `None` where nothing is asked.
+    pub(crate) fn new(
+        connections: &Connections,
+        session: &Session,
+        grant: &Grant,
+        enforced: &Permissions,
+        clock: &Clock,
+    ) -> Option<Self> {
+        let asks = match connections.ask {
+            AskForApproval::Untrusted | AskForApproval::OnFailure => grant.confinement() == Confinement::Sandbox,
+            AskForApproval::OnRequest | AskForApproval::Reject(_) | AskForApproval::Never => false,
+        };
+        if !asks {
+            return None;
+        }
+        let shared = Shared {
+            session: session.clone(),
+            grant: grant.escalation().clone(),
+            enforced: enforced.files.clone(),
+            approvals: Arc::clone(&connections.approvals),
+            answers: Arc::clone(&connections.answers),
+            trail: connections.trail.clone(),
+            clock: clock.clone(),
+            turn: tokio::sync::Mutex::default(),
+            granted: Mutex::default(),
+            done: Mutex::default(),
+        };
+        let (stop, stopped) = watch::channel(false);
+        let keeper = Keeper { shared: Arc::new(shared), stop: stopped, runtime: Handle::current() };
+        Some(Self { keeper: Arc::new(keeper), stop })
+    }
+
+    /// What a backend asks.
+    pub(crate) fn keeper(&self) -> Arc<dyn WriteKeeper> {
+        Arc::clone(&self.keeper) as Arc<dyn WriteKeeper>
+    }
+}
+
+impl Drop for Writes {
+    /// Ends with the run, and records what was done for it.
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        let shared = &self.keeper.shared;
+        let Done { paths, calls } = std::mem::take(&mut *locked(&shared.done));
+        if calls > 0 {
+            shared.trail.note(AuditEvent::WrittenOutside { paths: paths.into_iter().collect(), calls });
+        }
+    }
+}
+
+impl WriteKeeper for Keeper {
+    fn is_asked(&self, act: &DeniedAct, paths: &[AbsPath]) -> bool {
+        operation(act).is_some() && self.shared.can_be_asked(paths)
+    }
+
+    fn decide(&self, attempt: WriteAttempt, answer: WriteAnswer) {
+        let (shared, mut stop, is_wanted) = (Arc::clone(&self.shared), self.stop.clone(), answer.is_wanted());
+        self.runtime.spawn(async move {
+            // What is asked for a caller ends with it, and with the run.
+            let verdict = tokio::select! {
+                verdict = shared.settle(&attempt) => verdict,
+                () = unwanted(is_wanted) => return,
+                _ = stop.wait_for(|stop| *stop) => return,
+            };
+            answer.give(verdict);
+        });
+    }
+
+    fn done(&self, path: &AbsPath) {
+        let mut done = locked(&self.shared.done);
+        done.calls = done.calls.saturating_add(1);
+        if done.paths.len() < MOST_RECORDED {
+            done.paths.insert(path.clone());
+        }
+    }
+}
+
+async fn unwanted(is_wanted: Arc<dyn Fn() -> bool + Send + Sync>) {
+    while is_wanted() {
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+}
+
+impl Shared {
+    fn can_be_asked(&self, paths: &[AbsPath]) -> bool {
+        let is_liftable = |path: &AbsPath| {
+            self.enforced.deciding(path).is_some_and(|rule| {
+                rule.access == Access::Read && matches!(rule.source, RuleSource::Policy | RuleSource::Approval)
+            })
+        };
+        let is_declined = |path: &AbsPath| self.answers.declines_write(path);
+        !self.answers.declines_rest()
+            && paths.iter().all(|path| is_liftable(path) && !is_optional(path) && !is_declined(path))
+            && self.with(paths).is_some()
+    }
+
+    /// The permissions of the run with these paths writable, if nothing stands against it.
+    fn with(&self, paths: &[AbsPath]) -> Option<Box<Permissions>> {
+        let granted = locked(&self.granted).clone();
+        let more = writable(granted.iter().chain(paths))?;
+        let more = match &self.grant {
+            EscalationExecution::Permissions(earlier) => earlier.merge(&more),
+            EscalationExecution::TurnDefault => more,
+            EscalationExecution::Unsandboxed => return None,
+        };
+        let execution = EscalationExecution::Permissions(Box::new(more));
+        let (permissions, confinement) = approvals::execution(&self.session, &execution).ok()?;
+        let is_granted = |path: &AbsPath| permissions.access(path) == Access::Write;
+        (confinement == Confinement::Sandbox && paths.iter().all(is_granted)).then(|| Box::new(permissions))
+    }
+
+    async fn settle(&self, attempt: &WriteAttempt) -> WriteVerdict {
+        let _turn = self.turn.lock().await;
+        let paths = &attempt.paths;
+        // The answer to another question may have settled this one.
+        if !self.can_be_asked(paths) {
+            return WriteVerdict::Refused;
+        }
+        let granted = locked(&self.granted).clone();
+        if paths.iter().all(|path| granted.iter().any(|directory| path.starts_with(directory))) {
+            return self.with(paths).map_or(WriteVerdict::Refused, WriteVerdict::Granted);
+        }
+        let Some(operation) = operation(&attempt.act) else { return WriteVerdict::Refused };
+        let directories = self.directories(operation, paths);
+        let question = WriteApproval {
+            operation,
+            paths: paths.clone(),
+            directories: directories.clone(),
+            program: attempt.program.clone(),
+        };
+        let _pause = self.clock.pause();
+        let answer = tokio::select! {
+            answer = self.approvals.ask_write(question, &self.trail) => answer,
+            () = self.answers.declined() => return WriteVerdict::Refused,
+        };
+        match answer {
+            Ok(ReviewDecision::Approved) => self.with(paths).map_or(WriteVerdict::Refused, WriteVerdict::Once),
+            Ok(ReviewDecision::ApprovedForRun) => self.grant(directories),
+            Ok(ReviewDecision::ApprovedForSession) => {
+                self.remember(&directories);
+                self.grant(directories)
+            }
+            // Nobody is there: the next call need not wait for that again.
+            Ok(ReviewDecision::DeniedForRun | ReviewDecision::TimedOut) | Err(_) => {
+                self.answers.decline_writes(directories);
+                self.answers.decline_rest();
+                WriteVerdict::Refused
+            }
+            Ok(
+                ReviewDecision::Denied { .. }
+                | ReviewDecision::Abort
+                | ReviewDecision::ApprovedExecpolicyAmendment { .. }
+                | ReviewDecision::NetworkPolicyAmendment { .. },
+            ) => {
+                self.answers.decline_writes(directories);
+                WriteVerdict::Refused
+            }
+        }
+    }
+
+    fn grant(&self, directories: Vec<AbsPath>) -> WriteVerdict {
+        locked(&self.granted).extend(directories.iter().cloned());
+        self.with(&directories).map_or(WriteVerdict::Refused, WriteVerdict::Granted)
+    }
+
+    /// Later runs of the session have it from their start.
+    fn remember(&self, directories: &[AbsPath]) {
+        let Some(more) = writable(directories.iter()) else { return };
+        let key = ApprovalKey::Permissions { permissions: written(&more), sandbox: written(&self.session.sandbox) };
+        self.approvals.memory.remember(vec![key], &EscalationExecution::Permissions(Box::new(more)));
+    }
+
+    /// What a yes for more than one call covers.
+    fn directories(&self, operation: WriteOperation, paths: &[AbsPath]) -> Vec<AbsPath> {
+        let mut directories: Vec<AbsPath> = Vec::new();
+        for path in paths {
+            let directory = self.directory(operation, path);
+            if !directories.iter().any(|known| directory.starts_with(known)) {
+                directories.push(directory);
+            }
+        }
+        directories
+    }
+
+    /// The cache that a path is in, the directory that is made, or the one that a file is in: never one that holds the
+    /// home or the workspace, nor one at the top of the file system. Then it is the path alone.
+    fn directory(&self, operation: WriteOperation, path: &AbsPath) -> AbsPath {
+        let nearest = match operation {
+            WriteOperation::MakeDirectory => Some(path.clone()),
+            WriteOperation::Write | WriteOperation::Create | WriteOperation::Replace => path.parent(),
+        };
+        let cache = path.ancestors().skip(1).find(|above| {
+            above.parent().is_some_and(|parent| parent.components().last() == Some(b".cache".as_slice()))
+        });
+        let homes = self.session.environment.get(&"HOME".into()).and_then(|home| AbsPath::parse(home.clone()).ok());
+        let kept: Vec<&AbsPath> = homes.iter().chain(&self.session.host.workspace_roots).collect();
+        let is_narrow =
+            |directory: &AbsPath| directory.depth() > 1 && !kept.iter().any(|kept| kept.starts_with(directory));
+        let is_granted = |directory: &AbsPath| self.with(std::slice::from_ref(directory)).is_some();
+        let candidates = [cache, nearest].into_iter().flatten();
+        candidates.filter(is_narrow).find(is_granted).unwrap_or_else(|| path.clone())
+    }
+}
+
+fn writable<'a>(paths: impl Iterator<Item = &'a AbsPath>) -> Option<Permissions> {
+    let rule = |path: &AbsPath| FileRule::path(path.clone(), Access::Write).from_source(RuleSource::Approval);
+    let files = FileRules::new(paths.map(rule)).ok()?;
+    Some(Permissions { files, ..Permissions::default() })
+}
+
+fn operation(act: &DeniedAct) -> Option<WriteOperation> {
+    match act {
+        DeniedAct::Write(_) => Some(WriteOperation::Write),
+        DeniedAct::Create(_) => Some(WriteOperation::Create),
+        DeniedAct::MakeDirectory(_) => Some(WriteOperation::MakeDirectory),
+        DeniedAct::Replace(_) => Some(WriteOperation::Replace),
+        DeniedAct::Read(_) | DeniedAct::LookUp(_) | DeniedAct::Connect { .. } => None,
+    }
+}
