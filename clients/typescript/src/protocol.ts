@@ -232,37 +232,43 @@ export type ApprovalSubject =
   | ApprovalSubjectCommand
   | ApprovalSubjectPatch
   | ApprovalSubjectNetwork
+  | ApprovalSubjectWrite
   | ApprovalSubjectPermissions
   | ApprovalSubjectToolCall
   | ApprovalSubjectElicitation;
 
 /** May this command run? */
-export interface ApprovalSubjectCommand extends Without<"patch" | "network" | "permissions" | "tool_call" | "elicitation"> {
+export interface ApprovalSubjectCommand extends Without<"patch" | "network" | "write" | "permissions" | "tool_call" | "elicitation"> {
   command: CommandApproval;
 }
 
 /** May these files be changed? */
-export interface ApprovalSubjectPatch extends Without<"command" | "network" | "permissions" | "tool_call" | "elicitation"> {
+export interface ApprovalSubjectPatch extends Without<"command" | "network" | "write" | "permissions" | "tool_call" | "elicitation"> {
   patch: PatchApproval;
 }
 
 /** May this destination be reached? */
-export interface ApprovalSubjectNetwork extends Without<"command" | "patch" | "permissions" | "tool_call" | "elicitation"> {
+export interface ApprovalSubjectNetwork extends Without<"command" | "patch" | "write" | "permissions" | "tool_call" | "elicitation"> {
   network: NetworkApproval;
 }
 
+/** May the running command write this? Its call waits for the answer. */
+export interface ApprovalSubjectWrite extends Without<"command" | "patch" | "network" | "permissions" | "tool_call" | "elicitation"> {
+  write: WriteApproval;
+}
+
 /** May the session have these permissions from now on? */
-export interface ApprovalSubjectPermissions extends Without<"command" | "patch" | "network" | "tool_call" | "elicitation"> {
+export interface ApprovalSubjectPermissions extends Without<"command" | "patch" | "network" | "write" | "tool_call" | "elicitation"> {
   permissions: PermissionsApproval;
 }
 
 /** May this tool of an MCP server be called? */
-export interface ApprovalSubjectToolCall extends Without<"command" | "patch" | "network" | "permissions" | "elicitation"> {
+export interface ApprovalSubjectToolCall extends Without<"command" | "patch" | "network" | "write" | "permissions" | "elicitation"> {
   tool_call: ToolCallApproval;
 }
 
 /** Will you answer an MCP server's question? */
-export interface ApprovalSubjectElicitation extends Without<"command" | "patch" | "network" | "permissions" | "tool_call"> {
+export interface ApprovalSubjectElicitation extends Without<"command" | "patch" | "network" | "write" | "permissions" | "tool_call"> {
   elicitation: ElicitationApproval;
 }
 
@@ -314,6 +320,7 @@ export type AuditEvent =
   | AuditEventAsked
   | AuditEventAnswered
   | AuditEventConnected
+  | AuditEventWrittenOutside
   | AuditEventPatched
   | AuditEventToolCalled
   | AuditEventToolApproved
@@ -328,7 +335,7 @@ export type AuditEvent =
   | AuditEventRepaired;
 
 /** A command was asked for. */
-export interface AuditEventRequested extends Without<"patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventRequested extends Without<"patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   requested: {
     /** The program and its arguments. */
     command: Argv;
@@ -342,7 +349,7 @@ export interface AuditEventRequested extends Without<"patch_requested" | "tool_r
 }
 
 /** A change of files was asked for. */
-export interface AuditEventPatchRequested extends Without<"requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventPatchRequested extends Without<"requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   patch_requested: {
     /** Every path that would change: both ends of a move. */
     paths: AbsPath[];
@@ -350,7 +357,7 @@ export interface AuditEventPatchRequested extends Without<"requested" | "tool_re
 }
 
 /** A call of a tool was asked for. */
-export interface AuditEventToolRequested extends Without<"requested" | "patch_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventToolRequested extends Without<"requested" | "patch_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   tool_requested: {
     /** The MCP server that has the tool. */
     server: string;
@@ -360,7 +367,7 @@ export interface AuditEventToolRequested extends Without<"requested" | "patch_re
 }
 
 /** Permissions were asked for in advance. */
-export interface AuditEventPermissionsRequested extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventPermissionsRequested extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   permissions_requested: {
     /** Why, in the words of the requester. */
     justification?: string | null;
@@ -370,7 +377,7 @@ export interface AuditEventPermissionsRequested extends Without<"requested" | "p
 }
 
 /** It was decided what has to happen before something runs or connects. */
-export interface AuditEventDecided extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventDecided extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   decided: {
     /** The decision. */
     decision: Decision;
@@ -384,7 +391,7 @@ export interface AuditEventDecided extends Without<"requested" | "patch_requeste
 }
 
 /** A person was asked. */
-export interface AuditEventAsked extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventAsked extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   asked: {
     /** What. */
     subject: ApprovalSubject;
@@ -392,7 +399,7 @@ export interface AuditEventAsked extends Without<"requested" | "patch_requested"
 }
 
 /** The answer came. */
-export interface AuditEventAnswered extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventAnswered extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   answered: {
     /** The decision. */
     decision: ReviewDecision;
@@ -407,7 +414,7 @@ export interface AuditEventAnswered extends Without<"requested" | "patch_request
  * A connection was decided. Equal ones of a request are counted, and the count is written now and then and when
  * the request ends.
  */
-export interface AuditEventConnected extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventConnected extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   connected: {
     /** The decision. */
     decision: Decision;
@@ -420,8 +427,18 @@ export interface AuditEventConnected extends Without<"requested" | "patch_reques
   };
 }
 
+/** Calls on files were made for a command outside of the sandbox, after a yes. Written when the run ends. */
+export interface AuditEventWrittenOutside extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+  written_outside: {
+    /** How many calls there were. */
+    calls: number;
+    /** The files that were written, made or removed, without those beyond the first hundred. */
+    paths: AbsPath[];
+  };
+}
+
 /** Files were changed. */
-export interface AuditEventPatched extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventPatched extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   patched: {
     /** The files that were written or removed, where they really are. */
     paths: AbsPath[];
@@ -429,7 +446,7 @@ export interface AuditEventPatched extends Without<"requested" | "patch_requeste
 }
 
 /** A tool was called, and answered. What it answered is not kept. */
-export interface AuditEventToolCalled extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventToolCalled extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   tool_called: {
     /** How long that took, in milliseconds. */
     duration_ms: number;
@@ -437,12 +454,12 @@ export interface AuditEventToolCalled extends Without<"requested" | "patch_reque
 }
 
 /** A tool may be called, by a client that does so itself. */
-export interface AuditEventToolApproved extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventToolApproved extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   tool_approved: Record<string, unknown>;
 }
 
 /** Permissions that were asked for in advance were granted. */
-export interface AuditEventPermissionsGranted extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventPermissionsGranted extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   permissions_granted: {
     /** On top of what the session has. */
     permissions: Permissions;
@@ -452,7 +469,7 @@ export interface AuditEventPermissionsGranted extends Without<"requested" | "pat
 }
 
 /** A tool was called, or files were to be changed, and that failed; or a request was given up before its end. */
-export interface AuditEventFailed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventFailed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   failed: {
     /** Why. */
     reason: string;
@@ -460,12 +477,12 @@ export interface AuditEventFailed extends Without<"requested" | "patch_requested
 }
 
 /** It was not run. */
-export interface AuditEventRefused extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventRefused extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   refused: Refusal;
 }
 
 /** It ran and ended. */
-export interface AuditEventEnded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventEnded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   ended: {
     /** How long it ran, in milliseconds. */
     duration_ms: number;
@@ -481,7 +498,7 @@ export interface AuditEventEnded extends Without<"requested" | "patch_requested"
 }
 
 /** A client of the server opened a session. The ids of it, of its changes and of its end are the session's. */
-export interface AuditEventSessionOpened extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventSessionOpened extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   session_opened: {
     /** When it asks. */
     ask: AskForApproval;
@@ -497,7 +514,7 @@ export interface AuditEventSessionOpened extends Without<"requested" | "patch_re
 }
 
 /** A client changed the policy of a session, from its next request on. */
-export interface AuditEventSessionChanged extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventSessionChanged extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_closed" | "unrecorded" | "repaired"> {
   session_changed: {
     /** When it asks now. */
     ask: AskForApproval;
@@ -509,7 +526,7 @@ export interface AuditEventSessionChanged extends Without<"requested" | "patch_r
 }
 
 /** A session was closed, with its commands and everything that it remembered. */
-export interface AuditEventSessionClosed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "unrecorded" | "repaired"> {
+export interface AuditEventSessionClosed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "unrecorded" | "repaired"> {
   session_closed: {
     /** How many commands were ended with it. */
     commands: number;
@@ -522,7 +539,7 @@ export interface AuditEventSessionClosed extends Without<"requested" | "patch_re
  * The run made more records than one run may have, so that no run pushes earlier ones out of the
  * trail. What came after the limit is counted.
  */
-export interface AuditEventUnrecorded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "repaired"> {
+export interface AuditEventUnrecorded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "repaired"> {
   unrecorded: {
     /** How many events have no record of their own. */
     events: number;
@@ -533,7 +550,7 @@ export interface AuditEventUnrecorded extends Without<"requested" | "patch_reque
  * The trail itself did not end as it should, and goes on from here. The ids are those of the
  * request that found it so.
  */
-export interface AuditEventRepaired extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded"> {
+export interface AuditEventRepaired extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded"> {
   repaired: {
     /** What was found. */
     damage: TrailDamage;
@@ -1928,7 +1945,7 @@ export type ReviewDecision =
   | ReviewDecisionDenied;
 
 /** The decisions that are a bare word on the wire. */
-export type ReviewDecisionWord = "approved" | "approved_for_session" | "denied" | "denied_for_run" | "timed_out" | "abort";
+export type ReviewDecisionWord = "approved" | "approved_for_run" | "approved_for_session" | "denied" | "denied_for_run" | "timed_out" | "abort";
 
 export interface ReviewDecisionApprovedExecpolicyAmendment extends Without<"network_policy_amendment" | "denied"> {
   approved_execpolicy_amendment: {
@@ -2510,3 +2527,31 @@ export interface WholeCommand {
 
 /** One word of a command after quotes and escapes are gone. */
 export type Word = RawText | null;
+
+/** A write that a running command wants and its policy denies. */
+export interface WriteApproval {
+  /**
+   * What may be written after a yes for the run or for the session: each of these and everything below it, but
+   * for what stays protected there.
+   */
+  directories: AbsPath[];
+  /** What is to be done. */
+  operation: WriteOperation;
+  /** Every path that has to be written for it: both ends of a move, the source of a hard link. */
+  paths: AbsPath[];
+  /** The program that wants it. */
+  program?: RawText | null;
+}
+
+/**
+ * What a write does.
+ * - `write`: Writes a file that exists, or changes its attributes.
+ * - `create`: Makes a file or a link.
+ * - `make_directory`: Makes a directory.
+ * - `replace`: Removes, renames or replaces a name.
+ */
+export type WriteOperation =
+  | "write"
+  | "create"
+  | "make_directory"
+  | "replace";

@@ -679,6 +679,33 @@ class AuditEventUnrecorded:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditEventWrittenOutside:
+    """Calls on files were made for a command outside of the sandbox, after a yes. Written when the run
+    ends.
+    """
+
+    paths: list[RawText]
+    """The files that were written, made or removed, without those beyond the first hundred."""
+    calls: int
+    """How many calls there were."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> AuditEventWrittenOutside:
+        """Reads the wire's form."""
+        return cls(
+            paths=[decode_text(item) for item in value["paths"]],
+            calls=value["calls"],
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        return {
+            "paths": [encode_text(item) for item in self.paths],
+            "calls": self.calls,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class AuditRecord:
     """One decision or event. Each record carries the hash of the one before it, so that a line which was
     changed, removed or slipped in can be named.
@@ -3346,6 +3373,45 @@ class WholeCommand:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class WriteApproval:
+    """A write that a running command wants and its policy denies."""
+
+    operation: WriteOperation
+    """What is to be done."""
+    paths: list[RawText]
+    """Every path that has to be written for it: both ends of a move, the source of a hard link."""
+    directories: list[RawText]
+    """What may be written after a yes for the run or for the session: each of these and everything below
+    it, but for what stays protected there.
+    """
+
+    _: KW_ONLY
+    program: RawText | None = None
+    """The program that wants it."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> WriteApproval:
+        """Reads the wire's form."""
+        return cls(
+            operation=value["operation"],
+            paths=[decode_text(item) for item in value["paths"]],
+            directories=[decode_text(item) for item in value["directories"]],
+            program=None if (given := value.get("program")) is None else decode_text(given),
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        out: dict[str, Any] = {
+            "operation": self.operation,
+            "paths": [encode_text(item) for item in self.paths],
+            "directories": [encode_text(item) for item in self.directories],
+        }
+        if self.program is not None:
+            out["program"] = encode_text(self.program)
+        return out
+
+
 Access: TypeAlias = Literal["none", "scratch", "read", "write"]
 """What may be done with a file of the host, in the order of what is exposed.
 
@@ -3361,6 +3427,7 @@ ApprovalSubject: TypeAlias = (
     CommandApproval
     | PatchApproval
     | NetworkApproval
+    | WriteApproval
     | PermissionsApproval
     | ToolCallApproval
     | ElicitationApproval
@@ -3391,6 +3458,7 @@ AuditEvent: TypeAlias = (
     | AuditEventAsked
     | AuditEventAnswered
     | AuditEventConnected
+    | AuditEventWrittenOutside
     | AuditEventPatched
     | AuditEventToolCalled
     | AuditEventToolApproved
@@ -3660,7 +3728,7 @@ ReportedMatch: TypeAlias = ReportedMatchPrefixRuleMatch | ReportedMatchHeuristic
 
 
 ReviewDecision: TypeAlias = (
-    Literal["approved", "approved_for_session", "denied", "denied_for_run", "timed_out", "abort"]
+    Literal["approved", "approved_for_run", "approved_for_session", "denied", "denied_for_run", "timed_out", "abort"]
     | SaveCommandRule
     | SaveNetworkRule
     | DeniedBecause
@@ -3756,6 +3824,16 @@ ViolationTarget: TypeAlias = (
 """On what it was tried."""
 
 
+WriteOperation: TypeAlias = Literal["write", "create", "make_directory", "replace"]
+"""What a write does.
+
+- `write`: Writes a file that exists, or changes its attributes.
+- `create`: Makes a file or a link.
+- `make_directory`: Makes a directory.
+- `replace`: Removes, renames or replaces a name.
+"""
+
+
 def decode_approval_subject(value: Any) -> ApprovalSubject:
     """Reads the wire's form of `ApprovalSubject`."""
     ((tag, body),) = value.items()
@@ -3765,6 +3843,8 @@ def decode_approval_subject(value: Any) -> ApprovalSubject:
         return PatchApproval.from_json(body)
     if tag == "network":
         return NetworkApproval.from_json(body)
+    if tag == "write":
+        return WriteApproval.from_json(body)
     if tag == "permissions":
         return PermissionsApproval.from_json(body)
     if tag == "tool_call":
@@ -3782,6 +3862,8 @@ def encode_approval_subject(value: ApprovalSubject) -> Any:
         return {"patch": value.to_json()}
     if isinstance(value, NetworkApproval):
         return {"network": value.to_json()}
+    if isinstance(value, WriteApproval):
+        return {"write": value.to_json()}
     if isinstance(value, PermissionsApproval):
         return {"permissions": value.to_json()}
     if isinstance(value, ToolCallApproval):
@@ -3829,6 +3911,8 @@ def decode_audit_event(value: Any) -> AuditEvent:
         return AuditEventAnswered.from_json(body)
     if tag == "connected":
         return AuditEventConnected.from_json(body)
+    if tag == "written_outside":
+        return AuditEventWrittenOutside.from_json(body)
     if tag == "patched":
         return AuditEventPatched.from_json(body)
     if tag == "tool_called":
@@ -3874,6 +3958,8 @@ def encode_audit_event(value: AuditEvent) -> Any:
         return {"answered": value.to_json()}
     if isinstance(value, AuditEventConnected):
         return {"connected": value.to_json()}
+    if isinstance(value, AuditEventWrittenOutside):
+        return {"written_outside": value.to_json()}
     if isinstance(value, AuditEventPatched):
         return {"patched": value.to_json()}
     if isinstance(value, AuditEventToolCalled):
@@ -4313,6 +4399,7 @@ __all__ = [
     "AuditEventToolCalled",
     "AuditEventToolRequested",
     "AuditEventUnrecorded",
+    "AuditEventWrittenOutside",
     "AuditRecord",
     "AuditVerifyResult",
     "Cancelled",
@@ -4442,6 +4529,8 @@ __all__ = [
     "ViolationTargetSystemCall",
     "ViolationTargetUnixSocket",
     "WholeCommand",
+    "WriteApproval",
+    "WriteOperation",
     "decode_approval_subject",
     "decode_ask_for_approval",
     "decode_audit_event",
