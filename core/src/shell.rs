@@ -395,7 +395,11 @@ impl ShellRuntime {
                 writes: writes.as_ref().map(Writes::keeper),
             },
         };
-        exec::spawn(plan, grant, setting).await
+        let finished = exec::spawn(plan, grant, setting).await;
+        if let Some(writes) = writes {
+            writes.end().await;
+        }
+        finished
     }
 
     /// The plan of a run that does not happen.

@@ -5,6 +5,7 @@
 //! administrator's maximum does not allow. Nor is what programs do without.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ struct Shared {
     /// Held by the call that is asked about.
     turn: tokio::sync::Mutex<()>,
     granted: Mutex<Vec<AbsPath>>,
+    /// Whether a question had no answer: the next one would have none either.
+    is_unanswered: AtomicBool,
     done: Mutex<Done>,
 }
 
@@ -94,6 +97,7 @@ impl Writes {
             clock: clock.clone(),
             turn: tokio::sync::Mutex::default(),
             granted: Mutex::default(),
+            is_unanswered: AtomicBool::new(false),
             done: Mutex::default(),
         };
         let (stop, stopped) = watch::channel(false);
@@ -101,21 +105,20 @@ impl Writes {
         Some(Self { keeper: Arc::new(keeper), stop })
     }
 
-    /// What a backend asks.
-    pub(crate) fn keeper(&self) -> Arc<dyn WriteKeeper> {
-        Arc::clone(&self.keeper) as Arc<dyn WriteKeeper>
-    }
-}
-
-impl Drop for Writes {
-    /// Ends with the run, and records what was done for it.
-    fn drop(&mut self) {
+    /// Ends with the run: takes questions away that are still open, and records what was done.
+    pub(crate) async fn end(self) {
         self.stop.send_replace(true);
         let shared = &self.keeper.shared;
+        drop(shared.turn.lock().await);
         let Done { paths, calls } = std::mem::take(&mut *locked(&shared.done));
         if calls > 0 {
             shared.trail.note(AuditEvent::WrittenOutside { paths: paths.into_iter().collect(), calls });
         }
+    }
+
+    /// What a backend asks.
+    pub(crate) fn keeper(&self) -> Arc<dyn WriteKeeper> {
+        Arc::clone(&self.keeper) as Arc<dyn WriteKeeper>
     }
 }
 
@@ -128,12 +131,14 @@ impl WriteKeeper for Keeper {
         let (shared, mut stop, is_wanted) = (Arc::clone(&self.shared), self.stop.clone(), answer.is_wanted());
         self.runtime.spawn(async move {
             // What is asked for a caller ends with it, and with the run.
-            let verdict = tokio::select! {
-                verdict = shared.settle(&attempt) => verdict,
-                () = unwanted(is_wanted) => return,
-                _ = stop.wait_for(|stop| *stop) => return,
+            let given_up = async {
+                tokio::select! {
+                    () = unwanted(is_wanted) => {}
+                    _ = stop.wait_for(|stop| *stop) => {}
+                    () = shared.answers.declined() => {}
+                }
             };
-            answer.give(verdict);
+            answer.give(shared.settle(&attempt, given_up).await);
         });
     }
 
@@ -161,6 +166,7 @@ impl Shared {
         };
         let is_declined = |path: &AbsPath| self.answers.declines_write(path);
         !self.answers.declines_rest()
+            && !self.is_unanswered.load(Ordering::Relaxed)
             && paths.iter().all(|path| is_liftable(path) && !is_optional(path) && !is_declined(path))
             && self.with(paths).is_some()
     }
@@ -180,8 +186,12 @@ impl Shared {
         (confinement == Confinement::Sandbox && paths.iter().all(is_granted)).then(|| Box::new(permissions))
     }
 
-    async fn settle(&self, attempt: &WriteAttempt) -> WriteVerdict {
-        let _turn = self.turn.lock().await;
+    async fn settle(&self, attempt: &WriteAttempt, given_up: impl Future<Output = ()>) -> WriteVerdict {
+        tokio::pin!(given_up);
+        let _turn = tokio::select! {
+            turn = self.turn.lock() => turn,
+            () = &mut given_up => return WriteVerdict::Refused,
+        };
         let paths = &attempt.paths;
         // The answer to another question may have settled this one.
         if !self.can_be_asked(paths) {
@@ -200,29 +210,32 @@ impl Shared {
             program: attempt.program.clone(),
         };
         let _pause = self.clock.pause();
-        let answer = tokio::select! {
-            answer = self.approvals.ask_write(question, &self.trail) => answer,
-            () = self.answers.declined() => return WriteVerdict::Refused,
+        let answer = match self.approvals.ask_write(question, &self.trail, given_up).await {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return WriteVerdict::Refused,
+            // There may be an answer to another kind of question, but none to these.
+            Err(_) => {
+                self.is_unanswered.store(true, Ordering::Relaxed);
+                return WriteVerdict::Refused;
+            }
         };
         match answer {
-            Ok(ReviewDecision::Approved) => self.with(paths).map_or(WriteVerdict::Refused, WriteVerdict::Once),
-            Ok(ReviewDecision::ApprovedForRun) => self.grant(directories),
-            Ok(ReviewDecision::ApprovedForSession) => {
+            ReviewDecision::Approved => self.with(paths).map_or(WriteVerdict::Refused, WriteVerdict::Once),
+            ReviewDecision::ApprovedForRun => self.grant(directories),
+            ReviewDecision::ApprovedForSession => {
                 self.remember(&directories);
                 self.grant(directories)
             }
             // Nobody is there: the next call need not wait for that again.
-            Ok(ReviewDecision::DeniedForRun | ReviewDecision::TimedOut) | Err(_) => {
+            ReviewDecision::DeniedForRun | ReviewDecision::TimedOut => {
                 self.answers.decline_writes(directories);
                 self.answers.decline_rest();
                 WriteVerdict::Refused
             }
-            Ok(
-                ReviewDecision::Denied { .. }
-                | ReviewDecision::Abort
-                | ReviewDecision::ApprovedExecpolicyAmendment { .. }
-                | ReviewDecision::NetworkPolicyAmendment { .. },
-            ) => {
+            ReviewDecision::Denied { .. }
+            | ReviewDecision::Abort
+            | ReviewDecision::ApprovedExecpolicyAmendment { .. }
+            | ReviewDecision::NetworkPolicyAmendment { .. } => {
                 self.answers.decline_writes(directories);
                 WriteVerdict::Refused
             }

@@ -12,6 +12,8 @@ mod explaining;
 mod files;
 /// Names that must not be made.
 mod held_names;
+/// Denied writes that wait for an answer.
+mod holding;
 /// A user with a home, a workspace and a directory outside of it.
 pub(crate) mod home;
 /// Network by host.

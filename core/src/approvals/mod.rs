@@ -31,7 +31,7 @@ use crate::runtime::{Attempted, SandboxPreference, ToolContext, ToolRuntime};
 use crate::session::Session;
 use crate::{Answer, Approver};
 use memory::{Asked, Shared};
-use question::Asking;
+use question::{Asking, Put};
 
 /// How long an answer is waited for. No answer is a no, not a run that hangs.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(600);
@@ -123,6 +123,7 @@ impl Approvals {
         let may_ask = !grant.is_after_denial()
             && judgement.asks_after_denial
             && !violations.is_empty()
+            && !ctx.connections.as_ref().is_some_and(|connections| connections.answers.declines_rest())
             && self.check_session().is_ok();
         if !may_ask {
             return None;
@@ -236,12 +237,21 @@ impl Approvals {
         }
     }
 
-    /// Asks about a write of a running command. The answer is kept by the run that asks.
-    pub(crate) async fn ask_write(&self, write: WriteApproval, trail: &Trail) -> Result<ReviewDecision, Refusal> {
+    /// Asks about a write of a running command, until nothing waits for it any more: then there is no decision. The
+    /// answer is kept by the run that asks.
+    pub(crate) async fn ask_write(
+        &self,
+        write: WriteApproval,
+        trail: &Trail,
+        given_up_by: impl Future<Output = ()>,
+    ) -> Result<Option<ReviewDecision>, Refusal> {
         self.check_session()?;
         let subject = ApprovalSubject::Write(write);
         let question = Arc::new(question::approval_request(trail, subject, None, Vec::new()));
-        question::put(self, question, trail).await
+        Ok(match question::put_until(self, question, trail, given_up_by).await? {
+            Put::Answered(answer) => Some(answer.decision),
+            Put::GivenUp => None,
+        })
     }
 
     /// Passes a server's question on. Each is a new one: nothing is shared or remembered.

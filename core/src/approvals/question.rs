@@ -100,16 +100,39 @@ pub(super) async fn put(
     request: Arc<ApprovalRequest>,
     trail: &Trail,
 ) -> Result<ReviewDecision, Refusal> {
-    put_whole(approvals, request, trail).await.map(|answer| answer.decision)
+    match put_until(approvals, request, trail, std::future::pending()).await? {
+        Put::Answered(answer) => Ok(answer.decision),
+        Put::GivenUp => Err(Refusal { by: RefusedBy::Reviewer, reason: String::from("the question was given up") }),
+    }
 }
 
-/// Asks, waits at most the session's limit, and records the question and the decision. An answer that comes later
-/// is recorded too and changes nothing. An answer to stop everything is the answer to all questions that wait.
+/// The whole answer to a question.
 pub(super) async fn put_whole(
     approvals: &Approvals,
     request: Arc<ApprovalRequest>,
     trail: &Trail,
 ) -> Result<Answer, Refusal> {
+    match put_until(approvals, request, trail, std::future::pending()).await? {
+        Put::Answered(answer) => Ok(answer),
+        Put::GivenUp => Err(Refusal { by: RefusedBy::Reviewer, reason: String::from("the question was given up") }),
+    }
+}
+
+/// What became of a question.
+pub(super) enum Put {
+    Answered(Answer),
+    /// Nothing waits for it any more, and it has been taken away.
+    GivenUp,
+}
+
+/// Asks, waits at most the session's limit, and records the question and the decision. An answer that comes later
+/// is recorded too and changes nothing. An answer to stop everything is the answer to all questions that wait.
+pub(super) async fn put_until(
+    approvals: &Approvals,
+    request: Arc<ApprovalRequest>,
+    trail: &Trail,
+    given_up_by: impl Future<Output = ()>,
+) -> Result<Put, Refusal> {
     let aborted = &approvals.aborted;
     let (thread, id) = (trail.thread(), trail.request());
     trail.record(AuditEvent::Asked { subject: request.subject.clone() })?;
@@ -126,17 +149,28 @@ pub(super) async fn put_whole(
     };
     // A question that is given up is taken away.
     let mut given_up = AbortOnDrop(Some(review.abort_handle()));
+    let mut late = false;
     let answer = tokio::select! {
         answer = &mut review => {
-            usable(&request, answer.unwrap_or_else(|died| Err(Unanswered::Gone { why: died.to_string() })))
+            Some(usable(&request, answer.unwrap_or_else(|died| Err(Unanswered::Gone { why: died.to_string() }))))
         }
-        _ = stop.wait_for(|stop| *stop) => Ok(ReviewDecision::Abort.into()),
+        _ = stop.wait_for(|stop| *stop) => Some(Ok(ReviewDecision::Abort.into())),
+        () = given_up_by => None,
         () = tokio::time::sleep(approvals.answer_limit) => {
             given_up.0 = None;
-            record_late(review, trail.clone(), asked);
-            Ok(ReviewDecision::TimedOut.into())
+            late = true;
+            Some(Ok(ReviewDecision::TimedOut.into()))
         }
     };
+    let Some(answer) = answer else {
+        review.abort();
+        // The prompt is taken away before the next one is shown, and before this process ends.
+        review.await.ok();
+        return Ok(Put::GivenUp);
+    };
+    if late {
+        record_late(review, trail.clone(), asked);
+    }
     if matches!(&answer, Ok(answer) if answer.decision == ReviewDecision::Abort) {
         aborted.send_replace(true);
     }
@@ -157,7 +191,7 @@ pub(super) async fn put_whole(
         tracing::info!(name: "approval.answered", %thread, request = %id, decision = said, source = "reviewer", duration_ms);
     }
     trail.record(AuditEvent::Answered { decision: decision.clone(), in_time: true, duration_ms: millis(took) })?;
-    refusal.map_or(Ok(answer), Err)
+    refusal.map_or(Ok(Put::Answered(answer)), Err)
 }
 
 /// The question with what the assessor says of it, if there is one that answers in time.
