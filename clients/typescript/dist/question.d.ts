@@ -37,6 +37,8 @@ export declare class Question {
     offers(decision: DecisionKind): boolean;
     /** Yes, once. */
     approve(): Answer;
+    /** Yes, and to what belongs with it, until the command ends. */
+    approveForRun(): Answer;
     /** Yes, and the same is not asked again in this session. */
     approveForSession(): Answer;
     /** Yes, and a rule is saved that allows exactly this command from now on. */

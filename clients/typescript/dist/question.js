@@ -57,6 +57,10 @@ export class Question {
     approve() {
         return this.answer(this.#pick("approved"));
     }
+    /** Yes, and to what belongs with it, until the command ends. */
+    approveForRun() {
+        return this.answer(this.#pick("approved_for_run"));
+    }
     /** Yes, and the same is not asked again in this session. */
     approveForSession() {
         return this.answer(this.#pick("approved_for_session"));
@@ -113,8 +117,16 @@ function ask(subject) {
         return `Change ${paths.join(", ")}${root}?`;
     }
     if (subject.network !== undefined) {
-        const { host, port, protocol } = subject.network;
+        const { host, port, protocol, leads_to = [] } = subject.network;
+        if (leads_to.length > 0)
+            return `Connect to ${leads_to.map(show).join(", ")} on a local network, for ${show(host)}:${port} (${protocol})?`;
         return `Connect to ${show(host)}:${port} (${protocol})?`;
+    }
+    if (subject.write !== undefined) {
+        const { operation, paths, program } = subject.write;
+        const verb = operation === "write" ? "write" : operation === "replace" ? "remove or replace" : "create";
+        const who = typeof program === "string" ? show(program) : "the command";
+        return `Let ${who} ${verb} ${paths.map(show).join(", ")}?`;
     }
     if (subject.tool_call !== undefined)
         return `Call the tool ${show(subject.tool_call.tool)} of ${show(subject.tool_call.server)}?`;

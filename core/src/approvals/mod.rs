@@ -339,11 +339,9 @@ fn widened<Req, T: ToolRuntime<Req>>(
     // About a connection that was seen, the question was asked already, or there is none; so it was about a write that
     // was declined while the command ran.
     let answers = ctx.connections.as_ref().map(|connections| &connections.answers);
-    let is_declined = |violation: &Violation| match &violation.target {
-        ViolationTarget::Path(path) if violation.operation == Operation::Write => {
-            answers.is_some_and(|answers| answers.declines_write(path))
-        }
-        _ => false,
+    let is_declined = |violation: &Violation| {
+        let ViolationTarget::Path(path) = &violation.target else { return false };
+        violation.operation == Operation::Write && answers.is_some_and(|answers| answers.declines_write(path))
     };
     let open = || violations.iter().filter(|violation| !is_settled(violation) && !is_declined(violation));
     let amendments = open().filter_map(|violation| violation.amendment.as_ref());

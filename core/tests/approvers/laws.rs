@@ -70,8 +70,9 @@ fn refuses(result: &std::result::Result<Answer, Unanswered>) -> bool {
 fn reach(decision: &ReviewDecision) -> u8 {
     match decision {
         ReviewDecision::Approved => 0,
-        ReviewDecision::ApprovedForSession => 1,
-        ReviewDecision::ApprovedExecpolicyAmendment { .. } | ReviewDecision::NetworkPolicyAmendment { .. } => 2,
+        ReviewDecision::ApprovedForRun => 1,
+        ReviewDecision::ApprovedForSession => 2,
+        ReviewDecision::ApprovedExecpolicyAmendment { .. } | ReviewDecision::NetworkPolicyAmendment { .. } => 3,
         ReviewDecision::Denied { .. }
         | ReviewDecision::DeniedForRun
         | ReviewDecision::TimedOut
@@ -88,6 +89,7 @@ fn strictness(decision: &ReviewDecision) -> u8 {
         ReviewDecision::DeniedForRun => 3,
         ReviewDecision::Abort => 4,
         ReviewDecision::Approved
+        | ReviewDecision::ApprovedForRun
         | ReviewDecision::ApprovedForSession
         | ReviewDecision::ApprovedExecpolicyAmendment { .. } => panic!("not a refusal"),
     }

@@ -89,7 +89,7 @@ impl Turns {
             }
             self.is_watched.store(false, SeqCst);
             let now = self.state.load(SeqCst);
-            if now % 2 == 0 {
+            if now.is_multiple_of(2) {
                 continue;
             }
             self.is_watched.store(true, SeqCst);

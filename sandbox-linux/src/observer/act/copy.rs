@@ -71,7 +71,9 @@ impl Copier<'_> {
                 let length = u64::try_from(self.argument(1).cast_signed()).ok()?;
                 FileCall::Truncate { at: self.at(path, LastLink::Followed)?, length }
             }
-            Does::Attributes(follows) => self.attributes(self.at(path, self.last_link(follows))?, last)?,
+            Does::Mode(follows) => self.mode(self.at(path, self.last_link(follows))?, last + 1)?,
+            Does::Owner { user, follows } => self.owner(self.at(path, self.last_link(follows))?, user)?,
+            Does::Attribute { .. } => return None,
             Does::Times(follows) => {
                 FileCall::Times { at: self.at(path, self.last_link(follows))?, times: self.times(last + 1)? }
             }
@@ -88,23 +90,19 @@ impl Copier<'_> {
         Some(FileCall::Open { at, flags, mode })
     }
 
-    fn attributes(&self, at: AbsPath, last: usize) -> Option<FileCall> {
-        match self.call.call {
-            libc::SYS_chmod | libc::SYS_fchmodat | libc::SYS_fchmodat2 => {
-                let mode = self.argument(last + 1) as u32 & MODE_BITS;
-                (mode & SET_ID_BITS == 0).then_some(FileCall::Mode { at, mode })
-            }
-            libc::SYS_chown | libc::SYS_lchown | libc::SYS_fchownat => {
-                let (user, group) = (self.argument(last + 1) as u32, self.argument(last + 2) as u32);
-                let own = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-                // No other user exists in the sandbox.
-                let known = [u32::MAX, own.0].contains(&user) && [u32::MAX, own.1].contains(&group);
-                let user = (user != u32::MAX).then(|| Uid::from_raw(user));
-                let group = (group != u32::MAX).then(|| Gid::from_raw(group));
-                known.then_some(FileCall::Owner { at, user, group })
-            }
-            _ => None,
-        }
+    fn mode(&self, at: AbsPath, place: usize) -> Option<FileCall> {
+        let mode = self.argument(place) as u32 & MODE_BITS;
+        (mode & SET_ID_BITS == 0).then_some(FileCall::Mode { at, mode })
+    }
+
+    fn owner(&self, at: AbsPath, place: usize) -> Option<FileCall> {
+        let (user, group) = (self.argument(place) as u32, self.argument(place + 1) as u32);
+        let own = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        // No other user exists in the sandbox.
+        let is_known = [u32::MAX, own.0].contains(&user) && [u32::MAX, own.1].contains(&group);
+        let user = (user != u32::MAX).then(|| Uid::from_raw(user));
+        let group = (group != u32::MAX).then(|| Gid::from_raw(group));
+        is_known.then_some(FileCall::Owner { at, user, group })
     }
 
     fn last_link(&self, follows: Follows) -> LastLink {
