@@ -356,6 +356,7 @@ impl Routes {
             ApprovalSubject::Permissions(_) => Some(OtherKind::Permissions),
             ApprovalSubject::Command(_)
             | ApprovalSubject::Network(_)
+            | ApprovalSubject::Write(_)
             | ApprovalSubject::ToolCall(_)
             | ApprovalSubject::Elicitation(_) => None,
         };
