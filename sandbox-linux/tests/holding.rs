@@ -292,6 +292,8 @@ fails(lambda: os.mknod("../grant/a/device", stat.S_IFCHR | 0o600, os.makedev(1, 
 open("../grant/a/file", "w").close()
 fd = os.open("../grant/a/made", os.O_RDONLY | os.O_CREAT, 0o600)
 fails(lambda: os.write(fd, b"x"), errno.EBADF)
+# Its name is gone: only the descriptor leads to it.
+os.unlink("../grant/a/made")
 for flags in (os.O_WRONLY, os.O_RDWR, os.O_RDONLY | os.O_TRUNC):
     fails(lambda: os.open("/proc/self/fd/%d" % fd, flags), *denied)
 fails(lambda: os.open("..", os.O_RDONLY, dir_fd=fd), errno.ENOTDIR)
