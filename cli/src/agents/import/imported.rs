@@ -85,7 +85,7 @@ impl Imported {
     /// A line about commands.
     pub(super) fn command(&mut self, place: &str, text: &str, verdict: Verdict, pattern: &CommandPattern) {
         let words = match verdict {
-            Verdict::Allow => pattern.to_allow().map(|(words, span)| (words, span)),
+            Verdict::Allow => pattern.to_allow(),
             Verdict::Ask | Verdict::Deny => pattern.to_restrict().map(|words| (words, Span::Prefix)),
         };
         let (words, span) = match (words, verdict) {
