@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use stockade_mcp::{Answer, Tool, read_message};
-use stockade_protocol::{ApprovalRequest, ApprovalSubject, NetworkApproval, NetworkProtocol, ReviewDecision};
+use stockade_protocol::{ApprovalRequest, ApprovalSubject, ReviewDecision};
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(message) = read_message(data) {
@@ -26,12 +26,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn request() -> ApprovalRequest {
-    let network = NetworkApproval {
-        host: "example.com".parse().unwrap(),
-        protocol: NetworkProtocol::Https,
-        port: 443,
-        program: None,
-        proposed_network_policy_amendments: Vec::new(),
-    };
+    let network = serde_json::json!({"host": "example.com", "protocol": "https", "port": 443});
+    let network = serde_json::from_value(network).unwrap();
     ApprovalRequest::new("r".parse().unwrap(), "t".parse().unwrap(), ApprovalSubject::Network(network))
 }

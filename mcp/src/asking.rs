@@ -87,19 +87,13 @@ pub(crate) fn form(request: &ApprovalRequest, text: &str) -> Result<ElicitReques
 
 #[cfg(test)]
 mod tests {
-    use stockade_protocol::{ApprovalSubject, NetworkApproval, NetworkProtocol};
+    use stockade_protocol::ApprovalSubject;
 
     use super::*;
 
     fn request() -> ApprovalRequest {
-        let network = NetworkApproval {
-            host: "example.com".parse().unwrap(),
-            protocol: NetworkProtocol::Https,
-            port: 443,
-            program: None,
-            leads_to: Vec::new(),
-            proposed_network_policy_amendments: Vec::new(),
-        };
+        let network = json!({"host": "example.com", "protocol": "https", "port": 443});
+        let network = serde_json::from_value(network).unwrap();
         ApprovalRequest::new("r".parse().unwrap(), "t".parse().unwrap(), ApprovalSubject::Network(network))
     }
 
