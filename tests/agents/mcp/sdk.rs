@@ -229,7 +229,7 @@ fn the_inspectors_command_line_lists_and_calls_the_tools() {
     let outside = user.home.path("outside/x").display().to_string();
     let inspect = |arguments: &[&str], exit_code: i32| {
         let mut node = user.node();
-        node.arg(agent(".bin/mcp-inspector")).args(["--cli"]).arg(user.home.path("stockade")).arg("mcp");
+        node.arg(agent(".bin/mcp-inspector-cli")).arg(user.home.path("stockade")).arg("mcp");
         for (name, value) in user.environment().as_object().unwrap() {
             node.args(["-e", &format!("{name}={}", value.as_str().unwrap())]);
         }
