@@ -1319,7 +1319,7 @@ export interface GranularConfig {
 /** The host of a destination. */
 export type Host = string;
 
-/** One host, or the names below a domain. */
+/** One host, the names below a domain, or the addresses of a network. */
 export type HostPattern = string;
 
 /** One destination, or several, and what to do about it. */

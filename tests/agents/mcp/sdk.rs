@@ -227,21 +227,20 @@ fn the_rest_of_long_output_is_read_part_by_part() {
 fn the_inspectors_command_line_lists_and_calls_the_tools() {
     let user = User::new();
     let outside = user.home.path("outside/x").display().to_string();
-    let inspect = |arguments: &[&str], exit_code: i32| {
+    let inspect = |arguments: &[&str]| {
         let mut node = user.node();
-        node.arg(agent(".bin/mcp-inspector-cli")).arg(user.home.path("stockade")).arg("mcp");
+        node.arg(agent(".bin/mcp-inspector")).args(["--cli"]).arg(user.home.path("stockade")).arg("mcp");
         for (name, value) in user.environment().as_object().unwrap() {
             node.args(["-e", &format!("{name}={}", value.as_str().unwrap())]);
         }
-        text(&run(node.args(arguments), exit_code).stdout)
+        text(&run(node.args(arguments), 0).stdout)
     };
-    let listed = inspect(&["--method", "tools/list"], 0);
+    let listed = inspect(&["--method", "tools/list"]);
     assert!(listed.contains("request_permissions"), "{listed}");
-    let inside =
-        inspect(&["--method", "tools/call", "--tool-name", "run", "--tool-arg", "command=echo hi > inside"], 0);
+    let inside = inspect(&["--method", "tools/call", "--tool-name", "run", "--tool-arg", "command=echo hi > inside"]);
     assert!(user.home.exists("ws/inside"), "{inside}");
     let line = format!("command=echo x > {outside}");
-    // What it ends with where a tool says that it failed.
-    let denied = inspect(&["--method", "tools/call", "--tool-name", "run", "--tool-arg", &line], 5);
+    let denied = inspect(&["--method", "tools/call", "--tool-name", "run", "--tool-arg", &line]);
     assert!(!user.home.exists("outside/x") && denied.contains("was denied"), "{denied}");
+    assert!(denied.contains(r#""isError": true"#), "{denied}");
 }
