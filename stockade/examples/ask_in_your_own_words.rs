@@ -29,7 +29,7 @@ async fn main() -> Result<(), Error> {
 }
 
 fn in_own_words(question: &ApprovalRequest) -> String {
-    // Patches, connections, tools and forms have a line of their own.
+    // Writes that wait, patches, connections, tools and forms have a line of their own.
     let ApprovalSubject::Command(command) = &question.subject else { return format!("May I {}?", question.subject) };
     if command.escalation == EscalationExecution::Unsandboxed {
         return format!("May `{}` do as it likes?", command.command);

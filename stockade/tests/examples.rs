@@ -71,7 +71,7 @@ fn run_one_command() {
 fn ask_in_your_own_words() {
     let place = Place::new();
     let ask = |answer: &str| place.run("ask_in_your_own_words", &["touch", "../made"], answer);
-    let question = "`touch ../made` was denied writing `…/made`. Allow it?\n";
+    let question = "May I create …/made?\n";
     assert_eq!(ask("no\n"), format!("{question}That did not work.\n"));
     assert_eq!(ask(""), format!("{question}That did not work.\n"));
     assert!(!place.path("made").exists());

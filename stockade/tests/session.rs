@@ -100,8 +100,8 @@ async fn a_closure_answers_in_its_own_words() {
         .on_question(move |question| {
             let seen = Arc::clone(&seen);
             async move {
-                let ApprovalSubject::Command(command) = &question.subject else { return ReviewDecision::Abort };
-                seen.lock().unwrap().push(command.command.to_string());
+                let ApprovalSubject::Write(write) = &question.subject else { return ReviewDecision::Abort };
+                seen.lock().unwrap().extend(write.paths.clone());
                 ReviewDecision::ApprovedForSession
             }
         })

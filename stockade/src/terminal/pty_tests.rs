@@ -155,10 +155,10 @@ fn enter_alone_asks_again() {
 fn everything_is_shown_on_request() {
     let mut screen = Screen::open();
     let asking = ask(&screen, samples::patch());
-    let shown = screen.sees("[y/s/n/q]? ");
+    let shown = screen.sees("[y/n/q]? ");
     assert!(shown.contains("and 127 more changed lines, not shown here"), "{shown}");
     screen.types("v");
-    let shown = screen.sees("[y/s/n/q]? ");
+    let shown = screen.sees("[y/n/q]? ");
     assert_eq!(shown.matches("    +line\r\n").count(), 200, "{shown}");
     screen.types("y");
     assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Approved));

@@ -4,13 +4,17 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use rustix::fs::RenameFlags;
+use rustix::fs::{FlockOperation, RenameFlags};
 use rustix::io::Errno;
 
 use super::environment::EnvironmentError;
 use super::json_text::TextError;
 use super::{Copy, InstallError, Scope};
+
+/// How long another run may take to change the same file.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// A file, as it was read.
 pub(super) struct SettingsFile {
@@ -50,6 +54,22 @@ impl SettingsFile {
         let path = self.copy_path();
         refuse_link(&path)?;
         text(&path)
+    }
+
+    /// Keeps other runs of this program from changing the same file, until it is dropped. Nothing where the directory is missing.
+    pub(super) fn lock(path: &Path) -> Result<Option<fs::File>, InstallError> {
+        let Some(directory) = path.parent().filter(|directory| directory.is_dir()) else { return Ok(None) };
+        let failed = |source| InstallError::System { act: "locked", path: directory.to_owned(), source };
+        let file = fs::File::open(directory).map_err(failed)?;
+        let end = Instant::now() + LONGEST_WAIT;
+        loop {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Some(file)),
+                Err(Errno::WOULDBLOCK) if Instant::now() < end => std::thread::sleep(Duration::from_millis(5)),
+                // File systems without locks, and a lock that another program keeps: what has changed is noticed all the same.
+                Err(_) => return Ok(None),
+            }
+        }
     }
 
     /// Replaces the file as a whole, or removes it. A file that is not as it was read stays as it is.

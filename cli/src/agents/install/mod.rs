@@ -77,7 +77,9 @@ pub(crate) fn run(args: &Install) -> Result<ExitCode, Failure> {
 
 /// Makes the change, and says what was done.
 fn changed(args: &Install, scope: Scope, wiring: &Wiring) -> Result<String, InstallError> {
-    let file = SettingsFile::read(&wiring.place(scope)?, scope)?;
+    let place = wiring.place(scope)?;
+    let _lock = SettingsFile::lock(&place)?;
+    let file = SettingsFile::read(&place, scope)?;
     let (after, end) = if args.undo { taken_out(wiring, &file)? } else { put_in(wiring, &file)? };
     let shown = file.path.display();
     if after.as_deref() == file.text.as_deref() {
