@@ -16,6 +16,7 @@ use crate::audit_log::{AuditDemand, AuditLog, Trail};
 use crate::cancellation::Cancellable;
 use crate::connections::{Connections, forbidden_by};
 use crate::judgement::Purpose;
+use crate::requirement::approvals_count;
 use crate::risk::RiskAssessor;
 use crate::runtime::{Approvable, Attempted, ToolContext, ToolRuntime};
 use crate::session::Session;
@@ -252,6 +253,9 @@ impl Orchestrator {
     /// What holds now, with the permissions that were granted to the session.
     pub(crate) fn in_force(&self) -> InForce {
         let mut in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if !approvals_count(in_force.session.ask) {
+            return in_force;
+        }
         for granted in self.approvals.memory.granted(&in_force.session.sandbox) {
             let session = Arc::make_mut(&mut in_force.session);
             let merged = session.permissions.merge(&granted);

@@ -112,6 +112,12 @@ async fn a_closure_answers_in_its_own_words() {
     assert!(line(&stockade, &make).await.is_success());
     assert_eq!(asked.lock().unwrap().len(), 1, "the answer holds for the session");
     assert!(world.path("out/yes").exists());
+    // Where nothing is asked, what was answered does not count; it does when the policy asks again.
+    stockade.update(|session| session.ask = Some(AskForApproval::Never)).unwrap();
+    assert!(!line(&stockade, &make).await.is_success());
+    stockade.update(|session| session.ask = None).unwrap();
+    assert!(line(&stockade, &make).await.is_success());
+    assert_eq!(asked.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
