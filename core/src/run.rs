@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use stockade_protocol::{
-    AskForApproval, AuditEvent, CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, Invalid, Outcome,
-    Permissions, Refusal, RequestId, SandboxPolicy, ThreadId,
+    Access, AskForApproval, AuditEvent, CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, FileTarget,
+    Invalid, Outcome, Permissions, Refusal, RequestId, SandboxPolicy, ThreadId,
 };
 use stockade_sandboxing::{Backend, RealFiles, SpawnError, protect_own_files};
 use tracing::Instrument as _;
@@ -256,7 +256,8 @@ impl Orchestrator {
         if !approvals_count(in_force.session.ask) {
             return in_force;
         }
-        for granted in self.approvals.memory.granted(&in_force.session.sandbox) {
+        let granted = self.approvals.memory.granted(&in_force.session.sandbox);
+        for granted in granted.into_iter().filter(leads_where_it_did) {
             let session = Arc::make_mut(&mut in_force.session);
             let merged = session.permissions.merge(&granted);
             session.permissions = Permissions { network: session.with_denied_hosts(merged.network.clone()), ..merged };
@@ -272,6 +273,20 @@ impl Orchestrator {
             connections: None,
         }
     }
+}
+
+/// Whether what a person granted by its path still leads there. A link that took its place since leads elsewhere, and nobody
+/// was asked about that.
+fn leads_where_it_did(granted: &Permissions) -> bool {
+    let written = granted.files.iter().filter(|rule| rule.access == Access::Write);
+    let paths = written.filter_map(|rule| match &rule.target {
+        FileTarget::Path(path) => path.to_host_path(),
+        FileTarget::Glob(_) => None,
+    });
+    paths.into_iter().all(|path| {
+        let nearest = path.ancestors().find(|path| path.symlink_metadata().is_ok());
+        nearest.is_none_or(|nearest| nearest.canonicalize().is_ok_and(|found| found == nearest))
+    })
 }
 
 /// What can be changed while a session runs.

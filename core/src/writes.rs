@@ -243,6 +243,10 @@ impl Shared {
     }
 
     fn grant(&self, directories: Vec<AbsPath>) -> WriteVerdict {
+        // It was not offered.
+        if directories.is_empty() {
+            return WriteVerdict::Refused;
+        }
         locked(&self.granted).extend(directories.iter().cloned());
         self.with(&directories).map_or(WriteVerdict::Refused, WriteVerdict::Granted)
     }
@@ -254,11 +258,11 @@ impl Shared {
         self.approvals.memory.remember(vec![key], &EscalationExecution::Permissions(Box::new(more)));
     }
 
-    /// What a yes for more than one call covers.
+    /// What a yes for more than one call covers; nothing where that would be too much.
     fn directories(&self, operation: WriteOperation, paths: &[AbsPath]) -> Vec<AbsPath> {
         let mut directories: Vec<AbsPath> = Vec::new();
         for path in paths {
-            let directory = self.directory(operation, path);
+            let Some(directory) = self.directory(operation, path) else { return Vec::new() };
             if !directories.iter().any(|known| directory.starts_with(known)) {
                 directories.push(directory);
             }
@@ -267,8 +271,8 @@ impl Shared {
     }
 
     /// The cache that a path is in, the directory that is made, or the one that a file is in: never one that holds the
-    /// home or the workspace, nor one at the top of the file system. Then it is the path alone.
-    fn directory(&self, operation: WriteOperation, path: &AbsPath) -> AbsPath {
+    /// home or the workspace, nor one at the top of the file system.
+    fn directory(&self, operation: WriteOperation, path: &AbsPath) -> Option<AbsPath> {
         let nearest = match operation {
             WriteOperation::MakeDirectory => Some(path.clone()),
             WriteOperation::Write | WriteOperation::Create | WriteOperation::Replace => path.parent(),
@@ -282,7 +286,7 @@ impl Shared {
             |directory: &AbsPath| directory.depth() > 1 && !kept.iter().any(|kept| kept.starts_with(directory));
         let is_granted = |directory: &AbsPath| self.with(std::slice::from_ref(directory)).is_some();
         let candidates = [cache, nearest].into_iter().flatten();
-        candidates.filter(is_narrow).find(is_granted).unwrap_or_else(|| path.clone())
+        candidates.filter(is_narrow).find(is_granted)
     }
 }
 

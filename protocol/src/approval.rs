@@ -296,6 +296,8 @@ impl ApprovalSubject {
                     |network_policy_amendment| ReviewDecision::NetworkPolicyAmendment { network_policy_amendment },
                 ));
             }
+            // There may be no directory that is narrow enough.
+            Self::Write(write) if write.directories.is_empty() => {}
             Self::Write(_) => decisions.extend([ReviewDecision::ApprovedForRun, ReviewDecision::ApprovedForSession]),
             Self::Patch(_) | Self::Permissions(_) | Self::ToolCall(_) => {
                 decisions.push(ReviewDecision::ApprovedForSession)

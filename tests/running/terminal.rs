@@ -184,7 +184,7 @@ fn anybody_is_asked() {
     screen.sees("]? ");
     screen.types("y");
     assert_eq!(screen.ends().0, 0);
-    assert_eq!(home.read("outside/x"), "x\n");
+    assert!(home.exists("outside/x"));
 }
 
 /// A question about a connection is asked while the command runs, which could paint over it and take its keys.

@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 
-use stockade_protocol::{AbsPath, Access, FileRules, Permissions};
+use rustix::io::Errno;
+use stockade_protocol::{AbsPath, Access, FileRules, FileTarget, PROTECTED_NAMES, Permissions, RuleSource};
 use stockade_sandboxing::{
     DeniedAct, Observation, Observations, SeenOnce, WriteAnswer, WriteAttempt, WriteKeeper, WriteVerdict,
 };
 
 use super::act::{Actor, FileCall};
 use super::lineage::Lineages;
-use super::resolve::Tree;
+use super::resolve::{LastLink, Tree};
 use crate::native;
 use crate::supervisor::program_of;
 use crate::sys::notify::{self, Notification};
@@ -37,9 +38,53 @@ pub(super) struct Holds {
     view: Arc<Tree>,
     host: Arc<Tree>,
     /// The policy with what was granted to the run; none before anything was.
-    granted: RwLock<Option<Arc<FileRules>>>,
+    granted: RwLock<Option<Arc<Granted>>>,
     held: AtomicUsize,
     work: Mutex<Work>,
+}
+
+/// What was granted to the run.
+struct Granted {
+    /// The policy with it.
+    files: Arc<FileRules>,
+    /// The directories that it is about.
+    directories: Vec<AbsPath>,
+}
+
+impl Granted {
+    /// Whether a call stays within one of the directories, as it would where they are mounts: what is granted is what lies
+    /// below them. Their own names, and those above, stay what they are, since the next grant and the next run go by
+    /// them; but a directory that is missing may be made.
+    fn covers(&self, call: &FileCall) -> bool {
+        let is_below = |directory: &AbsPath, path: &AbsPath| path != directory && path.starts_with(directory);
+        let is_within = |directory: &AbsPath| match call {
+            FileCall::MakeDirectory { at, .. } | FileCall::Mode { at, .. } | FileCall::Times { at, .. } => {
+                at.starts_with(directory)
+            }
+            other => other.paths().all(|path| is_below(directory, path)),
+        };
+        self.directories.iter().any(is_within)
+    }
+
+    /// Whether a call could take away or replace a directory that was granted, or one above it.
+    fn is_shaken_by(&self, call: &FileCall) -> bool {
+        let takes_away = match call {
+            FileCall::Unlink { .. }
+            | FileCall::RemoveDirectory { .. }
+            | FileCall::Rename { .. }
+            | FileCall::Link { .. }
+            | FileCall::MakeLink { .. }
+            | FileCall::MakeFile { .. }
+            | FileCall::Open { .. } => true,
+            FileCall::MakeDirectory { .. }
+            | FileCall::Truncate { .. }
+            | FileCall::Mode { .. }
+            | FileCall::Owner { .. }
+            | FileCall::Times { .. } => false,
+        };
+        let is_above = |path: &AbsPath| self.directories.iter().any(|directory| directory.starts_with(path));
+        takes_away && call.paths().any(is_above)
+    }
 }
 
 #[derive(Default)]
@@ -86,7 +131,7 @@ impl Holds {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn granted(&self) -> Option<Arc<FileRules>> {
+    fn granted(&self) -> Option<Arc<Granted>> {
         self.granted.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -97,11 +142,12 @@ impl Holds {
         let Some(copied) = FileCall::copy(call, &self.view) else { return Fate::Left };
         let is_writable = |files: &FileRules, path: &AbsPath| files.access(path) == Access::Write;
         // What the policy itself allows, the kernel does.
-        let is_granted = copied.paths().all(|path| is_writable(&granted, path));
-        if !is_granted || copied.paths().all(|path| is_writable(policy, path)) || !self.is_waiting(call.id) {
+        let is_granted = copied.paths().all(|path| is_writable(&granted.files, path)) && granted.covers(&copied);
+        let is_allowed = copied.paths().all(|path| is_writable(policy, path));
+        if !is_granted || is_allowed || leads_to_metadata(&copied, policy) || !self.is_waiting(call.id) {
             return Fate::Left;
         }
-        self.act(call.id, &copied, &granted)
+        self.act(call.id, &copied, &granted.files)
     }
 
     /// Asks about a call that the policy denies.
@@ -109,6 +155,11 @@ impl Holds {
         let Some(copied) = FileCall::copy(call, &self.view) else { return Fate::Left };
         // The caller may have changed its arguments since they were judged. What is shown is what will be done.
         if !copied.paths().any(|path| denied.path() == Some(path)) {
+            return Fate::Left;
+        }
+        // A second name for a file would outlast what was granted, and metadata is protected wherever it is.
+        let is_link = matches!(copied, FileCall::Link { .. });
+        if is_link || leads_to_metadata(&copied, policy) {
             return Fate::Left;
         }
         let paths: Vec<AbsPath> = copied.paths().filter(|path| policy.access(path) != Access::Write).cloned().collect();
@@ -180,9 +231,21 @@ impl Holds {
             WriteVerdict::Once(permissions) => (permissions, false),
             WriteVerdict::Granted(permissions) => (permissions, true),
         };
+        let directories = granted_paths(&permissions.files);
+        // What has become a link since it was granted leads elsewhere.
+        if !directories.iter().all(|directory| is_no_link(&self.host, directory)) {
+            return self.leave(&call);
+        }
         let Some(files) = completed(&permissions) else { return self.leave(&call) };
         if is_kept {
-            *self.granted.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&files));
+            let granted = Arc::new(Granted { files: Arc::clone(&files), directories });
+            let is_covered = granted.covers(&call.call);
+            *self.granted.write().unwrap_or_else(PoisonError::into_inner) = Some(granted);
+            if !is_covered {
+                return self.leave(&call);
+            }
+        } else if self.granted().is_some_and(|granted| granted.is_shaken_by(&call.call)) {
+            return self.leave(&call);
         }
         if !self.is_waiting(call.id) {
             return;
@@ -215,6 +278,33 @@ impl Holds {
         });
         notify::go_on(self.listener.as_fd(), *id).ok();
     }
+}
+
+/// What a person granted beyond the policy.
+fn granted_paths(files: &FileRules) -> Vec<AbsPath> {
+    let granted = files.iter().filter(|rule| rule.access == Access::Write && rule.source == RuleSource::Approval);
+    let path = |target: &FileTarget| match target {
+        FileTarget::Path(path) => Some(path.clone()),
+        FileTarget::Glob(_) => None,
+    };
+    granted.filter_map(|rule| path(&rule.target)).collect()
+}
+
+/// Whether a path leads through no link on the host, as far as it exists.
+fn is_no_link(host: &Tree, path: &AbsPath) -> bool {
+    let found = path.ancestors().find_map(|path| match host.locate(path.as_raw().as_bytes(), LastLink::Followed) {
+        Err(Errno::NOENT) => None,
+        other => Some(other.is_ok_and(|found| found.path == path)),
+    });
+    found == Some(true)
+}
+
+/// Whether a call is about metadata of a repository or an agent that the policy does not let it write. Where directories are
+/// granted ahead of a run, such names in them are searched for and protected; here they are known by name.
+fn leads_to_metadata(call: &FileCall, policy: &FileRules) -> bool {
+    let is_metadata =
+        |name: &[u8]| PROTECTED_NAMES.iter().any(|protected| protected.as_bytes().eq_ignore_ascii_case(name));
+    call.paths().any(|path| policy.access(path) != Access::Write && path.components().any(is_metadata))
 }
 
 /// The rules of permissions as a plan would have them: links followed, repositories protected.

@@ -124,6 +124,10 @@ impl Copier<'_> {
         if slash == TrailingSlash::Refused && text.ends_with(b"/") {
             return None;
         }
+        // The kernel refuses to make, move or remove what is called so.
+        if matches!(text.rsplit(|byte| *byte == b'/').find(|name| !name.is_empty()), Some(b"." | b"..")) {
+            return None;
+        }
         let directory = path.directory.map(|place| self.argument(place) as i32);
         let text = self.view.absolute(self.call.thread, directory, &text)?;
         self.view.locate(&text, last).ok()?.named()
