@@ -133,3 +133,45 @@ fn a_question_ends_with_its_caller() {
     let (exit_code, rest) = screen.ends();
     assert!(exit_code != 0 && !home.exists("outside/x"), "{rest}");
 }
+
+/// What is granted is what lies below a directory. Its own name stays what it is, so that a link in its place moves nothing;
+/// metadata stays protected in it; and no file in it gets a second name that outlasts the run.
+#[test]
+fn a_directory_that_is_granted_opens_nothing_else() {
+    for engine in ["native", "bwrap"] {
+        let home = home();
+        home.write("home/.bashrc", "mine\n");
+        home.write("home/.cache/tool/env.sh", "mine\n");
+        home.write("home/.cache/tool/.git/hooks/.keep", "");
+        home.give_to_user();
+        let line = "cd ~/.cache; touch tool/a; mv tool other; rmdir tool; rm -rf tool; ln -sfn ~/.bashrc tool; \
+            ln ~/.cache/tool/env.sh $OLDPWD/second; echo evil > tool/.git/hooks/post-commit; mkdir tool/.claude; \
+            rm tool/env.sh/.; true";
+        let mut screen = start(&home, &run(engine, line));
+        screen.sees("]? ");
+        screen.types("r");
+        // The new name of `tool` is beyond the grant.
+        screen.sees("]? ");
+        screen.types("x");
+        screen.ends();
+        assert!(home.path("home/.cache/tool").symlink_metadata().unwrap().is_dir(), "{engine}");
+        assert_eq!(home.read("home/.bashrc"), "mine\n");
+        for planted in
+            ["ws/second", "home/.cache/tool/.git/hooks/post-commit", "home/.cache/tool/.claude", "home/.cache/other"]
+        {
+            assert!(!home.exists(planted), "{engine}: {planted}");
+        }
+    }
+}
+
+/// A directory that holds the home is not offered as a whole.
+#[test]
+fn a_home_is_not_granted_as_a_whole() {
+    let home = home();
+    let mut screen = start(&home, &run("native", "touch ~; echo evil > ~/.profile"));
+    let asked = screen.sees("]? ");
+    assert!(!asked.contains("until the command ends") && asked.contains("[y/n/x/q]? "), "{asked}");
+    screen.types("x");
+    screen.ends();
+    assert!(!home.exists("home/.profile"));
+}
