@@ -35,7 +35,9 @@ fn a_yes_for_the_session_is_remembered_until_it_is_forgotten() {
     assert!(talk.response(&id).unwrap().pointer("/outcome/exited").is_some());
     assert!(home.exists("outside/a"));
     // Unasked.
+    std::fs::remove_file(home.path("outside/a")).unwrap();
     assert!(talk.call("command/run", &run).pointer("/outcome/exited").is_some());
+    assert!(home.exists("outside/a"));
     let remembered = talk.call("approval/remembered", &json!({"session_id": session}));
     let approvals = remembered.get("approvals").unwrap().as_array().unwrap();
     assert_eq!(approvals.len(), 1, "{remembered}");
@@ -59,6 +61,7 @@ fn a_yes_for_the_session_is_remembered_until_it_is_forgotten() {
     let key = approvals.first().unwrap().get("key").unwrap();
     let forgotten = talk.call("approval/forget", &json!({"session_id": session, "key": key}));
     assert_eq!(forgotten.get("forgotten").unwrap(), 1);
+    std::fs::remove_file(home.path("outside/a")).unwrap();
     let id = talk.send("command/run", &run);
     let question = talk.told("approval/request");
     talk.answer(&question, &json!({"decision": {"denied": {"rejection": "no more"}}}));

@@ -35,6 +35,10 @@ use crate::signals;
 /// How often to look for what keys mean to the command, where it has a terminal.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
+/// How often, and with which pauses, a program without a terminal looks whether other clients of the session stay.
+const LOOKS_FOR_OTHERS: usize = 20;
+const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(50);
+
 #[derive(Debug, thiserror::Error)]
 enum RunError {
     #[error("the server of sessions ended before the command did: `{log}` may say why")]
@@ -298,14 +302,18 @@ impl Running {
 
     /// The answer of a program without a terminal: no, unless another client of the session can be asked.
     fn without_person(&mut self, request: &RequestId) -> Result<Result<ApprovalReply, RpcError>, ClientError> {
-        let listed: SessionListResult = self.client.call("session/list", &serde_json::json!({}))?;
-        let session = listed.sessions.iter().find(|session| session.session_id == self.session_id);
         let why = "there is no terminal to ask at";
-        if session.is_some_and(|session| session.clients > 1) {
-            return Ok(Err(RpcError::new(ErrorKind::Failed, why)));
+        // A client that is about to leave, such as the hook that began this command, answers nothing.
+        for _ in 0..LOOKS_FOR_OTHERS {
+            let listed: SessionListResult = self.client.call("session/list", &serde_json::json!({}))?;
+            let session = listed.sessions.iter().find(|session| session.session_id == self.session_id);
+            if session.is_none_or(|session| session.clients <= 1) {
+                let decision = ReviewDecision::Denied { reason: Some(String::from(why)) };
+                return Ok(Ok(ApprovalReply { id: request.clone(), decision, content: None }));
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
         }
-        let decision = ReviewDecision::Denied { reason: Some(String::from(why)) };
-        Ok(Ok(ApprovalReply { id: request.clone(), decision, content: None }))
+        Ok(Err(RpcError::new(ErrorKind::Failed, why)))
     }
 
     /// Signals that this program got are for the command.
