@@ -56,12 +56,10 @@ impl Granted {
     /// below them. Their own names, and those above, stay what they are, since the next grant and the next run go by
     /// them; but a directory that is missing may be made.
     fn covers(&self, call: &FileCall) -> bool {
-        let is_below = |directory: &AbsPath, path: &AbsPath| path != directory && path.starts_with(directory);
-        let is_within = |directory: &AbsPath| match call {
-            FileCall::MakeDirectory { at, .. } | FileCall::Mode { at, .. } | FileCall::Times { at, .. } => {
-                at.starts_with(directory)
-            }
-            other => other.paths().all(|path| is_below(directory, path)),
+        let is_for_itself =
+            matches!(call, FileCall::MakeDirectory { .. } | FileCall::Mode { .. } | FileCall::Times { .. });
+        let is_within = |directory: &AbsPath| {
+            call.paths().all(|path| path.starts_with(directory) && (is_for_itself || path != directory))
         };
         self.directories.iter().any(is_within)
     }
