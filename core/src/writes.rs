@@ -209,6 +209,8 @@ impl Shared {
             directories: directories.clone(),
             program: attempt.program.clone(),
         };
+        // A no is about the directory, or about the paths alone where there is none to offer.
+        let declined = if directories.is_empty() { paths.clone() } else { directories.clone() };
         let _pause = self.clock.pause();
         let answer = match self.approvals.ask_write(question, &self.trail, given_up).await {
             Ok(Some(answer)) => answer,
@@ -228,7 +230,7 @@ impl Shared {
             }
             // Nobody is there: the next call need not wait for that again.
             ReviewDecision::DeniedForRun | ReviewDecision::TimedOut => {
-                self.answers.decline_writes(directories);
+                self.answers.decline_writes(declined);
                 self.answers.decline_rest();
                 WriteVerdict::Refused
             }
@@ -236,7 +238,7 @@ impl Shared {
             | ReviewDecision::Abort
             | ReviewDecision::ApprovedExecpolicyAmendment { .. }
             | ReviewDecision::NetworkPolicyAmendment { .. } => {
-                self.answers.decline_writes(directories);
+                self.answers.decline_writes(declined);
                 WriteVerdict::Refused
             }
         }

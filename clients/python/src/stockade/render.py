@@ -52,7 +52,8 @@ def question_title(request: ApprovalRequest) -> str:
             return f"May these files be changed? {', '.join(_change_name(one) for one in changes)}"
         case NetworkApproval(host=host, port=port, protocol=protocol, leads_to=addresses) if addresses:
             leads = ", ".join(safe_line(one) for one in addresses)
-            return f"May this address on a local network be reached? {leads}, for {safe_line(host)}, port {port}, {protocol}"
+            destination = f"{safe_line(host)}, port {port}, {protocol}"
+            return f"May this address on a local network be reached? {leads}, for {destination}"
         case NetworkApproval(host=host, port=port, protocol=protocol):
             return f"May this destination be reached? {safe_line(host)}, port {port}, {protocol}"
         case WriteApproval(operation=operation, paths=paths):
