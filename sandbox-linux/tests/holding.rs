@@ -176,9 +176,6 @@ os.utime("../grant/a/b/file", (1, 2))
 os.mkdir("../grant/a/gone"); os.rmdir("../grant/a/gone")
 directory = os.open("../grant/a/b", os.O_RDONLY)
 os.close(os.open("below", os.O_WRONLY | os.O_CREAT, 0o666, dir_fd=directory))
-open("inside", "w").close()
-os.rename("inside", "../grant/a/b/from-workspace")
-os.rename("../grant/a/b/from-workspace", "back")
 os.chdir("../grant/a/b/c")
 open("relative", "w").close()
 "#,
@@ -196,7 +193,7 @@ open("relative", "w").close()
         assert_eq!(fs::metadata(world.path("grant/a/b/file")).unwrap().mtime(), 2);
         assert_eq!(fs::read(world.path("grant/a/b/moved")).unwrap(), b"xxx!");
         assert!(!world.path("grant/a/b/linked").exists() && !world.path("grant/a/b/new").exists());
-        assert!(world.path("grant/a/b/c/relative").exists() && world.path("ws/back").exists());
+        assert!(world.path("grant/a/b/c/relative").exists());
         assert!(person.done.lock().unwrap().contains(&world.at("grant/a/b/c/relative")));
     }
 }
