@@ -15,7 +15,10 @@ import stockade
 LIMITS = {
     "frame_bytes": 4 << 20, "connections": 64, "requests": 64, "sessions": 256, "commands": 256, "questions": 1000,
     "questions_of_all_sessions": 4000, "output_under_way_bytes": 256 << 10, "output_kept_bytes": 1 << 20,
-    "ended_commands": 64, "ended_commands_ms": 600_000,
+    "ended_commands": 64, "ended_commands_ms": 600_000, "runs": 64, "request_bytes": 16 << 20,
+    "request_bytes_of_all_connections": 64 << 20, "answer_bytes": 16 << 20, "notifications": 4096,
+    "notification_bytes": 4 << 20, "commands_of_all_sessions": 1024, "output_kept_bytes_of_session": 8 << 20,
+    "output_kept_bytes_of_all_sessions": 128 << 20,
 }  # fmt: skip
 INITIALIZED = {
     "protocol_version": 1, "server": {"name": "fake", "version": "0"}, "methods": [], "limits": LIMITS,

@@ -14,7 +14,6 @@ from stockade.types import (
     AddFile,
     AuditEventAnswered,
     Cancelled,
-    CommandApproval,
     CommandEnded,
     CommandStarted,
     Denied,
@@ -31,6 +30,7 @@ from stockade.types import (
     TimedOut,
     ToolApproved,
     UpdateFile,
+    WriteApproval,
 )
 
 from .server import ServerTest
@@ -204,7 +204,7 @@ class Questions(ServerTest):
             self.assertTrue(result.ok, result)
             self.assertEqual((self.outside / "file").read_text(), "x\n")
             self.assertEqual(len(self.asked), 1)
-            self.assertIsInstance(self.asked[0].subject, CommandApproval)
+            self.assertIsInstance(self.asked[0].subject, WriteApproval)
             self.assertIn(str(self.outside), self.asked[0].text)
             self.assertTrue((await session.run(self.write_outside())).ok)
             self.assertEqual(len(self.asked), 1)
