@@ -36,7 +36,9 @@ class Readme(ServerTest):
         python = await asyncio.to_thread(self.install)
         outside = self.outside / "file"
         again = f"echo x >> {outside}\n"
-        typed = f"echo hello\n{again}s\n{again}echo z > {self.outside}/no\nn\n\n"
+        elsewhere = self.outside.parent / "elsewhere"
+        elsewhere.mkdir()
+        typed = f"echo hello\n{again}s\n{again}echo z > {elsewhere}/no\nn\n\n"
         running = await asyncio.create_subprocess_exec(
             python,
             "-c",
@@ -54,7 +56,7 @@ class Readme(ServerTest):
         self.assertIn(f"May the command create {self.outside}/", said)
         self.assertEqual(said.count("[y]es"), 2)
         self.assertEqual(outside.read_text(), "x\nx\n")
-        self.assertFalse((self.outside / "no").exists())
+        self.assertFalse((elsewhere / "no").exists())
 
     def install(self) -> str:
         """The interpreter of an environment that has the package as `pip` installs it, and nothing else."""
