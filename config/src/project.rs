@@ -54,7 +54,12 @@ impl ProjectFiles {
                 return Err(ConfigError::Unsafe { path, why });
             }
             if kind.is_dir() && depth < MAX_DEPTH {
-                for entry in fs::read_dir(&path).map_err(ConfigError::io("list", &path))? {
+                let entries = match fs::read_dir(&path) {
+                    // What a run holds the name with is gone at its end.
+                    Err(error) if depth == 0 && error.kind() == std::io::ErrorKind::NotFound => return Ok(files),
+                    entries => entries.map_err(ConfigError::io("list", &path))?,
+                };
+                for entry in entries {
                     let name = entry.map_err(ConfigError::io("list", &path))?.file_name();
                     waiting.push((below.join(name), depth + 1));
                 }

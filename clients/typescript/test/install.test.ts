@@ -44,13 +44,15 @@ const [outside] = process.argv.slice(2);
 console.log(await runCommand(["echo", "hi"]));
 console.log(await runCommand(["sh", "-c", \`echo x > \${outside}/one\`]));
 console.log(await runCommand(["sh", "-c", \`echo x > \${outside}/one\`]));
-console.log(await runCommand(["sh", "-c", \`echo x > \${outside}/two\`]));
+console.log(await runCommand(["sh", "-c", \`echo x > \${outside}-two/file\`]));
 console.log(asked.length);
 process.exit();\n`,
   );
   const options = ["--strict", "--exactOptionalPropertyTypes", "--target", "es2022", "--module", "nodenext", "--types", "node"];
   const roots = ["--typeRoots", join(PACKAGE, "node_modules/@types")];
   execFileSync(join(PACKAGE, "node_modules/.bin/tsc"), [...options, ...roots, "main.ts"], { cwd: directory, stdio: "inherit" });
+  // The yes for the session covers its directory; what is denied lies elsewhere.
+  mkdirSync(`${place.outside}-two`);
   const printed = execFileSync("node", ["main.js", place.outside], { cwd: directory, env, encoding: "utf8" });
   assert.match(printed, /^exited 0\nhi\n\nexited 0\n\nexited 0\n\n(denied|the user said no)[^]*\n2\n$/);
 });

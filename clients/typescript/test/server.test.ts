@@ -197,8 +197,8 @@ describe("questions", { concurrency: 4 }, () => {
     const line = ["sh", "-c", `echo x >> ${place.beyond("file")}`] as const;
     assert.equal((await session.run(line)).ok, true);
     assert.equal(asked.length, 1);
-    assert.match(asked[0]?.text ?? "", /Run `sh -c /);
-    assert.ok(asked[0]?.subject.command?.violations?.length);
+    assert.ok(asked[0]?.text.includes(place.beyond("file")));
+    assert.equal(asked[0]?.subject.write?.paths.length, 1);
     assert.equal((await session.run(line)).ok, true);
     assert.equal(asked.length, 1);
     assert.equal(place.read(place.beyond("file")), "x\nx\n");

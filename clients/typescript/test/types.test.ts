@@ -18,6 +18,7 @@ function subjectOf(subject: ApprovalSubject): number {
   if (subject.command) return subject.command.command.length;
   if (subject.patch) return subject.patch.changes.length;
   if (subject.network) return subject.network.port;
+  if (subject.write) return subject.write.paths.length;
   if (subject.permissions) return subject.permissions.permissions.files?.length ?? 0;
   if (subject.tool_call) return subject.tool_call.tool.length;
   return subject.elicitation.message.length;
