@@ -15,7 +15,7 @@ use stockade_protocol::{
     AbsPath, Access, ApprovalRequest, Argv, AskForApproval, AuditEvent, EscalationExecution, ExecExpiration,
     ExecRequest, FileRule, FileRules, HostPaths, Outcome, Permissions, ReviewDecision, SandboxPolicy,
 };
-use stockade_sandbox_linux::Auto;
+use stockade_sandbox_linux::{Auto, Observe};
 use stockade_sandboxing::Backend;
 
 /// What is told to say, one answer after the other; then it says no.
@@ -81,7 +81,8 @@ impl World {
             rules: String::new(),
             saved: None,
             answer_limit: Duration::from_secs(60),
-            backend: Arc::new(Auto::new()),
+            // What comes after a denial is meant here; writes that wait have tests of their own.
+            backend: Arc::new(Auto::accepting([], Observe::Nothing, None)),
             directory,
         }
     }
