@@ -22,7 +22,7 @@ async fn a_denial_is_reported_and_nothing_runs_bare() {
         let Outcome::Denied { exit_code: Some(2), signal: None, execution } = &outcome else { panic!("{outcome:?}") };
         let [violation] = execution.violations.as_slice() else { panic!("{execution:?}") };
         assert_eq!(violation.target, ViolationTarget::Path(world.path("outside/f")));
-        assert_eq!(violation.evidence, Evidence::Observed);
+        assert_eq!(violation.evidence, Evidence::Guessed);
         assert!(!world.exists("outside/f"));
         assert!(world.script.questions().is_empty());
     }

@@ -64,7 +64,7 @@ async fn granted_for_the_session_they_widen_what_later_commands_get() {
     let read_only: SandboxPolicy = serde_json::from_value(serde_json::json!({ "type": "read-only" })).unwrap();
     run.set_policy(AskForApproval::Never, read_only).unwrap();
     assert_eq!(run.session().permissions.access(&outside), Access::Read);
-    run.set_policy(AskForApproval::Never, SandboxPolicy::workspace_write()).unwrap();
+    run.set_policy(AskForApproval::OnRequest, SandboxPolicy::workspace_write()).unwrap();
     assert_eq!(run.session().permissions.access(&outside), Access::Write);
     assert!(run.remembered().iter().all(|(key, _)| run.forget(key)));
     assert_eq!(run.session().permissions.access(&outside), Access::Read);
