@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use stockade_protocol::{
-    Access, AskForApproval, AuditEvent, CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, FileTarget,
-    Invalid, Outcome, Permissions, Refusal, RequestId, SandboxPolicy, ThreadId,
+    AskForApproval, AuditEvent, CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, FileTarget, Invalid,
+    Outcome, Permissions, Refusal, RequestId, RuleSource, SandboxPolicy, ThreadId,
 };
 use stockade_sandboxing::{Backend, RealFiles, SpawnError, protect_own_files};
 use tracing::Instrument as _;
@@ -275,10 +275,11 @@ impl Orchestrator {
     }
 }
 
-/// Whether what a person granted by its path still leads there. A link that took its place since leads elsewhere, and nobody
-/// was asked about that.
+/// Whether what was granted to a write that waited, by a path without links, still leads there. A link that took its place
+/// since leads elsewhere, and that was not asked about. Permissions that a client asked for in its own words are
+/// followed as it wrote them.
 fn leads_where_it_did(granted: &Permissions) -> bool {
-    let written = granted.files.iter().filter(|rule| rule.access == Access::Write);
+    let written = granted.files.iter().filter(|rule| rule.source == RuleSource::Approval);
     let paths = written.filter_map(|rule| match &rule.target {
         FileTarget::Path(path) => path.to_host_path(),
         FileTarget::Glob(_) => None,

@@ -199,7 +199,7 @@ impl Shared {
         }
         let granted = locked(&self.granted).clone();
         if paths.iter().all(|path| granted.iter().any(|directory| path.starts_with(directory))) {
-            return self.with(paths).map_or(WriteVerdict::Refused, WriteVerdict::Granted);
+            return self.with(&[]).map_or(WriteVerdict::Refused, WriteVerdict::Granted);
         }
         let Some(operation) = operation(&attempt.act) else { return WriteVerdict::Refused };
         let directories = self.directories(operation, paths);

@@ -76,14 +76,17 @@ fn describe(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: Life
             ('x', String::from("no, and to everything else that this run asks"), Vec::new())
         }
         ReviewDecision::TimedOut => ('t', String::from("no, as if nobody had answered"), Vec::new()),
-        ReviewDecision::Abort => ('q', String::from(stop(lifetime)), Vec::new()),
+        ReviewDecision::Abort => ('q', String::from(stop(subject, lifetime)), Vec::new()),
     }
 }
 
-fn stop(lifetime: Lifetime) -> &'static str {
+fn stop(subject: &ApprovalSubject, lifetime: Lifetime) -> &'static str {
+    // The command that waits goes on: what it was refused is for it to handle.
+    let is_running = matches!(subject, ApprovalSubject::Network(_) | ApprovalSubject::Write(_));
     match lifetime {
+        Lifetime::Run if is_running => "no, to this and to every further question; the command goes on",
         Lifetime::Run => "no, and stop everything",
-        Lifetime::Session => "no, and stop the session, for all its clients: nothing more runs in it",
+        Lifetime::Session => "no, and stop the session, for all its clients: nothing more is started in it",
     }
 }
 
