@@ -1,10 +1,13 @@
 //! A denial, and the wider run that may follow.
 
+use std::sync::Arc;
+
 use stockade_core::{SandboxPreference, ShellRuntime};
 use stockade_protocol::{
     Access, ApprovalSubject, AskForApproval, CommandApproval, EscalationExecution, Evidence, Outcome, ReviewDecision,
     ViolationTarget,
 };
+use stockade_sandbox_linux::Auto;
 
 use crate::world::{World, refusal, writing};
 
@@ -17,12 +20,13 @@ fn command(subject: &ApprovalSubject) -> &CommandApproval {
 #[tokio::test]
 async fn a_denial_is_reported_and_nothing_runs_bare() {
     for ask in [AskForApproval::Never, AskForApproval::OnRequest] {
-        let world = World::new(ask);
+        let mut world = World::new(ask);
+        world.backend = Arc::new(Auto::new());
         let outcome = world.orchestrator().run(&world.shell("echo x > ../outside/f")).await.unwrap();
         let Outcome::Denied { exit_code: Some(2), signal: None, execution } = &outcome else { panic!("{outcome:?}") };
         let [violation] = execution.violations.as_slice() else { panic!("{execution:?}") };
         assert_eq!(violation.target, ViolationTarget::Path(world.path("outside/f")));
-        assert_eq!(violation.evidence, Evidence::Guessed);
+        assert_eq!(violation.evidence, Evidence::Observed);
         assert!(!world.exists("outside/f"));
         assert!(world.script.questions().is_empty());
     }
