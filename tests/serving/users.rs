@@ -41,7 +41,7 @@ const OTHER: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-
 #[test]
 fn another_users_connection_is_refused() {
     if !rustix::process::geteuid().is_root() {
-        // There is no second user to be.
+        // Only root can connect as a second user.
         return;
     }
     let home = Home::new();
