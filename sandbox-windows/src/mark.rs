@@ -137,20 +137,21 @@ pub(crate) fn reach<T>(label: Option<Label>, mut open: impl FnMut(u32) -> io::Re
 }
 
 /// The parts of a tree that an entry for it has still to be put on, and those that are left without it afterwards.
-/// `before` is what was left out when the tree was walked; `None` if it never was. `closed` is what the other marks of
-/// this run speak of.
-pub(crate) fn parts(root: &AbsPath, before: Option<&[AbsPath]>, closed: &[AbsPath]) -> (Vec<AbsPath>, Vec<AbsPath>) {
-    let inside =
-        |part: &AbsPath| closed.iter().filter(|path| *path != part && path.starts_with(part)).cloned().collect();
-    let Some(before) = before else { return (vec![root.clone()], inside(root)) };
+/// `before` is what was left out when the tree was walked; `None` if it never was. `others` is what the other marks of
+/// this run speak of: those inside the tree close a part of it, those around it do not.
+pub(crate) fn parts(root: &AbsPath, before: Option<&[AbsPath]>, others: &[AbsPath]) -> (Vec<AbsPath>, Vec<AbsPath>) {
+    let below = |part: &AbsPath| -> Vec<AbsPath> {
+        others.iter().filter(|path| *path != part && path.starts_with(part)).cloned().collect()
+    };
+    let closed = below(root);
+    let Some(before) = before else { return (vec![root.clone()], closed) };
     let (mut walked, mut left) = (Vec::new(), Vec::new());
     for part in before {
         if closed.iter().any(|path| part.starts_with(path)) {
             left.push(part.clone());
         } else {
-            let inner: Vec<AbsPath> = inside(part);
             walked.push(part.clone());
-            left.extend(inner);
+            left.extend(below(part));
         }
     }
     (walked, left)
@@ -336,6 +337,7 @@ mod tests {
         assert_eq!(ask(Some(&[git]), &[hooks]), (paths(&[git]), paths(&[hooks])));
         assert_eq!(ask(Some(&[hooks]), &[git]), (vec![], paths(&[hooks])));
         assert_eq!(ask(Some(&[]), &[git]), (vec![], vec![]), "what is open already is denied by other entries");
+        assert_eq!(ask(Some(&[git]), &[r"C:\"]), (paths(&[git]), vec![]), "a mark around the tree closes no part of it");
     }
 
     #[test]
