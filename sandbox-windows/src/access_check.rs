@@ -268,10 +268,8 @@ proptest! {
 #[test]
 fn a_part_that_was_left_out_is_opened_below_a_denied_directory() {
     let host = FakeHost::new(TREE);
-    let rules = [
-        &[r"C:\ read", r"C:\w\a\b write", r"C:\w\a\b\.git none"][..],
-        &[r"C:\ read", r"C:\w none", r"C:\w\a\b write"],
-    ];
+    let rules =
+        [&[r"C:\ read", r"C:\w\a\b write", r"C:\w\a\b\.git none"][..], &[r"C:\ read", r"C:\w none", r"C:\w\a\b write"]];
     let [earlier, files] = rules.map(stockade_sandboxing::rules);
     let [earlier, plan] = [&earlier, &files].map(|files| file_plan::compile(files, &machine().drives, &host).unwrap());
     compare(&files, &World::after(&host, Some(&earlier), &plan), &plan, Reading::Wide).unwrap();

@@ -337,7 +337,11 @@ mod tests {
         assert_eq!(ask(Some(&[git]), &[hooks]), (paths(&[git]), paths(&[hooks])));
         assert_eq!(ask(Some(&[hooks]), &[git]), (vec![], paths(&[hooks])));
         assert_eq!(ask(Some(&[]), &[git]), (vec![], vec![]), "what is open already is denied by other entries");
-        assert_eq!(ask(Some(&[git]), &[r"C:\"]), (paths(&[git]), vec![]), "a mark around the tree closes no part of it");
+        assert_eq!(
+            ask(Some(&[git]), &[r"C:\"]),
+            (paths(&[git]), vec![]),
+            "a mark around the tree closes no part of it"
+        );
     }
 
     #[test]
