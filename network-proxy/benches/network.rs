@@ -1,5 +1,5 @@
-//! A large transfer by curl: straight, through the sandbox's supervisor, and through the proxies. Only the
-//! ratios mean something; the ways are taken in turn.
+//! A large transfer by curl: direct, through the sandbox's supervisor, and through the proxies. Only the ratios are
+//! meaningful; the variants alternate.
 
 #![allow(
     clippy::unwrap_used,
@@ -77,7 +77,7 @@ fn policy(port: u16) -> NetworkPolicy {
     NetworkPolicy::Hosts(HostRules { rules: vec![allow("good.test"), allow("127.0.0.1")], methods: HttpMethods::Any })
 }
 
-/// Bytes a second, as curl measures them.
+/// Makes curl print bytes per second.
 const MEASURE: [&str; 5] = ["-s", "-o", "/dev/null", "-w", "%{speed_download}"];
 
 fn outside(arguments: &[&str]) -> f64 {

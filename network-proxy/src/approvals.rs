@@ -1,9 +1,9 @@
-//! Asking about a destination that no rule names.
+//! Approval of destinations that no rule names.
 //!
-//! However many connections wait for the same destination, one question is asked; another port or
-//! protocol is another question. A plain yes or no holds for the run, whose programs may try again. "For the session" and
-//! "always" are remembered through [`Ask::remember`], with the session's other approvals. "Always" is saved
-//! through [`Ask::save`] as well. A question that is not answered in time is answered with no.
+//! Connections to the same destination share one question; another port or protocol is another question. A plain yes
+//! or no holds for the run, whose programs may retry. "For the session" and "always" are stored through
+//! [`Ask::remember`], with the session's other approvals; "always" is also saved through [`Ask::save`]. A question
+//! that times out counts as denied.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -17,38 +17,38 @@ use stockade_protocol::{
 };
 use tokio::sync::watch;
 
-/// A future that a trait object gives.
+/// A boxed future, as an object-safe trait method returns it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Asks a person, or whoever answers in their place.
+/// Asks a reviewer: a person or a program.
 pub trait Ask: Send + Sync {
     /// Asks whether this destination may be reached.
     fn ask(&self, question: NetworkApproval) -> BoxFuture<'_, ReviewDecision>;
 
-    /// What an earlier answer says of this destination, for the rest of the session.
+    /// The session's remembered answer for this destination.
     fn recall(&self, destination: &Destination) -> Option<Decision>;
 
-    /// An answer holds for this destination from now on, for the rest of the session.
+    /// Remembers an answer for this destination for the rest of the session.
     fn remember(&self, destination: &Destination, decision: Decision);
 
-    /// Saves a rule for which "always" was answered. What can't be saved still holds for the session.
+    /// Saves the rule of an "always" answer. If saving fails, the answer still holds for the session.
     fn save(&self, amendment: &NetworkPolicyAmendment);
 
-    /// The answer to everything else that the run asks is no, also to questions that are not about the network.
+    /// Declines every further question of the run, including those that are not about the network.
     fn decline_rest(&self) {}
 
-    /// Whether a question of the run that is not about the network was answered so.
+    /// Whether a question that is not about the network was answered by declining the rest of the run.
     fn declines_rest(&self) -> bool {
         false
     }
 }
 
-/// The questions of one run, and its answers.
+/// The network questions of one run and their answers.
 pub struct Approvals {
     ask: Option<Arc<dyn Ask>>,
     patience: Duration,
     questions: Mutex<Questions>,
-    /// Why nothing is asked any more, once an answer said so. Nothing waits for an answer then.
+    /// Why no further questions are asked, once an answer has ended them. Setting it ends the pending questions.
     ended: watch::Sender<Option<End>>,
 }
 
@@ -59,16 +59,16 @@ struct Questions {
     answered: HashMap<Topic, Answered>,
 }
 
-/// What a question is about.
+/// The subject of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Topic {
     pub(crate) destination: Destination,
-    /// Addresses on local networks that an allowed name leads to; none while the name itself is asked for.
+    /// Local-network addresses that an allowed name resolves to; empty while the question is about the name itself.
     pub(crate) leads_to: Vec<Host>,
 }
 
 impl Topic {
-    /// What an answer is remembered for: a name, or the addresses behind it.
+    /// The destinations that an answer is remembered for: the name, or the addresses it resolves to.
     fn remembered_for(&self) -> Vec<Destination> {
         if self.leads_to.is_empty() {
             return vec![self.destination.clone()];
@@ -77,7 +77,7 @@ impl Topic {
         self.leads_to.iter().map(at).collect()
     }
 
-    /// What an earlier answer says of all of it.
+    /// The strictest remembered answer, if there is one for every destination.
     fn recalled(&self, ask: &dyn Ask) -> Option<Decision> {
         let all: Option<Vec<Decision>> = self.remembered_for().iter().map(|one| ask.recall(one)).collect();
         all.and_then(|all| all.into_iter().max())
@@ -100,7 +100,7 @@ impl Topic {
                 .map(|action| amendment(host, action))
                 .to_vec()
         };
-        // One rule is about one host.
+        // An amendment covers exactly one host.
         let proposed_network_policy_amendments = match self.leads_to.as_slice() {
             [] => both(&host),
             [address] => both(address),
@@ -111,7 +111,7 @@ impl Topic {
     }
 }
 
-/// An answer to more than one question.
+/// An answer that ends all further questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The session was stopped.
@@ -134,26 +134,26 @@ impl End {
 pub(crate) enum Answered {
     /// Yes.
     Approved,
-    /// Yes, as before.
+    /// Answered earlier in the session.
     Remembered(Decision),
     /// No, and why.
     Refused(String),
-    /// It was not asked, because questions are not wanted.
+    /// Not asked: questions are disabled.
     NotAsked,
 }
 
-/// A command that asks for more destinations at once than a person could look at is refused.
+/// Limit on pending questions; a command that needs more at once than a person can review is refused.
 const MOST_QUESTIONS: usize = 64;
-/// As many answers are kept for a run; further ones hold for the connections that wait.
+/// Limit on the answers kept for a run; further ones apply only to the connections that wait for them.
 const MOST_ANSWERS: usize = 4096;
 
 impl Approvals {
-    /// Questions go to `ask`, which has `patience` to answer each.
+    /// Sends questions to `ask`, each with the timeout `patience`.
     pub fn asking(ask: Arc<dyn Ask>, patience: Duration) -> Arc<Self> {
         Self::new(Some(ask), patience)
     }
 
-    /// Nothing is asked: what would have to be is refused.
+    /// Asks nothing: destinations that need approval are refused.
     pub fn never() -> Arc<Self> {
         Self::new(None, Duration::ZERO)
     }
@@ -166,26 +166,26 @@ impl Approvals {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Settles what has to be asked for.
+    /// Settles a topic that needs approval.
     pub(crate) async fn settle(self: &Arc<Self>, topic: &Topic, program: Option<RawText>) -> Answered {
         let mut answer = match self.question(topic, program) {
             Ok(waiting) => waiting,
             Err(settled) => return settled,
         };
-        // The sender is gone without a word only if the task that asks was killed.
+        // The sender is dropped without an answer only if the asking task was killed.
         match answer.wait_for(Option::is_some).await {
             Ok(answered) => answered.clone().unwrap_or(Answered::NotAsked),
             Err(_) => Answered::Refused(String::from("the question was not answered")),
         }
     }
 
-    /// The question that is being asked, or how it is settled already.
+    /// The pending question, or the answer if it is settled already.
     fn question(
         self: &Arc<Self>,
         topic: &Topic,
         program: Option<RawText>,
     ) -> Result<watch::Receiver<Option<Answered>>, Answered> {
-        // Held meanwhile: what is answered now is either remembered already, or still waited for.
+        // The lock is held throughout, so that a concurrent answer is either remembered already or still pending.
         let mut questions = self.questions();
         let Some(ask) = self.ask.clone() else { return Err(Answered::NotAsked) };
         if let Some(decision) = topic.recalled(&*ask) {
@@ -210,13 +210,13 @@ impl Approvals {
         questions.pending.insert(topic.clone(), receiver.clone());
         let (topic, question) = (topic.clone(), topic.question(program));
         let approvals = Arc::clone(self);
-        // A task of its own: the connection that asked first may go away while others wait.
+        // A separate task: the connection that asked first may close while others wait.
         tokio::spawn(async move {
             let asked = question.clone();
             let mut ended = approvals.ended.subscribe();
-            // A question that was put to nobody yet, or is being read, is over with the one that ended them all.
+            // Pending questions end with the answer that ends all questions.
             let decision = tokio::select! {
-                // First: `ask` may have ended its questions already, and put that on record.
+                // `ask` first: it may have ended its questions already and recorded that.
                 biased;
                 decision = tokio::time::timeout(approvals.patience, ask.ask(question)) => {
                     decision.unwrap_or(ReviewDecision::TimedOut)
@@ -233,7 +233,7 @@ impl Approvals {
     }
 
     fn take_in(&self, asked: &NetworkApproval, topic: &Topic, decision: ReviewDecision, ask: &dyn Ask) -> Answered {
-        // What holds for longer is remembered elsewhere, and may be forgotten there.
+        // Longer-lived answers are stored by `ask`, which may also forget them.
         let holds_for_run = match decision {
             ReviewDecision::Approved | ReviewDecision::Denied { .. } | ReviewDecision::TimedOut => true,
             ReviewDecision::ApprovedForRun
@@ -260,7 +260,7 @@ impl Approvals {
                 Answered::Approved
             }
             ReviewDecision::NetworkPolicyAmendment { network_policy_amendment: amendment } => {
-                // An answer may only be one that was offered: a wider rule was shown to nobody.
+                // Only offered amendments are accepted: the reviewer has not seen a wider rule.
                 if !asked.proposed_network_policy_amendments.contains(&amendment) {
                     return Answered::Refused(String::from("the answer has a rule that was not offered"));
                 }

@@ -1,8 +1,8 @@
-//! The places of a proxy: for connections that have shown the secret, and, fewer and for a short time, for those
-//! that have not.
+//! Connection limits of a proxy: one for authenticated connections and a smaller one, with a deadline, for those that
+//! have not sent the secret yet.
 //!
-//! Any process of this machine can connect to the proxy. One that does not know the secret is let go soon, and
-//! takes no place of the command's own connections.
+//! Any local process can connect to the proxy. One without the secret is disconnected soon and does not count against
+//! the limit for the command's own connections.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,22 +12,22 @@ use tokio::time::Instant;
 
 use crate::Secret;
 
-/// Connections with the secret; more at once wait for their turn.
+/// Authenticated connections; further ones wait.
 const MOST_KNOWN: usize = 4096;
-/// Connections that have not shown it yet.
+/// Connections that have not authenticated yet.
 const MOST_STRANGERS: usize = 256;
-/// How long a connection may take to show the secret.
+/// The deadline for authentication.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The same while more than half of the places for strangers are taken.
+/// The deadline while more than half of the unauthenticated places are taken.
 const IMPATIENCE: Duration = Duration::from_secs(1);
 
-/// The places of one proxy.
+/// The connection limits of one proxy.
 pub(crate) struct Doors {
     known: Arc<Semaphore>,
     strangers: Arc<Semaphore>,
 }
 
-/// One connection and its place.
+/// One connection and its permit.
 #[derive(Debug)]
 pub(crate) struct Visit {
     secret: Secret,
@@ -42,13 +42,13 @@ impl Doors {
         Self { known: Arc::new(Semaphore::new(MOST_KNOWN)), strangers: Arc::new(Semaphore::new(MOST_STRANGERS)) }
     }
 
-    /// Waits for a place for the next connection.
+    /// Waits for a permit for the next unauthenticated connection.
     pub(crate) async fn place(&self) -> Option<OwnedSemaphorePermit> {
         // Never closed.
         Arc::clone(&self.strangers).acquire_owned().await.ok()
     }
 
-    /// A connection that has come, and has to show this secret.
+    /// Registers an accepted connection, which has to present this secret.
     pub(crate) fn visit(&self, place: Option<OwnedSemaphorePermit>, secret: Secret) -> Visit {
         let is_crowded = self.strangers.available_permits() < MOST_STRANGERS / 2;
         Visit {
@@ -62,12 +62,12 @@ impl Doors {
 }
 
 impl Visit {
-    /// What it has to show.
+    /// The secret that the client has to present.
     pub(crate) fn secret(&self) -> &Secret {
         &self.secret
     }
 
-    /// It has shown the secret: it stays as long as it likes, in a place for those who have.
+    /// Marks the connection as authenticated: its permit is exchanged for one without a deadline.
     pub(crate) async fn welcome(&self) {
         if self.is_known.send_replace(true) {
             return;
@@ -77,7 +77,7 @@ impl Visit {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
 
-    /// Waits until it has taken too long to show the secret; for ever if it has shown it.
+    /// Waits for the authentication deadline; for ever once the connection is authenticated.
     pub(crate) async fn overstayed(&self) {
         let mut is_known = self.is_known.subscribe();
         let shown = is_known.wait_for(|is_known| *is_known);

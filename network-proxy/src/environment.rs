@@ -1,6 +1,6 @@
 //! The environment variables that make programs use the proxy.
 //!
-//! They are a convenience, not the guard: a program that ignores them has no other way out.
+//! They are a convenience, not the enforcement: a program that ignores them has no other route.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,14 +8,14 @@ use std::net::SocketAddr;
 use crate::Secret;
 use crate::secret::USER;
 
-/// Programs look at one case or the other.
+/// Programs read either the upper-case or the lower-case name.
 const HTTP: &[&str] =
     &["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "WS_PROXY", "WSS_PROXY", "FTP_PROXY", "ftp_proxy"];
 const ANY: &[&str] = &["ALL_PROXY", "all_proxy"];
-/// Set to nothing. Where a command can reach the proxy, loopback is the whole machine's, not its own: what is
-/// there is for the gate to decide.
+/// Set to the empty string. A command that can reach the proxy shares the host's loopback interface, so the gate
+/// decides about loopback destinations, too.
 const NOT_PROXIED: &[&str] = &["NO_PROXY", "no_proxy", "npm_config_noproxy"];
-/// Those that have a name of their own for the same.
+/// Tool-specific names for the same setting.
 const TOOLS: &[&str] = &[
     "npm_config_proxy",
     "npm_config_https_proxy",
@@ -32,7 +32,7 @@ const TOOLS: &[&str] = &[
     "CLOUDSDK_PROXY_URL",
 ];
 
-/// What a command needs in its environment to find the proxy and to be let in.
+/// The environment variables with which a command finds the proxy and authenticates to it.
 ///
 /// ```
 /// use stockade_network_proxy::{Secret, environment};
@@ -59,7 +59,7 @@ pub fn environment(proxy: SocketAddr, secret: &Secret) -> BTreeMap<String, Strin
     set(NOT_PROXIED, "");
     // Node's own `fetch` and `http` look at the variables only if told to.
     set(&["NODE_USE_ENV_PROXY"], "1");
-    // Java has no variables of its own; every JVM reads this one. It takes no password from here.
+    // Java reads no proxy variables, but every JVM reads this one. It takes no password from here.
     let (host, port) = (proxy.ip(), proxy.port());
     let java = format!(
         "-Dhttp.proxyHost={host} -Dhttp.proxyPort={port} -Dhttps.proxyHost={host} -Dhttps.proxyPort={port} \

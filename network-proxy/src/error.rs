@@ -1,33 +1,33 @@
-//! Why a connection was not made.
+//! The errors of this crate.
 
 use stockade_protocol::{DenyingRule, Destination};
 
-/// Why a connection was not made. It names the host, the protocol and the port, never a path.
+/// Why a connection was denied. It names the host, the protocol and the port, never a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Denied {
-    /// A rule, the policy or whoever was asked is against it.
+    /// A rule, the policy or the reviewer denies it.
     #[error("the connection to `{destination}` is not allowed: {why}")]
     Refused {
-        /// Where to.
+        /// The destination.
         destination: Destination,
-        /// What stood against it.
+        /// The rule that denies it.
         rule: DenyingRule,
-        /// The same in words.
+        /// The reason, as text.
         why: String,
     },
     /// The destination is allowed, but its name has no address.
     #[error("`{}` can't be reached: {why}", .destination.host)]
     Unreachable {
-        /// Where to.
+        /// The destination.
         destination: Destination,
-        /// What the resolver said.
+        /// The resolver's error.
         why: String,
     },
 }
 
 impl Denied {
-    /// Where to.
+    /// The destination.
     pub fn destination(&self) -> &Destination {
         match self {
             Self::Refused { destination, .. } | Self::Unreachable { destination, .. } => destination,

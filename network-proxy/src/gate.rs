@@ -1,4 +1,4 @@
-//! The gate: the one way from "a command wants to connect" to addresses that may be dialled.
+//! The gate: the only path from a connection attempt to addresses that may be dialled.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -25,27 +25,27 @@ pub struct Gate {
 /// A connection that may be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// Where to.
+    /// The destination.
     pub destination: Destination,
-    /// The addresses that were checked. Only these may be dialled, and no name is looked up again.
+    /// The checked addresses. Only these may be dialled; the name is not resolved again.
     pub addresses: Vec<SocketAddr>,
 }
 
-/// More addresses than any client tries.
+/// Limit on addresses per name; clients try fewer.
 const MOST_ADDRESSES: usize = 16;
 
-/// Why nothing is connected to `fe80::…`.
+/// Why link-local IPv6 addresses are refused.
 const LINK_LOCAL: &str = "a link-local address leads nowhere without its interface, which no host rule can name: use \
     another address of the host, or `--network full`";
 
-/// Whether an address means another host on each interface
+/// Whether an address denotes a different host on each interface
 /// ([RFC 4007](https://www.rfc-editor.org/rfc/rfc4007#section-6)).
 fn needs_scope(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
 impl Gate {
-    /// A gate with these rules, which asks, looks names up and records through the others.
+    /// A gate that applies these rules and asks, resolves and records through the other arguments.
     pub fn new(
         rules: Rules,
         approvals: Arc<Approvals>,
@@ -60,7 +60,7 @@ impl Gate {
         self.rules.methods()
     }
 
-    /// Decides, asks if it has to, looks the name up, and checks every address.
+    /// Decides, asks if necessary, resolves the name, and checks every address.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -93,25 +93,25 @@ impl Gate {
         }
     }
 
-    /// Puts on record what was refused elsewhere.
+    /// Records a refusal decided by the caller.
     pub(crate) fn note_refusal(&self, violation: Violation) {
         self.records.denied(violation);
     }
 
-    /// Refuses what a rule has allowed, because what is to be sent can't be seen or may not be.
+    /// Refuses a destination that a rule allows, because the request can't be inspected or is not permitted.
     pub(crate) fn refuse(&self, destination: Destination, reason: &str) -> Denied {
         let rule = DenyingRule::Layer { reason: reason.to_owned() };
         let source = DecisionSource::Rule(reason.to_owned());
         self.record_denial(&destination, source);
         let mut found = violation(&destination, rule.clone(), None, (None, None));
-        // Another host rule would not help: it is the kind of request that is refused.
+        // No amendment: the kind of request is refused, not the host.
         found.amendment = None;
         self.records.denied(found);
         Denied::Refused { destination, rule, why: reason.to_owned() }
     }
 
     fn record_denial(&self, destination: &Destination, source: DecisionSource) {
-        // A denial that can't be put on record is one all the same.
+        // A denial stands even if it can't be recorded.
         self.records.decided(connected(destination, Decision::Forbidden, source)).ok();
     }
 
@@ -146,7 +146,7 @@ impl Gate {
         }
     }
 
-    /// The addresses that may be dialled; those that may not are left out.
+    /// The addresses that may be dialled; the others are dropped.
     async fn addresses(
         &self,
         destination: &Destination,
@@ -195,7 +195,7 @@ impl Gate {
         }
     }
 
-    /// Asks for addresses on local networks that an allowed name leads to. `None` as the error: nothing was asked.
+    /// Asks about local-network addresses that an allowed name resolves to. `Err(None)` if no question was asked.
     async fn settle_local(
         &self,
         destination: &Destination,
@@ -227,7 +227,7 @@ impl Gate {
         Denied::Refused { destination: destination.clone(), rule, why }
     }
 
-    /// A name that can't be looked up is denied, never passed on to somebody who might find it.
+    /// Denies a name that can't be resolved; it is never passed on to another resolver.
     fn unreachable(&self, destination: &Destination, why: &str, who: &(Option<u32>, Option<RawText>)) -> Denied {
         let rule = DenyingRule::Layer { reason: why.to_owned() };
         let source = DecisionSource::Rule(why.to_owned());
@@ -243,7 +243,7 @@ fn with_port(addresses: Vec<IpAddr>, port: u16) -> Vec<SocketAddr> {
     addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
 }
 
-/// Who said yes, or why not; nothing where nobody may be asked.
+/// The source of an approval, or the reason of a denial; `Err(None)` if questions are disabled.
 fn asked(answered: Answered) -> Result<DecisionSource, Option<(String, DecisionSource)>> {
     match answered {
         Answered::Approved => Ok(DecisionSource::Reviewer),
@@ -267,7 +267,7 @@ fn forbidden(destination: &Destination, rule: Option<&NamedRule>, local: &LocalN
     }
 }
 
-/// A plain stream's protocol is not known: the rules say what it counts as.
+/// `protocol` is `None` for an uninspected stream: the rules then choose one.
 pub(crate) fn attempt(host: Host, port: u16, protocol: Option<NetworkProtocol>) -> Attempt {
     Attempt { host, port, protocol, pid: None, program: None }
 }

@@ -1,9 +1,8 @@
 //! The HTTP proxy: requests in absolute form, and `CONNECT`.
 //!
-//! Every request is decided by itself, also on a connection that is kept, and sent over a connection
-//! of its own, which the server is told to close. hyper reads it and writes it anew, so what a server gets is
-//! what was checked: no second request hides in the first one's framing, nor in a body that the server does
-//! not take for one.
+//! Each request is decided separately, also on a persistent connection, and forwarded over a connection of its own
+//! with `Connection: close`. hyper parses and rewrites it, so that the server receives exactly the request that was
+//! checked: no second request hides in the first one's framing, nor in a body that the server ignores.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -34,26 +33,25 @@ use crate::{Admitted, Denied, Gate};
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
-/// How the other side came here.
+/// How the client reached this server.
 pub(crate) enum Client {
-    /// It knows that this is a proxy, and has to prove that it may use it.
+    /// It speaks to a proxy and has to authenticate.
     OfProxy(Arc<Visit>),
-    /// It believes that this is the server it has connected to.
+    /// It was connected transparently and takes this for the server.
     Direct(Admitted),
 }
 
-/// One side of a connection that speaks HTTP.
+/// Serves HTTP to one client.
 pub(crate) struct HttpFront {
     pub(crate) gate: Arc<Gate>,
     pub(crate) client: Client,
     pub(crate) stop: Stop,
 }
 
-/// A client that takes longer to say what it wants, or asks for nothing more on a connection that is kept, is sent
-/// away.
+/// How long a client may take to send a request head, also on an idle persistent connection.
 const LONGEST_HEAD: Duration = Duration::from_secs(60);
 const LARGEST_HEAD: usize = 64 * 1024;
-/// Headers that are for this proxy, not for the server behind it.
+/// Hop-by-hop headers, which are not forwarded.
 const FOR_ONE_HOP: &[&str] = &[
     "connection",
     "http2-settings",
@@ -83,7 +81,7 @@ impl HttpFront {
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
         tokio::select! {
-            // What is no HTTP has been answered with 400, and there is nobody else to tell.
+            // hyper has answered malformed requests with 400.
             _ = connection => {}
             () = stopped(stop) => {}
         }
@@ -126,7 +124,7 @@ impl HttpFront {
         }
     }
 
-    /// Refuses what does more than read, where only reading is allowed.
+    /// Refuses requests that are not read-only if the policy allows only reading.
     fn check_reading(&self, head: &Parts, body: &Incoming, destination: &Destination) -> Result<(), Denied> {
         let objection = match self.gate.methods() {
             HttpMethods::Any => None,
@@ -135,7 +133,7 @@ impl HttpFront {
         objection.map_or(Ok(()), |why| Err(self.gate.refuse(destination.clone(), why)))
     }
 
-    /// A request that may not pass, on a connection that was allowed, is a denial; one that is no HTTP is not.
+    /// Records a forbidden request on an allowed connection as a denial; a malformed request is not one.
     fn on_record(&self, bad: BadRequest, destination: &Destination) -> Refusal {
         if bad.status == StatusCode::FORBIDDEN {
             self.gate.refuse(destination.clone(), bad.why).into()
@@ -152,41 +150,41 @@ impl HttpFront {
         let admitted = self.gate.admit(attempt(host, port, None)).await?;
         let outside = dial(&admitted.addresses).await.map_err(|error| Refusal::no_answer(&admitted, &error))?;
         let stop = self.stop.clone();
-        // The stream is free only after the answer below was sent.
+        // The upgraded stream is available only after the response below was sent.
         tokio::spawn(async move {
             if let Ok(upgraded) = hyper::upgrade::on(request).await {
                 relay(TokioIo::new(upgraded), outside, stop.clone()).await;
             }
-            // Not before both streams are closed.
+            // Held until both streams are closed.
             drop(stop);
         });
         Ok(Response::new(Full::default().map_err(|never: Infallible| match never {}).boxed()))
     }
 }
 
-/// Why a stream that can't be looked into is refused where only reading is allowed.
+/// Why a stream that can't be inspected is refused if only reading is allowed.
 pub(crate) const UNSEEN: &str =
     "only GET, HEAD and OPTIONS requests are allowed, and those of an encrypted stream can't be seen";
 
-/// Sends a request to the server that was admitted, over a connection of its own.
+/// Forwards a request to the admitted server, over a connection of its own.
 async fn forward(mut request: Request<Incoming>, admitted: &Admitted) -> Result<Response<Body>, Refusal> {
     remove_hop_headers(request.headers_mut());
     let path: PathAndQuery = origin_form(request.uri().path_and_query());
     *request.uri_mut() = Uri::from(path);
-    // Written anew from what was checked: a server goes by it.
+    // Rewritten from the checked destination, since servers route by it.
     let host = HeaderValue::from_str(&host_header(&admitted.destination));
     request.headers_mut().insert(
         HOST,
         host.map_err(|_| Refusal::Bad(BadRequest { status: StatusCode::BAD_REQUEST, why: "the host is not valid" }))?,
     );
-    // The server has nothing more to expect here, whatever it takes for the end of this request.
+    // The server must not wait for another request, even if it disagrees about where this one ends.
     request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     *request.version_mut() = Version::HTTP_11;
     let no_answer = |error: &dyn std::fmt::Display| Refusal::no_answer(admitted, error);
     let stream: TcpStream = dial(&admitted.addresses).await.map_err(|error| no_answer(&error))?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| no_answer(&error))?;
-    // Ends with the answer's body, or when the client goes away and drops it.
+    // Ends with the response body, or when the client disconnects and drops it.
     tokio::spawn(connection);
     let mut response = sender.send_request(request).await.map_err(|error| no_answer(&error))?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -217,7 +215,7 @@ fn remove_hop_headers(headers: &mut HeaderMap) {
     }
 }
 
-/// An answer of this proxy's own. It names the host and the port, never the path.
+/// A response generated by this proxy. It names the host and the port, never the path.
 enum Refusal {
     NoSecret,
     Bad(BadRequest),
@@ -261,7 +259,7 @@ impl Refusal {
             "x-stockade",
             HeaderValue::from_static(if status == StatusCode::FORBIDDEN { "denied" } else { "error" }),
         );
-        // A body that was not read may hold what looks like another request.
+        // An unread body may look like another request.
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         if matches!(self, Self::NoSecret) {
             headers.insert(PROXY_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"stockade\""));

@@ -1,4 +1,4 @@
-//! In the place of the HTTP proxy in a build without the feature `http`: no request can be read, so none passes.
+//! Replaces the HTTP proxy in builds without the feature `http`: requests can't be parsed, so none passes.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::doors::Visit;
 use crate::relay::Stop;
 use crate::{Admitted, Gate};
 
-/// How the other side came here.
+/// How the client reached this server.
 #[expect(dead_code, reason = "a connection without a destination is closed, whoever made it")]
 pub(crate) enum Client {
     OfProxy(Arc<Visit>),
     Direct(Admitted),
 }
 
-/// One side of a connection that speaks HTTP.
+/// Serves HTTP to one client.
 pub(crate) struct HttpFront {
     pub(crate) gate: Arc<Gate>,
     pub(crate) client: Client,
@@ -23,12 +23,12 @@ pub(crate) struct HttpFront {
     pub(crate) stop: Stop,
 }
 
-/// Why a stream that can't be looked into is refused where only reading is allowed.
+/// Why a stream that can't be inspected is refused if only reading is allowed.
 pub(crate) const UNSEEN: &str = "only GET, HEAD and OPTIONS requests are allowed, and this build can't read requests: \
     it was made without the feature `http`";
 
 impl HttpFront {
-    /// Closes the connection, and puts it on record where it leads somewhere.
+    /// Closes the connection and records a denial if its destination is known.
     pub(crate) async fn serve(self, stream: TcpStream) {
         if let Client::Direct(admitted) = self.client {
             self.gate.refuse(admitted.destination, UNSEEN);

@@ -1,7 +1,7 @@
-//! Where an HTTP request wants to go, or why that can't be told for sure.
+//! The destination of an HTTP request, or why it is ambiguous.
 //!
-//! A request names its destination up to three times: in its first line, in `Host`, and in what its
-//! framing makes a server read as the next request. All of them have to agree.
+//! A request can name its destination three times: in the request line, in `Host`, and in bytes that its framing makes
+//! a server read as the next request. All of them have to agree.
 
 use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
@@ -11,7 +11,7 @@ use stockade_protocol::{Destination, Host, HostPattern};
 
 use crate::read_only::sounds_like;
 
-/// What a request wants.
+/// The target of a request to the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpTarget {
     /// A stream to this host and port (`CONNECT`).
@@ -21,7 +21,7 @@ pub enum HttpTarget {
         /// The port.
         port: u16,
     },
-    /// An answer from this server (`GET http://…`).
+    /// A request to this server (`GET http://…`).
     Forward {
         /// The host.
         host: Host,
@@ -30,7 +30,7 @@ pub enum HttpTarget {
     },
 }
 
-/// A request that is not passed on.
+/// Why a request is not forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRequest {
     pub(crate) status: StatusCode,
@@ -45,7 +45,7 @@ const fn forbidden(why: &'static str) -> BadRequest {
     BadRequest { status: StatusCode::FORBIDDEN, why }
 }
 
-/// Reads where a request to the proxy wants to go.
+/// Reads the target of a request to the proxy.
 pub fn read_target(request: &Parts) -> Result<HttpTarget, BadRequest> {
     check_headers(&request.headers)?;
     let authority = request.uri.authority();
@@ -65,14 +65,14 @@ pub fn read_target(request: &Parts) -> Result<HttpTarget, BadRequest> {
             check_host(&request.headers, &host, port, Some(80))?;
             Ok(HttpTarget::Forward { host, port })
         }
-        // What is inside could not be left to the client to check: it would be this proxy's TLS.
+        // The proxy would have to terminate TLS, and the client could no longer verify the server.
         Some("https") => Err(forbidden("https goes through CONNECT; this proxy does not open TLS (mitm_required)")),
         Some(_) => Err(bad("only http is forwarded")),
         None => Err(bad("this is a proxy: the first line needs a whole URL")),
     }
 }
 
-/// Checks a request that reached a server by itself, without knowing of a proxy.
+/// Checks a request from a transparently connected client.
 pub(crate) fn check_direct(request: &Parts, to: &Destination) -> Result<(), BadRequest> {
     check_headers(&request.headers)?;
     if request.method == Method::CONNECT || request.uri.scheme().is_some() || request.uri.authority().is_some() {
@@ -81,7 +81,7 @@ pub(crate) fn check_direct(request: &Parts, to: &Destination) -> Result<(), BadR
     check_host(&request.headers, &to.host, to.port, Some(80))
 }
 
-/// Whatever could make the next reader see another request than this one.
+/// Refuses headers that could make the next parser see a different request.
 fn check_headers(headers: &HeaderMap) -> Result<(), BadRequest> {
     if headers.contains_key("x-unix-socket") {
         return Err(forbidden("unix sockets are not reached through this proxy"));
@@ -99,7 +99,7 @@ fn check_headers(headers: &HeaderMap) -> Result<(), BadRequest> {
     Ok(())
 }
 
-/// `Host` has to name the same server: it is what a server that holds many goes by.
+/// `Host` has to name the same server: servers with several names route by it.
 fn check_host(headers: &HeaderMap, host: &Host, port: u16, usual: Option<u16>) -> Result<(), BadRequest> {
     let mut named = headers.get_all(HOST).iter();
     let Some(value) = named.next() else { return Ok(()) };
@@ -109,7 +109,7 @@ fn check_host(headers: &HeaderMap, host: &Host, port: u16, usual: Option<u16>) -
     let parse = |value: &HeaderValue| Authority::try_from(value.as_bytes()).ok();
     let (named_host, named_port) =
         read_authority(&parse(value).ok_or(bad("Host is not a host"))?, usual.or(Some(port)))?;
-    // Somebody who is seen to connect shows an address of this machine where the request has a name.
+    // For a transparent connection to this machine `host` is an address, while `Host` may be a name of it.
     let is_same = named_host == *host || HostPattern::Exact(named_host).matches(host);
     if is_same && named_port == port { Ok(()) } else { Err(forbidden("Host names another server than the URL")) }
 }
@@ -130,7 +130,7 @@ fn read_authority(authority: &Authority, usual: Option<u16>) -> Result<(Host, u1
     if port == 0 { Err(bad("the port is not valid")) } else { Ok((host, port)) }
 }
 
-/// The path as a server takes it.
+/// The request target in origin form.
 pub(crate) fn origin_form(path: Option<&PathAndQuery>) -> PathAndQuery {
     path.filter(|path| !path.as_str().is_empty()).cloned().unwrap_or_else(|| PathAndQuery::from_static("/"))
 }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is accepted has one host, and says so whatever else is in the text.
+        /// Accepted text has exactly one host.
         #[test]
         fn no_text_is_read_as_two_hosts(text in "[a-z0-9.:@/\\[\\]%?#-]{0,40}", host in "[a-z]{1,8}\\.test(:[0-9]{1,5})?") {
             if let Ok(found) = target("GET", &format!("http://{text}"), &[("host", &host)]) {

@@ -1,13 +1,13 @@
-//! The addresses of this machine, and the networks that it is on, as they are now.
+//! The current addresses of this machine and the networks of its interfaces.
 //!
-//! Public addresses can be this machine's own, or its neighbours': a server in a data centre trusts both. They
-//! count as private ones do, which are known by their numbers alone ([`Host::is_special`]).
+//! A public address can belong to this machine or to its neighbours, and a server in a data centre may trust both.
+//! Such addresses count as private ones do, which are known by their numbers alone ([`Host::is_special`]).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use stockade_protocol::Host;
 
-/// Metadata services of clouds, at addresses of private and shared networks: Alibaba, Amazon, Google, Oracle and others.
+/// Cloud metadata services at private and shared addresses: Alibaba, Amazon, Google, Oracle and others.
 const METADATA: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
@@ -15,14 +15,14 @@ const METADATA: [IpAddr; 4] = [
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// Networks that this machine has an address on, its own addresses among them.
+/// The networks that this machine has an address on, including its own addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalNetworks(Known);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Known {
     Networks(Vec<Network>),
-    /// The system did not tell, so that every address may be local.
+    /// The interfaces can't be read, so every address counts as local.
     Nothing,
 }
 
@@ -32,7 +32,7 @@ impl Default for Known {
     }
 }
 
-/// An address, and how many of its first bits are the network's.
+/// An address and its prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     address: IpAddr,
@@ -40,8 +40,8 @@ struct Network {
 }
 
 impl LocalNetworks {
-    /// Those of every interface. If they can't be read, every address counts as local. Where this system has no
-    /// way to read them (Windows), there are none.
+    /// Reads the networks of all interfaces. If that fails, every address counts as local. On systems without a way to
+    /// read them (Windows) the list is empty.
     pub fn now() -> Self {
         #[cfg(unix)]
         return Self(crate::sys::interface_addresses().map_or(Known::Nothing, |found| {
@@ -66,8 +66,8 @@ impl LocalNetworks {
         }
     }
 
-    /// Whether a person may be asked for this address when a name leads to it: it is on a private network, or one that
-    /// this machine is on. Loopback, link-local addresses, metadata services and the like have to be named by a rule.
+    /// Whether a person may approve this address when a name resolves to it: it is on a private network or on one of
+    /// this machine's networks. Loopback, link-local addresses, metadata services and the like need a rule.
     pub(crate) fn can_be_asked_for(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let is_private = match address {
@@ -81,7 +81,7 @@ impl LocalNetworks {
         (is_private || is_near) && !METADATA.contains(&address)
     }
 
-    /// Whether a host is reached only when it is named: on this machine, a local network or a metadata service.
+    /// Whether a host needs a rule that names it: it is on this machine, a local network or a metadata service.
     pub fn is_special(&self, host: &Host) -> bool {
         host.is_special() || host.address().is_some_and(|address| self.contain(address))
     }
@@ -91,7 +91,7 @@ impl Network {
     fn new(address: IpAddr, netmask: Option<IpAddr>) -> Self {
         let whole = if address.is_ipv4() { 32 } else { 128 };
         let prefix = netmask.map_or(whole, |mask| bits(mask).leading_ones());
-        // A network of everything is no neighbourhood.
+        // A prefix of 0 would make every address local.
         Self { address, prefix: if prefix == 0 { whole } else { prefix } }
     }
 
@@ -101,7 +101,7 @@ impl Network {
     }
 }
 
-/// The bits of an address, the network's first.
+/// The address as bits, the network part in the high bits.
 fn bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u128::from(v4.to_bits()) << 96,
@@ -123,7 +123,7 @@ mod tests {
             ("11.22.33.44", "255.255.255.0", &["11.22.33.44", "11.22.33.0", "11.22.33.255"][..], &["11.22.34.1"][..]),
             ("11.22.33.44", "255.255.255.255", &["11.22.33.44", "::ffff:11.22.33.44"], &["11.22.33.45"]),
             ("11.22.33.44", "255.255.252.0", &["11.22.32.1", "11.22.35.9"], &["11.22.36.1", "11.22.31.1"]),
-            // One that claims everything is its own address alone.
+            // A netmask of 0 covers the address alone.
             ("11.22.33.44", "0.0.0.0", &["11.22.33.44"], &["1.1.1.1", "::b16:212c"]),
             ("2a0b::2", "ffff:ffff:ffff:ffff::", &["2a0b::2", "2a0b::9:9"], &["2a0b:0:0:1::2", "2a0c::2"]),
             ("2a0b::2", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &["2a0b::2"], &["2a0b::3", "0.0.0.2"]),

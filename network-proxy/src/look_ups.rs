@@ -1,5 +1,5 @@
-//! Looking names up for many connections at once: each name once, few names at a time, and none that no
-//! connection waits for any more.
+//! Name resolution for concurrent connections: one look-up per name, a few at a time, cancelled when no connection
+//! waits for it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,12 +11,12 @@ use tokio::task::AbortHandle;
 
 use crate::Resolver;
 
-/// How many names are looked up at once: each may be a process.
+/// Concurrent look-ups; each may be a process.
 const MOST_AT_ONCE: usize = 8;
-/// How many more may wait for their turn.
+/// Queued look-ups.
 const MOST_WAITING: usize = 256;
 
-/// The addresses, or why there are none.
+/// The addresses, or the error.
 type Found = Result<Vec<IpAddr>, String>;
 
 /// The look-ups of one gate.
@@ -26,7 +26,7 @@ pub(crate) struct LookUps {
     running: Mutex<HashMap<HostName, Weak<LookUp>>>,
 }
 
-/// One look-up. It goes on as long as a connection waits for it.
+/// One look-up, which runs as long as a connection waits for it.
 struct LookUp {
     task: AbortHandle,
     answer: watch::Receiver<Option<Found>>,
@@ -43,7 +43,7 @@ impl LookUps {
         Self { resolver, turns: Arc::new(Semaphore::new(MOST_AT_ONCE)), running: Mutex::default() }
     }
 
-    /// The addresses of a name. Dropped, it waits no more.
+    /// The addresses of a name. Dropping the future ends the wait.
     pub(crate) async fn addresses(&self, name: &HostName) -> Found {
         let look_up = self.join(name)?;
         let mut answer = look_up.answer.clone();
@@ -53,7 +53,7 @@ impl LookUps {
         }
     }
 
-    /// The look-up of this name that is going on, or a new one.
+    /// The running look-up of this name, or a new one.
     fn join(&self, name: &HostName) -> Result<Arc<LookUp>, String> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(look_up) = running.get(name).and_then(Weak::upgrade) {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::BoxFuture;
 
-    /// Takes a second for each, and knows how many are going on.
+    /// Takes a second for each look-up and counts the concurrent ones.
     #[derive(Default)]
     struct Slow {
         now: Arc<AtomicUsize>,
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(one.await.unwrap().unwrap().len(), 1);
         }
         assert_eq!(slow.all.load(Ordering::Relaxed), 1);
-        // It is not remembered: a name may lead elsewhere by the next connection.
+        // Results are not cached: a name may resolve differently for the next connection.
         look_ups.addresses(&name("a.test")).await.unwrap();
         assert_eq!(slow.all.load(Ordering::Relaxed), 2);
     }

@@ -14,7 +14,7 @@ use crate::http::{Client, HttpFront};
 use crate::relay::{Stop, stopped};
 use crate::{Gate, Secret, environment, socks};
 
-/// A proxy that serves whoever has its secret. Dropping it ends it and every connection through it.
+/// A proxy for clients that present its secret. Dropping it ends it and every connection through it.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -25,7 +25,7 @@ pub struct Proxy {
 const SOCKS_VERSION: u8 = 5;
 
 impl Proxy {
-    /// Starts one, on a free port, with a new secret. Needs to be called on a Tokio runtime.
+    /// Starts a proxy on a free port, with a new secret. Has to be called on a Tokio runtime.
     pub async fn start(gate: Arc<Gate>) -> io::Result<Self> {
         if cfg!(not(feature = "http")) {
             let why = "this build has no HTTP proxy: it was made without the feature `http`";
@@ -37,29 +37,29 @@ impl Proxy {
         let own = secret.clone();
         tokio::spawn(async move {
             accept(listener, gate, own, stop.clone()).await;
-            // Not before the listener is closed.
+            // Held until the listener is closed.
             drop(stop);
         });
         Ok(Self { address, secret, stop: sender })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What a client has to know.
+    /// The secret that clients have to present.
     pub fn secret(&self) -> &Secret {
         &self.secret
     }
 
-    /// The variables that make a command use it.
+    /// The environment variables that make a command use this proxy.
     pub fn environment(&self) -> BTreeMap<String, String> {
         environment(self.address, &self.secret)
     }
 
-    /// Ends it, and returns when nothing listens any more and every connection is cut. Dropping it does the
-    /// same, some time later.
+    /// Ends the proxy, and returns when the listener and every connection are closed. Dropping it does the same
+    /// asynchronously.
     pub async fn end(self) {
         self.stop.send_replace(());
         self.stop.closed().await;
@@ -71,9 +71,9 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>, secret: Secret, stop: St
     let serve_all = async {
         loop {
             let place = doors.place().await;
-            // A connection that was lost before it was taken is nobody's.
+            // A connection that was reset before it was accepted needs no answer.
             let Ok((stream, _)) = listener.accept().await else {
-                // Out of descriptors, for a moment.
+                // Out of file descriptors; retry shortly.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             };
@@ -81,7 +81,7 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>, secret: Secret, stop: St
             let (gate, stop) = (Arc::clone(&gate), stop.clone());
             tokio::spawn(async move {
                 serve(stream, gate, Arc::clone(&visit), stop.clone()).await;
-                // Not before the stream is closed.
+                // Held until the stream is closed.
                 drop((visit, stop));
             });
         }
@@ -92,7 +92,7 @@ async fn accept(listener: TcpListener, gate: Arc<Gate>, secret: Secret, stop: St
     }
 }
 
-/// The first byte tells the protocols apart: no HTTP method begins with it.
+/// Serves one connection. The first byte selects the protocol: no HTTP method begins with SOCKS' version byte.
 async fn serve(stream: TcpStream, gate: Arc<Gate>, visit: Arc<Visit>, stop: Stop) {
     let mut first = [0];
     let peeked = tokio::select! {
@@ -101,7 +101,7 @@ async fn serve(stream: TcpStream, gate: Arc<Gate>, visit: Arc<Visit>, stop: Stop
         () = stopped(stop.clone()) => return,
     };
     let is_speaking = matches!(peeked, Ok(1));
-    // Without it, small messages wait for each other.
+    // Without `TCP_NODELAY` small messages are delayed by Nagle's algorithm.
     if !is_speaking || stream.set_nodelay(true).is_err() {
         return;
     }

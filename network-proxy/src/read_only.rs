@@ -1,4 +1,4 @@
-//! Which requests only read: GET, HEAD and OPTIONS, without a body and without a second name for the method.
+//! Read-only requests: GET, HEAD and OPTIONS, without a body and without a method override.
 //!
 //! A body on these methods has no defined meaning
 //! ([RFC 9110, 9.3.1](https://www.rfc-editor.org/rfc/rfc9110#section-9.3.1)): a server that does not expect one
@@ -13,12 +13,12 @@ const BODY: &str = "only reading is allowed, and requests that read have no body
 const OVERRIDE: &str = "only reading is allowed, and the request asks to be taken for another method: \
     leave out the override header or the `_method` parameter";
 
-/// Headers that make some servers take a request for one with another method, by their letters alone.
+/// Headers, reduced to their letters, that make some servers apply another method.
 const OVERRIDES: [&str; 4] = ["method", "xmethod", "httpmethod", "xhttpmethod"];
-/// The same in whichever header.
+/// Parts of header names that do the same.
 const OVERRIDING: [&str; 2] = ["methodoverride", "overridemethod"];
 
-/// Why this request may not pass where only reading is allowed.
+/// Why this request is not read-only.
 pub(crate) fn objection(head: &Parts, has_body: bool) -> Option<&'static str> {
     if ![Method::GET, Method::HEAD, Method::OPTIONS].contains(&head.method) {
         Some(METHOD)
@@ -31,14 +31,14 @@ pub(crate) fn objection(head: &Parts, has_body: bool) -> Option<&'static str> {
     }
 }
 
-/// Whether a header has this name, or one that a server could take for it: CGI and its heirs know no difference between
-/// `-`, `_` and `.`.
+/// Whether a header has this name, or one that a server could confuse with it: CGI and its successors do not
+/// distinguish `-`, `_` and `.`.
 pub(crate) fn sounds_like(given: &HeaderName, name: &str) -> bool {
     let plain = |byte: u8| if byte.is_ascii_alphanumeric() { byte } else { b'-' };
     given.as_str().bytes().map(plain).eq(name.bytes())
 }
 
-/// Whether a header says which method is really meant.
+/// Whether a header overrides the method.
 fn names_method(name: &HeaderName) -> bool {
     let letters: String = name.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
     OVERRIDES.contains(&letters.as_str()) || OVERRIDING.iter().any(|word| letters.contains(word))

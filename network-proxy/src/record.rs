@@ -1,26 +1,26 @@
-//! Telling what was decided.
+//! Reports of network decisions.
 
 use stockade_protocol::{
     AuditEvent, Decision, DecisionSource, DenyingRule, Destination, Evidence, Host, HostPattern, HostRule, Operation,
     PermissionAmendment, RawText, Violation, ViolationTarget,
 };
 
-/// Why a decision is not on record.
+/// Why a decision was not recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotRecorded(pub String);
 
-/// Hears of every decision. A record has the host, the port, the protocol, the decision and its
-/// source; never a URL, a path, a header or a body, which this crate does not keep anywhere.
+/// Receives every decision. A record has the host, the port, the protocol, the decision and its source; never a URL, a
+/// path, a header or a body, which this crate does not store.
 pub trait Records: Send + Sync {
-    /// A connection was decided, as [`AuditEvent::Connected`]. One that was allowed is made after this has
-    /// returned, and not at all if it fails.
+    /// Records a decision, as [`AuditEvent::Connected`]. An allowed connection is made after this has returned, and
+    /// not at all if it fails.
     fn decided(&self, event: AuditEvent) -> Result<(), NotRecorded>;
 
-    /// A connection was denied, with the least rule that would allow it.
+    /// Reports a denied connection, with the narrowest rule that would allow it.
     fn denied(&self, violation: Violation);
 }
 
-/// Nobody listens.
+/// Discards everything.
 impl Records for () {
     fn decided(&self, _: AuditEvent) -> Result<(), NotRecorded> {
         Ok(())
@@ -33,7 +33,7 @@ pub(crate) fn connected(destination: &Destination, decision: Decision, source: D
     AuditEvent::Connected { destination: destination.clone(), decision, source, times: 1 }
 }
 
-/// The violation of a denied connection. `address` is what has to be allowed besides the name.
+/// The violation of a denied connection. `address` has to be allowed in addition to the name.
 pub(crate) fn violation(
     destination: &Destination,
     rule: DenyingRule,
@@ -47,9 +47,9 @@ pub(crate) fn violation(
         port: Some(destination.port),
         decision: Decision::Allow,
     };
-    // A rule that forbids wins over one that allows: adding one changes nothing.
+    // A forbidding rule overrides an allowing one, so no amendment would help.
     let is_forbidden = matches!(&rule, DenyingRule::Network(rule) if rule.decision == Decision::Forbidden);
-    // An address without its interface leads nowhere.
+    // A link-local address is useless without its interface.
     let needs_scope = matches!(&least.host, HostPattern::Exact(Host::Address(std::net::IpAddr::V6(address)))
         if address.is_unicast_link_local());
     let helps = !is_forbidden && !needs_scope;

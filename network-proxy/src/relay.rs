@@ -1,4 +1,4 @@
-//! Dialling what was admitted, and passing bytes on.
+//! Dials admitted addresses and relays bytes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,19 +8,19 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-/// How long one address may take; there may be another that answers.
+/// The timeout per address; the next one may answer.
 const LONGEST_DIAL: Duration = Duration::from_secs(20);
 const SMALL_BUFFER: usize = 8 * 1024;
 const LARGE_BUFFER: usize = 256 * 1024;
-/// What a connection has carried one way before it gets the large buffer.
+/// The bytes a connection carries in one direction before it gets the large buffer.
 const MUCH: usize = 1024 * 1024;
 
-/// Ends whatever waits for it when the proxy ends or is dropped. Whoever still holds one is not done yet.
+/// Signals the end of the proxy to its tasks. A task holds its receiver until it has finished.
 pub(crate) type Stop = watch::Receiver<()>;
 
 /// Waits until the proxy ends.
 pub(crate) async fn stopped(mut stop: Stop) {
-    // Told so, or its sender is gone: the same.
+    // A message and a dropped sender mean the same.
     stop.changed().await.ok();
 }
 
@@ -40,7 +40,7 @@ pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Passes bytes both ways until both sides are done or the proxy is gone.
+/// Relays bytes in both directions until both sides are closed or the proxy ends.
 pub(crate) async fn relay<S: AsyncRead + AsyncWrite + Unpin>(inside: S, mut outside: TcpStream, stop: Stop) {
     let (mut from_inside, mut to_inside) = tokio::io::split(inside);
     let (mut from_outside, mut to_outside) = outside.split();
@@ -48,14 +48,14 @@ pub(crate) async fn relay<S: AsyncRead + AsyncWrite + Unpin>(inside: S, mut outs
         tokio::try_join!(pass(&mut from_inside, &mut to_outside), pass(&mut from_outside, &mut to_inside)).map(drop)
     };
     tokio::select! {
-        // A side that breaks off ends both; the program sees it on its own stream.
+        // An error on one side closes both; the program sees it on its own stream.
         _ = passed => {}
         () = stopped(stop) => {}
     }
 }
 
-/// Passes bytes one way until their end. Most of many connections wait and carry little, so their buffer is
-/// small; one that turns out to carry much gets a large one.
+/// Relays bytes in one direction until end of file. Most connections are idle and carry little, so the buffer starts
+/// small and grows once for a connection that carries much.
 async fn pass(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
     let mut buffer = vec![0; SMALL_BUFFER];
     let mut passed = 0;
@@ -77,7 +77,7 @@ async fn pass(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + U
 mod tests {
     use super::*;
 
-    /// Whatever the size of the pieces, each byte arrives, in its order, and so does the end.
+    /// Each byte arrives in order at any chunk size, and so does end of file.
     #[tokio::test]
     async fn every_byte_is_passed_on() {
         let sent: Vec<u8> =

@@ -1,8 +1,8 @@
-//! Looking names up, outside the sandbox and only after the name was allowed.
+//! Name resolution, outside the sandbox and only for allowed names.
 //!
-//! On Linux the host's `getent` does it: in a process of its own, so that what a name server answers is
-//! read by the C library there and not in the process that watches over the command, and with whatever
-//! services the host is configured for, which a program that is linked statically does not have.
+//! On Linux the host's `getent` resolves names: a separate process, so that the C library parses the name server's
+//! response outside the supervising process, and with the host's name services (NSS), which a statically linked
+//! program can't load.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::approvals::BoxFuture;
 
 /// Looks names up.
 pub trait Resolver: Send + Sync {
-    /// The addresses of a name, the preferred first. An error, or none, is a denial.
+    /// The addresses of a name in order of preference. An error or an empty list is a denial.
     fn resolve(&self, name: HostName) -> BoxFuture<'_, io::Result<Vec<IpAddr>>>;
 }
 
@@ -22,7 +22,7 @@ pub trait Resolver: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 
-/// Longer than a resolver tries by itself before it asks the next server.
+/// Longer than a resolver's timeout for one server.
 const LONGEST_LOOK_UP: Duration = Duration::from_secs(15);
 
 impl Resolver for SystemResolver {
@@ -39,7 +39,7 @@ async fn look_up(name: &HostName) -> io::Result<Vec<IpAddr>> {
     if let Some(program) = getent::find() {
         return getent::look_up(program, name).await;
     }
-    // The port is not used; the function wants one.
+    // The port is unused but required.
     let found = tokio::net::lookup_host((name.as_str(), 0_u16)).await?;
     Ok(found.map(|address| address.ip()).collect())
 }
@@ -51,7 +51,7 @@ mod getent {
 
     use super::{HostName, IpAddr, io};
 
-    /// Where it is, for the usual systems and for NixOS. Never along `PATH`.
+    /// Paths on common systems and on NixOS. `PATH` is never searched.
     const PLACES: [&str; 3] = ["/usr/bin/getent", "/bin/getent", "/run/current-system/sw/bin/getent"];
 
     pub(super) fn find() -> Option<&'static Path> {
@@ -61,12 +61,12 @@ mod getent {
     pub(super) async fn look_up(program: &Path, name: &HostName) -> io::Result<Vec<IpAddr>> {
         let mut command = tokio::process::Command::new(program);
         command.args(["ahosts", "--", name.as_str()]).env_clear().current_dir("/").kill_on_drop(true);
-        // A rule names a host in full: one that does not exist is not looked for below the host's search domains. A
-        // single label is what those are for.
+        // Rules name fully qualified hosts, so a missing one is not searched for below the host's search domains.
+        // Those are for single labels.
         if name.as_str().contains('.') {
             command.env("LOCALDOMAIN", ".");
         }
-        // A process that ends at once does not drop anything.
+        // `kill_on_drop` does nothing if this process exits without running destructors.
         crate::sys::end_with_this_thread(&mut command);
         let answer = command.stdin(Stdio::null()).stderr(Stdio::null()).output().await?;
         if !answer.status.success() {
@@ -75,7 +75,7 @@ mod getent {
         Ok(addresses(&String::from_utf8_lossy(&answer.stdout)))
     }
 
-    /// The first word of each line, without those that come again for another kind of socket.
+    /// The first word of each line, without the repetitions for other socket types.
     pub(super) fn addresses(text: &str) -> Vec<IpAddr> {
         let mut found = Vec::new();
         for address in text.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()) {
@@ -120,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_nobody_knows_is_an_error() {
-        // Stands for a `getent` that has found nothing: no name server is asked in a test.
+        // Stands for a `getent` without a result: tests send no DNS query.
         let error = getent::look_up(std::path::Path::new("/bin/false"), &name("evil.test")).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");
     }

@@ -1,7 +1,7 @@
-//! What the policy and the rules say of a destination: pure, and asked before anybody is.
+//! The policy's and the rules' decision on a destination: pure, and evaluated before any question.
 //!
-//! The permissions' [`NetworkPolicy`] and the network rules of the rules files are one list here. The
-//! strictest rule that speaks of a destination decides, as everywhere in Stockade.
+//! The permissions' [`NetworkPolicy`] and the network rules of the rules files form one list. The strictest rule that
+//! matches a destination decides, as everywhere in Stockade.
 
 use std::net::IpAddr;
 
@@ -11,33 +11,33 @@ use stockade_protocol::{
 
 use crate::LocalNetworks;
 
-/// A rule, and where it was written.
+/// A rule and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedRule {
     /// The rule.
     pub rule: HostRule,
-    /// Where it stands, in words for a person: a file and a line, or the policy.
+    /// Its origin, for messages: a file and a line, or the policy.
     pub origin: String,
 }
 
-/// Everything that is known of destinations without asking.
+/// All rules about destinations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     policy: NetworkPolicy,
     named: Vec<NamedRule>,
 }
 
-/// What the rules say.
+/// A decision and the rule behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ruling {
     /// The decision.
     pub decision: Decision,
-    /// The rule that decided; none where nothing speaks of the destination.
+    /// The rule that decided; `None` if no rule matches.
     pub rule: Option<NamedRule>,
 }
 
 impl Rules {
-    /// A policy, and the network rules of the rules files on top.
+    /// Combines a policy with the network rules of the rules files.
     ///
     /// ```
     /// use stockade_network_proxy::{LocalNetworks, Rules};
@@ -54,7 +54,7 @@ impl Rules {
         Self { policy, named }
     }
 
-    /// The answer for one destination.
+    /// Decides about one destination.
     pub fn decide(&self, destination: &Destination, local: &LocalNetworks) -> Ruling {
         let Destination { host, protocol, port } = destination;
         if self.policy == NetworkPolicy::Off {
@@ -72,9 +72,9 @@ impl Rules {
 
     /// Whether an allowed name may be dialled at an address that it resolved to.
     ///
-    /// An address of this machine, of the networks that it is on or of a metadata service has to be allowed by a rule that
-    /// names the address, too, so that whoever answers for a name can't point it inside. The names of
-    /// this machine itself (`localhost`) may lead to it.
+    /// An address of this machine, of its networks or of a metadata service needs a rule that allows the address
+    /// itself, so that a name server can't point a name inside. The names of this machine (`localhost`) may resolve to
+    /// it.
     pub fn may_dial(
         &self,
         destination: &Destination,
@@ -101,8 +101,8 @@ impl Rules {
         }
     }
 
-    /// The protocol of a stream that nobody looks into: the one that a rule names together with the
-    /// port, or else the usual one of the port.
+    /// The protocol of an uninspected stream: the one that a rule names together with the port, or else the usual one
+    /// of the port.
     pub fn protocol(&self, host: &Host, port: u16) -> NetworkProtocol {
         let named = self.all().filter(|named| named.rule.port == Some(port) && named.rule.host.matches(host));
         let streams =
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(decide(&Rules::new(NetworkPolicy::Full, Vec::new()), "11.22.33.44"), Decision::Allow);
     }
 
-    /// A program that knows of no proxy shows the address of `localhost`, one that does shows the name.
+    /// A transparent connection shows the address of `localhost`, a proxied one the name.
     #[test]
     fn localhost_is_decided_as_its_addresses_are() {
         let all = ["localhost", "app.localhost", "127.0.0.1", "[::1]"];
@@ -355,7 +355,7 @@ mod tests {
     }
 
     proptest! {
-        /// The gate says what `NetworkPolicy::decide` says, wherever a rule was written.
+        /// The gate agrees with `NetworkPolicy::decide`, regardless of a rule's origin.
         #[test]
         fn the_gate_is_the_oracle(all in prop::collection::vec(any_rule(), 0..6), split in 0_usize..6) {
             let oracle = NetworkPolicy::Hosts(HostRules { rules: all.clone(), methods: HttpMethods::Any });

@@ -1,4 +1,4 @@
-//! A secret for one run: only the command that was given it may use the proxy.
+//! The secret of one run, with which the command authenticates to the proxy.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
-/// The user's name that goes with the secret; the protocols want one.
+/// The user name sent with the secret; both protocols require one.
 pub(crate) const USER: &str = "stockade";
 
 impl Secret {
-    /// A new one.
+    /// Generates a secret.
     pub fn random() -> std::io::Result<Self> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
@@ -39,12 +39,12 @@ impl Secret {
     }
 }
 
-/// Takes as long for a near miss as for a wild guess.
+/// Compares in constant time.
 fn same(given: &[u8], wanted: &[u8]) -> bool {
     given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
-/// Never shown by accident.
+/// Hides the secret.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")

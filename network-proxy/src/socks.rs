@@ -1,4 +1,4 @@
-//! The SOCKS5 proxy: streams only. Datagrams and waiting for connections are refused.
+//! The SOCKS5 proxy: `CONNECT` only. `BIND` and `UDP ASSOCIATE` are refused.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const NO_ACCEPTABLE_WAY: u8 = 0xff;
 const LARGEST_MESSAGE: usize = 520;
 const LONGEST_HELLO: Duration = Duration::from_secs(60);
 
-/// What the proxy answers to a request.
+/// The reply to a request.
 #[derive(Clone, Copy)]
 enum Reply {
     Done = 0,
@@ -38,12 +38,12 @@ pub(crate) async fn serve(mut stream: TcpStream, gate: Arc<Gate>, visit: Arc<Vis
     let mut outside = match connect(&gate, asked).await {
         Ok(outside) => outside,
         Err(reply) => {
-            // Whoever asked may be gone already.
+            // The client may have disconnected already.
             say(&mut stream, reply).await.ok();
             return;
         }
     };
-    // A client that did not wait for the answer has sent the first bytes already.
+    // A client that did not wait for the reply has sent payload already.
     if say(&mut stream, Reply::Done).await.is_ok() && outside.write_all(&early).await.is_ok() {
         relay(stream, outside, stop).await;
     }
@@ -69,7 +69,7 @@ async fn connect(gate: &Gate, asked: Request) -> Result<TcpStream, Reply> {
     })
 }
 
-/// Hears what a client wants, after it has proven that it may.
+/// Authenticates a client and reads its request.
 async fn hear(stream: &mut TcpStream, visit: &Visit) -> io::Result<(Request, Vec<u8>)> {
     let mut heard = Vec::new();
     let methods = next(stream, &mut heard, greeting).await?;
@@ -110,7 +110,7 @@ async fn next<T>(
     }
 }
 
-/// The address of the socket outside is nobody's business.
+/// Sends a reply, without the address of the outgoing socket.
 async fn say(stream: &mut TcpStream, reply: Reply) -> io::Result<()> {
     stream.write_all(&[5, reply as u8, 0, 1, 0, 0, 0, 0, 0, 0]).await
 }

@@ -1,26 +1,26 @@
-//! The messages of SOCKS version 5 (RFC 1928) and its passwords (RFC 1929), read byte by byte.
+//! Parser for the messages of SOCKS version 5 (RFC 1928) and its password authentication (RFC 1929).
 //!
-//! Each function takes what has arrived so far and says whether the message is whole.
+//! Each function takes the bytes received so far and reports whether the message is complete.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use stockade_protocol::Host;
 
-/// What was read.
+/// The result of parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed<T> {
-    /// The message, and how many bytes it took.
+    /// The message and its length in bytes.
     Whole(T, usize),
-    /// More bytes have to come.
+    /// More bytes are needed.
     Incomplete,
 }
 
-/// Bytes that are no such message.
+/// The bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a SOCKS5 message: {0}")]
 pub struct Malformed(pub &'static str);
 
-/// A user's name and password.
+/// User name and password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// The name.
@@ -29,30 +29,30 @@ pub struct Credentials {
     pub password: Vec<u8>,
 }
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What to do.
+    /// The command.
     pub command: Command,
-    /// The host; an error if it is not one.
+    /// The host; `None` if it is not valid.
     pub host: Option<Host>,
     /// The port.
     pub port: u16,
 }
 
-/// What a client asks to have done.
+/// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// A stream.
     Connect,
-    /// Something that this proxy does not do: waiting for a connection, or datagrams.
+    /// Unsupported: `BIND`, `UDP ASSOCIATE`.
     Other,
 }
 
 const VERSION: u8 = 5;
 const PASSWORD_VERSION: u8 = 1;
 
-/// The ways in which a client can prove who it is.
+/// Reads the authentication methods that a client offers.
 pub fn greeting(bytes: &[u8]) -> Result<Parsed<Vec<u8>>, Malformed> {
     match bytes {
         [] | [VERSION] => Ok(Parsed::Incomplete),
@@ -83,7 +83,7 @@ pub fn credentials(bytes: &[u8]) -> Result<Parsed<Credentials>, Malformed> {
     Ok(Parsed::Whole(Credentials { user, password }, length))
 }
 
-/// What a client asks for, and of whom. A name that is no host is none here, whatever it begins with.
+/// Reads a client's request. An invalid host name gives `host: None`.
 pub fn request(bytes: &[u8]) -> Result<Parsed<Request>, Malformed> {
     const IPV4: u8 = 1;
     const NAME: u8 = 3;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     proptest! {
-        /// However a message is cut, its parts are incomplete and the whole is one message.
+        /// Every proper prefix of a message is incomplete, and the whole is one message.
         #[test]
         fn a_message_is_whole_or_incomplete(name in "[a-z]{1,20}\\.test", port: u16, more: Vec<u8>) {
             let whole = asked(3, &named(name.as_bytes()), port);

@@ -1,5 +1,4 @@
-//! The calls that need `unsafe`: the list of interface addresses, and what a look-up's process does before its
-//! program.
+//! The calls that need `unsafe`: the list of interface addresses, and the `pre_exec` hook of the look-up process.
 #![expect(unsafe_code, reason = "`getifaddrs` gives pointers, and `pre_exec` runs in a process that may do little")]
 
 use std::io;
@@ -16,7 +15,7 @@ pub(crate) struct InterfaceAddress {
     pub(crate) peer: Option<IpAddr>,
 }
 
-/// A list that is given back to the system.
+/// The list of getifaddrs(3), freed on drop.
 struct List(*mut libc::ifaddrs);
 
 impl Drop for List {
@@ -76,7 +75,7 @@ unsafe fn read(address: *const libc::sockaddr, family: i32) -> Option<IpAddr> {
     let length = length(unsafe { address.as_ref() }?, whole);
     // SAFETY: the socket address has that many bytes, as the caller promises.
     let given = unsafe { slice::from_raw_parts(address.cast::<u8>(), length) };
-    // A netmask may be cut off behind its last byte that is not zero.
+    // A netmask may be truncated after its last non-zero byte.
     let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
     bytes.iter_mut().zip(given).for_each(|(byte, given)| *byte = *given);
     if family == libc::AF_INET {
@@ -96,13 +95,13 @@ fn length(_: &libc::sockaddr, whole: usize) -> usize {
     whole
 }
 
-/// Makes a process end with the thread that starts it, however that thread ends.
+/// Sets the parent-death signal, so that the process ends with the thread that starts it.
 #[cfg(target_os = "linux")]
 pub(crate) fn end_with_this_thread(command: &mut tokio::process::Command) {
     let parent = rustix::process::getpid();
     let before_program = move || {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        // It may have ended already, and then there is no signal.
+        // If the parent has ended already, no signal comes.
         if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
     // SAFETY: the closure makes two system calls and touches no memory that another thread of the parent could

@@ -1,4 +1,4 @@
-//! The gate for connections that are seen as they are made, whatever the program knows of proxies.
+//! The gate for transparently intercepted connections, for programs without proxy support.
 
 use std::io;
 use std::sync::Arc;
@@ -14,30 +14,30 @@ use crate::http::{Client, HttpFront, UNSEEN};
 use crate::relay::{Stop, stopped};
 use crate::{Admitted, Denied, Gate};
 
-/// Answers a backend's questions from a gate.
+/// Answers a backend's connection attempts from a gate.
 #[derive(Debug)]
 pub struct Transparent {
     gate: Arc<Gate>,
     runtime: Handle,
     stop: Stop,
-    /// Streams that are looked into end with this.
+    /// Ends the inspected streams when dropped.
     _sender: watch::Sender<()>,
-    /// Places for streams that are looked into. Each takes two descriptors and buffers of this process.
+    /// Permits for inspected streams. Each stream takes two descriptors and buffers of this process.
     places: Arc<Semaphore>,
 }
 
-/// The most streams that are looked into at once.
+/// Limit on concurrently inspected streams.
 const MOST_STREAMS: u64 = 256;
-/// How long a connection waits for a place. The program can do nothing else meanwhile.
+/// How long a connection waits for a permit. The calling thread is blocked meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 const CROWDED: &str =
     "as many connections are open as Stockade can look into where only reading is allowed: close some";
-/// However few files may be open.
+/// The minimum, even with a low limit on open files.
 const FEWEST_STREAMS: u64 = 8;
-/// Open files that are left for everything else.
+/// Descriptors reserved for the rest of the process.
 const OTHER_FILES: u64 = 64;
 
-/// How many streams this process can look into within its limit on open files.
+/// The number of streams this process can inspect within its limit on open files.
 fn stream_places() -> usize {
     let places = open_file_limit().saturating_sub(OTHER_FILES) / 3;
     usize::try_from(places.clamp(FEWEST_STREAMS, MOST_STREAMS)).unwrap_or_default()
@@ -54,7 +54,7 @@ fn open_file_limit() -> u64 {
 }
 
 impl Transparent {
-    /// Decides by `gate`, on `runtime`, which has to have I/O and time enabled.
+    /// Decides by `gate` on `runtime`, which needs I/O and time enabled.
     pub fn new(gate: Arc<Gate>, runtime: Handle) -> Self {
         let (sender, stop) = watch::channel(());
         Self { gate, runtime, stop, _sender: sender, places: Arc::new(Semaphore::new(stream_places())) }
@@ -71,7 +71,7 @@ impl Gatekeeper for Transparent {
                     HttpMethods::ReadOnly => look_into(gate, attempt, stop.clone(), places).await,
                 }
             };
-            // What is done for a caller ends with it, and with the run.
+            // Work for a caller ends with the caller and with the run.
             let verdict = tokio::select! {
                 decided = decided => decided,
                 () = unwanted(answer.is_wanted()) => return,
@@ -89,10 +89,10 @@ impl Gatekeeper for Transparent {
     }
 }
 
-/// How often a caller is looked at that waits for a person or a name.
+/// The polling interval for callers that wait for an approval or a look-up.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
-/// Waits until the caller waits no more.
+/// Waits until the caller no longer waits.
 async fn unwanted(is_wanted: Arc<dyn Fn() -> bool + Send + Sync>) {
     while is_wanted() {
         tokio::time::sleep(BETWEEN_LOOKS).await;
@@ -101,9 +101,9 @@ async fn unwanted(is_wanted: Arc<dyn Fn() -> bool + Send + Sync>) {
 
 const NO_REQUESTS: &str = "only GET, HEAD and OPTIONS requests are allowed, and datagrams have none";
 
-/// Where only reading is allowed, the program gets a stream that is read along, and what is not a
-/// plain HTTP request ends it. A stream that is encrypted can't be read along. Where all places are taken, the program
-/// waits for a while until one of its connections has ended.
+/// If only reading is allowed, the program gets an inspected stream, which ends at the first bytes that are not a
+/// plain HTTP request. An encrypted stream can't be inspected. If all permits are taken, the program waits up to
+/// `PATIENCE` for one of its connections to end.
 async fn look_into(
     gate: Arc<Gate>,
     mut attempt: Attempt,
@@ -142,7 +142,7 @@ async fn read_along(
     let theirs = TcpStream::connect(listener.local_addr()?).await?;
     let own_address = theirs.local_addr()?;
     let ours = loop {
-        // Somebody else on this machine may have been quicker: they get nothing.
+        // Another local process may have connected first; its connection is dropped.
         let (stream, peer) = listener.accept().await?;
         if peer == own_address {
             break stream;

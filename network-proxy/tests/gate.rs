@@ -105,14 +105,14 @@ async fn a_name_that_leads_to_a_private_network_is_asked_for_twice() {
     assert_eq!(asked, [vec![], vec!["10.0.0.7".parse().unwrap()]]);
     gate.admit(to("other.test", 443)).await.unwrap();
     assert_eq!(person.questions(), 4);
-    // The address itself is still not to be had without its name.
+    // The address itself is still refused without the name.
     assert!(gate.admit(to("10.0.0.7", 443)).await.is_err());
     for never in ["inside.test", "meta.test", "cloud.test"] {
         let asked = person.questions();
         assert!(gate.admit(to(never, 443)).await.is_err(), "{never}");
         assert_eq!(person.questions(), asked + 1, "{never}: only the name is asked for");
     }
-    // Without anybody to ask it is refused, as it was.
+    // Without a reviewer it is refused.
     let named = hosts(vec![rule("mirror.test", None, Decision::Allow)]);
     let gate = support::gate(named, Approvals::never(), names(), Arc::default());
     assert!(gate.admit(to("mirror.test", 443)).await.is_err());
@@ -270,7 +270,7 @@ async fn a_stop_ends_every_question_that_waits() {
     assert_eq!(person.questions(), 1, "the others were never answered");
 }
 
-/// What has to be on record and can't be is denied.
+/// A decision that can't be recorded is a denial.
 #[tokio::test]
 async fn a_connection_that_is_not_on_record_is_not_made() {
     let (gate, trail) = support::good_world(80);
@@ -315,7 +315,7 @@ async fn without_questions_the_unknown_is_denied_with_the_rule_that_would_allow_
     assert_eq!(events.iter().map(source).collect::<Vec<_>>(), [DecisionSource::ApprovalPolicy]);
 }
 
-/// px06, px07: whoever answers for a name decides nothing.
+/// px06, px07: a name server decides nothing.
 #[tokio::test]
 async fn names_that_lead_inside_or_nowhere_are_denied() {
     let names = Names::new(&[

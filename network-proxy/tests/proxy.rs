@@ -1,4 +1,4 @@
-//! The proxies, spoken to byte by byte: what passes, what is denied, and what must not slip through.
+//! The proxies at the byte level: which requests pass, are denied, and must not slip through.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a helper that fails fails its test")]
 
@@ -24,7 +24,7 @@ fn secret(proxy: &Proxy) -> String {
     format!("Proxy-Authorization: Basic {}\r\n", STANDARD.encode(format!("stockade:{}", proxy.secret().expose())))
 }
 
-/// Sends a request head and gives what comes back until the end, or for half a second.
+/// Sends a request head and returns the bytes received until end of file, or for half a second.
 async fn exchange(stream: &mut TcpStream, head: &str) -> String {
     stream.write_all(head.as_bytes()).await.unwrap();
     hear(stream).await
@@ -73,7 +73,7 @@ async fn a_page_of_an_allowed_host_comes_back_and_another_host_is_denied() {
     }
     let denied = ask(&proxy, &format!("GET http://evil.test:{port}/secret"), "").await;
     assert!(denied.contains(&format!("`evil.test:{port}`")), "{denied}");
-    // Records name hosts, never what was asked there.
+    // Records name hosts, never requests.
     let told = format!("{:?}{:?}", trail.events.lock().unwrap(), trail.violations.lock().unwrap());
     assert!(told.contains("evil.test") && !told.contains("secret"), "{told}");
     assert_eq!(server.heard.lock().unwrap().len(), 1, "nothing else reached the server");
@@ -106,13 +106,13 @@ async fn without_the_secret_nothing_is_done() {
     assert!(server.heard.lock().unwrap().is_empty());
 }
 
-/// Connections that never show the secret are let go, and keep no other out.
+/// Connections that never authenticate are closed and don't block authenticated ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_take_no_place_of_the_commands_own() {
     let server = Server::page("hello").await;
     let port = server.port();
     let proxy = Proxy::start(good_world(port).0).await.unwrap();
-    // One that has shown it stays, however long it says nothing.
+    // An authenticated connection may stay idle.
     let mut kept = open(&proxy).await;
     let good = format!("GET http://good.test:{port}/ HTTP/1.1\r\n{}\r\n", secret(&proxy));
     assert!(exchange(&mut kept, &good).await.ends_with("hello"));
@@ -200,7 +200,7 @@ async fn nothing_is_smuggled_inside_another_request() {
         assert!((400..500).contains(&status(&answer)), "{line}: {answer}");
     }
     assert!(server.heard.lock().unwrap().is_empty(), "{:?}", server.heard.lock().unwrap());
-    // A body is a body, whatever it looks like.
+    // A body is never parsed as a request.
     let head =
         format!("POST http://good.test:{port}/ HTTP/1.1\r\n{}Content-Length: {length}\r\n\r\n{hidden}", secret(&proxy));
     assert!(exchange(&mut open(&proxy).await, &head).await.ends_with("hello"));
@@ -287,7 +287,7 @@ async fn socks_decides_as_the_other_does() {
     }
 }
 
-/// With reading only, methods that write are denied, and so is what can't be seen.
+/// With `read_only`, methods that write are denied, and so are streams that can't be inspected.
 #[tokio::test]
 async fn limited_means_what_can_be_seen_to_read() {
     let server = Server::page("hello").await;

@@ -1,5 +1,4 @@
-//! Requests that hide another one: spoken byte by byte, to a server that takes whatever follows a head for the
-//! next request.
+//! Request smuggling, at the byte level, to a server that parses all bytes after a head as the next request.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a helper that fails fails its test")]
 
@@ -40,7 +39,7 @@ impl World {
         Self { server, gate: gate(policy, Approvals::never(), names, Arc::clone(&trail)), trail }
     }
 
-    /// What comes back for these bytes. `{URL}` stands for what the way needs before a path, `{AUTH}` for the secret.
+    /// The response to these bytes. `{URL}` stands for the text the way needs before a path, `{AUTH}` for the secret.
     async fn send(&self, way: Way, bytes: &str) -> String {
         let port = self.server.port();
         match way {
@@ -65,7 +64,7 @@ impl World {
         }
     }
 
-    /// The first line of everything that the server took for a request.
+    /// The first lines of the requests that the server saw.
     fn heard(&self) -> Vec<String> {
         let heads = std::mem::take(&mut *self.server.heard.lock().unwrap());
         heads.iter().map(|head| head.lines().next().unwrap_or_default().to_owned()).collect()
@@ -96,7 +95,7 @@ fn chunked(body: &str) -> String {
     format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len())
 }
 
-/// A server that takes no body for one, and keeps connections whatever it is told, gets nothing but what reads.
+/// A server that ignores bodies and keeps every connection gets only requests that read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_has_no_body() {
     let world = World::new(HttpMethods::ReadOnly, Kept::Always).await;
@@ -130,7 +129,7 @@ async fn reading_has_no_body() {
     }
 }
 
-/// No other name for a method that writes.
+/// Method overrides don't pass.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_overrides_no_method() {
     let world = World::new(HttpMethods::ReadOnly, Kept::Always).await;
@@ -176,13 +175,13 @@ async fn reading_overrides_no_method() {
     }
 }
 
-/// Whatever is not clearly one request that reads is refused, or is written anew without what was unclear.
+/// Bytes that are not clearly one reading request are refused, or rewritten without the ambiguity.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_is_one_request_at_a_time() {
     let world = World::new(HttpMethods::ReadOnly, Kept::Always).await;
     let get = "GET / HTTP/1.1";
     for (way, bytes, wanted) in [
-        // The second is decided by itself.
+        // The second request is decided separately.
         (Way::Transparent, "GET / HTTP/1.1\r\n\r\nPOST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", &[get][..]),
         (
             Way::Proxy,
@@ -190,7 +189,7 @@ async fn reading_is_one_request_at_a_time() {
             &[get],
         ),
         (Way::Transparent, "GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", &[get]),
-        // Written anew: a line feed alone ends a line.
+        // Rewritten: a bare line feed ends a line.
         (Way::Transparent, "GET / HTTP/1.1\nX: 1\n\nPOST / HTTP/1.1\n\n", &[get]),
         (Way::Transparent, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", &[get]),
         (
@@ -221,7 +220,7 @@ async fn reading_is_one_request_at_a_time() {
     assert!(events.contains("Host names another server"), "a request for another server is on record: {events}");
 }
 
-/// What is sent on, is sent alone: a server that was told to close does not look for another request.
+/// Each request is forwarded alone: a server that was told to close does not look for another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_is_followed_by_no_request() {
     let world = World::new(HttpMethods::Any, Kept::AsAsked).await;
@@ -246,7 +245,7 @@ async fn a_body_is_followed_by_no_request() {
     }
 }
 
-/// An upgrade is asked of nobody, so one that is answered is no answer.
+/// `Upgrade` is never forwarded, so a `101` response is invalid.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_server_changes_the_protocol() {
     let world = World::new(HttpMethods::ReadOnly, Kept::Switching).await;

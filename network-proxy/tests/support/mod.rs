@@ -18,7 +18,7 @@ use stockade_protocol::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Names and where they lead. What is not listed does not exist.
+/// Names and their addresses. Other names do not exist.
 #[derive(Default)]
 pub(crate) struct Names(pub(crate) HashMap<&'static str, Vec<&'static str>>, pub(crate) AtomicUsize);
 
@@ -40,7 +40,7 @@ impl Resolver for Names {
     }
 }
 
-/// Somebody who answers the same to everything, after a while.
+/// A reviewer who gives the same answer to everything, after a delay.
 pub(crate) struct Person {
     pub(crate) answer: fn(&NetworkApproval) -> ReviewDecision,
     pub(crate) after: Duration,
@@ -81,7 +81,7 @@ impl Ask for Person {
     }
 }
 
-/// What was told.
+/// The recorded decisions.
 #[derive(Default)]
 pub(crate) struct Trail {
     pub(crate) events: Mutex<Vec<AuditEvent>>,
@@ -133,7 +133,7 @@ pub(crate) fn good_world(port: u16) -> (Arc<Gate>, Arc<Trail>) {
 /// How a server keeps a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Whatever the client says.
+    /// Regardless of the client's `Connection`.
     Always,
     /// Unless the client says `Connection: close`.
     AsAsked,
@@ -141,7 +141,7 @@ pub(crate) enum Kept {
     Switching,
 }
 
-/// A server that answers each request with what it got, and counts connections.
+/// A server that echoes each request, and counts connections.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) heard: Arc<Mutex<Vec<String>>>,
@@ -165,7 +165,7 @@ impl Server {
         .await
     }
 
-    /// HTTP/1.1 without bodies: what follows a head is the next request.
+    /// HTTP/1.1 without bodies: the bytes after a head are the next request.
     pub(crate) async fn without_bodies(kept: Kept) -> Self {
         Self::start(move |mut stream: TcpStream, heard: Arc<Mutex<Vec<String>>>| async move {
             let mut bytes = Vec::new();
