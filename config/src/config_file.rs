@@ -1,4 +1,4 @@
-//! One settings file: how it is read, whose it is, and what may not stand in it.
+//! One settings file: reading it, its owner, and the keys it may not have.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl ReadFile {
     }
 }
 
-/// Some keys have a meaning only in the files of those whom they protect.
+/// Refuses keys that are reserved for the administrator's or the user's file.
 pub(crate) fn refuse_foreign_keys(form: &ConfigForm, source: &Source<'_>, owner: Owner) -> Result<(), ConfigError> {
     let refuse = |place: Option<std::ops::Range<usize>>, problem: &str| match place {
         Some(span) => Err(source.invalid(span, problem.to_owned())),
@@ -78,9 +78,9 @@ pub(crate) fn refuse_foreign_keys(form: &ConfigForm, source: &Source<'_>, owner:
     Ok(())
 }
 
-/// Whether a file that can't be opened is not there: the last thing on the way to it is a directory. A link that
-/// leads nowhere, or a file in the place of a directory, hides settings that were meant to count. A device, such as a
-/// home at `/dev/null`, says that there are none.
+/// Whether a file that can't be opened is missing: its deepest existing ancestor is a directory. A dangling link, or a
+/// file in place of a directory, hides settings that were meant to count. A device, such as a home at `/dev/null`,
+/// means that there are none.
 fn missing(path: &Path) -> Result<(), ConfigError> {
     let Some(last) = path.ancestors().find(|place| place.symlink_metadata().is_ok()) else { return Ok(()) };
     let why = match last.metadata() {
@@ -91,7 +91,7 @@ fn missing(path: &Path) -> Result<(), ConfigError> {
     Err(ConfigError::Unsafe { path: last.to_owned(), why })
 }
 
-/// Where a file is not UTF-8.
+/// The error of a file that is not UTF-8, with the position.
 fn not_text(path: &Path, error: &std::string::FromUtf8Error) -> ConfigError {
     let valid = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
     let text = String::from_utf8_lossy(valid);
@@ -100,7 +100,7 @@ fn not_text(path: &Path, error: &std::string::FromUtf8Error) -> ConfigError {
     ConfigError::Invalid { file: path.to_owned(), line, column, problem: String::from("this is not UTF-8") }
 }
 
-/// The text of a file that is the reader's or the administrator's own; `None` if it is missing.
+/// The text of a file owned by the user or the administrator; `None` if it is missing.
 pub(crate) fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
     let file = match open_without_waiting(path) {
         Ok(file) => file,

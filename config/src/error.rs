@@ -1,25 +1,25 @@
-//! What may be wrong with a file, and where.
+//! Errors of settings files, with their position.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use stockade_protocol::{Invalid, RawText};
 
-/// Why there are no settings. A file that can't be read in full is never read in part.
+/// Why settings can't be loaded. A file is used completely or not at all.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The system refused.
     #[error("could not {act} `{}`", .path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         act: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file says something that it can't.
+    /// A file has an invalid value.
     #[error("{}:{line}:{column}: {problem}", .file.display())]
     Invalid {
         /// The file.
@@ -31,7 +31,7 @@ pub enum ConfigError {
         /// What is wrong, with the key's path, and what to write instead.
         problem: String,
     },
-    /// A file is larger than any settings are.
+    /// A file exceeds the size limit.
     #[error("`{}` is larger than {limit} bytes", .path.display())]
     TooLarge {
         /// The file.
@@ -39,7 +39,7 @@ pub enum ConfigError {
         /// The limit.
         limit: u64,
     },
-    /// A file or directory that somebody else may have put there or may change.
+    /// A file or directory that another user may have planted or may change.
     #[error("`{}` {why}", .path.display())]
     Unsafe {
         /// The file or directory.
@@ -54,7 +54,7 @@ pub enum ConfigError {
         place: String,
         /// The name.
         name: String,
-        /// Which ones there are.
+        /// The known names.
         suggestion: String,
     },
     /// No permission profile has this name.
@@ -66,10 +66,10 @@ pub enum ConfigError {
         name: String,
         /// Where it is named.
         place: String,
-        /// Which ones there are.
+        /// The known names.
         suggestion: String,
     },
-    /// A permission profile that is granted only where a person names it.
+    /// A permission profile that only the user may name.
     #[error(
         "the permission profile `{name}` can't be named by {place}: it lets a command act as you, so pass `--with {name}`, or put it into `with` of your own settings"
     )]
@@ -106,20 +106,20 @@ pub enum ConfigError {
         key: &'static str,
         /// What was asked for.
         wanted: String,
-        /// The most there is.
+        /// The maximum.
         maximum: String,
-        /// Where the maximum stands.
+        /// The file with the maximum.
         file: PathBuf,
     },
     /// A value that has no meaning on this host.
     #[error("{0}")]
     Value(#[from] Invalid),
-    /// A variable that names a directory of the user's in a way that may lead elsewhere later.
+    /// A variable that names a directory of the user in a way that may later lead elsewhere.
     #[error("`{name}` is `{value}`, which {why}: set it to an absolute path without `..`")]
     Variable {
         /// The variable.
         name: &'static str,
-        /// What it says.
+        /// Its value.
         value: RawText,
         /// What is wrong with it.
         why: &'static str,

@@ -1,4 +1,4 @@
-//! What a file may say: its keys, as they are written.
+//! The keys of a settings file, as they are written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -11,8 +11,8 @@ use crate::limits::LimitsForm;
 use crate::loss::LossName;
 use crate::written::Written;
 
-/// The keys of a profile stand outside of profiles as well. They are written out in both, since a flattened
-/// table would lose the place of an error.
+/// Profiles have the same keys as the top level. They are expanded in both, since a flattened table would lose the
+/// position of an error.
 macro_rules! settings_keys {
     ($($(#[$about:meta])* $key:ident: $value:ty,)*) => {
         /// A settings file of Stockade: `config.toml`.

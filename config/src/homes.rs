@@ -1,6 +1,6 @@
-//! Whose credentials are masked: those below the home directory that the environment names, and those
-//! below the one that the system has on record for the user. A service without `HOME`, or an agent that
-//! sets another one for its commands, would otherwise leave the real ones open.
+//! The home directories whose credentials are masked: the one that the environment names, and the one in the user
+//! database. A service without `HOME`, or an agent that sets another one for its commands, would otherwise leave the
+//! real ones exposed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -11,23 +11,23 @@ use stockade_protocol::{AbsPath, CREDENTIAL_PATHS, CREDENTIAL_VARIABLES, RawText
 use crate::ConfigError;
 use crate::own_files::place;
 
-/// The variables below which settings, state and credentials are.
+/// The variables that name the directories of settings, state and credentials.
 const DIRECTORIES: &[&str] = &["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"];
 
-/// A variable of this process. Without `HOME`, the home directory is the one on record.
+/// A variable of this process. `HOME` defaults to the home directory in the user database.
 pub fn user_variable(name: &str) -> Option<OsString> {
     variable_of_user(name, std::env::var_os(name))
 }
 
-/// A variable with this value in the user's environment. An empty one counts as not set; without `HOME`, the home
-/// directory is the one on record.
+/// A variable with this value in the user's environment. An empty one counts as not set; `HOME` defaults to the home
+/// directory in the user database.
 pub fn variable_of_user(name: &str, value: Option<OsString>) -> Option<OsString> {
     let set = value.filter(|value| !value.is_empty());
     if name == "HOME" { set.or_else(|| recorded_home().map(PathBuf::into_os_string)) } else { set }
 }
 
-/// Refuses a directory whose place depends on the working directory, or on links that a command could change:
-/// `link/..` is the directory above where the link leads. An empty variable counts as one that is not set.
+/// Refuses a directory that depends on the working directory, or on links that a command could change: `link/..` is
+/// the parent of the link's target. An empty variable counts as not set.
 pub(crate) fn check_variables(variable: &impl Fn(&str) -> Option<OsString>) -> Result<(), ConfigError> {
     for name in DIRECTORIES.iter().copied() {
         let Some(value) = variable(name).filter(|value| !value.is_empty()).map(PathBuf::from) else { continue };
@@ -47,8 +47,7 @@ pub(crate) fn check_variables(variable: &impl Fn(&str) -> Option<OsString>) -> R
     Ok(())
 }
 
-/// The credentials that variables name, or move, in the place of well-known ones. A device, a home directory or what
-/// lies above one is none.
+/// The credentials that variables name or relocate. Devices, home directories and their ancestors do not count.
 pub(crate) fn named_credentials(
     variable: &impl Fn(&str) -> Option<OsString>,
     directory: &Path,
@@ -75,16 +74,16 @@ pub(crate) fn named_credentials(
     named
 }
 
-/// Whether a path is in a place of the kernel's, which keeps no files.
+/// Whether a path is in a kernel file system, which stores no files.
 pub(crate) fn is_device(path: &Path) -> bool {
     ["/dev", "/proc", "/sys"].iter().any(|place| path.starts_with(place))
 }
 
-/// Where a path of the environment may be: as the kernel follows it from the working directory, as programs shorten
-/// it that take `..` by its text, and below the home directory if it begins with `~`.
+/// The possible meanings of a path in the environment: resolved by the kernel from the working directory, with `..`
+/// removed textually as some programs do, and below the home directory if it begins with `~`.
 fn spellings(path: &Path, directory: &Path, home: Option<&Path>) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
-    // An empty path names nothing.
+    // `absolute` fails for an empty path, which names nothing.
     let Ok(whole) = std::path::absolute(path).map(|_| directory.join(path)) else { return found };
     let below_home = path.strip_prefix("~").ok().and_then(|rest| Some(home?.join(rest)));
     for path in std::iter::once(whole).chain(below_home) {
@@ -94,7 +93,7 @@ fn spellings(path: &Path, directory: &Path, home: Option<&Path>) -> BTreeSet<Pat
     found
 }
 
-/// A path without `..`, by its text alone.
+/// A path with `..` removed textually.
 fn shortened(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -107,10 +106,10 @@ fn shortened(path: &Path) -> PathBuf {
     plain
 }
 
-/// The home directory that the system has on record for the user of this process.
+/// The home directory of this process's user in the user database.
 ///
-/// The list of users is read here: the C library might load modules for it, which a guard does not want.
-/// Users that are kept elsewhere have `HOME`.
+/// `/etc/passwd` is parsed here: the C library might load NSS modules into the supervisor. Users of other databases
+/// have `HOME`.
 #[cfg(unix)]
 pub(crate) fn recorded_home() -> Option<PathBuf> {
     home_of(&std::fs::read("/etc/passwd").ok()?, rustix::process::geteuid().as_raw())

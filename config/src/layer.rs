@@ -1,5 +1,5 @@
-//! What one source of settings says: a file, a profile, or the flags of the command line. Paths are
-//! absolute here, and every value has its type.
+//! The settings of one source: a file, a profile, or the command line's flags. Paths are absolute here, and every
+//! value has its type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -20,20 +20,20 @@ use crate::values::{no_parent_of_link, parse_duration, parse_host, resolve_path,
 use crate::written::Written;
 use crate::{ConfigError, Hook};
 
-/// What one source says. What it is silent about is `None` or empty.
+/// The settings of one source. Unset values are `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layer {
     /// The profile to use.
     pub profile: Option<String>,
     /// When a person is asked.
     pub ask: Option<AskForApproval>,
-    /// What builds the sandbox.
+    /// The sandbox engine.
     pub engine: Option<EngineName>,
     /// Whether denials are observed.
     pub observe: Option<bool>,
-    /// When a command is ended.
+    /// The timeout of a command.
     pub timeout: Option<Duration>,
-    /// How much output is kept.
+    /// Limit on the output kept.
     pub output_cap_bytes: Option<NonZeroU64>,
     /// How much a command is trusted with.
     pub mode: Option<SandboxMode>,
@@ -41,7 +41,7 @@ pub struct Layer {
     pub writable_roots: Option<Vec<AbsPath>>,
     /// The only directories that may be read.
     pub readable_roots: Option<Vec<AbsPath>>,
-    /// What is never read.
+    /// Paths and globs that may never be read.
     pub deny_read: Vec<FileTarget>,
     /// The network.
     pub network: Option<NetworkMode>,
@@ -51,7 +51,7 @@ pub struct Layer {
     pub deny_hosts: Vec<HostRule>,
     /// Unix sockets that may be connected to.
     pub unix_sockets: Option<Vec<AbsPath>>,
-    /// What a command may run without, where the sandbox can't hold it.
+    /// Restrictions that may be dropped if the sandbox can't enforce them.
     pub accept_losses: Option<Vec<LossName>>,
     /// Permission profiles that every command has.
     pub with: Option<Vec<String>>,
@@ -81,11 +81,11 @@ pub struct Layer {
     pub audit_durability: Option<AuditDurability>,
     /// The directory of the trail.
     pub audit_directory: Option<PathBuf>,
-    /// A program that answers in a person's place.
+    /// A program that answers approval requests.
     pub hook: Option<Hook>,
     /// A program that says how risky a request is, and its arguments.
     pub risk_hook: Option<Argv>,
-    /// Where a command runs that a rule allows without saying.
+    /// Where a command runs whose rule allows it without `outside`.
     pub rules_allow: Option<AllowedCommands>,
 }
 
@@ -105,7 +105,7 @@ impl<T> Default for Changes<T> {
 }
 
 impl Layer {
-    /// Gives what a file says its meaning.
+    /// Converts a file's form to typed settings.
     pub(crate) fn read(form: &SettingsForm, source: &Source<'_>) -> Result<Self, ConfigError> {
         let mut layer = Self {
             ask: form.ask,
@@ -146,8 +146,8 @@ impl Layer {
         Ok(layer)
     }
 
-    /// Takes away what a project may not say in its own file either, and gives the notices of that: a profile that a
-    /// project has chosen lets no command leave the sandbox, and gives up nothing that the sandbox holds.
+    /// Removes the keys that a project may not set in its own file either, and returns notices about them: a profile
+    /// chosen by a project lets no command leave the sandbox and accepts no losses.
     pub(crate) fn without_own_keys(&mut self, profile: &str) -> Vec<String> {
         let outside = self.rules_allow.take_if(|allowed| *allowed == AllowedCommands::Outside).map(|_| "rules.allow");
         let losses = self.accept_losses.take().map(|_| "sandbox.accept_losses");
@@ -159,7 +159,7 @@ impl Layer {
         outside.into_iter().chain(losses).map(notice).collect()
     }
 
-    /// Whether it says what a command may touch.
+    /// Whether it sets the sandbox policy.
     pub(crate) fn describes_sandbox(&self) -> bool {
         self.mode.is_some()
             || self.writable_roots.is_some()
@@ -208,7 +208,7 @@ impl Layer {
     }
 }
 
-/// A protected name is one name, not a path.
+/// Reads protected names; each is one component, not a path.
 fn names(form: &NamesForm, source: &Source<'_>) -> Result<Changes<String>, ConfigError> {
     let name = |text: &str| match text {
         "" | "." | ".." => Err(String::from("a name is missing")),

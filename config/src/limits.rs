@@ -1,4 +1,4 @@
-//! Limits as a file has them, each with its place: one that nothing can be started under is refused there.
+//! Limits in a file, each with its position: one under which nothing can start is refused there.
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;

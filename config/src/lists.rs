@@ -1,4 +1,4 @@
-//! How the lists of several sources become one, and where each entry comes from.
+//! Merges the lists of several sources and tracks the origin of each entry.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ pub(crate) struct Lists {
     pub(crate) with: Option<Vec<String>>,
 }
 
-/// A list that grants: the nearest file's, and the flags' on top.
+/// Merges a granting list: that of the nearest file, plus the flags'.
 pub(crate) fn grant<T: PartialEq>(
     key: &str,
     own: &mut Vec<T>,
@@ -36,7 +36,7 @@ pub(crate) fn grant<T: PartialEq>(
     add(key, own, new, origins, origin);
 }
 
-/// A list that denies: that of every source.
+/// Merges a denying list: the union over all sources.
 pub(crate) fn add<T: PartialEq>(
     key: &str,
     own: &mut Vec<T>,
@@ -52,7 +52,7 @@ pub(crate) fn add<T: PartialEq>(
     }
 }
 
-/// A list that is changed entry by entry.
+/// Applies additions and removals to a list.
 pub(crate) fn change<T: PartialEq + fmt::Display>(
     key: &str,
     own: &mut Vec<T>,

@@ -1,4 +1,4 @@
-//! Where settings are, and in which order they count.
+//! The locations and the precedence of settings.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -26,12 +26,12 @@ pub const SYSTEM_DIRECTORY: &str = "/etc/stockade";
 
 pub(crate) const MAXIMUM: &str = "maximum.toml";
 
-/// Whether something that is said once is new.
+/// Whether a one-time notice is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It was said before.
+    /// It was shown before.
     Known,
-    /// It is new, and on record now.
+    /// It is new, and recorded now.
     Recorded,
     /// It can't be recorded, so it is new each time.
     Unrecorded,
@@ -55,26 +55,26 @@ pub enum News {
 pub struct ConfigLoader {
     pub(crate) system: Option<PathBuf>,
     pub(crate) user: Option<PathBuf>,
-    /// Where a server has its socket, unless that is below the state.
+    /// The directory of a server's socket, unless it is below the state directory.
     pub(crate) socket: Option<PathBuf>,
     pub(crate) home: Option<PathBuf>,
-    /// Whose credentials are masked as well.
+    /// The home directory in the user database, whose credentials are masked as well.
     recorded_home: Option<PathBuf>,
     pub(crate) state: Option<PathBuf>,
     /// Credentials that variables name.
     named_credentials: Vec<AbsPath>,
-    /// What relative paths in variables are relative to.
+    /// The base of relative paths in variables.
     directory: PathBuf,
     pub(crate) project: Option<PathBuf>,
     only_system: bool,
 }
 
-/// What was found.
+/// The result of loading.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What holds.
+    /// The effective settings.
     pub settings: Settings,
-    /// Lines for the person: what was lowered, what was not read and how to change that.
+    /// Notices for the user: lowered and ignored settings, and how to change that.
     pub notices: Vec<String>,
     /// Whether the project's own settings and rules count.
     pub trust: ProjectTrust,
@@ -85,18 +85,17 @@ pub struct Loaded {
 }
 
 impl ConfigLoader {
-    /// A loader that reads nothing.
+    /// A loader without any locations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The administrator's and the user's own files, as this process finds them.
+    /// The standard locations of the administrator's and the user's files for this process.
     pub fn standard() -> Result<Self, ConfigError> {
         Self::standard_for(user_variable, &working_directory()?)
     }
 
-    /// The administrator's and the user's own files, as a process with this environment and working directory would
-    /// find them.
+    /// The standard locations for a process with this environment and working directory.
     pub fn standard_for(variable: impl Fn(&str) -> Option<OsString>, directory: &Path) -> Result<Self, ConfigError> {
         let variable = |name: &str| variable_of_user(name, variable(name));
         check_variables(&variable)?;
@@ -111,9 +110,9 @@ impl ConfigLoader {
         self
     }
 
-    /// The user's directories, by the variables of an environment, as the
-    /// [XDG specification](https://specifications.freedesktop.org/basedir-spec/latest/) has it. A variable that
-    /// is relative or has `..` in it is an error: where it leads could change from one command to the next.
+    /// The user's directories from environment variables, according to the [XDG
+    /// specification](https://specifications.freedesktop.org/basedir-spec/latest/). A variable that is relative or
+    /// contains `..` is an error: its target could change from one command to the next.
     pub fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
         check_variables(&variable)?;
         Ok(Self::found(variable, &working_directory()?))
@@ -163,13 +162,12 @@ impl ConfigLoader {
         self.state.as_ref().map(TrustStore::new).ok_or(ConfigError::NoPlace)
     }
 
-    /// Whether something that is said once has been said before; it is on record from now on, if it can be.
+    /// Whether a one-time notice is new; records it, if possible.
     pub fn news(&self, notice: &str) -> News {
         self.state.as_ref().map_or(News::Unrecorded, |directory| leave_mark(directory, notice))
     }
 
-    /// Reads all files and puts them together, with the flags on top. One bad file is an error: there
-    /// are no settings without it.
+    /// Reads and merges all files, with the flags on top. One bad file is an error.
     pub fn load(&self, flags: Layer) -> Result<Loaded, ConfigError> {
         let mut notices = Vec::new();
         let mut files = Vec::new();
@@ -222,15 +220,15 @@ impl ConfigLoader {
         if let Some(maximum) = maximum {
             notices.extend(maximum.enforce(&mut settings)?);
         }
-        // What was run before is nothing for a command to read, wherever it is recorded.
+        // Commands may not read the audit trail, in any location.
         let trail = settings.audit_directory.as_deref().filter(|path| !is_device(path)).map(place).transpose()?;
         settings.credentials.extend(trail);
-        // A variable that is set for the command names credentials as an inherited one does.
+        // A variable set for the command names credentials just as an inherited one does.
         let set = |name: &str| settings.environment.set.get(&name.parse().ok()?).map(OsString::from);
         let named = named_credentials(&set, &self.directory, self.home.as_deref());
         settings.credentials.extend(named);
         settings.own_files = self.own_files(&settings)?;
-        // One that is not there yet can't be hidden: the path to it may be another program's.
+        // A missing socket can't be hidden: its path may become another program's.
         let in_state = self.state.as_ref().map(|state| state.join("run"));
         let sockets = self.socket.iter().cloned().chain(in_state).chain(usual_socket_directory());
         let sockets = sockets.chain(self.recorded_servers()?);
@@ -240,7 +238,7 @@ impl ConfigLoader {
         Ok(Loaded { settings, notices, trust, project_rules, profiles })
     }
 
-    /// The permission profiles that are built in, the administrator's and the user's.
+    /// The built-in permission profiles, the administrator's and the user's.
     fn own_profiles(&self) -> Result<PermissionProfiles, ConfigError> {
         let mut profiles = PermissionProfiles::default();
         if let Some(directory) = &self.system {
@@ -252,7 +250,7 @@ impl ConfigLoader {
         Ok(profiles)
     }
 
-    /// The credentials and Stockade's own directories that an environment names, whatever the settings make of them.
+    /// The credentials and Stockade's own directories that an environment names, independent of the settings.
     pub fn places(&self) -> Result<Vec<AbsPath>, ConfigError> {
         let mut places = self.credentials()?;
         for directory in [&self.user, &self.state, &self.socket].into_iter().flatten() {
@@ -270,7 +268,7 @@ impl ConfigLoader {
             }
         }
         credentials.extend(self.named_credentials.iter().cloned());
-        // What was run before is nothing for a command to read, wherever it is kept.
+        // Commands may not read the state, which includes the audit trail.
         credentials.extend(self.state.as_deref().map(place).transpose()?);
         credentials.sort();
         credentials.dedup();
@@ -283,7 +281,7 @@ impl ConfigLoader {
         self.understand(path, &text, directory, owner).map(Some)
     }
 
-    /// A project whose files can't be read or judged ends here: rules among them might forbid something.
+    /// Reads the project's files. An unreadable one is an error: it might contain a forbidding rule.
     fn read_project(
         &self,
         files: &mut Vec<ReadFile>,
@@ -292,7 +290,7 @@ impl ConfigLoader {
         let Some(root) = self.project.as_ref().filter(|_| !self.only_system) else {
             return Ok((ProjectTrust::Nothing, ProjectFiles::default()));
         };
-        // Without a place for the list, nothing on it can be trusted.
+        // Without a state directory no project is trusted.
         let store = self.state.clone().map_or_else(|| TrustStore::new("/nonexistent"), TrustStore::new);
         let (trust, content) = store.check_files(root)?;
         notices.extend(trust.advice(root));
@@ -320,7 +318,7 @@ impl ConfigLoader {
         Ok(ReadFile { owner, layer, profiles, maximum, path })
     }
 
-    /// The maximum stands in a file of its own or in the administrator's settings.
+    /// Reads the maximum from its own file or from the administrator's settings.
     fn read_maximum(&self, directory: &Path, system: Option<&ReadFile>) -> Result<Option<Maximum>, ConfigError> {
         let path = directory.join(MAXIMUM);
         let inside = system.and_then(|file| file.maximum.clone());
@@ -338,13 +336,13 @@ fn working_directory() -> Result<PathBuf, ConfigError> {
     std::env::current_dir().map_err(ConfigError::io("find", Path::new(".")))
 }
 
-/// Whether a text would be read as a user's file; for editors, and for tests of the reader.
+/// Checks a text as a user's file; for editors, and for tests of the parser.
 pub fn check_config(file: &Path, text: &str) -> Result<(), ConfigError> {
     let base = file.parent().unwrap_or(Path::new("/"));
     ConfigLoader::new().home("/home/nobody").understand(file.to_owned(), text, base, Owner::User).map(drop)
 }
 
-/// Checks the text of a project's file, and gives it as it is written.
+/// Checks the text of a project's file and returns it as a TOML table.
 pub(crate) fn check_project(path: &Path, bytes: &[u8], root: &Path) -> Result<toml::Table, ConfigError> {
     let text = project_text(path, bytes)?;
     let loader = ConfigLoader { home: Some(PathBuf::from("/home/nobody")), ..ConfigLoader::new() };

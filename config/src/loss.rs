@@ -1,8 +1,7 @@
-//! What somebody can accept to go without, by name.
+//! Restrictions that a user can agree to run without, by name.
 //!
-//! A sandbox that can't hold a part of a policy refuses it. Whoever would rather run without that part
-//! says so by the name that stands in the refusal. Each system has its own; a file may name those of all
-//! systems, so that one file serves several.
+//! A sandbox that can't enforce a part of a policy refuses it. A user who prefers to run without that part accepts the
+//! loss by the name in the refusal. Each system has its own names; a file may list those of several systems.
 
 use std::fmt;
 
@@ -58,7 +57,7 @@ impl LossName {
         }
     }
 
-    /// What happens without it, for a person.
+    /// The consequence of the loss, for messages.
     pub fn consequence(self) -> &'static str {
         match self {
             Self::ProtectedMetadata => "metadata such as .git can be written in writable directories",

@@ -1,4 +1,4 @@
-//! The administrator's maximum: what no file, flag, rule or approval exceeds.
+//! The administrator's maximum, which no file, flag, rule or approval exceeds.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::settings::Settings;
 use crate::source::Source;
 use crate::values::parse_duration;
 
-/// What nothing exceeds. What it is silent about is not bounded.
+/// An upper bound on settings. Absent keys are not bounded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Maximum {
     file: PathBuf,
@@ -35,11 +35,11 @@ impl Maximum {
         layer.read_env(&form.env, source)?;
         let named = layer.allow_hosts.as_ref().map(|_| NetworkMode::Hosts);
         let (mode, network) = (layer.mode, layer.network.or(named));
-        // A bound that may be given up piece by piece is none, so here nothing said is nothing allowed.
+        // A maximum whose parts may be given up bounds nothing, so here an absent list allows no losses.
         let losses = layer.accept_losses.clone().unwrap_or_default();
         let timeout =
             form.timeout.as_ref().map(|text| source.value(text, "maximum.timeout", parse_duration)).transpose()?;
-        // What is not said is not bounded.
+        // Absent keys are not bounded.
         let mut bound = Settings::new(Vec::new());
         bound.mode = SandboxMode::DangerFullAccess;
         bound.network = NetworkMode::Full;
@@ -59,17 +59,17 @@ impl Maximum {
         })
     }
 
-    /// The file that it stands in.
+    /// The file that contains it.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The permissions, less what the maximum does not allow. Escalations go through here, too.
+    /// The permissions, restricted to the maximum. Escalations are restricted here, too.
     pub fn limit(&self, host: &HostPaths, wanted: &Permissions) -> Result<Permissions, Invalid> {
         let host = HostPaths { credentials: Vec::new(), protected_names: Vec::new(), ..host.clone() };
         let mut bound = self.bound.unbounded(&host, RuleSource::Administrator)?;
         if self.bound.mode == SandboxMode::DangerFullAccess {
-            // Full access by the mode would lift a bound on the network alone.
+            // Full access by mode would lift a bound that only the network has.
             bound.network = match self.network {
                 Some(NetworkMode::Off) => stockade_protocol::NetworkPolicy::Off,
                 Some(mode @ (NetworkMode::Hosts | NetworkMode::Limited)) => {
@@ -97,7 +97,7 @@ impl Maximum {
             && self.bound.limits.is_unlimited()
     }
 
-    /// The policy if it may be chosen, otherwise the first that may.
+    /// The policy if it is permitted, otherwise the first permitted one.
     pub fn ask_within(&self, wanted: AskForApproval) -> AskForApproval {
         match &self.ask {
             Some(words) if !words.contains(&AskWord::from(&wanted)) => {
@@ -113,8 +113,8 @@ impl Maximum {
         }
     }
 
-    /// Brings settings within the maximum. A flag that exceeds it is an error, since whoever typed it
-    /// has to know; what a file says is lowered, with a line that says so.
+    /// Restricts settings to the maximum. A flag that exceeds it is an error, since the user has to notice; a file's
+    /// value is lowered with a notice.
     pub(crate) fn enforce(&self, settings: &mut Settings) -> Result<Vec<String>, ConfigError> {
         let mut notices = Vec::new();
         let origin = Origin::Maximum(self.file.clone());
@@ -160,7 +160,7 @@ impl Maximum {
         Ok(notices)
     }
 
-    /// Takes the losses away that may not be accepted, one by one, since each may come from another place.
+    /// Removes losses that may not be accepted, one by one, since each may have another origin.
     fn bound_losses(&self, settings: &mut Settings) -> Result<Vec<String>, ConfigError> {
         const KEY: &str = "sandbox.accept_losses";
         let (mut kept, mut notices) = (Vec::new(), Vec::new());
@@ -187,7 +187,7 @@ impl Maximum {
     }
 }
 
-/// A word as it is written in a file.
+/// A value in its serialized form.
 fn word(value: impl std::fmt::Debug) -> String {
     let name = format!("{value:?}");
     name.chars().enumerate().fold(String::new(), |mut text, (index, c)| {

@@ -1,10 +1,9 @@
-//! Where Stockade keeps what decides over the next command: settings, rules, trust, state, trail, and the socket of a
-//! server. No sandboxed command may write any of it, or connect to what is there.
+//! Stockade's own files: settings, rules, trust, state, audit trail, and a server's socket. No sandboxed command may
+//! write them or connect to the socket, since they control the next command.
 //!
-//! The places are those of this environment and the usual ones below each home directory, since the next
-//! run may have another environment. Settings and rules may be links to files that are kept elsewhere, as
-//! managers of dotfiles make them: those count as well. Where a link leads is found out when a sandbox is
-//! built.
+//! The locations are those of this environment and the default ones below each home directory, since the next run may
+//! have another environment. Settings and rules may be links to files elsewhere, as dotfile managers create them: the
+//! targets are protected as well. Links are resolved when a sandbox is built.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,7 +16,7 @@ use stockade_protocol::{AbsPath, OWN_PATHS};
 use crate::settings::Settings;
 use crate::{ConfigError, ConfigLoader};
 
-/// More than anybody keeps there. What is beyond could be a link that nobody looks at.
+/// Limit on scanned entries; more is an error, since an unscanned entry could be a link.
 const MOST_ENTRIES: usize = 4096;
 const DEEPEST: usize = 8;
 
@@ -31,7 +30,7 @@ pub fn socket_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<P
     }
 }
 
-/// Where a server that was started with another environment has its socket.
+/// The socket directory of a server that was started with another environment.
 #[cfg(target_os = "linux")]
 pub(crate) fn usual_socket_directory() -> Option<PathBuf> {
     let runtime = PathBuf::from(format!("/run/user/{}", rustix::process::geteuid().as_raw()));
@@ -44,7 +43,7 @@ pub(crate) fn usual_socket_directory() -> Option<PathBuf> {
 }
 
 impl ConfigLoader {
-    /// Stockade's own files, as they are named; a file or directory need not exist.
+    /// Stockade's own files, unresolved; a file or directory need not exist.
     pub(crate) fn own_files(&self, settings: &Settings) -> Result<Vec<AbsPath>, ConfigError> {
         let mut own: BTreeSet<PathBuf> =
             [&self.system, &self.user, &self.state].into_iter().flatten().cloned().collect();
@@ -75,7 +74,7 @@ impl ConfigLoader {
     }
 }
 
-/// A path of the environment, with `..` taken as the kernel takes it.
+/// A path from the environment, with `..` resolved as the kernel does.
 pub(crate) fn place(path: &Path) -> Result<AbsPath, ConfigError> {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -89,8 +88,8 @@ pub(crate) fn place(path: &Path) -> Result<AbsPath, ConfigError> {
     Ok(AbsPath::from_path(&plain)?)
 }
 
-/// The links in a directory of ours. One that can't be searched to its end is an error: what a link leads to
-/// would be open to a command.
+/// The links in one of Stockade's directories. An incomplete scan is an error: a command could write the target of a
+/// missed link.
 fn links_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     let mut links = Vec::new();
     let mut seen = 0;
@@ -99,7 +98,7 @@ fn links_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
-            // The administrator's may be closed to this user, who can't change it either.
+            // The administrator's directory may be unreadable for this user, who can't change it either.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_own(&directory) => continue,
             Err(error) => return Err(ConfigError::io("list", &directory)(error)),
         };

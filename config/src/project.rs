@@ -1,4 +1,4 @@
-//! The files that a project brings along, read once, so that what is compared is what is used.
+//! A project's own files, read once, so that the compared bytes are the ones used.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::ConfigError;
 use crate::profile::{PermissionProfile, ProfileOrigin};
 use crate::store::read_bytes;
 
-/// Where a project keeps them.
+/// Their directory.
 pub(crate) const DIRECTORY: &str = ".stockade";
 
 /// The file of its settings.
@@ -21,12 +21,12 @@ const MAX_FILES: usize = 256;
 const MAX_DEPTH: usize = 8;
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
-/// A rules file of a trusted project, with the bytes that were compared with what a person trusted.
+/// A rules file of a trusted project, with the bytes that were compared with the trusted hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectRules {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it held when it was compared.
+    /// The compared bytes.
     pub content: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ impl ProjectFiles {
         let mut left = MAX_BYTES;
         let mut waiting: Vec<(PathBuf, usize)> = vec![(PathBuf::new(), 0)];
         while let Some((below, depth)) = waiting.pop() {
-            // Joined with nothing, the path would end in a slash, and a link would be followed.
+            // Joining an empty path would append a slash, and a link would be followed.
             let own = root.join(DIRECTORY);
             let path = if depth == 0 { own } else { own.join(&below) };
             let kind = match fs::symlink_metadata(&path) {
@@ -55,7 +55,7 @@ impl ProjectFiles {
             }
             if kind.is_dir() && depth < MAX_DEPTH {
                 let entries = match fs::read_dir(&path) {
-                    // What a run holds the name with is gone at its end.
+                    // A run's placeholder directory disappears when the run ends.
                     Err(error) if depth == 0 && error.kind() == std::io::ErrorKind::NotFound => return Ok(files),
                     entries => entries.map_err(ConfigError::io("list", &path))?,
                 };
@@ -97,7 +97,7 @@ impl ProjectFiles {
         self.0.get(&RawText::from(name)).map(Vec::as_slice)
     }
 
-    /// The files in `rules` whose names end in `.rules`, by name. Hidden ones don't count.
+    /// The files in `rules` whose names end in `.rules`, by name. Hidden ones are ignored.
     pub(crate) fn rules(&self, root: &Path) -> Vec<ProjectRules> {
         let found = self.0.iter().filter(|(name, _)| is_rules(name));
         let place = |name: &RawText| name.to_os_string().map(|name| root.join(DIRECTORY).join(name));

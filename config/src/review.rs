@@ -1,4 +1,4 @@
-//! What a project brings along, read once, so that what a person is shown is what they vouch for.
+//! A project's own files, read once, so that the user trusts exactly the files shown.
 
 use stockade_protocol::{AbsPath, RawText};
 
@@ -14,7 +14,7 @@ pub struct ProjectReview {
     pub(crate) files: ProjectFiles,
 }
 
-/// What a project's file is read as.
+/// The use of a project's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectFileKind<'a> {
     /// As settings: see [`ProjectReview::settings`].
@@ -27,8 +27,8 @@ pub enum ProjectFileKind<'a> {
     Unread,
 }
 
-/// One setting of a file: its key, with dots, and its value as it would be written. Both may hold any character:
-/// escape them where they are shown.
+/// One setting of a file: its dotted key and its value in TOML. Both may contain any character: escape them for
+/// display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewedSetting {
     /// The key.
@@ -43,7 +43,7 @@ impl ProjectReview {
         &self.path
     }
 
-    /// Every file, by its path below `.stockade`, with what it is read as.
+    /// Every file, by its path below `.stockade`, with its use.
     pub fn files(&self) -> impl Iterator<Item = (&RawText, ProjectFileKind<'_>)> {
         self.files.iter().map(|(name, content)| {
             let kind = match name.as_str() {

@@ -1,7 +1,7 @@
-//! Where servers have, or had, their sockets: on record in the state directory.
+//! The recorded socket directories of servers, in the state directory.
 //!
-//! A run whose environment says nothing of such a place, as after `su` or in a job of cron, hides it from its commands
-//! all the same. An entry stays as long as its directory: the next server may use that again.
+//! A run hides these directories from its commands even if its environment does not name them, as after `su` or in a
+//! cron job. An entry exists as long as its directory, which the next server may use again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,8 +20,8 @@ const STATE: &str = ".local/state/stockade";
 const LONGEST_ENTRY: u64 = 64 * 1024;
 
 impl ConfigLoader {
-    /// Puts the directory of a server's socket on record, before there is anything in it. It is recorded in the state
-    /// directory, and in the usual one below the home directory, for runs without `XDG_STATE_HOME`.
+    /// Records the directory of a server's socket before the socket is created: in the state directory, and in the
+    /// default one below the home directory, for runs without `XDG_STATE_HOME`.
     pub fn record_server(&self, directory: &Path) -> Result<(), ConfigError> {
         let place = place(directory)?;
         let usual = self.home.as_ref().filter(|home| is_writable(home)).map(|home| home.join(STATE));
@@ -35,7 +35,7 @@ impl ConfigLoader {
         Ok(())
     }
 
-    /// All directories on record for this user, as they were written.
+    /// All recorded directories of this user, as written.
     pub(crate) fn recorded_servers(&self) -> Result<BTreeSet<PathBuf>, ConfigError> {
         let usual = self.homes().into_iter().map(|home| home.join(STATE));
         let states: BTreeSet<PathBuf> = self.state.iter().cloned().chain(usual).collect();
@@ -51,7 +51,7 @@ fn record(records: &Path, server: &AbsPath) -> Result<(), ConfigError> {
     let _turn = Lock::take(records, ".lock")?;
     for (name, directory) in entries(records)? {
         if fs::symlink_metadata(&directory).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            // One that stays does no harm.
+            // A stale entry is harmless.
             fs::remove_file(records.join(name)).ok();
         }
     }
@@ -61,15 +61,15 @@ fn record(records: &Path, server: &AbsPath) -> Result<(), ConfigError> {
     replace_private(records, &name, &text)
 }
 
-/// The names of the entries and the directories in them. One that can't be understood is an error: what it names would be
-/// open to a command.
+/// The names of the entries and their directories. An invalid entry is an error: its directory would be exposed to
+/// commands.
 fn entries(records: &Path) -> Result<Vec<(String, PathBuf)>, ConfigError> {
     let listed = match fs::read_dir(records) {
         Ok(listed) => listed,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(Vec::new());
         }
-        // Below a home directory that is closed to this user, who could not have a server on record there.
+        // A home directory that this user can't read has no record of this user's servers.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_own(records) => return Ok(Vec::new()),
         Err(error) => return Err(ConfigError::io("list", records)(error)),
     };
@@ -78,11 +78,11 @@ fn entries(records: &Path) -> Result<Vec<(String, PathBuf)>, ConfigError> {
         let entry = entry.map_err(ConfigError::io("list", records))?;
         let broken = || ConfigError::Unsafe { path: entry.path(), why: "names no directory of a server: remove it" };
         let name = entry.file_name().into_string().map_err(|_| broken())?;
-        // The lock, and what is not written to its end.
+        // The lock, and incomplete files.
         if name.starts_with('.') {
             continue;
         }
-        // One may be removed meanwhile, with its directory.
+        // It may be removed concurrently, with its directory.
         let Some(text) = read_private(records, &name, LONGEST_ENTRY)? else { continue };
         let directory: AbsPath = serde_json::from_str(&text).map_err(|_| broken())?;
         found.push((name, directory.to_host_path().ok_or_else(broken)?));

@@ -1,10 +1,9 @@
-//! The settings of a run: everything that the files, the profile and the flags say, put together,
-//! and for each value where it comes from.
+//! The settings of a run: the files, the profile and the flags merged, with the origin of each value.
 //!
-//! The nearest source wins: flags, then the profile, then the project, the user, the system. Lists
-//! that grant (`writable_roots`, `readable_roots`, `allow_hosts`, `unix_sockets`, `with`, `accept_losses`, `include_only`) are
-//! those of the nearest file that has them, and flags add to them. Lists that deny (`deny_read`, `deny_hosts`,
-//! `exclude`) add up over all sources. Limits and variables count one by one.
+//! The nearest source wins: flags, then the profile, then the project, the user, the system. Granting lists
+//! (`writable_roots`, `readable_roots`, `allow_hosts`, `unix_sockets`, `with`, `accept_losses`, `include_only`) are
+//! those of the nearest file that has them, and flags add to them. Denying lists (`deny_read`, `deny_hosts`,
+//! `exclude`) add up over all sources. Limits and variables are merged one by one.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -25,7 +24,7 @@ use crate::maximum::Maximum;
 use crate::origin::Origin;
 use crate::profile::ProfileGrant;
 
-/// A program that answers in a person's place.
+/// A program that answers approval requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
     /// The program and its arguments.
@@ -34,21 +33,21 @@ pub struct Hook {
     pub timeout: Option<Duration>,
 }
 
-/// What holds.
+/// The effective settings of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The profile in use.
     pub profile: Option<String>,
-    /// When a person is asked; `None` leaves it to the program, which knows if there is a terminal
+    /// When a person is asked; `None` leaves the choice to the program, which knows if there is a terminal
     /// ([`Settings::ask_or`]).
     pub ask: Option<AskForApproval>,
-    /// What builds the sandbox.
+    /// The sandbox engine.
     pub engine: EngineName,
-    /// Whether what commands try against their policy is seen, in place of guessed from their output.
+    /// Whether denials are observed, instead of inferred from the output.
     pub observe: bool,
-    /// When a command is ended that does not end by itself; never if `None`.
+    /// The timeout of a command; `None` for no timeout.
     pub timeout: Option<Duration>,
-    /// How much of a command's output is kept, for each stream.
+    /// Limit on the output kept, per stream.
     pub output_cap_bytes: NonZeroU64,
     /// How much a command is trusted with.
     pub mode: SandboxMode,
@@ -56,7 +55,7 @@ pub struct Settings {
     pub writable_roots: Vec<AbsPath>,
     /// The only directories that may be read; everything if `None`.
     pub readable_roots: Option<Vec<AbsPath>>,
-    /// What is never read.
+    /// Paths and globs that may never be read.
     pub deny_read: Vec<FileTarget>,
     /// The network.
     pub network: NetworkMode,
@@ -66,9 +65,9 @@ pub struct Settings {
     pub unix_sockets: Vec<AbsPath>,
     /// The permission profiles that every command has.
     pub with: Vec<String>,
-    /// What those grant.
+    /// The permissions of those profiles.
     pub granted: ProfileGrant,
-    /// What a command may run without, where the sandbox can't hold it.
+    /// Restrictions that may be dropped if the sandbox can't enforce them.
     pub accept_losses: Vec<LossName>,
     /// Give the command no private directory at `$TMPDIR`.
     pub exclude_tmpdir_env_var: bool,
@@ -88,33 +87,33 @@ pub struct Settings {
     pub audit_durability: AuditDurability,
     /// The directory of the trail; the user's own if `None`.
     pub audit_directory: Option<PathBuf>,
-    /// A program that answers in a person's place.
+    /// A program that answers approval requests.
     pub hook: Option<Hook>,
     /// A program that says how risky a request is, and its arguments.
     pub risk_hook: Option<Argv>,
-    /// Where a command runs that a rule allows without saying.
+    /// Where a command runs whose rule allows it without `outside`.
     pub rules_allow: AllowedCommands,
-    /// Whether the command line says what a command may touch: by flags, or by a profile that it chooses. No rule
-    /// leaves such a sandbox.
+    /// Whether the command line sets the sandbox policy, by flags or by a profile. No rule lets a command leave such a
+    /// sandbox.
     pub names_sandbox: bool,
-    /// Whether a project's file sets variables. They could make a program load files of the workspace, so no rule
-    /// leaves the sandbox then.
+    /// Whether a project's file sets variables. They could make a program load files of the workspace, so no rule lets
+    /// a command leave the sandbox then.
     pub project_sets_variables: bool,
-    /// Stockade's own files and directories, and the programs and files that the settings name. No sandboxed
-    /// command may write them, whatever is granted.
+    /// Stockade's own files and directories, and the programs and files that the settings name. No sandboxed command
+    /// may write them, regardless of grants.
     pub own_files: Vec<AbsPath>,
-    /// Those that no sandboxed command may even read.
+    /// Files that no sandboxed command may read either.
     pub hidden_files: Vec<AbsPath>,
-    /// What nothing exceeds.
+    /// The administrator's maximum.
     pub maximum: Option<Maximum>,
     pub(crate) origins: BTreeMap<String, Origin>,
 }
 
-/// One mebibyte of each stream is kept unless a source says otherwise.
+/// The default is one mebibyte per stream.
 const OUTPUT_CAP: NonZeroU64 = NonZeroU64::new(1024 * 1024).unwrap();
 
 impl Settings {
-    /// The settings when no source says anything, with these credentials masked.
+    /// The default settings, with these credentials masked.
     pub fn new(credentials: Vec<AbsPath>) -> Self {
         Self {
             profile: None,
@@ -154,25 +153,23 @@ impl Settings {
         }
     }
 
-    /// Where a value comes from, by its key: `ask`, `sandbox.mode`, `limits.processes`,
-    /// `sandbox.deny_read[0]`.
+    /// The origin of a value, by its key: `ask`, `sandbox.mode`, `limits.processes`, `sandbox.deny_read[0]`.
     pub fn origin(&self, key: &str) -> &Origin {
         self.origins.get(key).unwrap_or(&Origin::Default)
     }
 
-    /// Every value that is set, and where.
+    /// The origins of all values that are set.
     pub fn origins(&self) -> impl Iterator<Item = (&str, &Origin)> {
         self.origins.iter().map(|(key, origin)| (key.as_str(), origin))
     }
 
-    /// When a person is asked, if `default` is what holds without a setting.
+    /// When a person is asked; `default` applies without a setting.
     pub fn ask_or(&self, default: AskForApproval) -> AskForApproval {
         let wanted = self.ask.unwrap_or(default);
         self.maximum.as_ref().map_or(wanted, |maximum| maximum.ask_within(wanted))
     }
 
-    /// The policy in its wire form. It says nothing of denied paths and hosts: [`Settings::permissions`]
-    /// does.
+    /// The policy in its wire form. It lacks denied paths and hosts, which [`Settings::permissions`] includes.
     pub fn sandbox_policy(&self) -> SandboxPolicy {
         let reads = match &self.readable_roots {
             None => ReadOnlyAccess::FullAccess {},
@@ -197,9 +194,8 @@ impl Settings {
         }
     }
 
-    /// What a command gets on this host: the policy, less what is denied, within the maximum. The
-    /// names and credentials of `host` are replaced by those of the settings, and Stockade's own files are
-    /// those of both.
+    /// The permissions of a command on this host: the policy without the denials, within the maximum. The protected
+    /// names and credentials of `host` are replaced by those of the settings; Stockade's own files are those of both.
     pub fn permissions(&self, host: &HostPaths) -> Result<Permissions, Invalid> {
         let host = HostPaths {
             credentials: self.credentials.clone(),
@@ -215,8 +211,8 @@ impl Settings {
         }
     }
 
-    /// Permissions of these settings with what a profile grants on top. A network that a flag turns off stays off, and
-    /// what the settings forbid stays forbidden.
+    /// Adds a profile's grant to these settings' permissions. A network that a flag turns off stays off, and denials
+    /// stay.
     fn with_profile(&self, own: &Permissions, grant: &ProfileGrant) -> Permissions {
         if matches!(self.mode, SandboxMode::DangerFullAccess | SandboxMode::ExternalSandbox) {
             return own.clone();
@@ -231,8 +227,8 @@ impl Settings {
         merged
     }
 
-    /// What a profile grants in a session with these settings: no host where a flag turns the network off, and only
-    /// reading requests where the network is limited to those.
+    /// A profile's grant in a session with these settings: no hosts if a flag turns the network off, and only
+    /// read-only requests if the network is limited to those.
     pub fn fitting(&self, grant: &ProfileGrant) -> ProfileGrant {
         let mut grant = grant.clone();
         match (self.network, &mut grant.permissions.network) {
@@ -252,7 +248,7 @@ impl Settings {
             FileTarget::Glob(glob) => FileRule::deny_glob(glob.clone()).from_source(source),
         });
         let network = match (self.mode, self.network) {
-            // Nothing of Stockade's stands around such a command.
+            // Such a command runs without Stockade's sandbox.
             (SandboxMode::DangerFullAccess | SandboxMode::ExternalSandbox, _) | (_, NetworkMode::Full) => {
                 NetworkPolicy::Full
             }
@@ -273,7 +269,7 @@ impl Settings {
         })
     }
 
-    /// Puts what a nearer source says over what is there.
+    /// Overlays the settings of a nearer source.
     pub(crate) fn apply(&mut self, layer: Layer, origin: &Origin) {
         let mut origins = std::mem::take(&mut self.origins);
         let mut note = |key: &str| drop(origins.insert(key.to_owned(), origin.clone()));
@@ -348,7 +344,7 @@ impl Settings {
         }
     }
 
-    /// A full network knows no hosts. With one that is denied, the others are asked for instead.
+    /// Lowers a `full` network to `hosts` if a host is denied: `full` can't enforce per-host denials.
     pub(crate) fn keep_denied_hosts(&mut self) -> Option<String> {
         let denied = self.hosts.iter().find(|rule| rule.decision == stockade_protocol::Decision::Forbidden)?;
         let notice = format!(

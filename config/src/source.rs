@@ -18,18 +18,18 @@ use crate::suggest::suggest;
 pub(crate) struct Source<'a> {
     pub(crate) file: &'a Path,
     pub(crate) text: &'a str,
-    /// What relative paths are relative to.
+    /// The base of relative paths.
     pub(crate) base: &'a Path,
     pub(crate) home: Option<&'a Path>,
 }
 
 impl Source<'_> {
-    /// Reads the whole text as one form.
+    /// Parses the whole text as one form.
     pub(crate) fn parse<T: DeserializeOwned + JsonSchema>(&self) -> Result<T, ConfigError> {
         self.check_tables::<T>()?;
         let deserializer = toml::Deserializer::parse(self.text).map_err(|error| self.syntax(&error))?;
         serde_path_to_error::deserialize(deserializer).map_err(|error| {
-            // A value that knows its place is one level deeper for the reader, not for whoever wrote it.
+            // `Spanned` adds a level to the path that the file does not have.
             let path = error.path().to_string().replace(".$__serde_spanned_private_value", "");
             let error = error.into_inner();
             let message = error.message();
@@ -49,8 +49,8 @@ impl Source<'_> {
         })
     }
 
-    /// A derived reader takes a list for a table, field by field, a date for a table of strings, and a table for a word.
-    /// Here none is the other.
+    /// Refuses type confusions that derived deserializers accept: a list as a table, field by field, a date as a table
+    /// of strings, and a table as an enum word.
     fn check_tables<T: JsonSchema>(&self) -> Result<(), ConfigError> {
         let table = DeTable::parse(self.text).map_err(|error| self.syntax(&error))?;
         let schema = SchemaSettings::draft2020_12().for_deserialize().into_generator().into_root_schema_for::<T>();
@@ -64,7 +64,7 @@ impl Source<'_> {
         self.invalid(error.span().unwrap_or(0..0), format!("this is not TOML: {}", one_line(error.message())))
     }
 
-    /// An error at a place in the text.
+    /// An error at a position in the text.
     pub(crate) fn invalid(&self, span: Range<usize>, problem: String) -> ConfigError {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
@@ -73,8 +73,8 @@ impl Source<'_> {
     }
 }
 
-/// Where something else stands in the place of a table, or a table in the place of a word: its place and what is
-/// wrong.
+/// The first value that is not a table where the schema wants one, or a table in place of a word: its position and the
+/// problem.
 fn misplaced(root: &Value, schemas: &[&Value], table: &DeTable<'_>, above: &str) -> Option<(Range<usize>, String)> {
     table.iter().find_map(|(key, value)| {
         let key = key.get_ref().as_ref();
@@ -111,8 +111,8 @@ fn misplaced_value(
     is_table.then(|| (value.span(), problem()))
 }
 
-/// A derived reader takes `{ word = {} }` for a word. Whether a table stands where only words may, or has a
-/// word for its key.
+/// Derived deserializers accept `{ word = {} }` as a word. Whether a table stands where only words may, or has a word
+/// as its key.
 fn is_no_table(schemas: &[&Value], table: &DeTable<'_>) -> bool {
     let (tables, others): (Vec<&Value>, Vec<&Value>) =
         schemas.iter().partition(|schema| schema.get("type").is_none_or(|kind| kind == "object"));
@@ -121,12 +121,12 @@ fn is_no_table(schemas: &[&Value], table: &DeTable<'_>) -> bool {
     !others.is_empty() && (tables.is_empty() || !table.keys().all(|key| is_known(key.get_ref())))
 }
 
-/// What a schema says of the value of a key.
+/// The schema of a key's value.
 fn of_key<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     schema["properties"].get(key).or_else(|| schema.get("additionalProperties").filter(|other| other.is_object()))
 }
 
-/// The schemas that a value may follow, with references followed and without that of nothing.
+/// The schemas that a value may match, with references resolved and without `null`.
 fn branches<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
     if let Some(reference) = schema["$ref"].as_str().and_then(|text| text.strip_prefix('#')) {
         return root.pointer(reference).map(|schema| branches(root, schema)).unwrap_or_default();
@@ -143,17 +143,17 @@ fn one_line(message: &str) -> String {
     RawText::from(message.trim().replace('\n', ", ")).to_string()
 }
 
-/// The directory of keys that an unknown key stands in.
+/// The table that contains an unknown key.
 fn parent<'a>(path: &'a str, name: &str) -> Option<&'a str> {
     let parent = path.strip_suffix(name).map_or(path, |path| path.trim_end_matches('.'));
     (!parent.is_empty() && parent != ".").then_some(parent)
 }
 
-/// Takes serde's message about an unknown field or variant apart.
+/// Parses serde's message about an unknown field or variant.
 fn unknown(message: &str) -> Option<(&str, &str, Vec<&str>)> {
     let rest = message.strip_prefix("unknown ")?;
     let (what, rest) = rest.split_once(" `")?;
-    // A name may have anything in it, also this; those that are known have not, so the last one counts.
+    // An unknown name may contain this text; known ones don't, so the last occurrence counts.
     let (name, rest) = rest.rsplit_once("`, expected ").or_else(|| rest.rsplit_once("`, there are no "))?;
     let known = rest.split('`').skip(1).step_by(2).collect();
     matches!(what, "field" | "variant").then_some((what, name, known))

@@ -1,5 +1,4 @@
-//! Reading files with a bound, and keeping a file of one's own: private, replaced as a whole, by
-//! one writer at a time.
+//! Bounded reads, and private state files, replaced atomically by one writer at a time.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -7,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use crate::{ConfigError, News};
 
-/// The bytes of a file that is no link.
+/// The bytes of a file; a link is refused.
 pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, ConfigError> {
     let file = options().read(true).open(path).map_err(ConfigError::io("open", path))?;
     read_open(&file, path, limit)
 }
 
-/// Opens a file that may be a link. A pipe or a terminal does not hold this up: it is refused when it is read.
+/// Opens a file that may be a link. A pipe or a terminal does not block: it is refused when it is read.
 pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -38,7 +37,7 @@ pub(crate) fn read_open(file: &File, path: &Path, limit: u64) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-/// A file of the user's own; `None` if it is missing.
+/// Reads a file of the user's own; `None` if it is missing.
 pub(crate) fn read_private(directory: &Path, name: &str, limit: u64) -> Result<Option<String>, ConfigError> {
     let path = directory.join(name);
     let file = match options().read(true).open(&path) {
@@ -56,11 +55,11 @@ pub(crate) fn read_private(directory: &Path, name: &str, limit: u64) -> Result<O
     Ok(Some(text))
 }
 
-/// Replaces a file of the user's own. A reader, a crash or a full disk sees the old one or the new.
+/// Replaces a file of the user's own atomically: a reader, a crash or a full disk sees the old one or the new one.
 pub(crate) fn replace_private(directory: &Path, name: &str, text: &str) -> Result<(), ConfigError> {
     let (path, scratch) = (directory.join(name), directory.join(format!(".{name}.new")));
     let write = || -> io::Result<()> {
-        // It is our turn, so a scratch file that exists was left by a writer that died.
+        // The lock is held, so an existing scratch file was left by a writer that died.
         match fs::remove_file(&scratch) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
@@ -71,13 +70,13 @@ pub(crate) fn replace_private(directory: &Path, name: &str, text: &str) -> Resul
         fs::rename(&scratch, &path)
     };
     write().map_err(|error| {
-        // The first failure is the one to tell. A file that stays is removed by the next writer.
+        // The first failure is reported. A remaining file is removed by the next writer.
         fs::remove_file(&scratch).ok();
         ConfigError::io("write", &path)(error)
     })
 }
 
-/// Leaves an empty file of this name. Says whether it was there.
+/// Creates an empty marker file, and reports whether it existed.
 pub(crate) fn leave_mark(directory: &Path, name: &str) -> News {
     if make_directory(directory).is_err() {
         return News::Unrecorded;
@@ -89,7 +88,7 @@ pub(crate) fn leave_mark(directory: &Path, name: &str) -> News {
     }
 }
 
-/// A writer's turn, which ends when this is dropped.
+/// The writer's lock, released on drop.
 pub(crate) struct Lock(#[expect(dead_code, reason = "it is held, not read")] File);
 
 impl Lock {
@@ -121,7 +120,7 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Why a file can't be believed: somebody else than its reader and the administrator may write it.
+/// Why a file can't be trusted: a user other than its reader and the administrator may write it.
 #[cfg(unix)]
 pub(crate) fn others_may_write(file: &File) -> io::Result<Option<&'static str>> {
     use std::os::unix::fs::MetadataExt as _;

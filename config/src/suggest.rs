@@ -1,4 +1,4 @@
-//! What was probably meant by a name that does not exist.
+//! Suggestions for unknown names.
 
 /// `: did you mean …?`, or the list of names if none is near.
 pub(crate) fn suggest(name: &str, known: &[&str]) -> String {
@@ -11,7 +11,7 @@ pub(crate) fn suggest(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// How many letters have to be changed, added, removed or swapped with their neighbour.
+/// The edit distance, with swaps of adjacent letters.
 fn distance(a: &str, b: &str) -> usize {
     let fold =
         |text: &str| text.chars().take(64).map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect();

@@ -1,9 +1,8 @@
-//! Which projects a person vouches for.
+//! The projects that the user trusts.
 //!
-//! A project may bring settings and rules along in `.stockade`. They count only while every file
-//! below it is as it was when a person said `stockade trust`: the list of trusted projects holds the
-//! canonical path and the hash of each file. A command in the sandbox can't write `.stockade`, and
-//! what anybody else changes there has to be looked at again.
+//! A project may have settings and rules in `.stockade`. They count only while every file below it is as it was at
+//! `stockade trust`: the list of trusted projects has the canonical path and the hash of each file. A command in the
+//! sandbox can't write `.stockade`, and every other change has to be reviewed again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,26 +18,26 @@ use crate::store::{Lock, read_private, replace_private};
 
 pub(crate) const STORE: &str = "trust.toml";
 const LOCK: &str = "trust.lock";
-/// More projects than anybody works on; the list is read at every start.
+/// Limit on the size of the list, which is read at every start.
 const MAX_STORE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Whether a project's own settings and rules count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProjectTrust {
-    /// It has none.
+    /// The project has none.
     Nothing,
-    /// They count: they are as they were when a person vouched for them.
+    /// They count: they are unchanged since the user trusted them.
     Trusted,
-    /// Nobody has vouched for them.
+    /// The user has not trusted them.
     Untrusted,
-    /// They are not as they were then.
+    /// They have changed since the user trusted them.
     Changed {
-        /// What became of which file.
+        /// The changed files.
         changes: Vec<FileDifference>,
     },
 }
 
-/// What became of a file below `.stockade`.
+/// A change of a file below `.stockade`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileDifference {
     /// It is new.
@@ -60,7 +59,7 @@ impl std::fmt::Display for FileDifference {
 }
 
 impl ProjectTrust {
-    /// One line for whoever wonders why a project's settings don't count.
+    /// One line that explains why a project's settings don't count.
     pub fn advice(&self, root: &Path) -> Option<String> {
         let shown = RawText::from(root.as_os_str().as_encoded_bytes().to_vec());
         match self {
@@ -80,7 +79,7 @@ impl ProjectTrust {
     }
 }
 
-/// A project that was vouched for.
+/// A trusted project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrustedProject {
@@ -103,7 +102,7 @@ pub struct TrustStore {
 }
 
 impl TrustStore {
-    /// The list in a directory for state, which is made when something is written.
+    /// The list in a state directory, which is created on the first write.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
@@ -118,7 +117,7 @@ impl TrustStore {
         self.check_files(root).map(|(trust, _)| trust)
     }
 
-    /// The same, with the files as they were when they were compared.
+    /// Like `check`, but also returns the compared files.
     pub(crate) fn check_files(&self, root: &Path) -> Result<(ProjectTrust, ProjectFiles), ConfigError> {
         let root = canonical(root)?;
         let files = ProjectFiles::read(&host_path(&root)?)?;
@@ -136,14 +135,14 @@ impl TrustStore {
         Ok((trust, files))
     }
 
-    /// What a project brings along, to be looked at before it is vouched for.
+    /// A project's own files, for review before it is trusted.
     pub fn review(&self, root: &Path) -> Result<ProjectReview, ConfigError> {
         let path = canonical(root)?;
         let files = ProjectFiles::read(&host_path(&path)?)?;
         Ok(ProjectReview { path, files })
     }
 
-    /// Vouches for a project as it was reviewed.
+    /// Trusts a project as reviewed.
     pub fn trust(&self, review: &ProjectReview) -> Result<TrustedProject, ConfigError> {
         let project = TrustedProject { path: review.path.clone(), files: review.files.hashes() };
         self.change(|projects| {
@@ -153,7 +152,7 @@ impl TrustStore {
         Ok(project)
     }
 
-    /// Takes a project off the list; also one that is no longer there. Says whether it was on it.
+    /// Removes a project from the list, even if it no longer exists. Returns whether it was on it.
     pub fn revoke(&self, root: &Path) -> Result<bool, ConfigError> {
         let given = std::path::absolute(root).map_err(ConfigError::io("find", root))?;
         let root = canonical(root).or_else(|_| AbsPath::from_path(&given).map_err(ConfigError::from))?;

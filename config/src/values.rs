@@ -1,4 +1,4 @@
-//! Values as people write them: times, hosts, paths.
+//! Parsers for values as people write them: times, hosts, paths.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Component, Path, PathBuf};
@@ -26,7 +26,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(milliseconds))
 }
 
-/// `host`, `host:port`, `*.host`, `[::1]:443`, `10.0.0.0/8:443`, `[fd00::/8]:443`, and with `/udp` behind it the same for datagrams.
+/// `host`, `host:port`, `*.host`, `[::1]:443`, `10.0.0.0/8:443`, `[fd00::/8]:443`, each with an optional `/udp` suffix
+/// for datagrams.
 ///
 /// ```
 /// use stockade_config::parse_host;
@@ -74,7 +75,7 @@ fn is_link_local(host: &HostPattern) -> bool {
     }
 }
 
-/// Refuses what people write instead of a host and a port, and says what to write.
+/// Refuses common mistakes for a host and a port, and says what to write.
 fn check_form(text: &str) -> Result<(), String> {
     let shown = text.escape_debug();
     if let Some((scheme, rest)) = text.split_once("://") {
@@ -105,12 +106,12 @@ pub(crate) fn check_profile_host(text: &str) -> Result<(), String> {
     if text.contains("://") { Ok(()) } else { parse_host(text, Decision::Allow).map(drop) }
 }
 
-/// An absolute path from one that may be relative to the file or to the home directory.
+/// Makes a path absolute that may be relative to the file or to the home directory.
 pub(crate) fn resolve_path(text: &str, source: &Source<'_>) -> Result<AbsPath, String> {
     AbsPath::from_path(&absolute(text, source)?).map_err(|error| error.to_string())
 }
 
-/// The same for what may be a glob.
+/// Like `resolve_path`, for a path or a glob.
 pub(crate) fn resolve_target(text: &str, source: &Source<'_>) -> Result<FileTarget, String> {
     if !text.contains(['*', '?', '[', '{']) {
         return resolve_path(text, source).map(FileTarget::Path);
@@ -134,11 +135,11 @@ fn absolute(text: &str, source: &Source<'_>) -> Result<PathBuf, String> {
         }
         None => source.base.join(text),
     };
-    // `../x` is meant relative to a directory that is no link: it was found by its real path.
+    // `../x` is relative to a canonical directory, so removing `..` is exact.
     Ok(without_leading_parents(&joined))
 }
 
-/// Refuses an absolute path with `..` behind a link: a command that may change the link would choose the file.
+/// Refuses an absolute path with `..` after a link: a command that may change the link would choose the file.
 pub(crate) fn no_parent_of_link(text: &str) -> Result<(), String> {
     let plain = without_leading_parents(Path::new(text));
     if plain.is_absolute() && plain.components().any(|part| part == Component::ParentDir) && Path::new(text).exists() {
@@ -147,12 +148,12 @@ pub(crate) fn no_parent_of_link(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `/a/b/../../c` as `/c`, as far as the `..` stand before any other name of the written path.
+/// `/a/b/../../c` as `/c`, as long as the `..` precede any other component of the written path.
 fn without_leading_parents(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for component in path.components() {
         match component {
-            // Behind a `..` that stays, every other one stays as well.
+            // After a `..` that stays, all others stay as well.
             Component::ParentDir if !clean.ends_with("..") && is_plain_directory(&clean) => {
                 clean.pop();
             }
@@ -198,7 +199,7 @@ mod tests {
         }
     }
 
-    /// A message is worth what can be written after it.
+    /// Each message says what to write instead.
     #[test]
     fn what_is_no_host_says_what_to_write() {
         for (given, written) in [

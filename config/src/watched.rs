@@ -1,4 +1,4 @@
-//! The places that decide what the settings are, so that a session can tell whether it has to read them again.
+//! The paths that determine the settings, so that a session can detect when to reload them.
 
 use std::path::PathBuf;
 
@@ -9,19 +9,19 @@ use crate::load::MAXIMUM;
 use crate::project::{CONFIG, DIRECTORY};
 use crate::trust::STORE;
 
-/// A place that was read, or looked for.
+/// A path that was read, or looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watched {
     /// The content of a file.
     File(PathBuf),
-    /// The names in a directory and below it, and where links among them lead; no contents.
+    /// The names in a directory tree and the targets of its links; no contents.
     Names(PathBuf),
     /// Every file in a directory and below it.
     Tree(PathBuf),
 }
 
 impl ConfigLoader {
-    /// Every place that [`load`](Self::load) looks at. While none of them changes, neither do the settings.
+    /// Every path that [`load`](Self::load) reads. While none of them changes, neither do the settings.
     pub fn watched(&self) -> Vec<Watched> {
         let mut watched = Vec::new();
         if let Some(directory) = &self.system {

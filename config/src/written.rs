@@ -1,4 +1,4 @@
-//! A value and where in its file it was written.
+//! A value and its position in the file.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// A value of a file, with its place.
+/// A value of a file, with its position.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]

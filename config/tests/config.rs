@@ -265,7 +265,7 @@ fn nothing_exceeds_the_maximum() {
         [access("/repo/x"), access("/cache/x/y"), access("/etc/passwd"), access("/payroll/x")],
         [Access::Write, Access::Write, Access::Read, Access::None]
     );
-    // A wider run that somebody approved goes through the same bound.
+    // An approved wider run has the same bound.
     let bound = settings.maximum.as_ref().unwrap();
     let everything = ConfigLoader::new()
         .load(Layer { mode: Some(SandboxMode::DangerFullAccess), ..Layer::default() })
@@ -352,7 +352,7 @@ fn an_untrusted_project_is_not_read() {
     assert!(loaded.notices.len() == 1 && told.contains("stockade trust") && told.contains("/repo"), "{told}");
 }
 
-/// or16: what was changed after a person vouched for it does not count.
+/// or16: a change after `trust` does not count.
 #[test]
 fn trust_ends_with_the_first_change() {
     let world = World::new();
@@ -420,7 +420,7 @@ fn a_project_with_links_in_its_directory_is_refused() {
     assert!(world.error().contains("is no directory"), "{}", world.error());
 }
 
-/// What is swapped after the comparison is not read again.
+/// A file that is swapped after the comparison is not read again.
 #[test]
 fn the_rules_that_count_are_the_bytes_that_were_compared() {
     let world = World::new();
@@ -482,7 +482,7 @@ fn the_list_of_trusted_projects_is_private_and_survives_many_writers() {
     assert_eq!(store.projects().unwrap().len(), 16);
     let file = world.path("home/.local/state/stockade/trust.toml");
     assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o600);
-    // A list that somebody planted is not believed.
+    // A planted list is not trusted.
     let text = fs::read(&file).unwrap();
     fs::remove_file(&file).unwrap();
     fs::write(world.path("planted"), text).unwrap();

@@ -1,11 +1,11 @@
-//! The profiles that Stockade has by itself.
+//! The built-in permission profiles.
 
 use std::path::Path;
 
 use super::{PermissionProfile, ProfileOrigin};
 use crate::ConfigError;
 
-/// The text of each, by the name of its file.
+/// File names and texts.
 const TEXTS: &[(&str, &str)] = &[
     ("cargo.toml", include_str!("built_in/cargo.toml")),
     ("chromium.toml", include_str!("built_in/chromium.toml")),
@@ -22,12 +22,12 @@ const TEXTS: &[(&str, &str)] = &[
     ("yarn.toml", include_str!("built_in/yarn.toml")),
 ];
 
-/// The names of all.
+/// The names of all built-in profiles.
 pub(super) fn names<'a>() -> impl Iterator<Item = &'a str> {
     TEXTS.iter().filter_map(|(file, _)| file.strip_suffix(".toml"))
 }
 
-/// The profile of this name. Most runs need none, so it is read when it is needed.
+/// The profile of this name. It is parsed on demand, since most runs need none.
 pub(super) fn get(name: &str) -> Result<Option<PermissionProfile>, ConfigError> {
     let text = TEXTS.iter().find(|(file, _)| file.strip_suffix(".toml") == Some(name));
     text.map(|(file, text)| PermissionProfile::parse(text, ProfileOrigin::BuiltIn, Path::new(file))).transpose()

@@ -1,4 +1,4 @@
-//! What the templates of a profile come to in a caller's environment.
+//! Expands the templates of a profile in a caller's environment.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(super) fn path(text: &str, home: Option<&Path>) -> Result<AbsPath, String> {
     AbsPath::from_path(&whole).map_err(|error| error.to_string())
 }
 
-/// Where a path leads, as far as it exists.
+/// The canonical path, as far as it exists.
 pub(super) fn real(path: &Path) -> PathBuf {
     let found = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     match found {
@@ -31,11 +31,11 @@ pub(super) fn real(path: &Path) -> PathBuf {
     }
 }
 
-/// The hosts of a text: one with or without a port, or URLs with blanks, `,` or `|` between them, as `GOPROXY` and
-/// `PIP_EXTRA_INDEX_URL` hold them.
+/// The hosts of a text: a host with or without a port, or URLs separated by blanks, `,` or `|`, as in `GOPROXY` and
+/// `PIP_EXTRA_INDEX_URL`.
 pub(super) fn hosts(text: &str) -> Result<Vec<HostRule>, String> {
     let words = text.split(|c: char| c.is_whitespace() || c == ',' || c == '|').filter(|word| !word.is_empty());
-    // `direct` and `off` are what `GOPROXY` may hold besides.
+    // `direct` and `off` are keywords of `GOPROXY`.
     let words = words.filter(|word| !matches!(*word, "direct" | "off") && !word.starts_with("file:"));
     words.map(host).collect()
 }

@@ -1,4 +1,4 @@
-//! What the file of a permission profile may say: its keys, as they are written.
+//! The keys of a permission profile's file, as they are written.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,5 +1,5 @@
-//! What a profile grants to a caller: its lines in the caller's environment, none of them a secret, a file of
-//! Stockade's own, or metadata that lets a command take over later.
+//! Resolves a profile's lines in the caller's environment. None may grant a secret, a file of Stockade's own, or
+//! metadata that lets a command take over later.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use stockade_protocol::{
 use super::{LineGrant, NoValue, PermissionProfile, Template, expand};
 use crate::{ConfigError, Settings};
 
-/// Files in masked directories that hold nothing secret.
+/// Files in masked directories that contain no secret.
 const PUBLIC_PARTS: &[&str] = &[
     ".ssh/known_hosts",
     ".gnupg/common.conf",
@@ -27,29 +27,29 @@ const PUBLIC_OF_GNUPG: &[&str] =
     &["common.conf", "gpg.conf", "public-keys.d", "pubring.gpg", "pubring.kbx", "trustdb.gpg"];
 const DEVICE_TREES: &[&str] = &["/dev", "/proc", "/sys"];
 
-/// For whom a profile is resolved.
+/// The caller for whom a profile is resolved.
 pub struct ProfileContext<'a> {
     /// The caller's variables.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
-    /// The caller's home directories: the one that `HOME` names, and the one on record.
+    /// The caller's home directories: that of `HOME` and that of the user database.
     pub homes: Vec<PathBuf>,
-    /// Where commands may write without a profile: a link there is a command's to change.
+    /// Directories writable without a profile: commands may change links there.
     pub writable: Vec<PathBuf>,
-    /// What is masked and protected.
+    /// The settings, with the masked and protected paths.
     pub settings: &'a Settings,
 }
 
-/// What profiles grant.
+/// The permissions of one or more profiles.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProfileGrant {
     /// The permissions, on top of a session's own.
     pub permissions: Permissions,
-    /// Directories among the writable paths that a command may need to be made.
+    /// Writable directories to be created for a command.
     pub directories: BTreeSet<AbsPath>,
 }
 
 impl ProfileGrant {
-    /// This and another.
+    /// Combines two grants.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl ProfileGrant {
         }
     }
 
-    /// Without the directories that are not there.
+    /// The grant without missing directories.
     pub fn without_missing(&self) -> Result<Self, ConfigError> {
         let is_missing =
             |path: &AbsPath| path.to_host_path().is_none_or(|path| std::fs::symlink_metadata(path).is_err());
@@ -72,7 +72,7 @@ impl ProfileGrant {
     }
 }
 
-/// The limits of two grants are the higher ones; merging would drop what only one of them names.
+/// Merges two grants with the higher limits; `merge` would drop those that only one of them has.
 fn together(one: &Permissions, other: &Permissions) -> Permissions {
     let mut all = one.merge(other);
     let limits = &mut all.limits;
@@ -90,8 +90,8 @@ fn together(one: &Permissions, other: &Permissions) -> Permissions {
 }
 
 impl PermissionProfile {
-    /// What the profile grants to this caller. A line that would open what no profile may is an error. So is one that
-    /// leads out of a directory by a link there, if some profile lets commands write the directory (`by_profiles`).
+    /// Resolves the profile for this caller. A line that grants a forbidden path is an error, and so is one that
+    /// leaves a directory through a link if a profile makes that directory writable (`by_profiles`).
     pub(super) fn resolve(
         &self,
         context: &ProfileContext<'_>,
@@ -142,7 +142,7 @@ impl PermissionProfile {
                 }
             }
         }
-        // One of several places is enough.
+        // One existing socket of several is enough.
         if let Some(error) = no_socket.filter(|_| sockets.is_empty()) {
             return Err(error);
         }
@@ -163,20 +163,20 @@ impl PermissionProfile {
 }
 
 enum NoSocket {
-    /// It is not there.
+    /// It does not exist.
     Absent(String),
     /// It can't be granted.
     Refused(String),
 }
 
 impl ProfileContext<'_> {
-    /// What `~` stands for.
+    /// The directory that `~` stands for.
     fn home(&self) -> Option<PathBuf> {
         let named = (self.variable)("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         named.or_else(|| self.homes.first().cloned())
     }
 
-    /// The directories that a profile lets commands write, as they are named.
+    /// The writable directories of a profile, unresolved.
     pub(crate) fn named_writable(&self, profile: &PermissionProfile) -> Vec<PathBuf> {
         let templates = profile.lines.iter().filter_map(|line| match &line.grants {
             LineGrant::Write(template) => Some(template),
@@ -186,7 +186,7 @@ impl ProfileContext<'_> {
             | LineGrant::Variable(_)
             | LineGrant::Limits(_) => None,
         });
-        // A line that has no path here grants nothing here.
+        // A line without a path in this environment grants nothing.
         let named = templates.filter_map(|template| {
             let text = template.expand(self.variable).ok()?;
             expand::path(&text, self.home().as_deref()).ok()?.to_host_path()
@@ -194,7 +194,7 @@ impl ProfileContext<'_> {
         named.collect()
     }
 
-    /// The paths of a line, as they are named and where they lead, if it may be granted.
+    /// The paths of a line, unresolved and resolved, if it may be granted.
     fn places(
         &self,
         template: &Template,
@@ -215,7 +215,7 @@ impl ProfileContext<'_> {
             return Err(format!("`{named}` leads out of `{root}` by a link that commands may change"));
         }
         let real = AbsPath::from_path(&real).map_err(|error| error.to_string())?;
-        // A link has no rule of its own: what it leads to is granted.
+        // The link's target is granted; a link needs no rule.
         Ok(BTreeSet::from([real]))
     }
 
@@ -261,7 +261,7 @@ impl ProfileContext<'_> {
         self.check_own(path, access)
     }
 
-    /// Stockade's own files are in no profile.
+    /// Refuses Stockade's own files.
     fn check_own(&self, path: &Path, access: Access) -> Result<(), String> {
         let own = self.settings.own_files.iter().chain(&self.settings.hidden_files).filter_map(AbsPath::to_host_path);
         let own = own.flat_map(|own| [expand::real(&own), own]);
@@ -272,12 +272,12 @@ impl ProfileContext<'_> {
         }
     }
 
-    /// Whether a file in a masked directory holds nothing secret.
+    /// Whether a file in a masked directory contains no secret.
     fn is_public(&self, path: &Path) -> bool {
         let gnupg = (self.variable)("GNUPGHOME").map(PathBuf::from);
         let in_homes = self.homes.iter().flat_map(|home| PUBLIC_PARTS.iter().map(move |part| home.join(part)));
         let in_gnupg = gnupg.iter().flat_map(|gnupg| PUBLIC_OF_GNUPG.iter().map(move |part| gnupg.join(part)));
-        // A link in the place of one of them could lead to a secret.
+        // A link in its place could lead to a secret.
         let is_it = |public: PathBuf| {
             let real = public.parent().zip(public.file_name()).map(|(above, name)| expand::real(above).join(name));
             path == public || Some(path) == real.as_deref()

@@ -1,8 +1,8 @@
 //! Permission profiles: named sets of additional permissions, each line with its reason.
 //!
 //! Settings have profiles of their own (`[profiles.NAME]`), which choose among settings. A permission profile only
-//! adds: the caches and registries of a tool, a socket, a variable. Those that are built in can be replaced by the
-//! administrator's and the user's of the same name; a project's, once it is trusted, have names of their own.
+//! adds: the caches and registries of a tool, a socket, a variable. The administrator's and the user's profiles
+//! replace built-in ones of the same name; those of a trusted project need names of their own.
 
 mod built_in;
 mod expand;
@@ -48,7 +48,7 @@ pub struct PermissionProfile {
 /// Where a profile comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProfileOrigin {
-    /// Stockade has it by itself.
+    /// It is built in.
     BuiltIn,
     /// A file of the administrator's.
     System(PathBuf),
@@ -61,24 +61,24 @@ pub enum ProfileOrigin {
 /// One permission, and why it is needed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfileLine {
-    /// What is granted.
+    /// The permission.
     pub grants: LineGrant,
     /// Why.
     pub reason: String,
 }
 
-/// What a line of a profile grants.
+/// The permission of a profile's line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LineGrant {
     /// Writing below a path.
     Write(Template),
     /// Reading below a path.
     Read(Template),
-    /// Connections to a host, or to those of URLs.
+    /// Connections to a host, or to the hosts of URLs.
     Connect(Template),
     /// Connections to a unix socket.
     Socket(Template),
-    /// An inherited variable, where only some are kept.
+    /// An inherited variable, if only some are kept.
     Variable(VariableName),
     /// Limits that are at least this high.
     Limits(ResourceLimits),
@@ -141,7 +141,7 @@ impl PermissionProfile {
         &self.name
     }
 
-    /// What it is for.
+    /// Its purpose.
     pub fn about(&self) -> &str {
         &self.about
     }
@@ -167,12 +167,12 @@ impl PermissionProfile {
     }
 }
 
-/// What the file of a profile may say, as a JSON Schema (draft 2020-12).
+/// The JSON Schema (draft 2020-12) of a profile's file.
 pub fn profile_schema() -> Schema {
     SchemaSettings::draft2020_12().for_deserialize().into_generator().into_root_schema_for::<ProfileForm>()
 }
 
-/// Whether a text could be the name of a profile.
+/// Checks the name of a profile.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if !name.is_empty() && name.len() <= 64 && name.chars().all(is_plain) && !name.starts_with('-') {

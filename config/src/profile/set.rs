@@ -1,4 +1,4 @@
-//! All profiles that a session knows, by name.
+//! The permission profiles of a session, by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use crate::ConfigError;
 use crate::config_file::read_text;
 use crate::suggest::suggest;
 
-/// More than anybody keeps.
+/// Limit on profile files in a directory.
 const MOST_FILES: usize = 256;
 
-/// All profiles that a session knows: those of files, and those that are built in.
+/// All profiles of a session: those of files and the built-in ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PermissionProfiles(BTreeMap<String, PermissionProfile>);
 
-/// What names a profile.
+/// The source that names a profile, with its description for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedBy {
-    /// The command line, or settings of the user's or the administrator's; where, in words.
+    /// The command line, or the user's or the administrator's settings.
     User(String),
-    /// Settings of a project; where, in words.
+    /// A project's settings.
     Project(String),
-    /// A rule; where, in words.
+    /// A rule.
     Rule(String),
 }
 
@@ -40,7 +40,7 @@ impl PermissionProfiles {
         }
     }
 
-    /// What the profile of this name grants, if it may be granted by what names it.
+    /// Resolves the profile of this name, if its source may grant it.
     pub fn resolve(
         &self,
         name: &str,
@@ -64,7 +64,8 @@ impl PermissionProfiles {
         }
     }
 
-    /// What a profile grants beside all others: what one of them lets commands write may hold links of theirs.
+    /// Resolves a profile, taking into account that commands may plant links in directories that other profiles make
+    /// writable.
     pub fn grant(
         &self,
         profile: &PermissionProfile,
@@ -77,7 +78,7 @@ impl PermissionProfiles {
         profile.resolve(context, &by_profiles)
     }
 
-    /// Adds the profiles in a directory of settings. They take the place of those with the same name.
+    /// Adds the profiles in a settings directory. They replace those of the same name.
     pub(crate) fn add_directory(
         &mut self,
         settings: &Path,
@@ -92,9 +93,9 @@ impl PermissionProfiles {
         Ok(())
     }
 
-    /// Adds a profile of a project. It can't change what a name means that is known without the project.
+    /// Adds a project's profile. It can't redefine a name that exists without the project.
     ///
-    /// What reaches a service of the user's acts as the user, so only the user names such a profile.
+    /// Access to a user's service acts as the user, so only the user may name such a profile.
     pub(crate) fn add_of_project(&mut self, mut profile: PermissionProfile) -> Result<(), ConfigError> {
         profile.only_when_named |= profile.lines.iter().any(|line| matches!(line.grants, LineGrant::Socket(_)));
         if let Some(known) = self.get(&profile.name)? {
@@ -109,7 +110,7 @@ impl PermissionProfiles {
     }
 }
 
-/// The profiles' files in a directory, by name. Hidden ones don't count.
+/// The profile files in a directory, by name. Hidden ones are ignored.
 fn files_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,

@@ -1,11 +1,11 @@
 //! Text with variables of the caller's environment: `${CARGO_HOME:-~/.cargo}/registry`.
 //!
-//! `${NAME}` is the variable's value, `${NAME:-text}` the text where the variable is not set or empty. The text may
-//! have variables itself. Nothing else of a shell's language has a meaning here.
+//! `${NAME}` is the variable's value, `${NAME:-text}` the text if the variable is unset or empty. The text may contain
+//! variables. No other shell syntax is supported.
 
 use std::fmt;
 
-/// How many variables may stand inside of each other.
+/// Limit on the nesting of variables.
 const DEEPEST: usize = 8;
 const LONGEST: usize = 4096;
 
@@ -25,7 +25,7 @@ enum Part {
 /// Why a template has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoValue {
-    /// This variable is not set, and nothing stands in its place.
+    /// This variable is not set and has no default.
     NotSet(String),
     /// The value of this variable is not UTF-8.
     NotText(String),
@@ -59,7 +59,7 @@ impl Template {
         Ok(Self { written: text.to_owned(), parts })
     }
 
-    /// The text with the values of the variables. An empty one counts as not set.
+    /// Substitutes the variables. An empty value counts as not set.
     pub fn expand(&self, variable: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> Result<String, NoValue> {
         let mut text = String::new();
         expand(&self.parts, variable, &mut text)?;
@@ -94,7 +94,7 @@ fn expand(
     Ok(())
 }
 
-/// The parts of a text, up to its end or, inside of a variable, up to its `}`; and what follows.
+/// The parts of a text, up to its end or to the `}` of the enclosing variable, and the rest.
 fn parts(text: &str, depth: usize) -> Result<(Vec<Part>, &str), String> {
     let (mut found, mut plain, mut rest) = (Vec::new(), String::new(), text);
     while let Some(next) = rest.chars().next() {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the text, it is read or refused, and a template without variables is itself.
+        /// Any text is parsed or refused, and a template without variables expands to itself.
         #[test]
         fn any_text_is_read_or_refused(text in "[a-zA-Z${}:~/_.-]{0,40}") {
             if let Ok(template) = Template::parse(&text) {
