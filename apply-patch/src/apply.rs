@@ -1,27 +1,27 @@
-//! The second half: what was prepared is written, all of it or nothing.
+//! The second phase: writes a prepared patch, completely or not at all.
 //!
-//! 1. Everything is looked at again: roots, directories, files.
-//! 2. New contents are written to temporary files beside their places and brought to the disk. Most
-//!    that can fail (a full disk, a quota, a directory that may not be written) fails here.
-//! 3. Each file is put in its place by one rename. The old one stays beside it under a random name, and
-//!    is compared once more with what was seen: a file that was changed up to the very rename is found.
-//! 4. When all are in place, the old ones are removed. If one could not be put in place, all go back.
+//! 1. Roots, directories and files are checked again.
+//! 2. New contents are written to temporary files in the same directories and synced. Most failures (a full disk, a
+//!    quota, a read-only directory) occur here.
+//! 3. Each file is replaced by one rename. The old file stays beside it under a random name and is compared once more
+//!    with the contents read by `prepare`, so a change up to the rename itself is detected.
+//! 4. When all are in place, the old files are removed. If one can't be put in place, all are restored.
 
 use crate::journal::Journal;
 use crate::prepare::{Change, PlannedFile};
 use crate::{Applied, ApplyError, PatchError, Prepared};
 
-/// Points between the steps, where tests do what an attacker would.
+/// Points between the steps at which tests interfere as an attacker would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
     Checked,
     Staged,
-    /// So many files are in their place.
+    /// This many files are in place.
     Placed(usize),
 }
 
 impl Prepared {
-    /// Writes the files. On an error nothing is changed, as far as the error does not say otherwise.
+    /// Writes the files. On an error nothing is changed unless the error says otherwise.
     pub fn apply(self) -> Result<Applied, ApplyError> {
         self.apply_watched(|_| ())
     }
@@ -48,7 +48,7 @@ impl Prepared {
 }
 
 impl PlannedFile {
-    /// Fails if anything on the way to the file, or the file itself, is no longer as it was seen.
+    /// Fails if the file or a directory above it has changed since `prepare`.
     fn check(&self) -> Result<(), PatchError> {
         let place = &self.place;
         place.check()?;

@@ -1,13 +1,12 @@
 //! Unified diffs, read strictly.
 //!
-//! A diff is bytes: its lines end at `\n`, and a `\r` before it belongs to the line. The numbers in a
-//! hunk's header have to agree with its lines and with the hunks before it, so a diff that was cut or
-//! edited by hand is refused. Only the first line on the new side is not looked at: it follows from the
-//! rest, and some programs that write diffs get it wrong. Refused is also what this crate would not do:
-//! other files, renames, modes and binary patches in git's headers.
+//! A diff is bytes: its lines end at `\n`, and a `\r` before it belongs to the line. The numbers in a hunk's header
+//! have to agree with its lines and with the hunks before it, so a diff that was cut or edited by hand is refused.
+//! Only the first line number on the new side is ignored: it follows from the rest, and some programs write it wrong.
+//! Other files, renames, modes and binary patches in git's headers are refused.
 //!
-//! The form is described in the
-//! [manual of GNU diffutils](https://www.gnu.org/software/diffutils/manual/html_node/Detailed-Unified.html).
+//! The format is described in the [manual of GNU
+//! diffutils](https://www.gnu.org/software/diffutils/manual/html_node/Detailed-Unified.html).
 
 mod placing;
 
@@ -26,10 +25,10 @@ pub struct UnifiedDiff {
     hunks: Vec<Hunk>,
 }
 
-/// Lines of the file, in order, from one place on.
+/// Consecutive lines of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hunk {
-    /// How many lines of the old file come before it.
+    /// The number of lines of the old file before it.
     skipped: usize,
     lines: Vec<Line>,
 }
@@ -37,7 +36,7 @@ struct Hunk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     kind: Kind,
-    /// The line with its end.
+    /// The line, including its line terminator.
     text: Vec<u8>,
 }
 
@@ -57,7 +56,7 @@ pub enum DiffError {
     Unexpected {
         /// The line of the diff.
         line: usize,
-        /// What could have stood there.
+        /// What was expected there.
         expected: &'static str,
     },
     /// The diff ends within a line or a hunk.
@@ -80,7 +79,7 @@ pub enum DiffError {
         /// The hunk, counted from one.
         hunk: usize,
     },
-    /// A hunk with neither context nor removed lines: nothing says whether its place is right.
+    /// A hunk with neither context nor removed lines: its position can't be verified.
     #[error("hunk {hunk} has neither context nor removed lines: make the diff with context")]
     NoContext {
         /// The hunk, counted from one.
@@ -89,32 +88,31 @@ pub enum DiffError {
     /// The old lines are not in the file.
     #[error("hunk {hunk} does not match the file at line {line} or anywhere else: make the diff anew")]
     NoMatch {
-        /// The first hunk that does not match where it says.
+        /// The first hunk that does not match at its stated line.
         hunk: usize,
-        /// Where it says.
+        /// The stated line.
         line: usize,
     },
-    /// The old lines are in the file more than once, and not where the diff says.
+    /// The old lines occur more than once in the file, and not at the stated line.
     #[error("hunk {hunk} does not match at line {line}, and matches in more than one other place: make the diff anew")]
     Ambiguous {
-        /// The first hunk that does not match where it says.
+        /// The first hunk that does not match at its stated line.
         hunk: usize,
-        /// Where it says.
+        /// The stated line.
         line: usize,
     },
-    /// The old lines are not where the diff says, and looking elsewhere would take too long.
+    /// The old lines are not at the stated line, and the search would take too long.
     #[error("hunk {hunk} does not match at line {line}, and the file is too large to search: make the diff anew")]
     TooLarge {
-        /// The first hunk that does not match where it says.
+        /// The first hunk that does not match at its stated line.
         hunk: usize,
-        /// Where it says.
+        /// The stated line.
         line: usize,
     },
 }
 
 impl UnifiedDiff {
-    /// Reads a diff. Names and times in `---` and `+++` lines are not looked at: the change says
-    /// which file it is about.
+    /// Reads a diff. Names and times in `---` and `+++` lines are ignored: the change names its file.
     pub fn parse(text: &[u8]) -> Result<Self, DiffError> {
         if text.last().is_some_and(|last| *last != b'\n') {
             return Err(DiffError::Cut { missing: "its last line has no end" });
@@ -142,15 +140,15 @@ impl UnifiedDiff {
         self.hunks.is_empty()
     }
 
-    /// All old lines: what is in a file that the diff empties.
+    /// All old lines: the content of a file that the diff empties.
     pub(crate) fn old_text(&self) -> Vec<u8> {
         self.hunks.iter().flat_map(Hunk::old_lines).flatten().copied().collect()
     }
 
     /// The file after the change.
     ///
-    /// Old lines have to match byte for byte. If they don't where the diff says, all hunks together
-    /// may be moved up or down by the same number of lines, if only one such number fits.
+    /// Old lines have to match byte for byte. If they don't match at the stated lines, all hunks together may be
+    /// shifted by the same number of lines, if exactly one such number fits.
     pub fn apply(&self, file: &[u8]) -> Result<Vec<u8>, DiffError> {
         placing::apply(&self.hunks, file)
     }
@@ -187,7 +185,7 @@ impl Numbers {
         let header = header.strip_prefix(b"@@ -")?;
         let end = header.windows(3).position(|three| three == b" @@")?;
         let (spans, rest) = header.split_at_checked(end)?;
-        // What follows is a line of the file that tells where the hunk is; it is for people.
+        // The rest is a line of the file that shows the hunk's context to people.
         if !matches!(rest.get(3), Some(b' ' | b'\r' | b'\n')) {
             return None;
         }
@@ -200,19 +198,19 @@ impl Numbers {
 impl Span {
     fn parse(text: &str) -> Option<Self> {
         let (first, count) = text.split_once(',').unwrap_or((text, "1"));
-        // `parse` would take a sign.
+        // `parse` would accept a sign.
         let number =
             |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
         Some(Self { first: number(first)?, count: number(count)? })
     }
 
-    /// How many lines come before. A span without lines names the line after which it stands.
+    /// The number of lines before the span. An empty span names the line before it.
     fn skipped(self) -> Option<usize> {
         if self.count == 0 { Some(self.first) } else { self.first.checked_sub(1) }
     }
 }
 
-/// How far the hunks so far have come.
+/// The end of the preceding hunks on both sides.
 #[derive(Default)]
 struct Ends {
     old: usize,
@@ -221,7 +219,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// The number of old lines before the hunk, if it follows on what came before.
+    /// The number of old lines before the hunk, if it is consistent with the preceding hunks.
     fn check(&mut self, numbers: &Numbers) -> Result<usize, &'static str> {
         let old = numbers.old.skipped().ok_or("lines count from one")?;
         if old < self.old {
@@ -237,7 +235,7 @@ impl Ends {
 
 struct Reader<'a> {
     lines: Vec<&'a [u8]>,
-    /// The index of the next line, and so the number of the last one that was taken.
+    /// The index of the next line, which is the number of the last line taken.
     next: usize,
 }
 
@@ -278,7 +276,7 @@ impl<'a> Reader<'a> {
                 Some((b' ', text)) => (Kind::Context, text),
                 Some((b'-', text)) => (Kind::Removed, text),
                 Some((b'+', text)) => (Kind::Added, text),
-                // Editors and mailers cut the blank off an empty line of context.
+                // Editors and mailers strip the blank of an empty context line.
                 Some((b'\n', [])) => (Kind::Context, text),
                 _ => return Err(unexpected),
             };

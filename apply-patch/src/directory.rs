@@ -1,9 +1,8 @@
-//! An open directory, and what is done in it: always by one name, never through a link.
+//! An open directory and its operations, each on a single entry and never through a link.
 //!
-//! A path is a question that is answered anew at every call; an open directory stays the one that was
-//! looked at. So the way down from a root is walked once, by the kernel
-//! ([openat2](https://man7.org/linux/man-pages/man2/openat2.2.html)) or name by name where it can't,
-//! and everything after that names a single entry of the directory that was found.
+//! A path is resolved anew by every call, while an open directory stays the one that was checked. So the path below a
+//! root is walked once, by the kernel ([openat2](https://man7.org/linux/man-pages/man2/openat2.2.html)) or component
+//! by component as a fallback, and every later operation names a single entry of the opened directory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,15 +17,15 @@ pub(crate) struct Directory(OwnedFd);
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Directory {
-    /// `/`, from where every path begins.
+    /// Opens `/`.
     pub(crate) fn top() -> Result<Self, Errno> {
         rustix::fs::openat(CWD, "/", DIRECTORY, Mode::empty()).map(Self)
     }
 
-    /// The directory at the end of `names`. A link on the way is an error.
+    /// Opens the directory at the end of `names`. A link on the path is an error.
     pub(crate) fn walk(&self, names: &[OsString]) -> Result<Self, Errno> {
         match self.walk_in_kernel(names) {
-            // Older kernels and filters around a container don't know the call.
+            // Older kernels and container seccomp filters lack the call.
             Err(Errno::NOSYS | Errno::PERM) => self.walk_by_name(names),
             answer => answer,
         }
@@ -35,7 +34,7 @@ impl Directory {
     #[cfg(target_os = "linux")]
     fn walk_in_kernel(&self, names: &[OsString]) -> Result<Self, Errno> {
         use rustix::fs::ResolveFlags;
-        // A rename anywhere on the system can make the kernel ask for another try.
+        // A concurrent rename anywhere on the system can make the kernel return `EAGAIN`.
         const TRIES: usize = 64;
         if names.is_empty() {
             return self.walk_by_name(names);
@@ -68,7 +67,7 @@ impl Directory {
         rustix::fs::fstat(&self.0)
     }
 
-    /// What has this name, if anything has; a link is not followed.
+    /// The status of the entry with this name, if it exists; a link is not followed.
     pub(crate) fn entry(&self, name: &OsStr) -> Result<Option<Stat>, Errno> {
         match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(status) => Ok(Some(status)),
@@ -77,13 +76,13 @@ impl Directory {
         }
     }
 
-    /// Opens a file to read it. What turns out to be no file does not make the caller wait.
+    /// Opens a file for reading, without blocking if it is a pipe or a device.
     pub(crate) fn open_file(&self, name: &OsStr) -> Result<File, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         rustix::fs::openat(&self.0, name, flags, Mode::empty()).map(File::from)
     }
 
-    /// Creates a file that was not there; the process's umask takes from `mode`.
+    /// Creates a new file; the process's umask applies to `mode`.
     pub(crate) fn create_file(&self, name: &OsStr, mode: Mode) -> Result<File, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.0, name, flags, mode).map(File::from)
@@ -93,7 +92,7 @@ impl Directory {
         rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))
     }
 
-    /// Gives a file a new name in the same directory, which nothing may have.
+    /// Renames a file within the directory, to a name that must be free.
     pub(crate) fn rename_to_free(&self, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
         match rename_new(self.0.as_fd(), from, to) {
             Err(errno) if lacks_rename_flags(errno) => {
@@ -104,8 +103,8 @@ impl Directory {
         }
     }
 
-    /// Puts `new` in the place of `name`, where there is always either the old or the new file. The
-    /// old one is then at the returned name: `new`'s, or `spare`.
+    /// Replaces `name` by `new`, so that either the old or the new file always has the name. The old file is
+    /// afterwards at the returned name: `new`'s, or `spare`.
     pub(crate) fn replace<'a>(&self, name: &OsStr, new: &'a OsStr, spare: &'a OsStr) -> Result<&'a OsStr, Errno> {
         match exchange(self.0.as_fd(), name, new) {
             Err(errno) if lacks_rename_flags(errno) => {
@@ -119,7 +118,7 @@ impl Directory {
         }
     }
 
-    /// Gives a file the name of another, which goes away.
+    /// Renames a file over another.
     fn rename_over(&self, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
         rustix::fs::renameat(&self.0, from, &self.0, to)
     }
@@ -136,10 +135,10 @@ impl Directory {
         rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)
     }
 
-    /// Makes sure that new names outlive a power failure.
+    /// Syncs the directory, so that new names survive a power failure.
     pub(crate) fn sync(&self) -> Result<(), Errno> {
         match rustix::fs::fsync(&self.0) {
-            // Some file systems have nothing to write for a directory.
+            // Some file systems can't sync a directory.
             Err(Errno::INVAL) => Ok(()),
             answer => answer,
         }
@@ -166,12 +165,12 @@ fn exchange(_: rustix::fd::BorrowedFd<'_>, _: &OsStr, _: &OsStr) -> Result<(), E
     Err(Errno::NOSYS)
 }
 
-/// Whether the file system (NFS, some of FUSE) or the kernel has no renames but the plain one.
+/// Whether the file system (NFS, some FUSE) or the kernel lacks `renameat2` flags.
 fn lacks_rename_flags(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::NOTSUP)
 }
 
-/// Whether two answers are about the same file or directory.
+/// Whether both are the status of the same inode.
 pub(crate) fn same_inode(one: &Stat, other: &Stat) -> bool {
     one.st_dev == other.st_dev && one.st_ino == other.st_ino
 }
@@ -184,7 +183,7 @@ pub(crate) fn file_type(status: &Stat) -> FileType {
 mod tests {
     use super::*;
 
-    /// Both ways down agree, and neither follows a link.
+    /// Both walks agree, and neither follows a link.
     #[test]
     fn no_way_down_follows_a_link() {
         let place = tempfile::tempdir().unwrap();

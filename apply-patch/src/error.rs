@@ -1,4 +1,4 @@
-//! What can go wrong, with the path it went wrong at.
+//! Errors, each with its path.
 
 use std::fmt;
 use std::io;
@@ -11,66 +11,66 @@ use crate::DiffError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
-    /// No root holds the path.
+    /// The path is below no root.
     #[error("`{path}` leads to `{resolved}`, which is below no directory that may be written")]
     OutsideRoots {
-        /// As it was given.
+        /// The path as given.
         path: AbsPath,
-        /// Where it leads, with all symbolic links followed.
+        /// The path with all symbolic links resolved.
         resolved: AbsPath,
     },
     /// The path is below a root, but the policy does not let it be written.
     #[error("`{path}` leads to `{resolved}`, which the policy does not let be written")]
     Protected {
-        /// As it was given.
+        /// The path as given.
         path: AbsPath,
-        /// Where it leads.
+        /// The resolved path.
         resolved: AbsPath,
     },
-    /// A symbolic link stands in the way.
+    /// A component of the path is a symbolic link.
     #[error("`{path}` leads through a symbolic link to `{resolved}`: name that file if it is meant")]
     Link {
-        /// As it was given.
+        /// The path as given.
         path: AbsPath,
-        /// Where it leads, with all symbolic links followed.
+        /// The path with all symbolic links resolved.
         resolved: AbsPath,
     },
     /// A directory, device, pipe or socket.
     #[error("`{path}` is {kind}, not a file")]
     NotAFile {
-        /// As it was given.
+        /// The path as given.
         path: AbsPath,
-        /// What it is.
+        /// The kind of the file.
         kind: &'static str,
     },
-    /// Something on the way is a file.
+    /// A component of the path is not a directory.
     #[error("something on the way to `{path}` is not a directory")]
     NotADirectory {
-        /// As it was given.
+        /// The path as given.
         path: AbsPath,
     },
     /// The file to be changed or deleted is not there.
     #[error("`{path}` does not exist")]
     Missing {
-        /// As it was given.
+        /// The path as given.
         path: AbsPath,
     },
-    /// The file to be added, or the place to move to, is there already.
+    /// The file to be added, or the target of a move, exists already.
     #[error("`{path}` exists already: update it, or delete it first")]
     Exists {
-        /// As it was given.
+        /// The path as given.
         path: AbsPath,
     },
-    /// The file to be deleted holds something else than was seen.
+    /// The file to be deleted has other contents than the change says.
     #[error("`{path}` does not hold what the patch says it deletes: read it again")]
     OtherContent {
-        /// As it was given.
+        /// The path as given.
         path: AbsPath,
     },
     /// The diff can't be read or does not fit.
     #[error("can't change `{path}`")]
     Diff {
-        /// As it was given.
+        /// The path as given.
         path: AbsPath,
         /// Why.
         source: DiffError,
@@ -78,38 +78,38 @@ pub enum PatchError {
     /// An update that neither changes nor moves the file.
     #[error("the update of `{path}` changes nothing")]
     NoChange {
-        /// As it was given.
+        /// The path as given.
         path: AbsPath,
     },
-    /// Two changes of one patch meet at one path, or one needs the other's file as its directory.
+    /// Two changes of one patch have the same path, or one needs the other's file as its directory.
     #[error("the patch changes `{path}` more than once")]
     Overlap {
-        /// As it was given the second time.
+        /// The path as given the second time.
         path: AbsPath,
     },
-    /// More than is held in memory.
+    /// The contents exceed the limit.
     #[error("`{path}` makes the patch larger than {limit} bytes")]
     TooLarge {
-        /// As it was given.
+        /// The path as given.
         path: AbsPath,
-        /// How many bytes there may be.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// The file, a directory on its way, or the root is another one than when the patch was prepared.
+    /// The file, a directory on its path, or the root has changed since the patch was prepared.
     #[error("`{path}` was changed by somebody else since the patch was prepared: prepare it again")]
     Changed {
-        /// Where.
+        /// The path.
         path: AbsPath,
     },
-    /// The new file would belong to somebody else than the old one, or lose its access control list.
+    /// The new file can't keep the old one's owner or access control list.
     #[error("can't keep owner and permissions of `{path}`")]
     Ownership {
-        /// Where.
+        /// The path.
         path: AbsPath,
         /// Why.
         source: io::Error,
     },
-    /// A root that is no directory of this host.
+    /// A root that is not a directory.
     #[error("`{path}` can't be a root: {problem}")]
     Root {
         /// The root.
@@ -120,27 +120,27 @@ pub enum PatchError {
     /// The operating system refused.
     #[error("can't {act} `{path}`")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         act: &'static str,
-        /// Where.
+        /// The path.
         path: AbsPath,
         /// Why.
         source: io::Error,
     },
-    /// This system has no way to write below a directory without following links.
+    /// This system can't write below a directory without following links.
     #[error("patches can't be written safely on this system: apply them in the sandbox")]
     Unsupported,
 }
 
-/// A patch that failed while it was written, and what has become of each file.
+/// A patch that failed while it was written, and the state of each file.
 #[derive(Debug, thiserror::Error)]
 pub struct ApplyError {
     /// Why.
     #[source]
     pub cause: Box<PatchError>,
-    /// Files that hold their new contents: they could not be put back.
+    /// Files that could not be restored and have their new contents.
     pub written: Vec<AbsPath>,
-    /// Files that had been written and were put back as they were.
+    /// Files that were written and restored.
     pub restored: Vec<AbsPath>,
     /// Files that were not reached.
     pub untouched: Vec<AbsPath>,

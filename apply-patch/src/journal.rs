@@ -1,7 +1,6 @@
-//! What has been done so far, so that it can be finished or undone.
+//! The journal of a patch that is being written, for completion or rollback.
 //!
-//! Everything happens in directories that are held open, under names that nobody can guess and that
-//! must be free, so a link that somebody has put there is never followed.
+//! All operations use open directories and random names that must be free, so a link planted there is never followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -22,7 +21,7 @@ use crate::{Applied, ApplyError, PatchError};
 pub(crate) struct Journal<'a> {
     files: &'a [PlannedFile],
     entries: Vec<Entry<'a>>,
-    /// Directories that were made, from the top down.
+    /// Created directories, outermost first.
     made: Vec<MadeDirectory>,
     made_paths: BTreeMap<AbsPath, Arc<Directory>>,
 }
@@ -33,11 +32,11 @@ struct MadeDirectory {
     name: OsString,
 }
 
-/// One file on its way.
+/// One file that is being written.
 struct Entry<'a> {
     file: &'a PlannedFile,
     directory: Arc<Directory>,
-    /// The new file, under its temporary name until it is in its place.
+    /// The new file, under its temporary name until it is put in place.
     new: Option<NewFile>,
     state: State,
 }
@@ -49,7 +48,7 @@ struct NewFile {
 
 enum State {
     Staged,
-    /// In its place; the old file, if there was one, has this name.
+    /// Put in place; the old file, if any, has this name.
     Placed {
         old: Option<OsString>,
     },
@@ -60,7 +59,7 @@ impl<'a> Journal<'a> {
         Self { files, entries: Vec::new(), made: Vec::new(), made_paths: BTreeMap::new() }
     }
 
-    /// Writes the new contents beside their place.
+    /// Writes the new contents to a temporary file in the same directory.
     pub(crate) fn stage(&mut self, file: &'a PlannedFile) -> Result<(), PatchError> {
         let (content, attributes) = match &file.change {
             Change::Create { content, attributes } => (content, attributes.as_ref()),
@@ -73,11 +72,11 @@ impl<'a> Journal<'a> {
         };
         let directory = self.make_directories(&file.place)?;
         let temporary = random_name(&file.place)?;
-        // A new file gets what the umask leaves; one with an owner to keep is closed until it has it.
+        // A new file gets the umask's permissions; a replacement stays private until it has its owner.
         let mode = Mode::from_raw_mode(if attributes.is_some() { 0o600 } else { 0o666 });
         let path = &file.place.path.resolved;
         let handle = directory.create_file(&temporary, mode).map_err(system("create a file beside", path))?;
-        // From here on there is something to remove.
+        // From here on the temporary file has to be removed on failure.
         let new = Some(NewFile { temporary, status: None });
         self.entries.push(Entry { file, directory, new, state: State::Staged });
         let status = fill(handle, content, attributes, path)?;
@@ -87,8 +86,7 @@ impl<'a> Journal<'a> {
         Ok(())
     }
 
-    /// The directory of a place. Those that were missing are made; one that has come in the meantime
-    /// is somebody else's.
+    /// The directory of a place, created if missing. It is an error if one has appeared since `prepare`.
     fn make_directories(&mut self, place: &Place) -> Result<Arc<Directory>, PatchError> {
         let mut directory = Arc::clone(&place.directory);
         let mut paths: Vec<AbsPath> = place.path.resolved.ancestors().skip(1).take(place.missing.len()).collect();
@@ -111,7 +109,7 @@ impl<'a> Journal<'a> {
         Ok(directory)
     }
 
-    /// Gives a file its place, and makes sure that what was there is what was seen.
+    /// Puts a file in place and verifies that the old file is the one seen by `prepare`.
     pub(crate) fn put_in_place(&mut self, number: usize) -> Result<(), PatchError> {
         let Some(entry) = self.entries.get_mut(number) else { return Ok(()) };
         let place = &entry.file.place;
@@ -138,7 +136,7 @@ impl<'a> Journal<'a> {
         if entry.is_as_planned().map_err(failed)? { Ok(()) } else { Err(place.changed()) }
     }
 
-    /// Brings new names to the disk.
+    /// Syncs the directories.
     pub(crate) fn sync(&self) -> Result<(), PatchError> {
         let directories = self.entries.iter().map(|entry| (&entry.directory, &entry.file.place.path.resolved));
         let parents = self.made.iter().map(|made| (&made.parent, &made.path));
@@ -151,7 +149,7 @@ impl<'a> Journal<'a> {
         Ok(())
     }
 
-    /// Removes the old files: there is no way back from here.
+    /// Removes the old files; rollback is no longer possible.
     pub(crate) fn finish(self) -> Applied {
         let mut leftovers = Vec::new();
         for entry in &self.entries {
@@ -162,7 +160,7 @@ impl<'a> Journal<'a> {
         Applied { paths: self.files.iter().map(|file| file.place.path.resolved.clone()).collect(), leftovers }
     }
 
-    /// Puts everything back, the last first.
+    /// Rolls everything back in reverse order.
     pub(crate) fn undo(self, cause: PatchError) -> ApplyError {
         let mut error = ApplyError {
             cause: Box::new(cause),
@@ -201,7 +199,7 @@ impl<'a> Journal<'a> {
 }
 
 impl Entry<'_> {
-    /// Whether the place holds the new file, and the old name what was seen.
+    /// Whether the place has the new file and the old name the file seen by `prepare`.
     fn is_as_planned(&self) -> Result<bool, Errno> {
         let old_is_what_was_seen = match (&self.file.change, &self.state) {
             (Change::Replace { seen, .. } | Change::Remove { seen }, State::Placed { old: Some(old) }) => {
@@ -222,7 +220,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Undoes `put_in_place`. What somebody else has put there since stays.
+    /// Undoes `put_in_place`. A file that another process has put there since stays.
     fn put_back(&self, old: Option<&OsStr>, leftovers: &mut Vec<AbsPath>) -> Result<(), PatchError> {
         let place = &self.file.place;
         let failed = system("put back", &place.path.resolved);
@@ -267,7 +265,7 @@ fn fill(
     rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))
 }
 
-/// A name that nobody can guess.
+/// An unpredictable name.
 fn random_name(place: &Place) -> Result<OsString, PatchError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| PatchError::System {

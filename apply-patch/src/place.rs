@@ -1,4 +1,4 @@
-//! Where one file is: a root, the directories below it that exist, those that don't, and a name.
+//! The location of a file: a root, the existing directories below it, the missing ones, and a name.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -19,16 +19,16 @@ pub(crate) struct Place {
     root: Arc<Root>,
     /// The names of the directories between the root and `directory`.
     existing: Vec<OsString>,
-    /// The deepest directory on the way that exists, as it was found.
+    /// The deepest existing directory of the path.
     pub(crate) directory: Arc<Directory>,
     status: Stat,
-    /// Directories that have to be made, from the top down.
+    /// Directories to be created, outermost first.
     pub(crate) missing: Vec<OsString>,
     pub(crate) name: OsString,
 }
 
 impl Place {
-    /// Finds a path below the roots, without following a link, and asks whether it may be written.
+    /// Finds a path below the roots, without following links, and checks that it may be written.
     pub(crate) fn find(
         given: &AbsPath,
         roots: &Roots,
@@ -55,7 +55,7 @@ impl Place {
         Ok(place)
     }
 
-    /// The file has to be writable by the policy, and so has each directory that is made for it.
+    /// The policy has to allow writing the file and each directory created for it.
     fn check_policy(&self, may_write: &dyn Fn(&AbsPath) -> bool) -> Result<(), PatchError> {
         let created = self.path.resolved.ancestors().take(1 + self.missing.len());
         for resolved in created {
@@ -66,7 +66,7 @@ impl Place {
         Ok(())
     }
 
-    /// The file that is there, if one is.
+    /// The existing file, if any.
     pub(crate) fn look(&self, limit: u64) -> Result<Option<Seen>, PatchError> {
         if !self.missing.is_empty() {
             return Ok(None);
@@ -81,7 +81,7 @@ impl Place {
         }
     }
 
-    /// Fails if the way from the root leads to another directory than it did.
+    /// Fails if the path from the root no longer leads to the same directory.
     pub(crate) fn check(&self) -> Result<(), PatchError> {
         self.root.check()?;
         let again = self.root.directory.walk(&self.existing).and_then(|directory| directory.status());
@@ -94,7 +94,7 @@ impl Place {
         if entry.is_some() && !self.missing.is_empty() { Err(self.changed()) } else { Ok(()) }
     }
 
-    /// Takes the descriptor of a place in the same directory, if there is one.
+    /// Shares the descriptor of another place in the same directory, if there is one.
     pub(crate) fn share_directory(&mut self, known: &mut BTreeMap<AbsPath, Arc<Directory>>) {
         let Some(path) = self.path.resolved.ancestors().nth(1 + self.missing.len()) else { return };
         let held = known.entry(path).or_insert_with(|| Arc::clone(&self.directory));
@@ -120,7 +120,7 @@ fn path_below<N: AsRef<OsStr>>(root: &AbsPath, names: impl IntoIterator<Item = N
     AbsPath::from_path(&path).ok()
 }
 
-/// What stands in the way of a path: a link, or a file where a directory should be.
+/// Why a path can't be walked: a link, or a file in place of a directory.
 fn obstacle(path: &AbsPath) -> PatchError {
     let is_link = |path: &AbsPath| {
         let metadata = path.to_host_path().and_then(|path| std::fs::symlink_metadata(path).ok());

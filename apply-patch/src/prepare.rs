@@ -1,4 +1,4 @@
-//! The first half: everything is read, checked and computed, nothing is written.
+//! The first phase: reads, checks and computes everything; writes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::roots::Roots;
 use crate::seen::{Attributes, Seen};
 use crate::{PatchError, PreparedFile, UnifiedDiff};
 
-/// How many bytes the old and the new contents of a patch may have together.
+/// Limit on the total size of old and new contents of a patch.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 
-/// A patch that can be applied: where each file is, what is in it, and what will be. It holds the
-/// directories open, so whatever is swapped until [`apply`](Prepared::apply) is noticed.
+/// A patch ready to be applied: the location, the current and the new contents of each file. It holds the directories
+/// open, so that [`apply`](Prepared::apply) detects a swap.
 #[derive(Debug)]
 pub struct Prepared {
     pub(crate) files: Vec<PlannedFile>,
@@ -31,7 +31,7 @@ pub(crate) struct PlannedFile {
 pub(crate) enum Change {
     Create {
         content: Vec<u8>,
-        /// Those of the file that moves here.
+        /// The attributes of the file that is moved here.
         attributes: Option<Attributes>,
     },
     Replace {
@@ -43,10 +43,10 @@ pub(crate) enum Change {
     },
 }
 
-/// Makes a patch ready: finds each file below the roots, reads it, and computes its new contents.
+/// Prepares a patch: finds each file below the roots, reads it, and computes its new contents.
 ///
-/// `may_write` is asked for each resolved path and for each directory that has to be made, so that a
-/// policy can protect parts of a root: `|path| permissions.access(path) == Access::Write`.
+/// `may_write` is called for each resolved path and each directory to be created, so that a policy can protect parts
+/// of a root: `|path| permissions.access(path) == Access::Write`.
 pub fn prepare(
     changes: &[FileChange],
     roots: &Roots,
@@ -67,7 +67,7 @@ pub fn prepare(
     Ok(Prepared { files: planner.files })
 }
 
-/// Where a file really is and what is in it now. No link is followed for its own name.
+/// The resolved path of a file and its contents. A link in the last component is not followed.
 pub(crate) fn look(path: &AbsPath) -> Result<(AbsPath, Vec<u8>), PatchError> {
     let missing = || PatchError::Missing { path: path.clone() };
     let above = path.parent().ok_or_else(missing)?;
@@ -90,7 +90,7 @@ impl Prepared {
         })
     }
 
-    /// The paths that lead elsewhere than their names say: what a question has to show.
+    /// The paths that differ when resolved, for an approval prompt to show.
     pub fn resolved_paths(&self) -> Vec<ResolvedPath> {
         self.files().map(|file| file.path).filter(|path| path.given != path.resolved).cloned().collect()
     }
@@ -101,7 +101,7 @@ struct Planner<'a> {
     may_write: &'a dyn Fn(&AbsPath) -> bool,
     bytes_left: u64,
     files: Vec<PlannedFile>,
-    /// The paths of the files, and of everything above them.
+    /// The paths of the files and of their ancestors.
     taken: BTreeSet<AbsPath>,
     above: BTreeSet<AbsPath>,
     /// Files of one directory share one descriptor of it.
@@ -148,7 +148,7 @@ impl Planner<'_> {
         self.push(place, Change::Create { content, attributes })
     }
 
-    /// A place where nothing is.
+    /// A place that must be free.
     fn free_place(&self, path: &AbsPath) -> Result<Place, PatchError> {
         let place = Place::find(path, self.roots, self.may_write)?;
         match place.look(MOST_BYTES) {
@@ -158,7 +158,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A file that is there.
+    /// An existing file.
     fn file(&mut self, path: &AbsPath) -> Result<(Place, Seen), PatchError> {
         let place = Place::find(path, self.roots, self.may_write)?;
         let too_large = || PatchError::TooLarge { path: path.clone(), limit: MOST_BYTES };

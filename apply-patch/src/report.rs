@@ -1,19 +1,19 @@
-//! What is said about a patch before and after it is written.
+//! Descriptions of a patch before and after it is written.
 
 use stockade_protocol::{AbsPath, ResolvedPath};
 
 /// One file of a prepared patch. A move is two: the new file and the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreparedFile<'a> {
-    /// As it was given, and where it is.
+    /// The given and the resolved path.
     pub path: &'a ResolvedPath,
-    /// What is in it now; `None` if it does not exist.
+    /// The current contents; `None` if it does not exist.
     pub before: Option<&'a [u8]>,
-    /// What will be in it; `None` if it goes away.
+    /// The new contents; `None` if it is removed.
     pub after: Option<&'a [u8]>,
 }
 
-/// A patch that was written, all of it.
+/// A completely written patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// The files that were written or removed, by their resolved paths.

@@ -1,7 +1,7 @@
-//! Where a path leads, for people to see before they say yes.
+//! Resolves paths for display in an approval prompt.
 //!
-//! Unlike `realpath`, this also answers for what does not exist yet: a link to a missing file leads to
-//! where that file would be. The answer is shown and compared; nothing is opened by it.
+//! Unlike `realpath`, this also resolves paths that do not exist yet: a link to a missing file resolves to that file's
+//! path. The result is shown and compared; no file is opened by it.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -9,20 +9,19 @@ use std::path::{Component, Path, PathBuf};
 
 use stockade_protocol::{AbsPath, FileChange, ResolvedPath};
 
-/// As many links as the kernel follows before it gives up.
+/// The kernel's limit on links in a path.
 const MOST_LINKS: usize = 40;
 
-/// The paths of a patch that lead elsewhere than their names say, and where they lead: what a question
-/// has to show. It reads links and writes nothing, so it can be asked about any patch, also one that
-/// [`prepare`](crate::prepare) refuses.
+/// The paths of a patch that differ when resolved, with the resolved path, for an approval prompt to show. It only
+/// reads links, so it works for any patch, also one that [`prepare`](crate::prepare) refuses.
 pub fn resolved_paths(changes: &[FileChange]) -> Vec<ResolvedPath> {
     let paths = changes.iter().flat_map(FileChange::paths);
     let resolved = paths.map(|given| ResolvedPath { given: given.clone(), resolved: resolve(given) });
     resolved.filter(|path| path.given != path.resolved).collect()
 }
 
-/// Where a path leads, with all symbolic links followed. What can't be followed (a loop, a directory
-/// that may not be searched) is left as it is written.
+/// The path with all symbolic links resolved. Components that can't be resolved (a loop, a directory that may not be
+/// searched) stay as written.
 pub(crate) fn resolve(given: &AbsPath) -> AbsPath {
     let resolved = given.to_host_path().and_then(|path| follow(&path));
     resolved.and_then(|path| AbsPath::from_path(&path).ok()).unwrap_or_else(|| given.clone())
@@ -38,7 +37,7 @@ fn follow(path: &Path) -> Option<PathBuf> {
                 resolved.pop();
             }
             Component::CurDir => {}
-            // A root or a drive begins anew.
+            // An absolute link target replaces the path so far.
             Component::Prefix(_) | Component::RootDir => resolved.push(part),
             Component::Normal(name) => {
                 let Ok(target) = std::fs::read_link(resolved.join(name)) else {

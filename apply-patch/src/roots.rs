@@ -1,7 +1,7 @@
 //! The directories that a patch may write below, held open.
 //!
-//! A root is opened when it is granted. From then on it is that directory, whatever its name leads to
-//! later: a swapped root is noticed, not written to.
+//! A root is opened when it is granted and stays that directory: if its path later leads elsewhere, that is detected,
+//! and nothing is written there.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::{PatchError, resolve};
 pub struct Roots(Arc<[Arc<Root>]>);
 
 pub(crate) struct Root {
-    /// Its path without links.
+    /// Its canonical path.
     pub(crate) real: AbsPath,
     pub(crate) directory: Directory,
     status: Stat,
@@ -33,16 +33,15 @@ impl fmt::Debug for Root {
 }
 
 impl Roots {
-    /// Opens the roots. A name may be a link, as `/tmp` is on some systems: it is followed now, and
-    /// never again.
+    /// Opens the roots. A root may be named by a link, as `/tmp` is on some systems: it is resolved now and never
+    /// again.
     pub fn open<'a>(roots: impl IntoIterator<Item = &'a AbsPath>) -> Result<Self, PatchError> {
         roots.into_iter().map(|root| Root::open(root).map(Arc::new)).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The root that holds a path, and the names from it to the path.
+    /// The root above a path, and the components below it.
     ///
-    /// The deepest directory on the way that is a root counts, by whatever name it is reached; below
-    /// it no link is followed.
+    /// The deepest ancestor that is the same directory as a root counts, under any name; below it no link is followed.
     pub(crate) fn find(&self, path: &AbsPath) -> Result<(Arc<Root>, Vec<OsString>), PatchError> {
         for above in path.ancestors().skip(1) {
             let Some(status) = above.to_host_path().and_then(|above| rustix::fs::stat(&above).ok()) else { continue };
@@ -66,7 +65,7 @@ impl Root {
         Ok(Self { real, directory, status })
     }
 
-    /// Fails if the root's path leads to another directory than the one that was granted.
+    /// Fails if the root's path no longer leads to the directory that was granted.
     pub(crate) fn check(&self) -> Result<(), PatchError> {
         let changed = || PatchError::Changed { path: self.real.clone() };
         let path = self.real.to_host_path().ok_or_else(changed)?;
@@ -75,7 +74,7 @@ impl Root {
     }
 }
 
-/// The names of a path from a depth on.
+/// The components of a path from a depth on.
 fn names(path: &AbsPath, depth: usize) -> Vec<OsString> {
     path.components().skip(depth).map(|name| OsString::from_vec(name.to_vec())).collect()
 }

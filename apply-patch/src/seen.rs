@@ -1,4 +1,4 @@
-//! A file as it was seen: its contents and what a new file in its place has to keep.
+//! A file as `prepare` saw it: its contents, and the attributes that a new file has to keep.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 use crate::directory::{Directory, file_type, same_inode};
 
-/// Permission bits that survive a change. Set-user-id, set-group-id and file capabilities don't: whoever
-/// gave them did so to the old contents.
+/// Permission bits that survive a change. Set-user-id, set-group-id and file capabilities don't: they were granted to
+/// the old contents.
 const KEPT_MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Seen {
     pub(crate) attributes: Attributes,
 }
 
-/// Who may do what with a file.
+/// Owner, mode and extended attributes of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Attributes {
     mode: Mode,
@@ -30,7 +30,7 @@ pub(crate) struct Attributes {
     extended: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Why a file could not be looked at.
+/// Why a file could not be read.
 #[derive(Debug)]
 pub(crate) enum LookError {
     NotAFile(FileType),
@@ -47,7 +47,7 @@ impl From<Errno> for LookError {
 impl Seen {
     /// Reads a file of at most `limit` bytes; `None` if there is none.
     pub(crate) fn look(directory: &Directory, name: &OsStr, limit: u64) -> Result<Option<Self>, LookError> {
-        // Opening a device or a pipe can have effects, so what it is comes first.
+        // The type is checked first, since opening a device or a pipe can have side effects.
         match directory.entry(name)?.map(|status| file_type(&status)) {
             None => return Ok(None),
             Some(FileType::RegularFile) => {}
@@ -63,7 +63,7 @@ impl Seen {
         Ok(Some(Self { status, content, attributes }))
     }
 
-    /// Whether this is what has the name now. Times don't count: the contents do.
+    /// Whether the name still has this file, with these contents. Times are ignored.
     pub(crate) fn is_still(&self, directory: &Directory, name: &OsStr) -> Result<bool, Errno> {
         let now = Self::look_again(directory, name, &self.content)?;
         Ok(now.is_some_and(|now| {
@@ -73,8 +73,8 @@ impl Seen {
         }))
     }
 
-    /// Whether a name has the file of this status and with these contents. The number of an inode alone
-    /// does not tell: it is given to a new file when the old one is removed.
+    /// Whether a name has the file of this status and with these contents. The inode number alone does not suffice: it
+    /// is reused after the file is removed.
     pub(crate) fn has(directory: &Directory, name: &OsStr, status: &Stat, content: &[u8]) -> Result<bool, Errno> {
         let now = Self::look_again(directory, name, content)?;
         Ok(now.is_some_and(|now| same_inode(&now.status, status)))
@@ -85,7 +85,7 @@ impl Seen {
         let limit = u64::try_from(content.len()).unwrap_or(u64::MAX);
         match Self::look(directory, name, limit) {
             Ok(now) => Ok(now.filter(|now| now.content == content)),
-            // `LOOP` is a link in its place.
+            // `ELOOP`: a link has replaced the file.
             Err(LookError::NotAFile(_) | LookError::TooLarge | LookError::System(Errno::LOOP)) => Ok(None),
             Err(LookError::System(errno)) => Err(errno),
         }
@@ -122,8 +122,8 @@ impl Attributes {
 
 #[cfg(target_os = "linux")]
 mod extended {
-    //! Extended attributes: the user's own and the access control list. `security.*` is the system's
-    //! to set, and `security.capability` must not survive new contents.
+    //! Extended attributes: `user.*` and the access control list. `security.*` is set by the system, and
+    //! `security.capability` must not survive new contents.
 
     use std::fs::File;
 

@@ -1,9 +1,9 @@
-//! A patch as text: a unified diff of any number of files, git's too, or the envelope that codex's `apply_patch` takes.
+//! A patch as text: a unified diff of any number of files, git's too, or the envelope of codex's `apply_patch`.
 //!
-//! Reading is strict, as for a diff of one file. What a [`FileChange`] can't say (modes, links, copies, binary contents, merges) is
-//! refused with its line, never left out. The envelope has no line numbers and does not say what is in a file that it
-//! deletes, so [`PatchText::changes`] looks at the files and makes ordinary changes of it: what is shown and approved is
-//! what is written.
+//! Parsing is strict, as for a diff of one file. Changes that [`FileChange`] can't express (modes, links, copies,
+//! binary contents, merges) are refused with their line, never dropped. The envelope has neither line numbers nor the
+//! content of deleted files, so [`PatchText::changes`] reads the files and produces ordinary changes: exactly the
+//! shown and approved changes are written.
 
 mod envelope;
 mod locate;
@@ -18,7 +18,7 @@ use stockade_protocol::{AbsPath, FileChange, Invalid, RawText};
 use crate::resolve::resolve;
 use crate::{DiffError, PatchError, look};
 
-/// A patch that was read.
+/// A parsed patch.
 ///
 /// ```
 /// use stockade_apply_patch::PatchText;
@@ -33,7 +33,7 @@ pub struct PatchText {
     changes: Vec<TextChange>,
 }
 
-/// One file, by the name that the text gives it.
+/// One file, by its name in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TextChange {
     Add {
@@ -42,7 +42,7 @@ enum TextChange {
     },
     Delete {
         name: Vec<u8>,
-        /// What the text says is in it; nothing if the text does not say.
+        /// The content according to the text; `None` if the text does not have it.
         content: Option<Vec<u8>>,
     },
     Update {
@@ -56,11 +56,11 @@ enum TextChange {
 enum Update {
     /// A unified diff of this file.
     Diff(Vec<u8>),
-    /// Pieces without numbers.
+    /// Chunks without line numbers.
     Chunks(Vec<locate::Chunk>),
 }
 
-/// Why a text is no patch, or none for these files. Lines of the text count from one.
+/// Why a text is not a patch, or does not apply to these files. Lines of the text count from one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextError {
@@ -72,7 +72,7 @@ pub enum TextError {
     Unexpected {
         /// The line.
         line: usize,
-        /// What could have stood there.
+        /// What was expected there.
         expected: &'static str,
     },
     /// The text ends too early.
@@ -81,7 +81,7 @@ pub enum TextError {
         /// What is missing.
         missing: &'static str,
     },
-    /// Something that a change can't say.
+    /// A change that `FileChange` can't express.
     #[error("line {line}: {what}")]
     Unsupported {
         /// The line.
@@ -104,7 +104,7 @@ pub enum TextError {
     /// A change without the name of a file.
     #[error("a change of the patch names no file")]
     NoName,
-    /// A name that can't be a file's.
+    /// An invalid file name.
     #[error("`{name}` can't be the name of a file")]
     Name {
         /// The name.
@@ -112,7 +112,7 @@ pub enum TextError {
         /// Why.
         source: Invalid,
     },
-    /// A diff of one file that makes no sense.
+    /// An invalid diff of one file.
     #[error("the diff of `{name}` can't be read")]
     Diff {
         /// The file's name.
@@ -146,25 +146,25 @@ pub enum TextError {
         /// The piece, counted from one.
         piece: usize,
     },
-    /// Looking for the pieces would take too long.
+    /// The search for the pieces would take too long.
     #[error("`{path}` is too large to look for the pieces of the patch: give a unified diff")]
     TooLarge {
         /// The file.
         path: AbsPath,
     },
-    /// The file has to be read to make sense of the text, and may not be.
+    /// The file has to be read to interpret the text, and may not be.
     #[error("`{path}` may not be read here, and no patch changes what may not be read")]
     Unreadable {
         /// The file.
         path: AbsPath,
     },
-    /// What may be read can't be found out.
+    /// The permission to read can't be determined.
     #[error("what may be read here can't be told: {why}")]
     Unsettled {
-        /// What is in the way.
+        /// The cause.
         why: String,
     },
-    /// The file can't be looked at.
+    /// The file can't be read.
     #[error(transparent)]
     File(#[from] Box<PatchError>),
 }
@@ -177,8 +177,8 @@ impl PatchText {
         if changes.is_empty() { Err(TextError::Empty) } else { Ok(Self { changes }) }
     }
 
-    /// The changes, with names taken from a directory. A file has to be read where the text alone does not say what
-    /// changes; `may_read` is asked about it before it is looked at, and by the path that it really has.
+    /// The changes, with names relative to a directory. A file has to be read if the text alone does not determine the
+    /// change; `may_read` is called with its resolved path first.
     pub fn changes(
         &self,
         directory: &AbsPath,
@@ -214,7 +214,7 @@ impl TextChange {
                 let path_now = path(directory, name)?;
                 let unified_diff = match update {
                     Update::Diff(diff) => diff.clone(),
-                    // A move alone.
+                    // Only a move.
                     Update::Chunks(chunks) if chunks.is_empty() => Vec::new(),
                     Update::Chunks(chunks) => locate::diff(&path_now, &content_of(&path_now)?, chunks)?,
                 };
@@ -264,7 +264,7 @@ impl<'a> Lines<'a> {
         Some(line)
     }
 
-    /// What follows a prefix, if the next line has it.
+    /// The rest of the next line behind a prefix, if it has it.
     fn take_after(&mut self, prefix: &str) -> Option<&'a [u8]> {
         let rest = self.peek()?.strip_prefix(prefix.as_bytes())?;
         self.next += 1;
@@ -276,7 +276,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A line of the text's own, without its end.
+/// A line without its terminator.
 fn without_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)

@@ -1,8 +1,7 @@
 //! Systems where patches are refused.
 //!
-//! On Windows a path is opened name by name without following reparse points only through the native
-//! interface. Until that is done, nothing can be prepared there, which the types say: no value of them
-//! can exist.
+//! On Windows only the native API can open a path component by component without following reparse points. Until that
+//! is implemented, no value of these types can exist there.
 
 use std::convert::Infallible;
 
@@ -45,7 +44,7 @@ impl Prepared {
         match self.0 {}
     }
 
-    /// The paths that lead elsewhere than their names say.
+    /// The paths that differ when resolved.
     pub fn resolved_paths(&self) -> Vec<ResolvedPath> {
         match self.0 {}
     }

@@ -60,7 +60,7 @@ fn fs26_a_planted_link_is_not_followed() {
             assert!(matches!(error, PatchError::Link { .. }), "{change:?}: {error}");
         }
     }
-    // Also not to another place in the workspace: the name says something else than what happens.
+    // Nor to another file in the workspace: the named file would not be the one changed.
     symlink("kept", world.at("inside")).unwrap();
     assert!(matches!(world.prepare(&[world.update("inside", DIFF)]).unwrap_err(), PatchError::Link { .. }));
     world.outside_is_untouched();
@@ -195,7 +195,7 @@ fn fs28_the_question_shows_where_a_link_leads() {
     assert!(fs::symlink_metadata(world.at("config.toml")).unwrap().is_symlink());
 }
 
-/// Whoever owns the directory runs all the time, putting links over every name that appears in it.
+/// The owner of the directory continuously plants links over every name that appears in it.
 #[test]
 fn fs30_temporary_names_can_be_seen_but_not_used() {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

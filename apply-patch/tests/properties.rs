@@ -49,7 +49,7 @@ fn edited() -> impl Strategy<Value = (Vec<Vec<u8>>, Vec<Vec<u8>>)> {
     })
 }
 
-/// What changes, hunk by hunk. The places are counted here: the crate's own are not always right.
+/// The changes, hunk by hunk. The positions are counted here: the crate's own are not always right.
 fn groups(old: &[Vec<u8>], new: &[Vec<u8>], context: usize) -> Vec<Vec<DiffOp>> {
     let (mut old_index, mut new_index) = (0, 0);
     let count = |op: DiffOp| {
@@ -111,8 +111,8 @@ proptest! {
         prop_assert_eq!(diff.apply(&old).unwrap(), new);
     }
 
-    /// Whatever stands above, a diff changes its own lines, or lines that are the same and are where it
-    /// says, or is refused because it could be others.
+    /// With any lines above, a diff changes its own lines, or equal lines at its stated position, or is refused as
+    /// ambiguous.
     #[test]
     fn lines_above_move_a_diff_but_do_not_mislead_it((old, new) in edited(), above in prop::collection::vec(line(), 0..40), context in 1..4_usize) {
         let above: Vec<Vec<u8>> = above.into_iter().map(|line| [line, b"\n".to_vec()].concat()).collect();

@@ -1,4 +1,4 @@
-//! What a patch does, and what it refuses to do.
+//! Effects and refusals of patches.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
@@ -145,7 +145,7 @@ fn what_does_not_fit_is_refused_before_anything_is_written() {
 #[cfg(target_os = "linux")]
 fn a_directory_that_cannot_be_written_changes_nothing() {
     let world = World::with("one", "old\n");
-    // Nobody, not even root, creates files there.
+    // Not even root can create files there.
     let closed = abs("/proc/self/task".as_ref());
     let roots = Roots::open([&abs(&world.workspace), &closed]).unwrap();
     let add = FileChange::Add { path: closed.join("x").unwrap(), content: "x".into() };

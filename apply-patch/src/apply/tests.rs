@@ -1,4 +1,4 @@
-//! Attacks between the steps, where only a race would hit otherwise.
+//! Attacks between the steps, which would otherwise need a race.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -76,7 +76,7 @@ fn list(directory: &Path, tree: &mut Vec<String>) {
     }
 }
 
-/// Applies while `attack` is made at one moment; afterwards the tree has to be as the attacker left it.
+/// Applies with `attack` at one moment; afterwards the tree has to be as the attacker left it.
 fn attack(changes: fn(&World) -> Vec<FileChange>, at: Moment, attack: fn(&World)) -> ApplyError {
     let world = World::new();
     let expected = {
@@ -204,7 +204,7 @@ fn what_somebody_else_wrote_after_us_is_kept_and_said() {
     assert_eq!(error.restored, [world.path("two")]);
     assert_eq!(fs::read_to_string(world.workspace.join("one")).unwrap(), "theirs\n");
     assert_eq!(fs::read_to_string(world.workspace.join("two")).unwrap(), "theirs\n");
-    // What was there before is kept under the name that is told.
+    // The old file is kept under the reported name.
     let [leftover] = error.leftovers.as_slice() else { panic!("{error}") };
     assert_eq!(fs::read_to_string(leftover.to_host_path().unwrap()).unwrap(), "old\n");
     assert!(error.to_string().contains(&format!("still written: `{}`", world.path("one"))), "{error}");

@@ -1,14 +1,14 @@
-//! Where a diff fits into a file.
+//! Finds the position of a diff in a file.
 //!
-//! A file may have grown or shrunk above the lines that change. Then all hunks stand the same number
-//! of lines further down or up, and the right number is the only one at which every old line matches.
-//! Two such numbers leave the place open, and nothing is changed.
+//! A file may have grown or shrunk above the changed lines. All hunks are then shifted by the same number of lines;
+//! the shift is valid only if it is the only one at which every old line matches. Otherwise the position is ambiguous,
+//! and nothing is changed.
 
 use super::{DiffError, Hunk};
 
-/// How much is compared at most while looking for another place; about a second.
+/// Limit on comparisons during the search; about a second.
 const MOST_COMPARISONS: usize = 50_000_000;
-/// How many bytes of a line count as one comparison.
+/// Bytes of a line that count as one comparison.
 const BYTES_PER_COMPARISON: usize = 64;
 
 pub(super) fn apply(hunks: &[Hunk], file: &[u8]) -> Result<Vec<u8>, DiffError> {
@@ -23,7 +23,7 @@ pub(super) fn apply(hunks: &[Hunk], file: &[u8]) -> Result<Vec<u8>, DiffError> {
     let mut rest = lines.as_slice();
     let mut taken = 0;
     for hunk in hunks {
-        // `find_shift` has looked at every line that is skipped here, so nothing is cut short.
+        // `find_shift` has checked every line skipped here, so nothing is truncated.
         let kept = shift.start_of(hunk).map_or(0, |start| start.saturating_sub(taken));
         let old_count = hunk.old_lines().count();
         result.extend(rest.iter().take(kept).copied().flatten());
@@ -35,7 +35,7 @@ pub(super) fn apply(hunks: &[Hunk], file: &[u8]) -> Result<Vec<u8>, DiffError> {
     Ok(result)
 }
 
-/// By how many lines all hunks stand elsewhere than they say.
+/// The number of lines by which all hunks are shifted.
 #[derive(Clone, Copy)]
 enum Shift {
     Down(usize),
@@ -59,7 +59,7 @@ fn find_shift(hunks: &[Hunk], lines: &[&[u8]]) -> Result<Shift, DiffError> {
     let hunk = failing + 1;
 
     let first = hunks.first().map_or(0, |hunk| hunk.skipped);
-    // Only where the first hunk begins within the file, however far below its end the diff says.
+    // Only shifts with which the first hunk begins within the file.
     let up = (first.saturating_sub(lines.len()).max(1)..=first).map(Shift::Up);
     let down = (1..=lines.len().saturating_sub(first)).map(Shift::Down);
     let mut found = None;
@@ -83,7 +83,7 @@ fn first_mismatch(hunks: &[Hunk], lines: &[&[u8]], shift: Shift, comparisons: &m
     })
 }
 
-/// Whether a hunk's old lines are the first of `place`, and its new lines may stand before the others.
+/// Whether `place` begins with the hunk's old lines and the new lines may precede the rest.
 fn fits(hunk: &Hunk, place: &[&[u8]], comparisons: &mut usize) -> bool {
     *comparisons += 1;
     let mut rest = place.iter();
@@ -91,7 +91,7 @@ fn fits(hunk: &Hunk, place: &[&[u8]], comparisons: &mut usize) -> bool {
         *comparisons += 1 + old.len() / BYTES_PER_COMPARISON;
         rest.next().is_some_and(|line| *line == old)
     });
-    // A line without an end is the last of a file, or it would be joined with the next.
+    // A line without a terminator has to be the last of the file, or the next one would be appended to it.
     let ends_file = hunk.new_lines().last().is_some_and(|line| !line.ends_with(b"\n"));
     matches && (!ends_file || rest.next().is_none())
 }

@@ -1,4 +1,4 @@
-//! What is read, what is refused, and where a diff goes.
+//! Accepted diffs, refused diffs, and their positions.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn ends_of_lines_and_files_are_kept() {
         // From nothing, and to nothing.
         ("@@ -0,0 +1 @@\n+a\n", "", "a\n"),
         ("@@ -1 +0,0 @@\n-a\n", "a\n", ""),
-        // An empty line of context whose blank was cut.
+        // An empty context line whose blank was stripped.
         ("@@ -1,2 +1,2 @@\n\n-a\n+b\n", "\na\n", "\nb\n"),
         // Lines that look like headers.
         ("@@ -1,2 +1,2 @@\n--- a\n+++ b\n @@ -1 +1 @@\n", "-- a\n@@ -1 +1 @@\n", "++ b\n@@ -1 +1 @@\n"),

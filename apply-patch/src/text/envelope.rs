@@ -1,4 +1,4 @@
-//! The envelope that codex's `apply_patch` takes: `*** Begin Patch`, changes, `*** End Patch`.
+//! The envelope of codex's `apply_patch`: `*** Begin Patch`, changes, `*** End Patch`.
 
 use super::locate::{Chunk, ChunkLine};
 use super::{Lines, TextChange, TextError, Update, without_end};
@@ -55,7 +55,7 @@ fn added(lines: &mut Lines<'_>) -> Vec<u8> {
     content
 }
 
-/// The pieces of one file. Several `@@` lines in a row lead to one piece.
+/// The chunks of one file. Several consecutive `@@` lines locate one chunk.
 fn chunks(lines: &mut Lines<'_>) -> Result<Vec<Chunk>, TextError> {
     let mut chunks: Vec<Chunk> = Vec::new();
     let mut chunk = Chunk::default();
@@ -83,7 +83,7 @@ fn chunks(lines: &mut Lines<'_>) -> Result<Vec<Chunk>, TextError> {
         } else {
             let text = line.strip_suffix(b"\n").unwrap_or(line);
             chunk.lines.push(match text.split_first() {
-                // Editors cut the blank off an empty line of context.
+                // Editors strip the blank of an empty context line.
                 None => ChunkLine::Context(Vec::new()),
                 Some((b' ', text)) => ChunkLine::Context(text.to_vec()),
                 Some((b'-', text)) => ChunkLine::Removed(text.to_vec()),

@@ -1,26 +1,26 @@
-//! Pieces without line numbers become a unified diff of the file as it is.
+//! Turns chunks without line numbers into a unified diff of the current file.
 //!
-//! Old lines match byte for byte. A piece without an `@@` line has to be there once in the rest of the file; one with it
-//! is the first one below the line that it names, with blanks around that line left aside.
+//! Old lines match byte for byte. A chunk without an `@@` line has to occur exactly once in the rest of the file; one
+//! with it is the first match below the named line, which is compared without surrounding blanks.
 
 use stockade_protocol::AbsPath;
 
 use super::TextError;
 
-/// How many lines are compared at most.
+/// Limit on compared lines.
 const MOST_COMPARED: usize = 1 << 26;
 
-/// Lines in a row.
+/// Consecutive lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Chunk {
-    /// Lines above it, from the top down.
+    /// The `@@` lines above it, in order.
     pub(super) locators: Vec<Vec<u8>>,
     pub(super) lines: Vec<ChunkLine>,
     /// Whether it ends the file.
     pub(super) is_at_end: bool,
 }
 
-/// A line without its end.
+/// A line without its terminator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ChunkLine {
     Context(Vec<u8>),
@@ -28,7 +28,7 @@ pub(super) enum ChunkLine {
     Added(Vec<u8>),
 }
 
-/// The pieces as a unified diff of the file.
+/// The chunks as a unified diff of the file.
 pub(super) fn diff(path: &AbsPath, content: &[u8], chunks: &[Chunk]) -> Result<Vec<u8>, TextError> {
     let mut file = File::of(path, content);
     let mut diff = Vec::new();
@@ -56,7 +56,7 @@ struct File<'a> {
     path: &'a AbsPath,
     lines: Vec<&'a [u8]>,
     ends_with_newline: bool,
-    /// The line behind the last piece.
+    /// The line after the last chunk.
     next: usize,
     compared: usize,
 }
@@ -69,7 +69,7 @@ impl<'a> File<'a> {
         Self { path, lines, ends_with_newline, next: 0, compared: 0 }
     }
 
-    /// Where a piece is, and its lines.
+    /// The position of a chunk, and its lines.
     fn place(&mut self, chunk: &Chunk, piece: usize) -> Result<(usize, Vec<ChunkLine>), TextError> {
         let no_match = || TextError::NoMatch { path: self.path.clone(), piece };
         for locator in &chunk.locators {
@@ -116,7 +116,7 @@ impl<'a> File<'a> {
         Ok(at + old.len() <= self.lines.len())
     }
 
-    /// Only added lines: they go to the end of the file, behind its last line.
+    /// Appends a chunk that only adds lines to the end of the file.
     fn append(&mut self, chunk: &Chunk, piece: usize) -> Result<(usize, Vec<ChunkLine>), TextError> {
         let count = self.lines.len();
         if !chunk.locators.is_empty() || (count > 0 && self.next >= count) {
@@ -127,7 +127,7 @@ impl<'a> File<'a> {
         Ok((count.saturating_sub(1), last.into_iter().chain(chunk.lines.iter().cloned()).collect()))
     }
 
-    /// A hunk's lines. A last line without an end gets one.
+    /// A hunk's lines. A last line without a terminator gets one.
     fn hunk(&self, at: usize, lines: &[ChunkLine]) -> Hunk {
         let mut hunk = Hunk { text: Vec::new(), old: 0, new: 0 };
         for line in lines {

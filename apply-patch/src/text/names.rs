@@ -1,11 +1,11 @@
-//! Names of files in the headers of a diff.
+//! File names in the headers of a diff.
 
-/// The beginnings that git puts before the old and the new name, and what they are in a reversed diff.
+/// The prefixes that git puts before the old and the new name, also in a reversed diff.
 const PREFIXES: [(&str, &str); 6] =
     [("a/", "b/"), ("b/", "a/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/")];
 
-/// The name behind `--- ` or `+++ `: up to a tab, before which GNU diff writes a time, or in quotes. Nothing if it
-/// stands for no file.
+/// The name after `--- ` or `+++ `: quoted, or up to the tab before GNU diff's timestamp. `None` if it stands for no
+/// file.
 pub(super) fn name(text: &[u8]) -> Option<Vec<u8>> {
     let name = match text.first() {
         Some(b'"') => unquoted(text).map_or_else(|| text.to_vec(), |(name, _)| name),
@@ -14,7 +14,7 @@ pub(super) fn name(text: &[u8]) -> Option<Vec<u8>> {
     (name != b"/dev/null").then_some(name)
 }
 
-/// A name in git's quotes, and what follows it.
+/// A name in git's quotes, and the rest of the text.
 fn unquoted(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut rest = text.strip_prefix(b"\"")?;
     let mut name = Vec::new();
@@ -49,7 +49,7 @@ fn unquoted(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// Whether the names in a git diff have beginnings, by what stands behind `diff --git `.
+/// Whether the names in a git diff have prefixes, according to its `diff --git ` line.
 pub(super) fn have_prefixes(header: &[u8]) -> bool {
     let header = header.strip_prefix(b"\"").unwrap_or(header);
     PREFIXES.iter().any(|(old, new)| {
@@ -59,7 +59,7 @@ pub(super) fn have_prefixes(header: &[u8]) -> bool {
     })
 }
 
-/// The one name behind `diff --git `, without beginnings, if it says so alone.
+/// The single name of a `diff --git ` line, without prefixes, if it is unambiguous.
 pub(super) fn both(header: &[u8]) -> Option<Vec<u8>> {
     if header.first() == Some(&b'"') {
         let (old, rest) = unquoted(header)?;
@@ -75,7 +75,7 @@ fn same(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     (old == new).then(|| old.to_vec())
 }
 
-/// Both names without their beginnings; as they are if they have none.
+/// Both names without their prefixes; unchanged if they have none.
 pub(super) fn without_prefixes<'n>(old: &'n [u8], new: &'n [u8]) -> (&'n [u8], &'n [u8]) {
     let stripped = PREFIXES.iter().find_map(|(before_old, before_new)| {
         Some((old.strip_prefix(before_old.as_bytes())?, new.strip_prefix(before_new.as_bytes())?))
@@ -83,13 +83,13 @@ pub(super) fn without_prefixes<'n>(old: &'n [u8], new: &'n [u8]) -> (&'n [u8], &
     stripped.unwrap_or((old, new))
 }
 
-/// The only name of a diff, without whichever beginning it has.
+/// The only name of a diff, without its prefix.
 pub(super) fn without_prefix(name: &[u8]) -> &[u8] {
     let all = PREFIXES.iter().flat_map(|(old, new)| [old, new]);
     all.into_iter().find_map(|before| name.strip_prefix(before.as_bytes())).unwrap_or(name)
 }
 
-/// A name behind `rename from ` and the like, which has no beginning.
+/// A name after `rename from ` and the like, which has no prefix.
 pub(super) fn plain(text: &[u8]) -> Vec<u8> {
     unquoted(text).map_or_else(|| text.to_vec(), |(name, _)| name)
 }

@@ -6,7 +6,7 @@ fn parse(text: &str) -> Result<PatchText, TextError> {
     PatchText::parse(text.as_bytes())
 }
 
-/// The changes of a text in `/d`, none of which needs a look at a file.
+/// The changes of a text in `/d` that don't need the files.
 fn changes(text: &str) -> Vec<FileChange> {
     parse(text).unwrap().changes(&"/d".parse().unwrap(), |_| false).unwrap()
 }
@@ -104,7 +104,7 @@ fn what_a_change_cannot_say_is_refused_with_its_line() {
     assert!(matches!(above.changes(&at("/d"), |_| true), Err(TextError::Name { .. })));
 }
 
-/// What an envelope makes of a file.
+/// The file after an envelope is applied.
 fn applied(content: &str, body: &str) -> Result<String, TextError> {
     let text = format!("*** Begin Patch\n*** Update File: f\n{body}*** End Patch\n");
     let parsed = parse(&text)?;
@@ -139,7 +139,7 @@ fn pieces_are_found_by_their_lines() {
     assert!(matches!(applied(file, " fn a() {\n*** End of File\n"), Err(TextError::NoMatch { .. })));
 }
 
-/// As codex does, a last line gets the end that it lacks.
+/// As in codex, a last line without a terminator gets one.
 #[test]
 fn a_last_line_without_an_end_gets_one() {
     for (file, body, expected) in [

@@ -1,4 +1,4 @@
-//! Unified diffs of any number of files, with text around them as mail and commits have it.
+//! Unified diffs of any number of files, with surrounding text as in mail and commits.
 
 use stockade_protocol::RawText;
 
@@ -18,7 +18,7 @@ const NO_MERGES: &str = "this is the diff of a merge: make one against a single 
 /// Reads all changes up to the end.
 pub(super) fn read(lines: &mut Lines<'_>) -> Result<Vec<TextChange>, TextError> {
     let mut changes = Vec::new();
-    // Directly behind a hunk, a line that looks like one of its own is one too many.
+    // A line directly after a hunk that looks like a part of it is an error.
     let mut follows_hunk = false;
     while let Some(line) = lines.peek() {
         if lines.take_after("diff --git ").map(|header| read_git(header, lines, &mut changes)).transpose()?.is_some() {
@@ -54,7 +54,7 @@ fn unsupported(lines: &Lines<'_>, what: &'static str) -> TextError {
     TextError::Unsupported { line: lines.next + 1, what }
 }
 
-/// What git says of a file before its hunks.
+/// The git headers of a file before its hunks.
 #[derive(Default)]
 struct Headers {
     is_new: bool,
@@ -89,7 +89,7 @@ fn read_git(header: &[u8], lines: &mut Lines<'_>, changes: &mut Vec<TextChange>)
 
 type Names = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// The names without their beginnings, which have to be the same then.
+/// The names without their prefixes, which have to be equal then.
 fn one_name(line: usize, old: Option<Vec<u8>>, new: Option<Vec<u8>>) -> Result<Names, TextError> {
     if let (Some(old), Some(new)) = (&old, &new) {
         let (old, new) = names::without_prefixes(old, new);
@@ -163,14 +163,14 @@ fn read_plain(lines: &mut Lines<'_>) -> Result<TextChange, TextError> {
     change(first_line, old, new, hunks)
 }
 
-/// The names behind `--- ` and `+++ `.
+/// The names of the `--- ` and `+++ ` lines.
 fn file_names(lines: &mut Lines<'_>) -> Names {
     let old = lines.take_after("--- ").and_then(names::name);
     let new = lines.take_after("+++ ").and_then(names::name);
     (old, new)
 }
 
-/// The hunks of one file, as many lines as their headers say.
+/// The hunks of one file, with as many lines as their headers say.
 fn hunks(lines: &mut Lines<'_>) -> Result<Vec<u8>, TextError> {
     let mut text = Vec::new();
     while let Some(header) = lines.peek().filter(|line| line.starts_with(b"@@ -")) {
