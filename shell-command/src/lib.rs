@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 
-// In reading order: a text becomes commands (`bash`), commands are looked into (`inside`), and what
-// is listed is judged (`safety`).
+// In reading order: text is parsed into commands (`bash`), commands are unwrapped (`inside`), and the listed commands
+// are judged (`safety`).
 mod bash;
 mod inside;
 mod safety;

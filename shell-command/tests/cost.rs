@@ -1,4 +1,4 @@
-//! Reading costs a bounded time that grows with the length of a line, whatever the line is made of.
+//! Parsing takes bounded time that grows linearly with the length of any line.
 //!
 //! `STOCKADE_SEED=n` repeats a run; every run prints its seed and the slowest of its lines.
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use stockade_shell_command::parse_bash;
 
-/// What a line can be filled with: openers that are never closed, and whole constructs.
+/// Filler for a line: openers that are never closed, and whole constructs.
 const PARTS: &[&str] = &[
     "a=(",
     "a+=(",
@@ -121,11 +121,11 @@ const PARTS: &[&str] = &[
     "su -c a ",
 ];
 
-/// Long enough for what grows with the square of the length to show, in a debug build.
+/// Long enough for quadratic growth to show in a debug build.
 const LENGTH: usize = 48 * 1024;
 
-/// A release build needs milliseconds. The margin is for a debug build on a busy machine, not for slow code: what
-/// grew with the square of the length took minutes here.
+/// A release build needs milliseconds. The margin is for a debug build on a busy machine, not for slow code: quadratic
+/// growth took minutes here.
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn cost(text: &str) -> Duration {

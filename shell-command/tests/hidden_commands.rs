@@ -1,7 +1,7 @@
-//! Whatever starts a program in a roundabout way is seen: the program is listed, or the line is opaque.
+//! Indirectly started programs are listed, or the line is opaque.
 //!
-//! Each line below runs `rm f` (or could), by a builtin, a variable that bash evaluates, or a program whose purpose
-//! is to start another one. `bash_differential` holds the builtins against the real bash.
+//! Each line below runs `rm f` (or could), by a builtin, a variable that bash evaluates, or a program whose purpose is
+//! to start another one. `bash_differential` checks the builtins against the real bash.
 
 #![allow(clippy::panic, reason = "a test that can't go on has failed")]
 

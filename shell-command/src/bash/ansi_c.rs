@@ -50,7 +50,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The number that up to `most` digits spell, if there is one.
+    /// The value of up to `most` digits, if there are any.
     fn digits(&mut self, radix: u32, most: usize) -> Option<u32> {
         let mut value = None;
         for _ in 0..most {
@@ -63,7 +63,7 @@ impl Parser<'_> {
     }
 }
 
-/// A NUL would end the string early, and an escape without digits stays as it is in some versions.
+/// Rejects NUL, which would end the string early, and an escape without digits, which some versions keep literally.
 fn push_byte(bytes: &mut Vec<u8>, value: Option<u32>) -> Step<()> {
     match value.map(|value| value & 0xff).map(u8::try_from) {
         Some(Ok(byte)) if byte != 0 => {
@@ -74,7 +74,7 @@ fn push_byte(bytes: &mut Vec<u8>, value: Option<u32>) -> Step<()> {
     }
 }
 
-/// Beyond ASCII the bytes depend on the locale.
+/// Rejects characters beyond ASCII, whose encoding depends on the locale.
 fn push_ascii(bytes: &mut Vec<u8>, value: Option<u32>) -> Step<()> {
     match value.map(u8::try_from) {
         Some(Ok(byte)) if byte != 0 && byte.is_ascii() => {

@@ -18,7 +18,7 @@ impl Parser<'_> {
         self.compound_redirections()
     }
 
-    /// Reads the compound command that the reserved word here begins.
+    /// Reads the compound command that begins with this reserved word.
     pub(super) fn compound(&mut self, word: &str) -> Step<()> {
         self.at += word.len();
         match word {
@@ -51,7 +51,7 @@ impl Parser<'_> {
         self.compound_redirections()
     }
 
-    /// `{ …; } > f` writes, whatever the commands inside do: an entry without words says so.
+    /// `{ …; } > f` writes regardless of the commands inside: an entry without words records that.
     fn compound_redirections(&mut self) -> Step<()> {
         let mut bearer = Found::default();
         loop {
@@ -97,8 +97,8 @@ impl Parser<'_> {
         self.expect("fi")
     }
 
-    /// A loop sets its variable for all that follows (`for PATH in .; do ls; done`), so it is
-    /// listed like an assignment.
+    /// A loop sets its variable for the rest of the line (`for PATH in .; do ls; done`), so it is listed as an
+    /// assignment.
     fn for_loop(&mut self) -> Step<()> {
         self.skip_blanks();
         let name = self.bare_word().filter(|name| is_identifier(name)).ok_or(Doubt("this loop can't be followed"))?;
@@ -163,7 +163,7 @@ impl Parser<'_> {
                 break;
             }
             let start = self.at;
-            // `<(` and `>(` run something here as anywhere else.
+            // `<(` and `>(` run commands here, too.
             let substitutes = matches!(self.peek(), Some(b'<' | b'>')) && self.peek_at(1) == Some(b'(');
             let mut operators = ["&&", "||", "(", ")", "<", ">"].into_iter();
             let operator = operators.find(|operator| !substitutes && self.eat(operator));
@@ -206,7 +206,7 @@ fn is_identifier(name: &str) -> bool {
     name.bytes().next().is_some_and(is_name_start) && name.bytes().all(is_name)
 }
 
-/// Whether a test computes: `-eq` and its kin take expressions, `-v` and `-R` take subscripts.
+/// Whether a test evaluates arithmetic: `-eq` and its kin take expressions, `-v` and `-R` take subscripts.
 fn evaluates(words: &[FoundWord]) -> bool {
     words
         .iter()

@@ -1,30 +1,30 @@
-//! The parser's place in the text, and the blanks, comments and continuations between tokens.
+//! The parser's position in the text, and the blanks, comments and continuations between tokens.
 
 use std::collections::BTreeSet;
 
 use super::heredoc::Heredoc;
 use super::{Doubt, Found, Step};
 
-/// Deeper nesting than a person writes. It bounds the stack.
+/// Limit on nesting, which bounds the stack.
 const DEEPEST: usize = 32;
 
 /// Reads one text, once, from left to right.
 pub(super) struct Parser<'t> {
     pub(super) text: &'t str,
     pub(super) at: usize,
-    /// Where the part that is being read ends: the text's end, or that of a heredoc or backtick body.
+    /// The end of the part being read: the text's end, or that of a heredoc or backtick body.
     pub(super) end: usize,
     /// Commands in order.
     pub(super) found: Vec<Found>,
-    /// Commands inside of words that were read since the last simple command.
+    /// Commands inside words read since the last simple command.
     pub(super) inner: Vec<Found>,
     pub(super) heredocs: Vec<Heredoc>,
     /// Heredocs whose text begins after the next newline.
     pub(super) awaited: Vec<usize>,
     pub(super) functions: BTreeSet<String>,
-    /// Where heredocs stand, operators and texts, which the second reading does not get to see.
+    /// The ranges of heredoc operators and texts, which are hidden from the second reading.
     pub(super) hidden: Vec<(usize, usize)>,
-    /// The first thing that is readable but not predictable.
+    /// The first construct that can be parsed but not predicted.
     pub(super) doubt: Option<Doubt>,
     pub(super) via: Option<String>,
     depth: usize,
@@ -61,7 +61,7 @@ impl<'t> Parser<'t> {
         self.no_heredoc_awaited()
     }
 
-    /// Remembers a doubt that does not keep the rest from being read.
+    /// Records a doubt that does not stop the parsing.
     pub(super) fn note(&mut self, doubt: Doubt) {
         self.doubt.get_or_insert(doubt);
     }
@@ -75,7 +75,7 @@ impl<'t> Parser<'t> {
         if at < self.end { self.text.as_bytes().get(at).copied() } else { None }
     }
 
-    /// What is left to read.
+    /// The remaining text.
     pub(super) fn rest(&self) -> &'t str {
         self.text.get(self.at..self.end).unwrap_or_default()
     }
@@ -88,7 +88,7 @@ impl<'t> Parser<'t> {
         self.rest().starts_with(token)
     }
 
-    /// Steps over `token` if it stands here.
+    /// Skips `token` if the text continues with it.
     pub(super) fn eat(&mut self, token: &str) -> bool {
         let stands = self.starts_with(token);
         if stands {
@@ -97,7 +97,7 @@ impl<'t> Parser<'t> {
         stands
     }
 
-    /// Steps over blanks, continued lines and a comment, but not over a newline.
+    /// Skips blanks, continued lines and a comment, but not a newline.
     pub(super) fn skip_blanks(&mut self) {
         loop {
             match self.peek() {
@@ -109,7 +109,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Steps over blanks and newlines, with the heredocs that begin after a newline.
+    /// Skips blanks and newlines, and reads the heredocs that begin after a newline.
     pub(super) fn skip_newlines(&mut self) -> Step<()> {
         self.skip_blanks();
         while self.eat("\n") {
@@ -130,10 +130,10 @@ impl<'t> Parser<'t> {
         result
     }
 
-    /// Reads commands that stand inside a word. They are listed behind the command of that word.
+    /// Reads commands inside a word. They are listed after the word's command.
     pub(super) fn inside(&mut self, via: &str, read: impl FnOnce(&mut Self) -> Step<()>) -> Step<()> {
         if !self.awaited.is_empty() {
-            // Versions of bash differ in which newline its text begins after.
+            // Versions of bash differ in the newline after which the text begins.
             self.note(Doubt("a heredoc is followed by a substitution"));
         }
         let outer_found = std::mem::take(&mut self.found);
@@ -150,20 +150,20 @@ impl<'t> Parser<'t> {
         result
     }
 
-    /// Lists a command, and behind it what was found inside of its words.
+    /// Lists a command, followed by the commands inside its words.
     pub(super) fn list_command(&mut self, command: Found) {
         let inner = std::mem::take(&mut self.inner);
         self.found.push(Found { via: self.via.clone(), ..command });
         self.found.extend(inner);
     }
 
-    /// Lists what was found inside words that belong to no simple command (`for x in $(ls)`).
+    /// Lists the commands inside words that belong to no simple command (`for x in $(ls)`).
     pub(super) fn list_inner(&mut self) {
         let inner = std::mem::take(&mut self.inner);
         self.found.extend(inner);
     }
 
-    /// The commands, with those of a heredoc behind the command that reads it.
+    /// The commands, with those of a heredoc after the command that reads it.
     pub(super) fn into_commands(mut self) -> Vec<Found> {
         self.list_inner();
         let mut heredocs = self.heredocs;

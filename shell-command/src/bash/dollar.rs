@@ -1,15 +1,14 @@
 //! `$…` and backticks: substitutions, parameters, arithmetic.
 //!
-//! Their values are never known. What matters is the commands inside of them, and that some of
-//! them evaluate text that is not in the line: arithmetic looks into the values of variables, and
-//! a value `a[$(touch x)]` runs a command there.
+//! Their values are never known. What matters are the commands inside them, and that some evaluate text that is not in
+//! the line: arithmetic evaluates the values of variables, and a value `a[$(touch x)]` runs a command there.
 
 use super::cursor::Parser;
 use super::word::{Draft, Quotes};
 use super::{Doubt, Step};
 
 impl Parser<'_> {
-    /// Reads what begins with the `$` that stands here.
+    /// Reads the expansion that begins with this `$`.
     pub(super) fn dollar(&mut self, draft: &mut Draft, quotes: Quotes) -> Step<()> {
         let bare = quotes == Quotes::None;
         match self.peek_at(1) {
@@ -23,7 +22,7 @@ impl Parser<'_> {
             Some(b'[') => Err(Doubt("arithmetic can't be predicted")),
             Some(b'\'') if bare => self.ansi_c_quotes(draft),
             Some(b'"') if bare => {
-                // The text is looked up in a message catalogue.
+                // `$"…"`: the text is looked up in a message catalogue.
                 self.at += 1;
                 draft.unknown = true;
                 self.double_quotes(draft)
@@ -48,7 +47,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Steps over a variable's name.
+    /// Skips a variable's name.
     pub(super) fn name(&mut self) {
         while self.peek().is_some_and(is_name) {
             self.at += 1;
@@ -63,8 +62,8 @@ impl Parser<'_> {
         })
     }
 
-    /// Reads a backquoted command. Bash unescapes its text before it reads it again, which is only
-    /// followed where there is nothing to unescape.
+    /// Reads a backquoted command. Bash unescapes its text before parsing it again; that is supported only if there is
+    /// nothing to unescape.
     pub(super) fn backticks(&mut self, draft: &mut Draft, quotes: Quotes) -> Step<()> {
         self.at += 1;
         draft.unknown = true;
@@ -120,7 +119,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Reads `$((…))`, which is only predictable where it holds nothing but numbers.
+    /// Reads `$((…))`, which is predictable only if it contains nothing but numbers.
     fn arithmetic(&mut self, draft: &mut Draft) -> Step<()> {
         self.at += 3;
         draft.unknown = true;

@@ -1,23 +1,23 @@
 //! Lists, pipelines and simple commands.
 //!
-//! <https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_10_02> is the
-//! grammar; what bash adds to it is followed only where it can be told from the text alone.
+//! <https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_10_02> is the grammar; bash's
+//! extensions are supported only if the text alone determines their meaning.
 
 use super::cursor::Parser;
 use super::dollar::{is_name, is_name_start};
 use super::{Doubt, Found, FoundWord, Step};
 
-/// Words that have a meaning of their own where a command may begin.
+/// Reserved words, recognised at the beginning of a command.
 const RESERVED: [&str; 22] = [
     "!", "[[", "]]", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if",
     "in", "select", "then", "time", "until", "while",
 ];
 
-/// Those that end a list.
+/// Reserved words that end a list.
 const CLOSING: [&str; 8] = ["}", "do", "done", "elif", "else", "esac", "fi", "then"];
 
 impl<'t> Parser<'t> {
-    /// Reads commands until something that can't begin one: the caller knows what it waits for.
+    /// Reads commands until a token that can't begin one; the caller checks which.
     pub(super) fn list(&mut self) -> Step<()> {
         loop {
             self.skip_newlines()?;
@@ -38,7 +38,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads a list that must hold something, as all compound commands ask for.
+    /// Reads a non-empty list, as all compound commands require.
     pub(super) fn filled_list(&mut self) -> Step<()> {
         self.skip_newlines()?;
         if self.list_ends() {
@@ -94,8 +94,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `time` is a reserved word in bash and a program elsewhere. Both only start what follows, so
-    /// it is read as a command's first word, as long as that makes no difference.
+    /// `time` is a reserved word in bash and a program elsewhere. Both only start the command after it, so it is read
+    /// as a command's first word, as long as that makes no difference.
     fn timed(&mut self) -> Step<()> {
         let start = self.at;
         self.at += "time".len();
@@ -108,14 +108,14 @@ impl<'t> Parser<'t> {
         if differs { Err(Doubt("`time` can't be followed here")) } else { self.simple() }
     }
 
-    /// The unquoted word that stands here, as far as one can be read at a glance.
+    /// The unquoted word at this position, without parsing it.
     pub(super) fn bare_word(&self) -> Option<&'t str> {
         let rest = self.rest();
         let length = rest.find(|c: char| " \t\n;&|()<>".contains(c)).unwrap_or(rest.len());
         rest.get(..length).filter(|word| !word.is_empty())
     }
 
-    /// Steps over a reserved word, if it stands here.
+    /// Skips a reserved word if the text continues with it.
     pub(super) fn eat_reserved(&mut self, word: &str) -> bool {
         self.bare_word() == Some(word) && self.eat(word)
     }
@@ -145,7 +145,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Refuses words that bash reads as something else than a word.
+    /// Rejects words that bash does not read as plain words here.
     fn check_first_word(&self, word: &FoundWord, first: bool) -> Step<()> {
         let raw = self.slice(word.start);
         if raw.starts_with('{') && raw.ends_with('}') && matches!(self.peek(), Some(b'<' | b'>')) {
@@ -182,7 +182,7 @@ impl<'t> Parser<'t> {
         Ok(true)
     }
 
-    /// The elements of `a=(…)`, for the commands inside of them.
+    /// Reads the elements of `a=(…)` for the commands inside them.
     fn array(&mut self) -> Step<()> {
         self.no_heredoc_awaited()?;
         loop {
@@ -199,7 +199,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `name() …`, which is the only thing a `(` may mean behind a word.
+    /// Reads `name() …`, the only meaning of `(` after a word.
     fn function_named(&mut self, command: &Found, redirected: bool) -> Step<()> {
         let name = match command.words.as_slice() {
             [name] if !redirected && command.assigns.is_empty() => self.text.get(name.start..name.end),

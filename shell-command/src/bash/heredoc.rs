@@ -4,7 +4,7 @@ use super::cursor::Parser;
 use super::word::{Draft, Quotes};
 use super::{Doubt, Found, Input, Step};
 
-/// A heredoc whose text may not have been reached yet.
+/// A heredoc whose text may not have been read yet.
 pub(super) struct Heredoc {
     delimiter: String,
     literal: bool,
@@ -20,7 +20,7 @@ impl Heredoc {
 }
 
 impl Parser<'_> {
-    /// Reads the delimiter behind `<<`.
+    /// Reads the delimiter after `<<`.
     pub(super) fn heredoc_start(&mut self, strips_tabs: bool) -> Step<usize> {
         while matches!(self.peek(), Some(b' ' | b'\t')) {
             self.at += 1;
@@ -48,7 +48,7 @@ impl Parser<'_> {
         if self.awaited.is_empty() { Ok(()) } else { Err(Doubt("a heredoc has no text")) }
     }
 
-    /// Reads the texts that begin after the newline that was just passed.
+    /// Reads the texts that begin after the current newline.
     pub(super) fn read_awaited_heredocs(&mut self) -> Step<()> {
         for index in std::mem::take(&mut self.awaited) {
             self.heredoc_text(index)?;
@@ -73,7 +73,7 @@ impl Parser<'_> {
                 break;
             }
             if !literal && line.ends_with('\\') {
-                // Bash joins such lines before it looks for the delimiter.
+                // Bash joins such lines before it compares them with the delimiter.
                 return Err(Doubt("a heredoc continues a line"));
             }
             text.push_str(content);
@@ -84,7 +84,7 @@ impl Parser<'_> {
         let expands = !literal && text.contains(['$', '`', '\\']);
         let commands = if expands { self.heredoc_commands(body_start, body_end)? } else { Vec::new() };
         if !commands.is_empty() {
-            // Only one reading sees them.
+            // Only the first reading sees them.
             self.note(Doubt("a heredoc runs commands"));
         }
         if let Some(heredoc) = self.heredocs.get_mut(index) {

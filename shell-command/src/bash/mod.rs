@@ -1,10 +1,9 @@
-//! Bash text to the commands in it, read twice.
+//! Finds the commands in bash text, with two independent parsers.
 //!
-//! A parser that misreads one quote lets a command through, so nothing here rests on a single
-//! reading. [`grammar`](self) reads the text as bash does and gives up at the first thing that it
-//! is not sure of; `tree` asks tree-sitter, written by other people from another point of view.
-//! Only where both find the same commands at the same places is the line known in full. Where they
-//! differ, or one gives up, the line is opaque and the commands that either of them saw are listed.
+//! A parser that misreads one quote lets a command through, so nothing here relies on a single reading.
+//! [`grammar`](self) parses the text as bash does and gives up at the first construct it is not sure of; `tree` uses
+//! tree-sitter, an independent implementation. The line is known in full only if both find the same commands at the
+//! same positions. If they differ, or one gives up, the line is opaque and the commands of both are listed.
 
 mod ansi_c;
 mod compound;
@@ -22,22 +21,20 @@ use stockade_protocol::Word;
 
 use cursor::Parser;
 
-/// Longer texts are not read at all. A heredoc that writes a source file fits; a parser that can be
-/// kept busy for seconds does not.
+/// Longer texts are not read at all. A heredoc that writes a source file fits; parsing stays well below seconds.
 const LONGEST_TEXT: usize = 128 * 1024;
 
-/// A longer text that the first reading doubts, or a line of more commands, is not read a second time. Tree-sitter
-/// takes time with the square of the length where it recovers from errors (22 s for 48 KB of `a=(`), and in pipelines;
-/// the line is opaque anyway.
+/// A longer text that the first reading doubts, or a line with more commands, is not read a second time, since it is
+/// opaque anyway. Tree-sitter's error recovery takes quadratic time (22 s for 48 KB of `a=(`), and so do pipelines.
 const LONGEST_DOUBTED_TEXT: usize = 2 * 1024;
 
-/// More commands than a person can judge. It bounds the list, and the second reading.
+/// Limit on the commands of a line, which bounds the list and the second reading.
 pub(crate) const MOST_COMMANDS: usize = 500;
 
-/// What the two readings found.
+/// The result of both readings.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// The commands in the order of the text, those inside another right behind it.
+    /// The commands in text order, each followed by the commands inside it.
     pub(crate) commands: Vec<Found>,
     /// Names that the line defines as functions.
     pub(crate) functions: BTreeSet<String>,
@@ -45,31 +42,31 @@ pub(crate) struct Reading {
     pub(crate) opaque: Option<String>,
 }
 
-/// A simple command as it stands in the text: wrappers not yet looked into.
+/// A simple command as written, with wrappers not yet unwrapped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) words: Vec<FoundWord>,
     pub(crate) assigns: Vec<String>,
     pub(crate) writes: Vec<Word>,
     pub(crate) reads: Vec<Word>,
-    /// Text that is handed to its input, where that is known (`<<'E'`, `<<<`).
+    /// The text of its standard input, if known (`<<'E'`, `<<<`).
     pub(crate) input: Input,
     pub(crate) via: Option<String>,
     /// Heredocs that belong to it, as indices into the parser's table: their text comes later.
     heredocs: Vec<usize>,
 }
 
-/// A word with its place, so that the two readings can be compared.
+/// A word with its position, for comparing the two readings.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundWord {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) word: Word,
-    /// The most harmful thing that an unknown word can be seen to stand for: `/` for `/*`.
+    /// The most harmful possible expansion of an unknown word: `/` for `/*`.
     pub(crate) worst: Option<String>,
 }
 
-/// What a command gets to read from the line itself.
+/// The standard input that the line itself provides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Input {
     #[default]
@@ -78,14 +75,13 @@ pub(crate) enum Input {
     Unknown,
 }
 
-/// Why a text can't be known in full. The texts are complete sentences without a subject's name,
-/// since a person reads them in a prompt.
+/// Why a text can't be known in full. The texts are shown in prompts: sentences that do not name their subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Doubt(&'static str);
 
 type Step<T> = Result<T, Doubt>;
 
-/// Reads `text` both ways.
+/// Reads `text` with both parsers.
 pub(crate) fn read(text: &str) -> Reading {
     if text.len() > LONGEST_TEXT {
         return Reading { opaque: Some("the line is too long to be read".into()), ..Reading::default() };
@@ -117,7 +113,7 @@ pub(crate) fn read(text: &str) -> Reading {
     Reading { commands, functions, opaque: opaque.map(str::to_owned) }
 }
 
-/// The value of a lone word, for words that only the second reading saw.
+/// The value of a single word that only the second reading found.
 fn lone_word(text: &str) -> Word {
     let mut parser = Parser::new(text);
     match parser.word() {

@@ -5,7 +5,7 @@ use stockade_protocol::Word;
 use super::cursor::Parser;
 use super::{Doubt, Found, Input, Step};
 
-/// What an operator does with the word behind it. Longer operators stand before their prefixes.
+/// The use of the word after an operator. Longer operators precede their prefixes.
 const OPERATORS: [(&str, Target); 12] = [
     ("<<<", Target::Text),
     ("<<-", Target::Heredoc),
@@ -25,7 +25,7 @@ const OPERATORS: [(&str, Target); 12] = [
 enum Target {
     Read,
     Write,
-    /// Another descriptor if it is a number, else a file that is written.
+    /// Another descriptor if it is a number, else a file to write.
     Descriptor,
     /// The word itself is the input.
     Text,
@@ -78,7 +78,7 @@ impl Parser<'_> {
 }
 
 impl Parser<'_> {
-    /// Whether bash ends the redirection at this hyphen, which closes a descriptor, and reads the rest of the word anew:
+    /// Whether bash ends the redirection at this hyphen, which closes a descriptor, and reads the rest as a new word:
     /// `a >& --b` runs `a -b`.
     fn closes_and_goes_on(&self) -> bool {
         let behind = self.rest().strip_prefix('-').and_then(|rest| rest.chars().next());
@@ -93,14 +93,14 @@ fn is_descriptor(word: &Word) -> bool {
     })
 }
 
-/// Whether a word stays what it is however often it is expanded.
+/// Whether repeated expansion leaves a word unchanged.
 fn is_plain(word: &Word) -> bool {
     word.as_str()
         .is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_./,:@%+=-".contains(&byte)))
 }
 
 fn read(command: &mut Found, word: Word) {
-    // Bash itself opens a socket for these names, and an unknown one may be such a name.
+    // Bash opens a socket for these names, and an unknown word may be one.
     let harmless = word.as_str().is_some_and(|path| !is_socket(path));
     if !harmless {
         command.writes.push(word.clone());
@@ -108,8 +108,8 @@ fn read(command: &mut Found, word: Word) {
     command.reads.push(word);
 }
 
-/// Only `/dev/null` is nowhere. `/dev/stdout`, `/dev/fd/3` and `/proc/self/fd/3` open the file behind a descriptor
-/// once more, for writing, whatever it was opened for: `3<f >/dev/fd/3` writes `f`.
+/// Only `/dev/null` discards. `/dev/stdout`, `/dev/fd/3` and `/proc/self/fd/3` reopen the file of a descriptor for
+/// writing, even one opened for reading: `3<f >/dev/fd/3` writes `f`.
 fn write(command: &mut Found, word: Word) {
     if word.as_str() != Some("/dev/null") {
         command.writes.push(word);

@@ -1,7 +1,7 @@
 //! The second reading: tree-sitter's bash grammar.
 //!
-//! Its tree is walked only for where commands and their words stand. What the words are worth is
-//! decided by the same code as in the first reading; where the words begin and end is not.
+//! Its tree only gives the positions of commands and words. The values of words are computed by the code of the first
+//! reading, their boundaries are not.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +11,12 @@ use tree_sitter::{Node, ParseOptions, Parser, Tree};
 
 use super::{Doubt, Found, FoundWord, Step, lone_word};
 
-/// How often tree-sitter may report progress before it is stopped. Lines that people write need a
-/// few calls; error recovery in a hostile text can take millions. A count, unlike a clock, gives
-/// the same answer on every run.
+/// Limit on tree-sitter's progress callbacks. Ordinary lines need a few; error recovery in a hostile text can take
+/// millions. A count, unlike a clock, is deterministic.
 const PATIENCE: usize = 5_000;
 
 thread_local! {
-    // Making a parser costs about as much as reading a short line.
+    // Creating a parser costs about as much as parsing a short line.
     static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
 }
 
@@ -26,26 +25,25 @@ type Span = (usize, usize);
 /// The commands of a tree.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// First word to all words of each command. `None`: the tree does not split it into words.
+    /// The words of each command by its first word. `None`: the tree does not split it into words.
     commands: BTreeMap<Span, Option<Vec<Span>>>,
-    /// Whether the tree has parts that the grammar could not make sense of.
+    /// Whether the tree has syntax errors.
     pub(super) broken: bool,
 }
 
-/// A copy of `text` that the grammar's C code can be trusted with, each byte at its place.
+/// A copy of `text` that is safe for the grammar's C code, with unchanged byte positions.
 ///
-/// Its scanner passes any character to `isdigit`, which reads outside of a table for most of them:
-/// seen to crash where the C compiler does not optimise the lookup away. So the copy is ASCII and
-/// holds no control characters. It also holds no heredocs, since the scanner forgets its state when
-/// their delimiters outgrow a buffer and then misreads what follows: those that the first reading
-/// found are `hidden`, and what is left of `<<` stands in quotes, in arithmetic or in a text that is
-/// opaque anyway.
+/// Its scanner passes any character to `isdigit`, which reads outside of a table for most of them: it crashes unless
+/// the C compiler optimises the lookup away. So the copy is ASCII without control characters. It also has no heredocs,
+/// since the scanner loses its state when their delimiters outgrow a buffer and then misreads the following text:
+/// those that the first reading found are `hidden`, and any remaining `<<` is in quotes, in arithmetic or in a text
+/// that is opaque anyway.
 pub(super) fn tame(text: &str, hidden: &[(usize, usize)]) -> String {
     let mut bytes: Vec<u8> = text
         .bytes()
         .map(|byte| match byte {
             b'\t' | b'\n' | b' '..=b'~' => byte,
-            // Bash takes all of these for parts of a word.
+            // Bash treats all of these as parts of a word.
             _ => b'u',
         })
         .collect();
@@ -63,7 +61,7 @@ pub(super) fn read(text: &str) -> Step<Seen> {
     let tree = parse(text).ok_or(Doubt("the line takes too long to be read"))?;
     let mut seen = Seen { broken: tree.root_node().has_error(), ..Seen::default() };
     let mut cursor = tree.walk();
-    // Asking a node for its parent starts at the root each time, so the way down is kept here.
+    // `Node::parent` starts at the root each time, so the ancestors are kept here.
     let mut above: Vec<Node<'_>> = Vec::new();
     loop {
         let node = cursor.node();
@@ -100,7 +98,7 @@ fn parse(text: &str) -> Option<Tree> {
         let tree =
             parser.parse_with_options(&mut |at, _| text.as_bytes().get(at..).unwrap_or_default(), None, Some(options));
         if tree.is_none() {
-            // A parser that was stopped would go on with the old text.
+            // A stopped parser would resume the old text.
             parser.reset();
         }
         tree
@@ -120,7 +118,7 @@ impl Seen {
                 words.sort_unstable();
                 self.commands.insert(span(name), Some(words));
             }
-            // A name without its command is what is left of one in a broken part.
+            // A name without its command remains in a part with syntax errors.
             "command_name" if parent.is_none_or(|parent| parent.kind() != "command") => {
                 self.commands.insert(span(node), Some(vec![span(node)]));
             }
@@ -133,7 +131,7 @@ impl Seen {
         }
     }
 
-    /// Whether the first reading found the same commands at the same places.
+    /// Whether the first reading found the same commands at the same positions.
     pub(super) fn agrees_with(&self, commands: &[Found]) -> bool {
         let mut count = 0;
         commands.iter().filter(|command| !command.words.is_empty()).all(|command| {
@@ -147,7 +145,7 @@ impl Seen {
         }) && count == self.commands.len()
     }
 
-    /// Lists the commands that only the tree shows.
+    /// Lists the commands that only the tree has.
     pub(super) fn add_unseen_to(&self, commands: &mut Vec<Found>, text: &str) {
         let known: BTreeSet<usize> =
             commands.iter().filter_map(|command| command.words.first().map(|word| word.start)).collect();
@@ -171,8 +169,8 @@ fn span(node: Node<'_>) -> Span {
     (node.start_byte(), node.end_byte())
 }
 
-/// The grammar takes words behind a redirection for more targets of it, and those behind `<<E` for
-/// a part of the heredoc. They are arguments.
+/// The grammar reads words after a redirection as further targets, and those after `<<E` as part of the heredoc. They
+/// are arguments.
 fn collect_arguments(node: Node<'_>, words: &mut Vec<Span>) {
     let mut cursor = node.walk();
     words.extend(node.children_by_field_name("argument", &mut cursor).map(span));

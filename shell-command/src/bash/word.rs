@@ -1,4 +1,4 @@
-//! One word: quotes and escapes taken away, or known to be unknowable.
+//! One word: unquoted and unescaped, or known to be unpredictable.
 //!
 //! <https://www.gnu.org/software/bash/manual/bash.html#Shell-Expansions> is the order that bash
 //! follows. A word is `Known` only if none of these expansions can touch it.
@@ -8,7 +8,7 @@ use stockade_protocol::Word;
 use super::cursor::Parser;
 use super::{Doubt, FoundWord, Step};
 
-/// A word that is being put together.
+/// A word under construction.
 #[derive(Default)]
 pub(super) struct Draft {
     pub(super) bytes: Vec<u8>,
@@ -29,7 +29,7 @@ impl Draft {
     pub(super) fn push_quoted_bytes(&mut self, bytes: &[u8]) {
         self.last = None;
         self.bytes.extend_from_slice(bytes);
-        // An empty quote still keeps a `~` behind it from standing at the start.
+        // Even an empty quote keeps a following `~` from being at the start.
         self.quoted = true;
     }
 
@@ -46,8 +46,8 @@ impl Draft {
         self.last = Some(c);
     }
 
-    /// Where a `~` would be someone's home: at the start, and behind `=` and `:` because bash
-    /// expands it there in words that look like assignments.
+    /// Whether a `~` here is a home directory: at the start, and after `=` and `:`, where bash expands it in words
+    /// that look like assignments.
     fn starts_a_path(&self) -> bool {
         match self.last {
             Some(last) => matches!(last, '=' | ':'),
@@ -66,7 +66,7 @@ impl Parser<'_> {
             return Ok(None);
         }
         let raw = self.slice(start);
-        // Brace expansion comes first of all and makes several words: `{touch,PWNED}`.
+        // Brace expansion comes first and makes several words: `{touch,PWNED}`.
         let braces = draft.opens_brace && draft.separates_in_brace;
         // `[` alone is a command, not a pattern.
         let known = raw == "[" || !(draft.unknown || braces);
@@ -179,7 +179,7 @@ impl Parser<'_> {
     }
 }
 
-/// What surrounds a `$` or a backtick.
+/// The quoting around a `$` or a backtick.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quotes {
     None,
@@ -187,8 +187,8 @@ pub(super) enum Quotes {
     Heredoc,
 }
 
-/// What a pattern or a home directory stands for at worst, if that can be seen: all of `/etc` for
-/// `/etc/*`. Only used to recognise catastrophes; the word stays unknown.
+/// The worst expansion of a pattern or a home directory, if it is evident: all of `/etc` for `/etc/*`. Used only to
+/// recognise catastrophes; the word stays unknown.
 fn worst_case(raw: &str) -> Option<String> {
     let bare = raw.replace('"', "").replace("${HOME}", "$HOME");
     let place = bare.trim_end_matches(['*', '.']);

@@ -1,9 +1,8 @@
-//! Bash's builtins: which of their forms start something, or change what the rest of the line means.
+//! Bash's builtins: the forms that start a command, or change the meaning of the rest of the line.
 //!
-//! <https://www.gnu.org/software/bash/manual/bash.html#Shell-Builtin-Commands>. Those that are not named here only
-//! read or change the shell's own state, whatever their arguments (`cd`, `echo`, `exit`, `kill`, `umask`);
-//! `tests/bash_differential` holds that against the real bash. Of the others, only forms that are known to be
-//! harmless are followed.
+//! <https://www.gnu.org/software/bash/manual/bash.html#Shell-Builtin-Commands>. Builtins not named here only read or
+//! change the shell's own state, with any arguments (`cd`, `echo`, `exit`, `kill`, `umask`); `tests/bash_differential`
+//! verifies that with the real bash. Of the others, only forms known to be harmless are accepted.
 
 use stockade_protocol::Word;
 
@@ -14,7 +13,7 @@ use super::{Inside, Started};
 const SUBSCRIPT: &str = "a subscript or a number may be evaluated";
 const CHANGES_MEANING: &str = "the rest of the line may mean something else";
 
-/// What the builtin `name` starts, if it is one that may.
+/// The commands that the builtin `name` starts, if it can.
 pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
     let rest = words.get(1..).unwrap_or_default();
     let inside = match name {
@@ -24,7 +23,7 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
         "alias" | "enable" => Inside::nothing().opaque(CHANGES_MEANING),
         "set" => only(is_harmless_set(rest), CHANGES_MEANING),
         "shopt" => only(is_harmless_shopt(rest), CHANGES_MEANING),
-        // `-p` lets a name stand for any program.
+        // `-p` binds a name to any program.
         "hash" => only(has_options_of(rest, "dlrt"), CHANGES_MEANING),
         "jobs" => jobs(rest),
         "declare" | "typeset" | "local" | "export" | "readonly" => only(declares_plainly(rest), SUBSCRIPT),
@@ -60,14 +59,14 @@ fn evaluated(rest: &[Word]) -> Inside {
 fn trapped(rest: &[Word]) -> Inside {
     match operands(rest, "").next() {
         Some(Word::Unknown) => Inside::nothing().opaque("the text for `trap` is made while the line runs"),
-        // The signal gets back its old meaning.
+        // This resets the signal.
         Some(body) if body.as_str() == Some("-") => Inside::nothing(),
         Some(body) => Inside::runs(text(body, "trap").into_iter().collect()),
         None => Inside::nothing(),
     }
 }
 
-/// `jobs -x command` runs it, with process groups in the place of jobs.
+/// `jobs -x command` runs the command, with jobs replaced by process groups.
 fn jobs(rest: &[Word]) -> Inside {
     let inside = Inside::runs(words_from(operands(rest, ""), "jobs -x"));
     if has_options_of(rest, "lnprs") { Inside::nothing() } else { inside.opaque("`jobs` may run a command") }
@@ -82,8 +81,8 @@ fn has_options_of(words: &[Word], letters: &str) -> bool {
     })
 }
 
-/// Options that end a script early or print what it does, and operands behind `--`. Others change how words are
-/// read (`-k`, `-B`, `-H`, `-o posix`).
+/// Options that end a script early or trace it, and operands after `--`. Others change how words are read (`-k`, `-B`,
+/// `-H`, `-o posix`).
 fn is_harmless_set(words: &[Word]) -> bool {
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
@@ -116,12 +115,12 @@ fn is_harmless_shopt(words: &[Word]) -> bool {
     })
 }
 
-/// A name that only names: no subscript, and no variable that bash acts upon.
+/// A plain variable name: no subscript, and not one that bash acts upon.
 fn is_plain_name(text: &str) -> bool {
     !text.contains(['[', '(']) && !is_acted_upon(text)
 }
 
-/// Names and assignments without attributes that evaluate: no integers and no references.
+/// Names and assignments without evaluating attributes: no integers and no references.
 fn declares_plainly(words: &[Word]) -> bool {
     words.iter().all(|word| {
         word.as_str().is_some_and(|text| match text.strip_prefix(['-', '+']) {
@@ -131,7 +130,7 @@ fn declares_plainly(words: &[Word]) -> bool {
     })
 }
 
-/// Names of variables, and options of which those in `values` may have their value glued (`read -aRANDOM`).
+/// Variable names, and options of which those in `values` may have an attached value (`read -aRANDOM`).
 fn names_plainly(words: &[Word], values: &str) -> bool {
     words.iter().all(|word| {
         word.as_str().is_some_and(|text| {
@@ -169,7 +168,7 @@ fn prints_plainly(words: &[Word]) -> bool {
     rest.first().is_none_or(|format| format.as_str().is_some_and(|format| !sets_variable(format)))
 }
 
-/// Whether a format has the conversion `%n`, with whatever flags, width and length.
+/// Whether a format has the conversion `%n`, with any flags, width and length.
 fn sets_variable(format: &str) -> bool {
     format.replace("%%", "").split('%').skip(1).any(|conversion| {
         let letter = conversion.chars().find(|c| c.is_ascii_alphabetic() && !"hlLjzt".contains(*c) || *c == '(');
@@ -177,13 +176,13 @@ fn sets_variable(format: &str) -> bool {
     })
 }
 
-/// `-v` and `-R` take a name, whose subscript is evaluated. A word that is not known may be one of them.
+/// `-v` and `-R` take a name whose subscript is evaluated. An unknown word may be one of them.
 fn tests_plainly(words: &[Word]) -> bool {
     words.iter().all(|word| word.as_str().is_some_and(|text| !matches!(text, "-v" | "-R")))
         || words.iter().all(|word| word.as_str().is_some_and(is_plain_name))
 }
 
-/// The texts behind `-C`, as the next word or glued.
+/// The values of `-C`, attached or in the next word.
 fn callbacks(rest: &[Word]) -> Vec<Started> {
     let value_at = |(at, word): (usize, &Word)| {
         let glued = word.as_str()?.strip_prefix("-C")?;

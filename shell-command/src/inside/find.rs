@@ -1,14 +1,14 @@
-//! What `find` is told to run.
+//! The commands that `find` is told to run.
 //!
-//! Its arguments are read one by one with the words that each of them takes, so that a value is never taken for
-//! `-exec`, nor `-exec` for a value. An argument that is not in the tables makes the line opaque.
+//! Its arguments are parsed one by one with their values, so that a value is never mistaken for `-exec`, nor `-exec`
+//! for a value. An argument that is not in the tables makes the line opaque.
 //! <https://www.gnu.org/software/findutils/manual/html_mono/find.html>
 
 use stockade_protocol::Word;
 
 use super::{Inside, Started};
 
-/// Tests, options, operators and actions without a value that look at names and metadata, or print.
+/// Tests, options, operators and actions without a value that inspect names and metadata, or print.
 const LOOKS: &[&str] = &[
     "-H",
     "-L",
@@ -42,7 +42,7 @@ const LOOKS: &[&str] = &[
     "-xdev",
 ];
 
-/// The same, with one value.
+/// Likewise, with one value.
 const LOOKS_WITH_VALUE: &[&str] = &[
     "-amin",
     "-anewer",
@@ -78,18 +78,18 @@ const LOOKS_WITH_VALUE: &[&str] = &[
     "-wholename",
 ];
 
-/// Words without a value that do more, or that are not needed to look.
+/// Words without a value that do more, or are not needed for inspection.
 const OTHERS: &[&str] = &["-O0", "-O1", "-O2", "-O3", "-delete", "-ignore_readdir_race", "-noignore_readdir_race"];
 
-/// The same, with one value.
+/// Likewise, with one value.
 const OTHERS_WITH_VALUE: &[&str] =
     &["-D", "-files0-from", "-fls", "-fprint", "-fprint0", "-fstype", "-samefile", "-used", "-xtype"];
 
-/// A word of `find` that begins with `-`, but for those that start programs.
+/// A word of `find` that begins with `-` and does not start a program.
 pub(crate) struct FindWord {
-    /// How many words behind it are its values.
+    /// The number of its values.
     pub(crate) values: usize,
-    /// It is known to look at names and metadata only.
+    /// It only inspects names and metadata.
     pub(crate) only_looks: bool,
 }
 
@@ -109,7 +109,7 @@ impl FindWord {
     }
 }
 
-/// What `find` with these arguments starts.
+/// The commands that `find` starts with these arguments.
 pub(super) fn look(rest: &[Word]) -> Inside {
     let mut starts = Vec::new();
     let mut words = rest.iter();
@@ -132,7 +132,7 @@ pub(super) fn look(rest: &[Word]) -> Inside {
         }
     }
     let inside = Inside::runs(starts);
-    // A word that is not known may be `-exec`, or the end of it.
+    // An unknown word may be `-exec`, or its end.
     if rest.iter().any(|word| word.known().is_none()) {
         inside.opaque("an argument of `find` is made while the line runs")
     } else if understood {
@@ -154,10 +154,10 @@ fn executed<'w>(words: &mut impl Iterator<Item = &'w Word>) -> Started {
     for word in words {
         match word.as_str() {
             Some(";") => break,
-            // Anywhere else it is a word like another.
+            // Elsewhere `+` is an ordinary word.
             Some("+") if names_files => break,
             Some(text) if !text.contains("{}") => command.push(word.clone()),
-            // `find` puts file names there.
+            // `find` inserts file names there.
             Some(_) | None => command.push(Word::Unknown),
         }
         names_files = word.as_str() == Some("{}");

@@ -1,7 +1,7 @@
-//! What `git` can be told to run by its arguments.
+//! The commands that `git` can be told to run by its arguments.
 //!
-//! What the repository's own settings name (aliases, pagers, hooks) is `git`'s affair, like what any program does by
-//! itself. Settings that are given in the line, and subcommands and options that take a command, are seen here.
+//! Programs that the repository's configuration names (aliases, pagers, hooks) are not covered, like the internals of
+//! any program. Settings given in the line, and subcommands and options that take a command, are.
 
 use stockade_protocol::{GitOption, GitOptionEffect, Word};
 
@@ -10,10 +10,10 @@ use super::{Inside, Started};
 
 const RUNS_COMMANDS: &str = "`git` may run a command that it is given";
 
-/// Sections of settings that name no program.
+/// Configuration sections that name no program.
 const HARMLESS_SECTIONS: [&str; 4] = ["user.", "color.", "advice.", "column."];
 
-/// Subcommands that take a command, or a setting that may be one.
+/// Subcommands that take a command, or a setting that may contain one.
 const COMMANDS: [&str; 15] = [
     "bisect",
     "config",
@@ -32,8 +32,7 @@ const COMMANDS: [&str; 15] = [
     "submodule",
 ];
 
-/// Beginnings of long options that take a command (`git` accepts any beginning that is clear), with the subcommands
-/// in which they do.
+/// Prefixes of long options that take a command (`git` accepts unambiguous abbreviations), with their subcommands.
 const OPTIONS: [(&str, &[&str]); 5] = [
     ("--ex", &["archive", "fetch-pack", "pull", "push", "send-pack"]),
     ("--op", &["grep"]),
@@ -42,13 +41,13 @@ const OPTIONS: [(&str, &[&str]); 5] = [
     ("--co", &["clone"]),
 ];
 
-/// What `git` with these arguments starts.
+/// The commands that `git` starts with these arguments.
 pub(super) fn look(rest: &[Word]) -> Inside {
     let inside = Inside::runs(seen(rest));
     if is_followed(rest) { inside } else { inside.opaque(RUNS_COMMANDS) }
 }
 
-/// Whether nothing in the arguments can be a command.
+/// Whether no argument can be a command.
 fn is_followed(rest: &[Word]) -> bool {
     let mut words = rest.iter();
     let subcommand = loop {
@@ -76,7 +75,7 @@ fn is_followed(rest: &[Word]) -> bool {
     let arguments: Option<Vec<&str>> = words.map(Word::as_str).collect();
     match arguments {
         Some(arguments) => takes_no_command(subcommand, &arguments),
-        // An argument that is not known may be any option.
+        // An unknown argument may be any option.
         None => !COMMANDS.contains(&subcommand) && !OPTIONS.iter().any(|(_, known)| known.contains(&subcommand)),
     }
 }
@@ -103,7 +102,7 @@ fn is_cluster_with(word: &str, letter: char) -> bool {
     word.strip_prefix('-').is_some_and(|letters| !letters.starts_with('-') && letters.contains(letter))
 }
 
-/// The commands that can be made out.
+/// The commands that can be identified.
 fn seen(rest: &[Word]) -> Vec<Started> {
     let mut starts = Vec::new();
     for word in rest {

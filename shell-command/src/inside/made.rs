@@ -1,16 +1,16 @@
-//! Lines that make a file and run one: `ln -s /bin/rm x; ./x f`.
+//! Lines that create a file and run one: `ln -s /bin/rm x; ./x f`.
 //!
-//! Which file a name leads to once the line has run that far is not followed. A line that may make files is opaque
-//! if it also runs a program outside the system's directories by a path, or a script.
+//! The file that a name refers to at that point of the line is not tracked. A line that may create files is opaque if
+//! it also runs a script, or a program outside the system's directories by a path.
 
 use stockade_protocol::{CommandRole, ParsedCommand, Word};
 
 use super::{is_trusted, shells};
 
-/// Programs whose purpose is to put a file or a link somewhere.
+/// Programs that create files or links.
 const MAKERS: [&str; 11] = ["ln", "cp", "mv", "link", "install", "mkfifo", "mknod", "tee", "dd", "rename", "mount"];
 
-/// Whether one of the commands may make a file and one may run it, in whichever order they stand.
+/// Whether one command may create a file and one may run it, in any order.
 pub(super) fn runs_what_it_makes(commands: &[ParsedCommand]) -> bool {
     commands.iter().any(makes) && commands.iter().any(runs_file)
 }

@@ -1,9 +1,8 @@
-//! Commands that start other commands, looked into until none is left.
+//! Unwraps commands that start other commands, recursively.
 //!
-//! Each command of a line is listed, and behind it whatever it starts: the operand of a wrapper,
-//! the body of `bash -c`, the command of `find -exec`. What is started inherits the assignments and
-//! redirections of what starts it, so that `A=1 timeout 5 ls > f` is as little plain as
-//! `A=1 ls > f`.
+//! Each command of a line is listed, followed by the commands it starts: the operand of a wrapper, the body of `bash
+//! -c`, the command of `find -exec`. A started command inherits the assignments and redirections of its starter, so
+//! that `A=1 timeout 5 ls > f` is no more plain than `A=1 ls > f`.
 
 mod builtins;
 pub(crate) mod find;
@@ -25,22 +24,20 @@ use crate::safety::{Safety, safety};
 
 use variables::sets_locale;
 
-/// More levels than anyone needs. It bounds the work for `nice nice nice …`.
+/// Limit on levels, which bounds the work for `nice nice nice …`.
 const DEEPEST: usize = 12;
 
-/// Text that is read for one line, all levels of `bash -c` together.
+/// Limit on the text parsed for one line, over all levels of `bash -c`.
 const MOST_TEXT: usize = 512 * 1024;
 
-/// More assignments or redirections than a command needs. What is started inherits them, so they count once for each
-/// command.
+/// Limit on assignments or redirections of a command. Started commands inherit them, so they count for each command.
 const MOST_INHERITED: usize = 100;
 
-/// What a bash line runs.
+/// The commands that a bash line runs.
 ///
-/// Every command that the line may run is listed, whether or not it will be reached: both arms of
-/// an `if`, the body of a function, the commands of `$(…)`, of a heredoc that expands, of
-/// `bash -c '…'`. A word is [`Word::Known`] only if the shell can't change it. The line is opaque
-/// if it may run something that is not listed.
+/// Every command that the line may run is listed, whether or not it will be reached: both arms of an `if`, the body of
+/// a function, the commands of `$(…)`, of a heredoc that expands, of `bash -c '…'`. A word is [`Word::Known`] only if
+/// the shell can't change it. The line is opaque if it may run a command that is not listed.
 ///
 /// ```
 /// use stockade_shell_command::parse_bash;
@@ -59,7 +56,7 @@ pub fn parse_bash(text: &str) -> ParsedLine {
     lister.finish()
 }
 
-/// What an argv runs that is started without a shell in between.
+/// The commands that an argv runs, started without a shell in between.
 ///
 /// ```
 /// use stockade_protocol::Argv;
@@ -77,7 +74,7 @@ pub fn parse_argv(argv: &Argv) -> ParsedLine {
     lister.finish()
 }
 
-/// What a command starts.
+/// The commands that a command starts.
 struct Inside {
     role: CommandRole,
     starts: Vec<Started>,
@@ -111,7 +108,7 @@ struct Lister {
     line: ParsedLine,
     functions: BTreeSet<String>,
     depth: usize,
-    /// How many bytes have been read.
+    /// The number of bytes parsed.
     text_read: usize,
 }
 
@@ -148,7 +145,7 @@ impl Lister {
         }
     }
 
-    /// Lists a command and what it starts.
+    /// Lists a command and the commands it starts.
     fn command(&mut self, mut command: ParsedCommand, input: &Input) {
         if self.line.commands.len() >= MOST_COMMANDS {
             return self.make_opaque("the line has too many commands");
@@ -178,7 +175,7 @@ impl Lister {
             return;
         }
         self.depth += 1;
-        // What is started inherits everything but the words, of which there may be many.
+        // A started command inherits everything but the words, of which there may be many.
         let starter = ParsedCommand { words: Vec::new(), ..command };
         for started in inside.starts {
             if self.line.commands.len() >= MOST_COMMANDS {
@@ -203,8 +200,8 @@ impl Lister {
         }
     }
 
-    /// Lists a command once more with what its patterns stand for at worst, if that is a
-    /// catastrophe: `rm -rf /*` is `rm -rf /` in effect.
+    /// Lists a command once more with the worst expansion of its patterns, if that is a catastrophe: `rm -rf /*` is
+    /// `rm -rf /` in effect.
     fn worst(&mut self, command: ParsedCommand) {
         let mut reading = Self { depth: self.depth, ..Self::default() };
         reading.command(ParsedCommand { via: Some("the worst case of a pattern".into()), ..command }, &Input::None);
@@ -230,7 +227,7 @@ impl Lister {
     }
 }
 
-/// The words with each pattern replaced by its worst case, if there is any.
+/// The words with each pattern replaced by its worst expansion, if there is any.
 fn worst_case(found: &Found) -> Option<Vec<Word>> {
     found.words.iter().any(|word| word.worst.is_some()).then(|| {
         let worst = |word: &bash::FoundWord| word.worst.as_deref().map_or_else(|| word.word.clone(), Word::from);
@@ -238,7 +235,7 @@ fn worst_case(found: &Found) -> Option<Vec<Word>> {
     })
 }
 
-/// What `command` starts.
+/// The commands that `command` starts.
 fn look(command: &ParsedCommand, input: &Input) -> Inside {
     let Some(first) = command.words.first() else { return Inside::nothing() };
     let Some(program) = first.as_str() else {
@@ -254,12 +251,12 @@ fn look(command: &ParsedCommand, input: &Input) -> Inside {
         .unwrap_or_else(Inside::nothing)
 }
 
-/// A wrapper that is given by a path may be any program: it is judged itself.
+/// A wrapper given by a path may be any program, so it is judged itself.
 fn trust(program: &str, inside: Inside) -> Inside {
     if is_trusted(program) { inside } else { Inside { role: CommandRole::Runs, ..inside } }
 }
 
-/// Whether a program is found by name or stands where only the system's administrator installs.
+/// Whether a program is found by name or is in a directory that only the administrator can write.
 pub(crate) fn is_trusted(program: &str) -> bool {
     match program.rsplit_once('/') {
         None => true,

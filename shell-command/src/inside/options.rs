@@ -1,8 +1,8 @@
 //! Programs with options that take a command: `tar --to-command`, `split --filter`, `make --eval`.
 //!
-//! A word that is not known may be any option, so it makes the line opaque for each of these programs. A long
-//! option may be shortened (getopt_long accepts each beginning that is clear), so what is given is compared with the
-//! beginnings of those that take a command.
+//! An unknown word may be any option, so it makes the line opaque for each of these programs. A long option may be
+//! abbreviated (getopt_long accepts unambiguous prefixes), so a given option is compared with the prefixes of those
+//! that take a command.
 
 use stockade_protocol::Word;
 
@@ -13,11 +13,11 @@ use crate::bash::Input;
 const TAKES_COMMAND: &str = "an option takes a command to run";
 const MAY_TAKE_COMMAND: &str = "a word that is made while the line runs may be an option that takes a command";
 
-/// A row: names, short letters, long options that may be shortened, beginnings of other words.
+/// A row: names, short option letters, long options that may be abbreviated, prefixes of other words.
 type Row = (&'static [&'static str], &'static str, &'static [&'static str], &'static [&'static str]);
 
 const PROGRAMS: &[Row] = &[
-    // The file of `-T` may hold options.
+    // The file of `-T` may contain options.
     (
         &["tar", "gtar", "bsdtar"],
         "IFT",
@@ -69,12 +69,12 @@ const PROGRAMS: &[Row] = &[
     (&["sqlite3"], "A", &["--cmd", "--init"], &["-cmd", "-init", "."]),
 ];
 
-/// Programs that read commands from their input, of which some start a shell.
+/// Programs that read commands from their standard input, some of which start a shell.
 const FED: [&str; 12] = ["ed", "red", "ex", "vi", "vim", "nvim", "view", "sqlite3", "psql", "mysql", "sftp", "ftp"];
 
-/// What the program `name` may be told to run by its options, if it is one of these.
+/// The commands that the program `name` may be told to run by its options, if it is one of these.
 pub(super) fn look(name: &str, rest: &[Word], input: &Input) -> Option<Inside> {
-    // `vim.basic`, `vim.tiny`: which one stands behind `vim` differs.
+    // `vim.basic`, `vim.tiny`: `vim` may be any of them.
     let name = if name.starts_with("vim.") { "vim" } else { name };
     if *input != Input::None && FED.contains(&name) {
         return Some(Inside::nothing().opaque("a program reads commands from its input"));
@@ -98,14 +98,13 @@ pub(super) fn look(name: &str, rest: &[Word], input: &Input) -> Option<Inside> {
     Some(if harmless { Inside::nothing() } else { Inside::nothing().opaque(TAKES_COMMAND) })
 }
 
-/// Whether a word is the long option, shortened or not, with a value behind `=` or without.
+/// Whether a word is the long option, possibly abbreviated, with or without `=value`.
 pub(super) fn may_be(text: &str, option: &str) -> bool {
     let given = text.split_once('=').map_or(text, |(given, _)| given);
     given.len() > 2 && given.starts_with("--") && option.starts_with(given)
 }
 
-/// Whether a word holds a text that `make` evaluates, sets a variable that names a program, or names a stream as
-/// makefile.
+/// Whether a word is evaluated by `make`, sets a variable that names a program, or names a stream as makefile.
 fn sets_up_make(texts: &[&str]) -> bool {
     let sets_program = |text: &str| {
         text.split_once('=').is_some_and(|(name, _)| {

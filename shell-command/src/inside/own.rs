@@ -1,13 +1,13 @@
-//! Stockade's own program inside a line: `stockade run -- rm f` runs `rm f`, so rules speak of that.
+//! Stockade's own program in a line: `stockade run -- rm f` runs `rm f`, so rules apply to that.
 //!
-//! It is a wrapper like `env`: what it starts has at most the permissions that the line has. Options that change what the
-//! command finds (`--cwd`, `--env`, settings) make the line opaque, and the command is still listed.
+//! It is a wrapper like `env`: its command has at most the permissions of the line. Options that change the command's
+//! environment (`--cwd`, `--env`, settings) make the line opaque; the command is still listed.
 
 use stockade_protocol::{CommandRole, Word};
 
 use super::{Inside, Started};
 
-/// Options of `stockade run` with a value that leave the command what it is.
+/// Options of `stockade run` with a value that do not affect the command.
 const VALUES: [&str; 16] = [
     "accept-loss",
     "allow-host",
@@ -35,7 +35,7 @@ const FLAGS: [&str; 3] = ["json", "unsandboxed", "verbose"];
 
 const UNKNOWN: &str = "what `stockade` is told to run is made while the line runs";
 
-/// What `stockade` runs, if this is it.
+/// The command that `stockade` runs, if the program is Stockade's.
 pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
     if name != "stockade" {
         return None;
@@ -72,18 +72,18 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
 struct Options<'w> {
     words: &'w [Word],
     at: usize,
-    /// Whether all of them leave the command what it is.
+    /// Whether no option affects the command.
     is_plain: bool,
-    /// The value of `-c`, if it is there and if it is known.
+    /// The value of `-c`, if given; `Some(None)` if it is unknown.
     line: Option<Option<String>>,
 }
 
 impl Options<'_> {
-    /// Steps over options, up to the first operand.
+    /// Skips options, up to the first operand.
     fn read(&mut self) {
         while let Some(word) = self.words.get(self.at) {
             let Some(text) = word.as_str() else {
-                // It may be an option, none or several.
+                // It may expand to any number of options.
                 self.is_plain = false;
                 self.at += 1;
                 continue;

@@ -1,7 +1,7 @@
 //! Programs that run commands among other things: `find -exec`, `ssh`, `tar --to-command`.
 //!
-//! They are always judged themselves. What they can be seen to start is listed, so that a rule that forbids it is
-//! heard. Where an argument may be a command that is not listed, the line is opaque.
+//! They are always judged themselves. The commands they visibly start are listed, so that forbidding rules apply. If
+//! an argument may be a command that is not listed, the line is opaque.
 
 use stockade_protocol::Word;
 
@@ -10,7 +10,7 @@ use crate::bash::Input;
 
 const NOT_FOLLOWED: &str = "a program is started in a way that can't be followed";
 
-/// Programs that start others in ways of their own: later, elsewhere, traced, or as their settings say.
+/// Programs that start others in their own way: later, elsewhere, traced, or according to their settings.
 const NOT_FOLLOWED_AT_ALL: &[&str] = &[
     "abduco",
     "at",
@@ -94,7 +94,7 @@ const NOT_FOLLOWED_AT_ALL: &[&str] = &[
     "getty",
 ];
 
-/// What the program `name` can be seen to start, if it is known to start anything.
+/// The commands that the program `name` visibly starts, if it is known to start any.
 pub(super) fn look(name: &str, words: &[Word], input: &Input) -> Option<Inside> {
     let rest = words.get(1..).unwrap_or_default();
     let inside = match name {
@@ -104,7 +104,7 @@ pub(super) fn look(name: &str, words: &[Word], input: &Input) -> Option<Inside> 
         "docker" | "podman" | "nerdctl" | "kubectl" | "lxc" | "machinectl" => container(name, rest),
         "git" => git::look(rest),
         _ if VERBS.iter().any(|(names, _)| names.contains(&name)) => behind_verb(name, rest)?,
-        // Which programs are in it differs from build to build, and none of them is the one of that name.
+        // Its applets differ from build to build, and none is the program of that name.
         "busybox" | "toybox" | "coreutils" => Inside::nothing().opaque("one program stands in for many"),
         _ if NOT_FOLLOWED_AT_ALL.contains(&name) => loosely(name, rest),
         _ if is_dynamic_linker(name) => loosely(name, rest),
@@ -113,7 +113,7 @@ pub(super) fn look(name: &str, words: &[Word], input: &Input) -> Option<Inside> 
     Some(inside)
 }
 
-/// Programs of which some subcommands run the words behind them.
+/// Programs with subcommands that run the words after them.
 const VERBS: &[(&[&str], &[&str])] = &[
     (&["npm", "pnpm", "yarn"], &["exec", "x", "dlx"]),
     (&["bun", "asdf", "mise", "rbenv", "pyenv", "nodenv"], &["exec", "x"]),
@@ -121,11 +121,11 @@ const VERBS: &[(&[&str], &[&str])] = &[
     (&["bundle", "opam", "gem", "composer", "direnv"], &["exec", "e"]),
 ];
 
-/// The command behind the subcommand that runs one. Options before it may have values, or be the command.
+/// The command after the subcommand that runs one. Options before it may have values, or be the command.
 fn behind_verb(name: &str, rest: &[Word]) -> Option<Inside> {
     let (_, verbs) = VERBS.iter().find(|(names, _)| names.contains(&name))?;
     let at = rest.iter().position(|word| word.as_str().is_none_or(|text| verbs.contains(&text)))?;
-    // A toolchain or a directory stands before the command.
+    // A toolchain or a directory precedes the command.
     let operands_before = usize::from(matches!(name, "rustup" | "direnv"));
     let command = rest.get(at + 1 + operands_before..).unwrap_or_default();
     let inside = Inside::runs(words_from(operands(command, ""), name));
@@ -139,7 +139,7 @@ fn is_dynamic_linker(name: &str) -> bool {
     name == "ld.so" || name.starts_with("ld.so.") || (name.starts_with("ld-") && name.contains(".so"))
 }
 
-/// The command that stands behind the options, as far as those can be told apart, and in any case an opaque line.
+/// The command after the options, as far as they can be distinguished; the line is opaque in any case.
 fn loosely(name: &str, rest: &[Word]) -> Inside {
     let behind_dashes = behind(rest, &["--args", "--"], name);
     let starts = if behind_dashes.is_empty() {
@@ -151,8 +151,8 @@ fn loosely(name: &str, rest: &[Word]) -> Inside {
     Inside::runs(starts).opaque(NOT_FOLLOWED)
 }
 
-/// The operands of a command whose short options with a value are `values`. After the first one all
-/// words are operands: these programs hand the rest on.
+/// The operands of a command whose short options with a value are `values`. After the first one all words are
+/// operands: these programs pass the rest on.
 pub(super) fn operands<'w>(words: &'w [Word], values: &'static str) -> impl Iterator<Item = &'w Word> {
     let mut at = 0;
     while let Some(text) = words.get(at).and_then(Word::as_str).filter(|text| text.len() > 1 && text.starts_with('-')) {
@@ -178,7 +178,7 @@ pub(super) fn words_from<'w>(words: impl Iterator<Item = &'w Word>, via: &str) -
     vec![Started::Words { words, assigns: Vec::new(), via: via.to_owned() }]
 }
 
-/// The text that a shell gets when words are joined, as far as it is known.
+/// The joined words as text for a shell, as far as they are known.
 pub(super) fn joined<'w>(words: impl Iterator<Item = &'w Word>, via: &str) -> Vec<Started> {
     let known: Vec<&str> = words.map(|word| word.as_str().unwrap_or("\"$unknown\"")).collect();
     if known.is_empty() {
@@ -187,14 +187,14 @@ pub(super) fn joined<'w>(words: impl Iterator<Item = &'w Word>, via: &str) -> Ve
     vec![Started::Text { text: known.join(" "), via: via.to_owned() }]
 }
 
-/// The words behind the first of `options`.
+/// The words after the first of `options`.
 fn behind(rest: &[Word], options: &[&str], via: &str) -> Vec<Started> {
     let is_option = |word: &Word| word.as_str().is_some_and(|text| options.contains(&text));
     let at = rest.iter().position(is_option).map_or(rest.len(), |at| at + 1);
     words_from(rest.iter().skip(at), via)
 }
 
-/// The values of all `options`, each a text for a shell, as the next word or glued.
+/// The values of all `options`, each a text for a shell, attached or in the next word.
 pub(super) fn values_of(rest: &[Word], options: &[&str], via: &str) -> Vec<Started> {
     let value_at = |(at, word): (usize, &Word)| {
         let word = word.as_str()?;
@@ -207,7 +207,7 @@ pub(super) fn values_of(rest: &[Word], options: &[&str], via: &str) -> Vec<Start
     rest.iter().enumerate().filter_map(value_at).collect()
 }
 
-/// The command that `fd` runs on what it finds. File names are added to it, or put into it.
+/// The command that `fd` runs on its results. File names are appended or substituted.
 fn found_by_fd(rest: &[Word]) -> Inside {
     let runs = |word: &Word| {
         word.as_str().is_none_or(|text| match text.strip_prefix("--") {
@@ -223,8 +223,8 @@ fn found_by_fd(rest: &[Word]) -> Inside {
     if plain && !replaces { inside } else { inside.opaque(NOT_FOLLOWED) }
 }
 
-/// Programs that hand a text to another user's shell, or words behind `--`. Which shell that is, and what it reads
-/// first, is not in the line.
+/// Programs that pass a text to another user's shell, or the words after `--`. The shell and its startup files are not
+/// in the line.
 fn as_user(name: &str, rest: &[Word]) -> Inside {
     let via = format!("{name} -c");
     let mut starts = values_of(rest, &["--command", "--session-command"], &via);

@@ -1,23 +1,23 @@
-//! Shells that are given a text to run: `bash -c '…'`, `powershell -Command …`, `cmd /c …`.
+//! Shells with a text to run: `bash -c '…'`, `powershell -Command …`, `cmd /c …`.
 
 use stockade_protocol::{CommandRole, ParsedCommand, Word};
 
 use super::{Inside, Started};
 use crate::bash::Input;
 
-/// How much of bash's language a shell shares.
+/// How close a shell's language is to bash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dialect {
     Bash,
-    /// `sh`, which may be bash, dash or ash: what bash adds to POSIX means something else there.
+    /// `sh`, which may be bash, dash or ash: bash's extensions mean something else there.
     Posix,
-    /// Another language, or one with builtins and expansions of its own (zsh, ksh). Read as bash only to find
-    /// commands that a rule forbids.
+    /// Another language, or one with its own builtins and expansions (zsh, ksh). Parsed as bash only to find forbidden
+    /// commands.
     Foreign,
 }
 
-/// What bash and a POSIX shell read differently. Looked for anywhere, also inside quotes: a shell
-/// that is not bash is asked about rather than guessed at.
+/// Syntax that bash and a POSIX shell read differently. Searched everywhere, also inside quotes: for a shell other
+/// than bash it is better to ask than to guess.
 const NOT_POSIX: [&str; 18] = [
     "$'", "$\"", "$[", "${", "&>", ">&", "<(", ">(", "<<", "[[", "((", "+=", "=(", "|&", ";&", "{", "function", "time",
 ];
@@ -35,7 +35,7 @@ pub(super) fn is_login(words: &[Word]) -> bool {
     dialect(name.rsplit('/').next().unwrap_or(name)).is_some() && logins.next().is_some()
 }
 
-/// Whether the words start a shell with a file that it reads.
+/// Whether the words start a shell with a script file.
 pub(super) fn reads_script(words: &[Word]) -> bool {
     let name = words.first().and_then(Word::as_str).unwrap_or_default();
     let options = Options::read(words);
@@ -44,7 +44,7 @@ pub(super) fn reads_script(words: &[Word]) -> bool {
     is_shell && !options.takes_body && words.len() > options.operands_at
 }
 
-/// What the shell `name` runs, if it is one.
+/// The commands that the shell `name` runs, if it is one.
 pub(super) fn look(name: &str, command: &ParsedCommand, input: &Input) -> Option<Inside> {
     let name = name.strip_suffix(".exe").unwrap_or(name);
     match name.to_ascii_lowercase().as_str() {
@@ -71,8 +71,8 @@ fn unix_shell(name: &str, dialect: Dialect, command: &ParsedCommand, input: &Inp
     let is_line = options.takes_body || (name == LINE_SHELL && operand.is_some());
     if !is_line {
         return match operand {
-            // A script: a program like another, as long as its start can be followed.
-            // With input from the line its name may lead to that input (`cd /dev; bash stdin <<< …`).
+            // A script is treated like a program, as long as its start is predictable. With input from the line its
+            // name may lead to that input (`cd /dev; bash stdin <<< …`).
             Some(script) if !options.reads_input && options.plain && *input == Input::None && !is_stream(script) => {
                 Inside::nothing()
             }
@@ -81,7 +81,7 @@ fn unix_shell(name: &str, dialect: Dialect, command: &ParsedCommand, input: &Inp
     }
     let made_later = "the text for a shell is made while the line runs";
     let Some(body) = operand else {
-        // A word that is not known was counted as an option, and may be the text.
+        // An unknown word was counted as an option, and may be the text.
         let inside = Inside::nothing();
         return if command.known_words().is_some() { inside } else { inside.opaque(made_later) };
     };
@@ -96,8 +96,8 @@ fn unix_shell(name: &str, dialect: Dialect, command: &ParsedCommand, input: &Inp
     }
 }
 
-/// A shell that reads its commands from its input. If the line itself holds that input, it shows
-/// at least what a rule may forbid.
+/// A shell that reads its commands from standard input. If the line itself contains that input, its commands are
+/// listed for forbidding rules.
 fn fed(name: &str, input: &Input) -> Inside {
     let starts = match input {
         Input::Known(text) => vec![Started::Text { text: text.clone(), via: format!("{name} <<") }],
@@ -106,7 +106,7 @@ fn fed(name: &str, input: &Input) -> Inside {
     Inside::runs(starts).opaque("a shell reads its commands from its input")
 }
 
-/// Whether a script's name is one for something that is already open: `/dev/stdin`, `/proc/self/fd/3`.
+/// Whether a script's name refers to an open descriptor: `/dev/stdin`, `/proc/self/fd/3`.
 fn is_stream(script: &Word) -> bool {
     script.as_str().is_none_or(|path| path == "-" || path.contains("dev/") || path.contains("proc/"))
 }
@@ -123,7 +123,7 @@ fn shares_language(dialect: Dialect, body: &str) -> bool {
 struct Options {
     takes_body: bool,
     reads_input: bool,
-    /// Whether they are only ones that leave the meaning of the body alone.
+    /// Whether none of them changes the meaning of the body.
     plain: bool,
     operands_at: usize,
 }
@@ -133,7 +133,7 @@ impl Options {
         let mut options = Self { takes_body: false, reads_input: false, plain: true, operands_at: 1 };
         while let Some(word) = words.get(options.operands_at) {
             let Some(text) = word.as_str() else {
-                // It may be an option, none or several.
+                // It may expand to any number of options.
                 options.plain = false;
                 options.operands_at += 1;
                 continue;
@@ -180,8 +180,8 @@ impl Options {
     }
 }
 
-/// PowerShell's options may be shortened and begin with a dash or a slash. Its language is not
-/// read: the body is listed as if it were bash, so that plain forbidden commands are seen.
+/// PowerShell's options may be abbreviated and begin with a dash or a slash. Its language is not parsed: the body is
+/// listed as if it were bash, so that plain forbidden commands are found.
 fn powershell(words: &[Word]) -> Inside {
     let why = "PowerShell can't be followed";
     let mut rest = words.iter().skip(1);
@@ -227,7 +227,7 @@ fn body<'w>(words: impl Iterator<Item = &'w Word>, via: &str) -> Inside {
     Inside::runs(vec![Started::Text { text: text.join(" "), via: via.to_owned() }])
 }
 
-/// Base64 of UTF-16, which is what `-EncodedCommand` takes.
+/// Decodes the Base64 of UTF-16 that `-EncodedCommand` takes.
 fn decode_utf16(encoded: &str) -> Option<String> {
     let mut bits = 0_u32;
     let mut held = 0_u32;

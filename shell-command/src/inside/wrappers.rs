@@ -1,8 +1,7 @@
 //! Programs whose operand is another command line: `timeout 5 ls`.
 //!
-//! One row a program. A row lists the options that only tune how the command is started; with any
-//! other option the wrapper is judged like an unknown program, the line is opaque, and the command
-//! is still listed.
+//! One row a program. A row lists the options that only affect how the command is started; with any other option the
+//! wrapper is judged like an unknown program, the line is opaque, and the command is still listed.
 
 use stockade_protocol::{CommandRole, Word};
 
@@ -14,13 +13,13 @@ struct Wrapper {
     kind: Kind,
     /// Short options without a value.
     flags: &'static str,
-    /// Short options with a value, glued or as the next word.
+    /// Short options with a value, attached or in the next word.
     values: &'static str,
-    /// Long options without a value, or with one behind `=`.
+    /// Long options without a value, or with one after `=`.
     long: &'static [&'static str],
     /// Long options that take the next word if there is no `=`.
     long_values: &'static [&'static str],
-    /// Short options with a value that change what is started, or what it finds: the line is opaque.
+    /// Short options with a value that change the started command or its environment: the line is opaque.
     odd_values: &'static str,
     /// Operands before the command.
     operands: usize,
@@ -29,11 +28,11 @@ struct Wrapper {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Starts the command with the same rights, in the same place.
+    /// Starts the command with the same privileges, in the same environment.
     Same,
     /// As `Same`, with variables set by `NAME=value` operands.
     SameWithVariables,
-    /// Starts it with other rights, elsewhere, traced or later: judged itself.
+    /// Starts it with other privileges, elsewhere, traced or later: judged itself.
     Other,
     /// As `Other`, with variables set by `NAME=value` operands.
     OtherWithVariables,
@@ -43,12 +42,12 @@ enum Kind {
     Joins,
 }
 
-/// What a wrapper does without a command.
+/// The behaviour of a wrapper without a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Alone {
-    /// Nothing, or something of its own.
+    /// It starts nothing.
     Nothing,
-    /// It starts a shell, which reads its input.
+    /// It starts a shell that reads standard input.
     Shell,
 }
 
@@ -66,7 +65,7 @@ const PLAIN: Wrapper = Wrapper {
 
 const OTHER: Wrapper = Wrapper { kind: Kind::Other, ..PLAIN };
 
-/// Programs that start a shell where no command is given.
+/// Programs that start a shell if no command is given.
 const SHELL: Wrapper = Wrapper { alone: Alone::Shell, ..OTHER };
 
 const WRAPPERS: &[Wrapper] = &[
@@ -95,11 +94,11 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { names: &["chrt"], flags: "fr", long: &["fifo", "rr"], operands: 1, ..PLAIN },
     Wrapper { names: &["taskset"], flags: "c", long: &["cpu-list"], operands: 1, ..PLAIN },
     Wrapper { names: &["time"], flags: "p", odd_values: "fo", ..PLAIN },
-    // `-p` searches the default path, which finds the same programs or safer ones.
+    // `-p` searches the default path, which has the same programs or safer ones.
     Wrapper { names: &["command"], flags: "p", ..PLAIN },
-    // `-a` changes what the program calls itself, which busybox and others act upon.
+    // `-a` changes `argv[0]`, which busybox and others act upon.
     Wrapper { names: &["exec"], flags: "l", odd_values: "a", ..PLAIN },
-    // `-i`, `-u`, `-C` and `-S` change what the command finds or is.
+    // `-i`, `-u`, `-C` and `-S` change the command or its environment.
     Wrapper { names: &["env", "genv"], kind: Kind::SameWithVariables, flags: "v", odd_values: "uCa", ..PLAIN },
     // `-e` starts an editor.
     Wrapper {
@@ -118,7 +117,7 @@ const WRAPPERS: &[Wrapper] = &[
         long: &["fork", "mount", "net", "pid", "ipc", "uts", "user", "map-root-user", "mount-proc"],
         ..SHELL
     },
-    // The values of `-r`, `-w`, `-W` and of the namespaces are glued or absent.
+    // The values of `-r`, `-w`, `-W` and of the namespaces are attached or absent.
     Wrapper { names: &["nsenter"], flags: "aCFimnpTuU", values: "tGS", ..SHELL },
     Wrapper { names: &["setpriv"], ..OTHER },
     Wrapper { names: &["prlimit"], long: PRLIMIT, ..OTHER },
@@ -133,7 +132,7 @@ const WRAPPERS: &[Wrapper] = &[
         long: &["addr-no-randomize", "fdpic-funcptrs", "mmap-page-zero", "read-implies-exec", "32bit", "uname-2.6"],
         ..SHELL
     },
-    // A file or directory to lock stands first; `-c text` may follow it.
+    // The first operand is a file or directory to lock; `-c text` may follow it.
     Wrapper {
         names: &["flock"],
         flags: "sxeunoF",
@@ -180,7 +179,7 @@ const WRAPPERS: &[Wrapper] = &[
     },
 ];
 
-/// Their values stand behind `=`.
+/// Their values follow `=`.
 const PRLIMIT: &[&str] = &[
     "core",
     "data",
@@ -200,20 +199,20 @@ const PRLIMIT: &[&str] = &[
     "rttime",
 ];
 
-/// Where the command of a wrapper begins.
+/// The beginning of a wrapper's command.
 struct Stripped {
     at: usize,
-    /// Whether every word before it was.
+    /// Whether every word before it was understood.
     understood: bool,
     assigns: Vec<String>,
 }
 
-/// What the wrapper `name` starts, if it is one.
+/// The command that the wrapper `name` starts, if it is one.
 pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
     let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name))?;
     let asks = |word: &Word| matches!(word.as_str(), Some("-v" | "-V"));
     if name == "command" && words.get(1).is_some_and(asks) {
-        // It only says where a program is.
+        // It only prints the path of a program.
         return Some(Inside::nothing());
     }
     if wrapper.kind == Kind::SameWithVariables
@@ -222,7 +221,7 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
         let started = Started::Text { text, via: "env -S".into() };
         return Some(Inside::runs(vec![started]).opaque("`env` splits a text in its own way"));
     }
-    // `setarch` may be told an architecture first.
+    // `setarch` may have an architecture as its first operand.
     let has_architecture =
         name == "setarch" && words.get(1).and_then(Word::as_str).is_some_and(|text| !text.starts_with('-'));
     let stripped = wrapper.strip(words.get(usize::from(has_architecture)..).unwrap_or_default());
@@ -233,7 +232,7 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
         return Some(match wrapper.alone {
             // `arch` alone only prints.
             Alone::Shell if name != "arch" => inside.opaque("a shell reads its commands from its input"),
-            // Words that are not known may be a command after all.
+            // Unknown words may be a command after all.
             Alone::Shell | Alone::Nothing if stripped.understood => inside,
             Alone::Shell | Alone::Nothing => inside.opaque("what a wrapper starts is not known"),
         });
@@ -246,7 +245,7 @@ pub(super) fn look(name: &str, words: &[Word]) -> Option<Inside> {
     })
 }
 
-/// The text that `env -S` makes a command of.
+/// The text that `env -S` splits into a command.
 fn split_string(words: &[Word]) -> Option<String> {
     let glued = |word: &Word| {
         let text = word.as_str()?;
@@ -266,7 +265,7 @@ fn split_string(words: &[Word]) -> Option<String> {
 }
 
 impl Wrapper {
-    /// What is started with the words behind the options and operands.
+    /// The command that is started by the words after the options and operands.
     fn starts(&self, name: &str, mut inner: Vec<Word>, assigns: Vec<String>) -> Vec<Started> {
         let via = name.to_owned();
         if self.kind == Kind::Joins {
@@ -294,7 +293,7 @@ impl Wrapper {
             stripped.at += 1;
         }
         if self.kind == Kind::Joins && self.operands > 0 {
-            // `ssh` reads options behind the host, too.
+            // `ssh` accepts options after the host, too.
             self.options(words, &mut stripped);
         }
         if matches!(self.kind, Kind::SameWithVariables | Kind::OtherWithVariables) {
@@ -303,7 +302,7 @@ impl Wrapper {
         stripped
     }
 
-    /// Steps over options, up to the first operand.
+    /// Skips options, up to the first operand.
     fn options(&self, words: &[Word], stripped: &mut Stripped) {
         while let Some(word) = words.get(stripped.at) {
             match word.as_str() {
@@ -333,7 +332,7 @@ impl Wrapper {
         for (index, letter) in text.char_indices().skip(1) {
             let glued = text.get(index + letter.len_utf8()..).unwrap_or_default();
             if self.odd_values.contains(letter) {
-                // `xargs -I {}` is the one that is followed: `{}` is taken for unknown anyway.
+                // Only `xargs -I {}` is supported: `{}` is treated as unknown anyway.
                 let replaces = self.kind == Kind::Appends && letter == 'I';
                 stripped.take_value(words, !glued.is_empty());
                 let value = if glued.is_empty() { words.get(stripped.at).and_then(Word::as_str) } else { Some(glued) };
@@ -359,8 +358,7 @@ impl Wrapper {
 }
 
 impl Stripped {
-    /// Steps onto the value of an option, unless it was part of the same word. One that is not known may be no word,
-    /// or several.
+    /// Advances to the value of an option, unless it was attached. An unknown one may expand to any number of words.
     fn take_value(&mut self, words: &[Word], glued: bool) {
         if !glued {
             self.at += 1;

@@ -1,11 +1,11 @@
-//! Commands that end a system, a disk or a home, and that nobody starts on purpose unattended.
+//! Commands that destroy a system, a disk or a home directory, and are never meant to run unattended.
 //!
-//! This is no guard against a determined attacker, the sandbox is: it stops accidents that a
-//! person would stop. Options are read loosely, since a false alarm here only refuses nonsense.
+//! This is not a defence against an attacker, which the sandbox is: it prevents accidents. Options are parsed loosely,
+//! since a false alarm here only refuses nonsense.
 
 use stockade_protocol::{ParsedCommand, Word};
 
-/// Directories right below `/` that a system can't lose.
+/// Top-level directories that a system can't lose.
 const SYSTEM: [&str; 24] = [
     "applications",
     "bin",
@@ -33,10 +33,10 @@ const SYSTEM: [&str; 24] = [
     "volumes",
 ];
 
-/// Names of disks below `/dev`.
+/// Prefixes of disk names below `/dev`.
 const DISKS: [&str; 12] = ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "md", "dm-", "mapper/", "mem"];
 
-/// What `command` destroys, if it is such a command.
+/// What `command` destroys, if it is destructive.
 pub(super) fn reason(command: &ParsedCommand) -> Option<String> {
     if let Some(disk) = command.writes.iter().filter_map(Word::as_str).find(|file| is_disk(file)) {
         return Some(format!("writes over the disk `{disk}`"));
@@ -85,7 +85,7 @@ fn is_recursive(arguments: &[&str]) -> bool {
     })
 }
 
-/// The first argument that is a place which can't be lost.
+/// The first argument that is a path which must not be lost.
 fn place<'w>(arguments: &[&'w str]) -> Option<&'w str> {
     arguments.iter().copied().find(|word| is_vital(word))
 }

@@ -1,7 +1,7 @@
 //! Whether a command may run without asking, judged by its words alone.
 //!
-//! This is the fallback for commands that no rule speaks of. `Safe` is an allow list all the way
-//! down: programs, their options, the files they may name. Whatever is not listed asks.
+//! This is the fallback for commands that no rule matches. `Safe` is an allow list throughout: programs, their
+//! options, the files they may name. Everything else asks.
 
 mod dangerous;
 mod options;
@@ -15,11 +15,11 @@ use stockade_protocol::{CommandRole, Decision, ParsedCommand, ParsedLine, RawTex
 
 use crate::inside::is_trusted;
 
-/// A line with more commands than this asks, however safe each of them is: nobody needs it, and a
-/// reader who skims a long line is what such a line is made for.
+/// A line with more commands than this asks, even if each of them is safe: no legitimate line needs it, and a long
+/// line can hide a command from a reader who skims it.
 pub const MOST_SAFE_COMMANDS: usize = 50;
 
-/// What is known of a command without any rule.
+/// The safety of a command, judged without any rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Safety {
     /// It only reads: no file is written, no other program run, no environment or secret shown, no
@@ -30,7 +30,7 @@ pub enum Safety {
         /// Why it is not known as safe, for the person who is asked.
         reason: String,
     },
-    /// It destroys a system, a disk or a home.
+    /// It destroys a system, a disk or a home directory.
     Dangerous {
         /// What it destroys.
         reason: String,
@@ -38,7 +38,7 @@ pub enum Safety {
 }
 
 impl Safety {
-    /// What to do when no rule speaks of the command and nobody can be asked in between.
+    /// The decision for a command that no rule matches.
     ///
     /// ```
     /// use stockade_protocol::Decision;
@@ -69,7 +69,7 @@ impl Safety {
 
 /// Judges one command of a line.
 ///
-/// A wrapper ([`CommandRole::Wrapper`]) is safe by itself; what it starts is a command of its own.
+/// A wrapper ([`CommandRole::Wrapper`]) is safe by itself; the command it starts is judged separately.
 pub fn safety(command: &ParsedCommand) -> Safety {
     if let Some(reason) = dangerous::reason(command) {
         return Safety::Dangerous { reason };
@@ -133,14 +133,14 @@ fn reason_to_ask(command: &ParsedCommand) -> Option<String> {
     judged.err().map(|why| format!("`{name}`: {why}"))
 }
 
-/// Whether a word is not what it looks like: control characters, and those that hide or reorder others.
+/// Whether a word contains control characters, or characters that hide or reorder others.
 fn hides_characters(word: &str) -> bool {
     let shown: String = word.chars().filter(|c| !matches!(c, '\n' | '\t' | '\\')).collect();
     RawText::from(shown.as_str()).to_string() != shown
 }
 
-/// Whether a redirection gives the command a file to read that holds secrets, or one that can't be told. A rule
-/// for the command's words says nothing of it.
+/// Whether a redirection lets the command read a file with secrets, or an unknown file. A rule for the command's words
+/// does not cover that.
 pub fn reads_secret(command: &ParsedCommand) -> bool {
     command.reads.iter().any(|file| reason_not_to_read(file).is_some())
 }

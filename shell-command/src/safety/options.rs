@@ -1,4 +1,4 @@
-//! Options as GNU and BSD programs read them, held against an allow list.
+//! Options as GNU and BSD programs parse them, checked against an allow list.
 
 /// Why a command is not known as safe.
 pub(super) type Judged = Result<(), String>;
@@ -8,19 +8,19 @@ pub(super) type Judged = Result<(), String>;
 pub(super) struct Allowed {
     /// Short options without a value; they may be clustered.
     pub(super) flags: &'static str,
-    /// Short options with a value, glued or as the next word.
+    /// Short options with a value, attached or in the next word.
     pub(super) values: &'static str,
-    /// Short options with a number that is glued or absent: the next word is no part of them.
+    /// Short options with an optional attached number: the next word does not belong to them.
     pub(super) glued: &'static str,
-    /// Long options without a value, or with an optional one behind `=`.
+    /// Long options without a value, or with an optional one after `=`.
     pub(super) long: &'static [&'static str],
-    /// Long options with a value, behind `=` or as the next word.
+    /// Long options with a value, after `=` or in the next word.
     pub(super) long_values: &'static [&'static str],
     /// Whether `-5` means `-n 5`.
     pub(super) number: bool,
 }
 
-/// A command's arguments, told apart.
+/// A command's arguments, separated into options and operands.
 #[derive(Debug, Default)]
 pub(super) struct Given<'w> {
     pub(super) operands: Vec<&'w str>,
@@ -29,8 +29,8 @@ pub(super) struct Given<'w> {
 }
 
 impl Allowed {
-    /// Tells options and operands apart. Options may follow operands, `--` ends them. An option
-    /// that is not listed in full is refused: `--outp` is `--output` to GNU programs.
+    /// Separates options and operands. Options may follow operands, `--` ends them. Abbreviated options are refused:
+    /// `--outp` is `--output` to GNU programs.
     pub(super) fn read<'w>(&self, arguments: &[&'w str]) -> Result<Given<'w>, String> {
         let mut given = Given::default();
         let mut rest = arguments.iter().copied();

@@ -1,11 +1,11 @@
-//! Files that a command which only reads should still not read without asking.
+//! Files that even a read-only command should not read without asking.
 //!
-//! Names, not policy: the sandbox decides what can be read. This list makes sure that a person is
-//! asked before a well-known secret is shown.
+//! These are names, not policy: the sandbox decides what can be read. This list makes sure that a person is asked
+//! before a well-known secret is shown.
 
 use stockade_protocol::CREDENTIAL_PATHS;
 
-/// Directories that hold credentials, wherever they stand in a path.
+/// Directories with credentials, anywhere in a path.
 const SECRET_DIRECTORIES: [&str; 16] = [
     ".ssh",
     ".aws",
@@ -25,7 +25,7 @@ const SECRET_DIRECTORIES: [&str; 16] = [
     ".mozilla",
 ];
 
-/// Files that hold credentials or an environment.
+/// Files with credentials or an environment.
 const SECRET_FILES: [&str; 33] = [
     "environ",
     "shadow",
@@ -62,23 +62,23 @@ const SECRET_FILES: [&str; 33] = [
     "stored_tokens",
 ];
 
-/// Beginnings and endings of such files' names.
+/// Prefixes and suffixes of such files' names.
 const SECRET_STARTS: [&str; 4] = [".env", "id_", "service-account", "terraform.tfstate"];
 const SECRET_ENDS: [&str; 12] =
     [".pem", ".key", ".p12", ".pfx", ".kdbx", ".keystore", ".jks", ".asc", ".gpg", ".ppk", "_history", ".env"];
 
-/// Files of `/proc` that say nothing about a process.
+/// Files of `/proc` without information about a process.
 const HARMLESS_PROC: [&str; 8] =
     ["cpuinfo", "meminfo", "version", "loadavg", "uptime", "stat", "filesystems", "mounts"];
 
-/// What `path` may be, if a person should be asked before it is read.
+/// The kind of secret that `path` may be, if a person should be asked before it is read.
 pub(super) fn sensitive(path: &str) -> Option<&'static str> {
     let lower = path.to_lowercase();
     let mut components: Vec<&str> = Vec::new();
     for component in lower.split('/') {
         match component {
             "" | "." => {}
-            // Steps up from an unknown place end at the root at last, so they count as if they did.
+            // `..` beyond the known part may reach the root, so it counts as if it did.
             ".." => drop(components.pop()),
             name => components.push(name),
         }
@@ -98,7 +98,7 @@ pub(super) fn sensitive(path: &str) -> Option<&'static str> {
         return Some("a place where credentials are kept");
     }
     match components.as_slice() {
-        // An address in it may hold a password or a token.
+        // A URL in it may contain a password or a token.
         [.., ".git", "config"] => Some("a file that may hold credentials"),
         ["proc", name] if rooted && HARMLESS_PROC.contains(name) => None,
         ["proc", ..] if rooted => Some("about processes"),
@@ -108,7 +108,7 @@ pub(super) fn sensitive(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether one of the places below a home directory that the sandbox masks stands anywhere in the path.
+/// Whether the path contains one of the paths below a home directory that the sandbox masks.
 fn is_credential_path(components: &[&str]) -> bool {
     CREDENTIAL_PATHS.iter().any(|place| {
         let place: Vec<String> = place.split('/').map(str::to_lowercase).collect();

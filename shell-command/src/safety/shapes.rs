@@ -1,4 +1,4 @@
-//! Programs whose arguments are a language of their own, each with the few shapes that only read.
+//! Programs whose arguments are a language of their own, each with the few forms that only read.
 
 use super::options::{Allowed, Judged};
 use super::paths;
@@ -56,7 +56,7 @@ fn test(arguments: &[&str]) -> Judged {
     unknown.map_or(Ok(()), |word| refuse(word))
 }
 
-/// Only down into the directory below, where a relative path means what it seems to.
+/// Allows only subdirectories, so that relative paths stay predictable.
 fn cd(arguments: &[&str]) -> Judged {
     match arguments {
         [directory] if is_plain_directory(directory) => Ok(()),
@@ -64,7 +64,7 @@ fn cd(arguments: &[&str]) -> Judged {
     }
 }
 
-/// A hidden directory may be where a file with an ordinary name is a secret (`.git/config`).
+/// In a hidden directory a file with an ordinary name may be a secret (`.git/config`).
 fn is_plain_directory(path: &str) -> bool {
     paths::is_below_here(path) && !paths::is_hidden(path) && paths::sensitive(path).is_none()
 }
@@ -75,7 +75,7 @@ fn date(arguments: &[&str]) -> Judged {
     arguments.iter().find(|word| !known(word)).map_or(Ok(()), |word| refuse(word))
 }
 
-/// Only `sed -n 'Np'` and `sed -n 'N,Mp'`: sed's language writes files and runs commands.
+/// Allows only `sed -n 'Np'` and `sed -n 'N,Mp'`: sed's language writes files and runs commands.
 fn sed(arguments: &[&str]) -> Judged {
     const ALLOWED: Allowed = Allowed { flags: "n", values: "", glued: "", long: &[], long_values: &[], number: false };
     let given = ALLOWED.read(arguments)?;
@@ -94,7 +94,7 @@ fn sed(arguments: &[&str]) -> Judged {
     }
 }
 
-/// Tests that look at names and metadata, and actions that print.
+/// Allows tests of names and metadata, and actions that print.
 fn find(arguments: &[&str]) -> Judged {
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {

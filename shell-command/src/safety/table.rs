@@ -1,8 +1,7 @@
-//! Programs that only read, with the options that keep it so. One row a program; what is left out
-//! and why stands beside it.
+//! Programs that only read, with their read-only options. One row a program; omissions are explained beside it.
 //!
-//! Lists hold for GNU, BSD and busybox: an option that takes a value in one and none in another is
-//! left out where a wrong reading could hide an option that writes.
+//! Lists apply to GNU, BSD and busybox: an option that takes a value in one and none in another is omitted if
+//! misparsing it could hide an option that writes.
 
 use super::options::{Allowed, Given, Judged};
 use super::paths;
@@ -18,18 +17,18 @@ struct Program {
     trees: Trees,
 }
 
-/// What the program does with a directory.
+/// The treatment of a directory operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trees {
     /// Nothing, or it shows names.
     Names,
-    /// It reads what is not hidden below it.
+    /// It reads the files below it that are not hidden.
     Read,
 }
 
 #[derive(Clone, Copy)]
 enum Operands {
-    /// Files, at most so many.
+    /// Files, at most this many.
     Files(usize),
     /// Words that name no file.
     Text,
@@ -101,9 +100,9 @@ const PROGRAMS: &[Program] = &[
         .long(&["all", "almost-all", "author", "classify", "color", "directory", "full-time", "group-directories-first",
             "human-readable", "inode", "no-group", "numeric-uid-gid", "recursive", "reverse", "si", "size"])
         .long_values(&["block-size", "format", "hide", "ignore", "indicator-style", "sort", "time", "time-style"]),
-    // BSD's `-f` takes a value: left out.
+    // BSD's `-f` takes a value: omitted.
     files(&["stat"], "Lt", "c").long(&["dereference", "terse"]).long_values(&["format", "printf"]),
-    // `--files0-from` names files in a file: left out here and below.
+    // `--files0-from` names files in a file: omitted here and below.
     files(&["du"], "abchklmsSx0", "d")
         .long(&["all", "apparent-size", "bytes", "human-readable", "summarize", "total"]).long_values(&["max-depth"]),
     files(&["df"], "ahHikTP", "").long(&["human-readable", "inodes", "local"]),
@@ -116,7 +115,7 @@ const PROGRAMS: &[Program] = &[
     files(&["cat"], "AbeEnstTuv", "").long(&["number", "number-nonblank", "show-all", "squeeze-blank"]),
     files(&["tac"], "br", "s"),
     files(&["head"], "qvz", "nc").number().long(&["quiet", "silent", "verbose"]).long_values(&["bytes", "lines"]),
-    // `-f`, `-F` and `--pid` never end: left out.
+    // `-f`, `-F` and `--pid` never end: omitted.
     files(&["tail"], "qvz", "nc").number().long(&["quiet", "silent", "verbose"]).long_values(&["bytes", "lines"]),
     files(&["wc"], "clLmw", "").long(&["bytes", "chars", "lines", "max-line-length", "words"]),
     files(&["nl"], "p", "bdfhilnsvw"),
@@ -131,7 +130,7 @@ const PROGRAMS: &[Program] = &[
     files(&["comm"], "123iz", "").long(&["check-order", "nocheck-order"]),
     files(&["join"], "iz", "aejotv12"),
     files(&["column"], "txen", "cs"),
-    // `-o` writes, `-T` and `--compress-program` choose where and through what it spills.
+    // `-o` writes, `-T` and `--compress-program` choose the directory and the program for temporary files.
     files(&["sort"], "bcCdfghiMmnRrsuVz", "kt")
         .long(&["check", "dictionary-order", "general-numeric-sort", "human-numeric-sort", "ignore-case",
             "ignore-leading-blanks", "month-sort", "numeric-sort", "reverse", "stable", "unique", "version-sort",
@@ -142,7 +141,7 @@ const PROGRAMS: &[Program] = &[
         .long_values(&["check-chars", "skip-chars", "skip-fields"]).at_most(1),
     // BSD's `-o` writes; its `-i` takes a file where GNU's takes none, and both only read.
     files(&["base64", "base32"], "d", "w").long(&["decode"]).long_values(&["wrap"]).at_most(1),
-    // `-c` reads file names from a file: left out.
+    // `-c` reads file names from a file: omitted.
     files(&["md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum"], "btz", "")
         .long(&["binary", "tag", "text", "zero"]),
     files(&["cksum", "sum"], "", ""),
@@ -193,7 +192,7 @@ impl Program {
             return Err("the last operand is written".into());
         }
         for file in files {
-            // binutils read more arguments from that file.
+            // binutils read further arguments from that file.
             if file.starts_with('@') {
                 return Err(format!("`{file}` may name more files"));
             }

@@ -486,7 +486,7 @@ const BUILTINS: &[&str] = &[
     "wait",
 ];
 
-/// Arguments that run `a`, `bb` or `real` where something evaluates them.
+/// Arguments that run `a`, `bb` or `real` if they are evaluated.
 const HOSTILE: &[&str] = &[
     "'x[$(bb)]'",
     "'x[$(bb)]=1'",

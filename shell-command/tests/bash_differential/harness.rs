@@ -1,11 +1,11 @@
-//! The real bash, with everything that it might start replaced.
+//! The real bash, with every program it might start replaced.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What bash did with one line.
+/// The effects of one line in bash.
 #[derive(Default)]
 pub(crate) struct Observed {
     /// The programs that it tried to start.
@@ -14,7 +14,7 @@ pub(crate) struct Observed {
     pub(crate) wrote: bool,
 }
 
-/// Lines that one bash process takes. Two run at a time.
+/// Lines per bash process. Two processes run at a time.
 const BATCH: usize = 1000;
 
 /// Reads lines (NUL between them) from descriptor 9 and evaluates each in a subshell of its own, in
@@ -114,7 +114,7 @@ fn last_line(log: &Path) -> Option<usize> {
 #[expect(clippy::disallowed_methods, reason = "a test harness: the real bash is what is compared with")]
 fn run_bash(home: &Path, work: &Path, log: &Path, start: usize) {
     let driver = format!("exec 9< lines\n{DRIVER}");
-    // `timeout` ends the whole process group, with whatever a line left running.
+    // `timeout` ends the whole process group, including processes that a line left running.
     let status = Command::new("/usr/bin/timeout")
         .args(["-s", "KILL", "60", "/bin/bash"])
         .args(["--norc", "--noprofile", "-c", &driver, "driver"])

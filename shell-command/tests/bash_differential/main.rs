@@ -1,4 +1,4 @@
-//! What bash really executes is what the parser listed, or the line was opaque.
+//! Every program that bash executes was listed by the parser, or the line was opaque.
 //!
 //! Generated and listed lines run under the real bash, in a temporary directory, with a `PATH`
 //! that holds one logging stand-in. Every other program is "not found", which bash reports to a
@@ -84,7 +84,7 @@ fn compare(seed: u64, lines: &[String]) -> Counted {
     counted
 }
 
-/// What bash did that the parser did not announce.
+/// An effect in bash that the parser did not announce.
 fn objection(parsed: &ParsedLine, observed: &Observed) -> Option<String> {
     let listed = |argv: &&Vec<Vec<u8>>| parsed.commands.iter().any(|command| may_be(&command.words, argv));
     let unlisted = observed.programs.iter().find(|argv| !listed(argv));
