@@ -1,7 +1,7 @@
-//! What a decision costs with ten rules and with ten thousand, and what loading them costs.
+//! The cost of a decision with ten rules and with ten thousand, and the cost of loading them.
 //!
-//! Everything is measured in one run and told as ratios, so that the machine cancels out. The
-//! bounds that the project promises are checked at the end; a broken one fails the run.
+//! Everything is measured in one run and reported as ratios, so that the machine cancels out. The bounds that the
+//! project promises are checked at the end; a broken one fails the run.
 
 mod starlark_engine;
 
@@ -104,7 +104,7 @@ fn policy(rules: usize) -> Policy {
     Policy::parse("bench.rules", &text(rules), Layer::User).unwrap_or_else(|error| unreachable!("{error}"))
 }
 
-/// Lines spread over all rules, the same number whatever the number of rules.
+/// Lines spread over all rules, always the same number of lines.
 fn lines(rules: usize, verb: &str) -> Vec<ParsedLine> {
     let line = |index: usize| {
         let index = index * 7919 % rules;

@@ -1,9 +1,8 @@
-//! Saving a rule: a person said "always", and the file says so from now on.
+//! Saves the rule of an "always" answer.
 //!
-//! The file is replaced as a whole, so a reader, a crash or a full disk sees the old rules or the
-//! new ones, never a half. Writers take turns by locking a file of their own beside it (the rules
-//! file itself is a new one after each change, so a lock on it would guard the old). What is written
-//! is read back before it replaces anything.
+//! The file is replaced as a whole, so a reader, a crash or a full disk sees the old rules or the new ones, never a
+//! half. Writers take turns by locking a separate file beside it (the rules file itself is a new one after each
+//! change, so a lock on it would guard the old one). The new text is parsed before it replaces the file.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -16,16 +15,16 @@ use crate::policy::HostExecutables;
 use crate::rule::starlark_string;
 use crate::{Layer, MAX_FILE_BYTES, Policy, RulesError, load};
 
-/// What saving a rule did.
+/// The result of saving a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amended {
     /// The rule is now the last line of the file.
     Written,
-    /// The file already said so, and was not touched.
+    /// The file already had it, and was not changed.
     AlreadyThere,
 }
 
-/// Saves that exactly this command is allowed, inside the sandbox.
+/// Saves a rule that allows exactly this command, inside the sandbox.
 ///
 /// The file and its directories are made when they are missing, for the user alone. A file that is
 /// not valid is left as it is, and so is one with a stricter rule for this command. If `file` is a
@@ -66,10 +65,10 @@ pub fn append_allow_rule(file: &Path, amendment: &ExecPolicyAmendment) -> Result
     })
 }
 
-/// Saves what happens to connections to a port of a host, or to all of its ports.
+/// Saves a decision for connections to a port of a host, or to all of its ports.
 ///
-/// The file is treated as by [`append_allow_rule`]. A decision that is stricter than the one in
-/// the file is added, and wins; one that is laxer is an error.
+/// The file is treated as by [`append_allow_rule`]. A stricter decision than the one in the file is added, and wins; a
+/// laxer one is an error.
 pub fn append_network_rule(
     file: &Path,
     host: &Host,
@@ -100,7 +99,7 @@ pub fn append_network_rule(
     })
 }
 
-/// Whether the rules of a file already say what is to be saved.
+/// Whether the rules of a file already have the effect of the new one.
 #[derive(PartialEq)]
 enum Standing {
     Open,
@@ -124,7 +123,7 @@ fn append(
     if new.len() > MAX_FILE_BYTES {
         return Err(RulesError::TooLarge { path: file.to_owned(), limit: MAX_FILE_BYTES });
     }
-    // The last line may swallow what follows it, as after a trailing backslash.
+    // The last line may swallow the new one, as after a trailing backslash.
     if standing(&parse(&name, &new)?)? != Standing::Settled {
         let source = io::Error::other("the end of the file does not take another rule");
         return Err(RulesError::Save { act: "add a rule to", path: file.to_owned(), source });
@@ -133,7 +132,7 @@ fn append(
     Ok(Amended::Written)
 }
 
-/// The file that is changed, and the two that help.
+/// The rules file, its lock and its scratch file.
 struct Place {
     directory: PathBuf,
     target: PathBuf,
@@ -165,7 +164,7 @@ impl Place {
         move |source| RulesError::Save { act, path, source }
     }
 
-    /// Waits for this writer's turn, which ends when the file is dropped.
+    /// Waits for the lock, which is released when the file is dropped.
     fn lock(&self) -> Result<File, RulesError> {
         private_directories().create(&self.directory).map_err(self.failed("make the directory of"))?;
         let file = private_file().create(true).truncate(false).open(&self.lock).map_err(self.failed("lock"))?;
@@ -181,7 +180,7 @@ impl Place {
     }
 
     fn replace(&self, text: &str) -> Result<(), RulesError> {
-        // It is our turn, so a scratch file that exists was left by a writer that died.
+        // The lock is held, so an existing scratch file was left by a writer that died.
         match fs::remove_file(&self.scratch) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(self.failed("clear the way for")(error));
@@ -238,7 +237,7 @@ fn keep_access(old: &Path, new: &File) -> io::Result<()> {
     new.set_permissions(old.permissions())
 }
 
-/// Without this, the new name may be lost together with the power.
+/// Without this, the rename may be lost in a power failure.
 #[cfg(unix)]
 fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
@@ -267,7 +266,7 @@ fn keep_access(_: &Path, _: &File) -> io::Result<()> {
 fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
-/// Whether a file can be read does not depend on what `~/` stands for.
+/// The home directory is irrelevant: validity does not depend on `~/`.
 fn parse(name: &str, text: &str) -> Result<Policy, RulesError> {
     crate::load::parse(name, text, Layer::User, Some("/".as_ref())).map(|file| Policy::build(vec![file]))
 }

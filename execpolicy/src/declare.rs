@@ -1,4 +1,4 @@
-//! From the calls of a file to its rules: what each argument must be, said where it is not.
+//! Turns the calls of a file into rules, and checks each argument.
 
 use std::ffi::OsStr;
 
@@ -80,7 +80,7 @@ fn prefix_rule(
     Ok((rule, examples))
 }
 
-/// `exact = True`. A rule that asks or forbids can't be exact: a command would evade it with one more word.
+/// `exact = True`. A prompting or forbidding rule can't be exact: a command would evade it with one more word.
 fn extent(exact: Option<Located<'_>>, decision: Decision) -> Result<Extent, Problem> {
     let Some(exact) = exact else { return Ok(Extent::Prefix) };
     let at = exact.at;
@@ -228,7 +228,7 @@ fn executable_path(path: Located<'_>, name: &str, home: Option<&OsStr>) -> Resul
     Ok(path)
 }
 
-/// `~/` stands for the home directory of the user whose session it is, as in codex.
+/// `~/` is the home directory of the session's user, as in codex.
 fn below_home(rest: &str, home: Option<&OsStr>, at: Span) -> Result<stockade_protocol::RawText, Problem> {
     let Some(home) = home.filter(|home| !home.is_empty()) else {
         return Err(Problem::new(at, "`~` has no meaning because `HOME` is not set", "write the absolute path"));
@@ -280,7 +280,7 @@ fn command_decision(value: Located<'_>) -> Result<Decision, Problem> {
     decision(value, named_decision)
 }
 
-/// Network rules of codex say `deny`, and its amendments write `ask`.
+/// codex's network rules use `deny`, and its amendments write `ask`.
 fn network_decision(value: Located<'_>) -> Result<Decision, Problem> {
     decision(value, |word| match word {
         "deny" => Some(Decision::Forbidden),

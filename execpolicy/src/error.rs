@@ -1,4 +1,4 @@
-//! What may go wrong with rules, in words that name the file and the fix.
+//! Errors of rules files, with the file and the fix.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,8 +7,8 @@ use stockade_protocol::{Argv, RawText};
 
 use crate::Diagnostic;
 
-/// Rules that could not be read, understood or saved. There is no policy then: a policy that lost a
-/// file would allow what the file forbids.
+/// Rules could not be read, parsed or saved. There is no policy then: a policy without one of its files would allow
+/// what the file forbids.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RulesError {
@@ -28,15 +28,15 @@ pub enum RulesError {
     NotAFile {
         /// Which one.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file.
         what: &'static str,
     },
-    /// A file with more text than rules can need.
+    /// A file exceeds the size limit.
     #[error("`{}` is larger than {limit} bytes: split it into several files", shown(.path))]
     TooLarge {
         /// Which one.
         path: PathBuf,
-        /// The most a file may have.
+        /// The limit in bytes.
         limit: usize,
     },
     /// A file that is not text.
@@ -44,20 +44,20 @@ pub enum RulesError {
     NotText {
         /// Which one.
         path: PathBuf,
-        /// Where the first stray byte is.
+        /// The offset of the first invalid byte.
         offset: usize,
     },
     /// A rule could not be saved. The file is as it was.
     #[error("cannot {act} `{}`", shown(.path))]
     Save {
-        /// What was being done.
+        /// The operation that failed.
         act: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
     },
-    /// A prefix that no rules file can hold.
+    /// A prefix that can't be written in a rules file.
     #[error("`{prefix}` cannot be saved as a rule: `{word}` is not UTF-8 text")]
     Unwritable {
         /// The whole prefix.
@@ -65,14 +65,14 @@ pub enum RulesError {
         /// The word in question.
         word: RawText,
     },
-    /// An allow rule that a stricter rule of the same file would make void.
+    /// An allow rule that a stricter rule of the same file overrides.
     #[error("saving `{prefix}` would change nothing: {rule} at {origin} is stricter")]
     Restricted {
-        /// What was to be allowed, or the host.
+        /// The command to be allowed, or the host.
         prefix: RawText,
         /// The rule that stays in force.
         rule: String,
-        /// Where it stands.
+        /// The position of that rule.
         origin: String,
     },
 }

@@ -10,29 +10,28 @@ use crate::index::RuleId;
 use crate::report::CheckReport;
 use crate::rule::{Placement, PrefixRule};
 
-/// What happens to a line, and why.
+/// The decision about a line, and its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
     /// The strictest decision of all commands. At least `Prompt` for a line that is not fully known.
     pub decision: Decision,
     /// One for each command of the line, in its order.
     pub commands: Vec<CommandEvaluation>,
-    /// The rule that allows the whole argv to the last word, where it decided. See
+    /// The rule that allows exactly this argv, if it decided. See
     /// [`Policy::evaluate_argv`](crate::Policy::evaluate_argv).
     pub exact: Option<RuleMatch>,
-    /// A rule that restricts, if the line is opaque: what can't be seen of it may meet that rule. Any rule counts, the
-    /// strictest is named; nothing that is hidden in a line can be shown to stay clear of a rule.
+    /// The strictest restricting rule, if the line is opaque: an unknown part of the line may match any rule.
     pub unseen: Option<RuleMatch>,
 }
 
-/// What happens to one command of a line, and why.
+/// The decision about one command of a line, and its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandEvaluation {
-    /// The strictest of what matched, or what the fallback said.
+    /// The strictest decision of the matches, or the fallback's.
     pub decision: Decision,
     /// Every rule that matches, or may match.
     pub matches: Vec<RuleMatch>,
-    /// What the caller's fallback said, if no rule matched for certain.
+    /// The fallback's decision, if no rule matched for certain.
     pub fallback: Option<Decision>,
 }
 
@@ -46,8 +45,8 @@ pub struct RuleMatch {
     pub(crate) resolved_program: Option<AbsPath>,
 }
 
-/// A rule of a policy. It keeps the rules alive as a whole: counting references to each would cost
-/// a decision more than all the rest.
+/// A rule of a policy. It holds a reference to the whole list: counting references per rule would cost more than the
+/// rest of a decision.
 #[derive(Clone)]
 pub(crate) struct RuleRef {
     rules: Arc<Vec<PrefixRule>>,
@@ -55,7 +54,7 @@ pub(crate) struct RuleRef {
 }
 
 impl RuleRef {
-    /// `id` has to be one that the index of these rules gave out.
+    /// `id` has to come from the index of these rules.
     pub(crate) fn new(rules: &Arc<Vec<PrefixRule>>, id: RuleId) -> Self {
         Self { rules: rules.clone(), id: id as usize }
     }
@@ -80,13 +79,13 @@ impl fmt::Debug for RuleRef {
     }
 }
 
-/// Whether a rule matches whatever the unknown words of a command turn out to be.
+/// Whether a rule matches independent of a command's unknown words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certainty {
     /// It matches.
     Certain,
-    /// It matches if an unknown word becomes the right one. Only rules that restrict are listed so,
-    /// the strictest for all that might, and they count as `Prompt`.
+    /// It matches for some value of an unknown word. Only restricting rules are listed so, the strictest of the
+    /// candidates, and they count as `Prompt`.
     Possible,
 }
 
@@ -96,13 +95,13 @@ impl Evaluation {
         self.exact.is_some() || self.commands.iter().any(|command| !command.matches.is_empty())
     }
 
-    /// Whether a rule, and not only the fallback or an unknown word, asks or refuses.
+    /// Whether a rule prompts or forbids, not only the fallback or an unknown word.
     pub(crate) fn is_restricted(&self) -> bool {
         let mut matches = self.commands.iter().flat_map(|command| &command.matches).chain(&self.unseen);
         matches.any(|found| found.decision() != Decision::Allow)
     }
 
-    /// The rules that gave the decision, the strictest ones, with the command they matched.
+    /// The strictest rules, which made the decision, with the index of the command.
     pub fn deciding(&self) -> impl Iterator<Item = (usize, &RuleMatch)> {
         let matches = self
             .commands
@@ -112,8 +111,8 @@ impl Evaluation {
         matches.filter(|(_, found)| found.decision() == self.decision)
     }
 
-    /// Where an allowed line runs: outside if a rule lets each of its commands leave the sandbox. `line` is the line
-    /// that was evaluated; `unsaid` is what holds for rules that do not say.
+    /// Where an allowed line runs: outside if a rule lets each of its commands leave the sandbox. `line` is the
+    /// evaluated line; `unsaid` applies to rules without `outside`.
     pub fn placement(&self, line: &ParsedLine, unsaid: Placement) -> Placement {
         if let Some(exact) = &self.exact {
             return exact.rule().placement(unsaid);
@@ -127,8 +126,8 @@ impl Evaluation {
         if leaves { Placement::Outside } else { Placement::Inside }
     }
 
-    /// The permission profiles that an allowed line has: those that the rules give to each of its commands. `line` is
-    /// the line that was evaluated.
+    /// The permission profiles of an allowed line: those that the rules give to each of its commands. `line` is the
+    /// evaluated line.
     pub fn profiles(&self, line: &ParsedLine) -> BTreeSet<&str> {
         if let Some(exact) = &self.exact {
             return exact.rule().profiles().iter().map(String::as_str).collect();
@@ -136,24 +135,24 @@ impl Evaluation {
         let commands = self.commands.iter().zip(&line.commands);
         let each =
             commands.filter(|(_, command)| command.role == CommandRole::Runs).map(|(judged, _)| judged.profiles());
-        // All of them run in one sandbox, so one that no rule gives a profile to takes it from the others.
+        // All commands run in one sandbox, so a profile counts only if every command has it.
         each.reduce(|all, own| all.intersection(&own).copied().collect()).unwrap_or_default()
     }
 
-    /// The form that `execpolicy check` prints. `line` is the line that was evaluated.
+    /// The report that `execpolicy check` prints. `line` is the evaluated line.
     pub fn report(&self, line: &ParsedLine) -> CheckReport {
         CheckReport::of_line(self, line)
     }
 }
 
 impl CommandEvaluation {
-    /// The profiles that the rules that allow it give to it.
+    /// The profiles that its allowing rules give to it.
     fn profiles(&self) -> BTreeSet<&str> {
         let allowing = self.matches.iter().filter(|found| found.decision() == Decision::Allow);
         allowing.flat_map(|found| found.rule().profiles()).map(String::as_str).collect()
     }
 
-    /// Where the rules that allow it let it run. One that says `outside = False` keeps it in.
+    /// Where its allowing rules let it run. One with `outside = False` keeps it inside.
     fn placement(&self, unsaid: Placement) -> Placement {
         let allowing = || self.matches.iter().filter(|found| found.decision() == Decision::Allow).map(RuleMatch::rule);
         let stays = allowing().any(|rule| rule.said_placement() == Some(Placement::Inside));
@@ -168,7 +167,7 @@ impl RuleMatch {
         self.rule.get()
     }
 
-    /// What the match asks for: the rule's decision, or `Prompt` if it only may match.
+    /// The effective decision: the rule's, or `Prompt` if it only may match.
     pub fn decision(&self) -> Decision {
         self.decision
     }
@@ -178,12 +177,12 @@ impl RuleMatch {
         self.certainty
     }
 
-    /// The words that matched, with the program under the name by which it matched.
+    /// The matched words, with the program under its matching name.
     pub fn matched_prefix(&self) -> &[RawText] {
         &self.matched_prefix
     }
 
-    /// The path that was given, where the rule matched by the name of the program.
+    /// The given path, if the rule matched by the program's name.
     pub fn resolved_program(&self) -> Option<&AbsPath> {
         self.resolved_program.as_ref()
     }

@@ -1,4 +1,4 @@
-//! The examples of a rule: its own tests, run when the file is loaded.
+//! A rule's examples: its own tests, checked when the file is loaded.
 
 use std::collections::HashSet;
 
@@ -69,7 +69,7 @@ pub(crate) fn check(rule: &PrefixRule, examples: &Examples, trusted: &HashSet<&A
     Ok(())
 }
 
-/// Whether the rule matches, with paths resolved by what the same file lists.
+/// Whether the rule matches, with the trusted paths of the same file.
 fn holds(rule: &PrefixRule, pattern: &[HashSet<&str>], example: &Example, trusted: &HashSet<&AbsPath>) -> bool {
     let Some((given, rest)) = example.words.split_first() else { return false };
     let begins = |program: &str| {

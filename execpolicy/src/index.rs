@@ -1,9 +1,9 @@
 //! The rules as a tree of words, so that a decision costs the same with ten rules and ten thousand.
 //!
-//! A command walks down from the root, one edge for each word, and stops where no rule goes further:
-//! neither the other rules nor the rest of a long command line are looked at. Alternatives are spread
-//! out over the tree while that stays small; a pattern with many combinations (`[["a", "b"], ["c",
-//! "d"], …]`) instead becomes a chain of its own, whose steps are shared by all its alternatives.
+//! A command walks down from the root, one edge per word, and stops at the last node that matches: neither other rules
+//! nor the rest of a long command line are visited. Alternatives are expanded in the tree while that stays small; a
+//! pattern with many combinations (`[["a", "b"], ["c", "d"], …]`) becomes a separate chain whose steps are shared by
+//! all alternatives.
 
 mod edges;
 
@@ -16,9 +16,9 @@ use self::edges::Edges;
 use crate::program;
 use crate::rule::{Extent, PrefixRule};
 
-/// Combinations that a pattern may be spread out into.
+/// Limit on the combinations that a pattern is expanded into.
 const MAX_SPREAD: usize = 16;
-/// What all patterns of a policy together may cost beyond their own length by being spread out.
+/// Limit on the total cost of expansion over all patterns of a policy.
 const SPREAD_BUDGET: usize = 200_000;
 
 const ROOT: NodeId = 0;
@@ -26,35 +26,35 @@ const ROOT: NodeId = 0;
 type NodeId = u32;
 pub(crate) type RuleId = u32;
 
-/// What "no rule" is in a list of rules.
+/// Marks the end of a list of rules.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     edges: Edges,
-    /// Where chains begin, as places in `chain_starts`: several may begin at one node with one word.
+    /// The first edges of chains, as indices into `chain_starts`: several may begin at one node with one word.
     chains: Edges,
     chain_starts: Vec<Vec<NodeId>>,
     nodes: Vec<Node>,
-    /// The rules that end at each node behind the first, as lists.
+    /// The further rules that end at each node, as linked lists.
     ends: Vec<End>,
 }
 
-/// A place in the tree: the words up to here have matched.
+/// A node of the tree: the words up to here have matched.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// The first rule that ends here. Nearly always there is no other, so it is kept at hand.
+    /// The first rule that ends here, stored inline since there is rarely another.
     first: Option<(Decision, RuleId)>,
     /// The others, as a list in `ends`.
     first_end: u32,
     last_end: u32,
-    /// A rule further down that does not allow, the strictest there is.
+    /// The strictest restricting rule below this node.
     pub(crate) below: Option<(Decision, RuleId)>,
-    /// The strictest of the rules that end here and do not allow.
+    /// The strictest restricting decision of the rules that end here.
     pub(crate) restricts: Option<Decision>,
-    /// Whether one of the rules that end here allows, whatever follows.
+    /// Whether a rule that ends here allows, as a prefix.
     pub(crate) allows: bool,
-    /// Whether one of them allows what ends here, too.
+    /// Whether a rule that ends here allows a command that ends here, too.
     pub(crate) allows_exactly: bool,
     has_children: bool,
 }
@@ -81,17 +81,17 @@ impl Default for Node {
     }
 }
 
-/// A word of a command, as far as it is known.
+/// A word of a command, known or unknown.
 pub(crate) enum Seen<'a> {
     Known(&'a [u8]),
     Unknown,
 }
 
-/// What a walk meets, with the number of words that led there.
+/// A node reached by a walk, with the number of words.
 pub(crate) enum Met<'i> {
-    /// Rules end here: they match.
+    /// Rules end here and match.
     Rules(&'i Node, usize),
-    /// The next word is not known, and rules that restrict go on: they may match.
+    /// The next word is unknown and restricting rules continue: they may match.
     Unsure(&'i Node, usize),
 }
 
@@ -145,7 +145,7 @@ impl Index {
                 reached.push(child);
             }
         }
-        // An alternative may be written twice.
+        // An alternative may occur twice.
         reached.sort_unstable();
         reached.dedup();
         reached
@@ -155,7 +155,7 @@ impl Index {
         let child = self.add_node();
         for word in words {
             for node in frontier {
-                // Places count from one, as zero is no place to an edge.
+                // Indices count from one, since an edge's zero means none.
                 let place = self.chains.get(*node, &word).unwrap_or_else(|| {
                     self.chain_starts.push(Vec::new());
                     let place = narrow(self.chain_starts.len());
@@ -184,7 +184,7 @@ impl Index {
         vec![child]
     }
 
-    /// Notes that a rule goes on behind a node.
+    /// Records that a rule continues below a node.
     fn pass_through(&mut self, node: NodeId, id: RuleId, decision: Decision) {
         let Some(node) = self.nodes.get_mut(node as usize) else { return };
         node.has_children = true;
@@ -221,12 +221,12 @@ impl Index {
         node.first.into_iter().chain(others)
     }
 
-    /// A rule that restricts, if there is any: a program that is not known may be its program.
+    /// A restricting rule, if there is any: an unknown program may be its program.
     pub(crate) fn any_restriction(&self) -> Option<RuleId> {
         self.nodes.first().and_then(|root| root.below).map(|(_, id)| id)
     }
 
-    /// Meets every rule that the words begin with; `word` gives the words behind the program.
+    /// Visits every rule that matches a prefix of the words; `word` gives the words after the program.
     pub(crate) fn walk<'i, 'w>(
         &'i self,
         program: &[u8],
@@ -252,7 +252,7 @@ impl Index {
         }
     }
 
-    /// The node that a word leads to; chains that begin here are left for later.
+    /// The node that a word leads to; chains that begin here are queued.
     fn step(
         &self,
         from: NodeId,
@@ -270,7 +270,7 @@ impl Index {
     }
 }
 
-/// How many leading positions of a pattern are spread out over the tree.
+/// The number of leading positions of a pattern that are expanded in the tree.
 fn spread(rule: &PrefixRule, budget: &mut usize) -> usize {
     let widths = rule.pattern.iter().map(|token| token.alternatives.len());
     let linear: usize = widths.clone().sum();
@@ -283,7 +283,7 @@ fn spread(rule: &PrefixRule, budget: &mut usize) -> usize {
         cost += combinations;
         positions += 1;
     }
-    // The first step of the chain starts at every place that the spread part ends at.
+    // The first step of the chain starts at every node at which the expanded part ends.
     let ends: usize = widths.clone().take(positions).product();
     let fan = widths.clone().nth(positions).map_or(0, |width| ends.saturating_mul(width));
     let extra = cost.saturating_add(fan).saturating_sub(linear);
@@ -296,7 +296,7 @@ fn spread(rule: &PrefixRule, budget: &mut usize) -> usize {
     }
 }
 
-/// Files are limited to a few megabytes, so there are never as many words or nodes as fit.
+/// Files are limited to a few megabytes, so the count always fits.
 fn narrow(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

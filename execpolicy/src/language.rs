@@ -1,14 +1,14 @@
-//! From the text of a rules file to the calls it makes.
+//! Parses a rules file into its calls.
 //!
-//! The language is Starlark, read in two ways that agree on everything both understand:
+//! The language is Starlark, with two parsers that agree on everything both accept:
 //!
 //! - [`literal`] reads files that are nothing but calls with literal arguments, as nearly all files
 //!   are and as every saved amendment is. It needs no syntax tree and copies no text.
 //! - [`interpret`] takes every other file: the Starlark crate parses it and a small interpreter runs
 //!   the tree on a budget. It also words the errors.
 //!
-//! Starlark's own evaluator is not used, because one expression (`"x" * 10 ** 10`) can take all
-//! memory before anything in it asks whether it may go on.
+//! Starlark's own evaluator is not used, because a single expression (`"x" * 10 ** 10`) can exhaust memory before the
+//! evaluator checks a limit.
 
 #[cfg(feature = "starlark")]
 mod guard;
@@ -24,7 +24,7 @@ pub(crate) use value::{Call, Function, Located, PARAMETERS, Value};
 
 use crate::source::{Problem, Source};
 
-/// Calls that a file may make. With the limit on its size, this bounds the memory that loading takes.
+/// Limit on the calls of a file. With the limit on its size, this bounds the memory for loading.
 const MAX_CALLS: usize = 50_000;
 
 /// The calls that a file makes, in order.
@@ -50,7 +50,7 @@ mod tests {
         }
     }
 
-    /// Pieces that a file may be made of, valid in some orders and broken in others.
+    /// Pieces of files, valid in some orders and broken in others.
     fn piece() -> impl Strategy<Value = String> {
         let fixed = prop::sample::select(vec![
             "prefix_rule",

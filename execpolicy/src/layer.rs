@@ -1,8 +1,8 @@
-//! Whose rules they are.
+//! The owners of rules.
 
 use std::fmt;
 
-/// Who wrote a rule, from the one with the most say to the one with the least.
+/// The owner of a rule, in order of authority.
 ///
 /// Layers do not override each other: every matching rule counts and the strictest wins, so a later
 /// layer can restrict what an earlier one allows and can never allow what an earlier one restricts.

@@ -1,5 +1,4 @@
-//! Where rules files are, in which order they count, and how they are read without being fooled by
-//! what else may have such a name.
+//! Finds rules files, orders them, and reads them safely: other kinds of files may have such names.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -16,12 +15,12 @@ pub const MAX_FILE_BYTES: usize = 2 * 1024 * 1024;
 /// The administrator's rules.
 pub const SYSTEM_RULES: &str = "/etc/stockade/rules";
 
-/// A file of rules and whose it is.
+/// A rules file and its layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulesFile {
-    /// Whose rules it holds.
+    /// Its layer.
     pub layer: Layer,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
 }
 
@@ -50,23 +49,23 @@ enum RulesSource {
     File(Layer, PathBuf),
 }
 
-/// A file, and its content if it is not to be opened.
+/// A file, with its content if it is not to be opened.
 type FoundFile<'a> = (RulesFile, Option<&'a [u8]>);
 
 impl PolicyLoader {
-    /// A loader that reads nothing yet.
+    /// A loader without files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What `~/` stands for in the files; without it, a file that has one is an error.
+    /// Sets the directory for `~/` in the files; without it, a file that uses `~/` is an error.
     #[must_use]
     pub fn home(mut self, home: Option<impl Into<OsString>>) -> Self {
         self.home = home.map(Into::into);
         self
     }
 
-    /// The administrator's and the user's own directories, and the home directory, as this process finds them.
+    /// Adds the administrator's and the user's directories, and the home directory, of this process.
     #[must_use]
     pub fn standard(self) -> Self {
         let own = |name: &str| std::env::var_os(name);
@@ -81,28 +80,28 @@ impl PolicyLoader {
         }
     }
 
-    /// All `*.rules` files of a directory, by name. A directory that does not exist has none.
+    /// Adds all `*.rules` files of a directory, by name. A missing directory has none.
     #[must_use]
     pub fn directory(mut self, layer: Layer, directory: impl Into<PathBuf>) -> Self {
         self.sources.push(RulesSource::Directory(layer, directory.into()));
         self
     }
 
-    /// A rules file of a trusted project, by its content. A project's files are not opened here: the bytes
-    /// that trust was decided on are the bytes that count.
+    /// Adds a rules file of a trusted project, by its content. The file is not opened here: the bytes that trust was
+    /// decided on are the ones that count.
     #[must_use]
     pub fn project_file(mut self, path: impl Into<PathBuf>, content: impl Into<Vec<u8>>) -> Self {
         self.sources.push(RulesSource::Project(path.into(), content.into()));
         self
     }
 
-    /// A file named for this run alone, as with `--rules`. It has to exist.
+    /// Adds a file named for this run alone, as with `--rules`. It has to exist.
     #[must_use]
     pub fn file(self, path: impl Into<PathBuf>) -> Self {
         self.file_of(Layer::Session, path)
     }
 
-    /// A file that counts as one of a layer. It has to exist.
+    /// Adds a file to a layer. It has to exist.
     #[must_use]
     pub fn file_of(mut self, layer: Layer, path: impl Into<PathBuf>) -> Self {
         self.sources.push(RulesSource::File(layer, path.into()));
@@ -114,7 +113,7 @@ impl PolicyLoader {
         Ok(self.found()?.into_iter().map(|(file, _)| file).collect())
     }
 
-    /// Reads all files and merges them. One bad file is an error: there is no policy without it.
+    /// Reads and merges all files. One bad file is an error.
     pub fn load(&self) -> Result<Policy, RulesError> {
         let declarations = self.found()?.into_iter().map(|(RulesFile { layer, path }, content)| {
             let text = match content {
@@ -158,7 +157,7 @@ fn in_directory(layer: Layer, directory: &Path) -> Result<Vec<RulesFile>, RulesE
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        // Below something that is no directory, such as a home at `/dev/null`, there is nothing.
+        // Below a non-directory, such as a home at `/dev/null`, there are no files.
         Err(error) if error.kind() == io::ErrorKind::NotADirectory && directory.symlink_metadata().is_err() => {
             return Ok(Vec::new());
         }
@@ -176,8 +175,7 @@ fn in_directory(layer: Layer, directory: &Path) -> Result<Vec<RulesFile>, RulesE
     Ok(names.into_iter().map(|name| RulesFile { layer, path: directory.join(name) }).collect())
 }
 
-/// Reads a file that has to be regular, text and of a sane size. What was checked is what is read:
-/// the checks are made on the open file.
+/// Reads a file that has to be regular, text and within the size limit. The checks are made on the open file.
 pub(crate) fn read(path: &Path) -> Result<String, RulesError> {
     let failed = |source| RulesError::Read { path: path.to_owned(), source };
     let file = open(path).map_err(failed)?;
@@ -205,9 +203,9 @@ fn open(path: &Path) -> io::Result<File> {
 
     use rustix::fs::OFlags;
 
-    // A pipe without a writer must not make us wait, nor a terminal become ours.
+    // Don't block on a pipe without a writer, nor acquire a controlling terminal.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    // The flags of every Unix fit; `custom_flags` takes them in C's type.
+    // The flags fit on every Unix; `custom_flags` takes a C int.
     OpenOptions::new().read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or(0)).open(path)
 }
 

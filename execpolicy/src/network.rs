@@ -1,12 +1,12 @@
-//! Network rules: which host may be reached how.
+//! Network rules: decisions by host, protocol and port.
 //!
-//! This crate only reads, keeps and saves them; a proxy or a sandbox enforces them.
+//! This crate only parses, stores and saves them; a proxy or a sandbox enforces them.
 
 use stockade_protocol::{Decision, Host, HostPattern, HostRule, NetworkProtocol};
 
 use crate::Origin;
 
-/// The words of codex's rules files, and our own.
+/// Accepts the protocol names of codex's rules files, and Stockade's own.
 pub(crate) fn parse_protocol(text: &str) -> Option<NetworkProtocol> {
     match text {
         "http" => Some(NetworkProtocol::Http),
@@ -17,7 +17,7 @@ pub(crate) fn parse_protocol(text: &str) -> Option<NetworkProtocol> {
     }
 }
 
-/// The word for a protocol in a rules file, one that codex reads too.
+/// The name of a protocol in a rules file, which codex accepts too.
 pub(crate) fn protocol_word(protocol: NetworkProtocol) -> &'static str {
     match protocol {
         NetworkProtocol::Http => "http",
@@ -27,7 +27,7 @@ pub(crate) fn protocol_word(protocol: NetworkProtocol) -> &'static str {
     }
 }
 
-/// Connections to a host get a decision.
+/// A decision for connections to a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkRule {
     pub(crate) host: HostPattern,
@@ -54,22 +54,22 @@ impl NetworkRule {
         self.port
     }
 
-    /// What happens to such a connection.
+    /// The decision for such a connection.
     pub fn decision(&self) -> Decision {
         self.decision
     }
 
-    /// Why, in the words of whoever wrote the rule.
+    /// The justification by the rule's author.
     pub fn justification(&self) -> Option<&str> {
         self.justification.as_deref()
     }
 
-    /// Where the rule was written.
+    /// The rule's origin.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Whether the rule speaks of this port of a host, or of all its ports.
+    /// Whether the rule covers this port of a host, or all its ports.
     pub(crate) fn covers(&self, host: &Host, protocol: NetworkProtocol, port: Option<u16>) -> bool {
         self.host.matches(host) && self.protocol == protocol && (self.port.is_none() || self.port == port)
     }

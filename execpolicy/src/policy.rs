@@ -1,4 +1,4 @@
-//! All rules that count, from every layer, and the decision they make together.
+//! The rules of all layers, and their combined decision.
 
 mod matching;
 
@@ -18,7 +18,7 @@ use crate::{Layer, program};
 use matching::Hit;
 pub(crate) use matching::Subject;
 
-/// Whether a path may stand for the bare name of its program in a rule that allows.
+/// Whether a path may match the bare name of its program in an allowing rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostExecutables {
     /// Only the exact word of the rule matches.
@@ -30,7 +30,7 @@ pub enum HostExecutables {
 /// A merged, immutable set of rules.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// Shared with every match, so that naming a rule costs nothing per rule.
+    /// Shared with every match, so that a reference to a rule is cheap.
     rules: Arc<Vec<PrefixRule>>,
     executables: Vec<HostExecutable>,
     network: Vec<NetworkRule>,
@@ -46,13 +46,12 @@ impl PartialEq for Policy {
 }
 
 impl Policy {
-    /// Reads the rules of one text, such as a file that is already in memory. `name` is what errors
-    /// call it.
+    /// Parses the rules of one text, such as a file in memory. Errors call it `name`.
     pub fn parse(name: &str, text: &str, layer: Layer) -> Result<Self, crate::RulesError> {
         crate::load::parse(name, text, layer, None).map(|declarations| Self::build(vec![declarations]))
     }
 
-    /// The rules of several files at once.
+    /// Builds the policy of several files.
     pub(crate) fn build(files: Vec<Declarations>) -> Self {
         let (mut rules, mut executables, mut network) = (Vec::new(), Vec::new(), Vec::new());
         for file in files {
@@ -63,8 +62,7 @@ impl Policy {
         Self::assemble(rules, executables, network)
     }
 
-    /// Puts two policies together. The order of the two matters only for the order in which matches
-    /// are listed within a layer.
+    /// Merges two policies. Their order affects only the order of matches within a layer.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         let mut rules = Arc::unwrap_or_clone(self.rules);
@@ -96,29 +94,28 @@ impl Policy {
         &self.network
     }
 
-    /// The programs whose paths are trusted, each with these paths, in the order of the layers.
+    /// The programs with trusted paths, each with its paths, in the order of the layers.
     pub fn host_executables(&self) -> impl Iterator<Item = (&str, &[AbsPath])> {
         self.executables.iter().map(|entry| (entry.name.as_str(), entry.paths.as_slice()))
     }
 
-    /// The strictest network rule for a destination, if any names it.
+    /// The strictest network rule that covers a destination.
     pub fn network_rule(&self, host: &Host, protocol: NetworkProtocol, port: u16) -> Option<&NetworkRule> {
         self.network_rule_covering(host, protocol, Some(port))
     }
 
-    /// The same for one port, or for a rule that speaks of every port.
+    /// Like `network_rule`, for one port or for all ports.
     pub(crate) fn network_rule_covering(
         &self,
         host: &Host,
         protocol: NetworkProtocol,
         port: Option<u16>,
     ) -> Option<&NetworkRule> {
-        // `max_by_key` keeps the last of equals; the first is the one of the earliest layer.
+        // `max_by_key` returns the last maximum; reversed, that is the one of the earliest layer.
         self.network.iter().rev().filter(|rule| rule.covers(host, protocol, port)).max_by_key(|rule| rule.decision)
     }
 
-    /// What happens to the line, without the reasons: the same as the decision of
-    /// [`evaluate`](Self::evaluate), for callers that ask often.
+    /// The decision of [`evaluate`](Self::evaluate) without the reasons, for frequent callers.
     pub fn decide(
         &self,
         line: &ParsedLine,
@@ -136,8 +133,7 @@ impl Policy {
         verdict.of(line)
     }
 
-    /// What happens to a command whose words are all known, without looking at more of them than
-    /// the rules name.
+    /// The decision about a command whose words are all known, reading only as many words as the rules name.
     pub fn decide_argv(
         &self,
         argv: &Argv,
@@ -148,10 +144,10 @@ impl Policy {
         matched.unwrap_or_else(|| fallback(argv))
     }
 
-    /// The decision of the rules that match, and the least that an unknown word asks for.
+    /// The decision of the matching rules, and the minimum that an unknown word requires.
     fn decide_one(&self, command: &impl Subject, paths: HostExecutables) -> (Option<Decision>, Decision) {
         let mut matched = None;
-        // A program that is not known can be anything, whatever the fallback thinks of its words.
+        // An unknown program can be anything, so the fallback alone does not suffice.
         let mut floor = if matches!(command.word(0), Some(Seen::Unknown)) { Decision::Prompt } else { Decision::Allow };
         let mut may_allow = None;
         self.scan(command, paths, &mut |hit| match hit {
@@ -167,9 +163,9 @@ impl Policy {
         (matched, floor)
     }
 
-    /// What happens to the line, and why: every rule that matched, for every command.
+    /// The decision about the line, and why: every rule that matched, for every command.
     ///
-    /// `fallback` judges the commands that no rule matches.
+    /// `fallback` decides about the commands that no rule matches.
     pub fn evaluate(
         &self,
         line: &ParsedLine,
@@ -190,10 +186,9 @@ impl Policy {
         Evaluation { commands, decision: verdict.of(line), exact: None, unseen }
     }
 
-    /// Like [`evaluate`](Self::evaluate), for a line that was taken out of `argv`, such as the
-    /// script of `bash -c`. A rule that allows exactly this `argv`, to the last word, then answers
-    /// the questions that the line left open: it was saved by someone who saw all of it. Rules that
-    /// restrict stay in force.
+    /// Like [`evaluate`](Self::evaluate), for a line extracted from `argv`, such as the script of `bash -c`. A rule
+    /// that allows exactly this `argv` then also covers the unknown parts of the line: its author saw all of it.
+    /// Restricting rules stay in force.
     pub fn evaluate_argv(
         &self,
         argv: &Argv,
@@ -241,8 +236,8 @@ impl Policy {
     }
 }
 
-/// The paths of each name. The first layer that lists a name decides for it: a later one could
-/// otherwise have an administrator's rule for `git` allow a program of its own.
+/// The paths of each name. The first layer that lists a name decides for it: otherwise a later one could make an
+/// administrator's rule for `git` allow another program.
 fn trusted(executables: &[HostExecutable]) -> HashMap<Vec<u8>, (Layer, HashSet<AbsPath>)> {
     let mut trusted: HashMap<Vec<u8>, (Layer, HashSet<AbsPath>)> = HashMap::new();
     for entry in executables {
@@ -256,7 +251,7 @@ fn trusted(executables: &[HostExecutable]) -> HashMap<Vec<u8>, (Layer, HashSet<A
     trusted
 }
 
-/// The decision of a line while its commands are looked at.
+/// Accumulates the decision about a line.
 #[derive(Default)]
 struct Verdict {
     strictest: Option<Decision>,
@@ -264,7 +259,7 @@ struct Verdict {
 }
 
 impl Verdict {
-    /// Counts a command that does something itself.
+    /// Adds the decision about a command that is not a mere wrapper.
     fn judge(&mut self, decision: Decision) {
         self.judged = true;
         self.restrict(decision);
@@ -274,8 +269,7 @@ impl Verdict {
         self.strictest = self.strictest.max(Some(decision));
     }
 
-    /// A line that may run more than was seen is never allowed, and neither is one in which nothing
-    /// was seen at all.
+    /// The decision: at least `Prompt` for a line that is opaque or has no commands.
     fn of(&self, line: &ParsedLine) -> Decision {
         let floor = if line.opaque.is_some() || !self.judged { Decision::Prompt } else { Decision::Allow };
         self.strictest.unwrap_or(Decision::Allow).max(floor)

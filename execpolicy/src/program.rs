@@ -1,14 +1,13 @@
-//! The names that a program goes by.
+//! The names of a program.
 //!
-//! `git` and `/usr/bin/git` may be the same program, and `/tmp/x/git` may be anything. A rule that
-//! restricts counts for all of them; a rule that allows counts for the exact word, or for a path
-//! that `host_executable` trusts.
+//! `git` and `/usr/bin/git` may be the same program, and `/tmp/x/git` may be anything. A restricting rule applies to
+//! all of them; an allowing rule to the exact word, or to a path that `host_executable` trusts.
 
 use std::borrow::Cow;
 
 use stockade_protocol::PathStyle;
 
-/// The last component, where the word is a path; `None` for a bare name.
+/// The last component of a path; `None` for a bare name.
 pub(crate) fn base_name(program: &[u8]) -> Option<&[u8]> {
     base_name_in(program, PathStyle::HOST)
 }
@@ -19,7 +18,7 @@ fn base_name_in(program: &[u8], style: PathStyle) -> Option<&[u8]> {
     program.get(start..)
 }
 
-/// The word as it is compared: Windows ignores case and the ending of an executable.
+/// The key for comparison: Windows ignores case and the extension of an executable.
 pub(crate) fn key(program: &[u8]) -> Cow<'_, [u8]> {
     key_in(program, PathStyle::HOST)
 }

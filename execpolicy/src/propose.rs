@@ -1,10 +1,10 @@
-//! Which rule to offer with a prompt, if any.
+//! Proposes the rule to offer with a prompt, if any.
 //!
 //! A saved rule is a standing permission: it grants exactly the command that was shown, to the last word, inside the
-//! sandbox. No prefix is ever offered: what follows one can name programs to run (`go test -exec`, `cargo build
+//! sandbox. No prefix is ever offered: the words after it can name programs to run (`go test -exec`, `cargo build
 //! --config`, `tar xf a --to-command=`), and no table of such options would be complete. An exact rule is offered for
-//! a single plain command that no rule speaks of, by a program that does its own work, alone or as the whole script
-//! of a shell. The table in `never.rs` is the rest of the judgement.
+//! a single plain command that no rule matches, alone or as the whole script of a shell, unless its program is in the
+//! table of `never.rs`.
 
 mod never;
 
@@ -13,16 +13,16 @@ use stockade_protocol::{Argv, CommandRole, Decision, ExecPolicyAmendment, Parsed
 use self::never::is_never;
 use crate::{Evaluation, program};
 
-/// Longer commands are not something that a person reads to the end.
+/// Limit on words; people don't read longer commands to the end.
 const MAX_WORDS: usize = 24;
 const MAX_BYTES: usize = 1024;
 
 /// The rule that may be offered with a prompt for `argv`: exactly this command.
 ///
-/// `line` is what `argv` runs (for a shell, its parsed script), `evaluation` what the rules made of it. See
-/// [`Policy::evaluate_argv`](crate::Policy::evaluate_argv) for how a rule for a shell and its script counts.
+/// `line` is the parsed form of `argv` (for a shell, of its script), `evaluation` its evaluation. See
+/// [`Policy::evaluate_argv`](crate::Policy::evaluate_argv) for the effect of a rule for a shell and its script.
 pub fn propose_amendment(argv: &Argv, line: &ParsedLine, evaluation: &Evaluation) -> Option<ExecPolicyAmendment> {
-    // A rule that asks must go on asking, so an allow rule is offered only where there is none.
+    // A prompting rule stays in force, so an allow rule is offered only if no rule matches.
     if evaluation.decision != Decision::Prompt || evaluation.is_match() {
         return None;
     }
@@ -36,7 +36,7 @@ pub fn propose_amendment(argv: &Argv, line: &ParsedLine, evaluation: &Evaluation
             shell.role == CommandRole::Wrapper && script(argv).is_some() && does_its_own_work(only)
         }
         (_, None) => false,
-        // Only where the script holds the input, too: what else is read would not be part of the rule (`make -f-`).
+        // Only if the script contains the input, too: other input would not be part of the rule (`make -f-`).
         (_, Some(_)) => {
             script(argv).is_some_and(|script| script.contains("<<") && names_no_program_of_the_table(script))
         }
@@ -44,7 +44,7 @@ pub fn propose_amendment(argv: &Argv, line: &ParsedLine, evaluation: &Evaluation
     (is_readable && is_writable && is_harmless).then(|| ExecPolicyAmendment(argv.clone()))
 }
 
-/// The script of a shell that is given nothing else. One in a file can change, so only `-c` counts.
+/// The script of a shell without other arguments. A file can change, so only `-c` counts.
 fn script(argv: &Argv) -> Option<&str> {
     const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh"];
     let [shell, option, script] = argv.words() else { return None };
@@ -53,7 +53,7 @@ fn script(argv: &Argv) -> Option<&str> {
     script.as_str().filter(|_| SHELLS.contains(&name) && runs_text)
 }
 
-/// Whether the command is just its words, and its program is not in the table.
+/// Whether the command has no assignments or redirections, and its program is not in the table.
 fn does_its_own_work(command: &ParsedCommand) -> bool {
     let program = command.words.first().and_then(|word| word.as_str());
     let name = program.and_then(fixed_name);
@@ -61,19 +61,19 @@ fn does_its_own_work(command: &ParsedCommand) -> bool {
     is_plain && name.is_some_and(|name| !is_never(name))
 }
 
-/// Whether a script that could not be read can be seen, by its text alone, to name no program of the table: nothing
-/// in it puts names together (quotes, expansions, patterns), leads to a file, or joins commands.
+/// Whether the text of an opaque script evidently names no program of the table: it has nothing that composes names
+/// (quotes, expansions, patterns), refers to a file, or joins commands.
 fn names_no_program_of_the_table(script: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let is_plain = |c: char| is_part(c) || matches!(c, ' ' | '\t' | '\n' | '+' | ',' | ':' | '@' | '%' | '<' | '\\');
     let names_none = |text: &str| !text.split(|c: char| !is_part(c)).any(is_never);
-    // A backslash ends a word, or is not there; before the end of a line neither is.
+    // A backslash may separate words or vanish, and one before a newline joins lines: every reading is checked.
     let joined = script.replace("\\\n", "");
     let is_unnamed = |text: &str| names_none(text) && names_none(&text.replace('\\', ""));
     script.chars().all(is_plain) && is_unnamed(script) && is_unnamed(&joined)
 }
 
-/// The name of a program that is the same one tomorrow: a path that depends on the directory is not.
+/// The name of a program, unless it depends on the working directory.
 fn fixed_name(program: &str) -> Option<&str> {
     match program::base_name(program.as_bytes()) {
         Some(_) if !program.starts_with('/') => None,

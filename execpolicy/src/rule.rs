@@ -1,4 +1,4 @@
-//! The rules themselves, as they were written, with the place they were written at.
+//! The rules as written, with their positions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use stockade_protocol::{AbsPath, Decision};
 
 use crate::{Layer, Position};
 
-/// Commands that start with a pattern, or are exactly it, get a decision.
+/// A decision for commands that start with a pattern, or equal it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixRule {
     pub(crate) pattern: Vec<PatternToken>,
     pub(crate) extent: Extent,
     pub(crate) decision: Decision,
-    /// What the rule itself says, with `outside`.
+    /// The rule's `outside` argument.
     pub(crate) placement: Option<Placement>,
     /// The permission profiles that an allowed command has.
     pub(crate) profiles: Vec<String>,
@@ -21,16 +21,16 @@ pub struct PrefixRule {
     pub(crate) origin: Origin,
 }
 
-/// How much of a command a pattern speaks of.
+/// The part of a command that a pattern covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// Its beginning; any words may follow.
     Prefix,
-    /// All of it, to the last word. Only rules that allow can be exact: one more word would evade another.
+    /// The whole command. Only allowing rules can be exact: one more word would evade another.
     Exact,
 }
 
-/// Where a command runs that rules allow.
+/// Where an allowed command runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// In the session's sandbox, like any other.
@@ -40,13 +40,13 @@ pub enum Placement {
     Outside,
 }
 
-/// What one word of a command may be: any of these.
+/// The alternatives for one word of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternToken {
     pub(crate) alternatives: Vec<Box<str>>,
 }
 
-/// Which paths are the trusted executables of a name.
+/// The trusted executables of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostExecutable {
     pub(crate) name: String,
@@ -54,14 +54,14 @@ pub(crate) struct HostExecutable {
     pub(crate) origin: Origin,
 }
 
-/// Where a rule comes from.
+/// The origin of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Whose rule it is.
+    /// Its layer.
     pub layer: Layer,
     /// The file, as it was named to the loader.
     pub file: Arc<str>,
-    /// Where the rule starts in it.
+    /// The start of the rule in the file.
     pub position: Position,
 }
 
@@ -71,7 +71,7 @@ impl PrefixRule {
         &self.pattern
     }
 
-    /// What happens to such a command.
+    /// The decision for such a command.
     pub fn decision(&self) -> Decision {
         self.decision
     }
@@ -81,13 +81,13 @@ impl PrefixRule {
         self.extent
     }
 
-    /// Whether the rule itself says where such a command runs, and where.
+    /// The placement that the rule itself names, if any.
     pub fn said_placement(&self) -> Option<Placement> {
         self.placement
     }
 
-    /// Where a command runs that the rule allows. `unsaid` holds for rules of codex's kind that do not say: an exact
-    /// rule is what a prompt saves, and neither such a rule nor a project's leaves the sandbox by a setting.
+    /// Where a command that the rule allows runs. `unsaid` applies to rules without `outside`, except exact rules,
+    /// which prompts save, and those of a project: no setting makes these leave the sandbox.
     pub fn placement(&self, unsaid: Placement) -> Placement {
         match (self.placement, self.extent, self.origin.layer) {
             (Some(said), _, _) => said,
@@ -96,17 +96,17 @@ impl PrefixRule {
         }
     }
 
-    /// The permission profiles that a command has which the rule allows, by name.
+    /// The permission profiles of a command that the rule allows, by name.
     pub fn profiles(&self) -> &[String] {
         &self.profiles
     }
 
-    /// Why, in the words of the rule's author. It may hold any character: escape it where it is shown.
+    /// The justification by the rule's author. It may contain any character: escape it for display.
     pub fn justification(&self) -> Option<&str> {
         self.justification.as_deref()
     }
 
-    /// Where the rule was written.
+    /// The rule's origin.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -147,10 +147,10 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Writes a text as a Starlark string that reads back as the same text.
+/// Formats a text as a Starlark string literal.
 ///
-/// Everything that is not plainly visible is escaped, so that what a person sees in the file is
-/// what the rule says.
+/// Everything that is not plainly visible is escaped, so that the text in the file shows exactly what the rule
+/// matches.
 pub(crate) fn starlark_string(text: &str) -> String {
     use fmt::Write as _;
     let mut out = String::with_capacity(text.len() + 2);

@@ -1,11 +1,11 @@
-//! A rules file as text: where something stands in it, and how to show that to a person.
+//! The text of a rules file, with positions and diagnostics.
 
 use std::fmt;
 use std::sync::Arc;
 
 use stockade_protocol::RawText;
 
-/// Longer lines are cut around the marker, so that a file of one line cannot flood a terminal.
+/// Longer lines are truncated around the marker, so that a file of one line cannot flood a terminal.
 const SHOWN_CHARS: usize = 160;
 
 /// A place in a rules file. Both count from 1; columns count characters.
@@ -37,7 +37,7 @@ impl Span {
     }
 }
 
-/// What is wrong at one place of the text, before the place is turned into a line and column.
+/// A problem at a span of the text, before it is converted to a line and column.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) at: Span,
@@ -51,7 +51,7 @@ impl Problem {
     }
 }
 
-/// A named text whose lines can be found in logarithmic time: ten thousand rules ask for theirs.
+/// A named text with line lookup in logarithmic time, for files with ten thousand rules.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
     pub(crate) name: Arc<str>,
@@ -72,7 +72,7 @@ impl<'a> Source<'a> {
         Position { line, column: column + 1 }
     }
 
-    /// The number of the line that holds this offset, and where it starts.
+    /// The number and the start of the line that contains this offset.
     fn line_of(&self, offset: u32) -> (usize, usize) {
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = line.checked_sub(1).and_then(|index| self.line_starts.get(index)).copied().unwrap_or(0);
@@ -96,10 +96,10 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What is wrong with a rules file, where, and what to write instead.
+/// A problem in a rules file, its position, and what to write instead.
 ///
-/// Shown in the manner of rustc, with everything that comes from the file escaped: a rules file may
-/// come from a stranger's project, and its text reaches a terminal.
+/// Displayed like a rustc diagnostic, with all text of the file escaped: a rules file may come from an untrusted
+/// project, and its text reaches a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// The file, as it was named to the loader.
@@ -133,7 +133,7 @@ impl fmt::Display for Diagnostic {
 }
 
 impl Diagnostic {
-    /// The part of the line that is shown, escaped, and the widths before and of the marker.
+    /// The displayed part of the line, escaped, and the widths before and of the marker.
     fn excerpt(&self) -> (String, usize, usize) {
         let skip = self.position.column.saturating_sub(1);
         let from = skip.saturating_sub(SHOWN_CHARS / 2);
@@ -149,7 +149,7 @@ impl Diagnostic {
     }
 }
 
-/// Text of a rule inside a message: escaped, and cut so that a message stays a message.
+/// Text of a rule for a message: escaped and truncated.
 pub(crate) fn quoted(text: &str) -> String {
     let shown: String = text.chars().take(SHOWN_CHARS / 2).collect();
     let dots = if shown.len() < text.len() { "…" } else { "" };

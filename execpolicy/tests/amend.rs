@@ -253,7 +253,7 @@ fn a_disk_that_is_full_leaves_the_old_file() {
     let dying = this_program("writer_without_space", &file, Some("ulimit -f 8")).status().unwrap();
     assert!(!dying.success(), "the process was expected to die in the middle of the write");
     assert_eq!(fs::read_to_string(&file).unwrap(), old);
-    // What the dead writer left behind does not stop the next.
+    // The dead writer's leftovers do not stop the next.
     assert_eq!(leftovers(dir.path()).len(), 1);
     append_allow_rule(&file, &prefix(&["one", "more"])).unwrap();
     assert_eq!(patterns(&file).len(), 2001);

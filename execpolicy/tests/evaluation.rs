@@ -1,4 +1,4 @@
-//! What the rules make of commands and lines, and the JSON that says so.
+//! Decisions about commands and lines, and their JSON.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -75,7 +75,7 @@ fn words_match_whole_and_in_order() {
     }
 }
 
-/// Options before the subcommand are no way around a rule, also where the table or the line leaves something open.
+/// Options before the subcommand don't evade a rule, even if they are unknown to the table or to the parser.
 #[test]
 fn an_option_before_the_subcommand_that_is_not_known_is_asked_about() {
     let rules = "prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")";
@@ -204,7 +204,7 @@ fn a_line_that_is_not_fully_known_asks() {
     let opaque = |commands| ParsedLine { commands, opaque: Some("eval of a variable".into()) };
     assert_eq!(decide(&opaque(vec![command("ls")])), Decision::Prompt);
     assert_eq!(decide(&opaque(vec![command("rm x")])), Decision::Forbidden);
-    // Nothing that could be judged is nothing that could be allowed.
+    // A line without commands is not allowed.
     assert_eq!(decide(&line(vec![])), Decision::Prompt);
 }
 
@@ -245,7 +245,7 @@ prefix_rule(pattern=["bash", "-c"])"#;
     // To the last word, and no further.
     assert_eq!(judge(["bash", "-lc", "make $Y"], vec![command("make …")]).decision, Decision::Prompt);
     assert_eq!(judge(["bash", "-c", "make $X"], vec![command("make …")]).decision, Decision::Prompt);
-    // It undoes no rule that restricts, and what can't be seen may meet any of those.
+    // It overrides no restricting rule, and unknown parts may match any of those.
     let restricting = format!("{rules}\nprefix_rule(pattern=[\"rm\"], decision=\"forbidden\")");
     let restricting = Policy::parse("t.rules", &restricting, Layer::User).unwrap();
     let argv = ["bash", "-lc", "make $X"];

@@ -1,4 +1,4 @@
-//! Rules files: what they may say, how errors are told, and that no file takes more than its share.
+//! Rules files: the language, error messages, and bounds on time and memory.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,7 +20,7 @@ fn patterns(text: &str) -> Vec<String> {
     load(text).unwrap_or_else(|error| panic!("{error}")).rules().map(ToString::to_string).collect()
 }
 
-/// Where and what, without the picture.
+/// The position and the message, without the excerpt.
 fn problem(text: &str) -> (Position, String) {
     match load(text) {
         Err(RulesError::Invalid(found)) => (found.position, found.message),
@@ -240,8 +240,7 @@ fn peak_memory() -> usize {
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() / 1024
 }
 
-/// What is right at the limits still fits the stack of a test thread, which is a quarter of a
-/// program's.
+/// Files at the limits fit the stack of a test thread, which is a quarter of a program's.
 #[test]
 fn what_the_guard_lets_pass_fits_the_stack() {
     for text in [

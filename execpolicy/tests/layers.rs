@@ -1,4 +1,4 @@
-//! Which files count, in which order, and what else may have their names.
+//! The files of the layers, their order, and other kinds of files with their names.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -55,7 +55,7 @@ fn no_later_layer_undoes_an_earlier_one() {
         &at("etc/a.rules"),
         "prefix_rule(pattern=[\"git\", \"push\"], decision=\"forbidden\")\nprefix_rule(pattern=[\"git\", \"status\"])\nhost_executable(name=\"git\", paths=[\"/usr/bin/git\"])\n",
     );
-    // It is not there: only what was handed over counts.
+    // The file does not exist: only the given content counts.
     let (project, content) = (
         at("p/.stockade/rules/a.rules"),
         "prefix_rule(pattern=[\"git\"])\nhost_executable(name=\"git\", paths=[\"/tmp/git\"])\nhost_executable(name=\"make\", paths=[\"/opt/make\"])\nprefix_rule(pattern=[\"make\"])\n",

@@ -1,4 +1,4 @@
-//! What a rule that allows speaks of (`exact`), and where such a command runs (`outside`).
+//! The extent of allowing rules (`exact`), and the placement of their commands (`outside`).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test fails by panicking")]
 
 use stockade_execpolicy::{HostExecutables, Layer, Placement, Policy, RulesError};

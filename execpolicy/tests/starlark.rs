@@ -1,4 +1,4 @@
-//! What our interpreter makes of a file is what Starlark's own evaluator makes of it.
+//! The interpreter agrees with Starlark's own evaluator.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test fails by panicking")]
 
 #[path = "../benches/starlark_engine/mod.rs"]

@@ -1,23 +1,22 @@
 //! The edges of the tree: from a node, by a word, to a node.
 //!
-//! A table of our own, because each word of a command costs one look into it and most of that is
-//! waiting for memory. A slot is half a cache line and holds the word itself if it is short, as
-//! nearly all are, so a step down the tree touches one line here. The hash is keyed at random: no
-//! file can choose words that collide.
+//! A custom hash table, because each word of a command costs one lookup, most of which is memory latency. A slot is
+//! half a cache line and stores short words inline, as nearly all are, so a step touches one line. The hash is
+//! randomly keyed: no file can choose colliding words.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use super::NodeId;
 
-/// Words up to this length are kept in the slot.
+/// Words up to this length are stored in the slot.
 const INLINE: usize = 20;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Edges {
-    /// A power of two of them, at most half in use; empty before the first edge.
+    /// A power of two, at most half of them in use; empty before the first edge.
     slots: Vec<Slot>,
     used: usize,
-    /// The words that are too long for a slot, one behind the other.
+    /// The words that are too long for a slot, concatenated.
     long_words: Vec<u8>,
     longest: usize,
     keys: RandomState,
@@ -30,7 +29,7 @@ struct Slot {
     /// Zero in an empty slot: no edge leads to the root.
     to: NodeId,
     length: u32,
-    /// The word, or where in `long_words` it starts.
+    /// The word, or its offset in `long_words`.
     word: [u8; INLINE],
 }
 
@@ -48,7 +47,7 @@ impl Edges {
         (slot.to != 0).then_some(slot.to)
     }
 
-    /// Adds an edge that is not there yet.
+    /// Adds a new edge.
     pub(super) fn insert(&mut self, from: NodeId, word: &[u8], to: NodeId) {
         if self.slots.len() <= self.used * 2 {
             self.grow();
@@ -69,7 +68,7 @@ impl Edges {
         }
     }
 
-    /// The slot of an edge, or the empty one where it would be.
+    /// The slot of an edge, or the empty one to insert it at.
     fn find(&self, from: NodeId, word: &[u8]) -> usize {
         let mut hasher = self.keys.build_hasher();
         hasher.write_u32(from);

@@ -1,15 +1,15 @@
 //! Refuses text that would make the Starlark parser recurse, or work, without bound.
 //!
-//! That parser descends recursively and so does whatever walks or drops its tree, so a file of a few
-//! kilobytes (`((((…`, `not not not …`, `a + a + a …`) can overflow the stack, and a number of a
-//! million digits is converted in quadratic time. This scan knows just enough of the lexical rules
-//! to bound the depth of the tree before it is built: it can count too much, never too little.
+//! That parser descends recursively, and so do traversal and drop of its tree, so a file of a few kilobytes (`((((…`,
+//! `not not not …`, `a + a + a …`) can overflow the stack, and a number of a million digits is converted in quadratic
+//! time. This scan knows just enough of the lexical rules to bound the depth of the tree before it is built: it may
+//! overestimate, never underestimate.
 
 use crate::source::{Problem, Span};
 
 /// Brackets inside brackets. Rules need four.
 const MAX_NESTING: usize = 32;
-/// Operators that can stand inside each other, summed over all open brackets.
+/// Operators that can nest, summed over all open brackets.
 const MAX_OPERATORS: usize = 128;
 /// Columns that a block may be indented by, and with it how deep blocks may nest.
 const MAX_INDENT: usize = 64;
@@ -32,7 +32,7 @@ struct Scan<'a> {
     /// Operators since the last comma, for each open bracket; the first is the statement itself.
     levels: Vec<usize>,
     elifs: usize,
-    /// Whether a bracket here would be a call or an index, nested around what stands before it.
+    /// Whether a bracket here would be a call or an index on the preceding expression.
     postfix: bool,
     line_start: bool,
 }
@@ -64,7 +64,7 @@ impl Scan<'_> {
             b'"' | b'\'' => return self.string(byte),
             b'#' => self.skip_while(|byte| byte != b'\n'),
             b'\n' => self.newline(),
-            // A continued line is still the same statement, however its line ends are written.
+            // A continued line belongs to the same statement, with either line ending.
             b'\\' => self.at += if self.peek(1) == Some(b'\r') { 3 } else { 2 },
             b'(' | b'[' | b'{' => return self.open(),
             b')' | b']' | b'}' => self.close(),

@@ -1,10 +1,9 @@
-//! The long way: whatever Starlark can parse, run on a budget.
+//! The full parser: runs any file that Starlark can parse, on a budget.
 //!
-//! Supported are constants, lists and tuples, `+`, comparisons for equality and membership,
-//! conditions, `for` loops and list comprehensions: what people use to write many similar rules.
-//! Functions, methods, `load`, arithmetic other than `+` and changing a list in place are refused by
-//! name. Every step and every copied value is paid for from one budget, so time and memory are
-//! bounded whatever the file says; the depth of the tree is bounded by [`super::guard`].
+//! Supported are constants, lists and tuples, `+`, comparisons for equality and membership, conditions, `for` loops
+//! and list comprehensions, for writing many similar rules. Functions, methods, `load`, arithmetic other than `+` and
+//! changing a list in place are refused by name. Every step and every copied value is paid for from one budget, so
+//! time and memory are bounded for every file; the depth of the tree is bounded by [`super::guard`].
 
 mod expression;
 
@@ -19,7 +18,7 @@ use super::guard;
 use super::value::{Call, Function, Located, Value};
 use crate::source::{Problem, Source, Span};
 
-/// Steps that a file may take. A rule takes about a dozen; a copied value costs its size.
+/// Limit on the steps of a file. A rule takes about a dozen; a copied value costs its size.
 const BUDGET: usize = 2_000_000;
 /// Lists inside lists. An example in a list of examples is two deep.
 const MAX_VALUE_DEPTH: usize = 16;
@@ -29,7 +28,7 @@ const BYTES_PER_STEP: usize = 16;
 const LANGUAGE: &str = "a rules file calls `prefix_rule`, `host_executable` and `network_rule` with strings and lists, \
                         made with variables, `+`, `if`, `for` and list comprehensions where that helps";
 
-/// Runs the file and gives back the calls that it made.
+/// Runs the file and returns its calls.
 pub(super) fn run<'a>(source: &Source<'a>) -> Result<Vec<Call<'a>>, Problem> {
     guard::check(source.text)?;
     let dialect = Dialect { enable_load: false, enable_top_level_stmt: true, ..Dialect::Standard };
@@ -51,7 +50,7 @@ pub(super) fn span(at: SyntaxSpan) -> Span {
     Span { start: at.begin().get(), end: at.end().get() }
 }
 
-/// What a statement did to the loop around it.
+/// The effect of a statement on the enclosing loop.
 #[derive(PartialEq)]
 enum Flow {
     Next,
@@ -71,7 +70,7 @@ impl<'a> Interpreter<'a> {
         Ok(())
     }
 
-    /// Pays for a value that was made or copied, before it can be made or copied once more.
+    /// Charges the budget for a created or copied value, before it can be copied again.
     fn pay(&mut self, value: &Located<'_>, at: Span) -> Result<(), Problem> {
         let (steps, depth) = size(value);
         if depth > MAX_VALUE_DEPTH {
@@ -167,7 +166,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// `+=`, where it means the same as making a new value: other names for a list would see it change.
+    /// `+=`, if it is equivalent to creating a new value: other names for a list would see it change.
     fn modify(
         &mut self,
         target: &AstAssignTarget,
@@ -204,7 +203,7 @@ impl<'a> Interpreter<'a> {
             let what = if Function::named(name).is_some() { "can only be called" } else { "is not defined" };
             return refuse(at, format!("{} {what}", crate::source::quoted(name)));
         };
-        // Paid for first: a copy that is too large is never made.
+        // Charged first, so that a copy that is too large is never made.
         let (steps, _) = size(value);
         if steps > self.budget {
             return Err(exhausted(at));
@@ -239,7 +238,7 @@ fn refuse<T>(at: Span, message: impl Into<String>) -> Result<T, Problem> {
     Err(Problem::new(at, message, LANGUAGE))
 }
 
-/// How many steps a value costs, and how deep it is.
+/// The cost of a value in steps, and its depth.
 fn size(value: &Located<'_>) -> (usize, usize) {
     match &value.value {
         Value::Text(text) => (1 + text.len() / BYTES_PER_STEP, 0),

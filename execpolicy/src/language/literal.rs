@@ -1,26 +1,25 @@
-//! The short way: files that are nothing but calls with literal arguments.
+//! The fast parser: files that are nothing but calls with literal arguments.
 //!
-//! It knows strings without prefix or exotic escapes, lists, `True` and `False`, comments and line breaks. At the first
-//! byte it does not know it gives up, and the full reader decides what the file means or what is
-//! wrong with it. So it never has to word an error, and it may only ever accept what Starlark reads
-//! in the same way.
+//! It accepts strings without prefix or exotic escapes, lists, `True` and `False`, comments and line breaks. At the
+//! first other byte it gives up, and the full parser interprets the file or reports the error. So it has no error
+//! messages, and accepts only what Starlark reads in the same way.
 
 use std::borrow::Cow;
 
 use super::value::{Call, Function, Located, Value};
 use crate::source::Span;
 
-/// Lists deeper than this make no sense as an argument; an example is two deep.
+/// Limit on the depth of lists in an argument; an example is two deep.
 const MAX_DEPTH: usize = 4;
 
-/// The calls of the file, or `None` when it has anything else in it.
+/// The calls of the file, or `None` if it contains anything else.
 pub(super) fn read(text: &str) -> Option<Vec<Call<'_>>> {
     // A carriage return ends some comments and not others.
     if text.contains('\r') {
         return None;
     }
     let mut reader = Reader { text, at: 0 };
-    // Rules are rarely shorter than this; growing the list would cost more than the reading.
+    // Rules are rarely shorter than this; reallocations would cost more than the parsing.
     let mut calls = Vec::with_capacity(text.len() / 64);
     while reader.skip_to_statement() {
         if calls.len() == super::MAX_CALLS {
@@ -46,8 +45,7 @@ impl<'a> Reader<'a> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    /// Leaves the reader at the first byte of a statement; `false` at the end, or at something
-    /// that the full reader has to look at.
+    /// Advances to the first byte of a statement; `false` at the end, or at text for the full parser.
     fn skip_to_statement(&mut self) -> bool {
         loop {
             match self.peek() {
@@ -151,7 +149,7 @@ impl<'a> Reader<'a> {
         Some(Located { value, at: Span::new(start, self.at) })
     }
 
-    /// A word that is no longer name: what has to follow a value can't be part of one.
+    /// A keyword. A longer name is not mistaken for it, since no token that may follow a value continues a name.
     fn truth(&mut self, word: &str, truth: bool) -> Option<Value<'a>> {
         self.text.get(self.at..)?.starts_with(word).then(|| self.at += word.len())?;
         Some(Value::Bool(truth))

@@ -1,4 +1,4 @@
-//! What the arguments of a call may be, each with the place it was written at.
+//! The values of a call's arguments, each with its position.
 #![cfg_attr(not(feature = "starlark"), allow(dead_code, reason = "plain calls have fewer kinds of values"))]
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ pub(crate) enum Function {
     NetworkRule,
 }
 
-/// The most parameters that a function has.
+/// The largest number of parameters of a function.
 pub(crate) const PARAMETERS: usize = 8;
 
 impl Function {
@@ -34,8 +34,7 @@ impl Function {
         }
     }
 
-    /// The parameters in the order in which they may be given without their names, as in codex, which has no
-    /// `exact`, `outside` or `profile`.
+    /// The parameters in positional order, as in codex, which lacks `exact`, `outside` and `profile`.
     pub(crate) fn parameters(self) -> &'static [&'static str] {
         match self {
             Self::PrefixRule => {
@@ -59,21 +58,21 @@ pub(crate) struct Call<'a> {
     pub(crate) arguments: [Option<Located<'a>>; PARAMETERS],
 }
 
-/// A value and where it was written.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Located<'a> {
     pub(crate) value: Value<'a>,
     pub(crate) at: Span,
 }
 
-/// Two values are equal wherever they stand.
+/// Positions don't affect equality.
 impl PartialEq for Located<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
     }
 }
 
-/// The values of the language. Lists cannot be changed once made, so copying one is harmless.
+/// The values of the language. Lists are immutable, so copies are safe.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value<'a> {
     Text(Cow<'a, str>),
@@ -85,17 +84,17 @@ pub(crate) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The text, or what it is instead.
+    /// The text, or the actual type's name.
     pub(crate) fn into_text(self) -> Result<Cow<'a, str>, &'static str> {
         if let Self::Text(text) = self { Ok(text) } else { Err(self.kind()) }
     }
 
-    /// The items of a list, or what it is instead.
+    /// The items of a list, or the actual type's name.
     pub(crate) fn into_list(self) -> Result<Vec<Located<'a>>, &'static str> {
         if let Self::List(items) = self { Ok(items) } else { Err(self.kind()) }
     }
 
-    /// The items of a list or tuple, or what it is instead.
+    /// The items of a list or tuple, or the actual type's name.
     pub(crate) fn into_items(self) -> Result<Vec<Located<'a>>, &'static str> {
         if let Self::List(items) | Self::Tuple(items) = self { Ok(items) } else { Err(self.kind()) }
     }

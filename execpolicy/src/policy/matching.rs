@@ -1,4 +1,4 @@
-//! Which rules a command meets, under each of the names that its program goes by.
+//! Matches a command against the rules under each name of its program.
 
 use stockade_protocol::{AbsPath, Argv, CommandRole, Decision, GitOption, ParsedCommand, RawText, Word};
 
@@ -43,7 +43,7 @@ impl Policy {
         found
     }
 
-    /// The strictest rule that restricts, as one that may match what is not known.
+    /// The strictest restricting rule, as a possible match of unknown words.
     pub(super) fn any_restriction(&self) -> Option<RuleMatch> {
         self.index.any_restriction().map(|rule| RuleMatch {
             rule: RuleRef::new(&self.rules, rule),
@@ -54,8 +54,8 @@ impl Policy {
         })
     }
 
-    /// Walks the tree once for each name that the program goes by, and for `git` once more without the options before
-    /// its subcommand.
+    /// Walks the tree once for each name of the program, and for `git` once more without the options before its
+    /// subcommand.
     pub(super) fn scan<'i>(
         &'i self,
         command: &impl Subject,
@@ -65,7 +65,7 @@ impl Policy {
         self.scan_names(command, paths, hit);
         if let Some(plain) = GitSubcommand::of(command) {
             self.scan_names(&plain, paths, &mut |found| match found {
-                // A rule for `git` itself has been met already.
+                // A rule for `git` itself has matched already.
                 Hit::Rules { words: 0 | 1, .. } => {}
                 found @ (Hit::Rules { .. } | Hit::Unsure { .. }) => hit(found.behind(&plain)),
             });
@@ -86,7 +86,7 @@ impl Policy {
         self.scan_as(command, given, None, Allows::IfPlain, hit);
         let Some(name) = program::base_name(given) else { return };
         let path = AbsPath::parse(given.to_vec()).ok();
-        // `//bin/rm` and `/bin/./rm` are `/bin/rm` to the system, so they are to a rule that restricts.
+        // `//bin/rm` and `/bin/./rm` are `/bin/rm` to the kernel, and so to a restricting rule.
         if let Some(path) = path.as_ref().filter(|path| path.as_raw().as_bytes() != given) {
             self.scan_as(command, path.as_raw().as_bytes(), Some(path), Allows::Never, hit);
         }
@@ -122,7 +122,7 @@ impl Policy {
     }
 }
 
-/// The words that matched, with the program under the name it matched by and without the options that were skipped.
+/// The matched words, with the program under its matching name and without skipped options.
 fn prefix(command: &impl Subject, program: &[u8], skipped: usize, words: usize) -> Vec<RawText> {
     let rest = (1 + skipped..words + skipped).filter_map(|index| match command.word(index) {
         Some(Seen::Known(text)) => Some(RawText::from(text.to_vec())),
@@ -131,7 +131,7 @@ fn prefix(command: &impl Subject, program: &[u8], skipped: usize, words: usize) 
     std::iter::once(RawText::from(program.to_vec())).chain(rest).collect()
 }
 
-/// A place of the tree that a command reached, under one of the names of its program.
+/// A node of the tree that a command reached, under one name of its program.
 pub(super) enum Hit<'i, 'p> {
     Rules {
         node: &'i Node,
@@ -139,7 +139,7 @@ pub(super) enum Hit<'i, 'p> {
         program: &'p [u8],
         resolved: Option<&'p AbsPath>,
         allows: Allows,
-        /// How many words behind the program were left out.
+        /// The number of words skipped after the program.
         skipped: usize,
     },
     Unsure {
@@ -151,8 +151,8 @@ pub(super) enum Hit<'i, 'p> {
 }
 
 impl Hit<'_, '_> {
-    /// The same place, reached without the options before a subcommand. A rule that allows speaks of the command as it
-    /// stands, so it does not count here.
+    /// The same node, reached without the options before a subcommand. Allowing rules apply to the command as written,
+    /// so they do not count here.
     fn behind<S>(mut self, plain: &GitSubcommand<'_, S>) -> Self {
         match &mut self {
             Self::Rules { allows, skipped, .. } => {
@@ -165,7 +165,7 @@ impl Hit<'_, '_> {
     }
 }
 
-/// Whether rules that allow count under this name.
+/// Whether allowing rules count under this name.
 #[derive(Clone, Copy)]
 pub(super) enum Allows {
     IfPlain,
@@ -181,25 +181,25 @@ impl Allows {
     }
 }
 
-/// What rules are matched against.
+/// A command that rules are matched against.
 pub(crate) trait Subject {
     fn word(&self, index: usize) -> Option<Seen<'_>>;
 
-    /// Whether a rule may allow it. This may have to look at every word, so it is asked last.
+    /// Whether a rule may allow it. This may have to check every word, so it is called last.
     fn may_be_allowed(&self) -> bool;
 }
 
-/// A `git` command without the options before its subcommand, so that a rule for `git push` speaks of
-/// `git -C . push` too.
+/// A `git` command without the options before its subcommand, so that a rule for `git push` matches `git -C . push`
+/// too.
 struct GitSubcommand<'a, S> {
     command: &'a S,
     skipped: usize,
-    /// One of them is not known: the subcommand may be anything.
+    /// One of them is unknown: the subcommand may be anything.
     is_unsure: bool,
 }
 
 impl<'a, S: Subject> GitSubcommand<'a, S> {
-    /// `None` where no option stands before the subcommand.
+    /// `None` if there is no option before the subcommand.
     fn of(command: &'a S) -> Option<Self> {
         let Some(Seen::Known(program)) = command.word(0) else { return None };
         if program::key(program::base_name(program).unwrap_or(program)).as_ref() != b"git" {
@@ -216,7 +216,7 @@ impl<'a, S: Subject> GitSubcommand<'a, S> {
             };
             plain.skipped += 1;
             if option.takes_next {
-                // A value that is made while the line runs may become several words.
+                // An expansion may become several words.
                 plain.is_unsure = matches!(command.word(1 + plain.skipped), Some(Seen::Unknown));
                 plain.skipped += 1;
             }

@@ -1,17 +1,17 @@
-//! The programs that no rule is offered for.
+//! The programs for which no rule is offered.
 
-/// Whether the name is in the table, as it is or as a variant: `python3.12`, `perl5.36-x86_64-linux-gnu`, `vim.basic`,
+/// Whether the name is in the table, exactly or as a variant: `python3.12`, `perl5.36-x86_64-linux-gnu`, `vim.basic`,
 /// `bash-static`, `original-awk`.
 pub(super) fn is_never(name: &str) -> bool {
     let stem = name.split(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-')).next().unwrap_or(name);
     let last = name.rsplit('-').next().unwrap_or(name);
-    // `mkfs.ext4`, and the loader, which runs the program behind it.
+    // `mkfs.ext4`, and the dynamic loader, which runs its operand.
     let is_kind = ["mkfs.", "ld-linux", "ld-musl", "ld.so"].iter().any(|kind| name.starts_with(kind));
     [name, stem, last].iter().any(|name| NEVER.contains(name)) || is_kind
 }
 
-/// Programs that run what they are given, reach where they are told, or can't be undone. No rule of theirs is
-/// offered, nor one for a shell whose script names one: such a command is worth a look each time.
+/// Programs that run their operands, connect to named hosts, or have irreversible effects. No rule is offered for
+/// them, nor for a shell whose script names one: such a command is worth a review each time.
 const NEVER: &[&str] = &[
     // Shells.
     "sh",
@@ -202,7 +202,7 @@ const NEVER: &[&str] = &[
     "ansible",
     "ansible-playbook",
     "terraform",
-    // Programs that send and fetch.
+    // Programs that transfer data.
     "curl",
     "wget",
     "scp",
@@ -217,7 +217,7 @@ const NEVER: &[&str] = &[
     "aws",
     "gcloud",
     "az",
-    // Programs whose work cannot be undone, or that change who may do what.
+    // Programs with irreversible effects, or that change permissions.
     "rm",
     "rmdir",
     "unlink",
@@ -253,7 +253,7 @@ const NEVER: &[&str] = &[
     "unset",
     "hash",
     "enable",
-    // Parts of a shell that run, or keep for later, what their words or input say.
+    // Shell builtins that run their words or input, or store them for later.
     "bind",
     "compgen",
     "complete",

@@ -1,5 +1,4 @@
-//! The rules read the slow way: every rule against every word. What the tree of words answers is
-//! held against this.
+//! A reference implementation that compares every rule with every word. The tree of words has to agree with it.
 
 use stockade_protocol::{AbsPath, CommandRole, Decision, ParsedCommand, ParsedLine, Word};
 

@@ -1,4 +1,4 @@
-//! Expressions: what they are worth, and the calls that they make on the way.
+//! Evaluates expressions and collects their calls.
 
 use std::borrow::Cow;
 
@@ -62,7 +62,7 @@ impl<'a> Interpreter<'a> {
         at: Span,
     ) -> Result<Located<'a>, Problem> {
         let left = self.expression(left)?;
-        // The right side of `and` and `or` is only looked at when it matters.
+        // `and` and `or` short-circuit.
         let settled = match left.value.is_true() {
             true => operator == BinOp::Or,
             false => operator == BinOp::And,
@@ -118,8 +118,8 @@ impl<'a> Interpreter<'a> {
         first: &ForClause,
         rest: &[Clause],
     ) -> Result<Vec<Located<'a>>, Problem> {
-        // Only the first list is looked up outside. Then the loop variables hide those of the same
-        // name, even before they are set, until the comprehension ends.
+        // Only the first list is evaluated in the outer scope. Then the loop variables shadow outer ones, even before
+        // they are set, until the comprehension ends.
         let items = self.items(&first.over)?;
         let mut names = Vec::new();
         collect_names(&first.var, &mut names);
@@ -202,7 +202,7 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// Which parameter an argument is for.
+/// The parameter of an argument.
 fn parameter(function: Function, position: usize, argument: &AstArgument) -> Result<usize, Problem> {
     let at = span(argument.span);
     let known = || format!("`{}` takes `{}`", function.name(), function.parameters().join("`, `"));
