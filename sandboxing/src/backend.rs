@@ -14,64 +14,62 @@ use stockade_protocol::{AbsPath, Access, Argv, Enforcement, FileRules, Permissio
 
 use crate::{Deciders, Observations, ProcessSettings, Support, Unenforceable};
 
-/// What is to be run.
+/// The command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandSpec {
     /// The program and its arguments. A bare name is looked up along the `PATH` in `environment`.
     pub argv: Argv,
-    /// Where it starts.
+    /// The working directory.
     pub cwd: AbsPath,
-    /// All of its environment: nothing is added to it.
+    /// The complete environment.
     pub environment: BTreeMap<RawText, RawText>,
-    /// What its process has from a caller that is not this process.
+    /// Process settings of a caller other than this process.
     pub process: ProcessSettings,
 }
 
 /// Builds sandboxes on one kind of host.
 pub trait Backend: Send + Sync {
-    /// What this host can enforce, layer by layer. Found out once.
+    /// What this host can enforce, layer by layer. Probed once.
     fn support(&self) -> &Support;
 
-    /// What has to be done for this command and these permissions. A permission that can't be
-    /// enforced here is an error, never left out.
+    /// Compiles a command and its permissions. A permission that can't be enforced here is an error, never dropped.
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable>;
 
-    /// What stands at a path inside the sandbox, if it is the sandbox's own and not the host's, whatever the rules grant.
+    /// The sandbox's own file or directory at a path, if it replaces the host's regardless of the rules.
     fn own_place(&self, path: &AbsPath, files: &FileRules) -> Option<OwnPlace> {
         let _ = (path, files);
         None
     }
 
-    /// How a policy that names single hosts is held here. `None`: connections are seen as they are made, and a
-    /// [`Gatekeeper`] is asked for each. Otherwise whoever runs the command has to start a proxy for it.
+    /// How a policy with host rules is enforced. `None`: connections are intercepted, and a [`Gatekeeper`] decides on
+    /// each. Otherwise the caller has to start a proxy for the command.
     fn proxied(&self) -> Option<&dyn Proxied> {
         None
     }
 
-    /// Whether connections are seen as they are made on this host, so that a person can be asked for each. May try out
-    /// what works.
+    /// Whether this host can intercept connections, so that a person can be asked about each. May run a probe.
     fn sees_connections(&self) -> bool {
         self.proxied().is_none()
     }
 }
 
-/// A file or directory of the sandbox's own, in the place of the host's.
+/// A file or directory of the sandbox that replaces the host's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnPlace {
-    /// What a command may do there.
+    /// The access that a command has.
     pub access: Access,
-    /// What it is, in a sentence.
+    /// Its description, for messages.
     pub what: String,
 }
 
-/// A backend that can't tell one host from another, and leaves it to a proxy on this machine.
+/// A backend that can't filter by host and leaves that to a proxy on this machine.
 ///
-/// The proxy decides by the same rules as a [`Gatekeeper`] would. It is started for one run and ends with
-/// it, and nobody else can use it.
+/// The proxy decides by the same rules as a [`Gatekeeper`] would. It serves one run, ends with it, and accepts no
+/// other client.
 pub trait Proxied: Backend {
-    /// As [`Backend::compile`], for permissions that name single hosts. The command reaches them through the
-    /// proxy at this address, to which its environment leads already. What can get around the proxy has to be
-    /// held, or to be accepted by name, or it is an error.
+    /// Like [`Backend::compile`], for permissions with host rules. The command reaches hosts through the proxy at this
+    /// address, which its environment already names. Every way around the proxy has to be blocked or accepted by name,
+    /// or it is an error.
     fn compile_through(
         &self,
         proxy: SocketAddr,
@@ -80,43 +78,41 @@ pub trait Proxied: Backend {
     ) -> Result<Box<dyn Plan>, Unenforceable>;
 }
 
-/// What has to be done: plain data that can be printed, compared and started.
+/// A compiled sandbox: plain data that can be printed, compared and started.
 pub trait Plan: fmt::Debug + fmt::Display + Send + Sync {
     /// Builds the sandbox and starts the command in it.
     fn spawn(&self, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError>;
 
-    /// Like [`spawn`](Self::spawn), but asks `deciders` while the command runs. Permissions that name single hosts
-    /// need one for connections, unless the backend is [`Proxied`]; where the network is off or open there is nothing
-    /// to decide on them.
+    /// Like [`spawn`](Self::spawn), but asks `deciders` while the command runs. Permissions with host rules need one
+    /// for connections, unless the backend is [`Proxied`]; if the network is off or open, it is not used.
     fn spawn_guarded(&self, stdio: Stdio, deciders: Deciders) -> Result<Box<dyn Running>, SpawnError> {
         drop(deciders);
         self.spawn(stdio)
     }
 
-    /// The permissions that it enforces: those that it was compiled for, with links followed and everything added
-    /// that the backend protects by itself.
+    /// The enforced permissions: those it was compiled for, with links resolved and the backend's own protections
+    /// added.
     fn permissions(&self) -> &Permissions;
 
-    /// Ways around the permissions that no kernel can close, for the caller to tell a person: one
-    /// sentence each.
+    /// Ways around the permissions that no kernel can close, one sentence each, for the caller to show.
     fn warnings(&self) -> &[String] {
         &[]
     }
 }
 
-/// Where one standard stream leads.
+/// The target of one standard stream.
 #[derive(Debug, Default)]
 pub enum Streams {
-    /// Nowhere.
+    /// `/dev/null`.
     #[default]
     Null,
-    /// Where this program's own stream leads.
+    /// This program's own stream.
     Inherit,
-    /// To this file, pipe or terminal.
+    /// This file, pipe or terminal.
     To(OwnedStream),
 }
 
-/// Where the standard streams lead.
+/// The targets of the standard streams.
 #[derive(Debug, Default)]
 pub struct Stdio {
     /// Standard input.
@@ -125,12 +121,12 @@ pub struct Stdio {
     pub stdout: Streams,
     /// Standard error.
     pub stderr: Streams,
-    /// The first standard stream that is a terminal becomes the command's own.
+    /// The first standard stream that is a terminal becomes the controlling terminal.
     pub controlling_terminal: bool,
 }
 
 impl Stdio {
-    /// All three as this program has them.
+    /// All three inherited.
     pub fn inherit() -> Self {
         Self {
             stdin: Streams::Inherit,
@@ -146,11 +142,11 @@ pub trait Running: fmt::Debug + Send {
     /// Which layers hold, as read back from the kernel.
     fn enforcement(&self) -> &Enforcement;
 
-    /// Waits until the command and everything it started are gone; with a limit, at most that long.
-    /// `None` if it is still running then.
+    /// Waits until the command and all processes it started have ended; with a limit, at most that long. `None` if it
+    /// is still running then.
     fn wait(&mut self, limit: Option<Duration>) -> Result<Option<WaitStatus>, SpawnError>;
 
-    /// What the backend has seen it try that its policy denies; `None` where nothing is watched.
+    /// The denied acts that the backend observed; `None` if it does not observe.
     fn observations(&self) -> Option<&Observations> {
         None
     }
@@ -178,21 +174,21 @@ pub enum WaitStatus {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// The program is not there, as seen from inside the sandbox.
+    /// The program does not exist inside the sandbox.
     #[error("command `{program}` was not found in the sandbox")]
     NotFound {
         /// The program as given.
         program: RawText,
     },
-    /// The program is there but can't be run.
+    /// The program exists but can't be executed.
     #[error("command `{program}` can't be run")]
     NotExecutable {
         /// The program as given.
         program: RawText,
-        /// What the kernel says.
+        /// The kernel's error.
         source: std::io::Error,
     },
-    /// The kernel takes no command of this length.
+    /// The argument list is too long for the kernel.
     #[error(
         "command `{program}` can't be run: its arguments are too long (Linux takes 128 KiB for one of them, and a quarter of \
          the stack for all of them with the environment); write a long text into a file, and run or pass that"
@@ -204,26 +200,26 @@ pub enum SpawnError {
     /// The sandbox could not be built. Nothing was run.
     #[error("the sandbox could not be built: {step}")]
     Setup {
-        /// What was being done.
+        /// The step that failed.
         step: String,
-        /// What the kernel says.
+        /// The kernel's error.
         source: std::io::Error,
     },
-    /// No engine that works here can enforce what was asked for. Nothing was run.
+    /// No available engine can enforce the permissions. Nothing was run.
     #[error(transparent)]
     Unenforceable(#[from] Unenforceable),
-    /// The layers that were asked for do not hold. The command was killed.
+    /// The required layers are not in effect. The command was killed.
     #[error("the sandbox does not hold: {missing}")]
     NotEnforced {
         /// What is missing.
         missing: String,
     },
-    /// Talking to the launcher failed.
+    /// Communication with the launcher failed.
     #[error("lost the launcher while {doing}")]
     Launcher {
-        /// What was being done.
+        /// The step that failed.
         doing: &'static str,
-        /// What the kernel says.
+        /// The kernel's error.
         source: std::io::Error,
     },
 }

@@ -1,7 +1,6 @@
-//! No sandbox at all: for sessions that turned it off, and for runs that a person let out of it.
+//! No sandbox: for sessions with the sandbox turned off, and for runs that a person approved without it.
 //!
-//! Nothing is enforced, so a policy that has anything to enforce is refused here and has to be given
-//! to a real backend.
+//! Nothing is enforced, so a policy with anything to enforce is refused here and needs a real backend.
 
 use std::fmt;
 use std::io::{self, PipeReader, PipeWriter};
@@ -50,7 +49,7 @@ impl Backend for Bare {
 #[derive(Debug)]
 struct BarePlan {
     command: CommandSpec,
-    /// None of them is enforced, and none has to be.
+    /// They restrict nothing, so nothing has to be enforced.
     permissions: Permissions,
 }
 
@@ -90,8 +89,8 @@ impl Plan for BarePlan {
 const STACK: usize = 64 * 1024;
 
 impl BarePlan {
-    /// Whether permission was denied on the search along `PATH` alone, in directories that can't be searched or by a directory
-    /// of the program's name. To a shell such a program is not found.
+    /// Whether permission was denied only during the `PATH` search, by unsearchable directories or a directory of the
+    /// program's name. A shell reports such a program as not found.
     fn is_nowhere(&self, error: &io::Error) -> bool {
         let value = self.command.environment.get(&RawText::from("PATH")).and_then(RawText::to_os_string);
         let (Some(program), Some(path), Some(cwd)) =
@@ -148,7 +147,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// As long as there is no status the child has not been reaped, so its number is its own.
+/// While `status` is `None` the child has not been reaped, so its pid is valid.
 #[derive(Debug)]
 struct State {
     child: Child,
@@ -160,8 +159,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the end on a thread of its own. `at_end` is dropped behind it, which makes the other
-    /// end of the pipe readable.
+    /// Waits for the end on a separate thread. `at_end` is dropped afterwards, which makes the other end of the pipe
+    /// readable.
     fn watch(&self, at_end: PipeWriter) {
         let number = self.lock().child.id();
         until_exit(number);
@@ -174,7 +173,7 @@ impl Shared {
                     std::thread::sleep(Duration::from_millis(5));
                     state = self.lock();
                 }
-                // It can't be waited for any more, so nothing is known of it but that it is gone.
+                // It can no longer be waited for: it is gone, with an unknown status.
                 Err(_) => state.status = Some(WaitStatus::Exited(-1)),
             }
         }
@@ -256,12 +255,12 @@ impl Running for BareRunning {
 
 impl Drop for BareRunning {
     fn drop(&mut self) {
-        // One that can't be killed any more is gone.
+        // An error means that it has ended already.
         self.kill().ok();
     }
 }
 
-/// Signals the command and what it started, as far as that stayed in its group.
+/// Signals the command and its children that stayed in its process group.
 #[cfg(unix)]
 fn send(child: &mut Child, signal: u8) -> io::Result<()> {
     use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
@@ -269,7 +268,7 @@ fn send(child: &mut Child, signal: u8) -> io::Result<()> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let signal = Signal::from_named_raw(i32::from(signal));
     let (Some(pid), Some(signal)) = (pid, signal) else { return Err(io::ErrorKind::InvalidInput.into()) };
-    // Nobody is left in its session who could continue it, so the kernel would not stop it by that signal.
+    // Its process group is orphaned, so the kernel would ignore a `SIGTSTP`.
     let signal = if signal == Signal::TSTP { Signal::STOP } else { signal };
     match getpgid(Some(pid)) {
         Ok(group) if group == pid => kill_process_group(group, signal)?,
@@ -350,7 +349,7 @@ mod tests {
         assert_eq!(running.wait(Some(Duration::from_millis(50))).unwrap(), None);
         running.kill().unwrap();
         assert_eq!(running.wait(None).unwrap(), Some(WaitStatus::Signaled(9)));
-        // The pipe ends only when nobody holds it any more.
+        // The pipe reaches end of file only when no process holds it.
         assert_eq!(out.read(&mut [0; 1]).unwrap(), 0);
     }
 

@@ -1,9 +1,9 @@
-//! A small suite that every backend has to pass on its own system: random rules for a real tree, and inside a real
-//! sandbox each operation has the answer that [`Permissions::access`] gives.
+//! A small suite that every backend has to pass on its own system: with random rules for a real tree, each operation
+//! inside a real sandbox has the result that [`Permissions::access`] predicts.
 //!
-//! The test program is its own probe: it starts itself in the sandbox, where [`answer`] tries what a file names. So the
-//! suite needs nothing but a directory, and is the same on every system. The suite of this repository's `tests` is
-//! larger, and for Linux alone.
+//! The test program is its own probe: it starts itself in the sandbox, where [`answer`] tries the operations listed in
+//! a file. So the suite needs only a directory and is the same on every system. The suite of this repository's `tests`
+//! is larger, and for Linux only.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,16 +16,16 @@ use stockade_protocol::{AbsPath, Access, Argv, FileRule, FileRules, FileTarget, 
 
 use crate::{Backend, CommandSpec, SpawnError, Stdio, Streams, WaitStatus};
 
-/// Names the file with the operations, inside.
+/// The variable that names the file with the operations.
 const ASKED: &str = "STOCKADE_CONFORMANCE";
-/// What a line with answers begins with.
+/// The prefix of a line with results.
 const ANSWERS: &str = "answers ";
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the suite needs to know of a system.
+/// The suite's parameters for a system.
 #[derive(Clone, Debug)]
 pub struct SuiteContext {
-    /// An empty directory, with links followed.
+    /// An empty directory, by its canonical path.
     pub directory: PathBuf,
     /// Rules that let programs run, such as one that lets everything be read.
     pub platform: Vec<FileRule>,
@@ -37,7 +37,7 @@ pub struct SuiteContext {
     pub arguments: Vec<String>,
 }
 
-/// What was compared.
+/// The number of comparisons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Policies that were enforced.
@@ -50,7 +50,7 @@ pub struct Tally {
     pub denied: usize,
 }
 
-/// Tries what the caller has asked for, if it has: for the program that runs inside.
+/// Tries the requested operations, if there are any: called by the program inside.
 pub fn answer() -> std::io::Result<()> {
     let Some(asked) = std::env::var_os(ASKED) else { return Ok(()) };
     let mut answers = String::from(ANSWERS);
@@ -62,7 +62,7 @@ pub fn answer() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether an operation works. It is undone.
+/// Whether an operation succeeds. It is undone.
 fn try_out(operation: &str, path: &Path) -> bool {
     match operation {
         "read" => fs::read(path).is_ok(),
@@ -80,7 +80,7 @@ fn try_out(operation: &str, path: &Path) -> bool {
     }
 }
 
-/// Numbers that are the same on every system.
+/// A random number generator that is the same on every system.
 struct Random(u64);
 
 impl Random {
@@ -112,7 +112,7 @@ fn plant(root: &Path) -> Result<Tree, String> {
     Ok(tree)
 }
 
-/// Runs random policies and compares. The error says what differed, and for which policy.
+/// Runs random policies and compares. The error names the difference and the policy.
 pub fn conform(backend: &dyn Backend, context: &SuiteContext, policies: usize, seed: u64) -> Result<Tally, String> {
     let root = context.directory.join("tree");
     let tree = plant(&root)?;
@@ -150,7 +150,7 @@ fn one(
     let command = command(context, &asked)?;
     let plan = match backend.compile(&command, permissions) {
         Ok(plan) => plan,
-        // Refusing is no mistake; what is refused is for the caller to count.
+        // A refusal is not an error; the caller counts them.
         Err(_) => {
             tally.refused += 1;
             return Ok(());
@@ -208,7 +208,7 @@ fn operations<'a>(tree: &'a Tree, permissions: &Permissions) -> Vec<(&'static st
         operations.push(("read", file, access(file) >= Access::Read));
         operations.push(("append", file, access(file) == Access::Write));
         let around = file.parent().map_or(Access::None, |parent| access(&parent));
-        // A name that a rule gives stays what it is.
+        // A file that a rule names is not removed or renamed.
         if !is_named(file) {
             operations.push(("move", file, access(file) == Access::Write && around == Access::Write));
         }
@@ -224,7 +224,7 @@ fn run(plan: &dyn crate::Plan) -> Result<String, String> {
     let (mut reader, writer) = std::io::pipe().map_err(|error| error.to_string())?;
     let stdio = Stdio { stdout: Streams::To(writer.into()), ..Stdio::default() };
     let mut running = plan.spawn(stdio).map_err(told)?;
-    // What it writes fits into a pipe.
+    // Its output fits into a pipe.
     let status = running.wait(Some(PATIENCE)).map_err(told)?;
     drop(running);
     let mut output = String::new();

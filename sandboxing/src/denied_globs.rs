@@ -1,11 +1,11 @@
-//! Rules for what denied globs lead to, besides the matches themselves.
+//! Additional rules for denied globs, besides their matches.
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Glob, Invalid, RuleSource};
 
 use crate::HostFiles;
 
-/// Adds a denial for each directory that can't be searched and for what matching links lead to, and keeps the
-/// links on the way as they are, so that a later run finds the same.
+/// Adds a denial for each unsearchable directory and for the targets of matching links, and protects the links in
+/// between, so that a later run finds the same files.
 pub(crate) fn cover_globs(files: FileRules, host: &dyn HostFiles) -> Result<FileRules, Invalid> {
     let denials: Vec<(&FileRule, &Glob)> = files
         .iter()

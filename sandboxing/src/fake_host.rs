@@ -1,4 +1,4 @@
-//! A host for tests of backends: the same files on every machine, and rules in few words.
+//! A host for tests of backends: the same files on every machine, and compact rules.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that is written wrong fails")]
 
@@ -33,12 +33,12 @@ impl FakeHost {
         Self(files)
     }
 
-    /// Everything that is there.
+    /// All entries.
     pub fn iter(&self) -> impl Iterator<Item = (&AbsPath, Kind)> {
         self.0.iter().map(|(path, (kind, _))| (path, *kind))
     }
 
-    /// By the system's own idea of which paths are the same: on Windows case does not count.
+    /// Looks a path up by the system's own equality: on Windows case is ignored.
     fn get(&self, path: &AbsPath) -> Option<&(Kind, Option<PathBuf>)> {
         let is_same = |own: &AbsPath| own.starts_with(path) && path.starts_with(own);
         self.0.iter().find(|(own, _)| is_same(own)).map(|(_, found)| found)

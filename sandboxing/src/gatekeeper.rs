@@ -1,8 +1,8 @@
-//! Who decides on a connection while a command runs.
+//! Decides on connections while a command runs.
 //!
-//! A backend that sees a command's connections as they are made asks here, one destination at a time,
-//! and connects to nothing but what it gets back. The answer may take as long as a person does, so it
-//! is given later, through [`Answer`]; meanwhile only the thread that wants to connect waits.
+//! A backend that intercepts a command's connections asks here, one destination at a time, and connects only to the
+//! returned addresses. The answer may take as long as a person does, so it is given asynchronously, through
+//! [`Answer`]; meanwhile only the connecting thread waits.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,11 +17,11 @@ use stockade_protocol::{Host, NetworkProtocol, RawText, Violation};
 /// A connection that a command wants to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// The host, by the name that the command looked up where there was one.
+    /// The host, by the name that the command resolved, if any.
     pub host: Host,
     /// The port.
     pub port: u16,
-    /// What goes over the connection, where that is known.
+    /// The protocol, if known.
     pub protocol: Option<NetworkProtocol>,
     /// The process that tries.
     pub pid: Option<u32>,
@@ -29,11 +29,11 @@ pub struct Attempt {
     pub program: Option<RawText>,
 }
 
-/// What becomes of an attempt.
+/// The decision on an attempt.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Connect to the first of these that answers, and to nothing else. Names have been resolved and
-    /// the addresses checked: whoever looked the name up once more could get another address.
+    /// Connect to the first of these that answers, and to nothing else. Names have been resolved and the addresses
+    /// checked: another look-up could return another address.
     Connect(Vec<SocketAddr>),
     /// Use this stream, which is connected already.
     Use(Stream),
@@ -45,35 +45,35 @@ pub enum Verdict {
 
 /// Decides on connections.
 pub trait Gatekeeper: Send + Sync {
-    /// Decides on one attempt. Returns at once, and answers when the decision is there.
+    /// Decides on one attempt. Returns at once, and answers when the decision is made.
     fn decide(&self, attempt: Attempt, answer: Answer);
 
-    /// Hears of a connection that the sandbox has refused by itself.
+    /// Reports a connection that the sandbox itself has refused.
     fn refused(&self, violation: Violation) {
         drop(violation);
     }
 }
 
-/// Takes one verdict. Dropped without one, it refuses.
+/// A channel for one verdict. Dropped without one, it refuses.
 pub struct Answer {
     give: Option<Box<dyn FnOnce(Verdict) + Send>>,
     is_wanted: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Answer {
-    /// Passes the verdict on to the caller that waits for it.
+    /// An answer that passes the verdict to the waiting caller.
     pub fn new(give: impl FnOnce(Verdict) + Send + 'static) -> Self {
         Self { give: Some(Box::new(give)), is_wanted: Arc::new(|| true) }
     }
 
-    /// Tells whether the caller still waits: its process may have ended meanwhile.
+    /// Sets a check whether the caller still waits: its process may have ended.
     #[must_use]
     pub fn wanted_while(mut self, is_wanted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.is_wanted = Arc::new(is_wanted);
         self
     }
 
-    /// Tells, whenever it is called, whether the caller still waits. If not, what is done for it can be broken off.
+    /// A check whether the caller still waits. If not, work for it can be cancelled.
     pub fn is_wanted(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
         Arc::clone(&self.is_wanted)
     }

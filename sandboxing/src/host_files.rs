@@ -1,4 +1,4 @@
-//! The host's files, as far as a plan has to know them.
+//! The host's files, as far as a plan depends on them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use stockade_protocol::{AbsPath, Glob, Invalid};
 
 use crate::search::{Found, search};
 
-/// What stands at a path.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A directory.
@@ -18,26 +18,26 @@ pub enum Kind {
     File,
 }
 
-/// What a plan has to know of the host's files. Tests bring their own.
+/// Access to the host's files for a plan. Tests have their own.
 pub trait HostFiles {
-    /// What stands at this very path; `None` if nothing does.
+    /// The type of the file at this path, without following a link; `None` if it is missing.
     fn kind(&self, path: &AbsPath) -> Option<Kind>;
-    /// The path with all symbolic links followed, as far as it exists.
+    /// The path with all symbolic links resolved, as far as it exists.
     fn canonical(&self, path: &AbsPath) -> AbsPath;
-    /// What globs match now. An error if that can't be found out within bounds.
+    /// The current matches of globs. An error if the search exceeds its bounds.
     fn matches(&self, globs: &[&Glob]) -> Result<Found, Invalid>;
-    /// Whether a file has other names, under which it can be reached as well.
+    /// Whether a file has other hard links, by which it can be reached as well.
     fn has_other_names(&self, path: &AbsPath) -> bool;
-    /// The text behind a symbolic link.
+    /// The target of a symbolic link.
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf>;
 }
 
-/// The mode of an empty directory that a run has put under a name which must not be made: sticky, and
-/// readable for its owner alone. No program makes such a directory by itself.
+/// The mode of a placeholder: an empty directory that a run creates at a name which must stay absent. It is sticky and
+/// accessible only to its owner, which no other program creates.
 pub const PLACEHOLDER_MODE: u32 = 0o1500;
 
-/// The real file system. Placeholder directories of other runs count as absent: the next run has to hold the name as
-/// well, since the first one removes its directory when it ends.
+/// The real file system. Placeholder directories of other runs count as absent: the next run needs its own, since the
+/// first one removes its placeholder when it ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealFiles;
 
@@ -57,7 +57,7 @@ impl HostFiles for RealFiles {
     }
 
     fn canonical(&self, path: &AbsPath) -> AbsPath {
-        // What does not exist yet keeps its name below the deepest directory that does.
+        // A missing path keeps its name below the deepest existing directory.
         let found = path.ancestors().find_map(|above| {
             let real = fs::canonicalize(above.to_host_path()?).ok()?;
             Some((AbsPath::from_path(&real).ok()?, above.depth()))
@@ -95,10 +95,10 @@ pub(crate) fn is_placeholder(path: &Path, found: &fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     const STICKY: u32 = 0o1000;
     let mode = found.permissions().mode() & 0o7777;
-    // The mask of the run that makes it may take something from its mode, which that run then gives back.
-    // Its owner may write to it on its way from and to where it waits.
+    // The creating run's umask may reduce the mode, which that run then restores. The owner may have write access
+    // while the directory is moved into and out of place.
     let is_marked = found.is_dir() && mode & STICKY != 0 && mode & !(PLACEHOLDER_MODE | 0o200) == 0;
-    // One that is gone by now was one: only the run that put it there removes it.
+    // One that has vanished was a placeholder: only the run that created it removes it.
     is_marked
         && fs::read_dir(path)
             .map_or_else(|error| error.kind() == std::io::ErrorKind::NotFound, |mut entries| entries.next().is_none())

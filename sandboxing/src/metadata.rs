@@ -1,13 +1,12 @@
 //! Repositories below a writable root, whose metadata is protected like the root's own.
 //!
-//! A workspace's `.git` may be a file that names a directory elsewhere (`gitdir:`, in a worktree or
-//! a submodule), and that directory may share another (`commondir`). Hooks and configuration are
-//! read from all of them, so all of them are protected where they lie in something writable.
+//! A workspace's `.git` may be a file that names a directory elsewhere (`gitdir:`, in a worktree or a submodule), and
+//! that directory may share another (`commondir`). Hooks and configuration are read from all of them, so all of them
+//! are protected if they are below a writable directory.
 //!
-//! What is searched is a command's to arrange: it can close a directory to listing, plant pipes and links in
-//! the place of files, and make names without end. So a directory that can't be listed is protected as a
-//! whole, files are read up to a bound and only if they are files, and a tree that is too large to be
-//! searched is refused.
+//! A command controls the searched tree: it can make a directory unreadable, replace files by pipes and links, and
+//! create any number of names. So an unreadable directory is protected as a whole, only regular files are read, up to
+//! a bound, and a tree that is too large to be searched is refused.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
@@ -19,28 +18,27 @@ use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invali
 
 use crate::host_files::is_placeholder;
 
-/// How deep below a writable root repositories are looked for. What lies deeper is not protected, as SECURITY.md
+/// The depth below a writable root to which repositories are searched. Deeper ones are not protected, as SECURITY.md
 /// says.
 const DEEPEST: usize = 3;
-/// The same where the whole file system is writable: what other users and programs keep there comes and goes while
-/// it is looked at.
+/// The depth if the whole file system is writable: files of other users and programs come and go during the search.
 const DEEPEST_IN_ROOT: usize = 1;
-/// How many directories are looked at. More are refused: a repository could hide among them.
+/// Limit on visited directories. More are refused: a repository could hide among them.
 const MOST_DIRECTORIES: usize = 100_000;
-/// How long it may take to look at them.
+/// Limit on the duration of the search.
 const LONGEST_SEARCH: Duration = Duration::from_secs(5);
-/// What git itself takes for a `.git` file.
+/// git's own limit for a `.git` file.
 const LONGEST_GIT_FILE: u64 = 1 << 20;
-/// Where no repository can be: kernel objects, in a number without end.
+/// Kernel file systems: without repositories, and unbounded.
 const KERNEL_TREES: &[&str] = &["/proc", "/sys", "/dev"];
 
-/// Adds a rule for the metadata of each repository that is found in a writable place.
+/// Adds a rule for the metadata of each repository in a writable directory.
 pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, Invalid> {
     let mut search = Search { started: Instant::now(), ..Search::default() };
     for rule in permissions.files.iter().filter(|rule| rule.access == Access::Write) {
         if let FileTarget::Path(root) = &rule.target
             && let Some(path) = root.to_host_path()
-            // Where a link leads has a rule of its own, and a file holds nothing.
+            // A link's target has a rule of its own, and a file contains no repository.
             && fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir())
         {
             search.below(&path)?;
@@ -48,7 +46,7 @@ pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, In
     }
     let mut added = Vec::new();
     for path in search.found.iter().chain(&search.closed).filter_map(|path| AbsPath::from_path(path).ok()) {
-        // Only what could be written needs a rule, and a path that is named is meant.
+        // Only a writable path needs a rule, and an explicitly named one is intended.
         let is_for_it = |rule: &FileRule| matches!(&rule.target, FileTarget::Path(own) if *own == path);
         if permissions.access(&path) == Access::Write && !permissions.files.iter().any(is_for_it) {
             added.push(FileRule::path(path, Access::Read).from_source(RuleSource::ProtectedMetadata));
@@ -65,7 +63,7 @@ struct Search {
     seen: usize,
     /// Metadata.
     found: BTreeSet<PathBuf>,
-    /// Directories that can't be searched.
+    /// Unsearchable directories.
     closed: BTreeSet<PathBuf>,
 }
 
@@ -89,7 +87,7 @@ impl Search {
                 }
                 Err(_) => {}
             }
-            // The deepest are only asked for their own.
+            // At the deepest level only the directory's own `.git` counts.
             if depth == deepest {
                 continue;
             }
@@ -129,8 +127,8 @@ impl Search {
         Err(unsearchable(root, why))
     }
 
-    /// A directory that this user owns and can't look into may have been closed by a command, which can open it
-    /// again. One of another user's never was.
+    /// An unreadable directory that this user owns may have been closed by a command, which can open it again. One of
+    /// another user can't have been.
     fn close(&mut self, directory: &Path, root: &Path) -> Result<(), Invalid> {
         if !is_own(directory) {
             return Ok(());
@@ -150,7 +148,7 @@ impl Search {
             return;
         }
         self.found.insert(git.clone());
-        // Git follows a link, and so does whoever writes to where it leads.
+        // git and writers follow a link.
         let real = if metadata.is_symlink() { self.canonical(&git) } else { Some(git) };
         let Some(real) = real else { return };
         self.found.insert(real.clone());
@@ -172,7 +170,7 @@ impl Search {
         self.found.extend(common);
     }
 
-    /// The path that a file names, relative to where it stands.
+    /// The path in a file, relative to the file's directory.
     fn target(&mut self, base: &Path, text: &[u8]) -> Option<PathBuf> {
         let text = text.strip_prefix(b" ").unwrap_or(text);
         let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
@@ -180,7 +178,7 @@ impl Search {
         self.canonical(&path)
     }
 
-    /// Where a path leads. What can't be reached is protected by the nearest directory that can.
+    /// The canonical path. An unreachable one is protected by its nearest reachable ancestor.
     fn canonical(&mut self, path: &Path) -> Option<PathBuf> {
         match fs::canonicalize(path) {
             Ok(real) => Some(real),
@@ -202,9 +200,9 @@ fn is_kernel_tree(path: &Path) -> bool {
     KERNEL_TREES.iter().any(|tree| path == Path::new(tree))
 }
 
-/// The beginning of a file, if it is one: nothing that waits for a writer, or has no end.
+/// The beginning of a regular file: nothing that blocks or has no end.
 fn read_file(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    // What a device does when it is opened is its own affair, so it is looked at first.
+    // The type is checked first, since opening a device can have side effects.
     if !fs::metadata(path).ok()?.is_file() {
         return None;
     }
@@ -317,7 +315,7 @@ mod tests {
         assert_eq!(protected.access(&AbsPath::from_path(&root.join(odd)).unwrap()), Access::Read);
     }
 
-    /// A pipe would wait for a writer, a device has no end, and a file may be as long as the disk.
+    /// A pipe would block, a device has no end, and a file may be as large as the disk.
     #[test]
     fn what_is_planted_in_the_place_of_a_file_holds_nothing_up() {
         let directory = tempfile::tempdir().unwrap();

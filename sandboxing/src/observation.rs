@@ -1,51 +1,52 @@
-//! What a backend has seen a command try that its policy denies: facts, in place of guesses from its output.
+//! Observed denials: acts that a command tried and its policy denies, instead of guesses from its output.
 //!
-//! An act is noted only if the policy denies it and this user could do it without the sandbox. Notes are kept in a
-//! bounded list: a command that tries the same again, or too many different things, is counted, and costs no memory.
+//! An act is recorded only if the policy denies it and this user could do it without the sandbox. The list is bounded:
+//! repeated acts, and those beyond the limit, are only counted.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stockade_protocol::{AbsPath, Host, NetworkProtocol, RawText};
 
-/// Different acts that are kept of one run. Nobody reads more.
+/// Limit on distinct acts kept per run.
 const MOST_KEPT: usize = 256;
-/// Processes that are kept of one act. Beyond them it is of consequence.
+/// Limit on processes kept per act. An act of more processes counts as unhandled.
 const MOST_PROCESSES: usize = 8;
 
 /// An act that the policy denies and the host would have allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// The process that tried, as the host numbers it.
+    /// The process that tried, by its host pid.
     pub pid: Option<u32>,
     /// The program of that process.
     pub program: Option<RawText>,
-    /// What it tried.
+    /// The act.
     pub act: DeniedAct,
-    /// Whether the process is known to have done without: it ended well, and a shell that learns no more had started it.
+    /// Whether the process is known to have coped: it exited successfully, and its parent was a shell that learns only
+    /// that.
     pub is_handled: bool,
 }
 
-/// What was tried, and on what. Paths are those of the host, with links followed.
+/// A denied act and its object. Paths are those of the host, with links resolved.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeniedAct {
-    /// Reading a file, or looking into a directory.
+    /// Reading a file, or listing a directory.
     Read(AbsPath),
     /// Writing a file that exists, or changing its attributes.
     Write(AbsPath),
-    /// Making a file of any kind but a directory, in a directory that exists.
+    /// Creating a file of any type but a directory, in an existing directory.
     Create(AbsPath),
-    /// Making a directory.
+    /// Creating a directory.
     MakeDirectory(AbsPath),
-    /// Removing, renaming or replacing a name that exists, which changes the directory that it is in.
+    /// Removing, renaming or replacing an existing name, which changes its directory.
     Replace(AbsPath),
-    /// Looking up the address of a host, with no name server in reach.
+    /// Resolving a host name without a reachable name server.
     LookUp(Host),
     /// Connecting, or sending, to a host.
     Connect {
-        /// The host, by name if the sandbox has looked it up.
+        /// The host, by name if the sandbox has resolved it.
         host: Host,
-        /// What goes over the connection.
+        /// The protocol.
         protocol: NetworkProtocol,
         /// The port.
         port: u16,
@@ -53,7 +54,7 @@ pub enum DeniedAct {
 }
 
 impl DeniedAct {
-    /// The path that it is about, if it is about files.
+    /// The path, if the act is about a file.
     pub fn path(&self) -> Option<&AbsPath> {
         match self {
             Self::Read(path)
@@ -66,21 +67,21 @@ impl DeniedAct {
     }
 }
 
-/// What is seen of a run. The rest is left to other evidence.
+/// The kinds of acts observed in a run. For the others there is other evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// Calls that change the file system.
     pub writes: bool,
-    /// Reads of what the policy denies to read.
+    /// Reads that the policy denies.
     pub denied_reads: bool,
     /// Connections to hosts, with the network off.
     pub connections: bool,
 }
 
-/// Tells of a process whether it is known to have done without what it was denied. Asked when the command is over.
+/// Whether a process is known to have coped with a denial. Called after the command has ended.
 pub type IsHandled = Box<dyn Fn(u32) -> bool + Send + Sync>;
 
-/// The notes of one run. Shared by everything that watches it.
+/// The observations of one run, shared by its observers.
 pub struct Observations {
     coverage: Coverage,
     is_handled: IsHandled,
@@ -92,28 +93,28 @@ struct Notes {
     kept: Vec<Observation>,
     /// Each act, with the processes that have tried it.
     known: BTreeMap<DeniedAct, Vec<Option<u32>>>,
-    /// Acts beyond those that are kept.
+    /// The number of acts beyond the limit.
     left_out: u64,
 }
 
 impl Observations {
-    /// Nothing yet, of a run that is watched to this extent. Every denial is of consequence.
+    /// An empty list for a run with this coverage. No denial counts as handled.
     pub fn new(coverage: Coverage) -> Self {
         Self::with_ends(coverage, Box::new(|_| false))
     }
 
-    /// The same, where it can be told which processes did without.
+    /// Like `new`, with a check for processes that coped.
     pub fn with_ends(coverage: Coverage, is_handled: IsHandled) -> Self {
         Self { coverage, is_handled, notes: Mutex::default() }
     }
 
-    /// What is watched.
+    /// The coverage.
     pub fn coverage(&self) -> Coverage {
         self.coverage
     }
 
-    /// Notes an act, unless it is known already of so many processes, or there is no more room. `judge` tells who did
-    /// it, and whether it is to be noted at all; it is asked only for what would be kept.
+    /// Records an act, unless it is known for enough processes or the list is full. `judge` identifies the process and
+    /// decides whether to record the act; it is called only for acts that would be kept.
     pub fn note(&self, act: DeniedAct, judge: impl FnOnce(DeniedAct) -> Option<Observation>) {
         {
             let mut notes = self.notes();
@@ -127,7 +128,7 @@ impl Observations {
                 None => {}
             }
         }
-        // Looking at the host's files may take its time.
+        // Not under the lock: it may access the host's files.
         let Some(observation) = judge(act) else { return };
         let mut notes = self.notes();
         if let Some(tried) = notes.known.get_mut(&observation.act) {
@@ -140,7 +141,7 @@ impl Observations {
         }
     }
 
-    /// Everything that was kept so far, in the order in which it happened.
+    /// The recorded acts, in order.
     pub fn kept(&self) -> Vec<Observation> {
         let notes = self.notes();
         let is_handled = |observation: &Observation| {
@@ -151,7 +152,7 @@ impl Observations {
         notes.kept.iter().map(judged).collect()
     }
 
-    /// How many acts were seen for which there was no room.
+    /// The number of acts for which there was no room.
     pub fn left_out(&self) -> u64 {
         self.notes().left_out
     }
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(notes.left_out(), 10_001 - MOST_KEPT as u64);
     }
 
-    /// One process that did without says nothing of another.
+    /// One process that coped says nothing about another.
     #[test]
     fn an_act_is_handled_if_all_that_tried_it_did_without() {
         let handled = |tried: &[u32]| {

@@ -1,12 +1,11 @@
-//! Where Stockade's own files really are, and which links must stay for a denial to hold in the next run.
+//! The real locations of Stockade's own files, and the links that must stay for a denial to hold in the next run.
 //!
-//! A bound on a path says little where links are on the way: a command could write where they lead, or put
-//! another link in the place of one. So each link on the way gets a bound of its own, and so does the
-//! place that the last one leads to. Where that does not exist yet, a sandbox bounds the first directory that
-//! is missing as well: a command that makes it would own all that is put there.
+//! A bound on a path is not enough if it has links: a command could write the link's target, or replace a link. So
+//! each link of the path gets a bound of its own, and so does the final target. If that is missing, a sandbox also
+//! bounds the first missing directory: a command that creates it would own everything below it.
 //!
-//! A denied or masked path that a link leads to is found by that link again when the next sandbox is built. A command that
-//! can put another link in its place would open what was denied, so links on the way can't be changed either.
+//! A denied or masked path behind a link is found through that link again when the next sandbox is built. A command
+//! that replaces the link would expose the denied file, so links of such paths can't be changed either.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -16,10 +15,10 @@ use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invali
 use crate::host_files::{HostFiles, Kind};
 use crate::resolve::{Links, MOST_LINKS};
 
-/// The directory above, in a link.
+/// The parent directory, in a link.
 const ABOVE: &[u8] = b"..";
 
-/// Adds a bound for each place that the bounds on Stockade's own files lead to or through.
+/// Adds a bound for each link and target of the bounds on Stockade's own files.
 pub fn protect_own_files(permissions: &Permissions, files: &dyn HostFiles) -> Result<Permissions, Invalid> {
     let rules = permissions.files.iter().cloned().chain(places_of_bounds(permissions, files));
     Ok(Permissions { files: FileRules::new(rules)?, ..permissions.clone() })
@@ -37,12 +36,12 @@ fn places_of_bounds(permissions: &Permissions, files: &dyn HostFiles) -> Vec<Fil
     bounds.flat_map(of_bound).collect()
 }
 
-/// The bounds of a sandbox: where the files are, and the first missing directory on the way to each that does not
-/// exist, for as long as the sandbox does.
+/// The bounds of a sandbox: the real locations and, for each missing file, the first missing directory of its path,
+/// for the lifetime of the sandbox.
 pub(crate) fn own_file_bounds(permissions: &Permissions, files: &dyn HostFiles) -> Result<Vec<FileRule>, Invalid> {
     let bounds = permissions.files.iter().filter(|rule| rule.is_bound()).cloned();
     let protected = FileRules::new(bounds.chain(places_of_bounds(permissions, files)))?;
-    // Nothing can be made behind a link by its own name: the link has a bound, and so has where it leads.
+    // Nothing can be created behind a link by its own name: the link and its target have bounds.
     let is_behind_link = |rule: &FileRule| match &rule.target {
         FileTarget::Path(path) => path.ancestors().skip(1).any(|above| files.kind(&above) == Some(Kind::Symlink)),
         FileTarget::Glob(_) => false,
@@ -56,8 +55,8 @@ pub(crate) fn own_file_bounds(permissions: &Permissions, files: &dyn HostFiles) 
     Ok(missing.chain(bounds.iter().cloned()).collect())
 }
 
-/// Rules that keep each link on the way to a denied or masked path, or to the fixed part of a denied glob, as it is,
-/// where `resolved` would let a command replace it.
+/// Rules that protect each link in the path of a denied or masked path, or of the fixed part of a denied glob, if
+/// `resolved` would let a command replace it.
 pub(crate) fn held_links(permissions: &Permissions, resolved: &FileRules, links: &Links<'_>) -> Vec<FileRule> {
     let narrowing = permissions.files.iter().filter(|rule| rule.access <= Access::Scratch || is_mask(rule));
     let paths: BTreeSet<&AbsPath> = narrowing
@@ -76,22 +75,22 @@ fn is_mask(rule: &FileRule) -> bool {
     matches!(rule.source, RuleSource::ProtectedMetadata | RuleSource::CredentialMask)
 }
 
-/// The first name on the way to a path that does not exist, in a directory that does.
+/// The first missing component of a path, in an existing directory.
 fn first_missing(path: &AbsPath, files: &dyn HostFiles) -> Option<AbsPath> {
     let missing = path.ancestors().take_while(|place| files.kind(place).is_none()).last()?;
     let parent = files.kind(&missing.parent()?);
     (parent == Some(Kind::Directory)).then_some(missing)
 }
 
-/// The way that a path leads.
+/// The resolution of a path.
 struct LinkedWay {
-    /// Every link on it.
+    /// Every link followed.
     links: BTreeSet<AbsPath>,
-    /// Its end, unless links lead in a circle.
+    /// The final target, unless the links form a loop.
     end: Option<AbsPath>,
 }
 
-/// Every link on the way of a path, and where the last one leads.
+/// Every link of a path, and the final target.
 fn places(path: &AbsPath, files: &dyn HostFiles) -> BTreeSet<AbsPath> {
     let way = way(path, files);
     way.links.into_iter().chain(way.end).collect()
@@ -100,7 +99,7 @@ fn places(path: &AbsPath, files: &dyn HostFiles) -> BTreeSet<AbsPath> {
 fn way(path: &AbsPath, files: &dyn HostFiles) -> LinkedWay {
     let mut way = LinkedWay { links: BTreeSet::new(), end: None };
     let Some(mut reached) = path.ancestors().last() else { return way };
-    // The names that are still to be taken, the next one last.
+    // The remaining components, the next one last.
     let mut names: Vec<Vec<u8>> = path.components().skip(reached.depth()).map(<[u8]>::to_vec).collect();
     names.reverse();
     let mut followed = 0;
@@ -124,7 +123,7 @@ fn way(path: &AbsPath, files: &dyn HostFiles) -> LinkedWay {
     way
 }
 
-/// Puts what a link says in front of the names that are left.
+/// Prepends a link's target to the remaining components.
 fn push_names(target: &Path, reached: &mut AbsPath, names: &mut Vec<Vec<u8>>) {
     for part in target.components().rev() {
         match part {

@@ -1,10 +1,10 @@
-//! What the operating system itself lets this user do, sandbox or not. A denial that would happen without a
-//! sandbox as well is not the sandbox's.
+//! What the operating system permits this user without a sandbox. A denial that would also happen outside is not the
+//! sandbox's.
 
 use stockade_protocol::{AbsPath, Access};
 
-/// Whether this program could read or write a path by itself. What does not exist can be written if it
-/// could be made, with the directories that it would be in.
+/// Whether this program could read or write a path itself. A missing file is writable if it and its missing
+/// directories could be created.
 #[cfg(unix)]
 pub fn permits(path: &AbsPath, access: Access) -> bool {
     use rustix::fs::{Access as Wanted, AtFlags, CWD, accessat};
@@ -20,7 +20,7 @@ pub fn permits(path: &AbsPath, access: Access) -> bool {
     }
 }
 
-/// Whether this program could send a signal to a process by itself.
+/// Whether this program could signal a process itself.
 #[cfg(unix)]
 pub fn permits_signal(process: u32) -> bool {
     use rustix::process::{Pid, test_kill_process};
@@ -35,35 +35,35 @@ pub fn is_administrator() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether this program could read or write a path by itself; here that is only known by trying.
+/// Whether this program could read or write a path itself; unknown on this system.
 #[cfg(not(unix))]
 pub fn permits(_: &AbsPath, _: Access) -> bool {
     true
 }
 
-/// Whether this program could send a signal to a process by itself; here that is only known by trying.
+/// Whether this program could signal a process itself; unknown on this system.
 #[cfg(not(unix))]
 pub fn permits_signal(_: u32) -> bool {
     true
 }
 
-/// Whether this program runs as the administrator; here that is only known by trying.
+/// Whether this program runs as the administrator; unknown on this system.
 #[cfg(not(unix))]
 pub fn is_administrator() -> bool {
     true
 }
 
-/// Whether something on this machine waits for connections at a port; `false` where that can't be seen.
+/// Whether a process on this machine listens on a port; `false` if that can't be determined.
 pub fn listens(port: u16) -> bool {
     listens_in("/proc/net", port)
 }
 
-/// The same in another network, by the directory of `/proc` that tells of it.
+/// Like `listens`, in another network namespace, by its `/proc` directory.
 pub fn listens_in(network: &str, port: u16) -> bool {
     // <https://www.kernel.org/doc/html/latest/networking/proc_net_tcp.html>: the second field is the local address,
     // the fourth the state.
     const LISTENING: &str = "0A";
-    // A table that changes while it is read may leave a line out.
+    // A table that changes while it is read may omit a line.
     const READINGS: usize = 2;
     let listed = |table: &str| std::fs::read_to_string(table).unwrap_or_default();
     let wanted = format!("{port:04X}");
@@ -76,8 +76,8 @@ pub fn listens_in(network: &str, port: u16) -> bool {
     })
 }
 
-/// Makes a directory that is missing, and those above it, for this user alone. Something else in its place is left to
-/// whoever needs the directory.
+/// Creates a missing directory and its parents, for this user alone. If another file has the name, the later use of
+/// the directory fails.
 pub fn make_private_directory(path: &AbsPath) -> std::io::Result<()> {
     let Some(path) = path.to_host_path() else { return Ok(()) };
     if std::fs::symlink_metadata(&path).is_ok() {

@@ -1,26 +1,26 @@
-//! What a command's process has from its caller, where that is not the process that starts it.
+//! Process attributes that a command takes from its caller, if that is not the process that starts it.
 //!
 //! A server runs commands for clients whose file mode mask and limits differ from its own. Limits can only be lowered:
-//! what this process may not have, no process that it starts has.
+//! a child can't exceed the limits of this process.
 
 use serde::Serialize;
 use stockade_protocol::{Rlimits, Umask};
 
 use crate::Unenforceable;
 
-/// What the command's process starts with, in place of what this process has.
+/// Attributes of the command's process that replace those of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessSettings {
-    /// The permissions that new files are denied; by default as this process has it.
+    /// The file mode creation mask; this process's by default.
     pub umask: Option<Umask>,
-    /// Its limits; by default as this process has them. The limits of the permissions hold besides.
+    /// Its limits; this process's by default. The limits of the permissions apply in addition.
     pub rlimits: Rlimits,
-    /// What writing to a pipe without a reader does to it. The runtime of a Rust program ignores the signal for itself, so
-    /// what this process has says nothing of its caller.
+    /// The disposition of `SIGPIPE`. The Rust runtime ignores the signal, so this process's disposition is not its
+    /// caller's.
     pub broken_pipes: BrokenPipes,
 }
 
-/// What writing to a pipe that has no reader does to a command.
+/// The effect of writing to a pipe without a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BrokenPipes {
@@ -44,7 +44,7 @@ impl ProcessSettings {
         self.check_absent()
     }
 
-    /// For a system that has nothing of the kind.
+    /// For systems without these attributes.
     pub fn check_absent(&self) -> Result<(), Unenforceable> {
         if *self == Self::default() {
             return Ok(());
@@ -62,7 +62,7 @@ impl ProcessSettings {
         most: impl Fn(stockade_protocol::RlimitResource) -> Option<u64>,
     ) -> Result<(), Unenforceable> {
         let told = |limit: Option<u64>| limit.map_or_else(|| String::from("unlimited"), |limit| limit.to_string());
-        // No limit at all is more than any.
+        // Unlimited exceeds every limit.
         let exceeds = |limit: Option<u64>, bound: Option<u64>| match (limit, bound) {
             (_, None) => false,
             (None, Some(_)) => true,
@@ -90,8 +90,8 @@ impl ProcessSettings {
         Ok(())
     }
 
-    /// Sets them for this process, which is going to be the command. Limits that hold already, and are lower, stay.
-    /// Only system calls: it may be used between `fork` and `exec`.
+    /// Applies them to this process, which is about to exec the command. Lower limits in force stay.
+    /// Async-signal-safe: it may be called between `fork` and `exec`.
     #[cfg(unix)]
     pub fn apply(&self) -> std::io::Result<()> {
         use rustix::process::Rlimit;
@@ -108,7 +108,7 @@ impl ProcessSettings {
             crate::sys::ignore_broken_pipes();
         }
         if let Some(mask) = self.umask {
-            // The type of a mode is not as wide everywhere.
+            // The width of the mode type differs between systems.
             rustix::process::umask(rustix::fs::Mode::from_raw_mode(rustix::fs::RawMode::from(mask.bits())));
         }
         Ok(())

@@ -1,8 +1,7 @@
-//! From the paths that a person wrote to the paths that the kernel will see.
+//! Resolves the paths that a person wrote to the paths that the kernel will see.
 //!
-//! Symbolic links are followed once, when permissions are settled; a plan then opens the resulting
-//! paths without following any. A link that is swapped in between makes the plan fail, so what was
-//! approved is what is opened.
+//! Symbolic links are resolved once, when permissions are settled; a plan then opens the resulting paths without
+//! following any. A link that is swapped in between makes the plan fail, so only approved files are opened.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,8 +14,8 @@ use crate::denied_globs::cover_globs;
 use crate::host_files::{HostFiles, Kind, RealFiles};
 use crate::own_files::{held_links, own_file_bounds};
 
-/// The absolute path that a text names in a directory. `..` is taken as the kernel takes it: as the
-/// directory above the one that the path has led to so far, also through links.
+/// The absolute path of a text relative to a directory. `..` is resolved as the kernel does: as the parent of the
+/// directory reached so far, also through links.
 pub fn absolute(directory: &AbsPath, text: &Path) -> Result<AbsPath, Invalid> {
     let start = directory.to_host_path().unwrap_or_default();
     let mut path = PathBuf::new();
@@ -31,8 +30,8 @@ pub fn absolute(directory: &AbsPath, text: &Path) -> Result<AbsPath, Invalid> {
     AbsPath::from_path(&path)
 }
 
-/// Like [`absolute`], for a path that a person wrote to grant or deny something: `..` behind a link is refused. Nothing
-/// of the link would be left in the path, so that a command could lead the next run elsewhere by changing it.
+/// Like [`absolute`], for a path in a grant or a denial: `..` after a link is refused. The result would not contain
+/// the link, so a command could redirect the next run by changing it.
 pub fn written_path(directory: &AbsPath, text: &Path) -> Result<AbsPath, Invalid> {
     let start = directory.to_host_path().unwrap_or_default();
     let mut path = PathBuf::new();
@@ -54,15 +53,15 @@ fn raw_text(path: &Path) -> RawText {
     RawText::from(path.as_os_str().as_encoded_bytes().to_vec())
 }
 
-/// As many links as the kernel follows for one path.
+/// The kernel's limit on links in a path.
 pub(crate) const MOST_LINKS: usize = 40;
 
-/// Where a file would be made under this name: as [`HostFiles::canonical`], and also through links that
-/// lead to something which does not exist yet. That is what a person has to see before it is written.
+/// Where a file of this name would be created: like [`HostFiles::canonical`], but also through dangling links. A
+/// person has to see this path before it is written.
 pub fn leads_to(path: &AbsPath) -> AbsPath {
     let mut found = RealFiles.canonical(path);
     for _ in 0..MOST_LINKS {
-        // The first name that is missing behind the link is where it goes on.
+        // Resolution continues at the first missing component of the link's target.
         let dangling = found.ancestors().find_map(|name| Some((RealFiles.link_target(&name)?, name)));
         let Some((target, link)) = dangling else { break };
         let Some(parent) = link.parent() else { break };
@@ -74,14 +73,14 @@ pub fn leads_to(path: &AbsPath) -> AbsPath {
     found
 }
 
-/// Where a path leads, and every link on the way.
+/// The target of a path, and every link followed.
 #[derive(Debug, Default)]
 pub(crate) struct Way {
     pub(crate) links: Vec<AbsPath>,
     pub(crate) end: PathBuf,
 }
 
-/// Follows all links of a path, one name at a time. `None` if they lead in a circle.
+/// Follows all links of a path, one component at a time. `None` if they form a loop.
 pub(crate) fn follow(path: &Path) -> Option<Way> {
     let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
     let mut way = Way::default();
@@ -104,15 +103,15 @@ pub(crate) fn follow(path: &Path) -> Option<Way> {
     Some(way)
 }
 
-/// Rules for the paths that links lead to. A rule for a path that is a link, or lies behind one,
-/// speaks of where it leads; the link's own name keeps its rule, so that it can't be replaced.
+/// Resolves the links in rules. A rule for a path that is a link, or is behind one, applies to the target; the link's
+/// own name keeps its rule, so that it can't be replaced.
 ///
-/// A link in a place that commands can write is theirs to choose, so it never widens what they may
-/// do: a grant that leads through one is refused, and a mask only takes away where it leads. A link on the way
-/// to what is denied or masked stays as it is, since the next run goes by it too.
+/// Commands control the links in writable directories, so such a link never widens permissions: a grant through one is
+/// refused, and a mask also covers its target. A link to a denied or masked path is protected, since the next run
+/// depends on it too.
 ///
-/// In the result the most specific rule decides over every path: bounds on Stockade's own files have been taken
-/// from the rules below them.
+/// In the result the most specific rule decides for every path: bounds on Stockade's own files have been applied to
+/// the rules below them.
 pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result<Permissions, Invalid> {
     let bounds = own_file_bounds(permissions, files)?;
     let (masks, meant): (Vec<&FileRule>, Vec<&FileRule>) = permissions
@@ -131,7 +130,7 @@ pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result
     };
     let masks = masks.iter().filter(|rule| !is_below_file(rule, &links)).flat_map(|rule| {
         let mut rules = with_target(rule, &links);
-        // Where it leads comes first, if that is another path.
+        // The target is first, if it is another path.
         if rules.len() > 1 && !rules.first().is_some_and(narrows) {
             rules.remove(0);
         }
@@ -143,7 +142,7 @@ pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result
     Ok(Permissions { files: cover_globs(resolved.without_bounds(), files)?, ..permissions.clone() })
 }
 
-/// Whether a rule protects a name below a file, where there can be none: the file was granted by itself.
+/// Whether a rule protects a name below a file, which can't exist: the file was granted by itself.
 fn is_below_file(rule: &FileRule, links: &Links<'_>) -> bool {
     let FileTarget::Path(path) = &rule.target else { return false };
     let parent = path.parent().map(|parent| links.follow(&parent));
@@ -151,14 +150,13 @@ fn is_below_file(rule: &FileRule, links: &Links<'_>) -> bool {
         && parent.is_some_and(|parent| links.files.kind(&parent) == Some(Kind::File))
 }
 
-/// Paths with their links followed. Rules mostly speak of the same few directories, which are looked at
-/// once.
+/// Resolves paths, with a cache: rules mostly name the same few directories.
 pub(crate) struct Links<'a> {
     pub(crate) files: &'a dyn HostFiles,
     followed: RefCell<BTreeMap<AbsPath, AbsPath>>,
-    /// Directories, and whether there is no link on the way to them.
+    /// Directories, and whether their paths have no link.
     linkless: RefCell<BTreeMap<AbsPath, bool>>,
-    /// The last of them: rules come in the order of their paths.
+    /// The most recent one: rules are sorted by path.
     last: RefCell<Option<(AbsPath, bool)>>,
 }
 
@@ -167,7 +165,7 @@ impl<'a> Links<'a> {
         Self { files, followed: RefCell::default(), linkless: RefCell::default(), last: RefCell::default() }
     }
 
-    /// Whether neither the path nor a directory above it is a link, so that it leads to itself.
+    /// Whether neither the path nor an ancestor is a link, so that it is canonical.
     pub(crate) fn is_linkless(&self, path: &AbsPath) -> bool {
         let is_behind_none = path.parent().is_none_or(|parent| self.is_linkless_directory(parent));
         is_behind_none && self.files.kind(path) != Some(Kind::Symlink)
@@ -186,7 +184,7 @@ impl<'a> Links<'a> {
         found
     }
 
-    /// The same as [`HostFiles::canonical`], one name at a time.
+    /// Like [`HostFiles::canonical`], one component at a time.
     fn follow(&self, path: &AbsPath) -> AbsPath {
         if let Some(known) = self.followed.borrow().get(path) {
             return known.clone();
@@ -199,14 +197,14 @@ impl<'a> Links<'a> {
         real
     }
 
-    /// The path itself, with every link but the last component followed.
+    /// The path with every link but the last component resolved.
     fn plain(&self, path: &AbsPath) -> Option<AbsPath> {
         let parent = self.follow(&path.parent()?);
         parent.join(path.components().last()?.to_vec()).ok()
     }
 }
 
-/// The rule at the path that it leads to and, if that is another, at its own name as well.
+/// The rule at its target and, if that is another path, at its own name as well.
 fn with_target(rule: &FileRule, links: &Links<'_>) -> Vec<FileRule> {
     let path = match &rule.target {
         FileTarget::Path(path) if links.is_linkless(path) => return vec![rule.clone()],
@@ -246,7 +244,7 @@ mod tests {
     use super::*;
     use crate::PLACEHOLDER_MODE;
 
-    /// Another run puts its directory there and takes it away, over and over.
+    /// Another run creates and removes its placeholder, over and over.
     #[test]
     fn a_name_that_is_held_is_missing_whenever_it_is_looked_at() {
         use std::os::unix::fs::DirBuilderExt as _;
@@ -329,7 +327,7 @@ mod tests {
         }
     }
 
-    /// One name at a time leads to the same place as all at once.
+    /// One component at a time gives the same result as the kernel.
     #[test]
     fn links_are_followed_as_the_kernel_follows_them() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 //! One bounded walk over the file system for all denied globs of a policy.
 //!
-//! Each directory is listed once, whatever the number of globs, and only if one of them could match something
-//! below it. The tree is a command's to arrange: it can close a directory to listing, lead matches elsewhere by
-//! links, and make names without end. So a directory that can't be looked into is reported, to be denied as a
-//! whole, links that match are followed to what they lead to, and the walk has bounds.
+//! Each directory is listed once for all globs, and only if one of them could match below it. A command controls the
+//! tree: it can make a directory unreadable, redirect matches by links, and create any number of names. So an
+//! unreadable directory is reported, to be denied as a whole, matching links are followed to their targets, and the
+//! walk is bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,32 +17,32 @@ use crate::host_files::{HostFiles as _, RealFiles};
 use crate::metadata::is_own;
 use crate::resolve::follow;
 
-/// How many names are looked at, for all globs of a policy together.
+/// Limit on visited names, for all globs of a policy.
 const MOST_ENTRIES: usize = 1_000_000;
-/// How long a walk may take. Signals and time limits wait for it, so it is short.
+/// Limit on the duration of a walk. It is short, since signals and timeouts wait for it.
 const LONGEST_WALK: Duration = Duration::from_secs(5);
-/// The longest path of a directory in which every name can still be opened by its path.
+/// The longest directory path below which every name can still be opened by its path.
 const LONGEST_DIRECTORY: usize = 4096 - 256;
-/// Trees that a sandbox has of its own.
+/// Trees that the sandbox replaces.
 const OWN_TREES: [&str; 2] = ["/proc", "/dev"];
 
-/// What globs match now. Numbers are places in the list of globs.
+/// The current matches of globs. Numbers are indices into the list of globs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Each match, also inside one another: a grant below a match brings what lies there back into
-    /// sight, and the glob still denies the matches in it.
+    /// All matches, also nested ones: a grant below a match exposes the files there, and the glob still denies the
+    /// matches among them.
     pub matches: BTreeSet<AbsPath>,
-    /// Directories that could hold matches and can't be looked into, though a command could use them or open
-    /// them again; with the number of a glob that could match there.
+    /// Unreadable directories that could contain matches, though a command could use them or open them again; with the
+    /// number of a glob that could match there.
     pub closed: BTreeMap<AbsPath, usize>,
-    /// Files and directories that matching links lead to, with the number of the glob.
+    /// The targets of matching links, with the number of the glob.
     pub targets: BTreeMap<AbsPath, usize>,
     /// The links between a match and its target.
     pub links: BTreeSet<AbsPath>,
 }
 
 impl Found {
-    /// A sentence for each directory that is denied as a whole because it can't be searched.
+    /// A sentence for each directory that is denied as a whole because it is unreadable.
     pub fn warnings(&self, files: &FileRules) -> Vec<String> {
         let is_in_sight = |path: &&AbsPath| path.parent().is_some_and(|parent| files.access(&parent) > Access::None);
         let closed = self.closed.keys().filter(is_in_sight);
@@ -56,10 +56,10 @@ impl Found {
     }
 }
 
-/// How far each glob has come: its number, and the segment that is next.
+/// The state of each glob: its number, and the next segment.
 type States = Vec<(usize, usize)>;
 
-/// Everything that one of these globs matches.
+/// All paths that one of these globs matches.
 pub(crate) fn search(globs: &[&Glob]) -> Result<Found, Invalid> {
     let mut walk = Walk { found: Found::default(), patterns: Vec::new(), entries: 0, started: Instant::now() };
     let bases: Vec<AbsPath> = globs.iter().map(|glob| RealFiles.canonical(glob.base())).collect();
@@ -75,7 +75,7 @@ pub(crate) fn search(globs: &[&Glob]) -> Result<Found, Invalid> {
     Ok(walk.found)
 }
 
-/// A glob from the top of a walk down, the fixed names first. Empty for a glob that lies elsewhere.
+/// A glob relative to the top of a walk, fixed names first. Empty for a glob elsewhere.
 fn pattern(glob: &Glob, base: &AbsPath, top: &AbsPath) -> Vec<GlobSegment> {
     if !base.starts_with(top) {
         return Vec::new();
@@ -95,7 +95,7 @@ struct Walk {
 impl Walk {
     fn below(&mut self, top: &AbsPath) -> Result<(), Invalid> {
         let Some(start) = top.to_host_path() else { return Ok(()) };
-        // `**` also stands for no name at all.
+        // `**` also matches no name at all.
         let is_whole = |own: &Vec<GlobSegment>| !own.is_empty() && own.iter().all(|one| *one == GlobSegment::AnyDepth);
         if self.patterns.iter().any(is_whole) && fs::symlink_metadata(&start).is_ok() {
             self.found.matches.insert(top.clone());
@@ -115,7 +115,7 @@ impl Walk {
             };
             for entry in entries {
                 self.count(top)?;
-                // A listing that breaks off leaves names out.
+                // An interrupted listing omits names.
                 let Ok(entry) = entry else {
                     let number = states.first().map_or(0, |(number, _)| *number);
                     self.found.closed.entry(AbsPath::from_path(&directory)?).or_insert(number);
@@ -162,7 +162,7 @@ impl Walk {
         self.with_empty(next.collect())
     }
 
-    /// Adds the states behind each `**`, which also stands for no name at all, and drops those at an end.
+    /// Adds the states after each `**`, which also matches no name at all, and drops finished ones.
     fn with_empty(&self, mut states: States) -> States {
         let mut looked_at = 0;
         while let Some((number, place)) = states.get(looked_at).copied() {
@@ -214,11 +214,11 @@ impl Walk {
 }
 
 enum Listing {
-    // In a box: on Windows it holds a whole entry.
+    // Boxed: on Windows it contains a whole entry.
     Entries(Box<fs::ReadDir>),
-    /// Nothing is there that this user, and so a command, could reach.
+    /// This user, and so a command, can reach nothing there.
     Nothing,
-    /// What can't be looked into: the directory, or the nearest one above it that can be named.
+    /// The unreadable directory, or its nearest ancestor that can be named.
     Closed(PathBuf),
 }
 
@@ -228,7 +228,7 @@ fn list(directory: &Path) -> Listing {
         return closed();
     }
     match fs::read_dir(directory) {
-        // Without the right to pass, names are seen and files are not.
+        // Without search permission, names are visible but files can't be opened.
         Ok(entries) if can_pass(directory) => Listing::Entries(Box::new(entries)),
         Err(error) if is_missing(&error) => Listing::Nothing,
         Ok(_) | Err(_) => closed(),
@@ -239,7 +239,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The nearest directory that can be named, if this user can pass through it or change its mode.
+/// The nearest ancestor that can be named, if this user can search it or change its mode.
 fn nearest(path: &Path) -> Option<PathBuf> {
     let nameable = |above: &&Path| above.as_os_str().len() <= LONGEST_DIRECTORY && fs::symlink_metadata(above).is_ok();
     let found = path.ancestors().find(nameable)?;

@@ -1,4 +1,4 @@
-//! The host's files as one plan sees them.
+//! A cached view of the host's files for one plan.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -9,26 +9,26 @@ use stockade_protocol::{AbsPath, Glob, Invalid};
 use crate::host_files::{HostFiles, Kind, RealFiles};
 use crate::search::Found;
 
-/// The real file system, each place of which is looked at once. Rules mostly speak of names in the same
-/// few directories, most of which do not exist; and a plan is made from one state of things.
+/// The real file system, with each path read once. Rules mostly name missing files in the same few directories, and a
+/// plan should be based on one state.
 #[derive(Debug, Default)]
 pub struct SeenOnce {
     kinds: RefCell<HashMap<AbsPath, SeenKind>>,
-    /// What a path leads to.
+    /// Canonical paths.
     canonical: RefCell<HashMap<AbsPath, AbsPath>>,
     other_names: RefCell<HashMap<AbsPath, bool>>,
     link_targets: RefCell<HashMap<AbsPath, Option<PathBuf>>>,
-    /// The kinds by directories, and how many there were then.
+    /// The types grouped by directory, and their number at that time.
     places: RefCell<Option<(usize, Places)>>,
-    /// What was searched for last, and what was found.
+    /// The last search and its result.
     searched: RefCell<Option<(Vec<Glob>, Found)>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SeenKind {
-    /// What stood there when it was looked at.
+    /// The type found at the path.
     Looked(Option<Kind>),
-    /// Nothing: the directory above was missing.
+    /// Missing, since its parent was.
     Orphan,
 }
 
@@ -42,8 +42,8 @@ impl SeenKind {
 }
 
 impl SeenOnce {
-    /// Whether every place that was looked at is as it was then, so that whatever was concluded from these places would
-    /// be concluded again. A search for globs is not repeated for this: after one, the answer is no.
+    /// Whether every path that was read is unchanged, so that a new plan would be the same. Glob searches are not
+    /// repeated: after one, the answer is no.
     pub fn is_unchanged(&self) -> bool {
         self.searched.borrow().is_none()
             && self.kinds_are_unchanged()
@@ -53,7 +53,7 @@ impl SeenOnce {
     }
 }
 
-/// Names that were missing in a directory, and what stood at other places.
+/// Missing names by directory, and the types of other paths.
 #[derive(Debug, Default)]
 struct Places {
     missing: BTreeMap<AbsPath, Vec<PathBuf>>,
@@ -74,7 +74,7 @@ impl SeenOnce {
 }
 
 impl Places {
-    /// By directories. What is below a missing one is left out: it is missing as long as that is.
+    /// Groups by directory. Paths below a missing directory are dropped: they are missing as long as it is.
     fn of(kinds: &HashMap<AbsPath, SeenKind>) -> Self {
         let mut places = Self::default();
         for (path, seen) in kinds.iter().filter(|(_, seen)| **seen != SeenKind::Orphan) {
@@ -87,7 +87,7 @@ impl Places {
     }
 }
 
-/// Whether none of these names is in a directory. The directory is found once for all of them.
+/// Whether none of these names is in a directory, which is opened once for all of them.
 #[cfg(target_os = "linux")]
 fn are_missing(directory: &AbsPath, names: &[PathBuf]) -> bool {
     use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -97,7 +97,7 @@ fn are_missing(directory: &AbsPath, names: &[PathBuf]) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = directory.to_host_path().and_then(|path| rustix::fs::openat(CWD, path, flags, Mode::empty()).ok());
     let Some(opened) = opened else { return names.iter().all(is_missing) };
-    // What is there now may still count as missing, such as a held name.
+    // An existing file may still count as missing, such as a placeholder.
     let is_still_missing =
         |name: &PathBuf| rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW).is_err() || is_missing(name);
     names.iter().all(is_still_missing)
@@ -110,7 +110,7 @@ fn are_missing(directory: &AbsPath, names: &[PathBuf]) -> bool {
     })
 }
 
-/// What is known of a path, or what is found out now.
+/// The cached value of a path, or a new one.
 fn once<T: Clone>(known: &RefCell<HashMap<AbsPath, T>>, path: &AbsPath, look: impl FnOnce() -> T) -> T {
     if let Some(known) = known.borrow().get(path) {
         return known.clone();
@@ -124,7 +124,7 @@ impl HostFiles for SeenOnce {
     fn kind(&self, path: &AbsPath) -> Option<Kind> {
         let look = || {
             let is_missing = |parent| self.kinds.borrow().get(&parent).is_some_and(|seen| seen.kind().is_none());
-            // What is known to be missing holds nothing.
+            // A missing directory contains nothing.
             let is_orphan = path.parent().is_some_and(is_missing);
             if is_orphan { SeenKind::Orphan } else { SeenKind::Looked(RealFiles.kind(path)) }
         };
@@ -151,7 +151,7 @@ impl HostFiles for SeenOnce {
     }
 
     fn has_other_names(&self, path: &AbsPath) -> bool {
-        // Only a file that is there can have them.
+        // Only an existing file can have hard links.
         self.kind(path) == Some(Kind::File) && once(&self.other_names, path, || RealFiles.has_other_names(path))
     }
 

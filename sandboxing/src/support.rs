@@ -1,4 +1,4 @@
-//! What a host can enforce, and what to do about what it can't.
+//! What a host can enforce, and remedies for what it can't.
 
 use serde::Serialize;
 use stockade_protocol::Invalid;
@@ -6,28 +6,28 @@ use stockade_protocol::Invalid;
 /// What this host can enforce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Support {
-    /// What builds the sandbox.
+    /// The engine that builds the sandbox.
     pub engine: String,
     /// The layers, outermost first.
     pub layers: Vec<LayerSupport>,
 }
 
-/// What one layer can do here.
+/// The support for one layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LayerSupport {
     /// Its name, as in an `Enforcement`.
     pub layer: String,
-    /// How well it holds.
+    /// The level of support.
     pub level: SupportLevel,
-    /// What is worth knowing: a version, or why not.
+    /// Details: a version, or the reason for a gap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// What would make it work.
+    /// The remedy for a gap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 
-/// How well a layer holds here.
+/// The level of support for a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SupportLevel {
@@ -50,7 +50,7 @@ impl Support {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} can't be enforced: {why} ({remedy})")]
 pub struct Unenforceable {
-    /// What was asked for.
+    /// The requested permission.
     pub what: String,
     /// Why this host, or this engine, can't.
     pub why: String,
@@ -73,7 +73,7 @@ pub struct Diagnosis {
     pub chosen: Option<String>,
     /// Whether that engine can enforce every policy.
     pub complete: bool,
-    /// What is worth knowing of the host, whatever the engine.
+    /// Facts about the host that concern every engine.
     pub host: Vec<LayerSupport>,
     /// The engines.
     pub engines: Vec<Support>,

@@ -1,4 +1,4 @@
-//! The one call that needs `unsafe`: what a child does between its birth and its program.
+//! The calls that need `unsafe`: hooks that run in a child between `fork` and `exec`.
 #![expect(unsafe_code, reason = "`pre_exec` runs in a process that may do little; this is the only use")]
 
 use std::io;
@@ -10,8 +10,8 @@ use stockade_protocol::RlimitResource;
 
 use crate::{ProcessSettings, Stdio};
 
-/// Gives the command a process group of its own, or a session where it gets a terminal of its own.
-/// One that shares this program's terminal stays in its group, or the terminal would stop it.
+/// Gives the command its own process group, or its own session if it gets a terminal. A command that shares this
+/// program's terminal stays in its group, or the terminal would stop it.
 pub(crate) fn place(command: &mut Command, stdio: &Stdio, process: ProcessSettings) {
     if process != ProcessSettings::default() {
         // SAFETY: the closure makes a few system calls and touches no memory that another thread of the
@@ -27,13 +27,13 @@ pub(crate) fn place(command: &mut Command, stdio: &Stdio, process: ProcessSettin
     }
 }
 
-/// Has this process, which is going to be the command, ignore `SIGPIPE`.
+/// Makes this process, which is about to exec the command, ignore `SIGPIPE`.
 pub(crate) fn ignore_broken_pipes() {
     // SAFETY: no handler is installed, and the call may be made between `fork` and `exec`.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-/// As the system calls name it.
+/// The system's constant for a resource.
 pub(crate) fn resource(resource: RlimitResource) -> Resource {
     match resource {
         RlimitResource::As => Resource::As,

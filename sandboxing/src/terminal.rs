@@ -1,4 +1,4 @@
-//! A pseudo-terminal: one end for the command, one for whoever watches it.
+//! A pseudo-terminal: one end for the command, one for the caller.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::backend::OwnedStream;
 /// The two ends of a pseudo-terminal.
 #[derive(Debug)]
 pub struct Terminal {
-    /// What the command writes is read here, and what is written here the command reads.
+    /// The caller's end: it reads the command's output and writes its input.
     pub ours: OwnedStream,
     /// The command's end, for all three of its standard streams.
     pub theirs: OwnedStream,
@@ -22,7 +22,7 @@ impl Terminal {
         use rustix::pty::{grantpt, ptsname, unlockpt};
 
         let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
-        // What `openpt` does; on macOS that can't keep the terminal from other programs that are being started.
+        // Like `openpt`, which on macOS can't set close-on-exec.
         let ours = rustix::fs::open("/dev/ptmx", flags, rustix::fs::Mode::empty())?;
         grantpt(&ours)?;
         unlockpt(&ours)?;
@@ -33,7 +33,7 @@ impl Terminal {
     }
 }
 
-/// Tells a terminal, by either end, how large it is now. The command hears of it by `SIGWINCH`.
+/// Sets the size of a terminal, by either end. The command gets `SIGWINCH`.
 #[cfg(unix)]
 pub fn resize(terminal: &OwnedStream, size: TerminalSize) -> io::Result<()> {
     let size = rustix::termios::Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -48,7 +48,7 @@ impl Terminal {
     }
 }
 
-/// Tells a terminal, by either end, how large it is now.
+/// Sets the size of a terminal, by either end.
 #[cfg(not(unix))]
 pub fn resize(_: &OwnedStream, _: TerminalSize) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))

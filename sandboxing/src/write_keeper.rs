@@ -1,7 +1,7 @@
-//! Decides on a write that the policy denies, while the call that wants it waits.
+//! Decides on denied writes while the calling thread waits.
 //!
-//! A backend that can make such a call itself, outside of the sandbox, asks here first. What it gets back are
-//! permissions: it judges the call by them once more, on the files that it really finds, before it does anything.
+//! A backend that can make such a call itself, outside of the sandbox, asks here first. It gets permissions back, and
+//! judges the call by them once more, on the files it actually finds, before it acts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use crate::{DeniedAct, Gatekeeper};
 /// A write that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteAttempt {
-    /// What is tried.
+    /// The act.
     pub act: DeniedAct,
-    /// Every path that has to become writable for it: both ends of a move, and the source of a hard link.
+    /// Every path that the act needs to be writable: both ends of a move, and the source of a hard link.
     pub paths: Vec<AbsPath>,
-    /// The process that tries, as the host numbers it.
+    /// The process that tries, by its host pid.
     pub pid: Option<u32>,
     /// The program of that process.
     pub program: Option<RawText>,
 }
 
-/// What becomes of an attempt.
+/// The decision on an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteVerdict {
-    /// It is denied, as it would have been without a question.
+    /// It is denied, as without a question.
     Refused,
-    /// This call may be made with these permissions of the run, and no other.
+    /// Only this call may be made, with these permissions of the run.
     Once(Box<Permissions>),
     /// This call and later ones of the run may be made with these permissions.
     Granted(Box<Permissions>),
@@ -36,25 +36,25 @@ pub enum WriteVerdict {
 
 /// Decides on writes.
 pub trait WriteKeeper: Send + Sync {
-    /// Whether an act may be asked about at all. Asked for each denied act, so it is quick; a no is the end of it.
+    /// Whether an act may be asked about at all. Called for each denied act, so it has to be fast.
     fn is_asked(&self, act: &DeniedAct, paths: &[AbsPath]) -> bool;
 
-    /// Decides on one attempt. Returns at once, and answers when the decision is there.
+    /// Decides on one attempt. Returns at once, and answers when the decision is made.
     fn decide(&self, attempt: WriteAttempt, answer: WriteAnswer);
 
-    /// Hears of a path that was written outside for the command.
+    /// Reports a path that was written outside for the command.
     fn done(&self, path: &AbsPath);
 }
 
-/// Takes one verdict. Dropped without one, it refuses.
+/// A channel for one verdict. Dropped without one, it refuses.
 pub struct WriteAnswer {
     give: Option<Box<dyn FnOnce(WriteVerdict) + Send>>,
     is_wanted: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl WriteAnswer {
-    /// Passes the verdict on to the call that waits for it. `is_wanted` tells whether it still does: its process may
-    /// have ended meanwhile.
+    /// An answer that passes the verdict to the waiting call. `is_wanted` checks whether it still waits: its process
+    /// may have ended.
     pub fn new(
         give: impl FnOnce(WriteVerdict) + Send + 'static,
         is_wanted: impl Fn() -> bool + Send + Sync + 'static,
@@ -62,7 +62,7 @@ impl WriteAnswer {
         Self { give: Some(Box::new(give)), is_wanted: Arc::new(is_wanted) }
     }
 
-    /// Tells, whenever it is called, whether the call still waits.
+    /// A check whether the call still waits.
     pub fn is_wanted(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
         Arc::clone(&self.is_wanted)
     }
@@ -89,14 +89,13 @@ impl fmt::Debug for WriteAnswer {
     }
 }
 
-/// What decides while a command runs.
+/// The deciders of a running command.
 #[derive(Clone, Default)]
 pub struct Deciders {
-    /// On connections. Permissions that name single hosts need it, unless the backend is
-    /// [`Proxied`](crate::Proxied).
+    /// Decides on connections. Permissions with host rules need it, unless the backend is [`Proxied`](crate::Proxied).
     pub connections: Option<Arc<dyn Gatekeeper>>,
-    /// On writes that the policy denies. Without it, and with a backend that can't make calls for a command, they
-    /// fail.
+    /// Decides on writes that the policy denies. Without it, or with a backend that can't make calls for a command,
+    /// they fail.
     pub writes: Option<Arc<dyn WriteKeeper>>,
 }
 
