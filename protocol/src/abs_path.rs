@@ -32,7 +32,7 @@ use crate::{Invalid, RawText};
 #[serde(transparent)]
 pub struct AbsPath(RawText);
 
-/// Whose rules a path follows.
+/// The path syntax of an operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathStyle {
     /// `/usr/bin`: components are bytes between slashes.
@@ -54,7 +54,7 @@ impl PathStyle {
 }
 
 impl AbsPath {
-    /// Takes an absolute path and brings it into its normal form.
+    /// Parses and normalises an absolute path.
     pub fn parse(text: impl Into<RawText>) -> Result<Self, Invalid> {
         let text = text.into();
         if text.as_bytes().contains(&0) {
@@ -67,12 +67,12 @@ impl AbsPath {
         crate::windows_path::parse(&text).map(Self)
     }
 
-    /// Takes a path as the operating system hands it over.
+    /// Converts a path of the operating system.
     pub fn from_path(path: &Path) -> Result<Self, Invalid> {
         Self::parse(path.as_os_str().as_encoded_bytes().to_vec())
     }
 
-    /// Whose rules this path follows.
+    /// The path's syntax.
     pub fn style(&self) -> PathStyle {
         if self.0.as_bytes().starts_with(b"/") { PathStyle::Unix } else { PathStyle::Windows }
     }
@@ -103,20 +103,20 @@ impl AbsPath {
         prefix.into_iter().chain(names)
     }
 
-    /// How many components there are: the longer of two matching rules is the more specific.
+    /// The number of components: the longer of two matching rules is the more specific.
     pub fn depth(&self) -> usize {
         match self.style() {
-            // A path is normal, so each separator stands before a name, but for that of the root.
+            // In a normalised path each separator precedes a name, except for the root's.
             PathStyle::Unix if self.0.as_bytes() == b"/" => 0,
             PathStyle::Unix => self.0.as_bytes().iter().filter(|byte| **byte == b'/').count(),
             PathStyle::Windows => self.components().count(),
         }
     }
 
-    /// Whether this path is `base` or lies below it, compared component by component.
+    /// Whether this path is `base` or below it, compared component by component.
     pub fn starts_with(&self, base: &Self) -> bool {
         match (self.style(), base.style()) {
-            // The same in one go: what is left behind `base` has to be nothing, or to start a new name.
+            // Equivalent on bytes: the rest after `base` has to be empty or start a new component.
             (PathStyle::Unix, PathStyle::Unix) => {
                 let base = base.0.as_bytes().strip_suffix(b"/").unwrap_or(base.0.as_bytes());
                 self.0.as_bytes().strip_prefix(base).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
@@ -168,7 +168,7 @@ impl AbsPath {
         match self.style() {
             PathStyle::Unix if relative.as_bytes().contains(&0) => Err(Invalid::NulInPath { path: relative }),
             PathStyle::Unix => {
-                // This one is in its normal form already.
+                // This path is normalised already.
                 let own = self.0.as_bytes().strip_suffix(b"/").unwrap_or(self.0.as_bytes());
                 let joined = normalise(&relative, relative.as_bytes(), own, PathStyle::Unix)?;
                 let adds_nothing = joined.as_bytes().len() == own.len() + 1;
@@ -181,7 +181,7 @@ impl AbsPath {
     }
 }
 
-/// Joins the names of `rest` below `prefix` again, each behind one separator.
+/// Joins the components of `rest` to `prefix`, each after one separator.
 pub(crate) fn normalise(whole: &RawText, rest: &[u8], prefix: &[u8], style: PathStyle) -> Result<RawText, Invalid> {
     let is_separator = |byte: &u8| *byte == style.separator() || (style == PathStyle::Windows && *byte == b'/');
     let mut normal = prefix.to_vec();
@@ -221,7 +221,7 @@ impl fmt::Display for AbsPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.style() {
             PathStyle::Unix => self.0.fmt(f),
-            // A backslash separates names here and escapes nothing.
+            // A backslash is a separator here, not an escape.
             PathStyle::Windows => f.write_str(&self.0.to_string().replace(r"\\", r"\")),
         }
     }

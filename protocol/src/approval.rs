@@ -268,7 +268,7 @@ pub struct ApprovalReply {
 }
 
 impl ApprovalRequest {
-    /// A question with the answers that its subject has.
+    /// A request with the answers that its subject permits.
     pub fn new(id: RequestId, thread_id: ThreadId, subject: ApprovalSubject) -> Self {
         let available_decisions = subject.available_decisions();
         Self { id, thread_id, subject, reason: None, risk: None, resolved_paths: Vec::new(), available_decisions }
@@ -276,14 +276,13 @@ impl ApprovalRequest {
 }
 
 impl ApprovalSubject {
-    /// The answers there are. `TimedOut` is never among them: it is what happens without an answer.
+    /// The possible answers. `TimedOut` is never among them: it results from a missing answer.
     pub fn available_decisions(&self) -> Vec<ReviewDecision> {
         let mut decisions = vec![ReviewDecision::Approved];
         match self {
             Self::Command(command) => {
                 decisions.push(ReviewDecision::ApprovedForSession);
-                // A saved rule spares the question and keeps the command in the session's sandbox, so it is not
-                // offered where that is not enough.
+                // A saved rule keeps the command in the session's sandbox, so it is not offered if that is not enough.
                 let is_enough = command.escalation == EscalationExecution::TurnDefault && command.violations.is_empty();
                 let saved = command.proposed_execpolicy_amendment.clone().filter(|_| is_enough);
                 decisions.extend(saved.map(|proposed_execpolicy_amendment| {

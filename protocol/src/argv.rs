@@ -24,7 +24,7 @@ use crate::RawText;
 pub struct Argv(#[schemars(length(min = 1))] Vec<RawText>);
 
 impl Argv {
-    /// Takes words that may start a process.
+    /// Checks words for use as an argument list.
     pub fn parse<T: Into<RawText>>(words: impl IntoIterator<Item = T>) -> Result<Self, Invalid> {
         let words: Vec<RawText> = words.into_iter().map(Into::into).collect();
         match words.first() {
@@ -38,7 +38,7 @@ impl Argv {
         }
     }
 
-    /// Takes words as the operating system hands them over.
+    /// Converts words of the operating system.
     pub fn from_os(words: impl IntoIterator<Item = OsString>) -> Result<Self, Invalid> {
         Self::parse(words.into_iter().map(OsString::into_encoded_bytes))
     }
@@ -55,7 +55,7 @@ impl Argv {
     }
 }
 
-/// Shows the words as a line that a shell would read back as the same words.
+/// Formats the words as a line that a shell splits into the same words.
 impl fmt::Display for Argv {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, word) in self.0.iter().enumerate() {
@@ -82,7 +82,7 @@ fn write_quoted(f: &mut fmt::Formatter<'_>, word: &RawText) -> fmt::Result {
     } else if word.as_str() == Some(&shown) {
         write!(f, "'{}'", shown.replace('\'', r"'\''"))
     } else {
-        // Something had to be escaped: bash's own escape quoting reads the same escapes.
+        // Escaped characters need bash's `$'…'` quoting.
         write!(f, "$'{}'", ansi_c(word))
     }
 }

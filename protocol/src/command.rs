@@ -1,9 +1,8 @@
-//! What a shell line would run, as far as that can be told without running it.
+//! The commands of a shell line, as far as they can be determined without running it.
 //!
-//! `stockade-shell-command` writes these, `stockade-execpolicy` judges them, and a prompt shows
-//! them. A line is only as well known as its least known part: [`ParsedLine::opaque`] says what
-//! could not be read, and such a line is never allowed without asking, while a forbidden command
-//! that can be seen inside it stays forbidden.
+//! `stockade-shell-command` writes these, `stockade-execpolicy` judges them, and a prompt shows them. A line is known
+//! only as well as its least known part: [`ParsedLine::opaque`] gives the reason why a line may run more. Such a line
+//! is never allowed without asking, while a forbidden command found in it stays forbidden.
 
 use std::fmt;
 
@@ -81,8 +80,8 @@ impl ParsedCommand {
         self.words.iter().map(Word::known).collect()
     }
 
-    /// Whether the command is just its words: all known, nothing assigned, no file written. Only
-    /// such a command may be allowed by a rule.
+    /// Whether the command is just its words: all known, no assignments, no file written. Only such a command may be
+    /// allowed by a rule.
     pub fn is_plain(&self) -> bool {
         !self.words.is_empty()
             && self.words.iter().all(|word| word.known().is_some())

@@ -1,4 +1,4 @@
-//! Where credentials are kept: files below a home directory, and files that a variable names.
+//! Locations of credentials: files below a home directory, and files that a variable names.
 
 /// Well-known credentials below the home directory. They are not read unless named.
 pub const CREDENTIAL_PATHS: &[&str] = &[
@@ -20,7 +20,7 @@ pub const CREDENTIAL_PATHS: &[&str] = &[
     ".vault-token",
     ".Xauthority",
     "Library/Keychains",
-    // What was run before, and which projects are trusted.
+    // The audit trail, and the list of trusted projects.
     ".local/state/stockade",
     // Agents and models.
     ".codex/auth.json",
@@ -105,7 +105,7 @@ pub const CREDENTIAL_PATHS: &[&str] = &[
     ".bitcoin",
     ".ethereum/keystore",
     ".config/solana",
-    // What was typed: histories hold the secrets of the command lines in them.
+    // Histories, which contain secrets typed on command lines.
     ".bash_history",
     ".zsh_history",
     ".zhistory",
@@ -127,8 +127,8 @@ pub const CREDENTIAL_PATHS: &[&str] = &[
     ".viminfo",
 ];
 
-/// Variables that name a file or directory with credentials in the place of a well-known one, and what of it
-/// holds them. `KUBECONFIG` may name several.
+/// Variables that relocate a well-known file or directory with credentials, and the part of it that contains them.
+/// `KUBECONFIG` may name several.
 pub const CREDENTIAL_VARIABLES: &[(&str, &str)] = &[
     ("KUBECONFIG", ""),
     ("XAUTHORITY", ""),

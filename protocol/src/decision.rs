@@ -1,4 +1,4 @@
-//! The answer to "may it run?", and what has to happen before it does.
+//! Decisions about commands, and the requirement for approval.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,7 @@
-//! The form that an MCP server wants to have filled in, read from the schema it sends.
+//! The form of an MCP elicitation, parsed from the server's schema.
 //!
-//! Forms are flat: texts, numbers, yes or no, and one of several. A schema that asks for anything else is
-//! refused, since an answer to a part of it would be none.
-//! <https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation>
+//! Forms are flat: texts, numbers, booleans and choices. A schema with anything else is refused, since a partial
+//! answer would be invalid. <https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation>
 
 mod answer;
 
@@ -12,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::Invalid;
 
-/// More fields, or choices in one, than anybody would read through.
+/// Limit on fields, and on choices of a field, that a person can be expected to read.
 const MOST_FIELDS: usize = 50;
 const MOST_CHOICES: usize = 100;
 
@@ -31,33 +30,33 @@ pub struct FormField {
     pub title: Option<String>,
     /// What it is for, in the server's words.
     pub description: Option<String>,
-    /// What can be answered.
+    /// The type of the answer.
     pub kind: FieldKind,
-    /// Whether there has to be an answer.
+    /// Whether an answer is required.
     pub required: bool,
-    /// What holds if nothing is answered.
+    /// The value without an answer.
     pub default: Option<Value>,
 }
 
-/// What can be answered.
+/// The type of the answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldKind {
     /// A text.
     Text {
-        /// How many characters it has at least.
+        /// The minimum number of characters.
         min_length: Option<u64>,
-        /// How many it has at most.
+        /// The maximum number of characters.
         max_length: Option<u64>,
-        /// What it has to look like.
+        /// The required format.
         format: Option<TextFormat>,
     },
     /// A number.
     Number {
-        /// Whether it is whole.
+        /// Whether it has to be an integer.
         shape: NumberShape,
-        /// The least.
+        /// The minimum.
         minimum: Option<f64>,
-        /// The greatest.
+        /// The maximum.
         maximum: Option<f64>,
     },
     /// Yes or no.
@@ -66,7 +65,7 @@ pub enum FieldKind {
     Choice(Vec<FormChoice>),
 }
 
-/// What a text has to look like.
+/// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
     /// `name@host`.
@@ -79,12 +78,12 @@ pub enum TextFormat {
     DateTime,
 }
 
-/// Whether a number is whole.
+/// Whether a number has to be an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberShape {
-    /// It is.
+    /// An integer.
     Whole,
-    /// It need not be.
+    /// Any number.
     Any,
 }
 
@@ -192,7 +191,7 @@ impl FieldKind {
         }
     }
 
-    /// What an answer is, in words.
+    /// A noun for the answer, for messages.
     pub fn noun(&self) -> &'static str {
         match self {
             Self::Text { format, .. } => match format {
@@ -387,8 +386,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever a server sends is a form or refused, and whatever is typed is an answer or refused: what
-        /// each field takes, the form takes.
+        /// Any schema is a form or refused, and any typed line is an answer or refused: the form accepts every value
+        /// that its fields accept.
         #[test]
         fn what_is_read_is_an_answer(
             fields in prop::collection::btree_map("[ab]", json(), 0..3),

@@ -66,8 +66,8 @@ impl EnvironmentPolicy {
             && self.includes(name)
     }
 
-    /// The environment of a command that is started from one with `inherited`. A variable whose
-    /// name is not UTF-8 can't be judged and is dropped. Of an inherited URL the user and password are left out.
+    /// Applies the policy to an inherited environment. A variable whose name is not UTF-8 can't be judged and is
+    /// dropped. User and password are removed from inherited URLs.
     pub fn apply(&self, inherited: impl IntoIterator<Item = (RawText, RawText)>) -> BTreeMap<RawText, RawText> {
         let kept = inherited.into_iter().filter(|(name, _)| name.as_str().is_some_and(|name| self.inherits(name)));
         let kept = kept.map(|(name, value)| match self.ignore_default_excludes {
@@ -82,7 +82,7 @@ impl EnvironmentPolicy {
         self.include_only.is_empty() || self.include_only.iter().any(|pattern| pattern.matches(name))
     }
 
-    /// Adds what was granted on top: variables to set, and inherited ones that are kept by name.
+    /// Adds a grant: variables to set, and inherited ones to keep by name.
     pub fn merge(&self, granted: &Self) -> Self {
         let mut merged = self.clone();
         merged.set.extend(granted.set.clone());
@@ -93,7 +93,7 @@ impl EnvironmentPolicy {
         merged
     }
 
-    /// Keeps an inherited variable only where both do. What the bound sets is set.
+    /// Keeps an inherited variable only if both do. Variables that the bound sets are set.
     pub fn intersect(&self, bound: &Self) -> Self {
         let mut set = self.set.clone();
         set.extend(bound.set.clone());

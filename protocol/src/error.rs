@@ -1,4 +1,4 @@
-//! What may be wrong with a value, in words that name the value.
+//! Errors of invalid values, which name the value.
 
 use crate::RawText;
 
@@ -24,7 +24,7 @@ pub enum Invalid {
         /// The path as given.
         path: RawText,
     },
-    /// A tail that was to be joined below a path but starts at the root itself.
+    /// An absolute path in place of a relative one to be joined.
     #[error("path `{path}` is absolute, where a path below a directory was expected")]
     AbsoluteTail {
         /// The path as given.
@@ -44,7 +44,7 @@ pub enum Invalid {
         /// What is wrong with it.
         why: String,
     },
-    /// A glob that cannot be held to a directory.
+    /// An invalid glob.
     #[error("glob `{glob}` {why}")]
     Glob {
         /// The glob as given.
@@ -58,7 +58,7 @@ pub enum Invalid {
         /// The glob as given.
         glob: RawText,
     },
-    /// A writable directory that can't be searched for repositories, which are protected.
+    /// A writable directory that can't be searched for repositories to protect.
     #[error("`{path}` can't be searched for repositories: {why}")]
     Unsearchable {
         /// The directory.
@@ -71,7 +71,7 @@ pub enum Invalid {
         "the unix socket `{path}` is in `{own}`, which holds Stockade's own files: no sandboxed command may reach it"
     )]
     OwnSocket {
-        /// The socket, where it really is.
+        /// The canonical path of the socket.
         path: RawText,
         /// The directory.
         own: RawText,
@@ -84,7 +84,7 @@ pub enum Invalid {
         /// Why, and what to do.
         why: String,
     },
-    /// A grant that a symbolic link leads elsewhere, where a command can change the link.
+    /// A grant through a symbolic link that a command can change.
     #[error(
         "path `{path}` leads through the link `{link}`, which a command may have put there: name the path it leads to"
     )]
@@ -94,14 +94,14 @@ pub enum Invalid {
         /// The link.
         link: RawText,
     },
-    /// `..` behind a symbolic link, in a path that grants or denies.
+    /// `..` after a symbolic link, in a path that grants or denies.
     #[error("path `{path}` has `..` behind the link `{link}`, which a command may lead elsewhere: write `{real}`")]
     ParentOfLink {
         /// The path as given.
         path: RawText,
         /// The link.
         link: RawText,
-        /// Where the path leads now.
+        /// The current target of the path.
         real: RawText,
     },
     /// A command line without words.
@@ -110,10 +110,10 @@ pub enum Invalid {
     /// A command line whose program is the empty string.
     #[error("the program of a command is an empty string")]
     EmptyProgram,
-    /// An argument with a NUL byte, which no system can pass on.
+    /// An argument with a NUL byte, which can't be passed to a process.
     #[error("argument {index} contains a NUL byte")]
     NulInArgv {
-        /// Which one, counted from the program as 0.
+        /// Its index; the program is 0.
         index: usize,
     },
     /// A host name or address that has no normal form.
@@ -132,13 +132,13 @@ pub enum Invalid {
         /// The identifier as given.
         id: RawText,
     },
-    /// The name of an environment variable that no system can hold.
+    /// An invalid name of an environment variable.
     #[error("environment variable `{name}` must be non-empty, without `=` and NUL")]
     VariableName {
         /// The name as given.
         name: RawText,
     },
-    /// A file mode creation mask with other bits than those of permissions.
+    /// A file mode creation mask with bits other than permissions.
     #[error("umask `{mask:o}` must be at most `777` (octal)")]
     Umask {
         /// The mask as given.

@@ -81,19 +81,18 @@ impl FileRule {
         Self { target: FileTarget::Glob(glob), access: Access::None, source: RuleSource::Policy }
     }
 
-    /// The same rule from somewhere else.
+    /// The same rule with another source.
     #[must_use]
     pub fn from_source(self, source: RuleSource) -> Self {
         Self { source, ..self }
     }
 
-    /// Whether a person or an administrator put this out of reach. No approval, rule or escalation
-    /// lifts such a denial.
+    /// Whether a person or an administrator denied this. No approval, rule or escalation lifts such a denial.
     pub fn is_hard_denial(&self) -> bool {
         self.access == Access::None && matches!(self.source, RuleSource::Administrator | RuleSource::Policy)
     }
 
-    /// Whether this is a bound on Stockade's own files, which holds whatever other rules and grants say.
+    /// Whether this is a bound on Stockade's own files, which overrides all other rules and grants.
     pub fn is_bound(&self) -> bool {
         self.source == RuleSource::OwnFiles
     }
@@ -103,7 +102,7 @@ impl FileRule {
         matches!(self.source, RuleSource::ProtectedMetadata | RuleSource::CredentialMask)
     }
 
-    /// How many components of the path the rule matches at the most.
+    /// The largest number of components of the path that the rule matches.
     pub(crate) fn matched_depth(&self, path: &AbsPath) -> Option<usize> {
         match &self.target {
             FileTarget::Path(own) => path.starts_with(own).then(|| own.depth()),
@@ -147,7 +146,7 @@ impl fmt::Display for Access {
 
 impl<'de> Deserialize<'de> for FileRule {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// A rule before it is known whether its access fits its target.
+        /// A rule whose access has not been checked against its target yet.
         #[derive(Deserialize)]
         #[serde(rename = "FileRule", deny_unknown_fields)]
         struct Form {

@@ -1,16 +1,14 @@
-//! What a command may do with files: rules by path, the most specific of which decides.
+//! File permissions: rules by path, the most specific of which decides.
 //!
-//! A rule speaks of a path and everything below it. Of all rules that match, the one with the
-//! longest matching path decides; at equal length the stricter. What no rule matches is out of
-//! reach. So `/repo = write, /repo/a = none, /repo/a/b = write` does what it says, whatever the
-//! order.
+//! A rule covers a path and everything below it. Of all matching rules the one with the longest matching path decides;
+//! at equal length the stricter one. A path that no rule matches is inaccessible. So `/repo = write, /repo/a = none,
+//! /repo/a/b = write` means the same in any order.
 //!
-//! One kind of rule takes no part in that order: a bound ([`RuleSource::OwnFiles`]) on Stockade's own files.
-//! Whatever rule decides over a path at or below it, no more than the bound is granted. It grants nothing
-//! by itself, and nothing lifts it.
+//! One kind of rule is not part of that order: a bound ([`RuleSource::OwnFiles`]) on Stockade's own files. For a path
+//! at or below it no rule grants more than the bound. A bound grants nothing itself, and nothing lifts it.
 //!
-//! A glob may only deny. Its matches are not known before the file system is looked at, and a
-//! grant that grows with new files is more than anybody approved.
+//! A glob may only deny. Its matches depend on the file system, and a grant that grows with new files exceeds its
+//! approval.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +22,7 @@ use crate::{AbsPath, Glob, Invalid, PathStyle, RawText};
 /// Rules in their normal form: sorted, one for each target, and the bounds on Stockade's own files behind
 /// them. The order they were given in means nothing, and of two rules for the same target the stricter is
 /// kept.
-// Clones share the rules: permissions hold hundreds, and each command passes its own from hand to hand.
+// Clones share the rules: permissions have hundreds, and every command has its own copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, JsonSchema)]
 #[schemars(transparent)]
 pub struct FileRules(#[schemars(with = "Vec<FileRule>")] Arc<[FileRule]>);
@@ -36,7 +34,7 @@ impl Serialize for FileRules {
 }
 
 impl FileRules {
-    /// Brings rules into their normal form.
+    /// Normalises rules.
     pub fn new(rules: impl IntoIterator<Item = FileRule>) -> Result<Self, Invalid> {
         let rules: Vec<_> = rules.into_iter().collect();
         match rules.iter().find(|rule| rule.own_path().is_none() && rule.access != Access::None) {
@@ -72,19 +70,19 @@ impl FileRules {
         self.0.split_at_checked(self.0.partition_point(|rule| !rule.is_bound())).unwrap_or_default()
     }
 
-    /// The rule that decides over a path; `None` if none matches.
+    /// The rule that decides for a path; `None` if none matches.
     pub fn deciding(&self, path: &AbsPath) -> Option<&FileRule> {
         let granting = self.granting(path)?;
         Some(self.bound(path, granting.access).unwrap_or(granting))
     }
 
-    /// The bound that would hold if this access to a path were granted.
+    /// The bound that would apply if this access to a path were granted.
     pub fn bound(&self, path: &AbsPath, granted: Access) -> Option<&FileRule> {
         let bounds = self.parts().1.iter().filter(|bound| bound.access < granted);
         bounds.filter(|bound| bound.matched_depth(path).is_some()).min_by_key(|bound| bound.access)
     }
 
-    /// The most specific rule, whatever bound there is.
+    /// The most specific rule, ignoring bounds.
     fn granting(&self, path: &AbsPath) -> Option<&FileRule> {
         match path.style() {
             PathStyle::Unix => self.granting_by_name(path),
@@ -92,8 +90,8 @@ impl FileRules {
         }
     }
 
-    /// The same where names are equal only byte by byte. Rules are sorted, those for paths first, so the
-    /// one for a path or for a directory above it is found without looking at the others.
+    /// Like `granting`, for byte-wise equality of names. Rules are sorted, paths first, so the rule for a path or an
+    /// ancestor is found by binary search.
     fn granting_by_name(&self, path: &AbsPath) -> Option<&FileRule> {
         let rules = self.parts().0;
         let by_path = rules.get(..rules.partition_point(|rule| rule.own_path().is_some()))?;
@@ -106,13 +104,13 @@ impl FileRules {
         if globs.is_empty() { nearest } else { most_specific(path, nearest.into_iter().chain(globs)) }
     }
 
-    /// What may be done with a path: the only definition of what file rules mean.
+    /// The access to a path: the only definition of what file rules mean.
     pub fn access(&self, path: &AbsPath) -> Access {
         self.deciding(path).map_or(Access::None, |rule| rule.access)
     }
 
-    /// The same meaning in rules of which the most specific decides: what a bound takes from a rule below it
-    /// is taken from the rule, and a bound stays only where more is granted around it.
+    /// Equivalent rules without bounds: a bound's restriction is applied to the rules below it, and a bound stays as a
+    /// rule only if more is granted around it.
     #[must_use]
     pub fn without_bounds(&self) -> Self {
         let (rules, bounds) = self.parts();
@@ -135,8 +133,8 @@ impl FileRules {
         Self::normal(lowered.chain(needed.cloned()).collect())
     }
 
-    /// Adds what was granted on top. A hard denial and a bound stay, a glob's denial stays, and a mask stays
-    /// unless the grant names its path or one below it.
+    /// Adds a grant. Hard denials, bounds and globs stay, and a mask stays unless the grant names its path or one
+    /// below it.
     pub(crate) fn merge(&self, granted: &Self) -> Self {
         let grant = |path: &AbsPath| {
             let (own, theirs) = (self.granting(path), granted.deciding(path));

@@ -1,8 +1,8 @@
 //! Globs for file rules: a pattern of absolute paths below a fixed directory.
 //!
-//! `*` and `?` stand for text inside one name, `[a-z]` and `[!a-z]` for one character, and `**` as
-//! a whole name for any number of directories. There is no escape: a person who means one file with a
-//! star in its name gives it as a path. Everything else is an error, never a rule that does nothing.
+//! `*` and `?` match text inside one name, `[a-z]` and `[!a-z]` one character, and `**` as a whole name any number of
+//! directories. There is no escape: a file with a star in its name is given as a path. Everything else is an error,
+//! never a rule without effect.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -51,7 +51,7 @@ pub enum GlobToken {
     AnyText,
     /// `[a-z]` or `[!a-z]`: one character.
     Class {
-        /// Whether it is one that lies in no range.
+        /// Whether it matches the characters outside the ranges.
         negated: bool,
         /// The ranges, both ends included.
         ranges: Vec<(char, char)>,
@@ -59,7 +59,7 @@ pub enum GlobToken {
 }
 
 impl GlobSegment {
-    /// Whether this segment stands for a name by itself.
+    /// Whether this segment matches a single name.
     pub fn matches_name(&self, name: &[u8], style: PathStyle) -> bool {
         match self {
             Self::AnyDepth => true,
@@ -69,7 +69,7 @@ impl GlobSegment {
 }
 
 impl Glob {
-    /// The directory that everything the glob can match lies below.
+    /// The directory above all possible matches.
     pub fn base(&self) -> &AbsPath {
         &self.base
     }
@@ -80,12 +80,12 @@ impl Glob {
         Self { base, segments: self.segments.clone() }
     }
 
-    /// What follows below the base, for a system that has to be told in words of its own.
+    /// The segments below the base, for translation to another pattern language.
     pub fn segments(&self) -> &[GlobSegment] {
         &self.segments
     }
 
-    /// Whether the glob matches this very path.
+    /// Whether the glob matches exactly this path.
     pub fn matches(&self, path: &AbsPath) -> bool {
         path.starts_with(&self.base) && {
             let names: Vec<&[u8]> = path.components().skip(self.base.depth()).collect();
@@ -93,8 +93,8 @@ impl Glob {
         }
     }
 
-    /// How many components of the path the glob matches at the most: the path itself, or a
-    /// directory above it. `None` if neither matches.
+    /// The largest number of components of the path that the glob matches: the path itself, or an ancestor. `None` if
+    /// neither matches.
     pub(crate) fn matched_depth(&self, path: &AbsPath) -> Option<usize> {
         path.starts_with(&self.base)
             .then(|| path.ancestors().find(|above| self.matches(above)))
@@ -103,7 +103,7 @@ impl Glob {
     }
 }
 
-/// Matches names against segments, with the last `**` as the only place to go back to.
+/// Matches names against segments, backtracking only to the last `**`.
 fn match_segments(segments: &[GlobSegment], names: &[&[u8]], style: PathStyle) -> bool {
     let (mut s, mut n) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
@@ -134,7 +134,7 @@ fn match_name(tokens: &[GlobToken], name: &[u8], style: PathStyle) -> bool {
         let chars: Vec<char> = String::from_utf8_lossy(name).chars().collect();
         return match_chars(tokens, |place| chars.get(place).copied(), style);
     }
-    // A walk asks for every name that it meets, most of which end otherwise.
+    // A fast path for walks: most names have another last character.
     let ends_otherwise = match (tokens.last(), name.last(), style) {
         (Some(GlobToken::Literal(expected)), Some(actual), PathStyle::Unix) => *expected != char::from(*actual),
         _ => false,
@@ -278,7 +278,7 @@ impl fmt::Display for GlobToken {
                 f.write_str(if *negated { "[!" } else { "[" })?;
                 let next = ranges.iter().skip(1).map(|(low, _)| Some(*low)).chain([None]);
                 for ((low, high), next) in ranges.iter().zip(next) {
-                    // A hyphen behind a single character would be read as that of a range.
+                    // A hyphen after a single character would be read as a range.
                     if low == high && next != Some('-') { write!(f, "{low}")? } else { write!(f, "{low}-{high}")? }
                 }
                 f.write_str("]")

@@ -1,8 +1,8 @@
 //! Network hosts in one canonical form, and patterns of them.
 //!
-//! A rule is only worth something if a host cannot be spelled past it. Names are mapped by UTS #46
-//! (case, width, IDN to `xn--`), lose their trailing dot, and addresses in every spelling that a
-//! resolver would take (`0x7f.1`, `2130706433`, `[::ffff:127.0.0.1]`) become the one address.
+//! A rule is useless if another spelling of a host evades it. Names are mapped by UTS #46 (case, width, IDN to
+//! `xn--`), lose their trailing dot, and addresses in every spelling that a resolver accepts (`0x7f.1`, `2130706433`,
+//! `[::ffff:127.0.0.1]`) become the one address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -47,12 +47,12 @@ impl HostName {
         &self.0
     }
 
-    /// Whether it is `localhost` or a name below it: all of them are names of this machine's loopback.
+    /// Whether it is `localhost` or a name below it: all of them denote this machine's loopback.
     pub fn is_this_machine(&self) -> bool {
         self.this_machine().is_some()
     }
 
-    /// The one name that stands for all of those.
+    /// The canonical name for all of those.
     pub(crate) fn this_machine(&self) -> Option<Self> {
         let rest = self.0.strip_suffix(LOCALHOST)?;
         (rest.is_empty() || rest.ends_with('.')).then(|| Self(String::from(LOCALHOST)))
@@ -60,7 +60,7 @@ impl HostName {
 }
 
 impl Host {
-    /// The address, where the host is one.
+    /// The address, if the host is one.
     pub fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Address(address) => Some(*address),
@@ -68,8 +68,8 @@ impl Host {
         }
     }
 
-    /// Whether the address leads into this machine, its local network or a cloud's metadata service
-    /// rather than to the public internet. Such an address is reached only when it is named.
+    /// Whether the address belongs to this machine, its local network or a cloud's metadata service rather than to the
+    /// public internet. Such an address is reachable only if a rule names it.
     pub fn is_special(&self) -> bool {
         match self {
             Self::Address(address) => is_special(*address),
@@ -82,7 +82,7 @@ impl Host {
         format!("{}:{port}", self.bracketed())
     }
 
-    /// The host as it stands before a port: an IPv6 address in brackets.
+    /// The host in the form before a port: an IPv6 address in brackets.
     pub fn bracketed(&self) -> String {
         match self {
             Self::Address(IpAddr::V6(address)) => format!("[{address}]"),
@@ -90,7 +90,7 @@ impl Host {
         }
     }
 
-    /// The addresses that the names of this machine have; none for another name, or for an address.
+    /// The addresses of this machine's names; empty for another name, or for an address.
     pub fn named_loopback(&self) -> &'static [IpAddr] {
         match self {
             Self::Name(name) if name.is_this_machine() => &LOOPBACK,
@@ -141,7 +141,7 @@ fn parse_name(text: &str) -> Result<Host, &'static str> {
         return Err("is empty");
     }
     let labels: Vec<&str> = name.split('.').collect();
-    // What ends in a number is an address to every resolver, or nothing at all.
+    // A host that ends in a number is an address to every resolver, or invalid.
     if labels.last().is_some_and(|last| is_number(last)) {
         return parse_ipv4(&labels).map(|address| IpAddr::from(address).into()).ok_or("is not an IPv4 address");
     }
@@ -327,7 +327,7 @@ mod tests {
             &"a.".repeat(127).repeat(2),
         ] {
             if given == "0x" {
-                // `inet_aton` reads a bare `0x` as zero; what matters is that it is no name.
+                // `inet_aton` reads a bare `0x` as zero; in any case it is not a name.
                 assert_eq!(host(given).as_deref(), Ok("0.0.0.0"));
                 continue;
             }

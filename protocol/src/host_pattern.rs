@@ -1,4 +1,4 @@
-//! Which hosts a network rule speaks of.
+//! Host patterns of network rules.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,7 +37,7 @@ pub enum HostPattern {
 }
 
 impl HostPattern {
-    /// Whether the rule speaks of this host. A wildcard never matches an address.
+    /// Whether the pattern matches this host. A wildcard never matches an address.
     pub fn matches(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::Exact(exact), host) => exact == host || is_loopback_of(exact, host),
@@ -48,7 +48,7 @@ impl HostPattern {
         }
     }
 
-    /// The pattern as it is written where a port may follow: an IPv6 address in brackets.
+    /// The pattern in the form before a port: an IPv6 address in brackets.
     pub fn bracketed(&self) -> String {
         match self {
             Self::Exact(host) => host.bracketed(),
@@ -57,11 +57,11 @@ impl HostPattern {
         }
     }
 
-    /// The pattern of exactly those hosts that both patterns match; `None` where there is none.
-    /// Two patterns are always disjoint, or one holds the other.
+    /// The pattern of exactly the hosts that both patterns match; `None` if there are none. Two patterns are always
+    /// disjoint, or one contains the other.
     pub fn intersect(&self, other: &Self) -> Option<Self> {
         match (self, other) {
-            // Of two that are exact, one may be an address of the other.
+            // Of two exact patterns one may be an address of the other.
             (Self::Exact(own), pattern) if pattern.matches(own) => Some(Self::Exact(own.clone())),
             (pattern, Self::Exact(host)) => pattern.matches(host).then(|| Self::Exact(host.clone())),
             (Self::Exact(_), _) => None,
@@ -115,7 +115,7 @@ impl FromStr for HostPattern {
             let network = IpNetwork::parse(text).map_err(invalid)?;
             return Ok(network.single().map_or(Self::Network(network), |address| Self::Exact(address.into())));
         }
-        // A destination may lose its scope, but a rule that did would cover more than it says.
+        // The scope of a destination may be dropped, but a rule without its scope would cover more than it says.
         if text.contains('%') {
             return Err(invalid("names a scope, which a rule cannot hold to: name the address alone"));
         }
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// A connection to a name of this machine shows an address, so a rule for one has to be for the other.
+    /// A connection to a name of this machine shows an address, so a rule for one has to cover the other.
     #[test]
     fn localhost_is_its_addresses() {
         for rule in ["localhost", "LOCALHOST.", "*.localhost", "**.localhost", "app.localhost", "*.app.localhost"] {

@@ -1,4 +1,4 @@
-//! Names for requests and threads, fit for a log line and a file name's neighbour.
+//! Identifiers of requests and threads, safe for log lines and file names.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! A network of addresses, as it is written: `10.0.0.0/8`.
+//! A network of addresses: `10.0.0.0/8`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,14 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// All addresses that begin with the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IpNetwork {
-    /// The bits behind the prefix are zero.
+    /// The host bits are zero.
     address: IpAddr,
     prefix: u8,
 }
 
 impl IpNetwork {
-    /// Reads `10.0.0.0/8` or `fd00::/8`. What could be meant in two ways is an error, and so is a network that no rule
-    /// for hosts can be about.
+    /// Parses `10.0.0.0/8` or `fd00::/8`. An ambiguous network is an error, and so is one that no host rule can cover.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let (address, prefix) = text.split_once('/').ok_or("has no prefix such as `/8`")?;
         let address: IpAddr = address.parse().map_err(|_| "is no network such as `10.0.0.0/8` or `[fd00::/8]`")?;
@@ -44,7 +43,7 @@ impl IpNetwork {
         self.address.is_ipv6()
     }
 
-    /// The address, if there is one only.
+    /// The address of a network with a single address.
     pub(crate) fn single(&self) -> Option<IpAddr> {
         (self.prefix == width(self.address)).then_some(self.address)
     }
@@ -55,12 +54,12 @@ impl IpNetwork {
         self.address.is_ipv4() == other.address.is_ipv4() && other.first() == self.address
     }
 
-    /// Whether all of another network is in it.
+    /// Whether it contains another network.
     pub(crate) fn holds(&self, other: &Self) -> bool {
         self.prefix <= other.prefix && self.contains(other.address)
     }
 
-    /// The address with the bits behind the prefix taken away.
+    /// The address with its host bits cleared.
     fn first(&self) -> IpAddr {
         let behind = u32::from(width(self.address) - self.prefix.min(width(self.address)));
         match self.address {
@@ -70,7 +69,7 @@ impl IpNetwork {
     }
 }
 
-/// A command has a loopback of its own.
+/// Not for host rules: a command has its own loopback.
 const LOOPBACK: [IpNetwork; 2] = [
     IpNetwork { address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), prefix: 8 },
     IpNetwork { address: IpAddr::V6(Ipv6Addr::LOCALHOST), prefix: 128 },

@@ -27,10 +27,10 @@ pub struct ResourceLimits {
 }
 
 impl ResourceLimits {
-    /// With fewer open files than the three standard streams and one more, no program finds its libraries.
+    /// The three standard streams and one more: with fewer open files no program can load its libraries.
     pub const FEWEST_OPEN_FILES: NonZeroU64 = NonZeroU64::new(4).unwrap();
-    /// With less memory than this no program that was tried could be started: its libraries alone take more, and in a
-    /// control group so do the processes that watch over it.
+    /// With less memory no tested program could start: its libraries alone need more, and in a control group so do the
+    /// supervising processes.
     pub const LEAST_MEMORY_BYTES: NonZeroU64 = NonZeroU64::new(4 << 20).unwrap();
 
     /// Whether nothing is limited.
@@ -38,11 +38,11 @@ impl ResourceLimits {
         *self == Self::default()
     }
 
-    /// Raises each limit that `granted` names, where that is more.
+    /// Raises each limit for which `granted` has a higher one.
     pub fn merge(&self, granted: &Self) -> Self {
         self.zip(granted, |own, granted| match (own, granted) {
             (Some(own), Some(granted)) => Some(own.max(granted)),
-            // A limit that was not asked about stays; one that did not exist does not appear.
+            // A limit without a grant stays; a missing one is not added.
             (own, _) => own,
         })
     }

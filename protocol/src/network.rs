@@ -1,4 +1,4 @@
-//! Which destinations a command may reach.
+//! Network permissions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,12 +82,13 @@ impl HttpMethods {
 }
 
 impl HostRule {
-    /// Whether the rule speaks of this destination.
+    /// Whether the rule covers this destination.
     pub fn matches(&self, host: &Host, protocol: NetworkProtocol, port: u16) -> bool {
         self.host.matches(host) && self.speaks_of(protocol) && self.port.is_none_or(|own| own == port)
     }
 
-    /// A rule for a web server's port does not cover datagrams to the same number.
+    /// Whether the rule covers this protocol. A rule for a web server's port does not cover datagrams to the same
+    /// number.
     fn speaks_of(&self, protocol: NetworkProtocol) -> bool {
         match self.protocol {
             Some(own) => own == protocol,
@@ -95,7 +96,7 @@ impl HostRule {
         }
     }
 
-    /// The rules for the destinations that both speak of, with the stricter answer.
+    /// The rules for the destinations that both cover, with the stricter decision.
     fn intersect(&self, other: &Self) -> Vec<Self> {
         let port = match (self.port, other.port) {
             (Some(own), Some(other)) if own != other => return Vec::new(),
@@ -105,7 +106,7 @@ impl HostRule {
         let decision = self.decision.max(other.decision);
         let protocols = match (self.protocol, other.protocol) {
             (None, None) if self.decision == other.decision => vec![None],
-            // Without a protocol the stricter answer would be one for datagrams as well.
+            // Without a protocol the stricter decision would cover datagrams as well.
             (None, None) => vec![
                 Some(NetworkProtocol::Http),
                 Some(NetworkProtocol::Https),
@@ -121,8 +122,7 @@ impl HostRule {
         protocols.into_iter().filter(is_of_both).map(rule).collect()
     }
 
-    /// Whether this grant is for everything that another rule speaks of, or for as much as a grant without a
-    /// protocol can be.
+    /// Whether this grant covers everything that another rule does, or as much as a grant without a protocol can.
     fn covers(&self, other: &Self) -> bool {
         let is_wider = |own: Option<u16>, other| own.is_none() || own == other;
         let is_for_protocol = match (self.protocol, other.protocol) {
@@ -145,14 +145,13 @@ impl HostRule {
 }
 
 impl HostRules {
-    /// The answer for one destination.
+    /// The decision for one destination.
     pub fn decide(&self, host: &Host, protocol: NetworkProtocol, port: u16) -> Decision {
         let named = self.rules.iter().filter(|rule| rule.matches(host, protocol, port)).map(|rule| rule.decision).max();
         named.unwrap_or(if host.is_special() { Decision::Forbidden } else { Decision::Prompt })
     }
 
-    /// Adds what was granted on top: a granted destination is no longer asked for, a forbidden one
-    /// stays forbidden.
+    /// Adds a grant: a granted destination is no longer asked for, a forbidden one stays forbidden.
     fn merge(&self, granted: &Self) -> Self {
         let settled = |rule: &HostRule| {
             let granting = |grant: &&HostRule| grant.decision == Decision::Allow;
@@ -162,7 +161,7 @@ impl HostRules {
         Self::normal(kept.chain(granted.rules.iter().cloned()), self.methods.max(granted.methods))
     }
 
-    /// The rules that answer with the stricter of both answers, for every destination.
+    /// The rules that give the stricter of both decisions for every destination.
     fn intersect(&self, bound: &Self) -> Self {
         let lenient = |rule: &&HostRule| rule.decision != Decision::Forbidden;
         let paired = self
@@ -170,8 +169,8 @@ impl HostRules {
             .iter()
             .filter(lenient)
             .flat_map(|own| bound.rules.iter().filter(lenient).flat_map(move |other| own.intersect(other)));
-        // A restriction holds alone. Asking does too, since what no rule names is asked for anyway;
-        // but a special address that only one side names stays refused.
+        // A restriction of one side applies. So does a prompt, since an unnamed destination is asked for anyway; but a
+        // special address that only one side names stays refused.
         let alone = self.rules.iter().chain(&bound.rules).filter(|rule| match rule.decision {
             Decision::Forbidden => true,
             Decision::Prompt => !rule.names_special_address(),
@@ -189,7 +188,7 @@ impl HostRules {
 }
 
 impl NetworkPolicy {
-    /// The answer for one destination: the only definition of what a network policy means.
+    /// The decision for one destination: the only definition of what a network policy means.
     pub fn decide(&self, host: &Host, protocol: NetworkProtocol, port: u16) -> Decision {
         match self {
             Self::Off => Decision::Forbidden,
@@ -198,7 +197,7 @@ impl NetworkPolicy {
         }
     }
 
-    /// Adds what was granted on top.
+    /// Adds a grant.
     pub fn merge(&self, granted: &Self) -> Self {
         match (self, granted) {
             (Self::Full, _) | (_, Self::Full) => Self::Full,
@@ -207,7 +206,7 @@ impl NetworkPolicy {
         }
     }
 
-    /// Takes away what the bound does not allow.
+    /// Restricts the policy to the bound.
     pub fn intersect(&self, bound: &Self) -> Self {
         match (self, bound) {
             (Self::Off, _) | (_, Self::Off) => Self::Off,
@@ -271,7 +270,7 @@ mod tests {
         // A grant for streams leaves the question about datagrams open.
         let asked = HostRules { rules: vec![named(Decision::Prompt)], methods: HttpMethods::Any };
         assert_eq!(datagrams(&asked.merge(&streams), "a.test"), Decision::Prompt);
-        // A maximum that allows streams alone allows no more, whatever it is put on.
+        // A maximum that allows only streams never allows more.
         let wide = HostRules { rules: vec![named(Decision::Allow)], methods: HttpMethods::Any };
         assert_eq!(datagrams(&wide.intersect(&streams), "a.test"), Decision::Prompt);
     }

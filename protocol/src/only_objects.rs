@@ -1,9 +1,9 @@
-//! A reader in front of another that takes an object only from an object.
+//! A deserializer adapter that accepts structs only from objects.
 //!
-//! Derived readers of structs also take a list, field by field in the order of the declaration
-//! (<https://serde.rs/data-model.html>). The schemas don't know that form: a client that checks against them refuses it,
-//! and a message would mean something else once a field is added in the middle. What is inside a list of its own
-//! right (`Vec`, a tuple, a JSON value) stays as it is.
+//! Derived deserializers of structs also accept a list, field by field in declaration order
+//! (<https://serde.rs/data-model.html>). The schemas don't have that form: a client that validates against them
+//! refuses it, and a message would change its meaning once a field is inserted. Genuine lists (`Vec`, a tuple, a JSON
+//! value) are unaffected.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
 };
 
-/// Reads whatever the inner one reads, with structs from objects alone, however deep.
+/// Wraps a deserializer, so that structs at any depth are read from objects alone.
 pub(crate) struct OnlyObjects<D>(pub(crate) D);
 
 macro_rules! forward {
@@ -142,13 +142,13 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for OnlyObjects<A> {
     }
 }
 
-/// What is done with a list.
+/// The treatment of a list.
 enum List {
     Taken,
     Refused,
 }
 
-/// Passes on what is read, with everything below it read in the same way.
+/// Wraps a visitor, so that nested values are read in the same way.
 struct Inside<V> {
     visitor: V,
     list: List,

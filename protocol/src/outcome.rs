@@ -83,8 +83,8 @@ pub struct CapturedOutput {
 }
 
 impl CapturedOutput {
-    /// The output as text, for a person or a model to read: what is not UTF-8 is replaced, and a line in the middle says
-    /// how much was left out.
+    /// The output as text, for a person or a model: bytes that are not UTF-8 are replaced, and a line in the middle
+    /// gives the number of omitted bytes.
     pub fn to_string_lossy(&self) -> String {
         let text = |bytes: &RawText| String::from_utf8_lossy(bytes.as_bytes()).into_owned();
         match self.omitted_bytes {
@@ -187,7 +187,7 @@ impl Outcome {
         }
     }
 
-    /// The run, if there was one, to be added to.
+    /// The run, if there was one, mutably.
     pub fn execution_mut(&mut self) -> Option<&mut Execution> {
         match self {
             Self::Exited { execution, .. }

@@ -1,4 +1,4 @@
-//! Reading a message from text, with errors that name the field.
+//! Parses messages from text, with errors that name the field.
 
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Track;
@@ -12,9 +12,9 @@ use crate::only_objects::OnlyObjects;
 pub struct ParseError {
     /// The field that is wrong, such as `writable_roots[0]`; empty for the message as a whole.
     pub field: String,
-    /// Where in the text, counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Where in the line, counted from 1.
+    /// The column, counted from 1.
     pub column: usize,
     /// What is wrong with it.
     pub source: Problem,
@@ -29,8 +29,8 @@ fn field_prefix(field: &str) -> String {
     if field.is_empty() { String::new() } else { format!("`{}`: ", RawText::from(field)) }
 }
 
-/// Reads one message. Unlike plain `serde_json`, the error names the field that is wrong, and an object is not read from
-/// a list of its values.
+/// Parses one message. Unlike plain `serde_json`, the error names the wrong field, and a struct is not accepted in the
+/// form of a list.
 ///
 /// ```
 /// use stockade_protocol::{SandboxPolicy, parse};

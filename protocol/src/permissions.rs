@@ -1,4 +1,4 @@
-//! What is enforced: the one type that every backend, prompt and record speaks of.
+//! Enforced permissions: the one type that all backends, prompts and records use.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// What may be done with a path.
+    /// The access to a path.
     pub fn access(&self, path: &AbsPath) -> Access {
         self.files.access(path)
     }
@@ -64,7 +64,7 @@ impl Permissions {
         self.files.iter().filter(|rule| rule.is_hard_denial())
     }
 
-    /// Adds what was granted on top. Hard denials and forbidden hosts stay.
+    /// Adds a grant. Hard denials and forbidden hosts stay.
     #[must_use]
     pub fn merge(&self, granted: &Self) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Permissions {
         }
     }
 
-    /// Takes away what an upper bound does not allow.
+    /// Restricts the permissions to an upper bound.
     #[must_use]
     pub fn intersect(&self, bound: &Self) -> Self {
         Self {

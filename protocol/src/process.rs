@@ -1,4 +1,4 @@
-//! What a caller's process hands on to a command that another process starts for it.
+//! Process attributes of a caller for a command that another process starts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -87,7 +87,7 @@ impl fmt::Display for RlimitResource {
     }
 }
 
-/// As text, and not as the variant of an enum: an error about a limit then has its name in the path of its field.
+/// Read as text, not as an enum variant: an error about a limit then has its name in the field's path.
 impl<'de> Deserialize<'de> for RlimitResource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Name;

@@ -1,8 +1,8 @@
 //! Text from the operating system: usually UTF-8, sometimes just bytes.
 //!
-//! Paths, arguments and output may hold any byte. JSON may not, so a value that is not UTF-8 is
-//! written as `{"hex": "2f746d702fff"}` and everything else as a plain string. Each value has
-//! exactly one written form: hexadecimal that spells valid UTF-8 is refused.
+//! Paths, arguments and output may contain any byte. JSON may not, so a value that is not UTF-8 is written as `{"hex":
+//! "2f746d702fff"}` and everything else as a plain string. Each value has exactly one written form: hexadecimal that
+//! spells valid UTF-8 is refused.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -34,12 +34,12 @@ impl RawText {
         &self.0
     }
 
-    /// The text, where it is UTF-8.
+    /// The text, if it is UTF-8.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// The text for the operating system; `None` if it is no text of this one.
+    /// The text for the operating system; `None` if it is not valid there.
     pub fn to_os_string(&self) -> Option<std::ffi::OsString> {
         #[cfg(unix)]
         return Some(std::os::unix::ffi::OsStringExt::from_vec(self.0.to_vec()));
@@ -71,8 +71,8 @@ impl From<Vec<u8>> for RawText {
     }
 }
 
-/// Shows the text on one line: control characters, bidirectional overrides and stray bytes are
-/// escaped, so that what a person reads is what is there.
+/// Formats the text on one line: control characters, bidirectional overrides and stray bytes are escaped, so that
+/// nothing is hidden from a reader.
 impl fmt::Display for RawText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
@@ -93,7 +93,7 @@ impl fmt::Display for RawText {
     }
 }
 
-/// Characters that are invisible or that change the order in which others are shown.
+/// Characters that are invisible or reorder others.
 fn is_deceptive(c: char) -> bool {
     matches!(c,
         '\u{00a0}' | '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}'..='\u{1160}'

@@ -1,4 +1,4 @@
-//! What a person, or the program that answers in their place, decided.
+//! The decision of a person, or of a program that answers in their place.
 //!
 //! The wire form is codex's: `"approved"`, `{"approved_execpolicy_amendment": {…}}` and so on. A
 //! denial without a reason is the bare `"denied"` that every codex client knows; with a reason it is

@@ -1,4 +1,4 @@
-//! What a person writes: one of four sandboxes, in codex's wire form.
+//! The sandbox policy that a person writes, in codex's wire form.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +103,7 @@ pub enum NetworkAccess {
 }
 
 impl SandboxPolicy {
-    /// The policy that is used when none is given: the workspace is written, the network is off.
+    /// The default policy: the workspace is writable, the network is off.
     pub fn workspace_write() -> Self {
         Self::WorkspaceWrite {
             writable_roots: Vec::new(),
@@ -114,7 +114,7 @@ impl SandboxPolicy {
         }
     }
 
-    /// The word for this policy on the command line and on the wire.
+    /// The policy's name on the command line and on the wire.
     pub fn name(&self) -> &'static str {
         match self {
             Self::DangerFullAccess {} => "danger-full-access",
@@ -124,8 +124,8 @@ impl SandboxPolicy {
         }
     }
 
-    /// What the policy grants on this host, in this session. A request's working directory has no
-    /// part in it: the sender of a request could otherwise choose what becomes writable.
+    /// The permissions of the policy on this host, in this session. A request's working directory does not matter:
+    /// otherwise the sender could choose what becomes writable.
     pub fn resolve(&self, host: &HostPaths) -> Result<Permissions, Invalid> {
         let (files, network_on) = match self {
             Self::DangerFullAccess {} => (everything(host)?, true),
@@ -153,7 +153,8 @@ impl SandboxPolicy {
         let slash_tmp = host.slash_tmp.iter().filter(|_| !exclude_slash_tmp);
         let tmpdir = host.tmpdir.iter().filter(|_| !exclude_tmpdir_env_var);
         for path in slash_tmp.chain(tmpdir) {
-            // One that lies in a writable root is the host's own, and one that is named stays as named.
+            // A temporary directory in a writable root is the host's own, and one that is granted by name stays as
+            // granted.
             let in_root = path.ancestors().any(|above| grants.get(&above) == Some(&Access::Write));
             if !in_root {
                 grants.entry(path.clone()).or_insert(Access::Scratch);
@@ -162,7 +163,7 @@ impl SandboxPolicy {
     }
 }
 
-/// What a person granted, by path.
+/// Grants by path.
 type Grants = BTreeMap<AbsPath, Access>;
 
 fn everything(host: &HostPaths) -> Result<FileRules, Invalid> {
@@ -179,8 +180,7 @@ fn reads(access: &ReadOnlyAccess, host: &HostPaths) -> Grants {
     roots.into_iter().map(|root| (root.clone(), Access::Read)).collect()
 }
 
-/// The grants, less credentials and the metadata below each writable root. A path that is granted
-/// by name is meant.
+/// The grants without credentials and the metadata below each writable root. A path granted by name is not masked.
 fn masked(grants: Grants, host: &HostPaths) -> Result<FileRules, Invalid> {
     let mut masks = Vec::new();
     for credential in &host.credentials {
@@ -198,8 +198,8 @@ fn masked(grants: Grants, host: &HostPaths) -> Result<FileRules, Invalid> {
     FileRules::new(masks.into_iter().chain(grants.into_iter().map(|(path, access)| FileRule::path(path, access))))
 }
 
-/// The fields of every variant at once. Reading a plain struct keeps the name of the field that is
-/// wrong, which an enum with its tag inside would lose.
+/// The fields of all variants. Reading a plain struct keeps the name of the wrong field, which an internally tagged
+/// enum would lose.
 #[derive(Deserialize)]
 #[serde(rename = "SandboxPolicy", deny_unknown_fields)]
 struct PolicyForm {
@@ -244,7 +244,7 @@ impl<'de> Deserialize<'de> for SandboxPolicy {
 }
 
 impl PolicyForm {
-    /// Takes the fields that the type has; one that is left over is named.
+    /// Takes the fields of the variant; a superfluous one is an error that names it.
     fn into_policy(mut self) -> Result<SandboxPolicy, (&'static str, &'static str)> {
         let policy = match self.r#type {
             PolicyType::DangerFullAccess => SandboxPolicy::DangerFullAccess {},

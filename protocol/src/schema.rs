@@ -33,7 +33,7 @@ impl Message {
         Self { name, subschema: SchemaGenerator::subschema_for::<T>, root: || generator().into_root_schema_for::<T>() }
     }
 
-    /// Its schema, complete in itself.
+    /// Its self-contained schema.
     pub fn schema(&self) -> Schema {
         tidy((self.root)())
     }
@@ -60,12 +60,12 @@ pub fn messages() -> Vec<Message> {
     ]
 }
 
-/// One schema that any message is valid against, with every type under `$defs`.
+/// One schema for all messages, with every type under `$defs`.
 pub fn bundle() -> Schema {
     bundle_of(BUNDLE_NAME, "Any message of Stockade's protocol.", &messages())
 }
 
-/// The same for messages of another crate.
+/// Like `bundle`, for messages of another crate.
 pub fn bundle_of(name: &str, description: &str, messages: &[Message]) -> Schema {
     let mut generator = generator();
     let any_of: Vec<Schema> = messages.iter().map(|message| (message.subschema)(&mut generator)).collect();
@@ -79,13 +79,12 @@ pub fn bundle_of(name: &str, description: &str, messages: &[Message]) -> Schema 
     }))
 }
 
-/// Schemas say what may be sent to Stockade; what Stockade sends is valid against the same schema.
+/// Schemas describe input for Stockade; its output is valid against the same schema.
 fn generator() -> SchemaGenerator {
     SchemaSettings::draft2020_12().for_deserialize().into_generator()
 }
 
-/// The same schema, fit for generators of clients in other languages, with its keys in order so that
-/// equal types give equal files.
+/// Adapts a schema to client generators in other languages, with sorted keys so that equal types give equal files.
 fn tidy(schema: Schema) -> Schema {
     let mut value = schema.to_value();
     write_out_aliases(&mut value);
@@ -110,7 +109,7 @@ fn tidy_value(value: Value) -> Value {
     }
 }
 
-/// Examples in Rust say nothing to a reader of another language.
+/// Examples in Rust are useless to readers of another language.
 fn drop_examples(object: &mut Map<String, Value>) {
     if let Some(Value::String(description)) = object.get_mut("description")
         && let Some(start) = description.find("\n\n```")
@@ -129,7 +128,7 @@ fn drop_integer_format(object: &mut Map<String, Value>) {
     }
 }
 
-/// A definition that only refers to another is written out, under its own name and description.
+/// Expands a definition that only refers to another, under its own name and description.
 fn write_out_aliases(root: &mut Value) {
     let Some(definitions) = root.get_mut("$defs").and_then(Value::as_object_mut) else { return };
     let originals = definitions.clone();
@@ -154,7 +153,7 @@ fn wrap_reference(object: &mut Map<String, Value>) {
     }
 }
 
-/// Gives every object among a definition's alternatives a name that tells what it is.
+/// Gives every object among a definition's alternatives a descriptive name.
 fn name_variants(root: &mut Value) {
     let own_name = root.get("title").and_then(Value::as_str).map(String::from);
     if let Some(name) = own_name {
@@ -182,7 +181,7 @@ fn name_alternatives(name: &str, schema: &mut Value) {
     }
 }
 
-/// Names the fields of a variant that are written out in it. Generators number what has no name.
+/// Names the inline fields of a variant; generators would number them.
 fn name_payload(title: &str, alternative: &mut Map<String, Value>) {
     let Some(fields) = alternative.get_mut("properties").and_then(Value::as_object_mut) else { return };
     let mut payloads = fields.values_mut().filter_map(Value::as_object_mut);

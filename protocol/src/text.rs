@@ -1,5 +1,5 @@
-//! Questions and denials in a line, for programs that have no words of their own for them. Nothing in it moves the
-//! cursor or hides.
+//! One-line texts of questions and denials, for programs without their own. They contain nothing that moves the cursor
+//! or hides text.
 
 use std::fmt;
 
@@ -51,7 +51,7 @@ impl fmt::Display for ApprovalSubject {
     }
 }
 
-/// What was tried: "writing `/etc/hosts`".
+/// The denied act: "writing `/etc/hosts`".
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self.operation {

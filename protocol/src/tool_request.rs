@@ -1,4 +1,4 @@
-//! Requests for what is not a command: file changes that the host writes, and calls of tools.
+//! Requests other than commands: file changes that the host writes, and tool calls.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Something that a command tried and was not allowed.
+//! An act of a command that was denied.
 
 use std::fmt;
 

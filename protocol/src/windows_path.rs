@@ -1,14 +1,13 @@
 //! The textual rules of Windows paths, for `AbsPath`.
 //!
-//! Windows knows many spellings of one file, and a rule that is written in one must not be passed
-//! by in another. What has no single normal form is refused: device paths, alternate streams, and
-//! names that end in a dot or a space (Windows drops those when it opens the file).
-//! <https://learn.microsoft.com/windows/win32/fileio/naming-a-file>
+//! Windows has many spellings of one file, and none may evade a rule written in another. Paths without a single normal
+//! form are refused: device paths, alternate streams, and names that end in a dot or a space (Windows drops those when
+//! it opens the file). <https://learn.microsoft.com/windows/win32/fileio/naming-a-file>
 
 use crate::abs_path::{PathStyle, normalise};
 use crate::{Invalid, RawText};
 
-/// Takes `C:\dir`, `C:/dir`, `\\server\share\dir` and their `\\?\` forms.
+/// Parses `C:\dir`, `C:/dir`, `\\server\share\dir` and their `\\?\` forms.
 pub(crate) fn parse(text: &RawText) -> Result<RawText, Invalid> {
     let relative = || Invalid::RelativePath { path: text.clone() };
     let whole = text.as_str().ok_or_else(relative)?.replace('/', r"\");

@@ -1,4 +1,4 @@
-//! Answers to a form: read from what is typed, and held against the form.
+//! Answers to a form: parsed from typed lines, and checked against the form.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Number, Value};
 use super::{ElicitationForm, FieldKind, FormField, NumberShape, TextFormat};
 
 impl ElicitationForm {
-    /// Whether an answer is one to this form.
+    /// Checks an answer against the form.
     pub fn check(&self, answer: &BTreeMap<String, Value>) -> Result<(), String> {
         let known = |name: &&String| self.fields.iter().any(|field| field.name == **name);
         if let Some(name) = answer.keys().find(|name| !known(name)) {
@@ -25,7 +25,7 @@ impl ElicitationForm {
 }
 
 impl FormField {
-    /// The answer in a line that was typed; `None` where there is none and none is needed.
+    /// Parses a typed line; `None` if it is empty and no answer is required.
     pub fn read(&self, line: &str) -> Result<Option<Value>, String> {
         let word = line.trim();
         if word.is_empty() {
@@ -46,7 +46,7 @@ impl FormField {
                 "n" | "no" | "false" => Value::Bool(false),
                 _ => return Err(String::from("answer y or n")),
             },
-            // By its number alone: a value may look like a number itself.
+            // Chosen by number only, since a value may look like a number itself.
             FieldKind::Choice(choices) => {
                 let number = word.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
                 let chosen = number.and_then(|index| choices.get(index));
@@ -58,7 +58,7 @@ impl FormField {
         Ok(Some(value))
     }
 
-    /// Whether a value is an answer to this field.
+    /// Checks a value against the field.
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
         match (&self.kind, value) {
             (FieldKind::Text { min_length, max_length, format }, Value::String(text)) => {
@@ -93,7 +93,7 @@ impl FormField {
 }
 
 impl TextFormat {
-    /// Finds slips of the hand. Whether there is such an address or day is for the server to say.
+    /// Finds typing errors. Whether the address or day exists is for the server to decide.
     fn is_met_by(self, text: &str) -> bool {
         let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
         match self {
@@ -114,7 +114,7 @@ impl TextFormat {
     }
 }
 
-/// Whether a text has a digit for each `0`, and is the same otherwise.
+/// Whether a text has a digit at each `0` of the form, and is equal to it otherwise.
 fn has_form(text: &str, form: &str) -> bool {
     text.len() == form.len()
         && text

@@ -1,4 +1,4 @@
-//! Names of variables, and patterns that stand for several.
+//! Variable names, and patterns for them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -92,8 +92,8 @@ macro_rules! name_like {
 name_like!(NamePattern);
 name_like!(VariableName);
 
-/// Keeps the patterns of each side that the other side surely covers. Two wildcards that merely
-/// overlap are both dropped: fewer variables, never more.
+/// Keeps the patterns of each side that the other side certainly covers. Two wildcards that merely overlap are both
+/// dropped: fewer variables, never more.
 pub(super) fn intersect_patterns(a: &BTreeSet<NamePattern>, b: &BTreeSet<NamePattern>) -> BTreeSet<NamePattern> {
     if a.is_empty() || b.is_empty() {
         return a.union(b).cloned().collect();
@@ -103,13 +103,13 @@ pub(super) fn intersect_patterns(a: &BTreeSet<NamePattern>, b: &BTreeSet<NamePat
     };
     let both: BTreeSet<_> =
         a.iter().filter(|own| covered(own, b)).chain(b.iter().filter(|own| covered(own, a))).cloned().collect();
-    // An empty list would mean "everything": say "nothing" with a name that no variable has.
+    // An empty list would mean "everything", so "nothing" is a pattern that no name matches.
     if both.is_empty() { BTreeSet::from([NamePattern(String::from("?").repeat(4096))]) } else { both }
 }
 
 /// Matches `*` and `?` without regard to case.
 pub(super) fn wildcard(pattern: &str, text: &str) -> bool {
-    // Nearly every name is ASCII, and every run asks about each of its variables.
+    // A fast path: nearly every name is ASCII, and each run checks all of its variables.
     if pattern.is_ascii() && text.is_ascii() {
         let same = |a: &u8, b: &u8| *a == b'?' || a.eq_ignore_ascii_case(b);
         return matches(pattern.as_bytes(), text.as_bytes(), |c| *c == b'*', same);
@@ -121,7 +121,7 @@ pub(super) fn wildcard(pattern: &str, text: &str) -> bool {
 /// Matches a pattern in time linear in the text for each star.
 fn matches<T>(pattern: &[T], text: &[T], is_star: impl Fn(&T) -> bool, same: impl Fn(&T, &T) -> bool) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where the last star stood, and how much text it has swallowed so far.
+    // The position of the last star, and the end of the text it has matched so far.
     let mut star: Option<(usize, usize)> = None;
     while let Some(c) = text.get(t) {
         match pattern.get(p) {

@@ -1,8 +1,8 @@
-//! Which names of variables tell of a secret, of code that a loader runs, and of the way that programs find.
+//! Names of variables that contain a secret, load code, or are needed by ordinary programs.
 
 use super::wildcard;
 
-/// Names that usually hold a secret.
+/// Names of variables that usually contain a secret.
 pub const SECRET_NAMES: &[&str] = &[
     "*KEY*",
     "*SECRET*",
@@ -33,13 +33,13 @@ pub const SECRET_NAMES: &[&str] = &[
     "*_DSN",
     "*CONNECTION_STRING*",
     "*CONNSTR*",
-    // Settings of git, which may hold a header with a token. `GIT_CONFIG_KEY_0` goes by its name; git fails without the
-    // others, so they go together.
+    // git settings, which may contain a header with a token. `GIT_CONFIG_KEY_0` matches by its name; git fails without
+    // the others, so they are dropped together.
     "GIT_CONFIG_COUNT",
     "GIT_CONFIG_VALUE_*",
 ];
 
-/// Words that hold a pattern of [`SECRET_NAMES`] and say nothing of a secret. They are left out of a name before
+/// Words that contain a pattern of [`SECRET_NAMES`] without indicating a secret. They are removed from a name before
 /// it is judged: `MONKEY` stays, `MONKEY_API_KEY` does not.
 pub const PLAIN_WORDS: &[&str] = &[
     "KEYBOARD",
@@ -68,7 +68,7 @@ pub const PLAIN_WORDS: &[&str] = &[
     "EXPAT",
 ];
 
-/// Whole names that match a pattern of [`SECRET_NAMES`] and say nothing of a secret; in a longer name they may.
+/// Whole names that match a pattern of [`SECRET_NAMES`] without indicating a secret; in a longer name they may.
 pub const PLAIN_NAMES: &[&str] = &["KEYS", "PRIMARY_KEY", "FOREIGN_KEY"];
 
 /// Names that make a loader, a shell or an interpreter run code before the command itself does.
@@ -98,7 +98,7 @@ pub const LOADER_NAMES: &[&str] = &[
 pub const CORE_NAMES: &[&str] =
     &["HOME", "LANG", "LC_*", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "SYSTEMROOT", "TEMP", "TMP"];
 
-/// Whether a variable of this name usually holds a secret.
+/// Whether a variable of this name usually contains a secret.
 pub(super) fn usually_secret(name: &str) -> bool {
     let is_secret = |name: &str| SECRET_NAMES.iter().any(|pattern| wildcard(pattern, name));
     if !is_secret(name) || PLAIN_NAMES.iter().any(|plain| name.eq_ignore_ascii_case(plain)) {

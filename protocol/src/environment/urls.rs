@@ -1,9 +1,9 @@
-//! URLs in the values of variables: where they lead is kept, secrets in them are not.
+//! URLs in the values of variables: their hosts are kept, secrets in them are removed.
 
 use super::usually_secret;
 use crate::RawText;
 
-/// A value without what its URLs hold of secrets: the user and password, and parameters with the name of a secret
+/// A value without the secrets in its URLs: user and password, and parameters with the name of a secret
 /// (`?password=…`).
 pub(super) fn without_secrets(value: RawText) -> RawText {
     let value = without_userinfo(&value).unwrap_or(value);
@@ -31,8 +31,8 @@ fn is_secret_parameter(name: &str) -> bool {
     usually_secret(name) || SHORT.iter().any(|short| name.eq_ignore_ascii_case(short))
 }
 
-/// A value without what stands before the `@` of its URLs, if that holds a password or is a token: the rest, such
-/// as which registry or proxy to use, is no secret.
+/// A value without the user information of its URLs, if that contains a password or is a token: the rest, such as the
+/// registry or proxy, is not secret.
 pub fn without_userinfo(value: &RawText) -> Option<RawText> {
     let text = value.as_str()?;
     let mut kept = String::new();
