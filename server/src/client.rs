@@ -1,4 +1,4 @@
-//! A small client that waits: one socket, no threads and no runtime.
+//! A small blocking client: one socket, no threads and no runtime.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _};
@@ -18,13 +18,13 @@ use crate::wire::{
     RpcId, ServerNotification,
 };
 
-/// The longest line of a server that is read.
+/// Limit on a line from the server.
 const LONGEST_LINE: usize = 64 << 20;
 
 /// The id of the first request after `initialize`.
 const FIRST_REQUEST: i64 = 2;
 
-/// Why a server could not be spoken to.
+/// Errors of the client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The connection failed.
@@ -36,17 +36,17 @@ pub enum ClientError {
     /// The server answered with an error.
     #[error(transparent)]
     Refused(#[from] RpcError),
-    /// The server sent something that is no message, or not the one that was due.
+    /// The server sent an invalid or unexpected message.
     #[error("the server sent something unexpected: {0}")]
     Unexpected(String),
 }
 
-/// What a server sends.
+/// A message from the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FromServer {
     /// The response to a request.
     Response {
-        /// The id of the request; none if the server could not tell.
+        /// The id of the request; `None` if the server could not read it.
         id: Option<RpcId>,
         /// The result as JSON, or the error.
         answer: Result<String, RpcError>,
@@ -70,21 +70,20 @@ pub struct Client {
     lines: VecDeque<Vec<u8>>,
     aside: VecDeque<FromServer>,
     next_id: i64,
-    /// `initialize`, which leaves together with the first request.
+    /// `initialize`, which is sent together with the first request.
     unsent: Vec<u8>,
     /// The id of an `initialize` that has no response yet.
     introduction: Option<RpcId>,
 }
 
 impl Client {
-    /// Connects to a socket and says who it is.
+    /// Connects to a socket and prepares `initialize`.
     pub fn connect(path: &Path, name: &str, capabilities: ClientCapabilities) -> Result<Self, ClientError> {
         Self::over(UnixStream::connect(path)?, name, capabilities)
     }
 
-    /// Speaks over a socket that is connected already. `initialize` leaves together with the first request: that one is
-    /// not carried out by a server that refuses `initialize`, and the refusal is the error of the first message that is
-    /// waited for.
+    /// Uses a connected socket. `initialize` is sent together with the first request: a server that refuses
+    /// `initialize` does not carry out that request, and the refusal is the error of the first message waited for.
     pub fn over(socket: UnixStream, name: &str, capabilities: ClientCapabilities) -> Result<Self, ClientError> {
         let (decoder, id) = (FrameDecoder::new(LONGEST_LINE), RpcId::Number(1));
         let version = Some(env!("CARGO_PKG_VERSION").to_owned());
@@ -105,7 +104,7 @@ impl Client {
         })
     }
 
-    /// Sends `initialize` by itself, and waits for its response.
+    /// Sends `initialize` alone, and waits for its response.
     pub fn introduce(&mut self) -> Result<(), ClientError> {
         if !self.unsent.is_empty() {
             let line = std::mem::take(&mut self.unsent);
@@ -120,9 +119,9 @@ impl Client {
         Ok(())
     }
 
-    /// Whether this error means that the server has not read the only request that was sent, so that it can't have been
-    /// carried out: it had no room for the connection, or closed it before. The kernel says so if a socket is closed before
-    /// all of it was read.
+    /// Whether this error proves that the server has not read the only request sent, so that it can't have been
+    /// carried out: the server had no room for the connection, or closed it before. The kernel reports `ECONNRESET` if
+    /// a socket is closed with unread data.
     pub fn is_unread(&self, error: &ClientError) -> bool {
         let has_no_room = matches!(error, ClientError::Refused(error) if error.kind() == Some(ErrorKind::Busy));
         let is_only_request = self.next_id <= FIRST_REQUEST + 1;
@@ -130,13 +129,13 @@ impl Client {
         self.introduction.is_some() && (has_no_room || is_reset)
     }
 
-    /// Sends a request and waits for its response. What else arrives is kept for [`Self::next`].
+    /// Sends a request and waits for its response. Other messages are kept for [`Self::next`].
     pub fn call<R: DeserializeOwned>(&mut self, method: &str, params: &impl Serialize) -> Result<R, ClientError> {
         let id = self.send(method, params, &[])?;
         self.response(&id)
     }
 
-    /// Waits for the response to a request that was sent before. What else arrives is kept for [`Self::next`].
+    /// Waits for the response to an earlier request. Other messages are kept for [`Self::next`].
     pub fn response<R: DeserializeOwned>(&mut self, id: &RpcId) -> Result<R, ClientError> {
         let is_it =
             |message: &FromServer| matches!(message, FromServer::Response { id: own, .. } if own.as_ref() == Some(id));
@@ -158,7 +157,7 @@ impl Client {
         }
     }
 
-    /// Sends a request, with descriptors for it to name, and returns its id at once.
+    /// Sends a request with the descriptors it refers to, and returns its id at once.
     pub fn send(
         &mut self,
         method: &str,
@@ -171,7 +170,7 @@ impl Client {
         lines.extend(message::request_line(&id, method, params).map_err(unexpected)?);
         match self.write(&lines, descriptors) {
             Ok(()) => Ok(id),
-            // A server that has no room for a connection closes it, but says why first.
+            // A server without room for a connection sends the reason before it closes it.
             Err(error) if is_closed(&error) => match self.receive_any() {
                 Ok(Some(FromServer::Response { id: None, answer: Err(refusal) })) => Err(refusal.into()),
                 Ok(_) | Err(_) => Err(error),
@@ -198,8 +197,8 @@ impl Client {
         }
     }
 
-    /// What the server says next, once something has arrived; none if that means nothing here, such as the response to
-    /// `initialize`. For a caller that waits for other things as well, and calls this when the socket is readable.
+    /// The next message, once bytes have arrived; `None` for a message without meaning here, such as the response to
+    /// `initialize`. For a caller that polls, and calls this when the socket is readable.
     pub fn next_arrived(&mut self) -> Result<Option<FromServer>, ClientError> {
         match self.aside.pop_front() {
             Some(message) => Ok(Some(message)),
@@ -207,7 +206,7 @@ impl Client {
         }
     }
 
-    /// Whether a message can be had without waiting for the socket.
+    /// Whether a message is available without reading the socket.
     pub fn has_message(&self) -> bool {
         !self.aside.is_empty() || !self.lines.is_empty()
     }
@@ -220,7 +219,7 @@ impl Client {
         }
     }
 
-    /// A message; none for one that means nothing here, such as the response to `initialize`.
+    /// A message; `None` for one without meaning here, such as the response to `initialize`.
     fn receive_any(&mut self) -> Result<Option<FromServer>, ClientError> {
         let line = loop {
             match self.lines.pop_front() {
@@ -237,7 +236,7 @@ impl Client {
         }
     }
 
-    /// Reads what is there, once something is.
+    /// Blocks for bytes and reads them.
     fn read(&mut self) -> Result<(), ClientError> {
         let mut bytes = [0; 16 << 10];
         let length = loop {
@@ -294,9 +293,9 @@ fn read_result<R: DeserializeOwned>(json: &str) -> Result<R, ClientError> {
     stockade_protocol::parse(json).map_err(unexpected)
 }
 
-/// A message of the server; none for a notification of a newer one.
+/// Parses a message; `None` for a notification of a newer server.
 fn understood(line: &[u8]) -> Result<Option<FromServer>, ClientError> {
-    // Only a server answers with no id, and only to a line that it could not read.
+    // A response without an id answers a line that the server could not read.
     #[derive(serde::Deserialize)]
     struct Unread {
         error: RpcError,
@@ -356,7 +355,7 @@ mod tests {
         assert!(!client.is_unread(&io::Error::from(io::ErrorKind::ConnectionReset).into()));
     }
 
-    /// A caller that has been told that the socket is readable does not wait for more.
+    /// A caller with a readable socket does not block for more.
     #[test]
     fn the_response_to_initialize_is_not_waited_behind() {
         let (_directory, listener, mut client) = pair();

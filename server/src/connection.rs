@@ -1,4 +1,4 @@
-//! One client: its lines are read, its requests carried out side by side, and what is for it is written.
+//! One client: reads its lines, carries out its requests concurrently, and writes the lines for it.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::wire::{
     ServerLimits, call, client_method_names, notified,
 };
 
-/// Lines in a row that are no messages, after which a connection is ended.
+/// Consecutive invalid lines after which a connection is closed.
 const MOST_BAD_FRAMES: usize = 64;
-/// How long a client on a socket has for `initialize`.
+/// The time limit for `initialize` on a socket.
 const TIME_TO_INITIALIZE: Duration = Duration::from_secs(30);
-/// How long requests may go on, and lines be written, after the client closed its side.
+/// The time limit for requests and writes after the client closed its side.
 const TIME_TO_FINISH: Duration = Duration::from_secs(2);
 /// Lines are written together up to this size.
 const WRITE_BYTES: usize = 64 << 10;
 /// The longest name of a client, in bytes.
 const LONGEST_CLIENT_NAME: usize = 128;
 
-/// Speaks with a client until it goes away, or until its [`Peer`] is ended.
+/// Serves a client until it disconnects, or until its [`Peer`] is ended.
 pub(crate) async fn speak<M: Methods>(
     methods: Arc<M>,
     ends: (Peer, Outgoing),
@@ -122,7 +122,7 @@ impl<M: Methods> Connection<M> {
             }
             Incoming::Request { id, method, params } => self.begin(id, method, params, descriptors).await,
             Incoming::Response { id, answer } => {
-                // An answer that comes too late, or that was never asked for, changes nothing.
+                // A late or unsolicited answer is ignored.
                 self.peer.answered(&id, answer);
             }
             Incoming::Notification { method, params } => notified(&*self.methods, &self.peer, &method, &params),
@@ -155,14 +155,14 @@ impl<M: Methods> Connection<M> {
         })
     }
 
-    /// Carries out a request beside the others. Those about commands take their first step here, in the order of
-    /// their lines: what is sent right behind a `command/run` finds the command, and input keeps its order.
+    /// Carries out a request concurrently with the others. Requests about commands take their first step here, in line
+    /// order: a request right after `command/run` finds the command, and input keeps its order.
     async fn begin(&mut self, id: RpcId, method: String, params: String, descriptors: Vec<Descriptor>) {
         let kind = if method == "command/run" { Kind::Run } else { Kind::Other };
         let started = match self.under_way.start(&id, kind, params.len()) {
             Ok(started) => started,
             Err(error) => {
-                // A second request with an id would get a response that could be taken for the first one's.
+                // The response to a second request with the same id could be mistaken for the first one's.
                 let id = (error.kind() != Some(ErrorKind::InvalidRequest)).then_some(id);
                 return self.refuse(id, error).await;
             }
@@ -174,7 +174,7 @@ impl<M: Methods> Connection<M> {
             let answer = call(&*methods, caller, &method, params).await;
             let line = response_line(Some(&id), &answer);
             drop(answer);
-            // Once its answer is under way, the id may be used again.
+            // Once its response is queued, the id may be reused.
             peer.send_answer(line).await.ok();
             drop(started);
         });
@@ -200,7 +200,7 @@ async fn too_late(deadline: Option<Instant>) {
     }
 }
 
-/// Writes the lines of a connection until it can't be written to any more, or is finished and nothing waits.
+/// Writes the lines of a connection until it is closed, or finished with an empty queue.
 async fn write_lines(peer: Peer, mut outgoing: Outgoing, mut writer: Writer, mut finished: oneshot::Receiver<()>) {
     let mut is_finished = false;
     loop {
@@ -217,7 +217,7 @@ async fn write_lines(peer: Peer, mut outgoing: Outgoing, mut writer: Writer, mut
             }
         };
         let Some(first) = first else { return };
-        // Lines count as under way until all of them are written.
+        // Lines count as in flight until all of them are written.
         let mut bytes = first.bytes().to_vec();
         let mut lines = vec![first];
         while bytes.len() < WRITE_BYTES

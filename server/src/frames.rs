@@ -1,4 +1,4 @@
-//! Bytes to lines: what arrives in any pieces is cut at each newline, and no line is longer than the limit.
+//! Splits a byte stream into lines, none longer than the limit.
 
 /// A line from a client.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl FrameDecoder {
         Self { limit, unfinished: Vec::new(), skips: false }
     }
 
-    /// Takes the next bytes and hands on every line that they finish. Lines of nothing but whitespace are left out.
+    /// Takes the next bytes and passes on every completed line. Blank lines are skipped.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Frame)) {
         let mut pieces = bytes.split(|byte| *byte == b'\n').peekable();
         while let Some(piece) = pieces.next() {
@@ -36,7 +36,7 @@ impl FrameDecoder {
         }
     }
 
-    /// The end of the line: what was taken since the last one. Also for the last line of all, which may have no newline.
+    /// Ends the current line. Also for the last line, which may have no newline.
     pub fn finish(&mut self) -> Option<Frame> {
         let line = std::mem::take(&mut self.unfinished);
         if std::mem::take(&mut self.skips) {
@@ -46,7 +46,7 @@ impl FrameDecoder {
         (!is_blank).then_some(Frame::Line(line))
     }
 
-    /// Whether bytes of an unfinished line were taken.
+    /// Whether an incomplete line is pending.
     pub fn is_within_line(&self) -> bool {
         self.skips || !self.unfinished.is_empty()
     }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes arrive, the lines are the same, and never more is held than the limit.
+        /// The lines are independent of the chunks, and no more than the limit is buffered.
         #[test]
         fn pieces_make_no_difference(
             text in "[ab\\n ]{0,200}",

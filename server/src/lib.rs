@@ -1,10 +1,10 @@
 //! Sessions that last longer than one command, for clients in any language.
 //!
 //! A client speaks JSON-RPC 2.0, one object a line, over standard input and output or a unix socket. [`wire`] has
-//! every message; `schemas/StockadeServer.json` and `schemas/openrpc.json` say the same to other languages.
+//! every message; `schemas/StockadeServer.json` and `schemas/openrpc.json` describe them for other languages.
 //!
-//! A [`Server`] takes connections on and calls [`wire::Methods`] for each request. What is for a client goes through
-//! its [`Peer`]: a bounded queue, so that a client that does not read slows its own commands and nothing else.
+//! A [`Server`] accepts connections and calls [`wire::Methods`] for each request. Messages to a client go through its
+//! [`Peer`]: a bounded queue, so that a client that does not read slows its own commands and nothing else.
 
 #[cfg(unix)]
 mod client;

@@ -1,4 +1,4 @@
-//! A client's lines, each with the descriptors that were sent along with it.
+//! A client's lines, each with the descriptors sent along with it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use crate::frames::{Frame, FrameDecoder};
 use crate::transport::{Arrived, Descriptor, Reader};
 
-/// Descriptors that are held for a line that has not arrived whole.
+/// Limit on descriptors held for an incomplete line.
 const MOST_HELD: usize = 8;
 
 /// Reads lines.
@@ -24,7 +24,7 @@ impl Lines {
         Self { reader, decoder, waiting: VecDeque::new(), held: Vec::new(), ended: false }
     }
 
-    /// The next line; none at the end. Safe to be dropped while it waits.
+    /// The next line; `None` at the end. Cancel-safe.
     pub(crate) async fn next(&mut self) -> io::Result<Option<(Frame, Vec<Descriptor>)>> {
         while self.waiting.is_empty() && !self.ended {
             let arrived = self.reader.read().await?;
@@ -33,8 +33,8 @@ impl Lines {
         Ok(self.waiting.pop_front())
     }
 
-    /// The system hands over descriptors with the end of the bytes that they were sent with: they belong to the line
-    /// that the last of these bytes belongs to.
+    /// The kernel delivers descriptors with the last of the bytes they were sent with, so they belong to the line of
+    /// that byte.
     fn take(&mut self, arrived: Arrived) {
         self.ended = arrived.bytes.is_empty();
         let (waiting, held) = (&mut self.waiting, &mut self.held);

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::wire::{ErrorKind, RpcError, RpcId, ServerNotification};
 
-/// What a client sent.
+/// A message from a client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// A request.
@@ -22,9 +22,9 @@ pub enum Incoming {
         /// The parameters, as JSON; `{}` if there were none.
         params: String,
     },
-    /// The response to a request of ours.
+    /// The response to a request of the server.
     Response {
-        /// The id of our request.
+        /// The id of the server's request.
         id: RpcId,
         /// The result, as JSON, or the error.
         answer: Result<String, RpcError>,
@@ -38,10 +38,10 @@ pub enum Incoming {
     },
 }
 
-/// A line that is no message, with its id if one can be told.
+/// An invalid line, with its id if it can be determined.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadMessage {
-    /// The id of the request that it was meant to be.
+    /// The id of the intended request.
     pub id: Option<RpcId>,
     /// What is wrong.
     pub error: RpcError,
@@ -64,7 +64,7 @@ struct Envelope<'a> {
     error: Option<RpcError>,
 }
 
-/// The members that tell what a message is. `null` is no id, and has to be told from none.
+/// The members that determine the type of a message. A `null` id differs from a missing one.
 #[derive(Default)]
 struct Members(HashSet<String>);
 
@@ -124,8 +124,8 @@ fn id_of(text: &str) -> Option<RpcId> {
     serde_json::from_str::<Id>(text).ok().map(|found| found.id)
 }
 
-/// The names of the members. Refuses what is no JSON, what is nested too deeply, and a key that stands twice in any
-/// object: two programs may read that as two different messages.
+/// The names of the members. Refuses invalid JSON, deep nesting, and duplicate keys in any object: two parsers may
+/// read those as different messages.
 fn members(text: &str) -> Result<Members, BadMessage> {
     let mut members = Members::default();
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -210,7 +210,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
 /// Reads parameters. The error names the field that is wrong.
 pub(crate) fn read_params<T: DeserializeOwned>(json: &str) -> Result<T, RpcError> {
-    // A list would be read as the fields in their order.
+    // A list would be read as the fields in order.
     if !json.trim_start().starts_with('{') {
         return Err(RpcError::new(ErrorKind::InvalidParams, "`params` must be an object with named fields"));
     }
@@ -226,7 +226,7 @@ pub(crate) fn write_result<T: Serialize>(result: &T) -> Result<String, RpcError>
         .map_err(|error| RpcError::new(ErrorKind::Internal, format!("the result can't be written: {error}")))
 }
 
-/// The error for a method that there is not.
+/// The error for an unknown method.
 pub(crate) fn unknown_method(name: &str) -> RpcError {
     let shown: String = name.chars().take(80).collect();
     let message = format!("there is no method `{}`: `initialize` lists the methods", shown.escape_debug());
@@ -256,7 +256,7 @@ pub fn request_line<T: Serialize>(id: &RpcId, method: &str, params: &T) -> Resul
     line(&Form { jsonrpc: "2.0", id, method, params })
 }
 
-/// A response as a line. The result is JSON already. Without an id it answers a line whose id could not be told.
+/// A response as a line. The result is JSON already. Without an id it answers an unreadable line.
 pub fn response_line(id: Option<&RpcId>, answer: &Result<String, RpcError>) -> Vec<u8> {
     let id = serde_json::to_string(&id).unwrap_or_else(|_| String::from("null"));
     let body = match answer {

@@ -1,7 +1,7 @@
-//! The other end of a connection, as the sessions see it: a bounded queue of lines to it.
+//! The client of a connection, as the sessions see it: a bounded queue of lines to it.
 //!
-//! Nothing that is sent here waits for a client but a [`Lane`], which paces one command. A client that does not read
-//! fills its own queue and is cut off when that is full.
+//! Only a [`Lane`], which paces one command, waits for a client. A client that does not read fills its own queue and
+//! is disconnected when that is full.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,14 +17,14 @@ use crate::wire::{
     ServerNotification,
 };
 
-/// Bytes of notifications that wait in the queue of a connection before it is cut off.
+/// Limit on queued bytes of notifications before a connection is closed.
 const UNPACED_BYTES: usize = ServerLimits::STANDARD.notification_bytes as usize;
-/// Lines of notifications that wait in the queue of a connection before it is cut off.
+/// Limit on queued notifications before a connection is closed.
 const UNPACED_LINES: usize = ServerLimits::STANDARD.notifications as usize;
-/// Bytes of responses and questions that are under way to a connection.
+/// Limit on bytes of responses and questions in flight to a connection.
 const ANSWERS_BYTES: usize = ServerLimits::STANDARD.answer_bytes as usize;
 
-/// A connection, by a number that no other connection of the server has.
+/// The unique number of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
@@ -44,8 +44,8 @@ pub struct Caller {
     pub peer: Peer,
     /// The descriptors, in the order in which they were sent.
     pub descriptors: Vec<Descriptor>,
-    /// The request is one of the server's own program, such as an adapter's look at a file, and not a client's: it runs in
-    /// the session's sandbox, and nothing is asked before it does. No message of a client sets it.
+    /// Whether the request comes from the server's own program, such as an adapter that reads a file, and not from a
+    /// client: it runs in the session's sandbox, without a question. No client message can set it.
     pub approved_by_policy: bool,
 }
 
@@ -67,15 +67,15 @@ pub enum NoAnswer {
     /// Its connection has ended.
     #[error("the connection has ended")]
     Gone,
-    /// It said that it does not answer.
+    /// It declined to answer.
     #[error("the client does not answer: {0}")]
     Declined(String),
-    /// What it sent is no answer.
+    /// Its answer is invalid.
     #[error("this is no answer: {0}")]
     Unusable(String),
 }
 
-/// The other end of a connection. Clones are the same connection.
+/// The client of a connection. Clones refer to the same connection.
 #[derive(Clone)]
 pub struct Peer(Arc<Shared>);
 
@@ -93,7 +93,7 @@ struct Shared {
     end: Notify,
 }
 
-/// A line under way to a client. What it counts for is given back when it is dropped: written, or given up.
+/// A line in flight to a client. Its share of the limits is released on drop.
 #[derive(Debug)]
 pub struct Line {
     bytes: Vec<u8>,
@@ -127,19 +127,19 @@ impl Drop for Unpaced {
 pub struct Outgoing(mpsc::UnboundedReceiver<Line>);
 
 impl Outgoing {
-    /// The next line; none once every [`Peer`] of the connection is dropped.
+    /// The next line; `None` once every [`Peer`] of the connection is dropped.
     pub async fn next(&mut self) -> Option<Line> {
         self.0.recv().await
     }
 
-    /// The next line, if one waits.
+    /// The next line, if one is queued.
     pub fn waiting(&mut self) -> Option<Line> {
         self.0.try_recv().ok()
     }
 }
 
 impl Peer {
-    /// A connection, and the lines that have to be written to it.
+    /// A connection and its queue of outgoing lines.
     pub fn new(id: ConnectionId, transport: Transport) -> (Self, Outgoing) {
         let (queue, lines) = mpsc::unbounded_channel();
         let shared = Shared {
@@ -168,12 +168,12 @@ impl Peer {
         self.0.transport
     }
 
-    /// Keeps what the client said of itself. `false` if it did so before.
+    /// Stores the client's introduction. `false` if it had one already.
     pub fn introduce(&self, client: ClientInfo, capabilities: ClientCapabilities) -> bool {
         self.0.client.set((client, capabilities)).is_ok()
     }
 
-    /// Whether the client said who it is.
+    /// Whether the client has introduced itself.
     pub fn is_introduced(&self) -> bool {
         self.0.client.get().is_some()
     }
@@ -197,14 +197,14 @@ impl Peer {
     pub async fn gone(&self) {
         let ended = self.0.end.notified();
         tokio::pin!(ended);
-        // Registered before the look, so that an end in between is not missed.
+        // Registered before the check, so that no end is missed.
         ended.as_mut().enable();
         if !self.is_gone() {
             ended.await;
         }
     }
 
-    /// Ends the connection: nothing more is read from it, and its questions have no answer.
+    /// Ends the connection: nothing more is read from it, and its questions get no answer.
     pub fn end(&self) {
         self.0.ended.store(true, Ordering::Release);
         self.questions().clear();
@@ -228,8 +228,8 @@ impl Peer {
         self.queue(Line { bytes, _room: None, _unpaced: Some(counted) })
     }
 
-    /// Asks the client and waits for its answer, or for the end of the connection. Dropping the future takes the
-    /// question back; an answer that comes later is ignored.
+    /// Asks the client and waits for its answer, or for the end of the connection. Dropping the future withdraws the
+    /// question; a later answer is ignored.
     pub async fn ask(&self, question: &ApprovalRequestParams) -> Result<ApprovalRequestResult, NoAnswer> {
         let id = RpcId::Text(format!("q{}", self.0.next_question.fetch_add(1, Ordering::Relaxed)));
         let line = message::request_line(&id, "approval/request", question)
@@ -246,7 +246,7 @@ impl Peer {
         stockade_protocol::parse(&json).map_err(|error| NoAnswer::Unusable(error.to_string()))
     }
 
-    /// Queues a response or a question, once fewer than [`ANSWERS_BYTES`] of them are under way.
+    /// Queues a response or a question, once fewer than [`ANSWERS_BYTES`] of them are in flight.
     pub(crate) async fn send_answer(&self, bytes: Vec<u8>) -> Result<(), Gone> {
         let room = room(&self.0.answers, bytes.len(), ANSWERS_BYTES);
         let room = tokio::select! {
@@ -256,13 +256,13 @@ impl Peer {
         self.queue(Line { bytes, _room: room, _unpaced: None })
     }
 
-    /// The client's response to a question. `false` if it was not asked, or not any more.
+    /// Passes on the client's response to a question. `false` if the question is not open.
     pub(crate) fn answered(&self, id: &RpcId, answer: Result<String, RpcError>) -> bool {
         let Some(sender) = self.questions().remove(id) else { return false };
         sender.send(answer).is_ok()
     }
 
-    /// A way to this client on which at most `limit` bytes are under way: beyond, its sender waits.
+    /// A queue to this client with at most `limit` bytes in flight; beyond, its sender waits.
     pub fn lane(&self, limit: usize) -> Lane {
         let limit = limit.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
         Lane { peer: self.clone(), room: Arc::new(Semaphore::new(limit)), limit }
@@ -302,7 +302,7 @@ impl Drop for AskedQuestion<'_> {
     }
 }
 
-/// One command's way to one client.
+/// One command's queue to one client.
 #[derive(Clone)]
 pub struct Lane {
     peer: Peer,
@@ -316,12 +316,12 @@ impl Lane {
         &self.peer
     }
 
-    /// How many bytes are under way.
+    /// The number of bytes in flight.
     pub fn under_way(&self) -> usize {
         self.limit.saturating_sub(self.room.available_permits())
     }
 
-    /// Queues a notification once there is room for it. Ends with the connection, too.
+    /// Queues a notification once there is room for it, or fails with the connection's end.
     pub async fn send(&self, notification: &ServerNotification) -> Result<(), Gone> {
         let bytes = message::notification_line(notification).map_err(|_| Gone)?;
         let room = tokio::select! {
@@ -332,7 +332,7 @@ impl Lane {
     }
 }
 
-/// Room for a line. A line that is longer than all the room takes all of it.
+/// Room for a line. A line longer than the limit takes all of it.
 async fn room(semaphore: &Arc<Semaphore>, length: usize, limit: usize) -> Option<OwnedSemaphorePermit> {
     let permits = u32::try_from(length.min(limit)).ok()?;
     Arc::clone(semaphore).acquire_many_owned(permits).await.ok()

@@ -1,4 +1,4 @@
-//! The server: takes connections on, each within its limits, until it is stopped.
+//! The server: accepts connections, each within its limits, until it is stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,17 +15,17 @@ use crate::transport::{Reader, Writer};
 use crate::under_way::RoomOfAll;
 use crate::wire::{ErrorKind, Methods, RpcError, ServerLimits};
 
-/// How long to wait before another try, where the system has no descriptor left.
+/// The delay before a retry if the system has no descriptor left.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a connection that is one too many has to read why.
+/// The time that a surplus connection has to read the reason.
 const TIME_TO_TURN_AWAY: Duration = Duration::from_secs(1);
-/// How often the operator is told that connections can't be taken.
+/// The interval of reports to the operator that connections can't be accepted.
 #[cfg(unix)]
 const TIME_BETWEEN_REPORTS: Duration = Duration::from_secs(60);
 /// How long connections may take to write their last lines when the server ends.
 const TIME_TO_END: Duration = Duration::from_secs(3);
 
-/// A server for any number of transports. Clones are the same server.
+/// A server for any number of transports. Clones refer to the same server.
 #[derive(Debug)]
 pub struct Server<M> {
     shared: Arc<Shared<M>>,
@@ -48,7 +48,7 @@ struct Shared<M> {
 }
 
 impl<M: Methods> Server<M> {
-    /// A server that does what `methods` says.
+    /// A server with these methods.
     pub fn new(methods: Arc<M>) -> Self {
         let most = usize::try_from(ServerLimits::STANDARD.connections).unwrap_or(Semaphore::MAX_PERMITS);
         let shared = Shared {
@@ -62,7 +62,7 @@ impl<M: Methods> Server<M> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Ends every connection and makes every function that serves return.
+    /// Ends every connection, and makes the `serve` functions return.
     pub fn stop(&self) {
         self.shared.stopped.send_replace(true);
     }
@@ -73,7 +73,7 @@ impl<M: Methods> Server<M> {
         stopped.wait_for(|stopped| *stopped).await.ok();
     }
 
-    /// How many connections there are, and a way to hear of changes.
+    /// The number of connections, as a watch.
     pub fn connections(&self) -> watch::Receiver<usize> {
         self.shared.connections.subscribe()
     }
@@ -90,8 +90,8 @@ impl<M: Methods> Server<M> {
         self.serve_one(Transport::Stdio, reader, Writer::Stream(Box::new(tokio::io::stdout()))).await;
     }
 
-    /// Serves every client that connects to a socket, until the server is stopped. Clients that can't be served, for want
-    /// of descriptors, are told so; `say` gets a sentence for the operator when that begins, and when it is over.
+    /// Serves every client that connects to a socket, until the server is stopped. Clients that can't be served for
+    /// lack of descriptors are told so; `say` gets a sentence for the operator when that begins and when it ends.
     #[cfg(unix)]
     pub async fn serve_socket(&self, socket: &crate::transport::BoundSocket, say: impl Fn(&str)) {
         let mut trouble = Trouble::default();
@@ -112,7 +112,7 @@ impl<M: Methods> Server<M> {
                     tokio::time::timeout(TIME_TO_TURN_AWAY, turn_away(writer, why)).await.ok();
                     tokio::time::sleep(PAUSE).await;
                 }
-                // The client is gone again, or memory is short: others are still served.
+                // The client has disconnected, or memory is short: others are still served.
                 Err(error) => {
                     trouble.begins(&error, &say);
                     tokio::time::sleep(PAUSE).await;
@@ -156,7 +156,8 @@ impl<M: Methods> Server<M> {
     }
 }
 
-/// A time in which connections can't be taken. The operator hears of its beginning and its end, and not of each of many.
+/// A period in which connections can't be accepted. The operator is told of its beginning and end, not of each
+/// connection.
 #[cfg(unix)]
 #[derive(Default)]
 struct Trouble {

@@ -9,23 +9,24 @@ use crate::wire::{ErrorKind, RpcError, RpcId, ServerLimits};
 
 /// `command/run` requests of one connection at a time.
 const MOST_RUNS: usize = ServerLimits::STANDARD.runs as usize;
-/// Requests of at most so many bytes count as nothing: a client whose large requests fill its room can still cancel them.
+/// Requests of at most this many bytes don't count: a client whose large requests fill its limit can still cancel
+/// them.
 const SMALL: usize = 8 << 10;
 /// Bytes of the larger requests of one connection.
 const BYTES: usize = ServerLimits::STANDARD.request_bytes as usize;
 /// Bytes of the larger requests of all connections.
 const BYTES_OF_ALL: usize = ServerLimits::STANDARD.request_bytes_of_all_connections as usize;
 
-/// What a request counts as.
+/// The kind of a request, for its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A `command/run`, which may take as long as it likes.
+    /// A `command/run`, without a time limit.
     Run,
     /// Any other.
     Other,
 }
 
-/// The bytes that the requests of all connections may have together. Clones are the same.
+/// The limit on bytes of the requests of all connections. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct RoomOfAll(Arc<Semaphore>);
 
@@ -35,7 +36,7 @@ impl Default for RoomOfAll {
     }
 }
 
-/// The requests that are under way.
+/// The requests in flight.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     requests: Mutex<HashMap<RpcId, Kind>>,
@@ -44,7 +45,7 @@ pub(crate) struct UnderWay {
     room_of_all: RoomOfAll,
 }
 
-/// A request that is under way until this is dropped.
+/// A request in flight, until dropped.
 #[derive(Debug)]
 pub(crate) struct Started {
     of: Arc<UnderWay>,
@@ -58,7 +59,7 @@ impl UnderWay {
         Self { requests: Mutex::default(), fewer: Notify::new(), room, room_of_all }
     }
 
-    /// Takes on a request of so many bytes, unless its id is in use or there are too many requests or bytes.
+    /// Admits a request of this many bytes, unless its id is in use or a limit is reached.
     pub(crate) fn start(self: &Arc<Self>, id: &RpcId, kind: Kind, bytes: usize) -> Result<Started, RpcError> {
         let mut requests = self.requests();
         if requests.contains_key(id) {
@@ -78,7 +79,7 @@ impl UnderWay {
         Ok(Started { of: Arc::clone(self), id: id.clone(), _room: room })
     }
 
-    /// Room for a request of so many bytes, of this connection's and of that of all; none for a small one.
+    /// Room for a request of this many bytes, in this connection's limit and the total; `None` for a small one.
     fn room_for(&self, bytes: usize) -> Result<Option<[OwnedSemaphorePermit; 2]>, RpcError> {
         if bytes <= SMALL {
             return Ok(None);
@@ -97,12 +98,12 @@ impl UnderWay {
         Ok(Some([own, within(&self.room_of_all.0, BYTES_OF_ALL, "all connections")?]))
     }
 
-    /// Returns once no request is under way.
+    /// Returns once no request is in flight.
     pub(crate) async fn none_left(&self) {
         loop {
             let fewer = self.fewer.notified();
             tokio::pin!(fewer);
-            // Registered before the look, so that the last end is not missed.
+            // Registered before the check, so that the last end is not missed.
             fewer.as_mut().enable();
             if self.requests().is_empty() {
                 return;

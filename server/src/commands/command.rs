@@ -1,4 +1,4 @@
-//! One command: what reaches it while it runs, and what is left of it afterwards.
+//! One command: its input while it runs, and its result afterwards.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,11 +31,11 @@ pub(crate) struct Command {
     pub(super) followers: Mutex<HashMap<ConnectionId, Follower>>,
     pub(super) is_cancelled: watch::Sender<bool>,
     pub(super) end: watch::Sender<Option<Arc<CommandEnd>>>,
-    /// What all sessions keep.
+    /// The output kept by all sessions.
     pub(super) kept: Arc<KeptOutput>,
 }
 
-/// What a client can write to.
+/// The input that a client can write to.
 #[derive(Debug)]
 pub(super) enum CommandInput {
     /// Nothing.
@@ -47,13 +47,13 @@ pub(super) enum CommandInput {
 /// How a command ended.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandEnd {
-    /// Its outcome, or why it has none.
+    /// Its outcome, or the error.
     pub(crate) result: Result<Outcome, RpcError>,
     pub(crate) last_seq: u64,
 }
 
 impl CommandEnd {
-    /// The outcome for clients that did not run it, which have no request to which an error could be the response.
+    /// The outcome for clients that did not run it, which have no request to receive an error.
     pub(crate) fn outcome(&self) -> Outcome {
         match &self.result {
             Ok(outcome) => outcome.clone(),
@@ -61,7 +61,7 @@ impl CommandEnd {
         }
     }
 
-    /// The bytes of output that the outcome has.
+    /// The size of the output in the outcome.
     fn output_bytes(&self) -> u64 {
         self.result.as_ref().map_or(0, output_bytes)
     }
@@ -80,12 +80,12 @@ impl Command {
         self.log.extent()
     }
 
-    /// The output that is kept of it: for readers, and in its outcome.
+    /// The size of its kept output: the log and the outcome.
     pub(super) fn kept_bytes(&self) -> u64 {
         self.log.kept_bytes() + self.end.borrow().as_ref().map_or(0, |end| end.output_bytes())
     }
 
-    /// It has ended.
+    /// Records its end.
     pub(super) fn set_end(&self, end: CommandEnd) -> Arc<CommandEnd> {
         let end = Arc::new(end);
         self.kept.add(end.output_bytes());
@@ -97,18 +97,18 @@ impl Command {
         if self.end.borrow().is_some() { CommandState::Ended } else { CommandState::Running }
     }
 
-    /// How it ended, once it has.
+    /// Waits for its end.
     pub(crate) async fn ended(&self) -> Arc<CommandEnd> {
         let mut end = self.end.subscribe();
         let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
         match ended {
             Some(end) => end,
-            // The sender is this command's own.
+            // Unreachable: this command owns the sender.
             None => std::future::pending().await,
         }
     }
 
-    /// Ends it: its processes, or the question that it waits for.
+    /// Cancels it: its processes, or the question it waits for.
     pub(crate) fn cancel(&self, why: &str) {
         self.cancellation.cancel_because(why);
         self.log.release();
@@ -116,7 +116,7 @@ impl Command {
         self.is_cancelled.send_replace(true);
     }
 
-    /// Writes to its standard input or its terminal, and waits until that is taken.
+    /// Writes to its standard input or its terminal, and waits until the bytes are accepted.
     pub(crate) async fn write(&self, bytes: &[u8], close: bool) -> Result<(), RpcError> {
         let failed = |error: std::io::Error| RpcError::failed(&error);
         match &self.input {
@@ -149,7 +149,7 @@ impl Command {
         }
     }
 
-    /// Sends it a signal. One that waits for an answer is cancelled by a signal that ends programs.
+    /// Sends it a signal. A terminating signal cancels a command that waits for an answer.
     pub(crate) fn signal(&self, signal: SignalName) -> Result<(), RpcError> {
         let ends = match signal {
             SignalName::Interrupt
@@ -181,7 +181,7 @@ impl Command {
         self.followers().remove(&client);
     }
 
-    /// A client has used its output up to this chunk.
+    /// Records that a client has processed its output up to this chunk.
     pub(crate) fn acknowledge(&self, client: ConnectionId, seq: u64) {
         if let Some(follower) = self.followers().get(&client) {
             follower.acknowledge(seq);

@@ -13,10 +13,10 @@ use crate::wire::{
     CommandEnded, CommandLost, CommandOutput, OutputStream, ServerLimits, ServerNotification, SessionId,
 };
 
-/// How much the connection may have to write: half of what may be under way. The log has the other half.
+/// The output queued for the connection: half of the limit on output in flight. The log has the other half.
 const LANE_BYTES: u64 = ServerLimits::STANDARD.output_under_way_bytes / 2;
 
-/// A client is sent a command's output until this is dropped.
+/// Sends a command's output to a client until it is dropped.
 #[derive(Debug)]
 pub(super) struct Follower {
     acknowledger: Acknowledger,
@@ -35,18 +35,18 @@ impl Drop for Follower {
     }
 }
 
-/// What a client follows a command for.
+/// The role of a client that follows a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It ran the command, and has its end as the result of that.
+    /// It ran the command, and gets its end as the result of that.
     Runner,
     /// It is told of the end.
     Watcher,
 }
 
 impl Command {
-    /// Sends the output after this chunk to a client, in place of what it was sent before. The receiver ends when all of
-    /// it is queued, or when the client is sent no more.
+    /// Sends the output after this chunk to a client, replacing an earlier follower. The receiver completes when all
+    /// output is queued, or when the client is sent no more.
     pub(crate) fn follow(
         self: &Arc<Self>,
         session_id: &SessionId,
@@ -76,7 +76,7 @@ impl Command {
     /// Follows a command that another client ran, or that this one ran on another connection.
     pub(crate) fn watch(self: &Arc<Self>, session_id: &SessionId, peer: &Peer, after_seq: u64, acknowledge: bool) {
         let under_way = if acknowledge { UnderWay::UntilAcknowledged } else { UnderWay::UntilRead };
-        // It ends by itself.
+        // The follower ends by itself.
         drop(self.follow(session_id, peer, after_seq, under_way, Role::Watcher));
     }
 }
@@ -113,7 +113,7 @@ impl Sending {
         }
     }
 
-    /// What the client is told; nothing at the end.
+    /// The notification for the client; `None` at the end.
     fn notification(&self, next: Next) -> Option<ServerNotification> {
         let (session_id, command_id) = (self.session_id.clone(), self.command.id.clone());
         match next {

@@ -1,14 +1,14 @@
-//! The output that all sessions of a server keep, together: bounded, however many sessions and commands there are.
+//! The output kept by all sessions of a server, with a common bound.
 //!
-//! At the bound, the ended command that is the oldest of all is dropped first. Where only running commands are left, each
-//! keeps what its readers may still have to read, and no more.
+//! At the bound, the oldest ended command of all sessions is dropped first. If only running commands are left, each
+//! keeps only the output that its readers may still need.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Commands;
 
-/// What is kept by all sessions of a server.
+/// The kept output of all sessions of a server.
 #[derive(Debug)]
 pub(crate) struct KeptOutput {
     bytes: AtomicU64,
@@ -21,7 +21,7 @@ impl KeptOutput {
         Arc::new(Self { bytes: AtomicU64::new(0), most, sessions: Mutex::default() })
     }
 
-    /// A session keeps output as well, from now on.
+    /// Registers a session.
     pub(super) fn add_session(&self, commands: &Arc<Commands>) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|session| session.strong_count() > 0);
@@ -36,12 +36,12 @@ impl KeptOutput {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether nothing can be kept besides what readers wait for.
+    /// Whether only output that readers wait for can be kept.
     pub(super) fn is_full(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > self.most
     }
 
-    /// Drops ended commands until there is room for so many bytes, the oldest first.
+    /// Drops ended commands until this many bytes are free, the oldest first.
     pub(super) fn make_room(&self, bytes: u64) {
         while self.bytes.load(Ordering::Relaxed).saturating_add(bytes) > self.most {
             let sessions: Vec<Arc<Commands>> = {

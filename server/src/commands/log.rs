@@ -1,9 +1,8 @@
 //! The output of one command: numbered chunks, a bounded part of them kept, readers at their own positions.
 //!
 //! The writer is the thread in `core` that reads the command's pipe. It appends first and waits afterwards, until no
-//! reader has too much under way, so that a client which stops reading slows its own command, and nothing
-//! that ends a command can lose what was read already. A reader that is dropped paces nothing; a command that is told to
-//! end waits for no reader.
+//! reader has too much in flight, so that a client which stops reading slows its own command, and ending a command
+//! loses no output that was read. A dropped reader has no effect; a command that is being ended waits for no reader.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -18,34 +17,34 @@ use super::kept::KeptOutput;
 use super::unfinished::Unfinished;
 use crate::wire::ServerLimits;
 
-/// How much output is kept for readers that come later, as long as all sessions together keep less than they may.
+/// Limit on the output kept for later readers, as long as all sessions together are below theirs.
 pub(crate) const KEPT: u64 = ServerLimits::STANDARD.output_kept_bytes;
 
-/// How much a reader may leave unread before the command blocks on its next write: half of what may be under way to a
-/// client. The other half is what its connection has not taken yet.
+/// Limit on unread output before the command blocks on its next write: half of the limit on output in flight to a
+/// client. The other half is queued in its connection.
 const UNREAD: u64 = ServerLimits::STANDARD.output_under_way_bytes / 2;
 
-/// How much a reader may leave unacknowledged, in bytes alone: a client that counts bytes must not wait for chunks.
+/// Limit on unacknowledged output, in bytes alone: a client that counts bytes must not wait for chunks.
 const UNUSED: u64 = ServerLimits::STANDARD.output_under_way_bytes;
 
-/// How large a chunk can be: what the thread in `core` reads at once.
+/// The largest chunk: the read size of the thread in `core`.
 const CHUNK: usize = 32 * 1024;
 
-/// What a chunk costs besides its bytes, so that a command which prints single bytes fills no memory with chunks.
+/// The overhead of a chunk, so that a command which prints single bytes does not fill memory with chunks.
 const CHUNK_COST: u64 = 64;
 
 /// The output of one command.
 pub(crate) struct OutputLog {
     state: Mutex<State>,
-    /// A reader has moved on or gone, or the command ends: the writer looks again.
+    /// Wakes the writer: a reader has advanced or gone, or the command ends.
     room: Condvar,
-    /// There is a chunk, or there will be no more.
+    /// Wakes the readers: there is a chunk, or the end.
     news: Notify,
-    /// What all sessions keep.
+    /// The output kept by all sessions.
     kept: Arc<KeptOutput>,
 }
 
-/// Output of one stream, with its place in the whole.
+/// Output of one stream, with its sequence number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) seq: u64,
@@ -53,21 +52,21 @@ pub(crate) struct Chunk {
     pub(crate) data: RawText,
 }
 
-/// What a reader gets next.
+/// The next item for a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Chunk(Chunk),
-    /// The chunks before this one are gone.
+    /// The chunks before this one were dropped.
     Lost {
         first_seq: u64,
     },
-    /// There will be no more.
+    /// The end of the output.
     End {
         last_seq: u64,
     },
 }
 
-/// Which chunks there are: none if the first is after the last.
+/// The range of kept chunks; empty if the first is after the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) first_seq: u64,
@@ -77,11 +76,11 @@ pub(crate) struct Extent {
 struct State {
     chunks: VecDeque<Kept>,
     first_seq: u64,
-    /// The cost of all chunks that there ever were.
+    /// The cost of all chunks ever written.
     written: u64,
     /// Their bytes.
     bytes: u64,
-    /// The last chunk that a reader has had. It and those before it do not change any more.
+    /// The last chunk that a reader has taken. It and those before it are immutable.
     last_taken: u64,
     unfinished: [Unfinished; 2],
     readers: BTreeMap<u64, Position>,
@@ -105,31 +104,31 @@ impl Kept {
     }
 }
 
-/// Until when output counts as under way to a reader.
+/// When output stops counting as in flight to a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnderWay {
-    /// Until it is read.
+    /// When it is read.
     UntilRead,
-    /// Until the reader has said that it was used.
+    /// When the reader has acknowledged it.
     UntilAcknowledged,
 }
 
 #[derive(Clone, Copy)]
 struct Position {
-    /// All bytes up to what the reader has acknowledged, if it does.
+    /// The bytes that the reader has acknowledged, if it acknowledges.
     acknowledged: Option<u64>,
     next_seq: u64,
-    /// The cost of all chunks that the reader has had, or has lost.
+    /// The cost of all chunks that the reader has taken or lost.
     offset: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
-    /// The slowest reader sets it.
+    /// The slowest reader sets the pace.
     Readers,
-    /// The command is told to end: what it still prints is taken at once.
+    /// The command is being ended: its remaining output is accepted without waiting.
     None,
-    /// Nothing is taken any more.
+    /// Further output is refused.
     Ended,
 }
 
@@ -149,19 +148,19 @@ impl OutputLog {
         Arc::new(Self { state: Mutex::new(state), room: Condvar::new(), news: Notify::new(), kept })
     }
 
-    /// Takes the output of one stream.
+    /// A sink for one stream.
     pub(crate) fn sink(self: &Arc<Self>, stream: StreamName) -> LogSink {
         LogSink { log: Arc::clone(self), stream }
     }
 
-    /// Reads the chunks after this one, and paces the command until it is dropped.
+    /// A reader of the chunks after this one, which paces the command until it is dropped.
     pub(crate) fn read_after(self: &Arc<Self>, seq: u64, under_way: UnderWay) -> LogReader {
         let mut state = self.state();
         let id = state.readers_ever;
         state.readers_ever += 1;
         let next_seq = seq.saturating_add(1).min(state.extent().last_seq + 1);
         let offset = state.kept(next_seq).map_or(state.written, |chunk| chunk.start);
-        // A reader that is before the first chunk is told so, and paces from the first chunk on.
+        // A reader before the first kept chunk is told so, and paces from the first chunk on.
         let offset = if next_seq < state.first_seq { state.oldest() } else { offset };
         let bytes_before = state.kept(next_seq.max(state.first_seq)).map_or(state.bytes, |chunk| chunk.bytes_before);
         let acknowledged = (under_way == UnderWay::UntilAcknowledged).then_some(bytes_before);
@@ -169,17 +168,17 @@ impl OutputLog {
         LogReader { log: Arc::clone(self), id }
     }
 
-    /// What the chunks that are kept take.
+    /// The size of the kept chunks.
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.state().kept_bytes()
     }
 
-    /// Which chunks there are.
+    /// The range of kept chunks.
     pub(crate) fn extent(&self) -> Extent {
         self.state().extent()
     }
 
-    /// The command is told to end: its output waits for no reader from now on.
+    /// Stops pacing: the command is being ended, and its output waits for no reader.
     pub(crate) fn release(&self) {
         let mut state = self.state();
         if state.pace == Pace::Readers {
@@ -189,7 +188,7 @@ impl OutputLog {
         self.room.notify_all();
     }
 
-    /// The command has ended: what comes later, from a process that outlived it, is refused. Says the last chunk's
+    /// Ends the log: later output, of a process that outlived the command, is refused. Returns the last chunk's
     /// number.
     pub(crate) fn end(&self) -> u64 {
         let mut state = self.state();
@@ -225,7 +224,7 @@ impl OutputLog {
         Ok(())
     }
 
-    /// Adds chunks, drops those that are not kept any longer, and counts what that makes.
+    /// Applies a change, drops chunks beyond the limit, and updates the total.
     fn changed(&self, state: &mut State, change: impl FnOnce(&mut State)) {
         let before = state.kept_bytes();
         change(state);
@@ -270,12 +269,12 @@ impl State {
         self.chunks.get(usize::try_from(seq.checked_sub(self.first_seq)?).ok()?)
     }
 
-    /// The cost of all chunks that are gone.
+    /// The cost of all dropped chunks.
     fn oldest(&self) -> u64 {
         self.chunks.front().map_or(self.written, |chunk| chunk.start)
     }
 
-    /// Whether one more chunk could be more than a reader may be behind.
+    /// Whether one more chunk could exceed a reader's limit.
     fn must_wait(&self) -> bool {
         let unread = |position: &Position| self.written.saturating_sub(position.offset);
         let unused = |position: &Position| position.acknowledged.map_or(0, |used| self.bytes.saturating_sub(used));
@@ -310,7 +309,7 @@ impl State {
         self.bytes += data.len() as u64;
         let is_untaken = self.extent().last_seq > self.last_taken;
         match self.chunks.back_mut() {
-            // No reader has had the last chunk, so it can still grow.
+            // No reader has taken the last chunk, so it can grow.
             Some(last) if is_untaken && last.stream == stream && last.data.len() + data.len() <= CHUNK => {
                 last.data.extend(data);
             }
@@ -347,7 +346,7 @@ impl State {
     }
 }
 
-/// One stream's way into a log.
+/// The sink of one stream.
 #[derive(Debug)]
 pub(crate) struct LogSink {
     log: Arc<OutputLog>,
@@ -372,15 +371,15 @@ pub(crate) struct LogReader {
 }
 
 impl LogReader {
-    /// For what the reader has used.
+    /// A handle for acknowledgements.
     pub(crate) fn acknowledger(&self) -> Acknowledger {
         Acknowledger { log: Arc::clone(&self.log), id: self.id }
     }
 
-    /// What comes next. Dropping the future loses nothing.
+    /// The next item. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Next {
         loop {
-            // Asked for before the look, so that a chunk right after it is not missed.
+            // Registered before the check, so that no chunk is missed.
             let news = self.log.news.notified();
             tokio::pin!(news);
             news.as_mut().enable();
@@ -394,7 +393,7 @@ impl LogReader {
     }
 }
 
-/// Says what a reader has used.
+/// Acknowledges output for a reader.
 #[derive(Clone, Debug)]
 pub(crate) struct Acknowledger {
     log: Arc<OutputLog>,
@@ -402,8 +401,8 @@ pub(crate) struct Acknowledger {
 }
 
 impl Acknowledger {
-    /// Everything up to this chunk was used. A chunk that the reader has not had yet, or that is not kept any more, says
-    /// nothing.
+    /// Acknowledges everything up to this chunk. Chunks that the reader has not taken yet, or that are no longer kept,
+    /// are ignored.
     pub(crate) fn acknowledge(&self, seq: u64) {
         let mut state = self.log.state();
         let Some(used) = state.kept(seq).map(|chunk| chunk.bytes_before + chunk.data.len() as u64) else { return };

@@ -30,7 +30,7 @@ fn expected(stream: StreamName, total: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// What a reader has had.
+/// The output that a reader has taken.
 #[derive(Default)]
 struct Seen {
     chunks: BTreeMap<u64, Chunk>,
@@ -96,7 +96,7 @@ async fn a_reader_that_stands_still_blocks_the_writer_and_nothing_is_lost() {
         let log = Arc::clone(&log);
         tokio::spawn(async move { read(&log, 0, u64::MAX).await })
     };
-    // Until it is gone, the one that stands still holds the other up as well.
+    // Until it is gone, the stalled reader blocks the other as well.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!writer.is_finished());
     drop(reader);
@@ -173,7 +173,7 @@ async fn single_bytes_on_both_streams_cost_no_more_memory_than_long_lines() {
         err.write(StreamName::Stderr, b"e").unwrap();
     }
     assert!((log.state().chunks.len() as u64) * CHUNK_COST <= KEPT);
-    // Of one stream alone, what no reader has had becomes one chunk.
+    // Untaken output of one stream becomes one chunk.
     let log = OutputLog::new(KeptOutput::unbounded());
     let out = log.sink(StreamName::Stdout);
     (0..1000).for_each(|_| out.write(StreamName::Stdout, b"o").unwrap());
@@ -198,8 +198,8 @@ async fn after_the_end_nothing_is_taken() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever comes and goes, every reader has exact parts of the output, equal numbers mean equal chunks, a client that
-    /// comes back where it stopped has all of it, and nothing blocks for ever.
+    /// Every reader gets exact parts of the output, equal numbers mean equal chunks, a client that resumes where it
+    /// stopped gets all of it, and nothing blocks for ever.
     #[test]
     fn every_reader_has_exact_parts_of_the_output(
         sizes in prop::array::uniform2(0usize..1_500_000),
@@ -248,8 +248,7 @@ proptest! {
     }
 }
 
-/// Where all sessions keep as much as they may, a running command keeps what its readers may have to read, and they
-/// miss nothing.
+/// On a full server a running command keeps the output that its readers may need, and they miss nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_server_keeps_only_what_readers_wait_for() {
     let kept = KeptOutput::new(300_000);

@@ -1,4 +1,4 @@
-//! The commands of a session: those that run, and for a while those that have ended.
+//! The commands of a session: running ones and, for a while, ended ones.
 
 mod command;
 mod follow;
@@ -37,9 +37,9 @@ const TIME_TO_END: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Commands {
     table: Mutex<Table>,
-    /// What all sessions keep.
+    /// The output kept by all sessions.
     kept: Arc<KeptOutput>,
-    /// Places for running commands of all sessions.
+    /// Permits for running commands of all sessions.
     places: Arc<Semaphore>,
 }
 
@@ -48,7 +48,7 @@ struct Table {
     running: BTreeMap<u64, (Arc<Command>, OwnedSemaphorePermit)>,
     ended: VecDeque<(Instant, Arc<Command>)>,
     next: u64,
-    /// No more are started.
+    /// Whether new commands are refused.
     is_closed: bool,
 }
 
@@ -63,15 +63,15 @@ impl Commands {
         &self.kept
     }
 
-    /// When the ended command that is the oldest came to its end.
+    /// The end time of the oldest ended command.
     fn oldest_end(&self) -> Option<Instant> {
         self.table().ended.front().map(|(at, _)| *at)
     }
 
-    /// Drops the ended command that is the oldest.
+    /// Drops the oldest ended command.
     fn forget_oldest(&self) {
         let forgotten = self.table().ended.pop_front();
-        // Without the lock: its output is given back.
+        // Outside of the lock, since this releases its output.
         drop(forgotten);
     }
 
@@ -79,7 +79,7 @@ impl Commands {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a command in, under the name that its client chose or a new one.
+    /// Adds a command, under the name that its client chose or a new one.
     fn add(
         &self,
         name: Option<CommandId>,
@@ -116,7 +116,7 @@ impl Commands {
         Ok((number, command))
     }
 
-    /// A command has ended, and is kept for a while.
+    /// Marks a command as ended; it is kept for a while.
     fn ended(self: &Arc<Self>, number: u64) {
         let mut table = self.table();
         if let Some((command, _)) = table.running.remove(&number) {
@@ -144,7 +144,7 @@ impl Commands {
         })
     }
 
-    /// The commands in their order, with their words for a client that is attached.
+    /// The commands in order, with their words for an attached client.
     pub(crate) fn list(&self, with_words: bool) -> Vec<ListedCommand> {
         let mut table = self.table();
         table.prune();
@@ -163,7 +163,7 @@ impl Commands {
         !self.table().running.is_empty()
     }
 
-    /// A client is not attached any more: it is sent nothing, and paces nothing.
+    /// Removes a detached client: it gets no output and paces nothing.
     pub(crate) fn forget_client(&self, peer: &Peer) {
         let table = self.table();
         let running = table.running.values().map(|(command, _)| command);
@@ -172,7 +172,7 @@ impl Commands {
         });
     }
 
-    /// Cancels every command, starts no more, and waits for their ends as long as that may take. Says how many ran.
+    /// Cancels every command, refuses new ones, and waits for their ends up to a limit. Returns how many ran.
     pub(crate) async fn close(&self, why: &str) -> usize {
         let running: Vec<Arc<Command>> = {
             let mut table = self.table();
@@ -186,7 +186,7 @@ impl Commands {
                 command.ended().await;
             }
         };
-        // A command that takes longer is ended with its task, which gives up by itself.
+        // A command that takes longer ends with its task, which gives up by itself.
         tokio::time::timeout(TIME_TO_END, all_ended).await.ok();
         running.len()
     }

@@ -1,4 +1,4 @@
-//! What clients are told of a command that they neither ran nor follow.
+//! Notifications about a command for clients that neither ran nor follow it.
 
 use stockade_protocol::{CapturedOutput, Execution, Outcome};
 
@@ -16,7 +16,7 @@ pub(super) fn without_output(mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// The bytes of output that an outcome has.
+/// The size of the output in an outcome.
 pub(super) fn output_bytes(outcome: &Outcome) -> u64 {
     let mut next = match outcome {
         Outcome::Exited { execution, .. }

@@ -1,7 +1,7 @@
-//! Files of a client's own that become a command's streams.
+//! A client's descriptors that become a command's streams.
 //!
-//! Standard input and output are the command's as they are, and no byte of them is copied. What is said on standard error and on
-//! a terminal passes through here: it tells what a sandbox denied.
+//! Standard input and output are passed to the command directly, without copying. Standard error and terminal output
+//! pass through here, since they show what a sandbox denied.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ pub(super) struct SentFiles {
     pub(super) stdin: Option<Arc<File>>,
     pub(super) stdout: Option<Arc<File>>,
     pub(super) stderr: Option<Arc<dyn OutputSink>>,
-    /// Takes what is printed on a terminal of the server's, and the server's side of it.
+    /// Receives the output of a terminal that the server creates, and the server's side of it.
     pub(super) terminal: Option<Arc<dyn OutputSink>>,
     pub(super) controlling_terminal: bool,
 }
@@ -80,14 +80,14 @@ mod sinks {
 
     use super::{Arc, File, OutputSink, Peer, StreamName, io};
 
-    /// A pipe that can be written takes this much without waiting.
+    /// A writable pipe accepts this much without blocking.
     const AT_ONCE: usize = 4096;
     /// The longest packet, without its first byte.
     const LONGEST_PACKET: usize = 32 << 10;
-    /// How often to look whether the client is still there.
+    /// The interval for checking whether the client is still connected.
     const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-    /// A file of a client's, which may take nothing for a while.
+    /// A client's file, which may block writes for a while.
     #[derive(Debug)]
     pub(super) struct ClientFile {
         pub(super) file: Arc<File>,
@@ -103,9 +103,9 @@ mod sinks {
                 match rustix::io::write(&self.file, part) {
                     Ok(count) => rest = rest.get(count..).unwrap_or_default(),
                     Err(Errno::INTR | Errno::AGAIN) => {}
-                    // A reader that has seen enough ends the command as it would without us.
+                    // A closed reader ends the command as it would without the server.
                     Err(Errno::PIPE) => return Err(Errno::PIPE.into()),
-                    // Anything else, such as a full disk, is the command's loss, not a reason to stop it.
+                    // Other errors, such as a full disk, lose output but don't stop the command.
                     Err(_) => return Ok(()),
                 }
             }
@@ -126,7 +126,7 @@ mod sinks {
         }
 
         fn opened(&self, terminal: File) {
-            // A client that is gone shows nothing.
+            // A disconnected client shows nothing.
             self.send(b"o", b"", Some(&terminal)).ok();
         }
     }
@@ -161,7 +161,7 @@ mod sinks {
         SendFlags::DONTWAIT | SendFlags::NOSIGNAL
     }
 
-    /// Waits until a file takes something, as long as its client is there.
+    /// Waits until a file is writable, as long as its client is connected.
     fn wait(file: &File, peer: &Peer) -> io::Result<()> {
         loop {
             let mut files = [PollFd::new(file, PollFlags::OUT)];

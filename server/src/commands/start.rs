@@ -1,4 +1,4 @@
-//! From a request to a command that runs.
+//! Starts a command from a request.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -26,17 +26,17 @@ use crate::wire::{
     CommandEnded, CommandRunParams, CommandStarted, ProgramProblem, RpcError, ServerNotification, StdinKind,
 };
 
-/// How long a command that was cancelled may take to end by itself.
+/// How long a cancelled command may take to end by itself.
 const TIME_TO_END: Duration = Duration::from_secs(5);
 
-/// A command that runs, or waits for an answer.
+/// A command that runs or waits for an answer.
 pub(crate) struct Started {
     pub(crate) command: Arc<Command>,
-    /// Ends when the runner has been sent all output.
+    /// Completes when all output was sent to the runner.
     pub(crate) output: Option<oneshot::Receiver<()>>,
 }
 
-/// Starts a command. It goes on without the client that runs it.
+/// Starts a command. It continues without the client that runs it.
 pub(crate) fn start(session: &Arc<Session>, caller: Caller, params: CommandRunParams) -> Result<Started, RpcError> {
     let Caller { peer, descriptors, approved_by_policy } = caller;
     let sent = SentFiles::new(descriptors, &params, &peer)?;
@@ -100,7 +100,7 @@ pub(crate) fn start(session: &Arc<Session>, caller: Caller, params: CommandRunPa
     Ok(Started { command, output })
 }
 
-/// How a command is run, besides what its request says.
+/// Parameters of a run that are not in its request.
 struct HowRun {
     streaming: Streaming,
     cancellation: Cancellation,
@@ -190,7 +190,7 @@ fn end(session: &Session, command: &Command, result: Result<Outcome, RpcError>) 
     session.questions.tell(&ServerNotification::CommandEnded(Box::new(ended)), &told);
 }
 
-/// Where the streams lead, and what clients can write to.
+/// The targets of the streams, and the input for clients.
 fn streaming(params: &CommandRunParams, sent: SentFiles, log: &Arc<OutputLog>) -> (Streaming, CommandInput) {
     if let Some(terminal) = sent.terminal {
         return (sent_terminal(params, sent.stdin, sent.stdout, sent.stderr, terminal), CommandInput::None);

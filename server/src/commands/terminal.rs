@@ -1,4 +1,4 @@
-//! Our end of a command's terminal: what clients type, and its size.
+//! The server's end of a command's terminal: typed input, and the size.
 
 use std::fs::File;
 use std::io;
@@ -10,19 +10,19 @@ use tokio::sync::watch;
 
 use super::log::LogSink;
 
-/// The key for the end of the input.
+/// The end-of-file character, Ctrl-D.
 const END_OF_INPUT: u8 = 4;
 
-/// Our end of a command's terminal, which there is once the command has started. A second run has another one.
+/// The server's end of a command's terminal, which exists once the command has started. A second run has another one.
 #[derive(Debug)]
 pub(super) struct OurTerminal {
     file: watch::Sender<Option<Arc<File>>>,
     size: Mutex<TerminalSize>,
-    /// One writer at a time, so that what two clients type is not mixed. Says whether the input was closed.
+    /// One writer at a time, so that input of two clients is not interleaved. Whether the input was closed.
     is_closed: tokio::sync::Mutex<bool>,
 }
 
-/// Takes what is printed on the terminal, and the terminal itself.
+/// Receives the terminal's output, and the terminal itself.
 #[derive(Debug)]
 pub(super) struct TerminalSink {
     pub(super) log: LogSink,
@@ -55,7 +55,7 @@ impl OurTerminal {
 
     fn opened(&self, file: File) {
         let size = self.size();
-        // The size may have changed since the command was asked for.
+        // The size may have changed since the request.
         set_size(&file, *size).ok();
         self.file.send_replace(Some(Arc::new(file)));
     }
@@ -70,7 +70,7 @@ impl OurTerminal {
         }
     }
 
-    /// Types something, and waits until the terminal has taken it. The terminal is waited for if there is none yet.
+    /// Writes input, and waits until the terminal has accepted it. Waits for the terminal if it does not exist yet.
     pub(super) async fn write(&self, bytes: &[u8], close: bool) -> io::Result<()> {
         let mut is_closed = self.is_closed.lock().await;
         if *is_closed {
@@ -84,7 +84,7 @@ impl OurTerminal {
         let mut files = self.file.subscribe();
         let file = files.wait_for(Option::is_some).await.ok().and_then(|file| file.clone());
         let file = file.ok_or(io::ErrorKind::BrokenPipe)?;
-        // It may take as long as the command does not read. When the command ends, the terminal takes no more.
+        // It may block as long as the command does not read. When the command ends, the terminal accepts no more.
         let written = tokio::task::spawn_blocking(move || io::Write::write_all(&mut &*file, &typed)).await;
         written.map_err(io::Error::other)?
     }

@@ -1,12 +1,11 @@
-//! Keeping characters whole across the borders of what is read at once.
+//! Keeps UTF-8 characters whole across chunk boundaries.
 
-/// The beginning of a character whose rest has not come yet: at most three bytes.
+/// The incomplete character at the end of the last chunk: at most three bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Unfinished(Vec<u8>);
 
 impl Unfinished {
-    /// What was kept and these bytes, without an unfinished character at their end, which is kept in turn. `None` if
-    /// that is nothing.
+    /// The kept bytes followed by these, up to the last complete character; the rest is kept. `None` if that is empty.
     pub(crate) fn whole_characters(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut whole = std::mem::take(&mut self.0);
         whole.extend_from_slice(bytes);
@@ -14,19 +13,19 @@ impl Unfinished {
         Some(whole).filter(|whole| !whole.is_empty())
     }
 
-    /// What is kept, when no rest will come.
+    /// The kept bytes, at the end of the output.
     pub(crate) fn rest(&mut self) -> Option<Vec<u8>> {
         Some(std::mem::take(&mut self.0)).filter(|rest| !rest.is_empty())
     }
 }
 
-/// How many bytes at the end begin a character and do not finish it.
+/// The length of the incomplete character at the end.
 fn unfinished(bytes: &[u8]) -> usize {
     let tail = bytes.get(bytes.len().saturating_sub(3)..).unwrap_or_default();
     let Some(from_end) = tail.iter().rev().position(|byte| !is_continuation(*byte)) else { return 0 };
     let begun = tail.get(tail.len() - 1 - from_end..).unwrap_or_default();
     match std::str::from_utf8(begun) {
-        // Without a length, the end came too early; with one, these bytes begin no character at all.
+        // Without a length the character is incomplete; with one, these bytes are invalid.
         Err(error) if error.error_len().is_none() => begun.len(),
         Ok(_) | Err(_) => 0,
     }

@@ -203,7 +203,7 @@ fn large(id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"session/detach","params":{{"session_id":"s"{blanks}}}}}"#)
 }
 
-/// What a connection makes the server hold is bounded in bytes, and so is what all of them do. Small requests go on.
+/// The bytes of requests in flight are bounded per connection and in total. Small requests still pass.
 #[tokio::test]
 async fn the_bytes_of_requests_under_way_are_bounded() {
     let room = RoomOfAll::default();
@@ -294,7 +294,7 @@ async fn a_question_is_answered_declined_or_lost() {
     assert_eq!(asked.await.unwrap(), Err(NoAnswer::Gone));
 }
 
-/// A client that does not read fills what is its own, and every wait for it ends with its connection.
+/// A client that does not read fills only its own queue, and every wait for it ends with its connection.
 #[tokio::test]
 async fn a_client_that_floods_and_never_reads_is_held_back() {
     let mut typist = Typist::introduced(false).await;

@@ -1,4 +1,4 @@
-//! Asking one client one question.
+//! Asks one client one question.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -10,7 +10,7 @@ use super::{Questions, State};
 use crate::peer::Peer;
 use crate::wire::ApprovalRequestParams;
 
-/// A client is being asked until this is dropped.
+/// A pending question to a client, withdrawn on drop.
 pub(super) struct Asking(AbortHandle);
 
 impl Drop for Asking {
@@ -20,8 +20,8 @@ impl Drop for Asking {
 }
 
 impl Questions {
-    /// Asks a client. The question is in the client's queue when this returns, so that questions keep their order; what
-    /// the client says is heard by a task.
+    /// Asks a client. The question is in the client's queue when this returns, so that questions keep their order; a
+    /// task waits for the answer.
     pub(super) fn ask(&self, state: &mut State, peer: &Peer, number: u64) {
         let Some(open) = state.open.get(number) else { return };
         let params = ApprovalRequestParams {
@@ -31,7 +31,7 @@ impl Questions {
             request: ApprovalRequest::clone(&open.request),
         };
         let client = peer.clone();
-        // Without a budget of polls, which could put off the first one.
+        // Unconstrained, since the cooperative budget could delay the first poll.
         let mut asking = Box::pin(tokio::task::unconstrained(async move { client.ask(&params).await }));
         let first = Pin::as_mut(&mut asking).poll(&mut Context::from_waker(Waker::noop()));
         let (questions, peer) = (self.clone(), peer.clone());

@@ -25,20 +25,20 @@ use crate::wire::{
 };
 use open::{Declined, Open, OpenQuestions};
 
-/// The questions of one session, and the clients that are attached to it. Clones are the same.
+/// The questions of one session, and its attached clients. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Questions(Arc<Shared>);
 
 struct Shared {
     session_id: SessionId,
     name: Option<SessionName>,
-    /// How long a question waits.
+    /// The timeout of a question.
     limit: Duration,
     desk: Arc<Desk>,
     state: Mutex<State>,
 }
 
-/// What the questions of all sessions share: room, and their names.
+/// State shared by the questions of all sessions: the limit, and their ids.
 #[derive(Debug)]
 pub(crate) struct Desk {
     room: Arc<Semaphore>,
@@ -46,7 +46,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// With room for so many questions.
+    /// A desk with room for this many questions.
     pub(crate) fn new(most: u32) -> Arc<Self> {
         let room = Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(Semaphore::MAX_PERMITS)));
         Arc::new(Self { room, next: AtomicU64::new(1) })
@@ -57,18 +57,18 @@ impl Desk {
 struct State {
     open: OpenQuestions,
     clients: Vec<Peer>,
-    /// The requests that commands made, until they end.
+    /// The requests of commands, until they end.
     commands: HashMap<RequestId, Asker>,
-    /// Why nothing is asked any more.
+    /// Why no further questions are asked.
     closed: Option<String>,
     /// The client whose answer stopped everything.
     stopped_by: Option<String>,
 }
 
-/// A command whose request may lead to questions.
+/// A command whose request may cause questions.
 struct Asker {
     command_id: CommandId,
-    /// It was cancelled: its questions are answered with a no.
+    /// It was cancelled: its questions are denied.
     is_cancelled: bool,
 }
 
@@ -80,12 +80,12 @@ struct Resolution {
 }
 
 impl Questions {
-    /// Without clients. The desk is shared by all sessions.
+    /// A session without clients. The desk is shared by all sessions.
     pub(crate) fn new(session_id: SessionId, name: Option<SessionName>, limit: Duration, desk: Arc<Desk>) -> Self {
         Self(Arc::new(Shared { session_id, name, limit, desk, state: Mutex::default() }))
     }
 
-    /// Attaches a client and asks it everything that is open. `false` if it was attached before.
+    /// Attaches a client and asks it all open questions. `false` if it was attached before.
     pub(crate) fn attach(&self, peer: &Peer) -> bool {
         let mut state = self.state();
         if state.clients.contains(peer) {
@@ -100,7 +100,7 @@ impl Questions {
         true
     }
 
-    /// Detaches a client, and says how many are left; `None` if it was not attached.
+    /// Detaches a client, and returns how many are left; `None` if it was not attached.
     pub(crate) fn detach(&self, peer: &Peer) -> Option<usize> {
         let mut state = self.state();
         let before = state.clients.len();
@@ -122,10 +122,10 @@ impl Questions {
         self.state().clients.contains(peer)
     }
 
-    /// Tells every client something, but those in `except`.
+    /// Notifies every client except those in `except`.
     pub(crate) fn tell(&self, notification: &ServerNotification, except: &[ConnectionId]) {
         for client in self.clients().iter().filter(|client| !except.contains(&client.id())) {
-            // A client that is gone is told nothing.
+            // A disconnected client is skipped.
             client.send(notification).ok();
         }
     }
@@ -148,7 +148,7 @@ impl Questions {
         listed.collect()
     }
 
-    /// Answers a question from outside of `approval/request`.
+    /// Answers a question through `approval/answer`.
     pub(crate) fn answer(&self, peer: &Peer, id: &QuestionId, answer: Answer) -> Result<(), RpcError> {
         let mut state = self.state();
         let Some(number) = state.open.number(id) else {
@@ -164,12 +164,12 @@ impl Questions {
         Ok(())
     }
 
-    /// A command begins, whose questions name it.
+    /// Registers a command, which its questions then name.
     pub(crate) fn begin(&self, id: RequestId, command_id: CommandId) {
         self.state().commands.insert(id, Asker { command_id, is_cancelled: false });
     }
 
-    /// Answers every question about this command with a no, now and until [`finish`](Self::finish).
+    /// Denies every question about this command, now and until [`finish`](Self::finish).
     pub(crate) fn cancel(&self, id: &RequestId) {
         let mut state = self.state();
         if let Some(asker) = state.commands.get_mut(id) {
@@ -180,12 +180,12 @@ impl Questions {
         }
     }
 
-    /// A command has ended.
+    /// Removes an ended command.
     pub(crate) fn finish(&self, id: &RequestId) {
         self.state().commands.remove(id);
     }
 
-    /// Ends every question, and every later one at once.
+    /// Ends every open question, and refuses later ones.
     pub(crate) fn close(&self, why: &str) {
         let mut state = self.state();
         state.closed = Some(why.to_owned());
@@ -198,7 +198,7 @@ impl Questions {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a question on the list, and to every client that answers.
+    /// Opens a question, and asks every client that answers.
     fn open(&self, request: Arc<ApprovalRequest>) -> Result<Opened, Unanswered> {
         let mut state = self.state();
         if let Some(why) = &state.closed {
@@ -228,7 +228,7 @@ impl Questions {
         Ok(Opened::Waiting(number, receiver))
     }
 
-    /// Ends a question, and tells the clients that did not answer it.
+    /// Ends a question, and notifies the clients that did not answer it.
     fn resolve(&self, state: &mut State, number: u64, resolution: Resolution) {
         let Some(open) = state.open.remove(number) else { return };
         let decision = resolution.answer.as_ref().ok().map(|answer| answer.decision.clone());
@@ -250,7 +250,7 @@ impl Questions {
         open.answer.send(resolution.answer).ok();
     }
 
-    /// Tells a client that nothing runs in the session any more, if that is so.
+    /// Tells a client if the session was stopped.
     pub(crate) fn tell_if_stopped(&self, peer: &Peer) {
         self.tell_stopped(&self.state(), std::slice::from_ref(peer));
     }
@@ -273,7 +273,7 @@ impl Questions {
         }
     }
 
-    /// What a client said to `approval/request`.
+    /// Handles a client's response to `approval/request`.
     fn heard(&self, peer: &Peer, number: u64, said: Result<ApprovalRequestResult, NoAnswer>) {
         let mut state = self.state();
         let Some(open) = state.open.get(number) else { return };
@@ -299,7 +299,7 @@ impl Questions {
                     self.resolve(&mut state, number, Resolution::without_answer(why));
                 }
             }
-            // It is detached by its session.
+            // Its session detaches it.
             Err(NoAnswer::Gone) => {}
         }
     }
@@ -325,7 +325,7 @@ impl Resolution {
     }
 }
 
-/// A client's answer, if it is one to this question. That the time is over is for the server to say.
+/// Validates a client's answer to this question. Only the server may answer `TimedOut`.
 fn from_client(answer: Answer, request: &ApprovalRequest) -> Result<Answer, Unanswered> {
     if answer.decision == ReviewDecision::TimedOut {
         let why = String::from("`timed_out` is what happens without an answer: say `denied` for a no");
@@ -369,7 +369,7 @@ impl Approver for Questions {
     }
 }
 
-/// Takes a question back whose asker gives up. One that is answered is not on the list any more.
+/// Withdraws a question whose asker gives up. An answered one is no longer open.
 struct Withdrawn<'a> {
     questions: &'a Questions,
     number: u64,

@@ -12,7 +12,7 @@ use super::asking::Asking;
 use crate::peer::ConnectionId;
 use crate::wire::{CommandId, QuestionId};
 
-/// A question that has no answer yet.
+/// An open question.
 pub(super) struct Open {
     pub(super) id: QuestionId,
     pub(super) command_id: Option<CommandId>,
@@ -46,7 +46,7 @@ pub(super) enum Declined {
     ByAll,
 }
 
-/// The open questions of a session by their numbers, which grow.
+/// The open questions of a session by ascending numbers.
 #[derive(Default)]
 pub(super) struct OpenQuestions {
     by_number: BTreeMap<u64, Open>,

@@ -107,7 +107,7 @@ async fn an_answer_that_was_not_offered_leaves_the_question_open() {
     assert_eq!(answer(asked).await, Ok(ReviewDecision::Approved));
 }
 
-/// That time is over is for the server to say.
+/// Only the server may answer `TimedOut`.
 #[tokio::test]
 async fn no_client_answers_that_the_time_is_over() {
     let (questions, mut client) = (questions(), Client::new(1, true));

@@ -1,4 +1,4 @@
-//! What each method does.
+//! The implementation of the methods.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Methods for Sessions {
     }
 
     fn command_ack(&self, peer: &Peer, params: CommandAck) {
-        // What is not known is ignored: a notification has no response.
+        // Unknown ids are ignored: a notification has no response.
         let command =
             self.attached(peer, &params.session_id).and_then(|session| session.commands.find(&params.command_id));
         if let Ok(command) = command {
@@ -78,7 +78,7 @@ impl Methods for Sessions {
 
     async fn session_close(&self, caller: Caller, params: SessionParams) -> Result<SessionCloseResult, RpcError> {
         let session = self.attached(&caller.peer, &params.session_id)?;
-        // The client may go away meanwhile, and the session is closed all the same.
+        // The session is closed even if the client disconnects meanwhile.
         let (sessions, peer) = (self.clone(), caller.peer);
         let closing = tokio::spawn(async move { sessions.close(&session, "a client closed it", Some(&peer)).await });
         let ended = closing.await.unwrap_or_default();
@@ -98,7 +98,7 @@ impl Methods for Sessions {
         let Started { command, output } = commands::start(&session, caller, params)?;
         let end = command.ended().await;
         if let Some(output) = output {
-            // It ends with an error in any case: there is nothing to receive.
+            // It always completes with an error: nothing is sent.
             output.await.ok();
         }
         Ok(CommandRunResult { command_id: command.id().clone(), outcome: end.result.clone()?, last_seq: end.last_seq })

@@ -1,4 +1,4 @@
-//! The sessions of the server: opened, joined, changed and closed by clients, and for a time without any.
+//! The sessions of the server: clients open, join, change and close them, and they survive for a time without clients.
 
 mod methods;
 mod open;
@@ -25,18 +25,18 @@ pub(crate) use session::{Session, environment};
 
 const ENDING: &str = "the server is about to end: connect to another one";
 
-/// What holds for all sessions of a server.
+/// Options for all sessions of a server.
 #[derive(Clone, Debug, Default)]
 pub struct SessionsOptions {
     /// Files and directories of the server that no command may reach, such as the directory of its socket.
     pub own_files: Vec<PathBuf>,
-    /// Programs of the server that run in sandboxes: commands may read them, wherever they lie, and not write them.
+    /// Programs of the server that run in sandboxes: commands may read them in any location, and not write them.
     pub programs: Vec<PathBuf>,
-    /// How long a session lives on without a client, unless the client says.
+    /// How long a session survives without a client, unless the client sets it.
     pub linger: Option<Duration>,
 }
 
-/// The sessions of a server. Clones are the same sessions.
+/// The sessions of a server. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Sessions(Arc<Shared>);
 
@@ -44,9 +44,9 @@ pub struct Sessions(Arc<Shared>);
 struct Shared {
     options: SessionsOptions,
     desk: Arc<Desk>,
-    /// The output that all sessions keep.
+    /// The output kept by all sessions.
     kept: Arc<KeptOutput>,
-    /// Places for running commands of all sessions.
+    /// Permits for running commands of all sessions.
     places: Arc<Semaphore>,
     table: Mutex<Table>,
     /// Changes whenever a session is opened or closed.
@@ -57,7 +57,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Table {
     sessions: BTreeMap<u64, Arc<Session>>,
-    /// Names that sessions have, or will have once they are open.
+    /// Names of open sessions, and of those being opened.
     names: HashSet<SessionName>,
     opening: usize,
     next: u64,
@@ -65,7 +65,7 @@ struct Table {
 }
 
 impl Sessions {
-    /// Without any session.
+    /// An empty list of sessions.
     pub fn new(options: SessionsOptions) -> Self {
         Self(Arc::new(Shared {
             options,
@@ -78,7 +78,7 @@ impl Sessions {
         }))
     }
 
-    /// How many sessions are open, and a way to hear of changes.
+    /// The number of open sessions, as a watch.
     pub fn open_sessions(&self) -> watch::Receiver<usize> {
         self.0.open.subscribe()
     }
@@ -89,7 +89,7 @@ impl Sessions {
         is_shut_down.wait_for(|is_shut_down| *is_shut_down).await.ok();
     }
 
-    /// Closes every session, and opens no more. It takes as long as commands may take to end.
+    /// Closes every session, and refuses new ones. It takes as long as commands may take to end.
     pub async fn close_all(&self, why: &str) {
         let sessions: Vec<Arc<Session>> = {
             let mut table = self.table();
@@ -104,7 +104,7 @@ impl Sessions {
             })
             .collect();
         for closed in closing {
-            // One that panicked is not closed any better by waiting.
+            // Waiting does not help for a task that panicked.
             closed.await.ok();
         }
     }
@@ -128,7 +128,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Makes a connection a client of a session.
+    /// Attaches a connection to a session.
     fn attach(&self, session: &Arc<Session>, peer: &Peer) {
         session.attachments.fetch_add(1, Ordering::AcqRel);
         session.questions.attach(peer);
@@ -158,7 +158,7 @@ impl Sessions {
         });
     }
 
-    /// Closes a session: its questions, its commands, its memory. Says how many commands ran.
+    /// Closes a session: its questions, its commands, its memory. Returns how many commands ran.
     async fn close(&self, session: &Arc<Session>, why: &str, closed_by: Option<&Peer>) -> usize {
         if session.is_closing.swap(true, Ordering::AcqRel) {
             session.closed.subscribe().wait_for(|is_closed| *is_closed).await.ok();
@@ -166,11 +166,11 @@ impl Sessions {
         }
         session.questions.close(why);
         let ended = session.commands.close(why).await;
-        // It waits until no held name is left in the workspace.
+        // Dropping it waits until the workspace has no placeholder left.
         let kept = Arc::clone(session);
         tokio::task::spawn_blocking(move || kept.stockade.end_sandboxes().ok()).await.ok();
         let reason = why.to_owned();
-        // A trail that can't be written keeps no session open.
+        // The session is closed even if the trail can't be written.
         session.record(AuditEvent::SessionClosed { reason, commands: ended as u64 }).ok();
         let closed = SessionClosed { session_id: session.id.clone(), why: why.to_owned() };
         let knows: Vec<_> = closed_by.map(Peer::id).into_iter().collect();
@@ -218,13 +218,13 @@ impl Sessions {
     }
 }
 
-/// What a session has of what all sessions share.
+/// A session's handles to the shared state.
 struct Shares {
     desk: Arc<Desk>,
     commands: Arc<Commands>,
 }
 
-/// A place for a session that is being opened. It is given back unless the session takes it.
+/// A reservation for a session that is being opened, released unless the session takes it.
 struct Place<'a> {
     sessions: &'a Sessions,
     number: u64,

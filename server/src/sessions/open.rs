@@ -1,4 +1,4 @@
-//! From a client's wishes to a session.
+//! Opens a session from a client's parameters.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -19,13 +19,13 @@ use crate::peer::{Peer, Transport};
 use crate::questions::Questions;
 use crate::wire::{Capability, ErrorKind, RpcError, SessionId, SessionOpenParams, SessionUpdateParams};
 
-/// How long a session on a socket lives on without a client.
+/// How long a session on a socket survives without a client, by default.
 const USUAL_LINGER: Duration = Duration::from_secs(600);
 
-/// How much longer the orchestrator waits than the questions do, whose end the clients are told.
+/// The orchestrator's timeout is longer than the questions' by this much, so that clients are told of the end first.
 const LATER: Duration = Duration::from_secs(5);
 
-/// Opens a session for a client. It reads files, so it has a thread of its own.
+/// Opens a session for a client, on a blocking thread, since it reads files.
 pub(super) async fn open(
     id: SessionId,
     peer: &Peer,
@@ -105,7 +105,8 @@ fn assemble(
     Ok(session)
 }
 
-/// Where the client stands: in its workspace. On standard input and output the server was started where its client is.
+/// The client's directory: its workspace. On standard input and output the server was started in its client's
+/// directory.
 fn directory(peer: &Peer, params: &SessionOpenParams) -> Result<AbsPath, RpcError> {
     let invalid = |message: &str| Err(RpcError::new(ErrorKind::InvalidParams, message));
     if params.workspace.as_ref().is_some_and(Vec::is_empty) {
@@ -113,7 +114,7 @@ fn directory(peer: &Peer, params: &SessionOpenParams) -> Result<AbsPath, RpcErro
     }
     match (params.workspace.iter().flatten().next(), peer.transport(), &params.cwd) {
         (Some(first), _, cwd) => Ok(cwd.as_ref().unwrap_or(first).clone()),
-        // With its links followed: a link to a home directory is that home directory.
+        // Canonical: a link to a home directory is that home directory.
         (None, Transport::Socket, Some(cwd)) => {
             let path = cwd.to_host_path().unwrap_or_default();
             existing_directory(cwd, &path).map_err(|error| RpcError::failed(&error))
@@ -133,7 +134,7 @@ fn usual_linger(peer: &Peer) -> Duration {
     }
 }
 
-/// Whether neither settings nor a program that answers say when to ask.
+/// Whether neither the settings nor an approver program determine when to ask.
 fn is_ask_unset(stockade: &Stockade) -> bool {
     let settings = stockade.settings();
     let otherwise = |ask| settings.ask_or(ask) == ask;
@@ -146,7 +147,7 @@ fn capability() -> Result<Capability, RpcError> {
     Ok(Capability::from_bits(bits))
 }
 
-/// What the client says on top of the settings.
+/// The client's settings, which override the files'.
 fn layer(params: &SessionOpenParams, here: &AbsPath) -> Result<Layer, RpcError> {
     Ok(Layer {
         profile: params.profile.clone(),
@@ -164,7 +165,7 @@ fn layer(params: &SessionOpenParams, here: &AbsPath) -> Result<Layer, RpcError> 
     })
 }
 
-/// Changes what was said on top of the settings. What is absent stays.
+/// Updates the client's settings. Absent fields stay.
 pub(super) fn changed(params: &SessionUpdateParams, here: &AbsPath, mut layer: Layer) -> Result<Layer, RpcError> {
     layer.ask = params.ask.or(layer.ask);
     layer.mode = params.sandbox.or(layer.mode);
@@ -194,7 +195,7 @@ fn hosts(texts: &[String]) -> Result<Vec<HostRule>, RpcError> {
     texts.iter().enumerate().map(host).collect()
 }
 
-/// Paths and globs, absolute or from the session's directory.
+/// Paths and globs, absolute or relative to the session's directory.
 fn targets(texts: &[String], here: &AbsPath) -> Result<Vec<FileTarget>, RpcError> {
     let target = |(place, text): (usize, &String)| {
         let target = written_path(here, &PathBuf::from(text)).and_then(|path| {

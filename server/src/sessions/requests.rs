@@ -1,5 +1,5 @@
-//! Requests of a session for what is not a run: explanations, file changes, tool calls, permissions, MCP servers' forms,
-//! and what is remembered.
+//! Requests of a session other than runs: explanations, file changes, tool calls, permissions, MCP elicitations, and
+//! remembered approvals.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
@@ -123,14 +123,14 @@ impl Session {
     }
 }
 
-/// A name for an approval that is the same as long as the server runs.
+/// A name for an approval that is stable while the server runs.
 fn name(key: &ApprovalKey) -> String {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// An approval in words.
+/// An approval as text.
 fn text(key: &ApprovalKey, execution: &EscalationExecution) -> String {
     let how = match execution {
         EscalationExecution::TurnDefault => "",

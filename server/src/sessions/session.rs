@@ -25,31 +25,31 @@ pub(crate) struct Session {
     pub(crate) name: Option<SessionName>,
     pub(crate) capability: Capability,
     pub(crate) stockade: Stockade,
-    /// Where commands start.
+    /// The commands' working directory.
     pub(crate) cwd: AbsPath,
     pub(crate) questions: Questions,
     pub(crate) commands: Arc<Commands>,
-    /// How long it lives on without a client.
+    /// How long it survives without a client.
     pub(crate) linger: Duration,
     pub(super) opened_at: SystemTime,
-    /// When a command last ended, or a client last came or went.
+    /// When a command last ended, or a client last attached or detached.
     pub(super) touched: Mutex<Instant>,
-    /// How often a client was attached.
+    /// The number of attachments so far.
     pub(super) attachments: AtomicU64,
     pub(super) is_closing: AtomicBool,
-    /// When it is closed, and nothing of it is left.
+    /// Set when it is completely closed.
     pub(super) closed: watch::Sender<bool>,
 }
 
 impl Session {
-    /// Reads changed settings and rules again. What a person should know of them is told to the clients.
+    /// Reloads changed settings and rules, and sends the notices to the clients.
     pub(crate) fn refresh(&self) -> Result<(), RpcError> {
         self.stockade.refresh().map_err(|error| RpcError::failed(&error))?;
         self.tell_notices(self.stockade.take_notices());
         Ok(())
     }
 
-    /// Tells the clients something.
+    /// Sends notices to the clients.
     pub(crate) fn tell_notices(&self, notices: Vec<String>) {
         for text in notices {
             let notice = SessionNotice { session_id: self.id.clone(), text };
@@ -57,7 +57,7 @@ impl Session {
         }
     }
 
-    /// What it is like now.
+    /// Its current state.
     pub(crate) fn state(&self) -> SessionState {
         let session = self.stockade.orchestrator().session();
         SessionState {
@@ -70,7 +70,7 @@ impl Session {
         }
     }
 
-    /// Tells the clients, but the one that changed it, what it is like now.
+    /// Notifies the clients, except the one that changed it, of its current state.
     pub(crate) fn tell_changed(&self, state: &SessionState, changed_by: &Peer) {
         let changed = SessionChanged { session_id: self.id.clone(), ask: state.ask, sandbox: state.sandbox.clone() };
         self.questions.tell(&ServerNotification::SessionChanged(changed), &[changed_by.id()]);
@@ -83,12 +83,12 @@ impl Session {
         recorded.map_err(|refusal| RpcError::new(crate::wire::ErrorKind::Failed, refusal.reason))
     }
 
-    /// A name for a request that is no command.
+    /// An id for a request that is not a command.
     pub(crate) fn next_id(&self) -> Result<RequestId, RpcError> {
         self.stockade.next_id().map_err(|error| RpcError::failed(&error))
     }
 
-    /// Something happened: it is not idle from now.
+    /// Restarts the idle time.
     pub(crate) fn touched(&self) {
         *self.touched.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
@@ -97,7 +97,7 @@ impl Session {
         self.is_closing.load(Ordering::Acquire)
     }
 
-    /// How it is listed for a client.
+    /// Its entry in a client's list.
     pub(crate) fn listed(&self, peer: &Peer) -> ListedSession {
         let session = self.stockade.orchestrator().session();
         let clients = self.questions.clients().len();
@@ -122,7 +122,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A caller's environment as sessions and commands take it.
+/// Converts a caller's environment.
 pub(crate) fn environment(given: &BTreeMap<VariableName, RawText>) -> BTreeMap<RawText, RawText> {
     given.iter().map(|(name, value)| (RawText::from(name.as_str()), value.clone())).collect()
 }

@@ -1,4 +1,4 @@
-//! Reading the trail and the rules.
+//! Reads the audit trail and the rules.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,14 +14,14 @@ use crate::wire::{
     AuditListParams, AuditListResult, AuditVerifyResult, ErrorKind, RpcError, RulesCheckParams, TrailFlaw,
 };
 
-/// The most records of one answer.
+/// Limit on records in one response.
 const MOST_RECORDS: usize = 1000;
 
-/// The most bytes of one answer, about.
+/// Approximate limit on bytes in one response.
 const MOST_BYTES: usize = 2 << 20;
 
 impl Sessions {
-    /// The trail of a session, else of one that this connection is a client of, else the user's own.
+    /// The trail of the given session, else of one that this connection is attached to, else the user's own.
     fn trail(&self, peer: &Peer, session: Option<&crate::wire::SessionId>) -> Result<PathBuf, RpcError> {
         let session = match session {
             Some(id) => Some(self.attached(peer, id)?),
@@ -83,11 +83,11 @@ impl Sessions {
     }
 }
 
-/// Reads records, the oldest first, as many as fit an answer.
+/// Reads records, the oldest first, as many as fit a response.
 fn read(directory: &std::path::Path, params: &AuditListParams, most: usize) -> Result<AuditListResult, AuditError> {
     let mut found = AuditListResult { records: Vec::new(), next: None };
     let all = match records(directory) {
-        // There never was one.
+        // There is no trail yet.
         Err(AuditError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(found),
         all => all?,
     };

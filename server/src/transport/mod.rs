@@ -1,4 +1,4 @@
-//! Where lines come from and go to: standard input and output, or a unix socket.
+//! Transports: standard input and output, or a unix socket.
 
 #[cfg(unix)]
 mod socket;
@@ -27,18 +27,18 @@ pub type Descriptor = std::os::fd::OwnedFd;
 #[derive(Debug)]
 pub enum Descriptor {}
 
-/// What arrived: some bytes, none at the end, and the descriptors that came with the last of them.
+/// Received bytes, empty at the end, and the descriptors that came with the last of them.
 #[derive(Debug, Default)]
 pub(crate) struct Arrived {
     pub(crate) bytes: Vec<u8>,
     pub(crate) descriptors: Vec<Descriptor>,
 }
 
-/// Where a client's lines come from.
+/// The source of a client's lines.
 pub(crate) enum Reader {
     /// Any stream of bytes.
     Stream(Box<dyn AsyncRead + Send + Unpin>),
-    /// A unix socket, which brings descriptors along.
+    /// A unix socket, which can carry descriptors.
     #[cfg(unix)]
     Socket(std::sync::Arc<tokio::net::UnixStream>),
 }
@@ -59,7 +59,7 @@ impl Reader {
     }
 }
 
-/// Where lines to a client go.
+/// The sink for lines to a client.
 pub(crate) enum Writer {
     /// Any stream of bytes.
     Stream(Box<dyn AsyncWrite + Send + Unpin>),

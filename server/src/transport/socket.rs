@@ -21,7 +21,7 @@ const MOST_DESCRIPTORS: usize = 8;
 /// Bytes that are read from a socket at once.
 const SOCKET_READ_BYTES: usize = 32 << 10;
 
-/// Why there is no socket.
+/// Why a socket could not be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Another server has it.
@@ -30,10 +30,10 @@ pub enum SocketError {
         /// The directory.
         path: PathBuf,
     },
-    /// The place is not fit for a socket.
+    /// The path is not safe for a socket.
     #[error("`{}` {why}", .path.display())]
     Unsafe {
-        /// The place.
+        /// The path.
         path: PathBuf,
         /// What is wrong with it, and what to do.
         why: &'static str,
@@ -41,11 +41,11 @@ pub enum SocketError {
     /// The system failed.
     #[error("could not {step} `{}`", .path.display())]
     Io {
-        /// What was done.
+        /// The step that failed.
         step: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -58,17 +58,17 @@ pub struct BoundSocket {
     name: PathBuf,
     inode: u64,
     path: PathBuf,
-    /// A descriptor that is given up where the system has no other left, so that a client can be told.
+    /// A spare descriptor, released when no other is left, so that a client can be told.
     spare: Mutex<Option<OwnedFd>>,
 }
 
-/// A connection that was made.
+/// An accepted connection.
 pub(crate) enum Accepted {
-    /// By a client of the same user.
+    /// From a client of the same user.
     Client(Reader, Writer),
-    /// By another user. It is closed.
+    /// From another user. It is closed.
     Stranger,
-    /// While no descriptor was left: the client can be told, and nothing else.
+    /// Accepted with the spare descriptor: the client can only be told.
     Unserved(Writer, io::Error),
 }
 
@@ -104,12 +104,12 @@ impl BoundSocket {
         Ok(Self { listener, directory, name, inode: found.st_ino, path: path.to_owned(), spare })
     }
 
-    /// Where clients find it.
+    /// The path for clients.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits for a connection. Safe to be dropped while it waits.
+    /// Waits for a connection. Cancel-safe.
     pub(crate) async fn accept(&self) -> io::Result<Accepted> {
         self.keep_spare();
         let (stream, shortage) = match self.listener.accept().await {
@@ -155,7 +155,7 @@ impl Drop for BoundSocket {
     }
 }
 
-/// The name below the directory that is held open, whatever its path leads to by now. Also shorter than most paths.
+/// The name below the open directory, independent of the directory's current path. Also shorter than most paths.
 fn by_handle(directory: &SocketDirectory, parent: &Path, name: &Path) -> PathBuf {
     if cfg!(target_os = "linux") {
         PathBuf::from(format!("/proc/self/fd/{}", directory.handle.as_raw_fd())).join(name)
@@ -164,11 +164,11 @@ fn by_handle(directory: &SocketDirectory, parent: &Path, name: &Path) -> PathBuf
     }
 }
 
-/// Waits for bytes, and takes the descriptors that come with the last of them.
+/// Waits for bytes, and receives the descriptors that come with the last of them.
 pub(super) async fn receive(stream: &UnixStream) -> io::Result<Arrived> {
     let arrived = stream
         .async_io(Interest::READABLE, || {
-            // On the stack: most clients say little, and a connection that waits holds no memory for it.
+            // On the stack: most clients send little, and an idle connection holds no buffer.
             let mut bytes = [0; SOCKET_READ_BYTES];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -210,7 +210,7 @@ pub(super) async fn send(stream: &UnixStream, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes some bytes and sends descriptors along with the first of them. A closed socket is an error and no signal.
+/// Writes some bytes, with descriptors attached to the first of them. A closed socket is an error, not a signal.
 pub(crate) fn send_now(
     socket: BorrowedFd<'_>,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! The directory of a server's socket: the user's own, closed to others, and held by one server at a time.
+//! The directory of a server's socket: owned by the user, private, and locked by one server at a time.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,19 +11,19 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::SocketError;
 
-/// The socket's usual place: `$XDG_RUNTIME_DIR/stockade/serve.sock`, else below the state directory.
+/// The default path of the socket: `$XDG_RUNTIME_DIR/stockade/serve.sock`, else below the state directory.
 pub fn standard_socket(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     stockade_config::socket_directory(variable).map(|directory| directory.join("serve.sock"))
 }
 
-/// A directory that is held open and locked. The lock ends with the process, however that ends.
+/// An open and locked directory. The lock ends with the process.
 #[derive(Debug)]
 pub(super) struct SocketDirectory {
     pub(super) handle: OwnedFd,
 }
 
 impl SocketDirectory {
-    /// Makes the directory if it is missing, checks that no other user can reach into it, and locks it.
+    /// Creates the directory if it is missing, checks that no other user can access it, and locks it.
     pub(super) fn claim(path: &Path) -> Result<Self, SocketError> {
         let failed = |step| move |source: io::Error| SocketError::Io { step, path: path.to_owned(), source };
         match fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
@@ -53,7 +53,7 @@ impl SocketDirectory {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(SocketError::InUse { path: path.to_owned() }),
             Err(error) => return Err(failed("lock")(error.into())),
         }
-        // It stays, as the directory does: no socket in here is granted to a command.
+        // The lock file stays, as the directory does: no socket in here is granted to a command.
         let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NONBLOCK;
         rustix::fs::openat(&handle, stockade_core::SERVER_MARK, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|error| failed("mark")(error.into()))?;

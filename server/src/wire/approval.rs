@@ -1,4 +1,4 @@
-//! Questions, answers, and what is remembered of them.
+//! Questions, answers, and remembered approvals.
 
 use std::collections::BTreeMap;
 

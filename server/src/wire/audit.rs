@@ -1,4 +1,4 @@
-//! The trail and the rules, to be read.
+//! Reading the trail and the rules.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Running commands, and reaching them while they run.
+//! Running commands, and controlling them while they run.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;

@@ -1,4 +1,4 @@
-//! Why a request has no result.
+//! Errors of requests.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,12 +117,12 @@ impl ErrorKind {
 }
 
 impl RpcError {
-    /// An error of a kind, with what to do next in its message.
+    /// An error of a kind; the message says what to do next.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { code: kind.code(), message: message.into(), data: Some(ErrorData::of(kind)) }
     }
 
-    /// A request that was fine and could not be carried out, with what led to it.
+    /// The error for a valid request that failed, with its causes.
     pub fn failed(error: &dyn std::error::Error) -> Self {
         let mut causes = Vec::new();
         let mut next = error.source();
@@ -137,7 +137,7 @@ impl RpcError {
         }
     }
 
-    /// The kind, where the code is one of the server's.
+    /// The kind, if the code is one of the server's.
     pub fn kind(&self) -> Option<ErrorKind> {
         let by_code = || ErrorKind::ALL.into_iter().find(|kind| kind.code() == self.code);
         self.data.as_ref().map(|data| data.kind).or_else(by_code)
@@ -145,7 +145,7 @@ impl RpcError {
 }
 
 impl ErrorData {
-    /// Nothing but the kind.
+    /// An error with only a kind.
     pub fn of(kind: ErrorKind) -> Self {
         Self { kind, causes: Vec::new(), supported: Vec::new(), program: None }
     }

@@ -1,4 +1,4 @@
-//! Names on the wire: of requests, sessions and commands, and the secret that opens a session.
+//! Identifiers on the wire: of requests, sessions and commands, and the secret that opens a session.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The longest id of a request that is accepted, in bytes.
+/// Limit on the id of a request, in bytes.
 const LONGEST_RPC_ID: usize = 256;
 
 /// The id of a request: a string of at most 256 bytes, or an integer.
@@ -73,7 +73,7 @@ impl fmt::Display for RpcId {
     }
 }
 
-/// A name that does not fit.
+/// An invalid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} `{}` must be 1 to 64 letters, digits, `.`, `_` or `-`, and not begin with `.` or `-`", .text.escape_debug())]
 pub struct BadName {

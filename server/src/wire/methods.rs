@@ -101,7 +101,7 @@ macro_rules! client_methods {
             match name {
                 $($name => {
                     let read = crate::message::read_params::<$params>(&params)?;
-                    // The request may take long, and its bytes are held once.
+                    // The request may take long, so its bytes are freed.
                     drop(params);
                     crate::message::write_result(&methods.$call(caller, read).await?)
                 })+
@@ -172,7 +172,7 @@ pub(crate) fn client_method_names(transport: Transport) -> impl Iterator<Item = 
 
 const COMMAND_ACK: &str = "command/ack";
 
-/// Takes a notification of a client. What can't be read, or is not known, is ignored: it can't be answered.
+/// Handles a notification of a client. An invalid or unknown one is ignored: it can't be answered.
 pub(crate) fn notified<M: Methods>(methods: &M, peer: &Peer, name: &str, params: &str) {
     if name == COMMAND_ACK
         && let Ok(params) = crate::message::read_params::<CommandAck>(params)

@@ -1,4 +1,4 @@
-//! Every message of the server: what a client sends, what it gets back, what it is told and asked.
+//! All messages of the server: requests, results, notifications and questions.
 //!
 //! Objects that a client sends refuse unknown fields. Objects that the server sends may gain fields.
 

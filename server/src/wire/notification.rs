@@ -1,4 +1,4 @@
-//! What the server tells a client without being asked.
+//! Notifications of the server.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Requests for what is not a command: file changes, tool calls, permissions, a server's questions.
+//! Requests other than commands: file changes, tool calls, permissions, and MCP servers' questions.
 
 use std::collections::BTreeMap;
 
