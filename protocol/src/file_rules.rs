@@ -162,7 +162,7 @@ impl FileRules {
         Self::combine(named, |path| Some(answer(self, path).min(answer(bound, path))), bounds)
     }
 
-    /// One rule for each path that is named, all globs, and these bounds.
+    /// One rule for each named path, all globs, and these bounds.
     fn combine<'a>(
         named: impl Iterator<Item = &'a FileRule> + Clone,
         answer: impl Fn(&AbsPath) -> Option<(Access, RuleSource)>,
@@ -178,7 +178,7 @@ impl FileRules {
     }
 }
 
-/// Of the rules that match a path, the one with the longest match; of several, the firmest.
+/// Of the rules that match a path, the one with the longest match; at equal length the one of the firmest source.
 fn most_specific<'a>(path: &AbsPath, rules: impl IntoIterator<Item = &'a FileRule>) -> Option<&'a FileRule> {
     let matching = rules.into_iter().filter_map(|rule| Some((rule.matched_depth(path)?, rule)));
     let firmness = |rule: &FileRule| (rule.access, rule.source);

@@ -1,24 +1,24 @@
-//! The options that `git` takes before its subcommand: one table for all who look for the subcommand behind them.
+//! The options that `git` takes before its subcommand: one table for all code that looks for the subcommand.
 //!
-//! `git` knows no abbreviations of these (<https://git-scm.com/docs/git#_options>).
+//! `git` accepts no abbreviations of these (<https://git-scm.com/docs/git#_options>).
 
 /// An option before the subcommand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GitOption {
-    /// What it changes.
+    /// Its effect.
     pub effect: GitOptionEffect,
     /// Whether the next word is its value.
     pub takes_next: bool,
 }
 
-/// What an option before the subcommand changes, the least first.
+/// The effect of an option before the subcommand, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GitOptionEffect {
-    /// Neither where `git` works nor which programs it starts.
+    /// It changes neither the directory nor the programs that `git` starts.
     Nothing,
-    /// Which repository or directory it works in, or whether it starts the pager that is set up there.
+    /// It changes the repository or directory, or whether the pager configured there is started.
     Place,
-    /// Settings, which may name a program, or where its own programs are.
+    /// It changes settings, which may name a program, or the path of git's own programs.
     Settings,
 }
 
@@ -49,7 +49,7 @@ const ALONE: &[(&str, GitOptionEffect)] = &[
     ("-v", Nothing),
 ];
 
-/// Options with a value, in the next word or, if they are long, behind `=`.
+/// Options with a value, in the next word or, for long ones, after `=`.
 const WITH_VALUE: &[(&str, GitOptionEffect)] = &[
     ("--attr-source", Place),
     ("--config-env", Settings),
@@ -62,7 +62,7 @@ const WITH_VALUE: &[(&str, GitOptionEffect)] = &[
 ];
 
 impl GitOption {
-    /// Reads a word that stands before the subcommand. `None` for one that is no known option.
+    /// Reads a word before the subcommand. `None` if it is not a known option.
     ///
     /// ```
     /// use stockade_protocol::{GitOption, GitOptionEffect};
