@@ -1,4 +1,4 @@
-//! Who answers a question: a person at a terminal, a program, a fixed answer, or several of them.
+//! Approvers, which answer questions: a person at a terminal, a program, a fixed answer, or several of them.
 //!
 //! | approver | answers with |
 //! | --- | --- |
@@ -47,9 +47,8 @@ pub use timeout::WithTimeout;
 
 /// Answers questions.
 ///
-/// An approver may take as long as it likes: the requester sets the limit. It may be asked several
-/// questions at once. The requester may give up by dropping the future; the approver then stops
-/// asking.
+/// An approver has no time limit of its own: the requester sets it. It may be asked several questions at once. The
+/// requester gives up by dropping the future; the approver then stops asking.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -71,8 +70,8 @@ pub use timeout::WithTimeout;
 /// ```
 #[async_trait]
 pub trait Approver: Send + Sync {
-    /// Answers one question. An error is never a yes: the requester treats it as a denial, or turns
-    /// to another approver.
+    /// Answers one question. An error is never an approval: the requester treats it as a denial, or asks another
+    /// approver.
     async fn review(&self, request: Arc<ApprovalRequest>) -> Result<Answer, Unanswered>;
 }
 
@@ -95,7 +94,7 @@ impl<A: Approver + ?Sized> Approver for Box<A> {
 pub struct Answer {
     /// The decision.
     pub decision: ReviewDecision,
-    /// What was answered to an MCP server's question.
+    /// The answer to an MCP server's question.
     pub content: Option<BTreeMap<String, serde_json::Value>>,
 }
 
@@ -112,11 +111,11 @@ impl From<ApprovalReply> for Answer {
 }
 
 impl Answer {
-    /// Holds the answer against the answers that the question has.
+    /// Checks the answer against those that the question offers.
     ///
-    /// A yes that was not offered, such as a rule that was not proposed, is unusable. A no is always
-    /// an answer, offered or not: if it counted as none, the next approver could say yes in its
-    /// place. A refusal that would save a rule that was not proposed is a plain refusal.
+    /// An approval that was not offered, such as a rule that was not proposed, is unusable. A denial is always usable:
+    /// otherwise the next approver could approve instead. A denial that would save a rule that was not proposed
+    /// becomes a plain denial.
     pub fn usable_for(self, request: &ApprovalRequest) -> Result<Self, Unanswered> {
         if !self.decision.is_approval() {
             return Ok(refusal(self.decision, request).into());
@@ -127,8 +126,7 @@ impl Answer {
         self.fitting(request)
     }
 
-    /// Holds what was answered against the form that was to be filled in. A form that is not known here may
-    /// be known to the approver.
+    /// Checks the answer against the form. A form that is unknown here may be known to the approver.
     pub(crate) fn fitting(self, request: &ApprovalRequest) -> Result<Self, Unanswered> {
         let unusable = |why: String| Unanswered::Unusable { why };
         let ApprovalSubject::Elicitation(question) = &request.subject else {
@@ -188,29 +186,28 @@ pub enum Unanswered {
     /// The approver is gone: the channel was closed, the program died, the terminal hung up.
     #[error("nobody is there to answer: {why}")]
     Gone {
-        /// What happened.
+        /// The cause.
         why: String,
     },
     /// Too many questions wait already, or too many were asked in a short time.
     #[error("too many questions: {why}")]
     Busy {
-        /// Which bound was reached.
+        /// The limit that was reached.
         why: String,
     },
-    /// The answer made no sense.
+    /// The answer was invalid.
     #[error("the answer can't be used: {why}")]
     Unusable {
         /// What was wrong with it.
         why: String,
     },
-    /// The person went away from the question on purpose and leaves it to others.
+    /// The person dismissed the question on purpose and leaves it to others.
     #[error("it was left to others to answer")]
     Left,
 }
 
 impl Unanswered {
-    /// Of two approvers that did not answer, the reason that tells more; the first one's when both
-    /// tell as much.
+    /// The more informative reason of two; the first one's if they are equal.
     fn or(self, other: Self) -> Self {
         let telling = |reason: &Self| match reason {
             Self::Gone { .. } | Self::Left => 0,
@@ -221,12 +218,12 @@ impl Unanswered {
     }
 }
 
-/// Asks, and takes only an answer that the question has.
+/// Asks, and accepts only an answer that the question offers.
 async fn ask(approver: &dyn Approver, request: &Arc<ApprovalRequest>) -> Result<Answer, Unanswered> {
     approver.review(Arc::clone(request)).await?.usable_for(request)
 }
 
-/// A question under way.
+/// A pending question.
 type Asking<'a> = Pin<Box<dyn Future<Output = Result<Answer, Unanswered>> + Send + 'a>>;
 
 /// Asks several at once.
@@ -234,7 +231,7 @@ fn ask_each<'a>(approvers: &'a [Arc<dyn Approver>], request: &'a Arc<ApprovalReq
     approvers.iter().map(|approver| Some(Box::pin(ask(&**approver, request)) as Asking<'a>)).collect()
 }
 
-/// Looks whether any of several questions under way has been answered since, in their order.
+/// Polls several pending questions for a new answer, in order.
 fn newly_answered(
     asking: &mut [Option<Asking<'_>>],
     context: &mut std::task::Context<'_>,

@@ -1,7 +1,7 @@
-//! The trail of what was asked, decided and done.
+//! The audit trail of requests, decisions and results.
 //!
-//! Records are lines of JSON in `audit.jsonl`, each with the hash of the one before it. Beside it,
-//! `audit.head` says where the trail ends, and full files are kept as `audit.NNNNNN.jsonl`.
+//! Records are lines of JSON in `audit.jsonl`, each with the hash of the one before it. Beside it, `audit.head`
+//! records the end of the trail, and full files are kept as `audit.NNNNNN.jsonl`.
 
 mod error;
 mod head;

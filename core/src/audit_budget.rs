@@ -1,18 +1,17 @@
-//! How many records one run may have. A command makes some of them itself (each of its connections is
-//! one), and must not push the records of earlier runs out of the trail, which keeps a bounded number of
-//! bytes.
+//! Limits on the records of one run. A command causes some of them itself (one per connection), and must not push the
+//! records of earlier runs out of the trail, whose size is bounded.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use stockade_protocol::AuditEvent;
 
-/// More records than an honest run needs: an install of a thousand packages talks to a few hosts.
+/// Limit on records; honest runs need fewer: an install of a thousand packages talks to a few hosts.
 pub(crate) const MAX_RECORDS: u64 = 1000;
 /// A sixteenth of one file of the trail, of which nine are kept.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// What is left for one run, however many threads record for it.
+/// The remaining budget of one run, shared by its threads.
 #[derive(Debug)]
 pub(crate) struct RecordBudget(Mutex<Left>);
 
@@ -30,7 +29,7 @@ impl Default for RecordBudget {
 }
 
 impl RecordBudget {
-    /// Whether this event still gets a record of its own. One that does not is counted.
+    /// Whether this event still gets a record. One that does not is counted.
     pub(crate) fn take(&self, event: &AuditEvent) -> bool {
         let size = size(event);
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,26 +42,26 @@ impl RecordBudget {
                 if left.unrecorded == 0 {
                     tracing::warn!("more events than one run may have records: from here on they are only counted");
                 }
-                // What comes after the limit stays out, also if it is smaller.
+                // After the limit no event gets a record, not even a smaller one.
                 *left = Left { records: 0, bytes: 0, unrecorded: left.unrecorded.saturating_add(1) };
                 false
             }
         }
     }
 
-    /// Counts an event that gets no record of its own.
+    /// Counts an event without a record.
     pub(crate) fn leave_out(&self) {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         left.unrecorded = left.unrecorded.saturating_add(1);
     }
 
-    /// How many events were only counted.
+    /// The number of events without a record.
     pub(crate) fn unrecorded(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).unrecorded
     }
 }
 
-/// What a record of this event takes, at most: long texts are shortened later.
+/// An upper bound on the record's size: long texts are shortened later.
 fn size(event: &AuditEvent) -> u64 {
     let mut counter = Counter(0);
     match serde_json::to_writer(&mut counter, event) {

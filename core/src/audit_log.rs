@@ -9,7 +9,7 @@ use crate::run::RunError;
 use crate::runtime::Attempted;
 use crate::{AuditError, AuditSink};
 
-/// What happens when the trail can't be written.
+/// The reaction if the trail can't be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditDemand {
     /// The run goes ahead, with a warning.
@@ -19,14 +19,14 @@ pub enum AuditDemand {
     Required,
 }
 
-/// Where records go, and what if they can't.
+/// The audit sink, and the reaction if it fails.
 #[derive(Clone)]
 pub(crate) struct AuditLog {
     pub(crate) sink: Arc<dyn AuditSink>,
     pub(crate) demand: AuditDemand,
 }
 
-/// Records what happens to one request.
+/// Records the events of one request.
 #[derive(Clone)]
 pub(crate) struct Trail {
     log: AuditLog,
@@ -50,17 +50,17 @@ impl Trail {
         &self.request
     }
 
-    /// Records what has to be on record before the request goes on.
+    /// Records an event that must be recorded before the request proceeds.
     pub(crate) fn record(&self, event: AuditEvent) -> Result<(), Refusal> {
         self.demand(event, "nothing is run").map_err(|reason| Refusal { by: RefusedBy::Audit, reason })
     }
 
-    /// Records what has to be on record before a connection is made, or tells why it is not.
+    /// Records an event that must be recorded before a connection is made; the error says why it was not.
     pub(crate) fn record_connection(&self, event: AuditEvent) -> Result<(), String> {
         self.demand(event, "the connection is denied")
     }
 
-    /// Counts an event that gets no record of its own.
+    /// Counts an event without a record.
     pub(crate) fn leave_out(&self) {
         self.budget.leave_out();
     }
@@ -81,7 +81,7 @@ impl Trail {
         }
     }
 
-    /// What a run may do without a record of it, once it has no more of them.
+    /// Whether an event beyond the budget may proceed without a record.
     fn beyond_budget(&self) -> Result<(), String> {
         match self.log.demand {
             AuditDemand::BestEffort => Ok(()),
@@ -92,14 +92,14 @@ impl Trail {
         }
     }
 
-    /// Records what has happened and can't be undone.
+    /// Records an event that has happened and can't be undone.
     pub(crate) fn note(&self, event: AuditEvent) {
         if self.budget.take(&event) {
             self.keep(event);
         }
     }
 
-    /// Records an event whatever came before it.
+    /// Records an event regardless of the budget.
     fn keep(&self, event: AuditEvent) {
         if let Err(error) = self.append(event) {
             tracing::error!(%error, "the audit trail could not be written");
@@ -118,7 +118,7 @@ impl Trail {
         self.end(event);
     }
 
-    /// Records that the request has no end of its own.
+    /// Records that the request was abandoned.
     pub(crate) fn give_up(&self, reason: String) {
         self.end(AuditEvent::Failed { reason });
     }
@@ -132,7 +132,7 @@ impl Trail {
         self.keep(event);
     }
 
-    /// How a request was decided without a question, and how it ended, for telemetry.
+    /// Reports decisions without a question, and the end of a request, to telemetry.
     fn tell(&self, event: &AuditEvent) {
         let (thread, request) = (&self.thread, &self.request);
         match event {
@@ -190,7 +190,7 @@ impl Trail {
         self.settled(AuditEvent::Decided { decision, source, reason, sandbox_warnings: Vec::new() })
     }
 
-    /// A policy outside has approved it already.
+    /// Records an approval by an external policy.
     pub(crate) fn decided_outside(&self, sandbox_warnings: &[String]) -> Result<(), Refusal> {
         self.settled(AuditEvent::Decided {
             decision: Decision::Allow,
@@ -200,7 +200,7 @@ impl Trail {
         })
     }
 
-    /// A decision without a question, on record and for telemetry.
+    /// Records a decision without a question, and reports it to telemetry.
     fn settled(&self, event: AuditEvent) -> Result<(), Refusal> {
         self.tell(&event);
         self.record(event)
@@ -215,7 +215,7 @@ fn decision_word(decision: Decision) -> &'static str {
     }
 }
 
-/// Who decided, in few words: a rule's text is on record, and no attribute to count by.
+/// A short name of the source: a rule's text is recorded, but not useful as a metric attribute.
 fn source_word(source: &DecisionSource) -> &'static str {
     match source {
         DecisionSource::Rule(_) => "rule",
@@ -246,12 +246,12 @@ pub(crate) fn ended(outcome: &Outcome) -> AuditEvent {
     }
 }
 
-/// The exit code of a command that a signal ended, as a shell has it.
+/// The exit code that a shell reports for a command killed by a signal.
 fn killed_by(signal: i32) -> i32 {
     signal.saturating_add(128)
 }
 
-/// An error and what led to it.
+/// An error and its causes.
 pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),

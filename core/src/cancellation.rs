@@ -1,4 +1,4 @@
-//! Ending a run from outside, and passing signals on to it.
+//! Ends a run from outside, and forwards signals to it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 #[cfg(unix)]
 use tokio::sync::futures::Notified;
 
-/// Cancels whatever it was given to. Copies are the same.
+/// Cancels the run it was given to. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<State>);
 
@@ -19,21 +19,21 @@ struct State {
     why: OnceLock<String>,
     signals: Mutex<Vec<u8>>,
     told: Notify,
-    /// The signal that the end is put down to; zero if to none.
+    /// The signal to which the end is attributed; zero for none.
     ended_by: AtomicU8,
-    /// Whether one of the signals ends a program.
+    /// Whether one of the signals is a terminating one.
     told_to_end: AtomicBool,
-    /// The commands that take signals at the moment.
+    /// The number of commands that currently take signals.
     running: AtomicUsize,
 }
 
-/// Suspend and continue a command.
+/// The signals that suspend and continue a command.
 #[cfg(unix)]
 const JOB_CONTROL: [i32; 2] = [rustix::process::Signal::TSTP.as_raw(), rustix::process::Signal::CONT.as_raw()];
 #[cfg(not(unix))]
 const JOB_CONTROL: [i32; 0] = [];
 
-/// A command takes signals as long as this lives.
+/// While this exists, a command takes signals.
 #[derive(Debug)]
 pub(crate) struct TakesSignals(Cancellation);
 
@@ -44,7 +44,7 @@ impl Drop for TakesSignals {
 }
 
 impl Cancellation {
-    /// One that nothing has been done with.
+    /// A new one, not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
@@ -55,7 +55,7 @@ impl Cancellation {
         self.0.told.notify_waiters();
     }
 
-    /// Ends the command, or the wait for its approval, because of a signal that it did not end by itself for. Its outcome and its
+    /// Ends the command, or the wait for its approval, because of a signal that did not end it. Its outcome and its
     /// record name that signal.
     pub fn end_by(&self, signal: u8) {
         self.0.ended_by.store(signal, Ordering::Release);
@@ -67,7 +67,7 @@ impl Cancellation {
         Some(self.0.ended_by.load(Ordering::Acquire)).filter(|signal| *signal > 0)
     }
 
-    /// Ends the command, and has its outcome say why. The first reason counts.
+    /// Ends the command with a reason for its outcome. The first reason counts.
     pub fn cancel_because(&self, why: impl Into<String>) {
         self.0.why.get_or_init(|| why.into());
         self.cancel();
@@ -83,7 +83,7 @@ impl Cancellation {
         self.0.cancelled.load(Ordering::Acquire)
     }
 
-    /// Passes a signal on to the command.
+    /// Forwards a signal to the command.
     pub fn signal(&self, signal: u8) {
         if !JOB_CONTROL.contains(&i32::from(signal)) {
             self.0.told_to_end.store(true, Ordering::Release);
@@ -92,17 +92,17 @@ impl Cancellation {
         self.0.told.notify_waiters();
     }
 
-    /// Whether a command runs that takes signals. Before it and between two runs of it, a signal is for the caller.
+    /// Whether a running command takes signals. Before it and between two runs of it, a signal is for the caller.
     pub fn has_command(&self) -> bool {
         self.0.running.load(Ordering::Acquire) > 0
     }
 
-    /// Whether every signal has been passed on.
+    /// Whether every signal has been forwarded.
     pub fn is_passed_on(&self) -> bool {
         self.0.signals.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Whether a signal was passed on that ends a program.
+    /// Whether a terminating signal was forwarded.
     pub(crate) fn is_told_to_end(&self) -> bool {
         self.0.told_to_end.load(Ordering::Acquire)
     }
@@ -112,13 +112,13 @@ impl Cancellation {
         TakesSignals(self.clone())
     }
 
-    /// Ends when something is said that has not been looked at before it was made.
+    /// Completes at the next change after this call.
     #[cfg(unix)]
     pub(crate) fn told(&self) -> Notified<'_> {
         self.0.told.notified()
     }
 
-    /// Takes the signals that have not been passed on yet, to pass them on.
+    /// Takes the pending signals, for forwarding.
     pub fn take_signals(&self) -> Vec<u8> {
         std::mem::take(&mut self.0.signals.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -128,7 +128,7 @@ impl Cancellation {
 #[derive(Debug, Default)]
 pub(crate) struct Cancellable(Mutex<HashMap<CancelToken, Vec<Cancellation>>>);
 
-/// A command is known by its name until this is dropped.
+/// A registered name, removed on drop.
 pub(crate) struct Named<'a> {
     all: &'a Cancellable,
     token: CancelToken,
@@ -140,13 +140,13 @@ impl Cancellable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a command known by a name, which others may have too.
+    /// Registers a command under a name, which others may have too.
     pub(crate) fn name(&self, token: CancelToken, cancellation: Cancellation) -> Named<'_> {
         self.all().entry(token.clone()).or_default().push(cancellation.clone());
         Named { all: self, token, cancellation }
     }
 
-    /// Cancels every command of this name, and says how many there were.
+    /// Cancels every command of this name, and returns how many there were.
     pub(crate) fn cancel(&self, token: &CancelToken) -> usize {
         let commands = self.all().get(token).cloned().unwrap_or_default();
         commands.iter().for_each(Cancellation::cancel);

@@ -1,5 +1,5 @@
-//! What a run's connections leave on record: each destination before it is reached, and no more records than a
-//! person could read, however often a command tries.
+//! The records of a run's connections: each destination before it is reached, and a bounded number, however often a
+//! command tries.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use stockade_protocol::{AuditEvent, Decision, DecisionSource, Destination, Viola
 
 use crate::audit_log::Trail;
 
-/// Puts every decision on record, and keeps what was denied.
+/// Records every decision, and keeps the denials.
 ///
 /// One run has a bounded number of records (`audit_budget`). So equal denials are counted, and the count is written at
 /// the end; so are equal connections that were allowed, at each power of two, once a run has made many.
@@ -22,13 +22,13 @@ pub(crate) struct ConnectionLog {
 #[derive(Default)]
 struct Counted {
     equal: HashMap<Decided, Count>,
-    /// How many of them there are, by what was decided.
+    /// The number of destinations, by decision.
     listed: HashMap<Decision, usize>,
     /// Records of allowed connections.
     allowed: usize,
 }
 
-/// What makes connections equal.
+/// The key by which connections are equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Decided {
     destination: Destination,
@@ -39,16 +39,16 @@ struct Decided {
 #[derive(Default)]
 struct Count {
     times: u64,
-    /// How many are on record.
+    /// The number of recorded connections.
     written: u64,
 }
 
-/// A command that tries the same in a loop says no more than one that tries it a few times.
+/// Limit on violations; repetitions add no information.
 const MOST_VIOLATIONS: usize = 100;
-/// How many destinations are listed that were denied, and counted that were allowed. Trying costs a command nothing,
-/// and must leave records for what it is allowed.
+/// Limit on listed denied destinations, and on counted allowed ones. Failed attempts cost a command nothing, and must
+/// leave room for the records of allowed ones.
 const MOST_LISTED: usize = 200;
-/// How many allowed connections have a record each, before they are counted.
+/// The number of allowed connections with a record each, before they are counted.
 const MOST_SINGLE: usize = 200;
 
 impl ConnectionLog {
@@ -56,12 +56,12 @@ impl ConnectionLog {
         Self { trail, counted: Mutex::default(), violations: Mutex::default() }
     }
 
-    /// What was denied so far.
+    /// The denials so far.
     pub(crate) fn violations(&self) -> Vec<Violation> {
         self.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Writes the counts that are not on record yet.
+    /// Writes the counts that are not recorded yet.
     pub(crate) fn finish(&self) {
         for (decided, count) in &mut self.counted().equal {
             if count.written < count.times {
@@ -93,7 +93,7 @@ impl ConnectionLog {
         });
         let before = count.times;
         count.times = before.saturating_add(1);
-        // Until a first record could be written, nothing is known of this destination.
+        // A destination needs a first record.
         let is_due = count.written == 0 || (is_allowed && (*allowed < MOST_SINGLE || count.times.is_power_of_two()));
         if !is_due {
             return Ok(());
@@ -101,7 +101,7 @@ impl ConnectionLog {
         let recorded = self.trail.record_connection(decided.event(count.times));
         match &recorded {
             Ok(()) => (count.written, *allowed) = (count.times, *allowed + usize::from(is_allowed)),
-            // It is not made, so it does not count.
+            // The connection is not made, so it does not count.
             Err(_) if is_allowed => count.times = before,
             Err(_) => {}
         }
@@ -116,7 +116,7 @@ impl Decided {
     }
 }
 
-/// A run that was let go has its counts on record, too.
+/// An abandoned run records its counts, too.
 impl Drop for ConnectionLog {
     fn drop(&mut self) {
         self.finish();
@@ -142,7 +142,7 @@ impl Records for ConnectionLog {
 
     fn denied(&self, violation: Violation) {
         let mut violations = self.violations.lock().unwrap_or_else(PoisonError::into_inner);
-        // A client tries a name's addresses of both families, from as many processes as it likes: one refusal.
+        // A client tries addresses of both families, from several processes: that is one refusal.
         let is_known = |known: &Violation| (known.operation, &known.target) == (violation.operation, &violation.target);
         if violations.len() < MOST_VIOLATIONS && !violations.iter().any(is_known) {
             violations.push(violation);

@@ -1,6 +1,6 @@
-//! The network of one run, where the policy names hosts: each connection is decided while the command
-//! runs, by rule, from memory, or by asking. There is one gate, whichever way connections come to it: seen by the
-//! sandbox as they are made, or through a proxy that the command asks.
+//! The network of one run, where the policy names hosts: each connection is decided while the command runs, by rule,
+//! from memory, or by asking. There is one gate for both ways: connections intercepted by the sandbox, and those
+//! through the command's proxy.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -28,36 +28,36 @@ use crate::run_answers::RunAnswers;
 use crate::runtime::ToolContext;
 use crate::session::Session;
 
-/// What a run's connections are decided with.
+/// The state that a run's connections are decided with.
 #[derive(Clone)]
 pub(crate) struct Connections {
     pub(crate) approvals: Arc<Approvals>,
     pub(crate) rules: Arc<RuleStore>,
     pub(crate) trail: Trail,
     pub(crate) ask: AskForApproval,
-    /// What was answered to everything else that the request asks.
+    /// The answer to the rest of the request's questions.
     pub(crate) answers: Arc<RunAnswers>,
-    /// The questions about destinations, and their answers, from the first run to the last of a request.
+    /// The questions about destinations and their answers, for all runs of a request.
     pub(crate) questions: Arc<OnceLock<Arc<NetworkApprovals>>>,
 }
 
-/// Decides for one run, and what it denied so far. Dropped, it decides nothing more, and cuts what goes through
-/// its proxy.
+/// Decides for one run, and collects its denials. When dropped, it decides nothing more and closes the connections
+/// through its proxy.
 pub(crate) struct Guard {
     front: Front,
     log: Arc<ConnectionLog>,
 }
 
-/// How connections come to the gate.
+/// How connections reach the gate.
 enum Front {
-    /// The sandbox sees them, and asks.
+    /// The sandbox intercepts them.
     Seen(Arc<dyn Gatekeeper>),
-    /// The command asks a proxy.
+    /// The command uses a proxy.
     Asked(Proxy),
 }
 
 impl Guard {
-    /// What a sandbox asks that sees connections.
+    /// The gatekeeper, for a sandbox that intercepts connections.
     pub(crate) fn gatekeeper(&self) -> Option<Arc<dyn Gatekeeper>> {
         match &self.front {
             Front::Seen(gatekeeper) => Some(Arc::clone(gatekeeper)),
@@ -65,7 +65,7 @@ impl Guard {
         }
     }
 
-    /// What the command has to know of its proxy.
+    /// The proxy's endpoint, for the command.
     pub(crate) fn proxy(&self) -> Option<ProxyEndpoint> {
         match &self.front {
             Front::Seen(_) => None,
@@ -73,7 +73,7 @@ impl Guard {
         }
     }
 
-    /// Ends with the run, and tells everything that was denied.
+    /// Ends with the run, and returns the denials.
     pub(crate) async fn end(self) -> Vec<Violation> {
         match self.front {
             Front::Seen(gatekeeper) => drop(gatekeeper),
@@ -84,8 +84,8 @@ impl Guard {
     }
 }
 
-/// The network rules of the rules files, as the gate takes them. A rule grants no more than the administrator's
-/// maximum, in whichever file it stands.
+/// The network rules of the rules files for the gate. No rule, in any file, grants more than the administrator's
+/// maximum.
 pub(crate) fn named_rules(rules: &RuleStore, session: &Session) -> Vec<NamedRule> {
     let policy = rules.policy();
     let within = |rule: &stockade_execpolicy::NetworkRule| {
@@ -95,8 +95,8 @@ pub(crate) fn named_rules(rules: &RuleStore, session: &Session) -> Vec<NamedRule
     policy.network_rules().iter().flat_map(within).collect()
 }
 
-/// What a sandbox that sees connections is built for: the hosts of the rules files are among those of a policy by
-/// host, and some take more than an answer when they are connected to.
+/// The permissions for a sandbox that intercepts connections: host rules include those of the rules files, since some
+/// hosts need preparation before they are connected to.
 pub(crate) fn with_named_rules(permissions: &Permissions, ctx: &ToolContext<'_>) -> Permissions {
     let mut permissions = permissions.clone();
     if let NetworkPolicy::Hosts(hosts) = &mut permissions.network {
@@ -112,7 +112,7 @@ pub(crate) fn forbidden_by(rules: &RuleStore) -> Vec<HostRule> {
 }
 
 impl Connections {
-    /// What decides for a run with these permissions; `None` where there is nothing to decide.
+    /// The guard of a run with these permissions; `None` if there is nothing to decide.
     pub(crate) async fn guard(
         &self,
         (permissions, confinement): (&Permissions, Confinement),
@@ -120,7 +120,7 @@ impl Connections {
         clock: &Clock,
     ) -> io::Result<Option<Guard>> {
         let decides = matches!(permissions.network, NetworkPolicy::Hosts(_)) || !permissions.unix_sockets.is_empty();
-        // A run without a sandbox is not held by anything.
+        // Nothing is enforced for a run without a sandbox.
         if !decides || confinement == Confinement::None {
             return Ok(None);
         }
@@ -155,13 +155,13 @@ impl Connections {
         Gate::new(rules, approvals, resolver, records)
     }
 
-    /// The same, without the questions, which hold it.
+    /// A copy without the questions, which own it.
     fn for_person(&self) -> Self {
         Self { questions: Arc::default(), ..self.clone() }
     }
 }
 
-/// Asks on behalf of a run, whose clock stands still meanwhile.
+/// Asks for a run, whose clock is paused meanwhile.
 struct Person {
     connections: Connections,
     clock: Clock,
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Every run has a gate of its own, and the session one memory, which can be looked at and cleared.
+    /// Every run has its own gate, and the session one memory, which can be listed and cleared.
     #[tokio::test]
     async fn runs_of_a_session_share_one_memory_of_destinations() {
         let amended = |request: &ApprovalRequest| {
@@ -316,7 +316,7 @@ mod tests {
         }
     }
 
-    /// Only what was never spoken of is asked for, and only where a denial leads to a question.
+    /// Only an unset network is asked for, and only if a denial leads to a question.
     #[test]
     fn a_network_that_is_off_for_want_of_a_word_is_asked_for() {
         let held = |change: &dyn Fn(&mut Session)| {

@@ -1,4 +1,4 @@
-//! Passing an MCP server's question on to a person, and the answer back to the server.
+//! Passes an MCP server's question to a person, and the answer back.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::run::Orchestrator;
 pub enum ElicitationOutcome {
     /// The person answered.
     Accept {
-        /// The answer, which is one to the form that the server sent. It is nowhere on record.
+        /// The answer, valid for the server's form. It is never recorded.
         content: BTreeMap<String, serde_json::Value>,
     },
     /// The person, or the policy, said no.
@@ -35,15 +35,15 @@ pub enum ElicitationOutcome {
 }
 
 impl Orchestrator {
-    /// Asks a server's question, if the session's policy lets anybody be asked. The question and the decision
-    /// go on record; what was answered is between the person and the server.
+    /// Asks a server's question, if the session's policy permits questions. The question and the decision are
+    /// recorded; the answer is not.
     pub async fn elicit(&self, id: &RequestId, question: &ElicitationApproval) -> ElicitationOutcome {
         let session = self.session();
         let trail = self.audit.begin(&session.thread_id, id);
         let reason = match requirement::of_elicitation(session.ask, &question.server) {
             ExecApprovalRequirement::Forbidden { reason } => {
                 let refusal = Refusal { by: RefusedBy::ApprovalPolicy, reason: reason.clone() };
-                // Nothing is run, so there is nothing that an unwritten trail would have to stop.
+                // Nothing is run, so a trail that can't be written has nothing to stop.
                 trail.note(AuditEvent::Decided {
                     decision: Decision::Forbidden,
                     source: DecisionSource::ApprovalPolicy,
@@ -67,7 +67,7 @@ impl Orchestrator {
                 ElicitationOutcome::Decline { reason }
             }
             ReviewDecision::TimedOut => ElicitationOutcome::Cancel { reason: String::from("nobody answered in time") },
-            // The others are not offered, and so no answers.
+            // The others are not offered.
             ReviewDecision::Abort
             | ReviewDecision::DeniedForRun
             | ReviewDecision::ApprovedForRun

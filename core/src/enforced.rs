@@ -1,5 +1,5 @@
-//! What a session's commands may do with files, as the plan of a sandbox enforces it: links followed, repositories
-//! found. A patch, which no sandbox holds, and an explanation are judged by it.
+//! The file permissions of a session's commands as a sandbox plan enforces them: links resolved, repositories found.
+//! Patches, which run outside of a sandbox, and explanations are judged by them.
 
 use stockade_protocol::{AbsPath, Access, EscalationExecution, FileRule, FileRules, Invalid, Permissions};
 use stockade_sandboxing::{RealFiles, protect_repositories, resolve_links};
@@ -10,15 +10,15 @@ use crate::session::Session;
 /// A session's permissions, completed as a backend completes them.
 #[derive(Debug)]
 pub(crate) struct Enforced {
-    /// What a plan would hold.
+    /// The permissions of a plan.
     permissions: Permissions,
-    /// The rules as they were written, with every bound on Stockade's own files.
+    /// The rules as written, with every bound on Stockade's own files.
     written: FileRules,
     confinement: Confinement,
 }
 
 impl Enforced {
-    /// Looks at the files that the rules speak of. What a backend would refuse is refused here as well.
+    /// Resolves the files that the rules name. What a backend would refuse is refused here as well.
     pub(crate) fn of(session: &Session) -> Result<Self, Invalid> {
         let (permissions, confinement) = approvals::execution(session, &EscalationExecution::TurnDefault)?;
         let permissions = match confinement {
@@ -28,26 +28,26 @@ impl Enforced {
         Ok(Self { permissions, written: session.bounded(&session.permissions).files, confinement })
     }
 
-    /// The rule that decides about a path without links.
+    /// The rule that decides for a canonical path.
     pub(crate) fn deciding(&self, real: &AbsPath) -> Option<&FileRule> {
-        // In what a plan holds, a rule below a bound has taken its access and not its name.
+        // In a plan, a rule below a bound has the bound's access but not its source.
         let bound =
             self.written.deciding(real).filter(|rule| rule.is_bound() && self.confinement == Confinement::Sandbox);
         bound.or_else(|| self.permissions.files.deciding(real))
     }
 
-    /// The rules that a plan would hold.
+    /// The rules of a plan.
     pub(crate) fn files(&self) -> &FileRules {
         &self.permissions.files
     }
 
-    /// What a command may do with a path without links.
+    /// The access to a canonical path.
     pub(crate) fn access(&self, real: &AbsPath) -> Access {
         self.permissions.access(real)
     }
 }
 
-/// What a patch has to know.
+/// Queries for patches.
 #[cfg(feature = "patch")]
 mod for_patches {
     use stockade_protocol::{AbsPath, Access, FileRule, FileTarget, RuleSource};
@@ -56,15 +56,15 @@ mod for_patches {
     use super::Enforced;
 
     impl Enforced {
-        /// Whether a command may read a path, by its name and where it leads.
+        /// Whether a command may read a path, by its name and by its target.
         pub(crate) fn may_read(&self, path: &AbsPath) -> bool {
-            // What the host has in a private directory is not what a command sees.
+            // A command does not see the host's files in a private directory.
             let shows = |access: Access| access > Access::Scratch;
             shows(self.access(&leads_to(path))) && self.narrowing(path).is_none_or(|rule| shows(rule.access))
         }
 
-        /// Whether a patch may write a path unasked, by its name and where it leads. Stockade's own files are never among
-        /// them, also where commands run without a sandbox.
+        /// Whether a patch may write a path without a question, by its name and by its target. Never for Stockade's
+        /// own files, even if commands run without a sandbox.
         pub(crate) fn may_write(&self, path: &AbsPath) -> bool {
             let real = leads_to(path);
             let owned = self.own_file(path).or_else(|| self.own_file(&real));
@@ -76,7 +76,7 @@ mod for_patches {
             self.written.bound(path, Access::Write)
         }
 
-        /// The directories and files that are granted for writing.
+        /// The writable directories and files.
         pub(crate) fn writable_roots(&self) -> impl Iterator<Item = AbsPath> {
             self.permissions.files.iter().filter(|rule| rule.access == Access::Write).filter_map(|rule| {
                 match &rule.target {
@@ -86,7 +86,7 @@ mod for_patches {
             })
         }
 
-        /// A rule that takes something away from the path by the name that it was given.
+        /// A rule that restricts the path under its given name.
         fn narrowing(&self, given: &AbsPath) -> Option<&FileRule> {
             let is_mask = |rule: &FileRule| {
                 rule.access < Access::Write

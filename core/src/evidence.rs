@@ -1,13 +1,12 @@
-//! Why a command failed: whether the sandbox had a part in it, and how that is known.
+//! Evidence that the sandbox caused a command's failure.
 //!
-//! What the backend has seen comes first: acts that the policy denies and the host would have allowed. Then the
-//! kernel's word: a signal that only a filter or a limit sends. For what is not watched,
-//! the last lines of the output are read. A line counts only if it names a path, a host or another thing
-//! that the policy speaks of, if it says that access to it failed, *and* if the policy really denies it;
-//! `Permission denied` alone proves nothing, and neither does a path that the policy grants. What this user
-//! could not do without the sandbox either is no denial. What is found in this way is marked
-//! [`Evidence::Guessed`], since output can say anything. A command that ended well was denied nothing
-//! that mattered to it, so its output is not read at all; what was seen is told all the same.
+//! The backend's observations come first: acts that the policy denies and the host would have allowed. Then the
+//! kernel's: a signal that only a filter or a limit sends. For unobserved acts the last lines of the output are read.
+//! A line counts only if it names a path, a host or another object of the policy, if it says that access to it failed,
+//! *and* if the policy really denies it; `Permission denied` alone proves nothing, and neither does a path that the
+//! policy grants. A failure that this user would also have without the sandbox is not a denial. Such findings are
+//! marked [`Evidence::Guessed`], since output can say anything. The output of a command that succeeded is not read;
+//! observations are reported all the same.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,22 +34,22 @@ const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
 const SIGSYS: i32 = 31;
 
-/// What a shell adds to the signal that has killed the program it started, to make a status of its own.
+/// The offset that a shell adds to the number of the signal that killed its child.
 const SIGNALLED: i32 = 128;
 
-/// More lines than that explain nothing.
+/// Limit on violations; more explain nothing.
 const MOST_VIOLATIONS: usize = 20;
 
-/// What is known of a run that ended.
+/// The facts about an ended run.
 pub(crate) struct Ending<'a> {
     pub(crate) ended: Ended,
-    /// What the command wrote to standard error, or to its terminal.
+    /// The command's standard error, or its terminal output.
     pub(crate) text: &'a [u8],
     pub(crate) command: &'a [RawText],
     pub(crate) environment: &'a BTreeMap<RawText, RawText>,
     pub(crate) cwd: &'a AbsPath,
     pub(crate) permissions: &'a Permissions,
-    /// What the backend has seen; nothing where it does not watch.
+    /// The backend's observations; `None` if it does not observe.
     pub(crate) seen: Option<&'a Seen>,
 }
 
@@ -63,7 +62,7 @@ pub(crate) fn violations(ending: &Ending<'_>) -> Vec<Violation> {
     found
 }
 
-/// What a signal or the output says.
+/// Denials inferred from a signal or the output.
 fn unseen(ending: &Ending<'_>) -> Vec<Violation> {
     match ending.ended {
         Ended::Exited(0) | Ended::TimedOut | Ended::Cancelled => Vec::new(),
@@ -99,7 +98,7 @@ fn reported(signal: i32, limits: &ResourceLimits) -> Option<Violation> {
 }
 
 fn guessed(ending: &Ending<'_>) -> Vec<Violation> {
-    // The rules as a backend completes them. Where that fails nothing ran.
+    // The rules as a backend completes them. If that fails, nothing ran.
     let permissions = protect_repositories(ending.permissions).unwrap_or_else(|_| ending.permissions.clone());
     let mut found: Vec<Violation> = Vec::new();
     for failure in lines::failures(ending.text, &working_directory(ending)) {
@@ -121,8 +120,8 @@ fn guessed(ending: &Ending<'_>) -> Vec<Violation> {
     found
 }
 
-/// The directory that relative names in messages start from: the one behind the only `-C` of a command such as
-/// `git -C lib status`, else its own.
+/// The base directory of relative names in messages: that of the only `-C` of a command such as `git -C lib status`,
+/// else the working directory.
 fn working_directory(ending: &Ending<'_>) -> AbsPath {
     let words: Vec<String> = ending
         .command
@@ -143,7 +142,7 @@ fn working_directory(ending: &Ending<'_>) -> AbsPath {
     directory.filter(is_there).unwrap_or_else(|| ending.cwd.clone())
 }
 
-/// A denial that the output speaks of.
+/// A denial mentioned in the output.
 fn violation(
     operation: Operation,
     target: ViolationTarget,

@@ -1,4 +1,4 @@
-//! The same decision without the deed: what would happen to a command, a path or a host, and why.
+//! Explains what would happen to a command, a path or a host, and why, without doing it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::session::Sandboxing;
 use crate::shell::{ShellRuntime, held_permissions, kept_by_variable};
 use crate::verdict::Verdict;
 
-/// What would happen to a command.
+/// Explains what would happen to a command.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// What happens before it runs.
@@ -89,12 +89,12 @@ pub struct HostExplanation {
 }
 
 impl Orchestrator {
-    /// What would happen to a command.
+    /// Explains what would happen to a command.
     pub fn explain(&self, request: &ExecRequest) -> Result<Explanation, stockade_protocol::Invalid> {
         self.explain_with(&ShellRuntime::default(), request)
     }
 
-    /// What would happen to a command that `tool` runs.
+    /// Explains what would happen to a command of `tool`.
     pub fn explain_with(
         &self,
         tool: &ShellRuntime,
@@ -105,7 +105,7 @@ impl Orchestrator {
         let judgement = self.approvals.judge(tool, request, &ctx, Purpose::Explain);
         let confinement = judgement.confinement;
         let held = held_permissions(&judgement.permissions, confinement, &ctx);
-        // Whether they are seen may have to be tried out.
+        // Finding out whether connections are intercepted may need a probe.
         let is_held = held.network == judgement.permissions.network || ctx.sandbox.sees_connections();
         let permissions = if is_held { &*held } else { &judgement.permissions };
         let (unenforceable, mut warnings) = match &tool.rehearse(request, permissions, confinement, &ctx) {
@@ -140,7 +140,7 @@ impl Orchestrator {
         })
     }
 
-    /// What a command of this session may do with a path.
+    /// Explains the access of this session's commands to a path.
     pub fn explain_path(&self, path: &AbsPath) -> Result<PathExplanation, stockade_protocol::Invalid> {
         let in_force = self.in_force();
         let enforced = Enforced::of(&in_force.session)?;
@@ -162,18 +162,18 @@ impl Orchestrator {
         Ok(PathExplanation { path: path.clone(), access: enforced.access(&resolved), resolved, rule, own: None, hard })
     }
 
-    /// The rules that put something out of reach of this session's commands, links followed.
+    /// The rules that deny files to this session's commands, with links resolved.
     pub fn unreadable(&self) -> Result<Vec<FileRule>, stockade_protocol::Invalid> {
         let enforced = Enforced::of(&self.in_force().session)?;
         Ok(enforced.files().iter().filter(|rule| rule.access == Access::None).cloned().collect())
     }
 
-    /// What the rules say of a command.
+    /// Evaluates the rules for a command.
     pub fn check_rules(&self, command: &stockade_protocol::Argv) -> CheckReport {
         crate::Verdict::of(&self.in_force().rules.policy(), command).report()
     }
 
-    /// What happens when a command of this session connects to a host.
+    /// Explains the decision on a connection of this session's commands to a host.
     pub fn explain_host(&self, host: &Host, protocol: Option<NetworkProtocol>, port: u16) -> HostExplanation {
         let in_force = self.in_force();
         let session = &*in_force.session;

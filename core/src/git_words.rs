@@ -1,8 +1,8 @@
-//! Whether the words of a `git` command lead it to another repository or name a program.
+//! Whether the words of a `git` command select another repository or name a program.
 
 use stockade_protocol::{GitOption, GitOptionEffect, Word};
 
-/// Options of subcommands that name a program, settings or a repository. `git` takes their beginnings as well.
+/// Options of subcommands that name a program, settings or a repository. `git` accepts their abbreviations as well.
 const TELLING: &[&str] = &[
     "--receive-pack",
     "--upload-pack",
@@ -18,7 +18,7 @@ const TELLING: &[&str] = &[
     "--tool",
 ];
 
-/// Subcommands that run programs which they are given, or change what later ones run.
+/// Subcommands that run given programs, or change which programs later ones run.
 const RUNNING: &[&str] = &[
     "bisect",
     "config",

@@ -1,7 +1,7 @@
-//! The one judgement of a request: parsed, looked up and decided once, before anything is asked or run.
+//! The single judgement of a request: parsed, looked up and decided once, before any question or run.
 //!
-//! A question, the first run, a wider run after a denial, and `explain` read the same value. So what is shown is what is
-//! decided, and what is explained is what happens.
+//! A question, the first run, a wider run after a denial, and `explain` use the same value, so that questions and
+//! explanations match the actual decision.
 
 use std::path::Path;
 
@@ -16,26 +16,26 @@ use crate::runtime::{FirstAttempt, Requirement, SandboxPreference, ToolContext, 
 use crate::session::{Sandboxing, Session};
 use crate::verdict::{RuleVerdict, Verdict};
 
-/// What is decided about a request.
+/// The decision about a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Judgement {
-    /// What a command runs, and what the rules make of it; none for other tools.
+    /// The parsed command and its evaluation; `None` for other tools.
     pub(crate) verdict: Option<Box<Verdict>>,
-    /// What happens before the first run.
+    /// The step before the first run.
     pub(crate) course: Course,
-    /// Who or what decided so.
+    /// The source of the decision.
     pub(crate) source: DecisionSource,
-    /// What the first run is executed with.
+    /// The execution of the first run.
     pub(crate) execution: EscalationExecution,
-    /// What that grants.
+    /// Its permissions.
     pub(crate) permissions: Permissions,
-    /// Whether that takes a sandbox.
+    /// Whether it needs a sandbox.
     pub(crate) confinement: Confinement,
     /// Whether a denial by the sandbox leads to a question for a wider run.
     pub(crate) asks_after_denial: bool,
 }
 
-/// What happens before the first run.
+/// The step before the first run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Course {
     /// There is no run.
@@ -51,22 +51,22 @@ pub(crate) enum Course {
         reason: Option<String>,
         /// A rule that would save this question in future.
         amendment: Option<ExecPolicyAmendment>,
-        /// Whether a yes speaks of this one run only, since its program may be another one by the next.
+        /// Whether an approval covers only this run, since its program may be another one by the next.
         only_once: bool,
     },
 }
 
-/// What a judgement is made for.
+/// The purpose of a judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// What was granted for one command in advance is used up.
+    /// Permissions granted in advance for one command are used up.
     Run,
     /// Nothing changes.
     Explain,
 }
 
 impl Judgement {
-    /// In the words of the protocol.
+    /// The protocol's representation.
     pub(crate) fn requirement(&self) -> ExecApprovalRequirement {
         match &self.course {
             Course::Refuse(refusal) => ExecApprovalRequirement::Forbidden { reason: refusal.reason.clone() },
@@ -82,7 +82,7 @@ impl Judgement {
     }
 }
 
-/// A decision that does not depend on what the run would be granted.
+/// A decision that does not depend on the run's permissions.
 struct Decided {
     course: Course,
     source: DecisionSource,
@@ -100,7 +100,7 @@ impl Approvals {
     ) -> Judgement {
         let session = ctx.session;
         let wanted = tool.escalation(request);
-        // What was granted in advance is not asked for again.
+        // Permissions granted in advance are not asked for again.
         let in_advance = requirement::approvals_count(session.ask)
             && match purpose {
                 Purpose::Run => self.memory.take_once(session, &wanted),
@@ -130,7 +130,7 @@ impl Approvals {
         self.weigh(tool, ctx, decided, verdict)
     }
 
-    /// By what is required, by an approval outside, or by what is remembered.
+    /// Decides by the requirement, an external approval, or a remembered one.
     fn decide<Req, T: ToolRuntime<Req>>(
         &self,
         tool: &T,
@@ -142,11 +142,11 @@ impl Approvals {
     ) -> Decided {
         let session = ctx.session;
         let (wanted, source) = (tool.escalation(request), required.source);
-        // Nothing is remembered of most sessions, and a key is long.
+        // Most sessions remember nothing, and a key is expensive.
         let planted = || tool.planted_program(request, session, verdict);
         let known = || {
             let known = if self.memory.is_empty() { None } else { self.memory.recall(&tool.keys(request, session)) };
-            // What was approved to leave the sandbox is not what commands put in its place since.
+            // An approval to leave the sandbox does not cover a program that commands have replaced since.
             known.filter(|execution| *execution != EscalationExecution::Unsandboxed || planted().is_none())
         };
         let run = |execution, source| Decided { course: Course::Run { bypasses_sandbox: false }, source, execution };
@@ -157,7 +157,7 @@ impl Approvals {
                 Decided { course: Course::Refuse(Refusal { by, reason }), source, execution: wanted }
             }
             ExecApprovalRequirement::Skip { bypass_sandbox, .. } => {
-                // An earlier answer may have granted more than the session does.
+                // An earlier answer may grant more than the session does.
                 if requirement::approvals_count(session.ask)
                     && let Some(execution) = known()
                 {
@@ -172,12 +172,12 @@ impl Approvals {
                     EscalationExecution::TurnDefault => by_rules().unwrap_or(EscalationExecution::TurnDefault),
                     wanted @ (EscalationExecution::Permissions(_) | EscalationExecution::Unsandboxed) => wanted,
                 };
-                // There was no question, but what was said outside goes on record.
+                // There was no question, but an external approval is recorded.
                 let source = if tool.preapproved(request).is_some() { DecisionSource::External } else { source };
                 Decided { course: Course::Run { bypasses_sandbox }, source, execution }
             }
             ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment: amendment } => {
-                // A policy outside approved the request as it would run by default. More is for a person here.
+                // An external policy approved the request with default permissions. More needs a person here.
                 if tool.preapproved(request).is_some() && wanted == EscalationExecution::TurnDefault {
                     return run(wanted, DecisionSource::External);
                 }
@@ -195,7 +195,7 @@ impl Approvals {
         }
     }
 
-    /// What the run would be granted, and whether the tool can do with that.
+    /// Determines the run's permissions, and whether the tool can use them.
     fn weigh<Req, T: ToolRuntime<Req>>(
         &self,
         tool: &T,
@@ -219,7 +219,7 @@ impl Approvals {
     }
 }
 
-/// What the profiles grant that the rules give to an allowed command.
+/// The grant of the profiles that rules give to an allowed command.
 fn granted_by_rules(session: &Session, verdict: &Verdict) -> Option<EscalationExecution> {
     if verdict.rules != RuleVerdict::Allowed || session.sandboxing() != Sandboxing::On {
         return None;
@@ -230,7 +230,7 @@ fn granted_by_rules(session: &Session, verdict: &Verdict) -> Option<EscalationEx
     Some(EscalationExecution::Permissions(Box::new(all)))
 }
 
-/// The reason for a question about a run outside, with the program that the session's commands may write.
+/// The reason for a question about a run without the sandbox, with the program that the session's commands may write.
 pub(crate) fn warned_of(program: &Path, reason: Option<String>) -> String {
     let program = RawText::from(program.to_string_lossy().as_ref());
     let warning = format!("it would start `{program}`, which the session's commands may write");
@@ -240,7 +240,7 @@ pub(crate) fn warned_of(program: &Path, reason: Option<String>) -> String {
     }
 }
 
-/// A refusal that stands already is the one that is told.
+/// Refuses, unless there is a refusal already.
 fn refuse(course: &mut Course, reason: String) {
     if !matches!(course, Course::Refuse(_)) {
         *course = Course::Refuse(Refusal { by: RefusedBy::Sandbox, reason });

@@ -1,4 +1,4 @@
-//! What is explained is what happens, and a line is parsed once for either.
+//! Explanations match what happens, and a line is parsed once for both.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -73,11 +73,11 @@ impl Approver for Says {
 #[derive(Default)]
 struct Kept {
     shell: ShellRuntime,
-    /// What each run was granted.
+    /// The grant of each run.
     runs: Mutex<Vec<(Permissions, Confinement)>>,
-    /// What each run would have been held to.
+    /// The permissions that each run would have been held to.
     held: Mutex<Vec<Permissions>>,
-    /// What the first run is denied.
+    /// The denial of the first run.
     denied: Option<Violation>,
 }
 
@@ -306,12 +306,12 @@ fn escalation() -> impl Strategy<Value = EscalationExecution> {
     ])
 }
 
-/// What a session has besides its policy.
+/// Settings of a session besides its policy.
 #[derive(Clone, Copy, Debug)]
 struct Extras {
     denies: bool,
     has_maximum: bool,
-    /// What was approved before, as if a person had said so.
+    /// Whether the approval is remembered.
     remembers: bool,
     in_advance: bool,
     preapproved: bool,

@@ -1,7 +1,7 @@
-//! The tool that changes files on the host's side, where no sandbox holds the writer.
+//! The tool that changes files on the host, outside of any sandbox.
 //!
-//! A patch is prepared before anybody is asked: directories are opened, files read, new contents
-//! computed. What was approved is then what is written, whatever was swapped in between.
+//! A patch is prepared before any question: directories are opened, files read, new contents computed. Exactly the
+//! approved changes are then written, even if files were swapped in between.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -31,9 +31,9 @@ use crate::session::Session;
 #[derive(Debug)]
 pub struct PatchRuntime {
     prepared: Mutex<Option<Prepared>>,
-    /// Paths that the session does not grant, as they really are.
+    /// Paths that the session does not grant, resolved.
     outside: Vec<AbsPath>,
-    /// A path that may not be read, as it really is. Then nothing was looked at.
+    /// A path that may not be read, resolved. Then no file was read.
     unreadable: Option<AbsPath>,
     enforced: Enforced,
 }
@@ -66,7 +66,7 @@ pub struct PatchExplanation {
 }
 
 impl Orchestrator {
-    /// Says what would happen to a patch, and whether it fits the files. Nothing is written or recorded.
+    /// Explains what would happen to a patch, and whether it fits the files. Nothing is written or recorded.
     pub fn explain_patch(&self, request: &PatchRequest) -> Result<PatchExplanation, RunError> {
         let in_force = self.in_force();
         let runtime = PatchRuntime::prepare(request, &in_force.session)?;
@@ -75,8 +75,8 @@ impl Orchestrator {
         Ok(PatchExplanation { requirement, source, changes: request.changes.clone(), outside: runtime.outside })
     }
 
-    /// Says what would happen to a patch of these files by the policy alone, for a program that writes them itself. What is in
-    /// them, and whether the changes fit, is not looked at.
+    /// Explains what would happen to a patch of these files by the policy alone, for a program that writes them
+    /// itself. Neither the contents nor the changes are checked.
     pub fn explain_writing(&self, request: &PatchRequest) -> Result<PatchExplanation, RunError> {
         let in_force = self.in_force();
         let enforced = Enforced::of(&in_force.session).map_err(|error| failed(&error))?;
@@ -86,14 +86,14 @@ impl Orchestrator {
         Ok(PatchExplanation { requirement, source, changes: request.changes.clone(), outside: runtime.outside })
     }
 
-    /// Changes files: approval where one is needed, then all of the changes or none.
+    /// Changes files: approval if needed, then all of the changes or none.
     pub async fn patch(&self, request: &PatchRequest) -> Result<PatchOutcome, RunError> {
         self.check_session(&request.thread_id)?;
-        // Prepared and judged under one policy, whatever is set meanwhile.
+        // Prepared and judged under one policy, even if it is changed meanwhile.
         let in_force = self.in_force();
         match PatchRuntime::prepare(request, &in_force.session) {
             Ok(runtime) => self.run_under(&in_force, &runtime, request).await,
-            // No question can be asked about what can't be read, but it goes on record that it was wanted.
+            // An unreadable patch can't be asked about, but the request is recorded.
             Err(error) => self.failed_before_asking::<PatchOutcome>(&request.id, requested(request), error),
         }
     }
@@ -108,8 +108,8 @@ fn failed(error: &dyn std::error::Error) -> RunError {
 }
 
 impl PatchRuntime {
-    /// Reads and checks everything, and writes nothing. Where a path may not be read, nothing is looked at: the answer
-    /// would tell what is there.
+    /// Reads and checks everything, and writes nothing. If a path may not be read, no file is read: the answer would
+    /// reveal its content.
     pub fn prepare(request: &PatchRequest, session: &Session) -> Result<Self, RunError> {
         let enforced = Enforced::of(session).map_err(|error| failed(&error))?;
         let Self { outside: refused, unreadable, enforced, .. } = match Self::unread(request, enforced) {
@@ -123,7 +123,7 @@ impl PatchRuntime {
             if !enforced.may_write(path) {
                 outside.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
             }
-            // A link may have been put there since.
+            // A link may have been planted since.
             enforced.may_read(path)
         };
         let prepared = prepare(&request.changes, &roots, note).map_err(|error| failed(&error))?;
@@ -131,7 +131,7 @@ impl PatchRuntime {
         Ok(Self { prepared: Mutex::new(Some(prepared)), outside, unreadable, enforced })
     }
 
-    /// What the paths of a patch say, and nothing of what is there but where they lead.
+    /// A patch judged by its paths and their targets alone.
     fn unread(request: &PatchRequest, enforced: Enforced) -> Self {
         let given: Vec<&AbsPath> = request.changes.iter().flat_map(|change| change.paths()).collect();
         let unreadable = given.iter().find(|path| !enforced.may_read(path)).map(|path| leads_to(path));
@@ -141,10 +141,9 @@ impl PatchRuntime {
     }
 }
 
-/// The directories that are written below. A path outside is approved by itself: the directory above it is opened for
-/// it alone.
+/// The roots of the patch. A path outside is approved by itself: its directory is opened for it alone.
 fn roots(given: &[&AbsPath], enforced: &Enforced) -> Result<Roots, PatchError> {
-    // By its name alone: a link below a granted directory is never followed, wherever it leads.
+    // By its name alone: a link below a granted directory is never followed.
     let above = given.iter().filter(|path| enforced.access(path) != Access::Write);
     let above = above.filter_map(|path| nearest_directory(path));
     let roots: Vec<AbsPath> = enforced.writable_roots().filter(is_directory).chain(above).collect();
@@ -235,8 +234,8 @@ impl PatchRuntime {
     }
 }
 
-/// Inside the writable roots a patch is like a command that writes there; outside it is like one that
-/// asks for more.
+/// Inside the writable roots a patch is like a command that writes there; outside it is like a command that requests
+/// more permissions.
 fn requirement(ask: AskForApproval, outside: Option<&AbsPath>) -> ExecApprovalRequirement {
     let ask_first = |reason| ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment: None };
     let Some(path) = outside else {

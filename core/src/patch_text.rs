@@ -1,5 +1,5 @@
-//! A patch as text, in a session: names are taken from a directory, and no file is read for it that the session's
-//! commands may not read.
+//! A patch as text, in a session: names are relative to a directory, and only files that the session's commands may
+//! read are read for it.
 
 use stockade_apply_patch::{PatchText, TextError};
 use stockade_protocol::{AbsPath, FileChange};
@@ -8,8 +8,8 @@ use crate::enforced::Enforced;
 use crate::session::Session;
 
 impl Session {
-    /// The changes that a text stands for: a unified diff, git's too, or codex's envelope (`*** Begin Patch`). Its names
-    /// are taken from `directory`. Nothing is written.
+    /// The changes of a text: a unified diff, git's too, or codex's envelope (`*** Begin Patch`). Its names are
+    /// relative to `directory`. Nothing is written.
     pub fn read_patch(&self, text: &[u8], directory: &AbsPath) -> Result<Vec<FileChange>, TextError> {
         let text = PatchText::parse(text)?;
         let enforced = Enforced::of(self).map_err(|invalid| TextError::Unsettled { why: invalid.to_string() })?;

@@ -1,9 +1,9 @@
-//! A request for permissions in advance: a person is asked once, and not for every command that needs them.
+//! Requests for permissions in advance: a person is asked once, and not for every command that needs them.
 //!
-//! Granted for the session, they widen what every later request of the session gets, as long as its sandbox policy is
-//! the one that they were granted under. Granted once, they are for the next command that asks for them, or for part of
-//! them, as its escalation: it is not asked about that again. Hard denials, Stockade's own files and the
-//! administrator's maximum hold in either case.
+//! Granted for the session, they apply to every later request, as long as its sandbox policy is the one they were
+//! granted under. Granted once, they are for the next command that requests them, or a part of them, as its
+//! escalation: it is not asked about again. Hard denials, Stockade's own files and the administrator's maximum apply
+//! in either case.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -51,8 +51,8 @@ pub enum PermissionsOutcome {
 }
 
 impl Orchestrator {
-    /// Asks for permissions in advance. The approval policy decides whether a person is asked, as it does for a
-    /// command that asks for more permissions.
+    /// Requests permissions in advance. The approval policy decides whether a person is asked, as for a command that
+    /// requests more permissions.
     pub async fn request_permissions(&self, request: &PermissionsRequest) -> Result<PermissionsOutcome, RunError> {
         let in_force = self.in_force();
         let bounded = in_force.session.bounded(&request.permissions);
@@ -63,7 +63,7 @@ impl Orchestrator {
         self.run_under(&in_force, &PermissionsRuntime, &bounded).await
     }
 
-    /// Why nothing of it could be given, whatever a person says.
+    /// Why the permissions can't be granted at all.
     fn not_possible(
         &self,
         in_force: &InForce,
@@ -81,7 +81,7 @@ impl Orchestrator {
             Ok(found) => found,
             Err(invalid) => return refused(format!("the permissions make no sense: {invalid}")),
         };
-        // Any command will do: what can't be enforced for this one can't be for another.
+        // Any command serves: enforceability does not depend on it.
         let command = ExecRequest {
             id: request.id.clone(),
             thread_id: session.thread_id.clone(),
@@ -103,7 +103,7 @@ impl Orchestrator {
     }
 }
 
-/// Whether the session does not have all of it already.
+/// Whether the session lacks a part of it.
 fn adds(session: &Session, wanted: &Permissions) -> bool {
     let own = session.bounded(&session.permissions);
     let merged = own.merge(wanted);
@@ -122,7 +122,7 @@ fn requested(request: &PermissionsRequest) -> AuditEvent {
     }
 }
 
-/// What granted permissions are remembered under: they are of no use with another sandbox policy.
+/// The key of granted permissions: they apply only under the same sandbox policy.
 fn key(session: &Session, permissions: &Permissions) -> ApprovalKey {
     ApprovalKey::Permissions { permissions: written(permissions), sandbox: written(&session.sandbox) }
 }

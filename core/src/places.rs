@@ -1,4 +1,5 @@
-//! Where the names of a path are looked up, so that each link on the way can be judged, not the two ends alone.
+//! The directories in which the components of a path are looked up, so that each link can be judged, not only both
+//! ends.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,12 +9,11 @@ use stockade_protocol::{AbsPath, Access};
 
 use crate::session::Session;
 
-/// As many as the kernel follows.
+/// The kernel's limit.
 const MOST_LINKS: usize = 40;
 
-/// The place of every link on the way of an absolute path, where it leads in the end, which need not exist, and the
-/// directories that `..` leads to.
-/// `None` if the links lead in a circle.
+/// The path of every link of an absolute path, the final target, which need not exist, and the directories that `..`
+/// leads to. `None` if the links form a loop.
 pub fn places(path: &Path) -> Option<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut left = Vec::new();
@@ -22,7 +22,7 @@ pub fn places(path: &Path) -> Option<Vec<PathBuf>> {
     while let Some(part) = waiting.pop() {
         match Path::new(&part).components().next() {
             Some(Component::Prefix(_) | Component::RootDir) => at.push(part),
-            // The directory that is left could be replaced where the one above it may be written.
+            // The directory before `..` could be replaced if its parent is writable.
             Some(Component::ParentDir) => {
                 at.pop();
                 left.push(at.clone());
@@ -46,13 +46,13 @@ pub fn places(path: &Path) -> Option<Vec<PathBuf>> {
     Some(found)
 }
 
-/// The parts of a path, the last one first.
+/// The components of a path, the last one first.
 fn parts(path: &Path) -> Vec<OsString> {
     path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
 }
 
-/// Whether the session's commands may have put there what an absolute path leads to, or a link on the way. What can't
-/// be told counts as theirs.
+/// Whether the session's commands may have created the target of an absolute path, or a link in it. If that is
+/// unknown, it counts.
 pub(crate) fn is_commands_own(session: &Session, path: &Path) -> bool {
     let is_own = |place: &PathBuf| {
         AbsPath::from_path(place).map_or(true, |place| session.permissions.access(&place) == Access::Write)

@@ -1,4 +1,4 @@
-//! Commands whose sandbox leaves it to a proxy which hosts they reach.
+//! Commands whose sandbox relies on a proxy for host rules.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,14 +7,14 @@ use stockade_network_proxy::{Secret, environment};
 use stockade_protocol::{Decision, HostRule, NetworkPolicy, NetworkProtocol, Permissions, RawText};
 use stockade_sandboxing::{Backend, CommandSpec, Plan, Proxied, Unenforceable};
 
-/// What a command has to know of its proxy.
+/// The proxy endpoint of a command.
 pub(crate) struct ProxyEndpoint {
     pub(crate) address: SocketAddr,
-    /// They lead programs there, and have the secret in them.
+    /// The variables that make programs use it; they contain the secret.
     pub(crate) variables: BTreeMap<String, String>,
 }
 
-/// The sandbox, if it needs a proxy to hold these permissions.
+/// The sandbox, if it needs a proxy to enforce these permissions.
 pub(crate) fn proxied<'a>(sandbox: &'a dyn Backend, permissions: &Permissions) -> Option<&'a dyn Proxied> {
     match permissions.network {
         NetworkPolicy::Hosts(_) => sandbox.proxied(),
@@ -22,7 +22,7 @@ pub(crate) fn proxied<'a>(sandbox: &'a dyn Backend, permissions: &Permissions) -
     }
 }
 
-/// Refuses what a proxy can't carry: the command would be granted what it does not get.
+/// Refuses permissions that a proxy can't serve: the command would not get what it is granted.
 fn check_streams(permissions: &Permissions) -> Result<(), Unenforceable> {
     let NetworkPolicy::Hosts(hosts) = &permissions.network else { return Ok(()) };
     let is_for_datagrams =
@@ -37,13 +37,13 @@ fn check_streams(permissions: &Permissions) -> Result<(), Unenforceable> {
     }
 }
 
-/// Java has one variable for everything, so what is in it stays.
+/// Java has one variable for all options, so its value is kept.
 const ADDED_TO: &str = "JAVA_TOOL_OPTIONS";
 
 impl ProxyEndpoint {
-    /// A proxy that is not there, to find out what a plan would be. Nothing is started with it.
+    /// A nonexistent proxy, for compiling a plan that is not started.
     pub(crate) fn none() -> Option<Self> {
-        // Port 9 throws away what it gets, where anybody listens there.
+        // Port 9 is the discard service.
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
         Some(Self { address, variables: environment(address, &Secret::random().ok()?) })
     }
@@ -60,10 +60,10 @@ impl ProxyEndpoint {
         sandbox.compile_through(self.address, &command, permissions)
     }
 
-    /// Makes a command's programs use the proxy, whatever they were to use before.
+    /// Makes a command's programs use the proxy, replacing other proxy settings.
     fn lead(&self, command: &mut BTreeMap<RawText, RawText>) {
         let before = command.get(&RawText::from(ADDED_TO)).and_then(RawText::as_str).map(String::from);
-        // In any spelling: some programs take every one, and to Windows all are the same variable.
+        // In any case: some programs accept all spellings, and on Windows they are the same variable.
         command.retain(|name, _| {
             let is_same = |own: &String| name.as_str().is_some_and(|name| name.eq_ignore_ascii_case(own));
             !self.variables.keys().any(is_same)

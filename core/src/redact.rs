@@ -1,9 +1,8 @@
-//! Secrets are taken out of what is logged, shown and exported.
+//! Removes secrets from logged, shown and exported texts.
 //!
-//! What a secret is can only be guessed: by the shape that an issuer gives its tokens, by the name
-//! that it stands behind (`--token`, `API_KEY=`, `Authorization:`), and by where a program takes it.
-//! Guessing goes too far rather than not far enough, in time that grows with the length of the text.
-//! A secret without a known shape in a place without a name stays: see SECURITY.md.
+//! Secrets can only be guessed: by the format of an issuer's tokens, by the name before them (`--token`, `API_KEY=`,
+//! `Authorization:`), and by the options of known programs. The guess errs on the side of redaction, in time linear in
+//! the text. A secret of unknown format without a name is not found: see SECURITY.md.
 
 mod event;
 mod fed;
@@ -18,10 +17,10 @@ use stockade_protocol::{Argv, RawText};
 
 pub use event::redact_event;
 
-/// What stands in a secret's place.
+/// The replacement of a secret.
 pub const REDACTED: &str = "‹redacted›";
 
-/// A text without the secrets that can be told.
+/// A text without recognised secrets.
 ///
 /// ```
 /// use stockade_core::redact_text;
@@ -30,11 +29,11 @@ pub const REDACTED: &str = "‹redacted›";
 ///     "curl -H 'Authorization: Bearer ‹redacted›' https://me:‹redacted›@host/");
 /// ```
 pub fn redact_text(text: &str) -> String {
-    // The mark is text, and what it replaces starts and ends with whole characters.
+    // The mark is UTF-8, and it replaces whole characters.
     String::from_utf8(text::redact(text.as_bytes())).unwrap_or_else(|_| REDACTED.to_owned())
 }
 
-/// A command without the secrets that can be told, also those that only its program makes one.
+/// A command without recognised secrets, including those that depend on its program.
 ///
 /// ```
 /// use stockade_core::redact_argv;
@@ -47,16 +46,16 @@ pub fn redact_text(text: &str) -> String {
 pub fn redact_argv(argv: &Argv) -> Argv {
     let words: Vec<&[u8]> = argv.words().iter().map(RawText::as_bytes).collect();
     let redacted = words::redact(&words).into_iter().map(RawText::from);
-    // No word is left out and none becomes empty, so this is a command as before.
+    // No word is dropped or becomes empty, so this is still a command.
     Argv::parse(redacted).unwrap_or_else(|_| argv.clone())
 }
 
-/// The value of an environment variable, or the mark if the variable's name says that it is secret.
+/// The value of an environment variable, or the mark if its name indicates a secret.
 pub fn redact_variable(name: &str, value: &str) -> String {
     if names::is_secret_variable(name) && !value.is_empty() { REDACTED.to_owned() } else { redact_text(value) }
 }
 
-/// Whether the whole value of a variable is a token of a known shape, or it holds a private key.
+/// Whether the whole value of a variable is a token of a known format, or contains a private key.
 pub(crate) fn is_token(value: &RawText) -> bool {
     let bytes = value.as_bytes().trim_ascii();
     let is_whole = shapes::token_at(bytes, 0).is_some_and(|token| token.end == bytes.len());

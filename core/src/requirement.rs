@@ -1,8 +1,8 @@
-//! What has to happen before something runs: the table of when a person is asked.
+//! The requirement before a run: the table of when a person is asked.
 //!
-//! Two steps. [`questions`] lists what has to be settled, whatever the approval policy: what a rule
-//! wants asked, what the command asks for, what it is. [`answer`] says what the policy does with a
-//! question of that kind; the strictest answer counts. Both are tables; the tests spell out every row.
+//! Two steps. [`questions`] lists the questions that a command raises, independent of the approval policy: by a rule,
+//! by its escalation, by its kind. [`answer`] gives the policy's answer to a question of that kind; the strictest
+//! counts. Both are tables; the tests list every row.
 
 use stockade_execpolicy::Placement;
 use stockade_protocol::{AskForApproval, EscalationExecution, ExecApprovalRequirement, RejectConfig};
@@ -17,22 +17,22 @@ pub(crate) struct Question {
     pub(crate) reason: String,
 }
 
-/// What a question is about. A question is refused or shown by its topic.
+/// The topic of a question, which determines whether it is refused or shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
-    /// A rule wants it asked.
+    /// A rule prompts.
     Rule,
     /// The command wants to run without the sandbox.
     LeaveSandbox,
     /// The command wants more permissions inside the sandbox.
     MorePermissions,
-    /// The command destroys a system, a disk or a home.
+    /// The command destroys a system, a disk or a home directory.
     Dangerous,
     /// The command is not known as a harmless read.
     NotKnownSafe,
 }
 
-/// What the approval policy does with a question.
+/// The approval policy's answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Ask,
@@ -40,10 +40,10 @@ enum Answer {
     Refuse(&'static str),
 }
 
-/// The questions that a command raises, in the order in which they are put.
+/// The questions that a command raises, in order.
 fn questions(rules: &RuleVerdict, escalation: &EscalationExecution) -> Vec<Question> {
     let question = |topic, reason: &str| Question { topic, reason: reason.to_owned() };
-    // A rule's question stands for all others: the person who answers it sees what the command asks for.
+    // A rule's question includes all others: its prompt shows what the command requests.
     if let RuleVerdict::Prompt { reason } = rules {
         return vec![question(Topic::Rule, reason)];
     }
@@ -71,13 +71,13 @@ fn answer(ask: AskForApproval, topic: Topic, sandboxing: Sandboxing) -> Answer {
     use Sandboxing::{External, Off, On};
     use Topic::{Dangerous, LeaveSandbox, MorePermissions, NotKnownSafe, Rule};
     match (topic, ask, sandboxing) {
-        // A rule wants it asked.
+        // A rule prompts.
         (Rule, Untrusted | OnFailure | OnRequest, _) => Answer::Ask,
         (Rule, Reject(RejectConfig { rules: false, .. }), _) => Answer::Ask,
         (Rule, Reject(RejectConfig { rules: true, .. }), _) => Answer::Refuse(REJECTED_RULES),
         (Rule, Never, _) => Answer::Refuse(NEVER),
 
-        // Where Stockade builds no sandbox there is none to leave or to widen.
+        // Without Stockade's sandbox there is none to leave or to widen.
         (LeaveSandbox | MorePermissions, _, Off | External) => Answer::Run,
         (LeaveSandbox, Untrusted | OnFailure | OnRequest, On) => Answer::Ask,
         (LeaveSandbox, Reject(RejectConfig { sandbox_approval: false, .. }), On) => Answer::Ask,
@@ -89,7 +89,7 @@ fn answer(ask: AskForApproval, topic: Topic, sandboxing: Sandboxing) -> Answer {
         (MorePermissions, Reject(RejectConfig { .. }), On) => Answer::Ask,
         (MorePermissions, Never, On) => Answer::Refuse(NEVER),
 
-        // The sandbox holds a dangerous command as it holds any other, so `on-failure` lets it try there.
+        // The sandbox confines a dangerous command like any other, so `on-failure` lets it try there.
         (Dangerous, OnFailure, On) => Answer::Run,
         (Dangerous, Untrusted | OnFailure | OnRequest, _) => Answer::Ask,
         (Dangerous, Reject(RejectConfig { sandbox_approval: false, .. }), _) => Answer::Ask,
@@ -106,8 +106,7 @@ const REJECTED_RULES: &str = "approval policy rejected rule approval prompt";
 const REJECTED_SANDBOX: &str = "approval policy rejected sandbox approval prompt";
 const REJECTED_PERMISSIONS: &str = "approval policy rejected additional permissions prompt";
 
-/// What has to happen before a shell command runs. `placement` is where it runs if rules allow it. The amendment is
-/// added by the caller.
+/// The requirement for a shell command. `placement` applies if rules allow it. The caller adds the amendment.
 pub(crate) fn of_command(
     ask: AskForApproval,
     sandboxing: Sandboxing,
@@ -138,7 +137,7 @@ pub(crate) fn of_command(
     ExecApprovalRequirement::NeedsApproval { reason: Some(asked.join("; ")), proposed_execpolicy_amendment: None }
 }
 
-/// What has to happen before a tool runs that brings no requirement of its own.
+/// The requirement for a tool without its own.
 #[rustfmt::skip]
 pub(crate) fn of_tool(ask: AskForApproval, sandboxing: Sandboxing) -> ExecApprovalRequirement {
     use AskForApproval::{Never, OnFailure, OnRequest, Reject, Untrusted};
@@ -157,7 +156,7 @@ pub(crate) fn of_tool(ask: AskForApproval, sandboxing: Sandboxing) -> ExecApprov
     }
 }
 
-/// What has to happen before a session gets permissions in advance.
+/// The requirement for granting permissions in advance.
 pub(crate) fn of_permissions(ask: AskForApproval, sandboxing: Sandboxing) -> ExecApprovalRequirement {
     let reason = "more permissions are asked for in advance";
     match answer(ask, Topic::MorePermissions, sandboxing) {
@@ -170,19 +169,19 @@ pub(crate) fn of_permissions(ask: AskForApproval, sandboxing: Sandboxing) -> Exe
     }
 }
 
-/// What has to happen before a tool runs that says itself that a person has to be asked.
+/// The requirement for a tool that itself demands a question.
 pub(crate) fn of_asking_tool(ask: AskForApproval, tool: &str) -> ExecApprovalRequirement {
     let reason = format!("the tool `{tool}` asks for an approval before each call");
     of_server(ask, "approval policy rejected tool approval prompt", reason)
 }
 
-/// What has to happen before a server's question is put to a person.
+/// The requirement for passing on a server's question.
 pub(crate) fn of_elicitation(ask: AskForApproval, server: &str) -> ExecApprovalRequirement {
     let reason = format!("the server `{server}` asks a question");
     of_server(ask, "approval policy rejected MCP elicitation prompt", reason)
 }
 
-/// A person is asked on a server's behalf, unless the policy does not ask, or not for servers.
+/// Asks a person on a server's behalf, unless the policy does not ask, or not for servers.
 fn of_server(ask: AskForApproval, rejected: &str, reason: String) -> ExecApprovalRequirement {
     match ask {
         AskForApproval::Never => ExecApprovalRequirement::Forbidden { reason: format!("{NEVER}: {reason}") },
@@ -207,9 +206,8 @@ pub(crate) fn asks_after_denial(ask: AskForApproval) -> bool {
     }
 }
 
-/// Whether approvals count: those that are remembered, and those that were given in advance. They stand for answers to
-/// questions about leaving the sandbox or widening it, so they count under the policies that put such questions. Under
-/// others they are kept and not used.
+/// Whether remembered and advance approvals count. They answer questions about leaving or widening the sandbox, so
+/// they count under the policies that ask such questions. Under others they are kept but not used.
 pub(crate) fn approvals_count(ask: AskForApproval) -> bool {
     match ask {
         AskForApproval::Never => false,
@@ -220,10 +218,10 @@ pub(crate) fn approvals_count(ask: AskForApproval) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Every combination once, against a table that is written by hand, cell by cell.
+    //! Every combination, against a table written by hand.
     //!
-    //! `run` nobody is asked; `bypass` neither, and it leaves the sandbox; `ask`; `no` refused by the policy; `forbid`
-    //! refused by the rule. Rules: `outside` allow it and let it leave.
+    //! `run`: no question; `bypass`: no question, and it leaves the sandbox; `ask`; `no`: refused by the policy;
+    //! `forbid`: refused by the rule. Rules: `outside` allow it and let it leave.
 
     use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! How risky a request looks to a program or a model, for the person who is asked. It decides nothing: an assessment
-//! that fails or takes too long is missing from the question, and the question is asked all the same.
+//! Risk assessments of requests by a program or a model, for the person who is asked. They decide nothing: if an
+//! assessment fails or takes too long, the question is asked without it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stockade_protocol::{ApprovalRequest, RiskAssessment};
 
-/// How long a question waits for its assessment.
+/// The timeout of an assessment.
 pub const ASSESSMENT_LIMIT: Duration = Duration::from_secs(5);
 
-/// As much as a person reads before answering.
+/// Limit on the summary that a person reads before answering.
 const LONGEST_SUMMARY: usize = 600;
 const LONGEST_CATEGORY: usize = 60;
 
-/// Says how risky a request is, before a person is asked about it.
+/// Assesses the risk of a request before a person is asked about it.
 ///
-/// The question waits at most [`ASSESSMENT_LIMIT`]. A failure, a panic, an answer in more than 600 characters, or none
-/// in time leaves the question without an assessment; no decision depends on it.
+/// The question waits at most [`ASSESSMENT_LIMIT`]. A failure, a panic, more than 600 characters, or a timeout leaves
+/// the question without an assessment; no decision depends on it.
 #[async_trait]
 pub trait RiskAssessor: Send + Sync {
     /// Assesses a request. An error is logged.
@@ -38,7 +38,7 @@ pub(crate) async fn assessment(
     request: &Arc<ApprovalRequest>,
 ) -> Option<RiskAssessment> {
     let (assessor, asked) = (Arc::clone(assessor), Arc::clone(request));
-    // A task of its own, so that a panic stays there. It ends with the set that it belongs to.
+    // A separate task contains a panic. It ends with its set.
     let mut task = tokio::task::JoinSet::new();
     task.spawn(async move { assessor.assess(asked).await });
     let found = match tokio::time::timeout(ASSESSMENT_LIMIT, task.join_next()).await {
@@ -49,7 +49,7 @@ pub(crate) async fn assessment(
     found.inspect_err(|error| tracing::warn!(request = %request.id, %error)).ok()
 }
 
-/// Refuses what would bury the question that it belongs to.
+/// Refuses an assessment that would bury its question.
 fn fitting(found: RiskAssessment) -> Result<RiskAssessment, Unassessed> {
     let is_long = |text: &str, most: usize| text.chars().nth(most).is_some();
     if is_long(&found.summary, LONGEST_SUMMARY) || is_long(&found.category, LONGEST_CATEGORY) {

@@ -1,4 +1,4 @@
-//! The story of one request: decide, run, and after a denial perhaps once more.
+//! The life of one request: decide, run, and after a denial perhaps once more.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::{AuditSink, NoAudit};
 
 /// Runs a session's requests.
 pub struct Orchestrator {
-    /// What holds for requests that begin now.
+    /// The state for requests that begin now.
     in_force: RwLock<InForce>,
     pub(crate) approvals: Arc<Approvals>,
     pub(crate) audit: AuditLog,
@@ -35,9 +35,9 @@ pub struct Orchestrator {
 /// A session, its rules, and the backend that enforces it. A request takes all of them once, when it begins.
 #[derive(Clone)]
 pub(crate) struct InForce {
-    /// As it was given, with what was written on top of its policy.
+    /// The session as given, including additions to its policy.
     given: Arc<Session>,
-    /// As its policy is now.
+    /// The session with its current policy.
     pub(crate) session: Arc<Session>,
     pub(crate) rules: Arc<RuleStore>,
     sandbox: Arc<dyn Backend>,
@@ -48,9 +48,9 @@ impl InForce {
         Self { session: Arc::new(completed(session.clone(), &rules)), given: Arc::new(session), rules, sandbox }
     }
 
-    /// For one request of a tool: with the request's own environment, by which everything is decided that depends on an
-    /// environment, such as where a program is found; and within the request's own upper bound, which lowers the
-    /// session's maximum.
+    /// The state for one request of a tool: with the request's own environment, which all environment-dependent
+    /// decisions use, such as the program search; and within the request's own upper bound, which lowers the session's
+    /// maximum.
     pub(crate) fn for_request<Req>(&self, tool: &impl Approvable<Req>, request: &Req) -> Self {
         let mut own = self.clone();
         if let Some(environment) = tool.environment(request) {
@@ -64,7 +64,7 @@ impl InForce {
     }
 }
 
-/// Why a request could not be dealt with. A refusal is no error: it is an [`Outcome`].
+/// Why a request failed. A refusal is not an error: it is an [`Outcome`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -76,13 +76,13 @@ pub enum RunError {
     OtherSession {
         /// The session that the request names.
         request: String,
-        /// This one.
+        /// This session.
         session: String,
     },
-    /// A tool failed in its own way.
+    /// A tool-specific failure.
     #[error("the tool failed: {why}")]
     Tool {
-        /// What it says.
+        /// Its message.
         why: String,
     },
 }
@@ -99,12 +99,12 @@ impl Orchestrator {
         self.run_with(&tool, request).await
     }
 
-    /// Ends every running command that was started with this name, and says how many there were.
+    /// Ends every running command that was started with this name, and returns how many there were.
     pub fn cancel(&self, request: &CancelRequest) -> usize {
         self.running.cancel(&request.token)
     }
 
-    /// A request names the session whose permissions and memory it is judged by.
+    /// Checks that the request belongs to this session.
     pub(crate) fn check_session(&self, thread_id: &ThreadId) -> Result<(), RunError> {
         let session = self.session();
         if *thread_id == session.thread_id {
@@ -129,7 +129,7 @@ impl Orchestrator {
         tool: &T,
         request: &Req,
     ) -> Result<T::Output, RunError> {
-        // Also where the caller drops this future.
+        // Also if the caller drops this future.
         let _finished = OnDrop(|| tool.finished(request));
         let in_force = &in_force.for_request(tool, request);
         let trail = self.audit.begin(&in_force.session.thread_id, tool.id(request));
@@ -217,7 +217,7 @@ impl Orchestrator {
         }
     }
 
-    /// With these rules. Hosts that they forbid, the session forbids.
+    /// Sets the rules. The session forbids the hosts that they forbid.
     #[must_use]
     pub fn with_rules(self, rules: RuleStore) -> Self {
         let InForce { given, sandbox, .. } = self.in_force();
@@ -225,32 +225,32 @@ impl Orchestrator {
         Self { in_force: RwLock::new(in_force), ..self }
     }
 
-    /// With a trail.
+    /// Sets the audit trail.
     #[must_use]
     pub fn with_audit(self, sink: Arc<dyn AuditSink>, demand: AuditDemand) -> Self {
         Self { audit: AuditLog { sink, demand }, ..self }
     }
 
-    /// Waits this long for an answer, in place of [`ANSWER_LIMIT`](crate::ANSWER_LIMIT).
+    /// Sets the timeout of questions, instead of [`ANSWER_LIMIT`](crate::ANSWER_LIMIT).
     #[must_use]
     pub fn with_answer_limit(self, limit: Duration) -> Self {
         let approvals = self.approvals.waiting(limit);
         Self { approvals: Arc::new(approvals), ..self }
     }
 
-    /// With an assessment in every question, where there is one in time.
+    /// Adds a risk assessment to every question, if it is ready in time.
     #[must_use]
     pub fn with_risk_assessor(self, assessor: Arc<dyn RiskAssessor>) -> Self {
         let approvals = self.approvals.assessed_by(assessor);
         Self { approvals: Arc::new(approvals), ..self }
     }
 
-    /// The session as it is now.
+    /// The current session.
     pub fn session(&self) -> Arc<Session> {
         self.in_force().session
     }
 
-    /// What holds now, with the permissions that were granted to the session.
+    /// The current state, with the permissions granted to the session.
     pub(crate) fn in_force(&self) -> InForce {
         let mut in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner).clone();
         if !approvals_count(in_force.session.ask) {
@@ -275,9 +275,8 @@ impl Orchestrator {
     }
 }
 
-/// Whether what was granted to a write that waited, by a path without links, still leads there. A link that took its place
-/// since leads elsewhere, and that was not asked about. Permissions that a client asked for in its own words are
-/// followed as it wrote them.
+/// Whether a path granted to a waiting write, without links at the time, still has none. A link planted since leads to
+/// a file that was not asked about. Permissions that a client requested explicitly are resolved as written.
 fn leads_where_it_did(granted: &Permissions) -> bool {
     let written = granted.files.iter().filter(|rule| rule.source == RuleSource::Approval);
     let paths = written.filter_map(|rule| match &rule.target {
@@ -290,28 +289,27 @@ fn leads_where_it_did(granted: &Permissions) -> bool {
     })
 }
 
-/// What can be changed while a session runs.
+/// Changes of a running session.
 impl Orchestrator {
-    /// Changes when to ask and what the sandbox grants, from the next request on. A request that has begun, and
-    /// everything that it asks, goes on as it began.
+    /// Changes the approval policy and the sandbox policy, from the next request on. A running request, including its
+    /// questions, keeps its policies.
     ///
-    /// What a session was given on top of its policy stays as far as it takes away: denials, forbidden hosts, the
-    /// administrator's maximum, limits and the environment. What was granted on top comes back with the policy that
-    /// it was given with.
+    /// Restrictions beyond the session's policy stay: denials, forbidden hosts, the administrator's maximum, limits
+    /// and the environment. Grants beyond it come back with the policy they were given with.
     ///
-    /// What is remembered stays, and speaks of what was approved: a command is remembered with the permissions that
-    /// it was approved with, so under another sandbox policy it is another question.
+    /// Remembered approvals stay: a command is remembered with its approved permissions, so under another sandbox
+    /// policy it is another question.
     pub fn set_policy(&self, ask: AskForApproval, sandbox: SandboxPolicy) -> Result<(), Invalid> {
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
         in_force.session = Arc::new(completed(in_force.given.with_policy(ask, sandbox)?, &in_force.rules));
         Ok(())
     }
 
-    /// Replaces the session as it was given, and its rules, from the next request on: for settings and rules that
-    /// were read again. The approver, the trail, what is remembered, and requests that have begun stay as they are.
-    /// A policy that [`set_policy`](Self::set_policy) has set is replaced, too.
+    /// Replaces the session and its rules, from the next request on: for reloaded settings and rules. The approver,
+    /// the trail, remembered approvals and running requests stay. A policy set by [`set_policy`](Self::set_policy) is
+    /// replaced, too.
     ///
-    /// A session of another name is an error, and changes nothing: memory and trail belong to this one.
+    /// A session with another id is an error, and changes nothing: memory and trail belong to this one.
     pub fn renew(&self, session: Session, rules: RuleStore) -> Result<(), RunError> {
         self.check_session(&session.thread_id)?;
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
@@ -324,27 +322,27 @@ impl Orchestrator {
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
         let former = std::mem::replace(&mut in_force.sandbox, sandbox);
         drop(in_force);
-        // Ending the sandboxes that it keeps may take a while.
+        // Ending its warm sandboxes may take a while.
         drop(former);
     }
 
-    /// Writes an event of the session itself to the trail: that it was opened, changed or closed.
+    /// Records an event of the session itself: opened, changed or closed.
     pub fn record(&self, id: &RequestId, event: AuditEvent) -> Result<(), Refusal> {
         self.audit.begin(&self.session().thread_id, id).record(event)
     }
 
-    /// What was approved for the session so far: what it was approved under, and the execution that was approved.
+    /// The approvals for the session so far: the key and the approved execution.
     pub fn remembered(&self) -> Vec<(ApprovalKey, EscalationExecution)> {
         self.approvals.memory.all()
     }
 
-    /// Forgets one approval, and says whether it was known. The next such request is asked about again; one that
-    /// has been decided runs on.
+    /// Forgets one approval, and returns whether it was known. The next such request asks again; one that has been
+    /// decided continues.
     pub fn forget(&self, key: &ApprovalKey) -> bool {
         self.approvals.memory.forget(key)
     }
 
-    /// Forgets every approval, and says how many there were.
+    /// Forgets every approval, and returns how many there were.
     pub fn forget_all(&self) -> usize {
         self.approvals.memory.forget_all()
     }
@@ -358,7 +356,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-/// Puts a request on record as given up, where its future is dropped before its end.
+/// Records a request as abandoned if its future is dropped before its end.
 struct Unfinished<'a, F: Fn() -> String> {
     trail: Option<&'a Trail>,
     why: F,
@@ -372,8 +370,8 @@ impl<F: Fn() -> String> Drop for Unfinished<'_, F> {
     }
 }
 
-/// A session with Stockade's own files protected where they really are, so that what is said of them, and patches,
-/// which no sandbox holds, know it too; and with the hosts forbidden that the rules forbid.
+/// Completes a session: protects Stockade's own files at their real locations, for explanations and for patches, which
+/// run outside of a sandbox; and forbids the hosts that the rules forbid.
 fn completed(mut session: Session, rules: &RuleStore) -> Session {
     if let Ok(protected) = protect_own_files(&session.permissions, &RealFiles) {
         session.permissions = protected;

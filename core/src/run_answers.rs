@@ -1,18 +1,18 @@
-//! An answer that holds for everything that one request asks while its command runs.
+//! Answers for all questions of one request while its command runs.
 //!
-//! The questions come from different places, such as connections that wait; all of them look here before they ask, and
-//! end as a no when the rest is declined. The second run of a request, after a denial, is still the same request.
+//! The questions have different origins, such as waiting connections; all of them check here before they ask, and are
+//! denied when the rest is declined. The second run of a request, after a denial, belongs to the same request.
 
 use std::sync::{Mutex, PoisonError};
 
 use stockade_protocol::AbsPath;
 use tokio::sync::watch;
 
-/// Whether everything else that a request asks was declined.
+/// Whether all further questions of a request were declined.
 #[derive(Debug)]
 pub(crate) struct RunAnswers {
     declined: watch::Sender<bool>,
-    /// Where nothing is to be written, as far as that was asked.
+    /// The paths for which writing was declined.
     unwritten: Mutex<Vec<AbsPath>>,
 }
 
@@ -23,29 +23,29 @@ impl Default for RunAnswers {
 }
 
 impl RunAnswers {
-    /// The answer to everything else is no, also to questions that wait.
+    /// Declines all further questions, including open ones.
     pub(crate) fn decline_rest(&self) {
         self.declined.send_replace(true);
     }
 
-    /// Whether the answer to everything else is no.
+    /// Whether all further questions are declined.
     pub(crate) fn declines_rest(&self) -> bool {
         *self.declined.borrow()
     }
 
-    /// Nothing is to be written at these paths or below them.
+    /// Declines writing these paths and everything below them.
     pub(crate) fn decline_writes(&self, paths: Vec<AbsPath>) {
         self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).extend(paths);
     }
 
-    /// Whether a person has said no to writing this path.
+    /// Whether writing this path was declined.
     pub(crate) fn declines_write(&self, path: &AbsPath) -> bool {
         self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|declined| path.starts_with(declined))
     }
 
     /// Waits until the rest is declined.
     pub(crate) async fn declined(&self) {
-        // The sender is here, so it is not gone.
+        // `self` owns the sender, so this can't fail.
         self.declined.subscribe().wait_for(|declined| *declined).await.ok();
     }
 }

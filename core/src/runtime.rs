@@ -1,4 +1,4 @@
-//! What the orchestrator asks of a tool. A shell command is one; embedders bring their own.
+//! The contract between the orchestrator and a tool. A shell command is one; embedders bring their own.
 
 use std::collections::BTreeMap;
 
@@ -15,59 +15,59 @@ use crate::run::RunError;
 use crate::session::Session;
 use crate::verdict::Verdict;
 
-/// What a tool is run in.
+/// The context of a tool.
 pub struct ToolContext<'a> {
     /// The session.
     pub session: &'a Session,
     /// Its rules.
     pub rules: &'a RuleStore,
-    /// What builds the sandbox.
+    /// The sandbox backend.
     pub sandbox: &'a dyn Backend,
-    /// What decides on connections; nothing where nothing is run.
+    /// The state for deciding on connections; `None` if nothing is run.
     pub(crate) connections: Option<Connections>,
 }
 
-/// What has to happen before a request runs, and who says so.
+/// The requirement before a request runs, and its source.
 #[derive(Clone, Debug)]
 pub struct Requirement {
-    /// What has to happen.
+    /// The requirement.
     pub requirement: ExecApprovalRequirement,
-    /// Who says so.
+    /// Its source.
     pub source: DecisionSource,
-    /// What is known of a command, which a question shows.
+    /// The verdict on a command, which a question shows.
     pub verdict: Option<Box<Verdict>>,
 }
 
 impl Requirement {
-    /// For a request that is no command.
+    /// A requirement for a request that is not a command.
     pub fn new(requirement: ExecApprovalRequirement, source: DecisionSource) -> Self {
         Self { requirement, source, verdict: None }
     }
 }
 
-/// What a question shows besides the request itself.
+/// The content of a question besides the request itself.
 pub struct Shown<'a> {
-    /// What it will run with if approved.
+    /// The execution if approved.
     pub execution: &'a EscalationExecution,
-    /// What the run before was denied.
+    /// The denials of the run before.
     pub violations: &'a [Violation],
     /// A rule that would save this question in future.
     pub amendment: Option<&'a ExecPolicyAmendment>,
-    /// What is known of a command, as its [`Requirement`] says.
+    /// The verdict of its [`Requirement`].
     pub verdict: Option<&'a Verdict>,
 }
 
-/// How the first run of a request is started that rules allow in full.
+/// How the first run of a request that rules allow in full is started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstAttempt {
-    /// As the rules say: without the sandbox where they say so and the session has nothing that needs one.
+    /// As the rules say: without the sandbox if they say so and the session has nothing that needs one.
     #[default]
     AsRulesSay,
-    /// In the sandbox, whatever the rules say.
+    /// In the sandbox, regardless of the rules.
     Sandboxed,
 }
 
-/// Whether a tool can do with, or without, a sandbox.
+/// Whether a tool works with or without a sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SandboxPreference {
     /// As the session says.
@@ -75,7 +75,7 @@ pub enum SandboxPreference {
     Auto,
     /// Only inside one.
     Require,
-    /// Never inside one: it works on the host's side, by its own means.
+    /// Never inside one: it works on the host directly.
     Forbid,
 }
 
@@ -84,14 +84,14 @@ pub trait Approvable<Req>: Send + Sync {
     /// The request's name.
     fn id<'a>(&self, request: &'a Req) -> &'a RequestId;
 
-    /// What goes on record before anything else; `None` where the first question says it all.
+    /// The first record; `None` if the first question says it all.
     fn requested(&self, request: &Req) -> Option<AuditEvent>;
 
-    /// What an approval for the session is remembered under. All of them have to be known.
+    /// The keys of an approval for the session. All of them have to be known.
     fn keys(&self, request: &Req, session: &Session) -> Vec<ApprovalKey>;
 
     /// A program of the request that the session's commands may have written. An approval to run it without the
-    /// sandbox speaks of the program as it is now, so it is neither offered nor recalled for the session.
+    /// sandbox covers only its current content, so it is neither offered nor recalled for the session.
     fn planted_program(
         &self,
         _request: &Req,
@@ -104,23 +104,23 @@ pub trait Approvable<Req>: Send + Sync {
     /// The question.
     fn subject(&self, request: &Req, ctx: &ToolContext<'_>, shown: &Shown<'_>) -> ApprovalSubject;
 
-    /// The environment that it starts from in place of the session's.
+    /// The request's environment, which replaces the session's.
     fn environment(&self, _request: &Req) -> Option<&BTreeMap<RawText, RawText>> {
         None
     }
 
-    /// The most that it may do, whatever the session grants and a person approves.
+    /// The request's upper bound, which neither the session nor an approval exceeds.
     fn at_most(&self, _request: &Req) -> Option<&Permissions> {
         None
     }
 
-    /// Whether a policy outside has approved the request already, and its warnings.
+    /// The warnings of an external policy that has approved the request, if any.
     fn preapproved<'a>(&self, _request: &'a Req) -> Option<&'a [String]> {
         None
     }
 
-    /// What has to happen before it runs; `None` for the plain default. `asked_for` is what it wants to run with, as
-    /// far as it was not granted in advance.
+    /// The requirement; `None` for the default. `asked_for` is the requested escalation, as far as it was not granted
+    /// in advance.
     fn requirement(
         &self,
         _request: &Req,
@@ -130,12 +130,12 @@ pub trait Approvable<Req>: Send + Sync {
         None
     }
 
-    /// What it wants to run with.
+    /// The requested escalation.
     fn escalation(&self, _request: &Req) -> EscalationExecution {
         EscalationExecution::TurnDefault
     }
 
-    /// How the first run is started that rules allow in full.
+    /// How a first run that rules allow in full is started.
     fn first_attempt(&self, _request: &Req) -> FirstAttempt {
         FirstAttempt::default()
     }
@@ -143,7 +143,7 @@ pub trait Approvable<Req>: Send + Sync {
 
 /// A tool that may run in a sandbox.
 pub trait Sandboxable {
-    /// Whether it can do with, or without, one.
+    /// Whether it works with or without one.
     fn preference(&self) -> SandboxPreference {
         SandboxPreference::default()
     }
@@ -154,15 +154,15 @@ pub trait Sandboxable {
     }
 }
 
-/// What came of a run, as far as the orchestrator cares.
+/// The result of a run, as the orchestrator sees it.
 pub trait Attempted: From<Refusal> + Send {
-    /// What the sandbox denied, where that made the run fail.
+    /// The denials that made the run fail.
     fn violations(&self) -> &[Violation];
 
-    /// Takes what an earlier run gave, which was denied something.
+    /// Keeps the result of an earlier run that was denied.
     fn keep_first(&mut self, first: Self);
 
-    /// What goes on record. Every end has a record, also a good one.
+    /// The final record. Every end has one, also a successful one.
     fn ended(&self) -> AuditEvent;
 }
 
@@ -172,25 +172,25 @@ pub(crate) const GIVEN_UP: &str = "the caller gave it up before it ended";
 /// A tool.
 #[async_trait]
 pub trait ToolRuntime<Req>: Approvable<Req> + Sandboxable {
-    /// What it gives.
+    /// The result.
     type Output: Attempted;
 
-    /// Runs the request once with what was granted.
+    /// Runs the request once with a grant.
     async fn attempt(&self, request: &Req, grant: &Grant, ctx: &ToolContext<'_>) -> Result<Self::Output, RunError>
     where
         Req: 'async_trait;
 
-    /// Whether permissions could be enforced for this request here. A person is not asked for what
-    /// could not be given.
+    /// Whether permissions could be enforced for this request here. Permissions that could not be granted are not
+    /// asked for.
     fn is_enforceable(&self, _request: &Req, _permissions: &Permissions, _ctx: &ToolContext<'_>) -> bool {
         true
     }
 
-    /// Why a request has no end, for the record: its caller does not wait for one any more.
+    /// Why a request was abandoned, for the record.
     fn given_up(&self, _request: &Req) -> String {
         String::from(GIVEN_UP)
     }
 
-    /// No run will follow for this request, whatever came of it.
+    /// Called when no further run of this request follows.
     fn finished(&self, _request: &Req) {}
 }

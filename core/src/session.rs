@@ -1,4 +1,4 @@
-//! What holds for every request of a session.
+//! The settings for every request of a session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,42 +8,40 @@ use stockade_protocol::{
     NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
 };
 
-/// A session: whose requests these are, when to ask, and what its commands may do. A request changes
-/// none of it.
+/// A session: its id, when to ask, and what its commands may do. A request changes none of it.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Its name.
+    /// Its id.
     pub thread_id: ThreadId,
     /// When to ask.
     pub ask: AskForApproval,
-    /// Which sandbox a person chose.
+    /// The chosen sandbox policy.
     pub sandbox: SandboxPolicy,
-    /// What that sandbox grants, with everything that was written on top of it.
+    /// The permissions of that policy, with all additions.
     pub permissions: Permissions,
     /// An administrator's upper bound. Nothing exceeds it, approved or not.
     pub maximum: Option<Permissions>,
-    /// How long a command may run that does not say.
+    /// The timeout of commands without their own.
     pub default_timeout: Option<Duration>,
     /// The environment that commands start from, before the policy is applied.
     pub environment: BTreeMap<RawText, RawText>,
-    /// How much of a command's output is kept.
+    /// Limit on the captured output.
     pub output: OutputLimit,
     /// Which commands that rules allow run without the sandbox.
     pub rules_outside: RulesOutside,
-    /// Hosts that are forbidden whatever the network is: a run without the sandbox would reach them.
+    /// Hosts that are forbidden with any network policy: a run without the sandbox would reach them.
     pub forbidden_hosts: Vec<HostRule>,
-    /// What permission profiles grant that rules name, by the profile's name.
+    /// The permissions of the profiles that rules name, by profile name.
     pub profiles: BTreeMap<String, Permissions>,
-    /// Directories that are made when a command is granted to write them and they are missing: caches of tools that
-    /// have not run yet.
+    /// Missing directories to be created when a command may write them: caches of tools that have not run yet.
     pub made_on_use: BTreeSet<AbsPath>,
     /// What happens to a connection where the network is off.
     pub off_network: OffNetwork,
-    /// The paths of this host that a policy is resolved for.
+    /// The host paths for which a policy is resolved.
     pub(crate) host: HostPaths,
 }
 
-/// How much of each output stream is kept: its beginning and its end.
+/// Limits on each captured output stream: its beginning and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimit {
     /// Bytes of the beginning.
@@ -53,7 +51,7 @@ pub struct OutputLimit {
 }
 
 impl Default for OutputLimit {
-    /// Enough for a page of errors at either end, little enough for hundreds of runs at once.
+    /// Enough for a page of errors at either end, and small enough for hundreds of concurrent runs.
     fn default() -> Self {
         Self { head: 64 * 1024, tail: 192 * 1024 }
     }
@@ -62,25 +60,24 @@ impl Default for OutputLimit {
 /// Which commands that rules allow run without the sandbox. All others run in it, without a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RulesOutside {
-    /// None: a person named the sandbox for this session, or a project chose variables, which could make a program
-    /// load its files.
+    /// None: a person chose the sandbox for this session, or a project set variables, which could make a program load
+    /// its files.
     Never,
     /// Those whose rules say `outside = True`.
     #[default]
     Said,
-    /// Also those whose rules do not say, as in codex; exact rules and those of a project have to say it.
+    /// Also those whose rules lack `outside`, as in codex; exact rules and those of a project need it.
     Unsaid,
 }
 
-/// What happens to a connection where the network is off.
+/// The treatment of a connection if the network is off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OffNetwork {
-    /// It fails, and is reported: a person, a program or an administrator said that the network is off, or nobody can
-    /// be asked.
+    /// It fails, and is reported: the network was turned off explicitly, or there is no reviewer.
     #[default]
     Denies,
-    /// It waits while a person is asked for its destination, where the approval policy asks after a denial: the network
-    /// is off because nothing was said about it.
+    /// It waits while a person is asked about its destination, if the approval policy asks after a denial: the network
+    /// is off only by default.
     Asks,
 }
 
@@ -91,12 +88,12 @@ pub enum Sandboxing {
     On,
     /// A person turned it off.
     Off,
-    /// Another program's is around this process.
+    /// Another program's sandbox contains this process.
     External,
 }
 
 impl Session {
-    /// A session with a policy that is resolved for this host, and nothing else set.
+    /// A session with a policy resolved for this host, and defaults otherwise.
     pub fn new(
         thread_id: ThreadId,
         ask: AskForApproval,
@@ -122,9 +119,9 @@ impl Session {
         })
     }
 
-    /// This session with another policy. Of what was written on top of the former one, everything that takes away
-    /// stays: denials, forbidden hosts, the administrator's bound, limits and the environment. What was granted on
-    /// top stays only with the policy that it was granted with.
+    /// This session with another policy. Restrictions beyond the former policy stay: denials, forbidden hosts, the
+    /// administrator's bound, limits and the environment. Grants beyond it stay only with the policy they were granted
+    /// with.
     pub(crate) fn with_policy(&self, ask: AskForApproval, sandbox: SandboxPolicy) -> Result<Self, Invalid> {
         if sandbox == self.sandbox {
             return Ok(Self { ask, ..self.clone() });
@@ -145,15 +142,15 @@ impl Session {
             environment: self.permissions.environment.clone(),
             unix_sockets: fresh.unix_sockets,
         };
-        // A policy says what the network is.
+        // An explicit policy determines the network.
         let off_network = OffNetwork::Denies;
         let mut changed = Self { ask, sandbox, permissions, off_network, ..self.clone() };
         changed.permissions.network = changed.with_denied_hosts(changed.permissions.network.clone());
         Ok(changed)
     }
 
-    /// A network that is granted in this session, with the forbidden hosts held. An open one knows no hosts: with a
-    /// forbidden one, the others are asked for.
+    /// A granted network with the forbidden hosts denied. `full` can't enforce per-host denials: with a forbidden
+    /// host, the others are asked for.
     pub(crate) fn with_denied_hosts(&self, network: NetworkPolicy) -> NetworkPolicy {
         if self.sandboxing() != Sandboxing::On || self.forbidden_hosts.is_empty() {
             return network;
@@ -172,7 +169,7 @@ impl Session {
         }
     }
 
-    /// A network with the hosts that this session forbids.
+    /// A network with this session's forbidden hosts denied.
     fn with_own_denials(&self, network: NetworkPolicy) -> NetworkPolicy {
         let NetworkPolicy::Hosts(own) = &self.permissions.network else { return network };
         let forbidden = own.rules.iter().filter(|rule| rule.decision == Decision::Forbidden).cloned().collect();
@@ -193,7 +190,7 @@ impl Session {
         }
     }
 
-    /// What is left of permissions under the administrator's bound.
+    /// The permissions restricted to the administrator's bound.
     pub(crate) fn bounded(&self, permissions: &Permissions) -> Permissions {
         match &self.maximum {
             Some(maximum) => permissions.intersect(maximum),
@@ -201,8 +198,8 @@ impl Session {
         }
     }
 
-    /// The network that a run is held to: one that is off for want of a word is asked for, host by host, under
-    /// `untrusted` and `on-failure`. An administrator's bound holds all the same.
+    /// The enforced network of a run: one that is off by default is asked for, host by host, under `untrusted` and
+    /// `on-failure`. An administrator's bound still applies.
     pub(crate) fn held_network(&self, granted: &NetworkPolicy) -> NetworkPolicy {
         let asks = match self.ask {
             AskForApproval::Untrusted | AskForApproval::OnFailure => self.off_network == OffNetwork::Asks,
@@ -218,7 +215,7 @@ impl Session {
         }
     }
 
-    /// What is left of a rule for hosts under the administrator's bound.
+    /// A host rule restricted to the administrator's bound.
     pub(crate) fn within_maximum(&self, rule: &HostRule) -> Vec<HostRule> {
         let Some(maximum) = &self.maximum else { return vec![rule.clone()] };
         let is_its_own = |found: &HostRule| match &maximum.network {
@@ -227,7 +224,7 @@ impl Session {
         };
         let alone = |rules| NetworkPolicy::Hosts(HostRules { rules, ..HostRules::default() });
         match alone(vec![rule.clone()]).intersect(&maximum.network) {
-            // Its own rules are the session's already.
+            // The session already contains its rules.
             NetworkPolicy::Hosts(within) => {
                 within.rules.into_iter().filter(|found| found == rule || !is_its_own(found)).collect()
             }
@@ -235,7 +232,7 @@ impl Session {
         }
     }
 
-    /// Whether a run without the sandbox would break something that no approval may lift.
+    /// Why a run without the sandbox is impossible: it would break a restriction that no approval lifts.
     pub(crate) fn must_confine(&self) -> Option<MustConfine<'_>> {
         if self.maximum.is_some() {
             return Some(MustConfine::Maximum);
@@ -250,7 +247,7 @@ impl Session {
         self.rules_outside != RulesOutside::Never && self.must_confine().is_none()
     }
 
-    /// Whether a host is forbidden by name, which an open network could not hold.
+    /// Whether a host is forbidden by name, which `full` could not enforce.
     pub(crate) fn forbids_hosts(&self) -> bool {
         let among_granted = match &self.permissions.network {
             NetworkPolicy::Hosts(hosts) => hosts.rules.iter().any(|rule| rule.decision == Decision::Forbidden),
@@ -265,10 +262,10 @@ impl Session {
 pub(crate) enum MustConfine<'a> {
     /// An administrator's bound has to be enforced.
     Maximum,
-    /// A person put this out of reach.
+    /// A person denied this.
     HardDenial(&'a stockade_protocol::FileRule),
     /// A person forbade a host.
     ForbiddenHost,
-    /// A person limited how much of the machine may be used.
+    /// A person set resource limits.
     Limits,
 }

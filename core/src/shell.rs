@@ -36,34 +36,34 @@ use crate::writable_program::{has_writable_program, planted_program};
 use crate::writable_repository::has_writable_repository;
 use crate::writes::Writes;
 
-/// Runs commands: what an [`ExecRequest`] asks for.
+/// Runs the command of an [`ExecRequest`].
 #[derive(Clone, Debug, Default)]
 pub struct ShellRuntime {
-    /// Where the command's streams lead.
+    /// The sources and targets of the command's streams.
     pub streaming: Streaming,
     /// Ends the command from outside.
     pub cancellation: Cancellation,
-    /// The command's clock, for callers that have to stop it.
+    /// The command's clock, for callers that have to pause it.
     pub clock: Clock,
-    /// Whether it can do without a sandbox.
+    /// Whether it needs a sandbox.
     pub preference: SandboxPreference,
-    /// What it has from its caller, where that is another process.
+    /// The caller's attributes, if that is another process.
     pub caller: Caller,
 }
 
-/// What a command has from a caller in another process, in place of what this process and the session have.
+/// Attributes of a caller in another process, which replace those of this process and of the session.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
-    /// The environment that the command starts from, before the session's policy is applied to it.
+    /// The initial environment, before the session's policy is applied.
     pub environment: Option<BTreeMap<RawText, RawText>>,
     /// Its umask and process limits.
     pub process: ProcessSettings,
-    /// The most that the command may do: it lowers what the session grants, and no approval exceeds it.
+    /// The command's upper bound: it restricts the session's permissions, and no approval exceeds it.
     pub at_most: Option<Permissions>,
 }
 
-/// Variables that differ from terminal to terminal and from line to line, and lead no program to other files. An
-/// approval for the session holds whatever they are.
+/// Variables that change between terminals and lines, and affect no file access. They don't matter for an approval for
+/// the session.
 const PASSING_VARIABLES: &[&str] = &[
     "COLUMNS",
     "GPG_TTY",
@@ -79,18 +79,18 @@ const PASSING_VARIABLES: &[&str] = &[
 ];
 
 impl Caller {
-    /// The written form of the environment that an approval speaks of, by its hash: it may have secrets.
+    /// The environment in an approval's key, as a hash since it may contain secrets.
     fn environment_key(&self, session: &Session) -> Option<String> {
         let given = self.environment.as_ref()?;
         let mut lasting = session.permissions.environment.apply(given.clone());
         lasting.retain(|name, _| !PASSING_VARIABLES.iter().any(|passing| name.as_bytes() == passing.as_bytes()));
-        // Names and values as pairs: not every name could be a key of JSON.
+        // Names and values as pairs: not every name is a valid JSON key.
         let pairs: Vec<(&RawText, &RawText)> = lasting.iter().collect();
         Some(Sha256::digest(written(&pairs)).iter().map(|byte| format!("{byte:02x}")).collect())
     }
 }
 
-/// The requirement for a command, from the rules, the session and what it asks for.
+/// The requirement for a command, from the rules, the session and its escalation.
 fn command_requirement(
     session: &Session,
     rules: &RuleStore,
@@ -99,7 +99,7 @@ fn command_requirement(
     wanted: &EscalationExecution,
 ) -> Requirement {
     let mut verdict = Verdict::of(&rules.policy(), command);
-    // What is known as safe is the system's program of that name, not one that a command put there.
+    // Only the system's program of that name is known as safe, not one that a command planted.
     if verdict.rules == RuleVerdict::Safe
         && let Some(program) = planted_program(session, cwd, &verdict.parsed)
     {
@@ -116,8 +116,8 @@ fn command_requirement(
             DecisionSource::ApprovalPolicy
         }
     };
-    // A saved rule spares the question and grants nothing, so it is offered only where nothing else is asked for, and
-    // where there is a file for it.
+    // A saved rule avoids the question and grants nothing, so it is offered only if nothing else is requested, and if
+    // there is a file for it.
     let requirement = match (requirement, wanted) {
         (ExecApprovalRequirement::NeedsApproval { reason, .. }, EscalationExecution::TurnDefault) => {
             let proposed_execpolicy_amendment = if rules.can_save() { verdict.amendment(command) } else { None };
@@ -128,8 +128,8 @@ fn command_requirement(
     Requirement { requirement, source, verdict: Some(Box::new(verdict)) }
 }
 
-/// Where a command runs that rules allow: outside if its rules say so, nothing has to hold, and neither its programs
-/// nor its repository are what the session's commands could have put there.
+/// Where a command that rules allow runs: outside if its rules say so, no restriction needs the sandbox, and the
+/// session's commands could have planted neither its programs nor its repository.
 fn placement(session: &Session, cwd: &AbsPath, verdict: &Verdict) -> Placement {
     let is_commands_own = || {
         has_writable_program(session, cwd, &verdict.parsed) || has_writable_repository(session, cwd, &verdict.parsed)
@@ -147,7 +147,7 @@ fn rules_let_leave(session: &Session, verdict: &Verdict) -> bool {
         && verdict.evaluation.placement(&verdict.parsed, unsaid) == Placement::Outside
 }
 
-/// Why a command stays in the sandbox that its rules let leave, if that is for a variable.
+/// The variable that keeps a command in the sandbox although its rules let it leave.
 pub(crate) fn kept_by_variable(session: &Session, cwd: &AbsPath, verdict: &Verdict) -> Option<String> {
     let cwd = cwd.to_host_path().filter(|_| rules_let_leave(session, verdict))?;
     let name = steering_variable(session, &cwd)?;
@@ -157,7 +157,7 @@ pub(crate) fn kept_by_variable(session: &Session, cwd: &AbsPath, verdict: &Verdi
     ))
 }
 
-/// The rules that allow a command, by their places.
+/// The rules that allow a command, by their positions.
 fn allowing_rules(verdict: &Verdict) -> String {
     let matches = verdict.evaluation.commands.iter().flat_map(|command| &command.matches);
     let mut places: Vec<String> =
@@ -230,7 +230,7 @@ impl Approvable<ExecRequest> for ShellRuntime {
     }
 
     fn escalation(&self, request: &ExecRequest) -> EscalationExecution {
-        // A command that can't do with a sandbox asks to leave it, whatever the request says.
+        // A command that can't run in a sandbox always requests to leave it.
         match self.preference {
             SandboxPreference::Forbid => EscalationExecution::Unsandboxed,
             SandboxPreference::Auto | SandboxPreference::Require => request.escalation.clone(),
@@ -284,7 +284,7 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
             }
             Confinement::None => Vec::new(),
         };
-        // What was seen needs no guess. Unix sockets are not seen where none is granted.
+        // Observed acts need no guess. Unix sockets are not observed if none is granted.
         let is_unseen = |found: &Violation| {
             found.operation != Operation::Connect || matches!(found.target, ViolationTarget::UnixSocket(_))
         };
@@ -334,7 +334,7 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
 }
 
 impl ShellRuntime {
-    /// Where the streams lead: a request can ask for a terminal in place of them.
+    /// The streams; a request can replace them by a terminal.
     fn streaming(&self, request: &ExecRequest) -> Streaming {
         let streaming = self.streaming.clone();
         match request.terminal {
@@ -402,7 +402,7 @@ impl ShellRuntime {
         finished
     }
 
-    /// The plan of a run that does not happen.
+    /// The plan of a run, without running it.
     pub(crate) fn rehearse(
         &self,
         request: &ExecRequest,
@@ -437,7 +437,7 @@ impl ShellRuntime {
     }
 }
 
-/// The variables of a command. One whose value is a token by its looks is not inherited either, unless it is named.
+/// The variables of a command. One whose value looks like a token is not inherited either, unless it is named.
 fn variables(policy: &EnvironmentPolicy, inherited: BTreeMap<RawText, RawText>) -> BTreeMap<RawText, RawText> {
     let mut variables = policy.apply(inherited);
     let is_named = |name: &RawText| {
@@ -450,7 +450,7 @@ fn variables(policy: &EnvironmentPolicy, inherited: BTreeMap<RawText, RawText>) 
     variables
 }
 
-/// Makes the directories of profiles that are granted and missing: only what is there can be made writable.
+/// Creates the granted missing directories of profiles: only existing ones can be made writable.
 fn make_directories(session: &Session, permissions: &Permissions) -> Result<(), SpawnError> {
     let writable = |path: &&AbsPath| permissions.access(path) == Access::Write;
     for path in session.made_on_use.iter().filter(writable) {
@@ -460,8 +460,8 @@ fn make_directories(session: &Session, permissions: &Permissions) -> Result<(), 
     Ok(())
 }
 
-/// What a run is held to: the grant, with the network asked for where it is off for want of a word. Where hosts are
-/// reached through a proxy, it is not: that takes a proxy for each run, and programs that look for one.
+/// The enforced permissions of a run: the grant, with questions about hosts if the network is off by default. Not if
+/// hosts are reached through a proxy: that needs a proxy for each run, and programs that use it.
 pub(crate) fn held_permissions<'a>(
     permissions: &'a Permissions,
     confinement: Confinement,
@@ -478,7 +478,7 @@ fn no_proxy(source: std::io::Error) -> SpawnError {
     SpawnError::Setup { step: String::from("start the proxy of the command"), source }
 }
 
-/// How long the command may run. One that is ended by name has no other end.
+/// The timeout of the command. One that is ended by name has none.
 fn limit(request: &ExecRequest, session: &Session) -> Option<Duration> {
     match &request.expiration {
         ExecExpiration::DefaultTimeout => session.default_timeout,

@@ -1,8 +1,9 @@
-//! Which variable could steer a command that a rule lets leave the sandbox.
+//! Finds variables that could influence a command that a rule lets leave the sandbox.
 //!
 //! Programs load files, options and other programs by variables of hundreds of names, and a Makefile, a script of the
-//! project or a command of the session can set any of them. So no list says which ones are bad: a variable has to be
-//! known to steer nothing, or its value has to name nothing that the project or the session's commands could have made.
+//! project or a command of the session can set any of them. So there is no list of bad ones: a variable has to be
+//! known as harmless, or its value must not name anything that the project or the session's commands could have
+//! created.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +12,8 @@ use stockade_protocol::RawText;
 use crate::places::{is_commands_own, places};
 use crate::session::Session;
 
-/// Names that steer nothing, also with a path: where the caller is and was, zone data, colours, the display, the
-/// agent that signs, and the proxy, which sees the connections but does not choose what they ask for.
+/// Harmless names, even with a path: the current and previous directory, zone data, colours, the display, the signing
+/// agent, and the proxy, which sees the connections but does not choose the requests.
 const HARMLESS: &[&str] = &[
     "DISPLAY",
     "LS_COLORS",
@@ -30,11 +31,11 @@ const HARMLESS: &[&str] = &[
     "no_proxy",
 ];
 
-/// Names that steer nothing as long as the value has no path: with one, `LANGUAGE` loads a catalogue of messages.
+/// Harmless names as long as the value has no path: with one, `LANGUAGE` loads a message catalogue.
 const WORDS: &[&str] =
     &["COLORTERM", "COLUMNS", "HOSTNAME", "LANG", "LANGUAGE", "LINES", "LOGNAME", "SHLVL", "TERM", "USER"];
 
-/// What the names have of variables that name a file, a directory, a module or options: a plain word may be one.
+/// Parts of names of variables that denote a file, a directory, a module or options: a plain word may be one.
 const TELLING: &[&str] = &[
     "ARGS",
     "ASKPASS",
@@ -64,25 +65,25 @@ const TELLING: &[&str] = &[
     "WARNINGS",
 ];
 
-/// How the names end of variables that name a program to start.
+/// Suffixes of names of variables that denote a program to start.
 const STARTING: &[&str] = &[
     "BROWSER", "CMD", "COMMAND", "DIFF", "EDITOR", "LINKER", "PAGER", "RSH", "RUNNER", "SHELL", "VISUAL", "WRAPPER",
     "_SSH",
 ];
 
-/// Variables of that kind with names too short for an ending.
+/// Such names that are too short for a suffix.
 const STARTING_NAMES: &[&str] = &["AR", "AS", "CC", "CPP", "CXX", "FC", "LD", "MAKE", "PYTHON", "RUSTC", "RUSTDOC"];
 
-/// Programs that such a variable usually names.
+/// Usual values of such variables.
 const USUAL_PROGRAMS: &[&str] = &[
     "ar", "bash", "c++", "cat", "cc", "clang", "clang++", "dash", "emacs", "fish", "g++", "gcc", "ksh", "ld", "less",
     "micro", "more", "most", "nano", "nvim", "sh", "tcsh", "vi", "vim", "zsh",
 ];
 
-/// The first variable that could steer a command in this directory. `PATH` is judged with the programs.
+/// The first variable that could influence a command in this directory. `PATH` is judged with the programs.
 pub(crate) fn steering_variable(session: &Session, cwd: &Path) -> Option<RawText> {
     let variables = session.permissions.environment.apply(session.environment.clone());
-    // As places are told: behind links.
+    // Canonical, for comparison.
     let cwd = &*std::fs::canonicalize(cwd).unwrap_or_else(|_| cwd.to_owned());
     let project = cwd.ancestors().find(|above| above.join(".git").exists()).unwrap_or(cwd);
     let judged = Judged { session, cwd, project };
@@ -120,7 +121,7 @@ impl Judged<'_> {
         if value.is_empty() {
             return takes_words;
         }
-        // The other ways to write such an address start programs.
+        // The other forms of such an address start programs.
         let value = if name == "DBUS_SESSION_BUS_ADDRESS" { value.trim_start_matches("unix:path=") } else { value };
         std::env::split_paths(value).all(|part| self.is_harmless_part(&part, takes_words))
     }
@@ -133,7 +134,7 @@ impl Judged<'_> {
         takes_words && is_word(text) && self.cwd.join(part).symlink_metadata().is_err()
     }
 
-    /// A shell as `SHELL` is what runs lines; for others it would run what they are fed.
+    /// A shell in `SHELL` runs command lines; in other variables it would run its input.
     fn is_usual_program(&self, name: &str, value: &str) -> bool {
         const SHELLS: &[&str] = &["bash", "dash", "fish", "ksh", "sh", "tcsh", "zsh"];
         let path = Path::new(value);
@@ -143,7 +144,7 @@ impl Judged<'_> {
             && (program == value || (path.is_absolute() && !self.leads_to_them(path)))
     }
 
-    /// Whether a path leads to a place of theirs, or to a directory above, from which a name leads there.
+    /// Whether a path leads to such a directory, or to an ancestor of one.
     fn leads_to_them(&self, path: &Path) -> bool {
         // Two slashes at the start are the rest of a URL.
         path.as_os_str().as_encoded_bytes().starts_with(b"//")
@@ -151,7 +152,7 @@ impl Judged<'_> {
             || places(path).is_none_or(|places| places.iter().any(|place| self.cwd.starts_with(place)))
     }
 
-    /// Whether the project or the session's commands could have made what stands there.
+    /// Whether the project or the session's commands could have created this.
     fn is_their_place(&self, path: &Path) -> bool {
         let is_theirs = |place: &PathBuf| place.starts_with(self.project) || is_of_the_moment(place);
         is_of_the_moment(path)
@@ -160,18 +161,18 @@ impl Judged<'_> {
     }
 }
 
-/// Whether a path means something else to each process: its directory, its input, its open files.
+/// Whether a path is specific to a process: its directory, its input, its open files.
 fn is_of_the_moment(path: &Path) -> bool {
     let is_terminal = path.starts_with("/dev/pts") || path.starts_with("/dev/tty") || path == Path::new("/dev/null");
     path.starts_with("/proc") || (path.starts_with("/dev") && !is_terminal)
 }
 
-/// Whether a text is nothing that a shell would expand or calculate.
+/// Whether a shell would neither expand nor calculate a text.
 fn is_inert(text: &str) -> bool {
     !text.contains(|c: char| c.is_control() || "$`()[]{}<>|&\"'!".contains(c))
 }
 
-/// A word or a number, and no option, path or text of a language.
+/// A word or a number, but not an option, a path or code.
 fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-+@".contains(c))

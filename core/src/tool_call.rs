@@ -56,14 +56,14 @@ pub enum ToolReview {
 }
 
 impl Orchestrator {
-    /// Approval for a call that the caller makes itself: everything but the call.
+    /// Decides on a call that the caller makes itself.
     pub async fn review_tool_call(&self, request: &ToolCallRequest) -> Result<ToolReview, RunError> {
         self.check_session(&request.thread_id)?;
         self.run_with(&ToolCallRuntime::new(OnlyReview), request).await
     }
 }
 
-/// In the place of a caller, where none calls.
+/// Stands for a caller if no call is made.
 struct OnlyReview;
 
 #[async_trait]
@@ -97,7 +97,7 @@ impl Attempted for ToolReview {
 }
 
 impl<C> ToolCallRuntime<C> {
-    /// Calls go through `caller`.
+    /// Makes calls through `caller`.
     pub fn new(caller: C) -> Self {
         Self { caller }
     }
@@ -136,7 +136,7 @@ impl<C: Send + Sync> Approvable<ToolCallRequest> for ToolCallRuntime<C> {
     fn keys(&self, request: &ToolCallRequest, _: &Session) -> Vec<ApprovalKey> {
         let arguments = match request.remember {
             RememberArguments::Any => None,
-            // The map is ordered, so equal arguments have one written form.
+            // The map is ordered, so equal arguments have the same serialization.
             RememberArguments::Exact => Some(written(&request.call.arguments)),
         };
         let (server, tool) = (request.call.server.clone(), request.call.tool.clone());

@@ -1,4 +1,4 @@
-//! What the rules and the table of known commands make of a command.
+//! The verdict of the rules and the table of known commands on a command.
 
 use stockade_execpolicy::{
     Certainty, CheckReport, CommandEvaluation, Evaluation, HostExecutables, Policy, PrefixRule, propose_amendment,
@@ -6,40 +6,40 @@ use stockade_execpolicy::{
 use stockade_protocol::{Argv, CommandRole, Decision, ExecPolicyAmendment, Invalid, ParsedCommand, ParsedLine};
 use stockade_shell_command::{MOST_SAFE_COMMANDS, Safety, line_safety, parse_argv, reads_secret, safety};
 
-/// What is known of a command before it runs.
+/// The verdict on a command before it runs.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// What it runs, part by part.
+    /// The parsed command.
     pub parsed: ParsedLine,
     /// Every rule that matched, for every part.
     pub evaluation: Evaluation,
-    /// What that amounts to.
+    /// The result.
     pub rules: RuleVerdict,
 }
 
-/// What the rules say, and where they are silent, what the command is.
+/// The decision of the rules or, without a matching rule, of the command table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RuleVerdict {
     /// A rule forbids a part of it.
     Forbidden {
-        /// Which, and why.
+        /// The rule and the reason.
         reason: String,
     },
-    /// A rule wants a part of it asked, or restricts what the line may run unseen.
+    /// A rule prompts for a part of it, or restricts what an opaque line may run.
     Prompt {
-        /// Which, and why.
+        /// The rule and the reason.
         reason: String,
     },
     /// Rules allow every part of it.
     Allowed,
     /// It only reads; rules may have allowed some parts.
     Safe,
-    /// It may do more, and no rule speaks of that.
+    /// It may do more, and no rule matches.
     Unknown {
         /// Why it is not known as safe.
         reason: String,
     },
-    /// It destroys a system, a disk or a home, and no rule speaks of that.
+    /// It destroys a system, a disk or a home directory, and no rule matches.
     Dangerous {
         /// What it destroys.
         reason: String,
@@ -52,8 +52,8 @@ impl Verdict {
         Ok(Self::of(policy, &Argv::parse(["bash", "-c", line])?))
     }
 
-    /// The rules that match and the decision, as `execpolicy check` prints them. A part that rules allow is still
-    /// asked about where the line as a whole is not what they speak of.
+    /// The matching rules and the decision, as `execpolicy check` prints them. An allowed part is still asked about if
+    /// the line as a whole is not covered.
     pub fn report(&self) -> CheckReport {
         let report = self.evaluation.report(&self.parsed);
         CheckReport { decision: report.decision.max(Some(self.rules.decision())), ..report }
@@ -64,7 +64,7 @@ impl Verdict {
         #[cfg(test)]
         PARSES.with(|parses| parses.set(parses.get() + 1));
         let mut parsed = parse_argv(command);
-        // No person reads that many, so the question is not spared. All of them are seen, though.
+        // No person reads that many, so a question is needed. All of them are known, though.
         let too_many = parsed.opaque.is_none() && parsed.commands.len() > MOST_SAFE_COMMANDS;
         if too_many {
             parsed.opaque = Some(format!("it runs more than {MOST_SAFE_COMMANDS} commands"));
@@ -76,7 +76,7 @@ impl Verdict {
         Self { parsed, evaluation, rules }
     }
 
-    /// A rule that would save the question about this command, where one may be offered.
+    /// A rule that would avoid the question about this command, if one may be offered.
     pub(crate) fn amendment(&self, command: &Argv) -> Option<ExecPolicyAmendment> {
         match self.rules {
             RuleVerdict::Unknown { .. } => propose_amendment(command, &self.parsed, &self.evaluation),
@@ -106,7 +106,7 @@ impl RuleVerdict {
             return Self::Allowed;
         }
         let open = unmatched(line, evaluation);
-        // A shell with nothing to run is no rule's business.
+        // A shell without a command is not covered by rules.
         let runs = line.commands.iter().any(|part| part.role == CommandRole::Runs);
         if open.commands.is_empty() && open.opaque.is_none() && runs {
             return Self::Allowed;
@@ -118,7 +118,7 @@ impl RuleVerdict {
         }
     }
 
-    /// In a word, for a log line.
+    /// The decision, for a log line.
     pub fn decision(&self) -> Decision {
         match self {
             Self::Forbidden { .. } => Decision::Forbidden,
@@ -139,7 +139,7 @@ pub(crate) fn parses() -> usize {
     PARSES.with(std::cell::Cell::get)
 }
 
-/// The first rule with this decision, and the part of the line that it matches, in words.
+/// The first rule with this decision, and the part of the line that it matches, as text.
 fn restricting_rule(line: &ParsedLine, evaluation: &Evaluation, decision: Decision) -> Option<String> {
     let found = evaluation.commands.iter().zip(&line.commands).find_map(|(judged, part)| {
         let found = judged.matches.iter().find(|found| found.decision() == decision)?;
@@ -160,7 +160,7 @@ fn verb(rule: &PrefixRule) -> &'static str {
     if rule.decision() == Decision::Forbidden { "forbids" } else { "asks before" }
 }
 
-/// The rule that what can't be seen of the line may meet, in words.
+/// The rule that an unknown part of the line may match, as text.
 fn unseen_rule(line: &ParsedLine, evaluation: &Evaluation) -> Option<String> {
     let rule = evaluation.unseen.as_ref()?.rule();
     let why = line.opaque.as_deref().unwrap_or("it can't be read in full");
@@ -171,13 +171,13 @@ fn unseen_rule(line: &ParsedLine, evaluation: &Evaluation) -> Option<String> {
     Some(format!("{destroys}{why}, so the line may run what a rule ({}) {}: {rule}", rule.origin(), verb(rule)))
 }
 
-/// The line without the parts that rules allow. A `cd` stays: it decides what the others mean.
+/// The line without the parts that rules allow. A `cd` stays: it affects the others.
 fn unmatched(line: &ParsedLine, evaluation: &Evaluation) -> ParsedLine {
     let is_allowed = |judged: &CommandEvaluation, part: &ParsedCommand| {
         let by_rule = judged.decision == Decision::Allow && judged.fallback.is_none() && !reads_secret(part);
         match part.role {
-            // A wrapper is judged by what it starts, unless it does more (`nohup` writes a file); rules that restrict it
-            // have been looked at.
+            // A wrapper is judged by its command, unless it does more (`nohup` writes a file); restricting rules for
+            // it were evaluated already.
             CommandRole::Wrapper => safety(part) == Safety::Safe || (by_rule && !judged.matches.is_empty()),
             CommandRole::Runs => by_rule,
         }
@@ -225,7 +225,7 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
         );
     }
 
-    /// The person is told what can't be seen, not that there is nothing.
+    /// The prompt names what is unknown.
     #[test]
     fn a_line_of_allowed_parts_that_may_run_more_says_so() {
         let only_allows = r#"prefix_rule(pattern = ["make"], decision = "allow")"#;
@@ -235,7 +235,7 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
         }
     }
 
-    /// What is hidden in a line may be what a rule restricts.
+    /// An unknown part of a line may match a restricting rule.
     #[test]
     fn a_line_that_cannot_be_known_meets_every_rule_that_restricts() {
         let lines = ["echo $((x))", "RANDOM='a[$(curl x)]'", "echo curl | sh", "make; eval \"$x\"", "compgen -C curl"];

@@ -1,8 +1,8 @@
-//! Whether a program stands where the session's commands may write.
+//! Whether a program is in a directory that the session's commands may write.
 //!
-//! A rule speaks of a program by its name, and may let it leave the sandbox. A command inside could put a
-//! program of that name into the workspace, where `PATH` may lead first (`.venv/bin`, `node_modules/.bin`), or
-//! change one that a rule names by its path. What it has written stays in the sandbox with it.
+//! A rule names a program, and may let it leave the sandbox. A command inside could plant a program of that name in
+//! the workspace, which `PATH` may search first (`.venv/bin`, `node_modules/.bin`), or change one that a rule names by
+//! its path. Such a program stays in the sandbox.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,8 +14,8 @@ use crate::places::is_commands_own;
 use crate::session::{Sandboxing, Session};
 use crate::steering_variable::steering_variable;
 
-/// Whether any program of the line does, or could be led to files that do by its variables, as far as can be told before it runs. Without a sandbox there is none to
-/// leave.
+/// Whether any program of the line is writable, or could load writable files because of its variables, as far as that
+/// can be determined before it runs. Without a sandbox there is none to leave.
 pub(crate) fn has_writable_program(session: &Session, cwd: &AbsPath, line: &ParsedLine) -> bool {
     if session.sandboxing() != Sandboxing::On {
         return false;
@@ -33,15 +33,15 @@ pub(crate) fn has_writable_program(session: &Session, cwd: &AbsPath, line: &Pars
     programs.filter_map(|program| find(&program, &path, &cwd)).any(|program| is_commands_own(session, &program))
 }
 
-/// The first program of the line that is not the one of that name, as far as can be told: it is found where commands
-/// may write, or, without a sandbox, below the working directory.
+/// The first program of the line that may be planted: it is found in a writable directory or, without a sandbox, below
+/// the working directory.
 pub(crate) fn planted_program(session: &Session, cwd: &AbsPath, line: &ParsedLine) -> Option<PathBuf> {
     let variables = session.permissions.environment.apply(session.environment.clone());
     let path = variables.get(&RawText::from("PATH")).and_then(RawText::to_os_string).unwrap_or_default();
     let mut programs = line.commands.iter().filter_map(|part| part.words.first().and_then(Word::known)?.to_os_string());
     let Some(host_cwd) = cwd.to_host_path() else { return programs.next().map(PathBuf::from) };
     let moves = |program: &OsString| ["cd", "pushd", "popd"].iter().any(|name| program == name);
-    // Behind `cd` a relative directory of `PATH` is one that is not known here.
+    // After `cd` a relative directory of `PATH` is unknown.
     if std::env::split_paths(&path).any(|directory| directory.is_relative())
         && programs.clone().any(|name| moves(&name))
     {
@@ -57,18 +57,18 @@ pub(crate) fn planted_program(session: &Session, cwd: &AbsPath, line: &ParsedLin
     programs.filter_map(|program| find(&program, &path, &host_cwd)).find(is_planted)
 }
 
-/// The file that is started: the first of that name, as a shell and `execvp` look for it.
+/// The file that would be started: the first of that name, as a shell and `execvp` search it.
 fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
     let given = Path::new(program);
     if given.components().count() > 1 || given.is_absolute() || program.as_encoded_bytes().contains(&b'/') {
         return Some(cwd.join(given));
     }
-    // A directory that is relative, or empty, is meant from where the command starts.
+    // A relative or empty directory is relative to the working directory.
     std::env::split_paths(path).map(|directory| cwd.join(directory).join(given)).find(|file| file.is_file())
 }
 
-/// Whether `PATH` leads to a place that is meant from the directory of the moment, or where commands may write. What a
-/// program starts by name could be theirs then, also after a `cd`.
+/// Whether `PATH` has a relative or a writable directory. A program could then start a planted one by name, also after
+/// a `cd`.
 fn has_writable_path(session: &Session, path: &OsStr) -> bool {
     std::env::split_paths(path).any(|directory| is_commands_own(session, &directory))
 }
@@ -135,7 +135,7 @@ mod tests {
             assert_eq!(planted(&["tool"]), None);
         }
         session.sandbox = SandboxPolicy::workspace_write();
-        // Read as text, this is a file beside the workspace. To the system it is one in it.
+        // Textually this is a file beside the workspace; to the kernel it is inside.
         assert!(is_found(&session, &[&format!("{}/down/../tool", text(&system))]));
     }
 }

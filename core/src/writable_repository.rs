@@ -1,9 +1,9 @@
-//! Whether `git` would read the settings of a repository that the session's commands may have made.
+//! Whether `git` would read the settings of a repository that the session's commands may have created.
 //!
-//! Such settings name programs to run (`core.fsmonitor`, filters, aliases), and so do the hooks of a repository that is
-//! pushed to, so `git status` there is whatever a command wanted it to be. The repository of a workspace is protected
-//! from the first command on. One that lies deeper, or that looks like a bare one, a command could have put there
-//! before. What leads `git` to another repository, or names a program, keeps it inside.
+//! Such settings name programs to run (`core.fsmonitor`, filters, aliases), and so do the hooks of a repository that
+//! is pushed to, so `git status` there may run anything. The repository of a workspace is protected from the first
+//! command on. A deeper one, or one that looks bare, may have been planted before. A command line that selects another
+//! repository, or names a program, stays inside.
 
 use std::fs;
 use std::io::Read as _;
@@ -15,16 +15,16 @@ use crate::git_words::are_harmless;
 use crate::places::is_commands_own;
 use crate::session::{Sandboxing, Session};
 
-/// Words that lead a line elsewhere, where no check has looked.
+/// Words that change the directory, which is then unchecked.
 const LEADING_ELSEWHERE: &[&[u8]] = &[b"cd", b"pushd", b"popd"];
 
-/// Variables of `git` that name neither a place nor a program.
+/// Variables of `git` that name neither a path nor a program.
 const HARMLESS_VARIABLES: &[&[u8]] = &[b"GIT_AUTHOR_", b"GIT_COMMITTER_", b"GIT_TERMINAL_PROMPT"];
 
-/// More than a settings file of a repository holds.
+/// Limit on a repository's settings file.
 const MOST_BYTES: u64 = 1024 * 1024;
 
-/// Whether the line runs `git` where that could be so. Without a sandbox there is none to leave.
+/// Whether the line runs `git` in such a repository. Without a sandbox there is none to leave.
 pub(crate) fn has_writable_repository(session: &Session, cwd: &AbsPath, line: &ParsedLine) -> bool {
     let program = |part: &ParsedCommand| part.words.first().and_then(Word::known).map(|word| word.as_bytes().to_vec());
     let mut runs_git = line.commands.iter().filter(|part| program(part).is_some_and(|name| is_git(&name))).peekable();
@@ -39,7 +39,7 @@ pub(crate) fn has_writable_repository(session: &Session, cwd: &AbsPath, line: &P
     if line.commands.iter().any(leads_elsewhere) || has_telling_variable(session) {
         return true;
     }
-    // What can't be looked at is not known to be harmless.
+    // An inaccessible directory is not known to be harmless.
     let Some(cwd) = cwd.to_host_path().and_then(|cwd| cwd.canonicalize().ok()) else { return true };
     has_writable_settings(session)
         || is_writable(session, &cwd)
@@ -51,7 +51,7 @@ fn is_git(program: &[u8]) -> bool {
     name == b"git" || name.starts_with(b"git-")
 }
 
-/// Whether a variable that `git` is given may name a repository, settings or a program.
+/// Whether a variable of `git` may name a repository, settings or a program.
 fn has_telling_variable(session: &Session) -> bool {
     let variables = session.permissions.environment.apply(session.environment.clone());
     variables.keys().any(|name| {
@@ -60,7 +60,7 @@ fn has_telling_variable(session: &Session) -> bool {
     })
 }
 
-/// Whether commands may have written the user's own settings of `git`.
+/// Whether commands may have written the user's git settings.
 fn has_writable_settings(session: &Session) -> bool {
     let variables = session.permissions.environment.apply(session.environment.clone());
     let below = |variable: &str, name: &str| {
@@ -72,7 +72,7 @@ fn has_writable_settings(session: &Session) -> bool {
     files.iter().flatten().any(|file| !file.is_absolute() || (file.exists() && is_commands_own(session, file)))
 }
 
-/// Whether a word names a repository that commands may have made. A file may lead to one.
+/// Whether a word names a repository that commands may have created. A file may lead to one.
 fn names_repository(session: &Session, cwd: &Path, words: &[Word]) -> bool {
     let words = words.iter().skip(1).filter_map(|word| word.known()?.to_os_string()?.into_string().ok());
     words.flat_map(|word| names_in(&word)).any(|name| {
@@ -84,13 +84,13 @@ fn names_repository(session: &Session, cwd: &Path, words: &[Word]) -> bool {
     })
 }
 
-/// What of a word may be a path: all of it, and the value of an option.
+/// The parts of a word that may be a path: all of it, and the value of an option.
 fn names_in(word: &str) -> Vec<String> {
     let value = word.split_once('=').map(|(_, value)| value.to_owned());
     std::iter::once(word.to_owned()).chain(value).filter(|name| !name.is_empty()).collect()
 }
 
-/// Whether the repository that `git` finds from a directory is one that commands may write, the nearest first.
+/// Whether the nearest repository that `git` finds from a directory is writable by commands.
 fn is_writable(session: &Session, cwd: &Path) -> bool {
     let found = cwd.ancestors().find_map(|directory| {
         let metadata = directory.join(".git");
@@ -104,7 +104,7 @@ fn is_writable(session: &Session, cwd: &Path) -> bool {
         return true;
     }
     let directory = if metadata.is_dir() { Some(metadata) } else { leads_to(&metadata) };
-    // What is no repository is none of theirs, but `git` may see it otherwise.
+    // Without a repository nothing is planted, but `git` may disagree.
     let Some(directory) = directory else { return true };
     let common = match text_of(&directory.join("commondir")) {
         Ok(text) => text.map_or_else(|| directory.clone(), |text| directory.join(text.trim_end())),
@@ -119,14 +119,14 @@ fn looks_bare(directory: &Path) -> bool {
     directory.join("HEAD").symlink_metadata().is_ok() && directory.join("objects").is_dir()
 }
 
-/// Where a `.git` file leads.
+/// The target of a `.git` file.
 fn leads_to(file: &Path) -> Option<PathBuf> {
     let text = text_of(file).ok()??;
     let target = text.strip_prefix("gitdir:")?.trim().to_owned();
     Some(file.parent()?.join(target))
 }
 
-/// Whether the settings of a repository name something that commands may have made: hooks, further settings, a
+/// Whether the settings of a repository name a file that commands may have created: hooks, further settings, a
 /// program, a repository to push to.
 fn names_writable(session: &Session, file: &Path, top: &Path) -> bool {
     let Ok(text) = text_of(file) else { return true };
@@ -141,7 +141,7 @@ fn names_writable(session: &Session, file: &Path, top: &Path) -> bool {
     })
 }
 
-/// The text of a small ordinary file; `None` if there is none.
+/// The text of a small regular file; `None` if there is none.
 fn text_of(path: &Path) -> Result<Option<String>, ()> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() && found.len() <= MOST_BYTES => {}

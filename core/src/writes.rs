@@ -1,8 +1,8 @@
-//! Writes of a running command that its policy denies: asked about while the call waits, one question at a time.
+//! Denied writes of a running command: asked about while the call waits, one question at a time.
 //!
-//! A yes for the run or the session covers a directory, so that what belongs together is one question. What no approval
-//! lifts is never asked: protected names, masks, Stockade's own files, what a person denied, and what an
-//! administrator's maximum does not allow. Nor is what programs do without.
+//! An approval for the run or the session covers a directory, so that related writes are one question. Denials that no
+//! approval lifts are never asked about: protected names, masks, Stockade's own files, hard denials, and those of an
+//! administrator's maximum. Nor are optional writes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,12 +25,12 @@ use crate::exec::Clock;
 use crate::run_answers::RunAnswers;
 use crate::session::Session;
 
-/// The most paths of a run that are recorded by name.
+/// Limit on the paths of a run that are recorded by name.
 const MOST_RECORDED: usize = 100;
-/// How often it is looked whether a call still waits.
+/// The interval for checking whether a call still waits.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
-/// Decides on the writes of one run. Dropped, it decides nothing more.
+/// Decides on the writes of one run. When dropped, it decides nothing more.
 pub(crate) struct Writes {
     keeper: Arc<Keeper>,
     stop: watch::Sender<bool>,
@@ -45,18 +45,18 @@ struct Keeper {
 
 struct Shared {
     session: Session,
-    /// What the run was granted when it began.
+    /// The run's initial grant.
     grant: EscalationExecution,
-    /// What its sandbox enforces.
+    /// The enforced rules.
     enforced: FileRules,
     approvals: Arc<Approvals>,
     answers: Arc<RunAnswers>,
     trail: Trail,
     clock: Clock,
-    /// Held by the call that is asked about.
+    /// Held by the call whose question is open.
     turn: tokio::sync::Mutex<()>,
     granted: Mutex<Vec<AbsPath>>,
-    /// Whether a question had no answer: the next one would have none either.
+    /// Whether a question got no answer: the next one would get none either.
     is_unanswered: AtomicBool,
     done: Mutex<Done>,
 }
@@ -105,7 +105,7 @@ impl Writes {
         Some(Self { keeper: Arc::new(keeper), stop })
     }
 
-    /// Ends with the run: takes questions away that are still open, and records what was done.
+    /// Ends with the run: withdraws open questions, and records the writes.
     pub(crate) async fn end(self) {
         self.stop.send_replace(true);
         let shared = &self.keeper.shared;
@@ -130,7 +130,7 @@ impl WriteKeeper for Keeper {
     fn decide(&self, attempt: WriteAttempt, answer: WriteAnswer) {
         let (shared, mut stop, is_wanted) = (Arc::clone(&self.shared), self.stop.clone(), answer.is_wanted());
         self.runtime.spawn(async move {
-            // What is asked for a caller ends with it, and with the run.
+            // The question of a caller ends with the caller and with the run.
             let given_up = async {
                 tokio::select! {
                     () = unwanted(is_wanted) => {}
@@ -171,7 +171,7 @@ impl Shared {
             && self.with(paths).is_some()
     }
 
-    /// The permissions of the run with these paths writable, if nothing stands against it.
+    /// The permissions of the run with these paths writable, if nothing denies that.
     fn with(&self, paths: &[AbsPath]) -> Option<Box<Permissions>> {
         let granted = locked(&self.granted).clone();
         let more = writable(granted.iter().chain(paths))?;
@@ -193,7 +193,7 @@ impl Shared {
             () = &mut given_up => return WriteVerdict::Refused,
         };
         let paths = &attempt.paths;
-        // The answer to another question may have settled this one.
+        // Another answer may have settled this.
         if !self.can_be_asked(paths) {
             return WriteVerdict::Refused;
         }
@@ -209,13 +209,13 @@ impl Shared {
             directories: directories.clone(),
             program: attempt.program.clone(),
         };
-        // A no is about the directory, or about the paths alone where there is none to offer.
+        // A denial covers the directory, or only the paths if no directory is offered.
         let declined = if directories.is_empty() { paths.clone() } else { directories.clone() };
         let _pause = self.clock.pause();
         let answer = match self.approvals.ask_write(question, &self.trail, given_up).await {
             Ok(Some(answer)) => answer,
             Ok(None) => return WriteVerdict::Refused,
-            // There may be an answer to another kind of question, but none to these.
+            // Other kinds of questions may get an answer, these do not.
             Err(_) => {
                 self.is_unanswered.store(true, Ordering::Relaxed);
                 return WriteVerdict::Refused;
@@ -228,7 +228,7 @@ impl Shared {
                 self.remember(&directories);
                 self.grant(directories)
             }
-            // Nobody is there: the next call need not wait for that again.
+            // The reviewer is absent: the next call should not wait again.
             ReviewDecision::DeniedForRun | ReviewDecision::TimedOut => {
                 self.answers.decline_writes(declined);
                 self.answers.decline_rest();
@@ -253,14 +253,14 @@ impl Shared {
         self.with(&directories).map_or(WriteVerdict::Refused, WriteVerdict::Granted)
     }
 
-    /// Later runs of the session have it from their start.
+    /// Grants it to later runs of the session.
     fn remember(&self, directories: &[AbsPath]) {
         let Some(more) = writable(directories.iter()) else { return };
         let key = ApprovalKey::Permissions { permissions: written(&more), sandbox: written(&self.session.sandbox) };
         self.approvals.memory.remember(vec![key], &EscalationExecution::Permissions(Box::new(more)));
     }
 
-    /// What a yes for more than one call covers; nothing where that would be too much.
+    /// The directories that an approval for more than one call covers; empty if that would be too much.
     fn directories(&self, operation: WriteOperation, paths: &[AbsPath]) -> Vec<AbsPath> {
         let mut directories: Vec<AbsPath> = Vec::new();
         for path in paths {
@@ -272,8 +272,8 @@ impl Shared {
         directories
     }
 
-    /// The cache that a path is in, the directory that is made, or the one that a file is in: never one that holds the
-    /// home or the workspace, nor one at the top of the file system.
+    /// The cache that contains a path, the directory to be created, or the directory of a file: never an ancestor of
+    /// the home directory or the workspace, nor a top-level directory.
     fn directory(&self, operation: WriteOperation, path: &AbsPath) -> Option<AbsPath> {
         let nearest = match operation {
             WriteOperation::MakeDirectory => Some(path.clone()),

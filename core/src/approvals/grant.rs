@@ -1,4 +1,4 @@
-//! The proof of a decision: without a grant nothing is started.
+//! The proof of a decision: nothing starts without a grant.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use stockade_sandboxing::leads_to;
 use crate::judgement::Judgement;
 use crate::session::{Sandboxing, Session};
 
-/// What a run may do, and who decided so. Only this module's parent makes one, and only for a
+/// The permissions of a run, and the source of the decision. Only this module's parent creates one, and only for a
 /// decision; so "nothing runs without a decision" is checked by the compiler.
 #[derive(Clone, Debug)]
 pub struct Grant {
@@ -27,12 +27,13 @@ pub struct Grant {
 pub enum Confinement {
     /// It is.
     Sandbox,
-    /// It is not: a person turned it off, let this run out, or another program's is around us.
+    /// It is not: a person turned it off or approved this run without it, or another program's sandbox contains this
+    /// process.
     None,
 }
 
 impl Grant {
-    /// What the run may do.
+    /// The permissions of the run.
     pub fn permissions(&self) -> &Permissions {
         &self.permissions
     }
@@ -42,17 +43,17 @@ impl Grant {
         self.confinement
     }
 
-    /// What it was granted on top of the session's own permissions.
+    /// The escalation over the session's own permissions.
     pub fn escalation(&self) -> &EscalationExecution {
         &self.escalation
     }
 
-    /// Who or what decided.
+    /// The source of the decision.
     pub fn source(&self) -> &DecisionSource {
         &self.source
     }
 
-    /// Whether it was granted after a denial. There is no second time.
+    /// Whether it was granted after a denial. That happens at most once.
     pub(super) fn is_after_denial(&self) -> bool {
         self.after_denial
     }
@@ -66,7 +67,7 @@ impl Grant {
         Ok(Self { permissions, confinement, escalation, source, after_denial: false })
     }
 
-    /// For the first run of what was judged.
+    /// The grant for the first run of a judged request.
     pub(super) fn first(judgement: &Judgement, source: DecisionSource) -> Self {
         Self {
             permissions: judgement.permissions.clone(),
@@ -106,10 +107,10 @@ pub(crate) fn execution(
     Ok((if confinement == Confinement::None { unbound(permissions)? } else { permissions }, confinement))
 }
 
-/// A file that every server puts in the directory of its socket. By it the directory is known in any environment.
+/// A marker file in every server's socket directory, which identifies the directory in any environment.
 pub const SERVER_MARK: &str = ".stockade-server";
 
-/// A server's socket can't be granted: what speaks there could approve itself.
+/// Refuses to grant a server's socket: a command that reaches it could approve itself.
 fn check_sockets(permissions: &Permissions) -> Result<(), Invalid> {
     for socket in &permissions.unix_sockets {
         let resolved = leads_to(socket);
@@ -130,7 +131,7 @@ fn check_sockets(permissions: &Permissions) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Whether a server has marked this directory. One that can't be looked into counts.
+/// Whether a server has marked this directory. An unreadable one counts as marked.
 fn is_servers(directory: &AbsPath) -> bool {
     let Some(directory) = directory.to_host_path() else { return false };
     match std::fs::symlink_metadata(directory.join(SERVER_MARK)) {
@@ -139,19 +140,19 @@ fn is_servers(directory: &AbsPath) -> bool {
     }
 }
 
-/// Without a sandbox nothing keeps a command from Stockade's own files, so nothing says that it does.
+/// Removes the bounds on Stockade's own files, which nothing enforces without a sandbox.
 fn unbound(permissions: Permissions) -> Result<Permissions, Invalid> {
     let rules = permissions.files.iter().filter(|rule| !rule.is_bound()).cloned();
     Ok(Permissions { files: FileRules::new(rules)?, ..permissions })
 }
 
-/// Everything, but for what a person put out of reach and, where a sandbox is built all the same, Stockade's own
-/// files. Masks and protected names are lifted.
+/// Everything except hard denials and, if a sandbox is built all the same, Stockade's own files. Masks and protected
+/// names are lifted.
 fn unsandboxed(session: &Session) -> Result<Permissions, Invalid> {
     let everything = session.host.file_system_roots.iter().map(|root| FileRule::path(root.clone(), Access::Write));
     let lasting = |rule: &&FileRule| rule.is_hard_denial() || rule.is_bound();
     let denials = session.permissions.files.iter().filter(lasting).cloned();
-    // A forbidden host is held by the rules for hosts, so those stay.
+    // Host rules enforce a forbidden host, so they stay.
     let network = match &session.permissions.network {
         NetworkPolicy::Hosts(_) if session.forbids_hosts() => session.permissions.network.clone(),
         NetworkPolicy::Off | NetworkPolicy::Full | NetworkPolicy::Hosts(_) => {

@@ -1,8 +1,7 @@
-//! What a session has been allowed, and questions that are being asked right now.
+//! The approvals of a session, and its open questions.
 //!
-//! Only "for the session" is remembered, under exactly what was asked: another argument, directory or
-//! permission is another question. What is remembered is the execution that was approved, so that a
-//! later run gets that and nothing more.
+//! Only "for the session" is remembered, under exactly what was asked: another argument, directory or permission is
+//! another question. The approved execution is remembered, so that a later run gets that and nothing more.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
@@ -15,47 +14,47 @@ use tokio::sync::watch;
 
 use crate::session::Session;
 
-/// What an approval is remembered under.
+/// The key of a remembered approval.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ApprovalKey {
-    /// A command: every word, the directory, what the session grants and what the request asks for.
+    /// A command: every word, the directory, the session's permissions and the request's escalation.
     Command(Box<CommandKey>),
     /// A file that is to be changed.
     File(AbsPath),
-    /// A tool of a server, with what its policy says of the arguments.
+    /// A tool of a server, with its arguments if they matter.
     Tool {
         /// The server.
         server: String,
         /// The tool.
         tool: String,
-        /// The arguments as JSON, or nothing if any will do.
+        /// The arguments as JSON; `None` for any.
         arguments: Option<String>,
     },
-    /// Permissions that the session's requests have from then on, with the sandbox policy that it had then.
+    /// Permissions for all later requests of the session, with its sandbox policy at that time.
     Permissions {
-        /// The permissions, in their written form.
+        /// The permissions, serialized.
         permissions: String,
-        /// The sandbox policy, in its written form.
+        /// The sandbox policy, serialized.
         sandbox: String,
     },
     /// A destination on the network.
     Destination(Destination),
-    /// What an embedder's own tool is known by.
+    /// The key of an embedder's own tool.
     Other(String),
 }
 
-/// What a command's approval is remembered under.
+/// The key of a command's approval.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CommandKey {
     /// Every word.
     pub command: Argv,
-    /// Where it starts.
+    /// The working directory.
     pub cwd: AbsPath,
-    /// What the session grants, in its written form.
+    /// The session's permissions, serialized.
     pub permissions: String,
-    /// What the request asks for, in its written form.
+    /// The request's escalation, serialized.
     pub escalation: String,
-    /// A hash of the environment that a caller gave it; none if it has the session's.
+    /// A hash of the caller's environment; `None` for the session's.
     pub environment: Option<String>,
 }
 
@@ -72,8 +71,8 @@ impl CommandKey {
     }
 }
 
-/// The one written form of a value, by which it is known again. A value that can't be written is known by
-/// nothing: it is never the same as another, so that an approval for one is none for the other.
+/// The canonical serialization of a value, for comparison. A value that can't be serialized is equal to no other, so
+/// that an approval of one never covers another.
 pub(crate) fn written(value: &impl Serialize) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     serde_json::to_string(value).unwrap_or_else(|error| format!("{error}: {}", NEXT.fetch_add(1, Ordering::Relaxed)))
@@ -83,13 +82,13 @@ pub(crate) fn written(value: &impl Serialize) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     approved: Mutex<HashMap<ApprovalKey, EscalationExecution>>,
-    /// Destinations that were denied for good.
+    /// Destinations that were denied for the session.
     denied: Mutex<HashSet<Destination>>,
-    /// Permissions for the next command that asks for them, with the sandbox policy that the session had then.
+    /// Permissions for the next command that asks for them, with the session's sandbox policy at that time.
     once: Mutex<VecDeque<(SandboxPolicy, Permissions)>>,
 }
 
-/// The most permissions that wait for a command. The oldest go first.
+/// Limit on such permissions. The oldest are dropped first.
 const MOST_ONCE: usize = 64;
 
 impl Memory {
@@ -101,8 +100,7 @@ impl Memory {
         self.approved().is_empty()
     }
 
-    /// The execution that was approved for all of these, if each is known with the same one. Nothing
-    /// is known of nothing.
+    /// The execution approved for all of these keys, if each has the same one. `None` for an empty list.
     pub(crate) fn recall(&self, keys: &[ApprovalKey]) -> Option<EscalationExecution> {
         let approved = self.approved();
         let mut executions = keys.iter().map(|key| approved.get(key));
@@ -114,7 +112,7 @@ impl Memory {
         self.approved().extend(keys.into_iter().map(|key| (key, execution.clone())));
     }
 
-    /// What an answer says of a destination. A denial stands against an approval.
+    /// The remembered decision for a destination. A denial overrides an approval.
     pub(crate) fn destination(&self, destination: &Destination) -> Option<Decision> {
         if self.denied().contains(destination) {
             return Some(Decision::Forbidden);
@@ -132,7 +130,7 @@ impl Memory {
             Decision::Forbidden => {
                 self.denied().insert(destination.clone());
             }
-            // The next one is asked about again.
+            // Nothing to remember: the next attempt asks again.
             Decision::Prompt => {}
         }
     }
@@ -145,12 +143,12 @@ impl Memory {
         self.approved().iter().map(|(key, execution)| (key.clone(), execution.clone())).collect()
     }
 
-    /// Says whether it was known.
+    /// Returns whether it was known.
     pub(crate) fn forget(&self, key: &ApprovalKey) -> bool {
         self.approved().remove(key).is_some()
     }
 
-    /// What the session's requests have besides its policy.
+    /// The permissions granted to the session's requests beyond its policy.
     pub(crate) fn granted(&self, sandbox: &SandboxPolicy) -> Vec<Permissions> {
         let approved = self.approved();
         let granted = approved.iter().filter_map(|(key, execution)| match (key, execution) {
@@ -159,7 +157,7 @@ impl Memory {
             }
             _ => None,
         });
-        // Most sessions have none, and a policy is long.
+        // Most sessions have none, and serializing a policy is expensive.
         let mut granted = granted.peekable();
         if granted.peek().is_none() {
             return Vec::new();
@@ -172,14 +170,14 @@ impl Memory {
         self.once.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next command that asks for these permissions, or for part of them, has them.
+    /// Grants these permissions to the next command that asks for them, or for a part of them.
     pub(crate) fn allow_once(&self, session: &Session, permissions: Permissions) {
         let mut once = self.once();
         once.truncate(MOST_ONCE - 1);
         once.push_front((session.sandbox.clone(), permissions));
     }
 
-    /// Where the permissions stand that a command may have without another question.
+    /// The index of permissions that cover a command's request.
     fn place(
         once: &VecDeque<(SandboxPolicy, Permissions)>,
         session: &Session,
@@ -189,18 +187,18 @@ impl Memory {
         once.iter().position(|(sandbox, granted)| *sandbox == session.sandbox && granted.merge(wanted) == *granted)
     }
 
-    /// Whether a command may have what it wants without another question.
+    /// Whether a command's request is covered without another question.
     pub(crate) fn has_once(&self, session: &Session, wanted: &EscalationExecution) -> bool {
         Self::place(&self.once(), session, wanted).is_some()
     }
 
-    /// The same, for this command and no other.
+    /// Like `has_once`, and uses the permissions up.
     pub(crate) fn take_once(&self, session: &Session, wanted: &EscalationExecution) -> bool {
         let mut once = self.once();
         Self::place(&once, session, wanted).is_some_and(|place| once.remove(place).is_some())
     }
 
-    /// Says how many were known.
+    /// Returns how many were known.
     pub(crate) fn forget_all(&self) -> usize {
         self.once().clear();
         self.denied().clear();
@@ -211,7 +209,7 @@ impl Memory {
     }
 }
 
-/// Questions that wait for an answer, so that equal ones share it.
+/// Open questions, so that equal ones share an answer.
 #[derive(Debug)]
 pub(crate) struct Shared<Q, A> {
     waiting: Mutex<HashMap<Q, watch::Receiver<Option<A>>>>,
@@ -229,7 +227,7 @@ enum Turn<'a, Q: Eq + std::hash::Hash, A> {
     Waits(watch::Receiver<Option<A>>),
 }
 
-/// The request that asks on behalf of all. If it gives up, one of the others takes over.
+/// The request that asks for all. If it gives up, one of the others takes over.
 struct Asking<'a, Q: Eq + std::hash::Hash, A> {
     shared: &'a Shared<Q, A>,
     question: Q,
@@ -243,8 +241,7 @@ impl<Q: Eq + std::hash::Hash, A> Drop for Asking<'_, Q, A> {
 }
 
 impl<Q: Clone + Eq + std::hash::Hash, A: Clone> Shared<Q, A> {
-    /// Answers a question: by `ask`, or together with an equal question that is being asked. Says
-    /// whether this call was the one that asked.
+    /// Answers a question: by `ask`, or together with an equal open question. Also returns whether this call asked.
     pub(crate) async fn ask<F: Future<Output = A>>(&self, question: Q, ask: impl Fn() -> F) -> (A, Asked) {
         loop {
             match self.turn(&question) {
@@ -254,7 +251,7 @@ impl<Q: Clone + Eq + std::hash::Hash, A: Clone> Shared<Q, A> {
                     return (answer, Asked::Here);
                 }
                 Turn::Waits(mut answer) => {
-                    // An error means that the request that asked gave up.
+                    // An error means that the asking request gave up.
                     if let Ok(answer) = answer.wait_for(Option::is_some).await
                         && let Some(answer) = answer.clone()
                     {
@@ -282,7 +279,7 @@ impl<Q: Eq + std::hash::Hash, A> Shared<Q, A> {
     }
 }
 
-/// Who asked a question that several had.
+/// Which request asked a shared question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Here,

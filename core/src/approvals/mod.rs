@@ -1,5 +1,4 @@
-//! Who may run what: the requirement, the session's memory, the question, and the grant that comes of
-//! it.
+//! Approvals: the requirement, the session's memory, the question, and the resulting grant.
 
 mod grant;
 mod memory;
@@ -33,7 +32,7 @@ use crate::{Answer, Approver};
 use memory::{Asked, Shared};
 use question::{Asking, Put};
 
-/// How long an answer is waited for. No answer is a no, not a run that hangs.
+/// The timeout of a question. It counts as a denial, so that no run hangs.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(600);
 
 /// The approval side of a session.
@@ -43,7 +42,7 @@ pub(crate) struct Approvals {
     pub(crate) assessor: Option<Arc<dyn RiskAssessor>>,
     pub(crate) memory: Memory,
     asking: Shared<(Vec<ApprovalKey>, String), Result<ReviewDecision, Refusal>>,
-    /// Whether an answer was to stop: nothing is asked any more, and no question waits.
+    /// Whether an answer stopped the session: nothing more is asked, and open questions end.
     aborted: watch::Sender<bool>,
 }
 
@@ -59,17 +58,17 @@ impl Approvals {
         }
     }
 
-    /// The same for a session that has not begun, which waits this long for an answer.
+    /// A copy for a session that has not begun, with this timeout.
     pub(crate) fn waiting(&self, answer_limit: Duration) -> Self {
         Self { answer_limit, assessor: self.assessor.clone(), ..Self::new(Arc::clone(&self.approver)) }
     }
 
-    /// The same for a session that has not begun, whose questions are assessed.
+    /// A copy for a session that has not begun, with this risk assessor.
     pub(crate) fn assessed_by(&self, assessor: Arc<dyn RiskAssessor>) -> Self {
         Self { assessor: Some(assessor), ..self.waiting(self.answer_limit) }
     }
 
-    /// Carries the judgement out, up to the first run: records it, and asks where it says so.
+    /// Carries out the judgement up to the first run: records it, and asks if necessary.
     pub(crate) async fn settle<Req, T: ToolRuntime<Req>>(
         &self,
         tool: &T,
@@ -136,7 +135,7 @@ impl Approvals {
             }
         };
         let keys = tool.keys(request, session);
-        // A saved rule keeps the command in the sandbox, where it would be denied the same again.
+        // A saved rule keeps the command in the sandbox, where it would be denied again.
         let verdict = judgement.verdict.as_deref();
         let leaves = execution == EscalationExecution::Unsandboxed;
         let planted = leaves.then(|| tool.planted_program(request, session, verdict)).flatten();
@@ -147,13 +146,13 @@ impl Approvals {
             None => reason,
         };
         let asking = Asking { keys, execution, reason, violations, amendment: None, verdict, only_once };
-        // A no ends the matter: what the first run gave stands.
+        // After a denial the first run's result stands.
         let (execution, source) = self.ask(tool, request, ctx, trail, asking).await.ok()?;
         tracing::info!(name: "command.escalated", thread = %trail.thread(), request = %trail.request());
         Some(granted(session, execution, source).ok()?.after_denial())
     }
 
-    /// Asks, or shares the answer to an equal question, and keeps what the answer says to keep.
+    /// Asks, or shares the answer to an equal question, and stores what the answer says to remember.
     async fn ask<Req, T: ToolRuntime<Req>>(
         &self,
         tool: &T,
@@ -174,7 +173,7 @@ impl Approvals {
         let decision = answer?;
         let Asking { keys, execution, .. } = asking;
         match decision {
-            // Only a write of a running command is approved for the run.
+            // `ApprovedForRun` is only offered for writes of a running command.
             ReviewDecision::Approved | ReviewDecision::ApprovedForRun => {}
             ReviewDecision::ApprovedForSession => self.memory.remember(keys, &execution),
             ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
@@ -182,7 +181,7 @@ impl Approvals {
                     ctx.rules.save(&proposed_execpolicy_amendment);
                 }
             }
-            // Only the network gate offers such a rule, and answers it itself.
+            // Only the network gate offers such a rule, and handles it itself.
             ReviewDecision::NetworkPolicyAmendment { .. } => {
                 return Err(no(RefusedBy::Reviewer, "a network rule is no answer to this question"));
             }
@@ -205,8 +204,7 @@ impl Approvals {
         Ok((execution, DecisionSource::Reviewer))
     }
 
-    /// Asks whether a destination may be reached, once for all runs that wait for it. The answer is remembered by
-    /// the gate that asks.
+    /// Asks whether a destination may be reached, once for all waiting runs. The asking gate remembers the answer.
     pub(crate) async fn ask_destination(
         &self,
         key: ApprovalKey,
@@ -216,7 +214,7 @@ impl Approvals {
         if let Err(refusal) = self.check_session() {
             return ReviewDecision::Denied { reason: Some(refusal.reason) };
         }
-        // A name, and the address behind it, are two questions; which program asks makes none of its own.
+        // A name and the address it resolves to are two questions; the program does not matter.
         let content = match &subject {
             ApprovalSubject::Network(network) => memory::written(&network.leads_to),
             ApprovalSubject::Command(_)
@@ -230,15 +228,15 @@ impl Approvals {
         let ask = || question::put(self, Arc::clone(&question), trail);
         let (answer, asked) = self.asking.ask((vec![key], content), ask).await;
         match answer {
-            // The rest of another run was not asked about.
+            // The answer covers the rest of the asking run only.
             Ok(ReviewDecision::DeniedForRun) if asked != Asked::Here => ReviewDecision::Denied { reason: None },
             Ok(decision) => decision,
             Err(refusal) => ReviewDecision::Denied { reason: Some(refusal.reason) },
         }
     }
 
-    /// Asks about a write of a running command, until nothing waits for it any more: then there is no decision. The
-    /// answer is kept by the run that asks.
+    /// Asks about a write of a running command, until it no longer waits: then there is no decision. The asking run
+    /// stores the answer.
     pub(crate) async fn ask_write(
         &self,
         write: WriteApproval,
@@ -267,14 +265,14 @@ impl Approvals {
         question::put_whole(self, request, trail).await
     }
 
-    /// After "stop everything", nothing more is run.
+    /// Refuses everything after "stop everything".
     pub(crate) fn check_session(&self) -> Result<(), Refusal> {
         if *self.aborted.borrow() { Err(no(RefusedBy::Reviewer, ABORTED)) } else { Ok(()) }
     }
 }
 
-/// What a question shows that its keys do not say: two changes of one file are two questions. The keys of a command
-/// say all of it, but for what its first run was denied.
+/// The content of a question beyond its keys: two changes of one file are two questions. The keys of a command cover
+/// everything except the denials of its first run.
 fn content(subject: &ApprovalSubject) -> String {
     match subject {
         ApprovalSubject::Command(_) => String::new(),
@@ -301,7 +299,7 @@ fn impossible(invalid: &Invalid) -> Refusal {
     Refusal { by: RefusedBy::Sandbox, reason: format!("the permissions make no sense: {invalid}") }
 }
 
-/// What a person put out of reach, and writing Stockade's own files, can't be asked for.
+/// Refuses requests for hard denials, and for writing Stockade's own files.
 pub(crate) fn check_hard_denials(session: &Session, wanted: &EscalationExecution) -> Result<(), Refusal> {
     let EscalationExecution::Permissions(wanted) = wanted else { return Ok(()) };
     for rule in wanted.files.iter().filter(|rule| rule.access > stockade_protocol::Access::None) {
@@ -326,8 +324,8 @@ pub(crate) fn check_hard_denials(session: &Session, wanted: &EscalationExecution
     Ok(())
 }
 
-/// What a denied run would have needed: the least inside the sandbox that can be enforced here, else
-/// no sandbox, where nothing forbids that.
+/// The execution that a denied run would have needed: the least inside the sandbox that can be enforced here, else no
+/// sandbox, if nothing forbids that.
 fn widened<Req, T: ToolRuntime<Req>>(
     tool: &T,
     request: &Req,
@@ -336,8 +334,8 @@ fn widened<Req, T: ToolRuntime<Req>>(
     ctx: &ToolContext<'_>,
 ) -> Option<EscalationExecution> {
     let session = ctx.session;
-    // About a connection that was seen, the question was asked already, or there is none; so it was about a write that
-    // was declined while the command ran.
+    // Intercepted connections were asked about already, or need no question; so this is about writes that were
+    // declined while the command ran.
     let answers = ctx.connections.as_ref().map(|connections| &connections.answers);
     let is_declined = |violation: &Violation| {
         let ViolationTarget::Path(path) = &violation.target else { return false };
@@ -345,7 +343,7 @@ fn widened<Req, T: ToolRuntime<Req>>(
     };
     let open = || violations.iter().filter(|violation| !is_settled(violation) && !is_declined(violation));
     let amendments = open().filter_map(|violation| violation.amendment.as_ref());
-    // What does not exist yet can't be granted: a person has to make it first.
+    // A missing file can't be granted: a person has to create it first.
     let amendments: Vec<&PermissionAmendment> = amendments.filter(|amendment| !is_missing(amendment)).collect();
     if let Some(more) = permissions_of(&amendments) {
         let earlier = match grant.escalation() {
@@ -354,12 +352,12 @@ fn widened<Req, T: ToolRuntime<Req>>(
         };
         let execution = EscalationExecution::Permissions(Box::new(earlier));
         let (permissions, _) = grant::execution(session, &execution).ok()?;
-        // A maximum may take away what was added, and a host may be unable to enforce it.
+        // A maximum may remove the addition, and a host may be unable to enforce it.
         if permissions != *grant.permissions() && tool.is_enforceable(request, &permissions, ctx) {
             return Some(execution);
         }
     }
-    // A denial that names its least permission was explained; one that a person wrote stays.
+    // A denial with a known amendment was handled above; a hard denial stays.
     let liftable = open().any(|violation| !is_lasting(violation)) && tool.preference() != SandboxPreference::Require;
     (liftable && session.must_confine().is_none()).then_some(EscalationExecution::Unsandboxed)
 }
@@ -368,8 +366,8 @@ fn is_settled(violation: &Violation) -> bool {
     violation.operation == Operation::Connect && violation.evidence == Evidence::Observed
 }
 
-/// Whether not even a run without the sandbox would change the outcome: a person denied it, or the
-/// system itself does. For words that a command has printed about a system call, there is no question to let it out.
+/// Whether even a run without the sandbox would fail: a person or the system itself denies it. A guess about a system
+/// call from the output does not justify leaving the sandbox.
 fn is_lasting(violation: &Violation) -> bool {
     if violation.operation == Operation::SystemCall && violation.evidence == Evidence::Guessed {
         return true;
@@ -379,7 +377,7 @@ fn is_lasting(violation: &Violation) -> bool {
     hard || (about_files && violation.amendment.as_ref().is_none_or(is_missing))
 }
 
-/// Whether it grants a file or directory that has to be made first.
+/// Whether it grants a missing file or directory.
 fn is_missing(amendment: &PermissionAmendment) -> bool {
     match amendment {
         PermissionAmendment::File(rule) => match &rule.target {
@@ -417,7 +415,7 @@ fn permissions_of(amendments: &[&PermissionAmendment]) -> Option<Permissions> {
     (permissions != Permissions::default()).then_some(permissions)
 }
 
-/// The rules, with the widest access for each path: two of one path would else leave the stricter.
+/// The rules, with the widest access for each path: of two rules for one path the stricter would win otherwise.
 fn strongest(rules: impl Iterator<Item = stockade_protocol::FileRule>) -> Option<stockade_protocol::FileRules> {
     let mut rules: Vec<_> = rules.collect();
     rules.sort_by(|a, b| a.target.cmp(&b.target).then(b.access.cmp(&a.access)));

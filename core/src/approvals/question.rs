@@ -1,4 +1,4 @@
-//! Putting one question to the approver, with a limit, and everything on the record.
+//! Puts one question to the approver, with a timeout, and records everything.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::runtime::Shown;
 use crate::verdict::Verdict;
 use crate::{Answer, Unanswered};
 
-/// A question that is about to be asked.
+/// A question to be asked.
 pub(super) struct Asking<'a> {
     pub(super) keys: Vec<ApprovalKey>,
     pub(super) execution: EscalationExecution,
@@ -26,7 +26,7 @@ pub(super) struct Asking<'a> {
     pub(super) violations: &'a [Violation],
     pub(super) amendment: Option<ExecPolicyAmendment>,
     pub(super) verdict: Option<&'a Verdict>,
-    /// Whether "for the session" is no answer.
+    /// Whether "for the session" is not offered.
     pub(super) only_once: bool,
 }
 
@@ -40,7 +40,7 @@ impl Asking<'_> {
         }
     }
 
-    /// The paths that an approval would open.
+    /// The paths that an approval would grant.
     pub(super) fn paths(&self) -> Vec<AbsPath> {
         let EscalationExecution::Permissions(permissions) = &self.execution else { return Vec::new() };
         let targets = permissions.files.iter().filter_map(|rule| match &rule.target {
@@ -62,7 +62,7 @@ pub(super) fn approval_request(
     paths.sort();
     paths.dedup();
     request.reason = reason;
-    // A name that leads elsewhere is shown with where it leads.
+    // A path with links is shown with its target.
     request.resolved_paths = paths
         .into_iter()
         .map(|given| ResolvedPath { resolved: leads_to(&given), given })
@@ -85,7 +85,7 @@ fn subject_paths(subject: &ApprovalSubject) -> Vec<AbsPath> {
         ApprovalSubject::Patch(patch) => {
             patch.changes.iter().flat_map(|change| change.paths().cloned()).chain(patch.grant_root.clone()).collect()
         }
-        // They were resolved before they were asked about.
+        // They are already resolved.
         ApprovalSubject::Write(_)
         | ApprovalSubject::Network(_)
         | ApprovalSubject::Permissions(_)
@@ -94,7 +94,7 @@ fn subject_paths(subject: &ApprovalSubject) -> Vec<AbsPath> {
     }
 }
 
-/// Asks a question whose answer is a decision and nothing else.
+/// Asks a question whose answer is only a decision.
 pub(super) async fn put(
     approvals: &Approvals,
     request: Arc<ApprovalRequest>,
@@ -118,15 +118,15 @@ pub(super) async fn put_whole(
     }
 }
 
-/// What became of a question.
+/// The result of a question.
 pub(super) enum Put {
     Answered(Answer),
-    /// Nothing waits for it any more, and it has been taken away.
+    /// The asker gave up, and the question was withdrawn.
     GivenUp,
 }
 
-/// Asks, waits at most the session's limit, and records the question and the decision. An answer that comes later
-/// is recorded too and changes nothing. An answer to stop everything is the answer to all questions that wait.
+/// Asks, waits up to the session's timeout, and records the question and the decision. A late answer is recorded too
+/// and changes nothing. An answer to stop everything also answers all open questions.
 pub(super) async fn put_until(
     approvals: &Approvals,
     request: Arc<ApprovalRequest>,
@@ -147,7 +147,7 @@ pub(super) async fn put_until(
         let (approver, request) = (Arc::clone(&approvals.approver), Arc::clone(&request));
         tokio::spawn(async move { approver.review(request).await })
     };
-    // A question that is given up is taken away.
+    // An abandoned question is withdrawn.
     let mut given_up = AbortOnDrop(Some(review.abort_handle()));
     let mut late = false;
     let answer = tokio::select! {
@@ -164,7 +164,7 @@ pub(super) async fn put_until(
     };
     let Some(answer) = answer else {
         review.abort();
-        // The prompt is taken away before the next one is shown, and before this process ends.
+        // The prompt is removed before the next one is shown, and before this process ends.
         review.await.ok();
         return Ok(Put::GivenUp);
     };
@@ -194,14 +194,14 @@ pub(super) async fn put_until(
     refusal.map_or(Ok(Put::Answered(answer)), Err)
 }
 
-/// The question with what the assessor says of it, if there is one that answers in time.
+/// The question with its risk assessment, if that is ready in time.
 async fn assessed(assessor: Option<&Arc<dyn RiskAssessor>>, request: &Arc<ApprovalRequest>) -> Arc<ApprovalRequest> {
     let Some(assessor) = assessor else { return Arc::clone(request) };
     let risk = assessment(assessor, request).await;
     Arc::new(ApprovalRequest { risk, ..ApprovalRequest::clone(request) })
 }
 
-/// Ends a review when nothing waits for its answer any more.
+/// Ends a review when its answer is no longer awaited.
 struct AbortOnDrop(Option<AbortHandle>);
 
 impl Drop for AbortOnDrop {
@@ -212,7 +212,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Keeps a question's place until it is answered after all, and records that.
+/// Waits for a late answer and records it.
 fn record_late(review: tokio::task::JoinHandle<Result<Answer, Unanswered>>, trail: Trail, asked: Instant) {
     tokio::spawn(async move {
         if let Ok(Ok(answer)) = review.await {
@@ -222,7 +222,7 @@ fn record_late(review: tokio::task::JoinHandle<Result<Answer, Unanswered>>, trai
     });
 }
 
-/// An answer that was never offered is none: it could save a rule that was not shown.
+/// Rejects an answer that was not offered: it could save a rule that was not shown.
 fn usable(request: &ApprovalRequest, answer: Result<Answer, Unanswered>) -> Result<Answer, Unanswered> {
     let answer = answer?;
     let offered = match &answer.decision {

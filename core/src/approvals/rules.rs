@@ -1,4 +1,4 @@
-//! The rules in force, and where new ones are saved.
+//! The rules in force, and the file for new ones.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,18 +16,18 @@ pub struct RuleStore {
 }
 
 impl RuleStore {
-    /// These rules, with nowhere to save new ones.
+    /// These rules, without a file for new ones.
     pub fn new(policy: Policy) -> Self {
         Self { policy: RwLock::new(Arc::new(policy)), file: None, home: None }
     }
 
-    /// New rules are saved in this file.
+    /// Saves new rules in this file.
     #[must_use]
     pub fn saving_to(self, file: PathBuf) -> Self {
         Self { file: Some(file), ..self }
     }
 
-    /// What `~/` stands for in a file that is read again.
+    /// Sets the directory for `~/` in a file that is reloaded.
     #[must_use]
     pub fn with_home(self, home: Option<OsString>) -> Self {
         Self { home, ..self }
@@ -38,12 +38,12 @@ impl RuleStore {
         self.file.is_some()
     }
 
-    /// The rules now.
+    /// The current rules.
     pub fn policy(&self) -> Arc<Policy> {
         Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Saves a rule. The approval that came with it holds even if that fails, for this once.
+    /// Saves a rule. If that fails, the approval holds for this once.
     pub(crate) fn save(&self, amendment: &ExecPolicyAmendment) {
         let Some(file) = &self.file else { return };
         match append_allow_rule(file, amendment) {
@@ -52,7 +52,7 @@ impl RuleStore {
         }
     }
 
-    /// Saves a rule for a host. A rule for every protocol or for several hosts has no form in a file.
+    /// Saves a network rule. A rule for every protocol or for several hosts can't be written in a file.
     pub(crate) fn save_network(&self, amendment: &NetworkPolicyAmendment) {
         let (Some(file), HostPattern::Exact(host), Some(protocol)) = (&self.file, &amendment.host, amendment.protocol)
         else {

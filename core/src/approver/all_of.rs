@@ -1,4 +1,4 @@
-//! Several are asked at once, and all must agree.
+//! Asks several approvers at once; all must agree.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,18 +9,17 @@ use stockade_protocol::{ApprovalRequest, ReviewDecision};
 
 use super::{Answer, Approver, Unanswered, ask_each, newly_answered};
 
-/// Asks several at once and says yes only if all of them do.
+/// Asks several approvers at once and approves only if all of them do.
 ///
-/// - A no wins over everything, and the others are no longer asked. Of several at the same moment
-///   the strictest counts: `Abort`, then `DeniedForRun`, then `Denied`, then a saved refusal, then `TimedOut`.
-/// - An approver that does not answer has not agreed. The others are waited for all the same: a no of theirs
-///   counts, where "nobody answered" could still become a yes by [`Fallback`](super::Fallback).
-/// - Of approvals the most modest counts: `Approved`, then `ApprovedForRun`, then
-///   `ApprovedForSession`, then a saved rule.
-///   Two different rules come to `ApprovedForSession`, which is what both include.
-/// - Two different answers to a server's question are no agreement.
+/// - A denial overrides everything, and the others are no longer asked. Of several at the same time the strictest
+///   counts: `Abort`, then `DeniedForRun`, then `Denied`, then a saved refusal, then `TimedOut`.
+/// - An approver that does not answer has not agreed. The others are still awaited: their denial counts, while a
+///   missing answer could still become an approval by [`Fallback`](super::Fallback).
+/// - Of approvals the narrowest counts: `Approved`, then `ApprovedForRun`, then `ApprovedForSession`, then a saved
+///   rule. Two different rules come to `ApprovedForSession`, which is what both include.
+/// - Different answers to a server's question are not an agreement.
 ///
-/// Laws: associative, idempotent, commutative but for the words of a reason.
+/// Laws: associative, idempotent, commutative except for the text of a reason.
 ///
 /// ```
 /// use stockade_core::{AllOf, Approver as _, ApproverExt as _, Fixed};
@@ -45,7 +44,7 @@ impl AllOf {
         Self(vec![Arc::new(first)])
     }
 
-    /// Asks one more.
+    /// Adds an approver.
     #[must_use]
     pub fn and(mut self, other: impl Approver + 'static) -> Self {
         self.0.push(Arc::new(other));
@@ -69,7 +68,7 @@ impl Approver for AllOf {
             if !refused && asking.iter().any(Option::is_some) {
                 return Poll::Pending;
             }
-            // In the approvers' order, so that a reason does not depend on who was faster.
+            // In the approvers' order, so that a reason does not depend on timing.
             Poll::Ready(results.iter_mut().filter_map(Option::take).reduce(agreement))
         });
         let nobody = || Err(Unanswered::Gone { why: String::from("there is no approver") });
@@ -77,7 +76,7 @@ impl Approver for AllOf {
     }
 }
 
-/// What two results come to: the stricter; the first where both are as strict.
+/// The stricter of two results; the first if they are equal.
 fn agreement(one: Result<Answer, Unanswered>, other: Result<Answer, Unanswered>) -> Result<Answer, Unanswered> {
     let (own, others) = (strictness(&one), strictness(&other));
     match (one, other) {
@@ -109,7 +108,7 @@ fn agreement(one: Result<Answer, Unanswered>, other: Result<Answer, Unanswered>)
     }
 }
 
-/// The order in which results win over each other.
+/// The order of precedence of results.
 fn strictness(result: &Result<Answer, Unanswered>) -> u8 {
     let Ok(answer) = result else { return 4 };
     match &answer.decision {

@@ -1,4 +1,4 @@
-//! Questions that are answered elsewhere, at any time: by another task, a client, a screen.
+//! Questions that are answered elsewhere: by another task, a client, a user interface.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,29 +12,28 @@ use tokio::time::Instant;
 use super::queue::{Question, Queue};
 use super::{Answer, Approver, ApproverError, LateAnswer, LateAnswers, Unanswered};
 
-/// How many questions a channel takes. What is more is answered at once with
-/// [`Unanswered::Busy`], so that a flood of questions can neither fill the memory nor bury a person.
+/// Limits of a channel. Further questions are answered at once with [`Unanswered::Busy`], so that a flood can neither
+/// exhaust memory nor overwhelm a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelLimits {
-    /// How many questions may wait, shown or not.
+    /// Limit on waiting questions, shown or not.
     pub waiting: NonZeroUsize,
-    /// How fast they may come.
+    /// Limit on their rate.
     pub rate: RateLimit,
 }
 
-/// How many questions may come in any time of this length.
+/// A limit on questions per interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
-    /// How many.
+    /// The number of questions.
     pub questions: NonZeroUsize,
-    /// In which time.
+    /// The interval.
     pub within: Duration,
 }
 
 const DEFAULT_WAITING: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 
-/// 256 questions may wait, and 256 may come within ten seconds: more than a person can answer, and
-/// enough for a few agents at work.
+/// 256 waiting questions, and 256 within ten seconds: more than a person can answer, and enough for a few agents.
 impl Default for ChannelLimits {
     fn default() -> Self {
         let rate = RateLimit { questions: DEFAULT_WAITING, within: Duration::from_secs(10) };
@@ -42,11 +41,10 @@ impl Default for ChannelLimits {
     }
 }
 
-/// Hands questions to the holder of its [`Consumer`], oldest first, and waits for the replies.
+/// Passes questions to the holder of its [`Consumer`], oldest first, and waits for the replies.
 ///
-/// Questions are only ever answered by a reply to them: those of one name are shown one after the
-/// other. When the consumer is dropped, every question ends with [`Unanswered::Gone`], and so does
-/// every later one.
+/// A question is only answered by a reply to it: questions with the same id are shown one after the other. When the
+/// consumer is dropped, every question ends with [`Unanswered::Gone`], and so does every later one.
 ///
 /// ```
 /// use stockade_core::{Approver as _, Channel, ChannelLimits};
@@ -78,7 +76,7 @@ pub struct Consumer(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// Something may have become ready to be shown.
+    /// A question may have become ready to be shown.
     changed: Notify,
     late: Option<Arc<dyn LateAnswers>>,
 }
@@ -133,13 +131,12 @@ impl Drop for Channel {
 }
 
 impl Consumer {
-    /// The next question, oldest first. `None` when the channel is gone and nothing will come.
+    /// The next question, oldest first. `None` when the channel is closed and empty.
     ///
-    /// Each question wants one reply. As long as there is none, no other question of the same name
-    /// is shown. Dropping the future loses nothing.
+    /// Each question needs one reply. Until then no other question with the same id is shown. Cancel-safe.
     pub async fn next(&mut self) -> Option<Arc<ApprovalRequest>> {
         loop {
-            // Asked for before the look, so that a change right after it is not missed.
+            // Registered before the check, so that no change is missed.
             let changed = self.0.changed.notified();
             {
                 let mut state = self.0.lock();
@@ -156,14 +153,14 @@ impl Consumer {
 
     /// Answers a question that was shown.
     ///
-    /// A reply that the question does not have, such as a rule that was not proposed, ends the
-    /// question with [`Unanswered::Unusable`]. A late reply is reported and changes nothing.
+    /// A reply that was not offered, such as a rule that was not proposed, ends the question with
+    /// [`Unanswered::Unusable`]. A late reply is reported and changes nothing.
     pub fn reply(&self, reply: ApprovalReply) -> Result<(), ApproverError> {
         let id = reply.id.clone();
         let Some(question) = self.0.lock().queue.take_shown(&id) else {
             return Err(ApproverError::UnknownReply { id });
         };
-        // Another question of this name may be shown now.
+        // Another question with this id may be shown now.
         self.0.changed.notify_one();
         let answer = Answer::from(reply);
         let usable = answer.clone().usable_for(&question.request);
@@ -178,13 +175,13 @@ impl Consumer {
         }
     }
 
-    /// Whether a question that was shown is still waited for. A screen takes it away when it is not;
-    /// a reply is welcome all the same, and is reported as late.
+    /// Whether the answer to a shown question is still awaited. A user interface removes it when it is not; a reply is
+    /// still accepted, and reported as late.
     pub fn is_waited_for(&self, id: &RequestId) -> bool {
         self.0.lock().queue.is_waited_for(id)
     }
 
-    /// How many questions the channel keeps, shown or not.
+    /// The number of questions, shown or not.
     pub fn waiting(&self) -> usize {
         self.0.lock().queue.len()
     }
@@ -197,7 +194,7 @@ impl Drop for Consumer {
         let questions = state.queue.drain();
         drop(state);
         for question in questions {
-            // A requester that has given up meanwhile does not hear it.
+            // The requester may have given up.
             question.answer.send(Err(gone())).ok();
         }
     }
@@ -205,7 +202,7 @@ impl Drop for Consumer {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No change to the state can stop halfway, so it is sound even after a panic elsewhere.
+        // No change of the state can be interrupted, so it is consistent even after a panic elsewhere.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -220,7 +217,7 @@ fn gone() -> Unanswered {
     Unanswered::Gone { why: String::from("the channel's other end was closed") }
 }
 
-/// A requester waits for an answer. If it gives up, an answer that has come at the same moment is late.
+/// A waiting requester. If it gives up, an answer that arrives at the same time is late.
 struct Pending<'a> {
     shared: &'a Shared,
     request: Arc<ApprovalRequest>,

@@ -1,42 +1,42 @@
-//! What can go wrong around an approver, apart from a question without an answer.
+//! Errors of approvers, apart from a missing answer.
 
 use std::io;
 
 use stockade_protocol::{AbsPath, RequestId};
 
-/// Why an approver could not be made, or a reply not be taken.
+/// Why an approver could not be created, or a reply was not accepted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApproverError {
     /// There is no such question.
     #[error("no question `{id}` waits for a reply: it was never shown, or has been answered")]
     UnknownReply {
-        /// The name in the reply.
+        /// The id in the reply.
         id: RequestId,
     },
     /// The requester has given up.
     #[error("the reply to `{id}` came too late and changes nothing")]
     LateReply {
-        /// The name in the reply.
+        /// The id in the reply.
         id: RequestId,
     },
     /// The reply is not an answer to the question. The question has ended with a denial.
     #[error("the reply to `{id}` can't be used, which counts as a denial: {why}")]
     UnusableReply {
-        /// The name in the reply.
+        /// The id in the reply.
         id: RequestId,
         /// What was wrong.
         why: String,
     },
-    /// A hook's program is not there.
+    /// A hook's program does not exist.
     #[error("could not find the hook `{program}`")]
     HookMissing {
         /// The program.
         program: AbsPath,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A hook's program is no program.
+    /// A hook's program is not a file.
     #[error("the hook `{program}` is not a file on this system: give the absolute path of a program")]
     HookNotAFile {
         /// The program.

@@ -1,4 +1,4 @@
-//! One after the other, until there is an answer.
+//! Asks approvers one after the other, until one answers.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use stockade_protocol::ApprovalRequest;
 
 use super::{Answer, Approver, Unanswered, ask};
 
-/// Asks the next one when the one before did not answer.
+/// Asks the next approver when the one before did not answer.
 ///
-/// A no is an answer, and so is the `TimedOut` of [`WithTimeout`](super::WithTimeout): to go on after
-/// a limit, let it end [without an answer](super::WithTimeout::or_unanswered).
+/// A denial is an answer, and so is the `TimedOut` of [`WithTimeout`](super::WithTimeout): to continue after a
+/// timeout, let it end [without an answer](super::WithTimeout::or_unanswered).
 ///
-/// Laws: associative; [`Fixed::gone`](super::Fixed::gone) is its identity as far as answers go.
+/// Laws: associative; [`Fixed::gone`](super::Fixed::gone) is its identity with respect to answers.
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,7 +33,7 @@ impl Fallback {
         Self(vec![Arc::new(first)])
     }
 
-    /// Asks this one when none before it answered.
+    /// Asks this one if none before it answered.
     #[must_use]
     pub fn or_else(mut self, next: impl Approver + 'static) -> Self {
         self.0.push(Arc::new(next));

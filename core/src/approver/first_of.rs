@@ -1,4 +1,4 @@
-//! Several are asked at once, and the first answer counts.
+//! Asks several approvers at once; the first answer counts.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use stockade_protocol::ApprovalRequest;
 
 use super::{Answer, Approver, Unanswered, ask_each, newly_answered};
 
-/// Asks several at once. The first answer wins, be it yes or no, and the others are no longer asked.
+/// Asks several approvers at once. The first answer wins, approval or denial, and the others are no longer asked.
 ///
-/// An approver that does not answer is no obstacle to those that do. Of answers at the same moment, the one of
-/// the approver that was named first counts. Where a no has to win, take [`AllOf`](super::AllOf).
+/// An approver that does not answer does not block the others. Of simultaneous answers that of the earlier approver
+/// counts. If a denial has to win, use [`AllOf`](super::AllOf).
 ///
-/// Laws: associative; [`Fixed::gone`](super::Fixed::gone) is its identity as far as answers go.
+/// Laws: associative; [`Fixed::gone`](super::Fixed::gone) is its identity with respect to answers.
 ///
 /// ```
 /// use stockade_core::{ApproverExt as _, Channel, ChannelLimits, FirstOf};
@@ -32,7 +32,7 @@ impl FirstOf {
         Self(vec![Arc::new(first)])
     }
 
-    /// Asks one more.
+    /// Adds an approver.
     #[must_use]
     pub fn race(mut self, other: impl Approver + 'static) -> Self {
         self.0.push(Arc::new(other));
@@ -59,7 +59,7 @@ impl Approver for FirstOf {
             if asking.iter().any(Option::is_some) {
                 return Poll::Pending;
             }
-            // In the approvers' order, so that the reason does not depend on who gave up first.
+            // In the approvers' order, so that the reason does not depend on timing.
             let reason = reasons.iter_mut().filter_map(Option::take).reduce(Unanswered::or);
             Poll::Ready(Err(reason.unwrap_or_else(|| Unanswered::Gone { why: String::from("there is no approver") })))
         })

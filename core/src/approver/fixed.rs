@@ -7,7 +7,7 @@ use stockade_protocol::{ApprovalRequest, ReviewDecision};
 
 use super::{Answer, Approver, Unanswered};
 
-/// Answers every question alike, or none.
+/// Gives the same answer to every question, or none.
 ///
 /// ```
 /// use stockade_core::{Approver as _, Fixed};
@@ -27,12 +27,12 @@ use super::{Answer, Approver, Unanswered};
 pub struct Fixed(Result<Answer, Unanswered>);
 
 impl Fixed {
-    /// Says yes, each time for this once. Where that answer is not offered, it does not answer.
+    /// Approves each question once. If that answer is not offered, it does not answer.
     pub fn allow() -> Self {
         Self(Ok(ReviewDecision::Approved.into()))
     }
 
-    /// Says no, with a reason.
+    /// Denies every question, with a reason.
     pub fn deny(reason: impl Into<String>) -> Self {
         Self(Ok(ReviewDecision::Denied { reason: Some(reason.into()) }.into()))
     }

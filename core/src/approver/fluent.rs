@@ -1,4 +1,4 @@
-//! Putting approvers together in the order one reads.
+//! Combinators for approvers.
 
 use std::time::Duration;
 
@@ -17,22 +17,22 @@ use super::{AllOf, Approver, Fallback, FirstOf, WithTimeout};
 /// # drop(approver);
 /// ```
 pub trait ApproverExt: Approver + Sized + 'static {
-    /// Both are asked at once, and both must agree.
+    /// Asks both at once; both must agree.
     fn and(self, other: impl Approver + 'static) -> AllOf {
         AllOf::new(self).and(other)
     }
 
-    /// Both are asked at once, and the first answer counts.
+    /// Asks both at once; the first answer counts.
     fn race(self, other: impl Approver + 'static) -> FirstOf {
         FirstOf::new(self).race(other)
     }
 
-    /// The other is asked when this one does not answer.
+    /// Asks the other if this one does not answer.
     fn or_else(self, next: impl Approver + 'static) -> Fallback {
         Fallback::new(self).or_else(next)
     }
 
-    /// Waits this long, and then takes silence for [`TimedOut`](stockade_protocol::ReviewDecision::TimedOut).
+    /// Sets a timeout, after which the answer is [`TimedOut`](stockade_protocol::ReviewDecision::TimedOut).
     fn within(self, limit: Duration) -> WithTimeout {
         WithTimeout::new(self, limit)
     }

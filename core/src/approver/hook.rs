@@ -19,23 +19,22 @@ use tokio::time::timeout;
 use super::{Answer, Approver, ApproverError, Unanswered};
 use crate::risk::{RiskAssessor, Unassessed};
 
-/// More than any answer needs.
+/// Limit on the output.
 const MOST_OUTPUT: u64 = 64 * 1024;
-/// As much of a failing hook's standard error as is worth repeating.
+/// Limit on a failing hook's standard error in the message.
 const MOST_COMPLAINT: u64 = 1024;
-/// So many programs at once; further questions wait, within their time.
+/// Limit on concurrent programs; further questions wait, within their timeout.
 const AT_ONCE: usize = 8;
 
 /// Asks a program.
 ///
-/// The program gets the [`ApprovalRequest`] as one line of JSON and prints an [`ApprovalReply`] or a
-/// bare [`ReviewDecision`], such as `"approved"` or `{"denied": {"reason": "…"}}`. It runs
-/// in its own directory and in a process group of its own. Of the environment it sees the
-/// few variables that programs need to find their way ([`EnvironmentInherit::Core`]), no secrets.
+/// The program gets the [`ApprovalRequest`] as one line of JSON and prints an [`ApprovalReply`] or a bare
+/// [`ReviewDecision`], such as `"approved"` or `{"denied": {"reason": "…"}}`. It runs in its own directory and in a
+/// process group of its own. Its environment has only the core variables ([`EnvironmentInherit::Core`]), no secrets.
 ///
-/// An exit code other than 0, a signal, or no answer in time is [`Unanswered::Gone`]; an output that
-/// is no answer or is longer than 64 KiB is [`Unanswered::Unusable`]. When time is up, or nobody
-/// waits any more, the whole process group is killed.
+/// An exit code other than 0, a signal, or no answer in time is [`Unanswered::Gone`]; invalid output or more than 64
+/// KiB is [`Unanswered::Unusable`]. On a timeout, or when the answer is no longer awaited, the whole process group is
+/// killed.
 ///
 /// It needs a tokio runtime with I/O and time enabled.
 ///
@@ -63,7 +62,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Takes a program by its absolute path. Symbolic links are followed now, not when it is run.
+    /// Takes a program by its absolute path. Symbolic links are resolved now, not when it is run.
     pub fn new(program: AbsPath) -> Result<Self, ApproverError> {
         let missing = |source| ApproverError::HookMissing { program: program.clone(), source };
         let not_a_file = || ApproverError::HookNotAFile { program: program.clone() };
@@ -83,9 +82,8 @@ impl Hook {
         })
     }
 
-    /// Refuses the hook if it, or a file that is among its arguments so far, lies below one of these directories,
-    /// by its given or its real path. They are the ones that sandboxed commands may write: a script there could be
-    /// made to answer yes.
+    /// Refuses the hook if it, or a file among its arguments so far, is below one of these directories, by its given
+    /// or its canonical path. Sandboxed commands may write them: a script there could be made to approve.
     pub fn outside(self, writable_roots: &[AbsPath]) -> Result<Self, ApproverError> {
         let named = self.arguments.iter().filter_map(|argument| {
             let given = AbsPath::from_path(Path::new(argument)).ok()?;
@@ -100,27 +98,27 @@ impl Hook {
         Ok(self)
     }
 
-    /// Starts the program with these arguments; with none unless set.
+    /// Sets the program's arguments; none by default.
     #[must_use]
     pub fn with_arguments(self, arguments: impl IntoIterator<Item = OsString>) -> Self {
         Self { arguments: arguments.into_iter().collect(), ..self }
     }
 
-    /// Waits this long for an answer; 30 seconds unless set.
+    /// Sets the timeout; 30 seconds by default.
     #[must_use]
     pub fn within_time(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
-    /// The program, with all symbolic links followed.
+    /// The program's canonical path.
     pub fn program(&self) -> &AbsPath {
         &self.resolved
     }
 
-    /// What the program prints when it is told the question, within the time that it has.
+    /// The program's output for a question, within its timeout.
     async fn consult(&self, request: &ApprovalRequest) -> Result<Vec<u8>, Unanswered> {
         let consulted = timeout(self.limit, async {
-            // The semaphore is never closed; if it were, nothing would be lost by going on.
+            // The semaphore is never closed; if it were, continuing would be harmless.
             let _place = self.at_once.acquire().await;
             self.converse(request).await
         });
@@ -137,7 +135,7 @@ impl Hook {
             return Err(self.gone("could not be spoken to"));
         };
         let ask = async move {
-            // A hook may answer without reading; what it says then counts all the same.
+            // A hook may answer without reading its input.
             input.write_all(&question).await.ok();
             input.write_all(b"\n").await.ok();
         };
@@ -194,14 +192,14 @@ impl RiskAssessor for Hook {
     }
 }
 
-/// A hook at work. Dropping it ends it, with everything that it started.
+/// A running hook. Dropping it kills it and all processes it started.
 struct Running {
     child: Child,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The child has no number any more once it has been waited for, so this never hits a stranger.
+        // `id` is `None` once the child was reaped, so this never hits another process.
         #[cfg(unix)]
         if let Some(group) = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())) {
             // It may have ended by itself.
@@ -210,13 +208,13 @@ impl Drop for Running {
     }
 }
 
-/// What a program printed, up to a bound.
+/// A program's output, up to a limit.
 struct Printed {
     text: Vec<u8>,
     complete: bool,
 }
 
-/// Reads everything, so that the program is not held up, and keeps the beginning.
+/// Reads everything, so that the program does not block, and keeps the beginning.
 async fn read(stream: impl AsyncRead + Unpin, most: u64) -> Printed {
     let mut text = Vec::new();
     let mut stream = stream.take(most);

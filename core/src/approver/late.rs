@@ -1,4 +1,4 @@
-//! Answers that came after the requester had given up. They change nothing, but the trail says so.
+//! Answers that came after the requester had given up. They change nothing, but are recorded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use stockade_protocol::ApprovalRequest;
 
 use super::Answer;
 
-/// Hears of late answers.
+/// Receives late answers.
 ///
 /// Any function that takes a [`LateAnswer`] does:
 ///
@@ -19,7 +19,7 @@ use super::Answer;
 ///     Arc::new(|late: LateAnswer| eprintln!("too late for `{}`", late.request.id));
 /// ```
 pub trait LateAnswers: Send + Sync {
-    /// Is called once for each late answer, and should return soon.
+    /// Called once for each late answer; should return soon.
     fn answered_late(&self, late: LateAnswer);
 }
 
@@ -29,13 +29,13 @@ impl<F: Fn(LateAnswer) + Send + Sync> LateAnswers for F {
     }
 }
 
-/// An answer that no requester waited for any more.
+/// An answer that was no longer awaited.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LateAnswer {
-    /// What had been asked.
+    /// The question.
     pub request: Arc<ApprovalRequest>,
-    /// The answer, as it came: it was not checked whether the question offers it.
+    /// The answer, not checked against the question.
     pub answer: Answer,
-    /// How long after the question it came.
+    /// The time since the question.
     pub after: Duration,
 }

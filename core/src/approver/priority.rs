@@ -1,4 +1,4 @@
-//! Who is responsible for which question.
+//! Assigns questions to responsible approvers.
 
 use std::sync::Arc;
 
@@ -9,11 +9,10 @@ use super::{Answer, Approver, Unanswered, ask};
 
 type Responsible = Box<dyn Fn(&ApprovalRequest) -> bool + Send + Sync>;
 
-/// Leaves each question to the first approver that is responsible for it, and to that one alone: if
-/// it does not answer, there is no answer.
+/// Passes each question to the first approver that is responsible for it, and to no other: if it does not answer,
+/// there is no answer.
 ///
-/// Laws: an approver that is never responsible changes nothing; behind one that always is, nobody is
-/// asked.
+/// Laws: an approver that is never responsible changes nothing; after one that always is, no other is asked.
 ///
 /// ```
 /// use stockade_core::{Fixed, Priority};
@@ -28,12 +27,13 @@ type Responsible = Box<dyn Fn(&ApprovalRequest) -> bool + Send + Sync>;
 pub struct Priority(Vec<(Responsible, Arc<dyn Approver>)>);
 
 impl Priority {
-    /// No approver is responsible yet, and nothing is answered.
+    /// Without any approver; nothing is answered.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves what no approver before is responsible for to this one, where the condition holds.
+    /// Makes this approver responsible for questions that satisfy the condition and that no earlier one is responsible
+    /// for.
     #[must_use]
     pub fn when(
         mut self,
@@ -44,7 +44,7 @@ impl Priority {
         self
     }
 
-    /// Leaves everything else to this approver.
+    /// Makes this approver responsible for everything else.
     #[must_use]
     pub fn otherwise(self, approver: impl Approver + 'static) -> Self {
         self.when(|_| true, approver)

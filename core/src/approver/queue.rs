@@ -1,4 +1,4 @@
-//! The questions of a channel: who waits, who has been shown, and how many may.
+//! The questions of a channel: waiting, shown, and their limits.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,16 +16,15 @@ pub(super) struct Question {
     pub(super) answer: oneshot::Sender<Result<Answer, Unanswered>>,
 }
 
-/// Every question that is not answered yet, never more than the limit.
+/// The unanswered questions, never more than the limit.
 ///
-/// Questions of one name are shown one at a time. A reply says only the name, and a reply to one
-/// question must never answer another; so a question that was given up keeps its name, too, until a
-/// late reply to it has come or its place is needed.
+/// Questions with the same id are shown one at a time. A reply has only the id, and must never answer another
+/// question; so an abandoned question keeps its id until a late reply has come or its place is needed.
 pub(super) struct Queue {
     limits: ChannelLimits,
     waiting: VecDeque<Question>,
     shown: HashMap<RequestId, Question>,
-    /// When the latest questions came, as many as the rate limit allows.
+    /// The times of the latest questions, as many as the rate limit allows.
     latest: VecDeque<Instant>,
 }
 
@@ -34,7 +33,7 @@ impl Queue {
         Self { limits, waiting: VecDeque::new(), shown: HashMap::new(), latest: VecDeque::new() }
     }
 
-    /// Takes a question, if there is room and it does not come too fast.
+    /// Adds a question, if there is room and the rate permits.
     pub(super) fn push(&mut self, question: Question) -> Result<(), Unanswered> {
         self.make_room()?;
         self.count(question.asked)?;
@@ -86,22 +85,22 @@ impl Queue {
         Some(request)
     }
 
-    /// The question that was shown under this name.
+    /// The shown question with this id.
     pub(super) fn take_shown(&mut self, id: &RequestId) -> Option<Question> {
         self.shown.remove(id)
     }
 
-    /// Whether a question that was shown is still waited for.
+    /// Whether the answer to a shown question is still awaited.
     pub(super) fn is_waited_for(&self, id: &RequestId) -> bool {
         self.shown.get(id).is_some_and(|question| !question.answer.is_closed())
     }
 
-    /// Everything that is not answered yet.
+    /// Removes all unanswered questions.
     pub(super) fn drain(&mut self) -> Vec<Question> {
         self.waiting.drain(..).chain(self.shown.drain().map(|(_, question)| question)).collect()
     }
 
-    /// How many questions are kept.
+    /// The number of questions.
     pub(super) fn len(&self) -> usize {
         self.waiting.len() + self.shown.len()
     }

@@ -1,4 +1,4 @@
-//! A limit to how long a question waits.
+//! A timeout for questions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tokio::time::{Instant, timeout};
 
 use super::{Answer, Approver, LateAnswer, LateAnswers, Unanswered, ask};
 
-/// Waits for another approver, but never longer than the limit. Silence counts as `TimedOut`, which
-/// is a no, unless another default is set.
+/// Waits for another approver up to a timeout. A missing answer counts as `TimedOut`, which is a denial, unless
+/// another default is set.
 ///
-/// At the limit the other approver is no longer asked: a prompt goes away, a hook is ended, and a
-/// [`Channel`](super::Channel) reports a reply that comes later. For an approver that can't, see
+/// At the timeout the other approver is no longer asked: a prompt is removed, a hook is killed, and a
+/// [`Channel`](super::Channel) reports a later reply. For an approver that can't, see
 /// [`report_late`](Self::report_late).
 ///
 /// ```
@@ -35,7 +35,7 @@ pub struct WithTimeout {
     late: Option<Late>,
 }
 
-/// What it means when there is no answer in time.
+/// The meaning of a missing answer.
 enum Silence {
     Decides(ReviewDecision),
     IsNoAnswer,
@@ -48,28 +48,28 @@ struct Late {
 }
 
 impl WithTimeout {
-    /// Waits for the approver up to the limit. Silence counts as `TimedOut`.
+    /// Waits for the approver up to the timeout. A missing answer counts as `TimedOut`.
     pub fn new(approver: impl Approver + 'static, limit: Duration) -> Self {
         let silence = Silence::Decides(ReviewDecision::TimedOut);
         Self { approver: Arc::new(approver), limit, silence, late: None }
     }
 
-    /// Takes silence for this decision. A yes has to be among the answers of the question.
+    /// Replaces a missing answer by this decision. An approval has to be among the offered answers.
     #[must_use]
     pub fn or_decide(self, decision: ReviewDecision) -> Self {
         Self { silence: Silence::Decides(decision), ..self }
     }
 
-    /// Takes silence for no answer, so that a [`Fallback`](super::Fallback) asks the next one.
+    /// Reports a missing answer as none, so that a [`Fallback`](super::Fallback) asks the next one.
     #[must_use]
     pub fn or_unanswered(self) -> Self {
         Self { silence: Silence::IsNoAnswer, ..self }
     }
 
-    /// Listens on after the limit, for as long as `patience`, and reports an answer that still comes.
+    /// Waits for `patience` after the timeout, and reports a late answer.
     ///
-    /// The other approver goes on asking for that time, so this is for those that can't be stopped
-    /// anyway. It needs a tokio runtime.
+    /// The other approver continues to ask during that time, so this is for those that can't be stopped anyway. It
+    /// needs a tokio runtime.
     #[must_use]
     pub fn report_late(self, observer: Arc<dyn LateAnswers>, patience: Duration) -> Self {
         Self { late: Some(Late { observer, patience }), ..self }
@@ -117,7 +117,7 @@ impl Approver for WithTimeout {
     }
 }
 
-/// A question in a task of its own, which ends when no requester waits for it.
+/// A question in a separate task, which ends when it is no longer awaited.
 struct Asking(JoinHandle<Result<Answer, Unanswered>>);
 
 impl Drop for Asking {

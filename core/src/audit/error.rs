@@ -1,23 +1,23 @@
-//! Why something could not be added to the trail, or the trail could not be read.
+//! Errors of the audit trail.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What keeps a trail from being written or read. A run that requires the trail is refused with it.
+/// Why a trail can't be written or read. A run that requires the trail is refused with it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuditError {
     /// The system refused.
     #[error("could not {act} the audit trail `{}`", .path.display())]
     Io {
-        /// What was tried, such as `open`.
+        /// The operation, such as `open`.
         act: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file or its directory is one that another user may have put there or may change.
+    /// Another user may have planted the file or directory, or may change it.
     #[error("the audit trail `{}` {why}", .path.display())]
     Unsafe {
         /// The file or directory.
@@ -25,30 +25,30 @@ pub enum AuditError {
         /// What is wrong with it and what to do.
         why: &'static str,
     },
-    /// Another writer does not finish.
+    /// Another writer holds the lock for too long.
     #[error("the audit trail `{}` is held by another process for more than {seconds} seconds", .path.display())]
     Busy {
         /// The file that is locked.
         path: PathBuf,
-        /// How long was waited.
+        /// The time waited.
         seconds: u64,
     },
-    /// The end of the trail can't be found, so there is nothing to go on from.
+    /// The end of the trail can't be found, so it can't be continued.
     #[error("the audit trail `{}` is damaged and can't be continued: look at it, then move it away", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
     },
-    /// One record is larger than a trail takes.
+    /// A record exceeds the size limit.
     #[error("a record of {bytes} bytes is larger than an audit trail takes")]
     TooLarge {
-        /// How large it is.
+        /// Its size.
         bytes: usize,
     },
     /// There is no directory for state.
     #[error("the audit trail has no place: set `XDG_STATE_HOME` or `HOME` to an absolute path")]
     NoPlace,
-    /// A record that has no written form.
+    /// A record can't be serialized.
     #[error("could not write a record as JSON")]
     Render(#[from] serde_json::Error),
 }

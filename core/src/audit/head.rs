@@ -1,8 +1,8 @@
-//! Where the trail stands: a small file beside it, which is also the lock of its writers.
+//! The head of the trail: a small file beside it, which is also the lock of its writers.
 //!
-//! A chain shows what was changed in its middle, not what was taken from its end. So after each
-//! record its number, hash and place are written here, always over the same bytes. A writer that opens
-//! the trail finds its end without reading it, and to shorten it takes shortening this too.
+//! A hash chain reveals changes in its middle, but not a truncation. So after each record its number, hash and
+//! position are written here, always over the same bytes. A writer finds the end of the trail without reading it, and
+//! truncating the trail requires changing this file too.
 
 use std::fs::File;
 use std::io;
@@ -12,31 +12,31 @@ use stockade_protocol::RecordHash;
 
 use super::place::{read_at, write_at};
 
-/// How long the file always is: one line, filled up with spaces.
+/// The fixed size of the file: one line, padded with spaces.
 const WIDTH: usize = 512;
 
 /// The state of a trail after its last record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Head {
-    /// How many records were ever written: the next one's sequence.
+    /// The number of records ever written: the next one's sequence.
     pub(crate) records: u64,
     /// The hash of the last one.
     pub(crate) hash: RecordHash,
-    /// Where it ends in the current file.
+    /// Its end in the current file.
     pub(crate) size: u64,
-    /// How many files came before the current one.
+    /// The number of earlier files.
     pub(crate) generation: u64,
     /// The oldest record that is kept, and the hash before it.
     pub(crate) first_sequence: u64,
     pub(crate) first_previous: RecordHash,
 }
 
-/// What was found in the file.
+/// The content of the file.
 pub(crate) enum Found {
-    /// Nothing: no record was ever written, or it was emptied.
+    /// Empty: no record was ever written, or it was emptied.
     Nothing,
-    /// Something else.
+    /// Invalid content.
     Unreadable,
     /// The state.
     Head(Head),
@@ -51,7 +51,7 @@ impl Head {
             return Ok(Found::Nothing);
         }
         let head = serde_json::from_slice::<Self>(&bytes).ok();
-        // There is one way to write it, so that no byte can change without notice.
+        // The serialization is canonical, so that no byte can change unnoticed.
         Ok(head.filter(|head| head.render().is_ok_and(|own| own == bytes)).map_or(Found::Unreadable, Found::Head))
     }
 

@@ -1,17 +1,17 @@
 //! One record as one line, and the hash that ties it to the line before.
 //!
-//! The hash covers the bytes of the line as they stand in the file, from `{` to the comma before
-//! `"hash"`, closed with `}`. So there is nothing to agree on but the bytes: any tool that can cut
-//! a line and knows SHA-256 can check a trail, and no byte of a line can change without notice.
+//! The hash covers the bytes of the line as they stand in the file, from `{` to the comma before `"hash"`, closed with
+//! `}`. So only the bytes matter: any tool that can split lines and compute SHA-256 can verify a trail, and no byte of
+//! a line can change unnoticed.
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use stockade_protocol::{AuditEvent, AuditRecord, RecordHash, RequestId, ThreadId, parse};
 
-/// The largest record. A longer one is not written: the end of a trail has to be readable at once.
+/// Limit on the size of a record. A longer one is not written: the end of a trail has to be readable at once.
 pub(crate) const MAX_RECORD_BYTES: usize = 1024 * 1024;
 
-/// What stands between a record's last covered byte and its hash.
+/// The separator between a record's last covered byte and its hash.
 const HASH_FIELD: &str = ",\"hash\":\"";
 const HASH_DIGITS: usize = 64;
 
@@ -43,14 +43,14 @@ pub(crate) fn digest(bytes: &[u8]) -> RecordHash {
     RecordHash(Sha256::digest(bytes).into())
 }
 
-/// What is wrong with a line on its own.
+/// A problem of a single line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum BadLine {
-    /// It is no record.
+    /// It is not a record.
     NotARecord,
-    /// It is one, but its hash is that of another text.
+    /// It is a record, but its hash does not match.
     Changed {
-        /// The place that the line claims.
+        /// The sequence number in the line.
         sequence: u64,
     },
 }

@@ -1,5 +1,5 @@
-//! The directory of a trail and how its files are opened without being fooled: no links, nobody
-//! else's files, nothing that others may write.
+//! The directory of a trail, with safe opening of its files: no links, no files of other users, nothing that others
+//! may write.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -20,16 +20,15 @@ pub(crate) use system::{read_at, write_at};
 
 /// The file that records are added to.
 pub(crate) const CURRENT: &str = "audit.jsonl";
-/// The file that says where the trail stands, and that writers lock.
+/// The file with the end of the trail, which writers lock.
 pub(crate) const HEAD: &str = "audit.head";
 
-/// How long a writer waits for the others. Each holds the lock for microseconds, so one that takes
-/// this long is stopped, or is no writer.
+/// How long a writer waits for the lock. Writers hold it for microseconds, so one that takes this long is stopped, or
+/// not a writer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where state is kept: below `$XDG_STATE_HOME`, or `~/.local/state` if that is unset or not
-/// absolute, as the [XDG specification](https://specifications.freedesktop.org/basedir-spec/latest/)
-/// has it.
+/// The state directory: below `$XDG_STATE_HOME`, or `~/.local/state` if that is unset or not absolute, according to
+/// the [XDG specification](https://specifications.freedesktop.org/basedir-spec/latest/).
 pub fn state_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
@@ -44,13 +43,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The directory, made for the user alone if it is missing.
+    /// The directory, created for the user alone if it is missing.
     pub(crate) fn make(directory: &Path) -> Result<Self, AuditError> {
         system::create(directory).map_err(AuditError::io("make the directory of", directory))?;
         Self::find(directory)
     }
 
-    /// The directory, which has to be there.
+    /// The existing directory.
     pub(crate) fn find(directory: &Path) -> Result<Self, AuditError> {
         let handle = system::Directory::open(directory)
             .map_err(|error| refuse_link(error, directory, "open the directory of"))?;
@@ -64,17 +63,17 @@ impl Place {
         self.directory.join(name)
     }
 
-    /// The current file, to be read and added to; made if it is missing.
+    /// Opens the current file for reading and appending; created if it is missing.
     pub(crate) fn open_current(&self) -> Result<File, AuditError> {
         self.checked(CURRENT, self.handle.open_file(CURRENT, system::Use::Append))
     }
 
-    /// The head, to be read, written and locked; made if it is missing.
+    /// Opens the head for reading, writing and locking; created if it is missing.
     pub(crate) fn open_head(&self) -> Result<File, AuditError> {
         self.checked(HEAD, self.handle.open_file(HEAD, system::Use::Write))
     }
 
-    /// A file to be read; `None` if it is missing.
+    /// Opens a file for reading; `None` if it is missing.
     pub(crate) fn open_to_read(&self, name: &str) -> Result<Option<File>, AuditError> {
         match self.handle.open_file(name, system::Use::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -91,7 +90,7 @@ impl Place {
         }
     }
 
-    /// Whether the name still leads to this open file.
+    /// Whether the name still refers to this open file.
     pub(crate) fn is_still(&self, name: &str, file: &File) -> Result<bool, AuditError> {
         self.handle.is_still(name, file).map_err(AuditError::io("look at", &self.path(name)))
     }
@@ -127,7 +126,7 @@ impl Place {
     }
 }
 
-/// The name that the file of an earlier generation has.
+/// The name of an earlier generation's file.
 pub(crate) fn archive_name(generation: u64) -> String {
     format!("audit.{generation:06}.jsonl")
 }
@@ -139,11 +138,11 @@ fn refuse_link(error: io::Error, path: &Path, act: &'static str) -> AuditError {
     AuditError::io(act, path)(error)
 }
 
-/// A writer's turn, which ends when this is dropped.
+/// The writers' lock, released on drop.
 pub(crate) struct Turn<'a>(&'a File);
 
 impl<'a> Turn<'a> {
-    /// Waits for the others, but not for ever.
+    /// Waits for the lock, up to a timeout.
     pub(crate) fn wait(file: &'a File, path: &Path) -> Result<Self, AuditError> {
         let start = Instant::now();
         let mut pause = Duration::from_micros(20);

@@ -1,4 +1,4 @@
-//! Opening files where there are no owners and modes to check.
+//! Opens files on systems without owners and modes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -11,7 +11,7 @@ pub(super) enum Use {
     Append,
 }
 
-/// A user's own directories are closed to others here by what they inherit.
+/// Here a user's own directories are private by inheritance.
 #[derive(Debug)]
 pub(super) struct Directory(PathBuf);
 
@@ -40,7 +40,7 @@ impl Directory {
     }
 
     pub(super) fn is_still(&self, name: &str, _: &File) -> io::Result<bool> {
-        // An open file can't be renamed or removed by others here.
+        // Here an open file can't be renamed or removed by others.
         Ok(self.0.join(name).exists())
     }
 }

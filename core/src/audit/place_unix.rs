@@ -1,4 +1,4 @@
-//! Opening files on Unix: relative to an open directory, with every check on what was opened.
+//! Opens files on Unix: relative to an open directory, with every check on the open file.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -30,7 +30,7 @@ impl Directory {
     }
 
     fn open_with(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        // A pipe that was planted here would block the opener.
+        // A planted pipe would block the opener.
         let always = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         Ok(openat(&self.0, name, flags | always, Mode::RUSR | Mode::WUSR)?.into())
     }

@@ -1,4 +1,4 @@
-//! Reading a trail from its oldest line to its newest, while others go on writing it.
+//! Reads a trail from its oldest line to its newest, while others write it.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Take};
@@ -11,8 +11,8 @@ use super::head::{Found, Head};
 use super::line::{self, MAX_RECORD_BYTES};
 use super::place::{CURRENT, HEAD, Place, Turn};
 
-/// Every record of a trail, the oldest first. A line that is no record, or not the one that its hash
-/// was made for, is left out: [`verify`](super::verify) names it.
+/// Every record of a trail, the oldest first. Invalid lines, and records whose hash does not match, are skipped:
+/// [`verify`](super::verify) names them.
 pub fn records(directory: &Path) -> Result<impl Iterator<Item = Result<AuditRecord, AuditError>> + use<>, AuditError> {
     let snapshot = Snapshot::take(directory)?;
     Ok(snapshot.lines().filter_map(|line| match line {
@@ -24,7 +24,7 @@ pub fn records(directory: &Path) -> Result<impl Iterator<Item = Result<AuditReco
 /// The files of a trail as they were at one moment.
 pub(crate) struct Snapshot {
     pub(crate) head: Found,
-    /// How many files came before the current one, by the number of the last.
+    /// The number of earlier files, by the number of the last.
     pub(crate) archives: u64,
     files: Vec<(PathBuf, File, u64)>,
 }
@@ -34,9 +34,9 @@ pub(crate) struct Line {
     pub(crate) file: PathBuf,
     /// Its number in the file, counted from 1.
     pub(crate) number: u64,
-    /// Its bytes without the newline, and no more of them than a record may have.
+    /// Its bytes without the newline, at most as many as a record may have.
     pub(crate) text: Vec<u8>,
-    /// Where it ends in the file.
+    /// Its end in the file.
     pub(crate) end: u64,
     /// Whether it ends with a newline.
     pub(crate) finished: bool,
@@ -88,7 +88,7 @@ impl Iterator for Lines {
     fn next(&mut self) -> Option<Self::Item> {
         let mut text = Vec::new();
         let mut length = 0;
-        // What is longer than any record is read to its end, but not kept.
+        // A line longer than any record is read to its end, but not kept.
         loop {
             let kept = text.len();
             let count = match (&mut self.reader).take(MAX_RECORD_BYTES as u64).read_until(b'\n', &mut text) {

@@ -1,10 +1,9 @@
-//! Finding the end of a trail, also of one whose last writer was killed or that was changed.
+//! Finds the end of a trail, also of one whose last writer was killed or that was changed.
 //!
-//! A writer that dies leaves one of three things: nothing, a whole record that the head does not
-//! know yet, or the beginning of one. The second is taken over as it is. The third is ended with a
-//! newline and kept, and the next record says how long it is and what its hash is, so that it can't
-//! be mistaken for a line that was changed later. Anything else is not the work of a writer; the
-//! trail goes on behind it, with a record that says so, and `verify` does not pass again.
+//! A writer that dies leaves one of three things: nothing, a whole record that is not in the head yet, or the
+//! beginning of one. The second is accepted. The third is terminated by a newline and kept, and the next record has
+//! its length and hash, so that it can't be mistaken for a line that was changed later. Anything else is not the work
+//! of a writer; the trail continues after it, with a record that says so, and `verify` does not pass again.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -17,10 +16,10 @@ use super::head::{Found, Head};
 use super::line::{self, MAX_RECORD_BYTES};
 use super::place::{CURRENT, Place, read_at};
 
-/// The end of the trail, and what is wrong there.
+/// The end of the trail, and its damage, if any.
 pub(crate) type End = (Head, Option<TrailDamage>);
 
-/// Finds the end, and leaves the file so that a record can be added.
+/// Finds the end, and prepares the file for appending.
 pub(crate) fn find_end(place: &Place, current: &mut File, found: &Found) -> Result<End, AuditError> {
     let failed = || AuditError::io("read the end of", &place.path(CURRENT));
     let size = current.metadata().map_err(failed())?.len();
@@ -37,7 +36,7 @@ pub(crate) fn find_end(place: &Place, current: &mut File, found: &Found) -> Resu
     };
     end_line(current, size).map_err(AuditError::io("mend", &place.path(CURRENT)))?;
     head.size = current.metadata().map_err(failed())?.len();
-    // A first writer finds neither a head nor a record.
+    // The first writer finds neither a head nor a record.
     let lost = lost.filter(|_| head.records > 0 || damage.is_some());
     Ok((head, lost.map(unexplained).or(damage)))
 }
@@ -50,7 +49,7 @@ fn cut_off(missing: u64) -> TrailDamage {
     unexplained(&format!("the trail ended {missing} bytes before its last record did"))
 }
 
-/// Takes over the records that the head does not know, and looks at what is left then.
+/// Accepts the records that are not in the head, and examines the rest.
 fn beyond(current: &File, head: Head, size: u64) -> io::Result<End> {
     let mut head = head;
     let window = usize::try_from(size - head.size).unwrap_or(usize::MAX).min(2 * MAX_RECORD_BYTES);
@@ -58,7 +57,7 @@ fn beyond(current: &File, head: Head, size: u64) -> io::Result<End> {
     let length = read_at(current, &mut bytes, head.size)?;
     bytes.truncate(length);
     let mut rest = bytes.as_slice();
-    // The last one may lack only its newline, which is added.
+    // The last one may lack only its newline, which is then added.
     while let (line, behind) = split_line(rest).unwrap_or((rest, b""))
         && let Ok(record) = line::open(line)
         && (record.sequence, record.previous) == (head.records, head.hash)
@@ -88,7 +87,7 @@ fn beyond(current: &File, head: Head, size: u64) -> io::Result<End> {
     ))
 }
 
-/// Whether the text is what a writer may have got out of a record before it died.
+/// Whether the text may be the beginning of a record whose writer died.
 pub(crate) fn begins_record(text: &[u8], sequence: u64) -> bool {
     let start = format!("{{\"sequence\":{sequence},");
     let common = text.len().min(start.len());
@@ -113,7 +112,7 @@ fn hash_from(file: &File, mut offset: u64) -> io::Result<RecordHash> {
     }
 }
 
-/// Ends an unfinished line, so that what follows starts a new one.
+/// Terminates an unfinished line.
 fn end_line(current: &mut File, size: u64) -> io::Result<()> {
     let mut last = [0];
     let Some(at) = size.checked_sub(1) else { return Ok(()) };
@@ -148,7 +147,7 @@ fn last_known(place: &Place, size: u64) -> Result<Head, AuditError> {
     })
 }
 
-/// The last whole record of a file, and where it ends.
+/// The last whole record of a file, and its end.
 fn last_record(place: &Place, name: &str) -> Result<Option<(AuditRecord, u64)>, AuditError> {
     let failed = || AuditError::io("read the end of", &place.path(name));
     let Some(file) = place.open_to_read(name)? else { return Ok(None) };

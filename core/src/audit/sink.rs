@@ -1,4 +1,4 @@
-//! Where records go: the contract, and the two places that are not a file.
+//! The contract for audit sinks, and the two sinks that are not a file.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,17 +6,16 @@ use stockade_protocol::{AuditEvent, RequestId, ThreadId};
 
 use crate::AuditError;
 
-/// Takes what happens, one event after the other.
+/// Receives events, one after the other.
 ///
-/// An implementation redacts what it keeps, numbers it and
-/// stamps it with the time. It is called from many threads.
+/// An implementation redacts, numbers and timestamps the events. It is called from many threads.
 pub trait AuditSink: Send + Sync {
-    /// Adds one event. When it returns, the event is kept as safely as this sink can keep it; an
-    /// error means that it is not kept, and a run that requires the trail must not go ahead.
+    /// Adds one event. When it returns, the event is stored as safely as this sink can; an error means that it is not
+    /// stored, and a run that requires the trail must not proceed.
     fn append(&self, thread: &ThreadId, request: &RequestId, event: AuditEvent) -> Result<(), AuditError>;
 }
 
-/// Keeps nothing.
+/// Discards events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoAudit;
 
@@ -26,7 +25,7 @@ impl AuditSink for NoAudit {
     }
 }
 
-/// Keeps events in memory, as they were given: for the tests of embedders.
+/// Keeps unredacted events in memory: for the tests of embedders.
 #[derive(Debug, Default)]
 pub struct MemoryAudit {
     events: Mutex<Vec<(ThreadId, RequestId, AuditEvent)>>,
@@ -38,12 +37,12 @@ impl MemoryAudit {
         Self::default()
     }
 
-    /// Everything so far, in the order in which it came.
+    /// All events so far, in order.
     pub fn events(&self) -> Vec<(ThreadId, RequestId, AuditEvent)> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What happened to one request.
+    /// The events of one request.
     pub fn of(&self, request: &RequestId) -> Vec<AuditEvent> {
         self.events().into_iter().filter(|(_, id, _)| id == request).map(|(_, _, event)| event).collect()
     }

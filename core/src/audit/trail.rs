@@ -1,9 +1,9 @@
 //! The trail in files: records are added to `audit.jsonl`, one line each, by any number of
 //! processes and threads at once.
 //!
-//! A writer takes the lock, finds the end of the trail in the head, writes its record with one
-//! `write`, and moves the head on. Whatever kills it in between, the next writer can tell what
-//! happened ([`repair`](super::repair)) and goes on from there.
+//! A writer takes the lock, finds the end of the trail in the head, writes its record with one `write`, and advances
+//! the head. If it is killed in between, the next writer can tell what happened ([`repair`](super::repair)) and
+//! continues from there.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -19,30 +19,30 @@ use super::place::{CURRENT, HEAD, Place, Turn, archive_name};
 use super::{AuditError, AuditSink, repair, state_directory};
 use crate::redact_event;
 
-/// When a record is safe.
+/// When a record counts as stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// When the system has it: it survives the death of every process, but the last records may be
-    /// lost together with the machine's power. [`verify`](super::verify) tells.
+    /// When it is in the page cache: it survives the death of every process, but the last records may be lost in a
+    /// power failure. [`verify`](super::verify) detects that.
     #[default]
     System,
-    /// When the disk has it. Each record waits for the disk.
+    /// When it is on disk. Each record waits for the disk.
     EachRecord,
 }
 
-/// How a trail is kept.
+/// Options of a trail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrailOptions {
-    /// When a record is safe.
+    /// When a record counts as stored.
     pub durability: Durability,
-    /// How large a file may become before the next one is begun.
+    /// The size limit of a file.
     pub max_file_bytes: u64,
-    /// How many full files are kept besides the current one; at least one is.
+    /// The number of full files kept besides the current one; at least one.
     pub kept_files: u64,
 }
 
 impl Default for TrailOptions {
-    /// At most about 600 megabytes, which is over a million records.
+    /// At most about 600 megabytes, over a million records.
     fn default() -> Self {
         Self { durability: Durability::System, max_file_bytes: 64 * 1024 * 1024, kept_files: 8 }
     }
@@ -77,7 +77,7 @@ struct Files {
 }
 
 impl AuditTrail {
-    /// The trail in a directory, which is made, for the user alone, if it is missing.
+    /// The trail in a directory, which is created for the user alone if it is missing.
     pub fn open(directory: &Path, options: TrailOptions) -> Result<Self, AuditError> {
         let place = Place::make(directory)?;
         let files = Mutex::new(Files { head: place.open_head()?, current: place.open_current()? });
@@ -103,7 +103,7 @@ impl AuditSink for AuditTrail {
         loop {
             let Files { head: head_file, current } = &mut *files;
             let turn = Turn::wait(head_file, &self.place.path(HEAD))?;
-            // A head that was replaced while this writer waited is no longer what others lock.
+            // A head that was replaced while this writer waited is not the one that others lock.
             if self.place.is_still(HEAD, head_file)? {
                 return Writer { trail: self, head_file, current, thread, request }.append(&event);
             }
@@ -113,7 +113,7 @@ impl AuditSink for AuditTrail {
     }
 }
 
-/// One writer while it is its turn.
+/// A writer that holds the lock.
 struct Writer<'a> {
     trail: &'a AuditTrail,
     head_file: &'a File,
@@ -132,7 +132,7 @@ impl Writer<'_> {
         self.write(head, event).map(drop)
     }
 
-    /// Where the trail ends, and what is wrong with that end, if something is.
+    /// The end of the trail, and its damage, if any.
     fn find_end(&mut self) -> Result<repair::End, AuditError> {
         let place = &self.trail.place;
         let found = Head::read(self.head_file).map_err(AuditError::io("read", &place.path(HEAD)))?;
@@ -145,7 +145,7 @@ impl Writer<'_> {
         repair::find_end(place, self.current, &found)
     }
 
-    /// Adds one record behind `head` and moves the head on.
+    /// Appends one record after `head` and advances the head.
     fn write(&mut self, head: Head, event: &AuditEvent) -> Result<Head, AuditError> {
         let unsealed = Unsealed {
             sequence: head.records,
@@ -164,7 +164,7 @@ impl Writer<'_> {
         let moved =
             Head { records: head.records.saturating_add(1), hash, size: head.size.saturating_add(length), ..head };
         self.write_line(&line).and_then(|()| self.settle(&moved)).map_err(|error| {
-            // What was written of it is taken back. Where that fails too, the next writer finds it.
+            // Removes the partial record. If that fails too, the next writer finds it.
             self.current.set_len(head.size).ok();
             AuditError::io("write to", &self.trail.place.path(CURRENT))(error)
         })?;
@@ -194,14 +194,14 @@ impl Writer<'_> {
         }
     }
 
-    /// Begins the next file when the current one would become too large. The chain goes on: the
-    /// first record of the new file has the hash of the last record of the old one.
+    /// Begins the next file if the current one would become too large. The chain continues: the first record of the
+    /// new file has the hash of the last record of the old one.
     fn rotate_if_full(&mut self, head: Head, length: u64) -> Result<Head, AuditError> {
         let place = &self.trail.place;
         if head.size == 0 || head.size.saturating_add(length) <= self.trail.options.max_file_bytes {
             return Ok(head);
         }
-        // The head comes first: the next writer that finds it without the renamed file finishes the work.
+        // The head is written first: the next writer that finds it without the renamed file finishes the rotation.
         let mut next = Head { generation: head.generation.saturating_add(1), size: 0, ..head };
         next.write(self.head_file).map_err(AuditError::io("rotate", &place.path(HEAD)))?;
         finish_rotation(place, &next)?;
@@ -216,7 +216,7 @@ impl Writer<'_> {
         let kept = usize::try_from(self.trail.options.kept_files.max(1)).unwrap_or(usize::MAX);
         let (forgotten, kept) = archives.split_at(archives.len().saturating_sub(kept));
         let Some((_, oldest)) = kept.first().filter(|_| !forgotten.is_empty()) else { return Ok(()) };
-        // What is not readable is kept to be looked at.
+        // An unreadable file is kept for inspection.
         let Some(first) = repair::first_record(place, oldest)? else { return Ok(()) };
         (head.first_sequence, head.first_previous) = (first.sequence, first.previous);
         head.write(self.head_file).map_err(AuditError::io("rotate", &place.path(HEAD)))?;
@@ -224,7 +224,7 @@ impl Writer<'_> {
     }
 }
 
-/// Renames the full file, where a writer died before it could.
+/// Renames the full file, if a writer died before it could.
 fn finish_rotation(place: &Place, head: &Head) -> Result<(), AuditError> {
     let Some(last) = head.generation.checked_sub(1).map(archive_name).filter(|_| head.size == 0) else {
         return Ok(());
@@ -233,7 +233,7 @@ fn finish_rotation(place: &Place, head: &Head) -> Result<(), AuditError> {
 }
 
 fn now_ms() -> u64 {
-    // A clock before 1970 is as wrong as it can be told to be.
+    // A clock before 1970 counts as 1970.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,7 @@
-//! Whether a trail is whole: every record as it was written, none missing, none added.
+//! Verifies a trail: every record unchanged, none missing, none added.
 //!
-//! The hashes hold each record to the one before it, and the head holds the last one. Whoever may
-//! write all files of a trail can make another one that is just as whole: a copy of the head kept
-//! elsewhere is what tells then.
+//! The hashes bind each record to the one before it, and the head binds the last one. An attacker who may write all
+//! files of a trail can forge a consistent one: only a copy of the head kept elsewhere reveals that.
 
 use std::fmt;
 use std::iter::Peekable;
@@ -16,16 +15,16 @@ use super::line::{self, BadLine};
 use super::read::{Line, Snapshot};
 use super::repair::begins_record;
 
-/// What a look at every record has shown.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verification {
-    /// How many records are as they were written, up to the first that is not.
+    /// The number of valid records, up to the first invalid one.
     pub records: u64,
-    /// The first that is kept. Earlier ones, if its number is not 0, were given up when the trail grew too large.
+    /// The first record kept. Earlier ones, if its number is not 0, were dropped when the trail grew too large.
     pub first: Option<FirstKept>,
-    /// The last of them: keep its number and hash elsewhere to compare later.
+    /// The last valid one: keep its number and hash elsewhere to compare later.
     pub last: Option<(u64, RecordHash)>,
-    /// The first that is not, if there is one.
+    /// The first invalid one, if any.
     pub bad: Option<BadRecord>,
     /// Beginnings of records whose writers died. They are no sign of tampering.
     pub unfinished: Vec<Note>,
@@ -34,20 +33,20 @@ pub struct Verification {
 /// The oldest record of a trail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstKept {
-    /// Its number, which is also how many came before it.
+    /// Its number, which is also the number of records before it.
     pub sequence: u64,
     /// When it was written, in milliseconds since 1970 (UTC).
     pub time_ms: u64,
 }
 
-/// The first record that is not as it should be.
+/// The first invalid record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRecord {
-    /// The file it stands in.
+    /// The file that contains it.
     pub file: PathBuf,
     /// The line, counted from 1.
     pub line: u64,
-    /// The place in the trail that it has, or should have.
+    /// Its sequence number, actual or expected.
     pub sequence: u64,
     /// What is wrong.
     pub flaw: Flaw,
@@ -57,39 +56,39 @@ pub struct BadRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Flaw {
-    /// Its text is not the one that its hash was made for, or it is no record at all.
+    /// Its hash does not match, or it is not a record at all.
     Changed,
-    /// It was changed together with its hash: the record after it knows another one.
+    /// It was changed together with its hash: the next record has another one.
     Replaced,
     /// Records before it are missing.
     Removed {
         /// How many.
         count: u64,
     },
-    /// It stands before records that it came after.
+    /// It precedes records that it should follow.
     Reordered,
-    /// It has the place of another record.
+    /// It has the number of another record.
     Inserted,
-    /// Records behind it are missing: the head knows more of them.
+    /// Records after it are missing: the head counts more.
     CutOff {
         /// How many.
         count: u64,
     },
-    /// There is no head, or not a readable one, so that it can't be told what is missing at the end.
+    /// There is no readable head, so missing records at the end can't be detected.
     NoHead,
-    /// The head knows another last record, or another place for it.
+    /// The head has another last record, or another position for it.
     OtherHead,
     /// A writer found the trail in a state that no writer leaves behind.
     Damaged {
-        /// What it found.
+        /// The damage.
         what: String,
     },
 }
 
-/// A line that is explained by the death of its writer.
+/// A line left by a writer that died.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The file it stands in.
+    /// The file that contains it.
     pub file: PathBuf,
     /// The line, counted from 1.
     pub line: u64,
@@ -115,7 +114,7 @@ fn plural(count: u64) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// Looks at every record of the trail in a directory.
+/// Verifies every record of the trail in a directory.
 pub fn verify(directory: &Path) -> Result<Verification, AuditError> {
     let snapshot = Snapshot::take(directory)?;
     let head = match snapshot.head {
@@ -138,17 +137,17 @@ pub fn verify(directory: &Path) -> Result<Verification, AuditError> {
     Ok(Verification { records: check.next.good, first: check.first, last, bad, unfinished: check.unfinished })
 }
 
-/// What the next record has to have.
+/// The expectations for the next record.
 #[derive(Default)]
 struct Next {
     good: u64,
-    /// Its sequence and the hash before it; open as long as no record was seen.
+    /// Its sequence and the hash before it; `None` before the first record.
     chain: Option<(u64, RecordHash)>,
 }
 
 struct Check {
     head: Option<Head>,
-    /// How many files came before the current one, by their names.
+    /// The number of earlier files, by their names.
     archives: u64,
     next: Next,
     first: Option<FirstKept>,
@@ -175,7 +174,7 @@ impl Place {
 type Rest<'a, I> = &'a mut Peekable<I>;
 
 impl Check {
-    /// Looks at one line; the ones behind it tell what happened where it does not fit.
+    /// Checks one line; the following ones explain a mismatch.
     fn line<I: Iterator<Item = Result<Line, AuditError>>>(
         &mut self,
         line: &Line,
@@ -213,14 +212,14 @@ impl Check {
         Ok(None)
     }
 
-    /// The first record is the one that the head knows as the oldest; without a head, number 0.
+    /// The first record is the oldest one in the head; without a head, number 0.
     fn expected(&self) -> (u64, RecordHash) {
         let first = self.head.map(|head| (head.first_sequence, head.first_previous));
         self.next.chain.or(first).unwrap_or_default()
     }
 
-    /// Whether the line is the beginning of a record whose writer died: the next record says so, or
-    /// it is the last line and no caller was told that the record is there.
+    /// Whether the line is the beginning of a record whose writer died: the next record says so, or it is the last
+    /// line and no caller was told that the record was written.
     fn is_unfinished<I: Iterator<Item = Result<Line, AuditError>>>(
         &self,
         line: &Line,
@@ -241,7 +240,7 @@ impl Check {
         record.event == AuditEvent::Repaired { damage } && begins_record(&line.text, expected)
     }
 
-    /// What happened to a record that does not follow the one before it.
+    /// The flaw of a record that does not follow the one before it.
     fn misfit<I: Iterator<Item = Result<Line, AuditError>>>(
         &self,
         line: &Line,
@@ -263,7 +262,7 @@ impl Check {
             return Ok(here.bad(record.sequence, Flaw::Removed { count: record.sequence - expected }));
         }
         match &self.before {
-            // Two records with one number: the one that the next record knows was there first.
+            // Two records with one number: the one that the next record refers to was there first.
             Some((place, before)) if before.sequence == record.sequence && before.previous == record.previous => {
                 let real = follows(rest.peek(), record.hash);
                 Ok(if real { place.clone() } else { here }.bad(record.sequence, Flaw::Inserted))
@@ -278,7 +277,7 @@ impl Check {
         }
     }
 
-    /// Looks at what the head says about the end.
+    /// Checks the end against the head.
     fn end(&self, directory: &Path) -> Option<BadRecord> {
         let place = self.before.as_ref().map(|(place, _)| place.clone());
         let place = place.unwrap_or_else(|| Place { file: directory.join(super::place::CURRENT), line: 0 });
@@ -288,7 +287,7 @@ impl Check {
             Some(head) if head.records > expected || (head.records > 0 && self.before.is_none()) => {
                 Some(place.bad(last, Flaw::CutOff { count: head.records - expected.min(head.records) }))
             }
-            // A writer that is about to begin the next file says so first.
+            // A writer announces the next file in the head first.
             Some(head)
                 if head.generation != self.archives && (head.size != 0 || head.generation != self.archives + 1) =>
             {

@@ -1,4 +1,4 @@
-//! Files: whether the policy denies what a message says of one, and the least that would allow it.
+//! Files: whether the policy denies the access that a message mentions, and the least amendment.
 
 use stockade_protocol::{
     AbsPath, Access, DenyingRule, FileRule, FileRules, FileTarget, Operation, PermissionAmendment, Permissions,
@@ -34,24 +34,24 @@ const TOOL_DIRECTORIES: &[&str] = &[
     "go",
 ];
 
-/// What a line says was tried on a file.
+/// The act on a file according to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// The file system is read-only, or the line speaks of creating or writing.
+    /// The file system is read-only, or the line mentions creating or writing.
     Write,
     /// A directory was to be made.
     MakeDirectory,
-    /// The name was to be removed, replaced or locked, which writes the directory that it is in.
+    /// The name was to be removed, replaced or locked, which writes its directory.
     Replace,
-    /// Access was denied; to what end, the line does not say.
+    /// Access was denied; the line does not say which.
     Unclear,
-    /// The file is not there.
+    /// The file is missing.
     Missing,
-    /// There is something of that name already.
+    /// The name exists already.
     Taken,
 }
 
-/// The denial that a message about a file stands for. The name that was printed may lead elsewhere.
+/// The denial behind a message about a file. The printed name may be a link.
 pub(super) fn violation(permissions: &Permissions, path: &AbsPath, attempt: Attempt) -> Option<Violation> {
     if let Some(masked) = masked_name(permissions, path) {
         return at(permissions, &masked, attempt);
@@ -59,8 +59,8 @@ pub(super) fn violation(permissions: &Permissions, path: &AbsPath, attempt: Atte
     at(permissions, path, attempt).or_else(|| leads_to(path).and_then(|path| at(permissions, &path, attempt)))
 }
 
-/// The path below the name that is denied, where that is a link and this is where it leads: the sandbox denies what is
-/// there, and the name is what a grant has to speak of.
+/// The path under its denied name, if that is a link to this target: the sandbox denies the target, but a grant has to
+/// use the name.
 fn masked_name(permissions: &Permissions, path: &AbsPath) -> Option<AbsPath> {
     let denied = permissions.files.iter().filter(|rule| rule.access == Access::None);
     denied
@@ -80,8 +80,8 @@ fn masked_name(permissions: &Permissions, path: &AbsPath) -> Option<AbsPath> {
         })
 }
 
-/// Where a path leads by the links on its way, if that is another. A link to a directory is what was moved or
-/// removed more often than what was written.
+/// The target of a path with links, if it is another. A link to a directory is more often moved or removed than
+/// written.
 fn leads_to(path: &AbsPath) -> Option<AbsPath> {
     let real = |path: &AbsPath| AbsPath::from_path(&path.to_host_path()?.canonicalize().ok()?).ok();
     let (above, real) = path.ancestors().find_map(|above| real(&above).map(|real| (above, real)))?;
@@ -91,7 +91,7 @@ fn leads_to(path: &AbsPath) -> Option<AbsPath> {
     (found != *path && !is_directory).then_some(found)
 }
 
-/// A device of the host that is not among the sandbox's own.
+/// A device of the host that the sandbox does not have.
 fn missing_device(path: &AbsPath, attempt: Attempt) -> Option<Violation> {
     let is_device = "/dev".parse().is_ok_and(|devices| path.starts_with(&devices));
     let is_there = RealFiles.kind(path) == Some(stockade_sandboxing::Kind::File) && permits(path, Access::Read);
@@ -108,7 +108,7 @@ fn at(permissions: &Permissions, path: &AbsPath, attempt: Attempt) -> Option<Vio
     }
     let operation = denied_operation(permissions.access(path), path, attempt)?;
     let wanted = if operation == Operation::Write { Access::Write } else { Access::Read };
-    // What this user could not do anyway is not the sandbox's doing.
+    // A failure without the sandbox as well is not a denial.
     let written = if attempt == Attempt::Replace { path.parent()? } else { path.clone() };
     if !permits(&written, wanted) {
         return None;
@@ -123,12 +123,12 @@ fn at(permissions: &Permissions, path: &AbsPath, attempt: Attempt) -> Option<Vio
     Some(super::violation(operation, ViolationTarget::Path(path.clone()), denied_by, amendment))
 }
 
-/// What the policy denied, if it did.
+/// The operation that the policy denied, if any.
 fn denied_operation(granted: Access, path: &AbsPath, attempt: Attempt) -> Option<Operation> {
     match (attempt, granted) {
-        // The policy grants it, so the sandbox was not in the way.
+        // The policy grants it, so the sandbox was not the cause.
         (_, Access::Write) | (Attempt::Missing, Access::Read) => None,
-        // A name that must not be made is taken while a command runs, and only then.
+        // A placeholder exists only while a command runs.
         (Attempt::Taken, Access::Read) if RealFiles.kind(path).is_none() => Some(Operation::Write),
         (Attempt::Taken, Access::None | Access::Scratch | Access::Read) => None,
         // A private directory can be written.
@@ -138,17 +138,17 @@ fn denied_operation(granted: Access, path: &AbsPath, attempt: Attempt) -> Option
         }
         (Attempt::Unclear, Access::Read) => permits(path, Access::Write).then_some(Operation::Write),
         (Attempt::Unclear, Access::None) => Some(Operation::Read),
-        // What the sandbox hides looks missing from inside; what is missing outside too simply is.
+        // A hidden file looks missing from inside; one that is missing outside too is not a denial.
         (Attempt::Missing, Access::None | Access::Scratch) => permits(path, Access::Read).then_some(Operation::Read),
     }
 }
 
-/// The least rule that would allow it, of those that a person could mean.
+/// The least sensible rule that would allow it.
 fn least(permissions: &Permissions, path: &AbsPath, wanted: Access, attempt: Attempt) -> Option<FileRule> {
     let rule =
         |target: AbsPath| FileRule { target: FileTarget::Path(target), access: wanted, source: RuleSource::Approval };
     let nearest = if wanted == Access::Write { to_write(path, attempt) } else { Some(path.clone()) };
-    // Where a name is protected inside of that, its own.
+    // For a protected name inside of it, that name.
     let protected = permissions.files.deciding(path).filter(|rule| rule.source == RuleSource::ProtectedMetadata);
     let protected = protected.and_then(|rule| match &rule.target {
         FileTarget::Path(name) => Some(name.clone()),
@@ -157,9 +157,8 @@ fn least(permissions: &Permissions, path: &AbsPath, wanted: Access, attempt: Att
     nearest.into_iter().chain(protected).map(rule).find(|rule| suffices(permissions, rule, path))
 }
 
-/// What has to be writable for this: the file itself, where its name changes or is made the directory that it is
-/// in, and where that is to be made too, the first of the directories that are missing. A whole file system is more
-/// than anybody means to grant for one file.
+/// The path that has to be writable: the file itself, its directory if the name is created or changed, and the first
+/// missing directory if that is missing too. Never a whole file system, which is too much for one file.
 fn to_write(path: &AbsPath, attempt: Attempt) -> Option<AbsPath> {
     let exists = |path: &AbsPath| RealFiles.kind(path).is_some();
     let target = match (exists(path), attempt) {
@@ -172,19 +171,18 @@ fn to_write(path: &AbsPath, attempt: Attempt) -> Option<AbsPath> {
     target.parent().is_some().then_some(target)
 }
 
-/// Whether a name is that of a directory which tools make in a home directory, where a message may not say which of
-/// the two was to be made.
+/// Whether a name is a directory that tools create in a home directory; a message may not say which of the two was to
+/// be created.
 pub(super) fn is_tool_directory(path: &AbsPath) -> bool {
     path.components().last().is_some_and(|name| TOOL_DIRECTORIES.iter().any(|known| known.as_bytes() == name))
 }
 
-/// The outermost name of a path that does not exist.
+/// The outermost missing component of a path.
 pub(super) fn first_missing(path: &AbsPath) -> Option<AbsPath> {
     path.ancestors().take_while(|above| RealFiles.kind(above).is_none()).last()
 }
 
-/// Whether a rule that is added decides over the path: one for a directory does not, where something below it
-/// is protected.
+/// Whether an added rule decides for the path: one for a directory does not if something below it is protected.
 fn suffices(permissions: &Permissions, amendment: &FileRule, path: &AbsPath) -> bool {
     let Ok(files) = FileRules::new([amendment.clone()]) else { return false };
     let more = Permissions { files, ..Permissions::default() };

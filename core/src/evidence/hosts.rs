@@ -1,4 +1,4 @@
-//! Hosts: which one a message names, and whether the policy denies it.
+//! Hosts: the one that a message names, and whether the policy denies it.
 
 use stockade_protocol::{
     Decision, DenyingRule, Destination, Host, HostPattern, HostRule, NetworkPolicy, NetworkProtocol, Operation,
@@ -8,17 +8,17 @@ use stockade_protocol::{
 use super::lines::HOST_WORDS;
 use super::paths::quoted;
 
-/// What a host is asked on, where neither the message nor the command says.
+/// The default port, if neither the message nor the command names one.
 const HTTPS: u16 = 443;
 
-/// A host, with the port where that is said.
+/// A host, with the port if named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedHost {
     pub(crate) host: Host,
     pub(crate) port: Option<u16>,
 }
 
-/// Words that stand before a host. A dotted word elsewhere may as well be `socket.gaierror`.
+/// Words that precede a host. A dotted word elsewhere may as well be `socket.gaierror`.
 const LEADING_WORDS: &[&str] = &[
     "host",
     "hostname",
@@ -39,8 +39,8 @@ const LEADING_WORDS: &[&str] = &[
     "unknownhostexception",
 ];
 
-/// The host that a message names. A word counts that can be nothing else (an address, a URL), that stands in quotes, behind
-/// a word that hosts follow, or right before what failed.
+/// The host that a message names: an unambiguous word (an address, a URL), a quoted word, or one after a word that
+/// precedes hosts or right before the failure.
 pub(super) fn named(line: &str) -> Option<NamedHost> {
     let words: Vec<&str> = line.split([' ', '\'', '"', '(', ')', ',', ';', '`', '‘', '’', '<', '>']).collect();
     // `Failed to connect to example.com port 8080`
@@ -77,7 +77,7 @@ fn is_plainly_one(word: &str, found: &NamedHost) -> bool {
     word.contains("://") || found.host.address().is_some()
 }
 
-/// The denial that a message about a host stands for. Where the message names none, the command may name the only one.
+/// The denial behind a message about a host. If the message names none, the command's only host counts.
 pub(super) fn violation(permissions: &Permissions, named: Option<NamedHost>, command: &[RawText]) -> Option<Violation> {
     let said = in_command(command);
     let NamedHost { host, port } = match named {
@@ -115,7 +115,7 @@ fn is_this_machine(host: &Host) -> bool {
     }
 }
 
-/// The hosts that the command itself names, and whether by a URL.
+/// The hosts in the command, and whether in a URL.
 fn in_command(command: &[RawText]) -> Vec<(NamedHost, bool)> {
     let words = command.iter().flat_map(|word| {
         let word = word.to_string();
@@ -125,7 +125,7 @@ fn in_command(command: &[RawText]) -> Vec<(NamedHost, bool)> {
     words.filter_map(|word| host_word(&word).map(|found| (found, word.contains("://")))).collect()
 }
 
-/// The host of the command's URLs, if they have one only.
+/// The host of the command's URLs, if there is only one.
 fn only_url(said: &[(NamedHost, bool)]) -> Option<NamedHost> {
     let mut urls = said.iter().filter(|(_, is_url)| *is_url).map(|(found, _)| found);
     let first = urls.next()?;

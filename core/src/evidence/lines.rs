@@ -1,4 +1,4 @@
-//! Reading error messages: which of them say that something was out of reach, and what it was.
+//! Parses error messages for failed accesses.
 
 use stockade_protocol::AbsPath;
 
@@ -6,7 +6,7 @@ use super::files::Attempt;
 use super::hosts::{self, NamedHost};
 use super::paths::paths;
 
-/// Something that an error message says was out of reach.
+/// A failed access according to an error message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// A file.
@@ -23,13 +23,12 @@ pub(crate) enum Failure {
     Limit { field: &'static str },
 }
 
-/// A command that fails says why near its end.
+/// Limit on lines: a failing command says why near its end.
 const MOST_LINES: usize = 200;
 /// A longer line is data, not a message.
 const LONGEST_LINE: usize = 2000;
 
-/// What an error message says of a file, in lower case: `strerror`'s words and the names that some
-/// runtimes print in their place.
+/// Messages about files, in lower case: `strerror`'s texts and the names that some runtimes print instead.
 const FILE_WORDS: &[(&str, Attempt)] = &[
     ("read-only file system", Attempt::Write),
     ("erofs", Attempt::Write),
@@ -43,7 +42,7 @@ const FILE_WORDS: &[(&str, Attempt)] = &[
     ("eexist", Attempt::Taken),
 ];
 
-/// Calls that fail in every sandbox, by the names that programs print. Not `clone`, which is a word of git's.
+/// Calls that fail in every sandbox, by their printed names. Not `clone`, which git prints.
 const CALLS: &[&str] = &[
     "unshare",
     "setns",
@@ -59,14 +58,14 @@ const CALLS: &[&str] = &[
     "io_uring_setup",
 ];
 
-/// What programs print when a call is refused.
+/// Messages for a refused call.
 const CALL_WORDS: &[&str] = &["operation not permitted", "eperm", "function not implemented", "enosys"];
-/// What they print when a kind of socket is.
+/// Messages for a refused kind of socket.
 const SOCKET_WORDS: &[&str] = &["address family not supported", "eafnosupport"];
-/// What they print when a process can't be reached.
+/// Messages for an unreachable process.
 const PROCESS_WORDS: &[&str] = &["no such process", "esrch", "operation not permitted", "eperm"];
 
-/// What they print at the end of a resource, and the limit that may have been it.
+/// Messages for an exhausted resource, and the limit that may be the cause.
 const LIMIT_WORDS: &[(&str, &str)] = &[
     ("fork: resource temporarily unavailable", "processes"),
     ("fork: retry: resource temporarily unavailable", "processes"),
@@ -81,8 +80,8 @@ const LIMIT_WORDS: &[(&str, &str)] = &[
     ("efbig", "file_size_bytes"),
 ];
 
-/// Words that make an unclear denial one of writing, and say what is written: the file, a new directory, or the
-/// directory that the file is in.
+/// Words that make an unclear denial one of writing, and tell what is written: the file, a new directory, or the
+/// file's directory.
 const WRITE_WORDS: &[(&str, Attempt)] = &[
     ("mkdir", Attempt::MakeDirectory),
     ("remove", Attempt::Replace),
@@ -101,7 +100,7 @@ const WRITE_WORDS: &[(&str, Attempt)] = &[
     ("chmod", Attempt::Write),
 ];
 
-/// What an error message says of a host, in lower case.
+/// Messages about hosts, in lower case.
 pub(super) const HOST_WORDS: &[&str] = &[
     "could not resolve host",
     "unable to resolve host",
@@ -120,14 +119,14 @@ pub(super) const HOST_WORDS: &[&str] = &[
     "unknownhostexception",
 ];
 
-/// Everything that the last lines say was out of reach, the last first.
+/// The failed accesses in the last lines, the last first.
 pub(crate) fn failures(text: &[u8], cwd: &AbsPath) -> Vec<Failure> {
     let text = String::from_utf8_lossy(text);
     let lines = text.lines().rev().take(MOST_LINES).filter(|line| line.len() <= LONGEST_LINE && !is_quoted(line));
     lines.flat_map(|line| failures_of(line, cwd)).collect()
 }
 
-/// A line of a diff is not a message of its own, and neither is one of a stack.
+/// Lines of a diff or a stack trace are not messages.
 fn is_quoted(line: &str) -> bool {
     line.starts_with(['<', '>', '+', '-']) || line.trim_start().starts_with("at ")
 }
@@ -162,7 +161,7 @@ fn failures_of(line: &str, cwd: &AbsPath) -> Vec<Failure> {
     call(&lower).filter(|_| says(CALL_WORDS)).map(|name| Failure::Call { name }).into_iter().collect()
 }
 
-/// What a message in lower case says was to be written. A path may hold any of the words.
+/// The kind of write in a lower-case message. A path may contain any of the words.
 fn written(lower: &str) -> Option<Attempt> {
     let words: Vec<&str> = lower
         .split(' ')
@@ -176,13 +175,13 @@ fn written(lower: &str) -> Option<Attempt> {
     WRITE_WORDS.iter().find(|(word, _)| words.contains(word)).map(|(_, attempt)| *attempt)
 }
 
-/// The call that a message in lower case names.
+/// The call in a lower-case message.
 fn call(lower: &str) -> Option<&'static str> {
     let mut words = lower.split(|c: char| !c.is_alphanumeric() && c != '_');
     words.find_map(|word| CALLS.iter().find(|call| **call == word)).copied()
 }
 
-/// The process that a message in lower case says could not be signalled: `kill: (12) - No such process`.
+/// The process that could not be signalled, in a lower-case message: `kill: (12) - No such process`.
 fn process(lower: &str) -> Option<u32> {
     let mut words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.find(|word| matches!(*word, "kill" | "pkill" | "killall"))?;

@@ -1,5 +1,4 @@
-//! What the backend has seen: each act becomes a denial with the rule that stands against it, and the least that would
-//! allow it.
+//! The backend's observations: each act becomes a denial with its rule and the least amendment.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -15,17 +14,17 @@ use super::MOST_VIOLATIONS;
 use super::files::{first_missing, is_tool_directory};
 use super::hosts::{self, NamedHost};
 
-/// What was seen of a run that has ended.
+/// The observations of an ended run.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// What was enforced: the permissions as the backend completed them.
+    /// The enforced permissions, as completed by the backend.
     pub(crate) permissions: Permissions,
     pub(crate) coverage: Coverage,
     pub(crate) observations: Vec<Observation>,
 }
 
-/// Files that programs try to write for the next time, and do without: a command that failed did not fail for these.
-/// A name stands for what lies below it as well.
+/// Files that programs write optionally, such as caches: they are not the cause of a failure. A name includes
+/// everything below it.
 const OPTIONAL: &[&str] = &[
     ".bash_history",
     ".zsh_history",
@@ -55,7 +54,7 @@ pub(crate) fn violations(seen: &Seen, command: &[RawText]) -> Vec<Violation> {
     all.take(MOST_VIOLATIONS).collect()
 }
 
-/// Whether a name was looked up only because the resolver tries its own domains behind one that it did not find.
+/// Whether a name was resolved only because the resolver appends its search domains to a name it did not find.
 fn is_search(observation: &Observation, all: &[Observation]) -> bool {
     let name = |observation: &Observation| match &observation.act {
         DeniedAct::LookUp(host) => Some(host.to_string()),
@@ -85,7 +84,7 @@ pub(crate) fn matters(violation: &Violation, seen: Option<&Seen>) -> bool {
     !is_optional(path)
 }
 
-/// Whether programs do without writing this.
+/// Whether writing this is optional for programs.
 pub(crate) fn is_optional(path: &AbsPath) -> bool {
     let names: Vec<&[u8]> = path.components().collect();
     OPTIONAL.iter().any(|optional| {
@@ -94,7 +93,7 @@ pub(crate) fn is_optional(path: &AbsPath) -> bool {
     })
 }
 
-/// Whether a denial is the one that was seen.
+/// Whether a denial belongs to the observation.
 fn is_of(violation: &Violation, seen: &Observation) -> bool {
     match (&seen.act, &violation.target) {
         (DeniedAct::Read(path), ViolationTarget::Path(target)) => {
@@ -115,7 +114,7 @@ fn is_of(violation: &Violation, seen: &Observation) -> bool {
     }
 }
 
-/// Whether a guess from the output speaks of something that would have been seen.
+/// Whether a guess from the output is about an act that would have been observed.
 pub(crate) fn would_be_seen(Seen { coverage, permissions, observations }: &Seen, guessed: &Violation) -> bool {
     match (guessed.operation, &guessed.target) {
         (Operation::Write, ViolationTarget::Path(_)) => coverage.writes,
@@ -125,7 +124,7 @@ pub(crate) fn would_be_seen(Seen { coverage, permissions, observations }: &Seen,
         (Operation::Connect, ViolationTarget::Destination(Destination { host: Host::Address(_), .. })) => {
             coverage.connections
         }
-        // A name that was seen once needs no guess. Some resolvers are not understood.
+        // An observed name needs no guess. Some resolvers are not understood.
         (Operation::Connect, ViolationTarget::Destination(Destination { host, .. })) => {
             observations.iter().any(|seen| matches!(&seen.act, DeniedAct::LookUp(known) if known == host))
         }
@@ -136,7 +135,7 @@ pub(crate) fn would_be_seen(Seen { coverage, permissions, observations }: &Seen,
 fn violation(permissions: &Permissions, observation: &Observation, command: &[RawText]) -> Option<Violation> {
     let Observation { pid, program, act, .. } = observation.clone();
     if let DeniedAct::LookUp(host) = act {
-        // What it would be connected to for is known from the command, if at all.
+        // The purpose of the connection is known from the command, if at all.
         let found = hosts::violation(permissions, Some(NamedHost { host, port: None }), command)?;
         return Some(Violation { evidence: Evidence::Observed, pid, program, ..found });
     }
@@ -150,7 +149,7 @@ fn violation(permissions: &Permissions, observation: &Observation, command: &[Ra
                 port: Some(*port),
                 decision: Decision::Allow,
             };
-            // A name server that is reached is of no use: names are answered by the sandbox.
+            // Access to a name server is useless: the sandbox answers names.
             let amendment = (*protocol != NetworkProtocol::Udp).then_some(PermissionAmendment::Network(rule));
             (Operation::Connect, ViolationTarget::Destination(destination), DenyingRule::NotGranted, amendment)
         }
@@ -168,11 +167,11 @@ fn violation(permissions: &Permissions, observation: &Observation, command: &[Ra
     Some(Violation { operation, target, evidence: Evidence::Observed, pid, program, rule: Some(rule), amendment })
 }
 
-/// Programs that remove and move what they are told to.
+/// Programs that remove and move files.
 const REMOVERS: &[&[u8]] = &[b"rm", b"rmdir", b"mv", b"unlink", b"shred", b"find"];
 
-/// Whether a grant would help to make, remove or replace a name. A name that a rule speaks of stays where it is, granted or
-/// not; and what removes the metadata of a repository is not helped to do so.
+/// Whether a grant would help to create, remove or replace a name. A name with a rule can't be moved, granted or not;
+/// and removal of a repository's metadata is not helped.
 fn helps(permissions: &Permissions, observation: &Observation) -> bool {
     let (DeniedAct::Create(path) | DeniedAct::Replace(path)) = &observation.act else { return true };
     let is_held = permissions.files.iter().any(|rule| matches!(&rule.target, FileTarget::Path(held) if held == path));
@@ -203,7 +202,8 @@ fn on_file(
     (operation, ViolationTarget::Path(path.clone()), denied_by, amendment)
 }
 
-/// What has to be writable to write a file that exists: the file. A database of SQLite has a journal beside it.
+/// The path that has to be writable to write an existing file: the file, or its directory for an SQLite database,
+/// which has a journal beside it.
 fn written(path: &AbsPath) -> Option<AbsPath> {
     let host_path = path.to_host_path()?;
     if host_path.is_dir() || !is_database(&host_path) { Some(path.clone()) } else { path.parent() }
@@ -216,8 +216,8 @@ fn is_database(path: &Path) -> bool {
     is_file && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *MAGIC
 }
 
-/// The least rule that would allow it, of those that a person could mean: in the metadata of a repository all of
-/// that, since no program of git writes only one of its files.
+/// The least sensible rule that would allow it: for the metadata of a repository all of it, since no git command
+/// writes only one of its files.
 fn least(permissions: &Permissions, path: &AbsPath, wanted: Access, nearest: AbsPath) -> Option<FileRule> {
     let rule =
         |target: AbsPath| FileRule { target: FileTarget::Path(target), access: wanted, source: RuleSource::Approval };
@@ -238,13 +238,12 @@ fn least(permissions: &Permissions, path: &AbsPath, wanted: Access, nearest: Abs
     } else {
         [Some(nearest), masked, None, None]
     };
-    // A whole file system is more than anybody means to grant for one file.
+    // Never a whole file system, which is too much for one file.
     let candidates = candidates.into_iter().flatten().filter(|target| target.parent().is_some());
     candidates.map(rule).find(|rule| suffices(permissions, rule, path))
 }
 
-/// Whether the path may be used as wanted with this rule added, and everything protected that a backend protects by
-/// itself.
+/// Whether this rule would allow the access, with the backend's own protections in place.
 fn suffices(permissions: &Permissions, amendment: &FileRule, path: &AbsPath) -> bool {
     let Ok(files) = FileRules::new([amendment.clone()]) else { return false };
     let more = Permissions { files, ..Permissions::default() };
@@ -252,7 +251,7 @@ fn suffices(permissions: &Permissions, amendment: &FileRule, path: &AbsPath) -> 
     if merged.access(path) < amendment.access {
         return false;
     }
-    // A rule for a directory that is not there yet says nothing of what will be in it.
+    // A rule for a missing directory says nothing about its future contents.
     let FileTarget::Path(target) = &amendment.target else { return false };
     RealFiles.kind(target).is_none()
         || protect_repositories(&merged).is_ok_and(|completed| completed.access(path) >= amendment.access)

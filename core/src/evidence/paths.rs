@@ -7,12 +7,13 @@ use stockade_sandboxing::absolute;
 
 use super::files::Attempt;
 
-/// How many pieces before the reason may hold the path: `tar (child): ../x: Cannot open: Read-only file system`.
+/// The number of pieces before the reason that may contain the path: `tar (child): ../x: Cannot open: Read-only file
+/// system`.
 const MOST_PIECES: usize = 3;
-/// How many words are tried as the first of a path with spaces in it.
+/// The number of words tried as the first of a path with spaces.
 const MOST_WORDS: usize = 16;
 
-/// The paths that a message names: what stands in quotes, else what stands before the reason.
+/// The paths in a message: the quoted text, else the text before the reason.
 pub(super) fn paths(line: &str, reason: usize, attempt: Attempt, cwd: &AbsPath) -> Vec<AbsPath> {
     let in_quotes = quoted(line);
     let candidates = if in_quotes.is_empty() { before(line, reason, cwd) } else { in_quotes };
@@ -46,13 +47,13 @@ fn before<'a>(line: &'a str, reason: usize, cwd: &AbsPath) -> Vec<&'a str> {
     };
     let mut pieces = pieces.rsplit(": ").map(str::trim).take(MOST_PIECES);
     let nearest = pieces.next().unwrap_or_default();
-    // `Cannot open` is what was tried, and the path stands before it.
+    // `Cannot open` is the act, and the path precedes it.
     let is_verb = nearest.to_lowercase().strip_prefix("cannot ").is_some_and(|verb| !verb.contains(' '));
     if is_verb {
         return pieces.filter(|piece| piece.contains('/')).collect();
     }
     let last_word = nearest.rsplit(' ').next().unwrap_or_default();
-    // A path may have spaces in it, and words before it.
+    // A path may contain spaces and follow other words.
     let exists = |text: &&str| {
         let path = absolute(cwd, Path::new(text)).ok().and_then(|path| path.to_host_path());
         path.is_some_and(|path| path.exists() || path.parent().is_some_and(Path::exists))
@@ -66,8 +67,8 @@ fn before<'a>(line: &'a str, reason: usize, cwd: &AbsPath) -> Vec<&'a str> {
     }
 }
 
-/// Whether a path means something else to each process: its own open files and itself. What the command met there can't
-/// be looked at from here.
+/// Whether a path is specific to a process, such as its open files. What the command saw there can't be examined from
+/// here.
 pub(super) fn is_of_the_process(path: &AbsPath) -> bool {
     let mut names = path.components();
     match (names.next(), names.next()) {
@@ -87,8 +88,8 @@ fn to_path(text: &str, attempt: Attempt, cwd: &AbsPath) -> Option<AbsPath> {
     if is_of_the_process(&absolute) {
         return None;
     }
-    // A sentence is no path: something above it has to exist, and a bare word has to be a file itself,
-    // unless it was to be made. What held a name that must not be made is gone by now, with all below it.
+    // A sentence is not a path: an ancestor has to exist, and a bare word has to be a file itself, unless it was to be
+    // created. A placeholder is gone by now, with everything below it.
     let (path, parent) = (absolute.to_host_path()?, absolute.parent()?.to_host_path()?);
     let exists = |path: &AbsPath| path.to_host_path().is_some_and(|path| path.exists());
     let is_made = match attempt {

@@ -1,4 +1,4 @@
-//! What is neither a file nor a host: system calls, unix sockets, processes, limits.
+//! Resources other than files and hosts: system calls, unix sockets, processes, limits.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use stockade_sandboxing::{absolute, is_administrator, permits, permits_signal};
 use super::paths::is_of_the_process;
 use super::{Ending, violation};
 
-/// What stands against more.
+/// The reason of a denial by a limit.
 pub(super) const LIMIT_REACHED: &str = "the limit was reached";
 
 /// Calls that the administrator alone may use, sandbox or not.
@@ -29,9 +29,9 @@ pub(super) fn call(name: &str) -> Option<Violation> {
     Some(violation(Operation::SystemCall, target, layer("no sandboxed command may use it"), None))
 }
 
-/// A kind of socket that was refused: a unix socket, where the command or its environment names one.
+/// A refused kind of socket: a unix socket that the command or its environment names.
 pub(super) fn socket(permissions: &Permissions, ending: &Ending<'_>) -> Option<Violation> {
-    // Where single sockets are granted, the supervisor sees and tells of each other one.
+    // If single sockets are granted, the supervisor reports the others.
     if !permissions.unix_sockets.is_empty() {
         return None;
     }
@@ -50,7 +50,7 @@ fn not_reached(path: AbsPath) -> Option<Violation> {
     })
 }
 
-/// The unix socket that the words of a command name which failed: it can't have been reached, whatever was printed.
+/// The unix socket in the words of a failed command: it can't have been reached.
 pub(super) fn socket_in_words(permissions: &Permissions, ending: &Ending<'_>) -> Option<Violation> {
     let path = in_words(ending).filter(|_| permissions.unix_sockets.is_empty())?;
     not_reached(path)
@@ -61,7 +61,7 @@ fn in_words(ending: &Ending<'_>) -> Option<AbsPath> {
     words.iter().find_map(|word| existing_socket(ending.cwd, word))
 }
 
-/// The unix socket that the words of the command name, else the only one of its environment.
+/// The unix socket in the command's words, else the only one in its environment.
 fn named_socket(ending: &Ending<'_>) -> Option<AbsPath> {
     in_words(ending).or_else(|| {
         let values = SOCKET_VARIABLES.iter().filter_map(|name| ending.environment.get(&RawText::from(*name)));

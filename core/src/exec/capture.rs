@@ -1,4 +1,4 @@
-//! Keeping the beginning and the end of a stream of any length.
+//! Keeps the beginning and the end of a stream of any length.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,21 +11,20 @@ use tokio::sync::Notify;
 use super::Limits;
 use crate::session::OutputLimit;
 
-/// What has been read of a stream, shared between the thread that reads and the task that waits for its end.
+/// The captured part of a stream, shared between the reading thread and the task that waits for its end.
 #[derive(Debug)]
 pub(crate) struct Capture {
     kept: Mutex<Kept>,
     at_end: Notify,
-    /// Output is being passed on, and does not get any further at the moment.
+    /// Output is being forwarded, and the sink blocks.
     is_busy: AtomicBool,
 }
 
-/// How long the end of a stream is waited for once the command has ended.
+/// How long to wait for the end of a stream after the command has ended.
 pub(super) struct Patience<'a> {
-    /// In a sandbox nothing is left that could write; without one, a process that detached itself may hold the
-    /// stream for ever.
+    /// In a sandbox no process is left to write; without one, a detached process may hold the stream for ever.
     pub(super) idle: Duration,
-    /// Output that is still being passed on, to a pager for example, is waited for until the run has to end.
+    /// Output that is still being forwarded, to a pager for example, is awaited until the run has to end.
     pub(super) limits: &'a Limits,
 }
 
@@ -59,7 +58,7 @@ impl Capture {
         self.is_busy.store(is_busy, Ordering::Release);
     }
 
-    /// What was kept, once the stream has ended or is not worth waiting for.
+    /// The captured output, once the stream has ended or waiting is given up.
     pub(super) async fn finish(&self, patience: &Patience<'_>) -> CapturedOutput {
         while tokio::time::timeout(patience.idle, self.at_end.notified()).await.is_err() {
             if !self.is_busy.load(Ordering::Acquire) || patience.limits.are_to_end() {
@@ -69,7 +68,7 @@ impl Capture {
         self.take()
     }
 
-    /// What was kept so far.
+    /// The captured output so far.
     pub(super) fn take(&self) -> CapturedOutput {
         let mut kept = self.kept();
         let tail = Vec::from(std::mem::take(&mut kept.tail));
@@ -90,7 +89,7 @@ impl Kept {
     fn add(&mut self, bytes: &[u8]) {
         let (head, rest) = bytes.split_at(bytes.len().min(self.limit.head.saturating_sub(self.head.len())));
         self.head.extend_from_slice(head);
-        // Of a piece that is longer than the tail only its end can stay.
+        // Of a chunk longer than the tail only the end is kept.
         let (skipped, kept) = rest.split_at(rest.len().saturating_sub(self.limit.tail));
         let overflow = (self.tail.len() + kept.len()).saturating_sub(self.limit.tail);
         self.tail.drain(..overflow.min(self.tail.len()));
@@ -143,7 +142,7 @@ mod tests {
         assert_eq!(capture.finish(&patience).await.head, RawText::from("so far"));
     }
 
-    /// A pager that is looked at for an hour loses nothing; the end of the run does not wait for it.
+    /// A pager that is open for an hour loses nothing; the end of the run does not wait for it.
     #[tokio::test]
     async fn output_that_is_being_passed_on_is_waited_for_until_the_run_is_told_to_end() {
         let (capture, limits) = (Capture::new(OutputLimit { head: 10, tail: 0 }), limits());

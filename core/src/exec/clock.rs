@@ -1,23 +1,23 @@
-//! The time a command has run, without the time in which a person was asked.
+//! The running time of a command, without the time of questions.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A clock that stands still while a [`Pause`] is held. Copies are the same clock.
+/// A clock that is paused while a [`Pause`] is held. Clones share the clock.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What has been counted up to the last change.
+    /// The time counted up to the last change.
     counted: Duration,
-    /// Since when it runs; `None` before its start and while it stands still.
+    /// The start of the current period; `None` before the start and while paused.
     since: Option<Instant>,
     started: bool,
     pauses: usize,
 }
 
-/// The clock stands still until this is dropped. Several may be held at once.
+/// Pauses the clock until dropped. Several may be held at once.
 #[derive(Debug)]
 pub struct Pause(Clock);
 
@@ -50,7 +50,7 @@ impl Clock {
         Pause(self.clone())
     }
 
-    /// What it shows.
+    /// The time counted.
     pub fn elapsed(&self) -> Duration {
         let state = self.state();
         state.counted + state.since.map(|since| since.elapsed()).unwrap_or_default()

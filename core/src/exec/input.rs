@@ -1,8 +1,8 @@
-//! A command's input that a caller writes, piece by piece.
+//! A command's input, written by a caller in pieces.
 //!
-//! What is written waits in a bounded queue until the command reads it, so a caller can begin before the command has
-//! started, and nothing blocks but the writer's own future. Each run has a pipe of its own. After a denial the second
-//! run reads the input from its beginning, as long as all of it is still kept.
+//! Written bytes wait in a bounded queue until the command reads them, so a caller can write before the command has
+//! started, and only the writer's own future waits. Each run has its own pipe. After a denial the second run reads the
+//! input from the beginning, as long as all of it is still kept.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, PipeWriter};
@@ -10,22 +10,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
-/// The most that waits for the command to read it.
+/// Limit on bytes waiting for the command.
 const MOST_WAITING: usize = 256 * 1024;
-/// The most that is kept of what was read, for a second run.
+/// Limit on read bytes kept for a second run.
 const MOST_KEPT: usize = 1024 * 1024;
-/// The most that is passed on at once.
+/// The largest piece.
 const PIECE: usize = 32 * 1024;
 
-/// The caller's end of a command's input. Copies are the same end; when the last one is dropped, the input ends.
+/// The caller's end of a command's input. Clones share it; when the last one is dropped, the input ends.
 #[derive(Clone, Debug)]
 pub struct InputWriter {
     shared: Arc<Shared>,
     _end: Arc<EndOfInput>,
 }
 
-/// The command's end of its input, for [`Input::Pipe`](crate::Input::Pipe). When the last copy is dropped, nothing
-/// can be written any more.
+/// The command's end of its input, for [`Input::Pipe`](crate::Input::Pipe). When the last clone is dropped, nothing
+/// more can be written.
 #[derive(Clone, Debug)]
 pub struct InputPipe {
     shared: Arc<Shared>,
@@ -40,13 +40,13 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was written and is still there.
+    /// The bytes kept.
     bytes: VecDeque<u8>,
-    /// How much of it the present run has been given.
+    /// The number of these bytes passed to the current run.
     given: usize,
-    /// Whether it no longer begins with the first byte that was written.
+    /// Whether the beginning of the input was dropped.
     is_cut: bool,
-    /// Nothing more will be written.
+    /// Whether the input is complete.
     is_closed: bool,
     reader: ReaderState,
 }
@@ -99,7 +99,7 @@ impl Shared {
         });
     }
 
-    /// Waits until `look` finds something.
+    /// Waits until `look` returns a value.
     async fn until<T>(&self, look: impl Fn(&mut State) -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();
@@ -114,7 +114,7 @@ impl Shared {
 }
 
 impl State {
-    /// Takes a piece of what was written, as much as there is room for; `None` if there is none.
+    /// Accepts as many bytes as there is room for; `None` if there is none.
     fn accept(&mut self, bytes: &[u8]) -> Option<io::Result<usize>> {
         if self.is_closed {
             return Some(Err(io::Error::new(io::ErrorKind::BrokenPipe, "the input was closed before")));
@@ -132,13 +132,13 @@ impl State {
         (!taken.is_empty() || bytes.is_empty()).then_some(Ok(taken.len()))
     }
 
-    /// The next piece for the present run; an empty one at the end of the input.
+    /// The next piece for the current run; an empty one at the end of the input.
     fn next(&self) -> Option<Vec<u8>> {
         let piece: Vec<u8> = self.bytes.iter().skip(self.given).take(PIECE).copied().collect();
         (!piece.is_empty() || self.is_closed).then_some(piece)
     }
 
-    /// The present run has been given this much more.
+    /// Advances the current run by this many bytes.
     fn pass(&mut self, count: usize) {
         self.given = self.bytes.len().min(self.given + count);
         if self.is_cut || self.given > MOST_KEPT {
@@ -150,8 +150,8 @@ impl State {
 }
 
 impl InputWriter {
-    /// Writes all of it, and waits as long as the command has yet to read what was written before. An error of the
-    /// kind `BrokenPipe` if the command has closed its input or has ended, or the input was closed.
+    /// Writes all bytes, waiting for the command to read earlier ones. The error `BrokenPipe` if the command has
+    /// closed its input or has ended, or the input was closed.
     pub async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
         loop {
             let taken = self.shared.until(|state| state.accept(bytes)).await?;
@@ -163,14 +163,14 @@ impl InputWriter {
         }
     }
 
-    /// Ends the input: the command reads what was written before, and then the end of it.
+    /// Ends the input: after the written bytes the command reads end of file.
     pub fn close(&self) {
         self.shared.change(|state| state.is_closed = true);
     }
 }
 
 impl InputPipe {
-    /// An input with the end that a caller writes to.
+    /// An input and its writing end.
     pub fn new() -> (Self, InputWriter) {
         let shared = Arc::new(Shared::default());
         let pipe = Self { shared: Arc::clone(&shared), _reader: Arc::new(EndOfReading(Arc::clone(&shared))) };
@@ -178,7 +178,7 @@ impl InputPipe {
         (pipe, InputWriter { shared, _end: end })
     }
 
-    /// No run will follow: a writer is told so.
+    /// No run will follow: writers get an error.
     pub(crate) fn end(&self) {
         self.shared.end();
     }
@@ -196,7 +196,7 @@ impl InputPipe {
     }
 }
 
-/// Passes a command's input on to its pipe. Ends when dropped.
+/// Forwards a command's input to its pipe. Ends when dropped.
 #[derive(Debug)]
 pub(super) struct Feeding(tokio::task::JoinHandle<()>);
 
@@ -248,9 +248,9 @@ impl Pipe {
         self.0.write(&piece).await
     }
 
-    /// Waits until no process has the other end any more.
+    /// Waits until the reading end is closed.
     async fn closed(&self) {
-        // A pipe with room is always ready to be written to, and its end is told by an error.
+        // A pipe with room is always writable; a closed one signals an error.
         while let Ok(ready) = self.0.ready(tokio::io::Interest::ERROR).await {
             if ready.is_error() || ready.is_write_closed() {
                 return;
@@ -259,7 +259,7 @@ impl Pipe {
     }
 }
 
-/// Where an event loop can't write to a pipe, a thread does for each piece.
+/// On systems whose event loop can't write to a pipe, a thread writes each piece.
 #[cfg(not(unix))]
 struct Pipe(Arc<PipeWriter>);
 

@@ -1,9 +1,8 @@
-//! Running a plan: output captured and passed on, a clock that can stand still, an end in any case.
+//! Runs a plan: captures and forwards output, measures time with a pausable clock, and ends in any case.
 //!
-//! Where the system has descriptors to wait for, the caller's own event loop waits for the command
-//! (`polled`); elsewhere a thread does (`threaded`). A stream that is captured has a thread of its own
-//! from the first output on, since its consumer may block. Dropping the future ends the
-//! command.
+//! On systems with pollable descriptors, the caller's own event loop waits for the command (`polled`); elsewhere a
+//! thread does (`threaded`). A captured stream has its own thread from the first output on, since its consumer may
+//! block. Dropping the future ends the command.
 
 mod capture;
 mod clock;
@@ -34,15 +33,14 @@ use streams::Opened;
 #[cfg(not(unix))]
 use threaded::wait;
 
-/// How long output is waited for after the command has ended. In a sandbox no process is left to write
-/// any; without one, something that detached itself may hold the pipe for ever.
+/// How long to wait for output after the command has ended. In a sandbox no process is left to write; without one, a
+/// detached process may hold the pipe for ever.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
-/// How often a clock is looked at that may stand still just before its end, and how often a thread looks
-/// whether it has been told to stop.
+/// The polling interval for a clock that may be paused just before its end, and for a thread's stop flag.
 const TICK: Duration = Duration::from_millis(20);
 
-/// How a run ended, and what it left.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) ended: Ended,
@@ -50,7 +48,7 @@ pub(crate) struct Finished {
     pub(crate) stderr: CapturedOutput,
     pub(crate) duration: Duration,
     pub(crate) enforcement: Enforcement,
-    /// What the backend has seen of it, where it watches.
+    /// The backend's observations, if any.
     pub(crate) seen: Option<Seen>,
 }
 
@@ -64,18 +62,18 @@ pub(crate) enum Ended {
     Cancelled,
 }
 
-/// What a run needs besides its plan.
+/// The parameters of a run besides its plan.
 pub(crate) struct Setting {
     pub(crate) streaming: Streaming,
     pub(crate) output: OutputLimit,
     pub(crate) limit: Option<Duration>,
     pub(crate) clock: Clock,
     pub(crate) cancellation: Cancellation,
-    /// Decide while the command runs.
+    /// The deciders while the command runs.
     pub(crate) deciders: Deciders,
 }
 
-/// What ends a command before its own end.
+/// The limits that end a command early.
 struct Limits {
     limit: Option<Duration>,
     clock: Clock,
@@ -83,7 +81,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// What is left of its time.
+    /// The remaining time.
     fn left(&self) -> Option<Duration> {
         self.limit.map(|limit| limit.saturating_sub(self.clock.elapsed()))
     }
@@ -92,18 +90,18 @@ impl Limits {
         self.left().is_some_and(|left| left.is_zero()) || self.cancellation.is_cancelled()
     }
 
-    /// How a command ends that is ended now.
+    /// The reason for ending the command now.
     fn end(&self) -> Ended {
         if self.cancellation.is_cancelled() { Ended::Cancelled } else { Ended::TimedOut }
     }
 
-    /// Whether a limit is reached, or a signal told the run to end.
+    /// Whether a limit is reached, or a terminating signal was sent.
     fn are_to_end(&self) -> bool {
         self.are_reached() || self.cancellation.is_told_to_end()
     }
 }
 
-/// Starts the plan and waits for its end. The grant is the proof that it was decided.
+/// Starts the plan and waits for its end. The grant proves the decision.
 pub(crate) async fn spawn(plan: Box<dyn Plan>, _grant: &Grant, setting: Setting) -> Result<Finished, SpawnError> {
     let Setting { streaming, output, limit, clock, cancellation, deciders } = setting;
     let Opened { stdio, mut captures } = streaming.open(output)?;

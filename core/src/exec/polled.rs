@@ -1,4 +1,4 @@
-//! Waiting for a command in the caller's own event loop.
+//! Waits for a command in the caller's own event loop.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,8 +11,8 @@ use tokio::io::unix::AsyncFd;
 use super::streams::Captures;
 use super::{Ended, Limits, TICK};
 
-/// Waits for the end of the command, or ends it when a limit is reached. Signals that are passed on
-/// reach it on the way, and its first output on a stream starts the reader of that.
+/// Waits for the end of the command, or ends it when a limit is reached. Meanwhile it forwards signals, and starts the
+/// reader of a stream at its first output.
 pub(super) async fn wait(
     mut running: Box<dyn Running>,
     limits: &Limits,
@@ -23,7 +23,7 @@ pub(super) async fn wait(
     #[expect(deprecated, reason = "unsound for types whose descriptor changes, which that of an `OwnedFd` does not")]
     let readable = AsyncFd::with_interest(readable, Interest::READABLE).map_err(lost)?;
     loop {
-        // From here on nothing that is said gets lost.
+        // From here on no change is missed.
         let told = limits.cancellation.told();
         tokio::pin!(told);
         told.as_mut().enable();
@@ -57,7 +57,7 @@ async fn end(running: &mut dyn Running, readable: &AsyncFd<OwnedFd>) -> Result<E
     }
 }
 
-/// Waits for as long as the command may still run, by a clock that does not stand still meanwhile.
+/// Waits for the remaining time, which may grow meanwhile.
 async fn runs_out(limits: &Limits) {
     match limits.left() {
         Some(left) => tokio::time::sleep(left.max(TICK)).await,

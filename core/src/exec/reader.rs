@@ -1,7 +1,7 @@
-//! Reading a command's output: on a thread, from the first of it on.
+//! Reads a command's output on a thread, from the first output on.
 //!
-//! Most commands say nothing on one of their streams, and some nothing at all. Until there is something
-//! to read, the event loop waits for that, and no thread has to be started.
+//! Most commands write nothing to one of their streams, and some nothing at all. Until there is output, the event loop
+//! waits, without a thread.
 
 use std::io::{self, PipeReader, Read};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use super::capture::{Capture, Patience};
 use super::streams::{OutputSink, StreamName};
 use crate::session::OutputLimit;
 
-/// What a thread does with a stream.
+/// The work of a reading thread.
 pub(super) struct Orders {
     name: StreamName,
     sink: Option<Arc<dyn OutputSink>>,
     capture: Arc<Capture>,
 }
 
-/// A stream that is captured.
+/// A captured stream.
 pub(super) enum Reader {
-    /// Nothing has come yet.
+    /// No output yet.
     #[cfg(unix)]
     Waiting { pipe: Receiver, orders: Orders },
     /// A thread reads it.
@@ -37,13 +37,13 @@ impl Orders {
         Self { name, sink, capture: Arc::new(Capture::new(limit)) }
     }
 
-    /// For a pipe, which is read when there is something in it.
+    /// A reader for a pipe, which starts at the first output.
     #[cfg(unix)]
     pub(super) fn await_output(self, pipe: PipeReader) -> io::Result<Reader> {
         Ok(Reader::Waiting { pipe: Receiver::from_owned_fd(pipe.into())?, orders: self })
     }
 
-    /// Where a pipe can't be waited for, it is read from the beginning.
+    /// A reader for a pipe that can't be polled: it starts at once.
     #[cfg(not(unix))]
     pub(super) fn await_output(self, pipe: PipeReader) -> io::Result<Reader> {
         self.follow(pipe)
@@ -51,8 +51,8 @@ impl Orders {
 }
 
 impl Reader {
-    /// Waits for the first output, and starts to read then. Never ends for a stream that is being read,
-    /// or that there is none of.
+    /// Waits for the first output, and starts the thread. Never completes for a stream that is being read, or without
+    /// a stream.
     #[cfg(unix)]
     pub(super) async fn first_output(stream: &mut Option<Self>) -> io::Result<()> {
         let Some(Self::Waiting { pipe, .. }) = stream else { return std::future::pending().await };
@@ -63,7 +63,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What was kept, once the stream has ended or is not worth waiting for.
+    /// The captured output, once the stream has ended or waiting is given up.
     pub(super) async fn finish(self, patience: &Patience<'_>) -> CapturedOutput {
         match self {
             #[cfg(unix)]
@@ -74,7 +74,7 @@ impl Reader {
 }
 
 impl Orders {
-    /// Reads a stream to its end, beginning now.
+    /// Starts to read a stream to its end.
     pub(super) fn follow(self, mut from: impl Read + Send + 'static) -> io::Result<Reader> {
         let capture = Arc::clone(&self.capture);
         let read = move || {
@@ -98,13 +98,13 @@ impl Orders {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A terminal whose other end is closed says so with an error.
+                // A terminal whose other end is closed returns an error.
                 Err(_) => break,
             }
         }
     }
 
-    /// Whatever takes the output may block for as long as it likes; nothing that ends a run waits for it.
+    /// Forwards output to the sink, which may block; the end of a run does not wait for it.
     fn pass_on(&self, bytes: &[u8]) -> io::Result<()> {
         let Some(sink) = &self.sink else { return Ok(()) };
         self.capture.set_busy(true);
@@ -131,23 +131,22 @@ impl Orders {
         }
     }
 
-    /// The command has ended and has said nothing so far. If there is something now, it is read as if it
-    /// had come earlier.
+    /// The command has ended without output so far. Output that is available now is read as usual.
     #[cfg(unix)]
     async fn finish(self, pipe: Receiver, patience: &Patience<'_>) -> CapturedOutput {
         let found = tokio::time::timeout(LAST_OUTPUT, until_readable(&pipe)).await;
-        // What another process may still write, after the command, is not waited for.
+        // Later output of another process is not awaited.
         let found = if let Ok(Ok(found)) = found { found } else { Found::End };
         let capture = Arc::clone(&self.capture);
         match self.follow_if(found, pipe) {
             Ok(_) => capture.finish(patience).await,
-            // Without a thread nothing can be read any more, and the rest is lost.
+            // Without a thread the rest can't be read and is lost.
             Err(_) => capture.take(),
         }
     }
 }
 
-/// What a pipe is readable for.
+/// Why a pipe is readable.
 #[cfg(unix)]
 enum Found {
     Output,

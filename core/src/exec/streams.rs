@@ -1,4 +1,4 @@
-//! Where a command's input comes from and its output goes to.
+//! The sources and targets of a command's streams.
 
 use std::fmt;
 use std::fs::File;
@@ -16,71 +16,71 @@ use crate::session::OutputLimit;
 /// One of the two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamName {
-    /// Standard output, and what is printed on the command's terminal.
+    /// Standard output, and the command's terminal.
     Stdout,
     /// Standard error.
     Stderr,
 }
 
-/// Takes output as it comes, besides its being captured.
+/// Receives output as it comes, in addition to the capture.
 pub trait OutputSink: Send + Sync + fmt::Debug {
-    /// Takes some output. It blocks the command if it blocks. An error closes the stream, so that the command's
-    /// next write fails as it would without a sink between.
+    /// Receives some output. Blocking here blocks the command. An error closes the stream, so that the command's next
+    /// write fails as it would without a sink.
     fn write(&self, stream: StreamName, bytes: &[u8]) -> io::Result<()>;
 
-    /// The command has a terminal, and this is our end of it: for what is typed, and for a new size.
+    /// Passes the caller's end of the command's terminal: for typed input, and for resizing.
     fn opened(&self, _terminal: File) {}
 
-    /// There will be no more output.
+    /// The output has ended.
     fn closed(&self) {}
 }
 
-/// Where a command's input comes from.
+/// The source of a command's input.
 ///
 /// A second run, after a denial, reads a [`Pipe`](Self::Pipe) from its beginning, if that is still kept. Of this
-/// program's own input and of an open file it reads what the first has left.
+/// program's own input and of an open file it reads the rest.
 #[derive(Clone, Debug, Default)]
 pub enum Input {
-    /// There is none.
+    /// No input.
     #[default]
     Null,
-    /// Where this program's own comes from.
+    /// This program's own input.
     Inherit,
-    /// From the command's terminal.
+    /// The command's terminal.
     Terminal,
-    /// From a caller that writes it: see [`InputPipe::new`].
+    /// A caller that writes it: see [`InputPipe::new`].
     Pipe(InputPipe),
-    /// From an open file, pipe or terminal, such as a client's own.
+    /// An open file, pipe or terminal, such as a client's own.
     From(Arc<File>),
 }
 
-/// What happens to an output stream.
+/// The target of an output stream.
 #[derive(Clone, Debug, Default)]
 pub enum Output {
     /// It is captured.
     #[default]
     Capture,
-    /// It is captured and passed on.
+    /// It is captured and forwarded.
     Tee(Arc<dyn OutputSink>),
-    /// It goes where this program's own goes, and nothing of it is kept.
+    /// It is this program's own stream, and is not captured.
     Inherit,
     /// It is the command's terminal.
     Terminal,
-    /// It goes to an open file, pipe or terminal, such as a client's own, and nothing of it is kept.
+    /// It is an open file, pipe or terminal, such as a client's own, and is not captured.
     To(Arc<File>),
 }
 
-/// A pseudo-terminal of the command's own. It is the controlling terminal (`/dev/tty`), whichever standard streams
-/// are redirected; at least one of them has to be this terminal.
+/// The command's pseudo-terminal. It is the controlling terminal (`/dev/tty`) even if standard streams are redirected;
+/// at least one of them has to be this terminal.
 #[derive(Clone, Debug)]
 pub struct CommandTerminal {
-    /// How large it is at first.
+    /// Its initial size.
     pub size: TerminalSize,
-    /// Takes what is printed on it.
+    /// Receives its output.
     pub sink: Option<Arc<dyn OutputSink>>,
 }
 
-/// Where a command's streams lead.
+/// The sources and targets of a command's streams.
 #[derive(Clone, Debug, Default)]
 pub struct Streaming {
     /// Standard input.
@@ -89,15 +89,16 @@ pub struct Streaming {
     pub stdout: Output,
     /// Standard error.
     pub stderr: Output,
-    /// The terminal that streams can be.
+    /// The terminal, if streams use it.
     pub terminal: Option<CommandTerminal>,
-    /// The first standard stream that is a terminal becomes the controlling one, also if a caller has given it
-    /// ([`Input::From`], [`Output::To`]): the command's side of a pseudo-terminal that is no session's yet. The
-    /// caller keeps that side open, too, until the command has ended, or its own side reports an error meanwhile.
+    /// The first standard stream that is a terminal becomes the controlling one, also one given by a caller
+    /// ([`Input::From`], [`Output::To`]): the slave side of a pseudo-terminal that belongs to no session yet. The
+    /// caller keeps that side open, too, until the command has ended; otherwise the master side reports an error
+    /// meanwhile.
     pub controlling_terminal: bool,
 }
 
-/// The streams as the command gets them, and what is captured of them.
+/// The command's streams, and the readers of captured ones.
 pub(super) struct Opened {
     pub(super) stdio: Stdio,
     pub(super) captures: Captures,
@@ -107,17 +108,17 @@ pub(super) struct Opened {
 pub(super) struct Captures {
     stdout: Option<Reader>,
     stderr: Option<Reader>,
-    /// Of a terminal that is neither of the two.
+    /// The reader of a terminal that is neither of the two.
     terminal: Option<Reader>,
     /// The command's end of its terminal, held until the command has ended. A command may close its streams before it
     /// ends (`rm` does), or open `/dev/tty` again later: neither is the end of the terminal.
     held: Option<File>,
-    /// Passes its input on.
+    /// Forwards its input.
     feeding: Option<Feeding>,
 }
 
 impl Captures {
-    /// Starts to read a stream as soon as there is something to read.
+    /// Starts to read a stream at its first output.
     #[cfg(unix)]
     pub(super) async fn first_output(&mut self) -> io::Result<()> {
         tokio::select! {
@@ -126,7 +127,7 @@ impl Captures {
         }
     }
 
-    /// What was kept, once the streams have ended or are not worth waiting for.
+    /// The captured output, once the streams have ended or waiting is given up.
     pub(super) async fn finish(self, patience: &Patience<'_>) -> (CapturedOutput, CapturedOutput) {
         async fn finish(reader: Option<Reader>, patience: &Patience<'_>) -> CapturedOutput {
             match reader {
@@ -142,7 +143,7 @@ impl Captures {
 }
 
 impl Streaming {
-    /// A terminal of this size in place of all three streams. What takes standard output takes what is printed there.
+    /// Replaces all three streams by a terminal of this size. The sink of standard output receives its output.
     pub(crate) fn on_terminal(self, size: TerminalSize) -> Self {
         let sink = match (self.stdout, self.terminal) {
             (Output::Tee(sink), _) => Some(sink),
@@ -178,7 +179,7 @@ impl Streaming {
                 (Streams::To(pipe.into()), Some(feeding))
             }
         };
-        // Its output is captured as the first stream that it is.
+        // Its output is captured as the first stream that uses it.
         let (stdout, out) = open_output(self.stdout, StreamName::Stdout, limit, &mut terminal)?;
         let (stderr, err) = open_output(self.stderr, StreamName::Stderr, limit, &mut terminal)?;
         let controlling_terminal = terminal.is_some() || self.controlling_terminal;
@@ -208,7 +209,7 @@ fn open_output(
     Ok((Streams::To(theirs.into()), Some(Orders::new(name, limit, sink).await_output(ours)?)))
 }
 
-/// A command's terminal, and what is read of it.
+/// A command's terminal and its reader.
 struct OpenTerminal {
     theirs: File,
     reader: Option<Reader>,

@@ -1,4 +1,4 @@
-//! Waiting for a command on a thread, where there is nothing that an event loop could wait for.
+//! Waits for a command on a thread, on systems without pollable descriptors.
 
 use std::sync::mpsc;
 
@@ -9,8 +9,7 @@ use super::streams::Captures;
 use super::{Ended, Limits, TICK};
 use crate::Cancellation;
 
-/// Waits for the end of the command, or ends it when a limit is reached. Signals that are passed on
-/// reach it on the way.
+/// Waits for the end of the command, or ends it when a limit is reached. Meanwhile it forwards signals.
 pub(super) async fn wait(
     running: Box<dyn Running>,
     limits: &Limits,

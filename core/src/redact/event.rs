@@ -1,4 +1,4 @@
-//! An event as it may be kept: without secrets, and not larger than a record may be.
+//! Prepares an event for storage: without secrets, and within the size of a record.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use stockade_protocol::{
 
 use super::{REDACTED, names, redact_argv, redact_raw, redact_text, redact_variable, shorten, words};
 
-/// How much of one text is kept, and of all texts of an event together.
+/// Limits on one text, and on all texts of an event.
 const MAX_TEXT: usize = 4096;
 const MAX_TEXTS: usize = 128 * 1024;
-/// How many entries of a list are kept.
+/// Limit on the entries of a list.
 const MAX_ENTRIES: usize = 128;
-/// What an entry of a list takes in a record besides its text, at most about.
+/// The approximate overhead of a list entry in a record.
 const WORD_COST: usize = 32;
 
-/// The event without secrets. What is very long is cut, and says so.
+/// The event without secrets. Long texts are truncated and marked.
 pub fn redact_event(event: AuditEvent) -> AuditEvent {
     let mut scribe = Scribe { left: MAX_TEXTS };
     match event {
@@ -86,7 +86,7 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
     }
 }
 
-/// Writes texts down, as long as there is room.
+/// Copies texts within the limit.
 struct Scribe {
     left: usize,
 }
@@ -299,7 +299,7 @@ impl Scribe {
         members.into_iter().map(|(name, value)| (name.clone(), self.member(&name, value))).collect()
     }
 
-    /// A value of a JSON document, by the name that it stands behind.
+    /// A value of a JSON document, by its member name.
     fn member(&mut self, name: &str, value: Value) -> Value {
         match value {
             Value::String(_) | Value::Number(_) if names::is_secret(name.as_bytes()) => {

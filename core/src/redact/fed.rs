@@ -6,17 +6,17 @@ use std::ops::Range;
 const PAIRS: &[&str] = &["chpasswd", "chgpasswd", "newusers"];
 /// Programs whose input is a password.
 const WHOLE: &[&str] = &["passwd", "smbpasswd", "cryptsetup", "vncpasswd", "kinit"];
-/// Options that make another program read one.
+/// Options that make other programs read a password.
 const OPTIONS: &[&str] = &["--password-stdin", "--passphrase-fd", "--with-token", "--token-stdin", "--pass-stdin"];
 
-/// What of the input is a secret.
+/// The secret part of the input.
 #[derive(Clone, Copy, PartialEq)]
 enum Input {
     BehindColon,
     Whole,
 }
 
-/// Finds the secrets that `command` is fed with, by `feeding` or by a here-string.
+/// Finds the secrets in the input of `command`, from `feeding` or a here-string.
 pub(super) fn find(bytes: &[u8], feeding: &[Range<usize>], command: &[Range<usize>], secrets: &mut Vec<Range<usize>>) {
     let text = |word: &Range<usize>| bytes.get(word.clone()).unwrap_or_default();
     let Some(input) = command.iter().find_map(|word| input_of(text(word), command.iter().map(text))) else { return };

@@ -1,8 +1,8 @@
-//! Names that a secret stands behind.
+//! Names of options, fields and variables with a secret value.
 
 use stockade_protocol::EnvironmentPolicy;
 
-/// The longest name that is looked at.
+/// Limit on the length of a name.
 pub(super) const MAX_NAME: usize = 96;
 
 /// Parts of a name that make the whole one secret, alone or at the end of a longer part
@@ -21,10 +21,10 @@ const SECRET_ENDINGS: &[&str] = &[
     "sessionid",
 ];
 
-/// Words that end so and are none.
+/// Words with such an ending that are not secret.
 const PLAIN_ENDINGS: &[&str] = &["compass", "bypass", "trespass", "surpass", "overpass", "underpass", "multipass"];
 
-/// Words that end as the short name of a personal access token does.
+/// Words that end like the abbreviation of a personal access token.
 const PLAIN_PATS: &[&str] = &["compat", "expat", "spat", "backcompat"];
 
 /// Parts that make a name secret only as a whole.
@@ -51,7 +51,7 @@ const SECRET_PARTS: &[&str] = &[
     "otp",
 ];
 
-/// What makes a following `key` a secret one: `api_key`, not `primary_key`.
+/// Words that make a following `key` secret: `api_key`, not `primary_key`.
 const SECRET_KEYS: &[&str] = &[
     "api",
     "access",
@@ -73,10 +73,10 @@ const SECRET_KEYS: &[&str] = &[
     "x",
 ];
 
-/// What makes a following `KEY` none, although constants in capitals usually are: `PUBLIC_KEY`.
+/// Words that make a following `KEY` harmless, although constants in capitals usually are secret: `PUBLIC_KEY`.
 const PLAIN_KEYS: &[&str] = &["public", "primary", "foreign", "cache", "sort", "partition", "host", "hot", "lookup"];
 
-/// Last parts that say where a secret is, or something else about it, instead of the secret.
+/// Last parts that denote the location or another property of a secret, not the secret.
 const ABOUT: &[&str] = &[
     "file",
     "path",
@@ -155,10 +155,10 @@ const ABOUT: &[&str] = &[
     "log",
 ];
 
-/// Whether a value behind this name (of an option, a field, a header, a variable) is a secret.
+/// Whether the value of this name (an option, a field, a header, a variable) is a secret.
 pub(super) fn is_secret(name: &[u8]) -> bool {
     let Ok(name) = std::str::from_utf8(name) else { return false };
-    // Where one works and where one worked before.
+    // The current and the previous working directory.
     if name.len() > MAX_NAME || matches!(name, "PWD" | "OLDPWD") {
         return false;
     }

@@ -1,24 +1,24 @@
-//! Programs that take a secret where no name gives it away: what is known of their options and operands.
+//! Programs that take a secret without a telling name: their options and operands.
 
 use Operands::{All, Nth, Pairs, Settings};
 use Secret::{BehindColon, BehindComma, BehindEquals, BehindPercent, OracleLogin, Whole};
 
-/// What of a word is secret.
+/// The secret part of a word.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Secret {
     /// All of it.
     Whole,
     /// The same, if it looks like a key.
     Opaque,
-    /// What follows the first colon: `user:password`.
+    /// After the first colon: `user:password`.
     BehindColon,
-    /// What follows the first comma: `user,password`.
+    /// After the first comma: `user,password`.
     BehindComma,
-    /// What follows the first percent sign: `user%password`.
+    /// After the first percent sign: `user%password`.
     BehindPercent,
-    /// What follows the first equals sign: `name=value`.
+    /// After the first equals sign: `name=value`.
     BehindEquals,
-    /// What stands between the slash and the last at sign: `user/password@database`.
+    /// Between the slash and the last at sign: `user/password@database`.
     OracleLogin,
 }
 
@@ -29,27 +29,27 @@ pub(super) enum Operands {
     Nth(usize, Secret),
     /// Each of them.
     All(Secret),
-    /// The value of each `name=value`, whatever the name.
+    /// The value of each `name=value`, with any name.
     Pairs,
-    /// The one behind the name of a secret: `password hunter2`.
+    /// The one after the name of a secret: `password hunter2`.
     Settings,
 }
 
-/// Where one kind of program takes a secret.
+/// The secrets in the arguments of one kind of program.
 #[derive(Debug)]
 pub(super) struct Usage {
     programs: &'static [&'static str],
     /// Words that have to come first, in this order, as in `docker login`.
     pub(super) verbs: &'static [&'static str],
-    /// Short options whose value is secret, glued to them or as the next word.
+    /// Short options with a secret value, attached or in the next word.
     pub(super) short: &'static [(u8, Secret)],
-    /// Short options whose value is secret only if it is glued to them.
+    /// Short options with a secret value only if it is attached.
     pub(super) glued: &'static [(u8, Secret)],
-    /// Other short options that take a value, behind which no option follows in the same word.
+    /// Other short options with a value, after which no option follows in the same word.
     pub(super) values: &'static str,
-    /// Options of more than a letter, as they are written, with their value behind `=` or as the next word.
+    /// Long options as written, with their value after `=` or in the next word.
     pub(super) long: &'static [(&'static str, Secret)],
-    /// Beginnings of words that a secret follows.
+    /// Prefixes that are followed by a secret.
     pub(super) prefixes: &'static [&'static str],
     pub(super) operands: &'static [Operands],
 }
@@ -188,14 +188,14 @@ const USAGES: &[Usage] = &[
     Usage { programs: &["mysqladmin", "mariadb-admin"], verbs: &["password"], operands: &[Nth(0, Whole)], ..NONE },
 ];
 
-/// Programs that start others and have options of their own with the same letters.
+/// Programs that start others and use the same letters for their own options.
 const CONNECTING: &[&str] = &["ssh", "scp", "sftp", "rsync", "mosh"];
 
-/// Where the programs of a command take secrets, as far as its words were read.
+/// The usages that apply to a command, as far as its words were read.
 #[derive(Debug, Default)]
 pub(super) struct Programs(Vec<Reading>);
 
-/// One usage, and how far its words have come.
+/// One usage, and its state.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) usage: &'static Usage,
@@ -204,7 +204,7 @@ pub(super) struct Reading {
 }
 
 impl Programs {
-    /// Takes a word that is no value of an option. Says which operand it is, to each usage that is complete.
+    /// Takes a word that is not an option's value, and counts it as an operand for each complete usage.
     pub(super) fn take(&mut self, word: &[u8]) {
         let name = word.rsplit(|c| *c == b'/').next().unwrap_or_default();
         for reading in &mut self.0 {
@@ -239,7 +239,7 @@ impl Programs {
 }
 
 impl Usage {
-    /// Where the secret starts in a word of short options, or what the next word hides.
+    /// The start of the secret in a word of short options, or in the next word.
     pub(super) fn cluster(&self, word: &[u8]) -> Option<(Option<usize>, Secret)> {
         let letters = word.strip_prefix(b"-").filter(|letters| !letters.starts_with(b"-"))?;
         for (at, letter) in letters.iter().enumerate() {
@@ -258,7 +258,7 @@ impl Usage {
         None
     }
 
-    /// The same for an option of more than a letter.
+    /// Like `cluster`, for a long option.
     pub(super) fn option(&self, word: &[u8]) -> Option<(Option<usize>, Secret)> {
         self.long.iter().find_map(|(option, secret)| match word.strip_prefix(option.as_bytes())? {
             [] => Some((None, *secret)),
@@ -267,7 +267,7 @@ impl Usage {
         })
     }
 
-    /// Where the secret starts that a beginning of this word announces.
+    /// The start of the secret after a prefix of this word.
     pub(super) fn prefix(&self, word: &[u8]) -> Option<usize> {
         let found = self.prefixes.iter().find(|prefix| word.starts_with(prefix.as_bytes()))?;
         Some(found.len())

@@ -1,10 +1,10 @@
-//! Tokens that are known by how they look, wherever they stand.
+//! Tokens recognised by their format.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// What may stand in front of a token.
+/// The characters allowed before a token.
 #[derive(Clone, Copy, PartialEq)]
 enum Front {
     /// Anything: the prefix does not occur in words.
@@ -13,7 +13,7 @@ enum Front {
     Boundary,
 }
 
-/// A family of tokens: its prefix, how many characters follow at least, and which besides letters
+/// A family of tokens: its prefix, the minimum number of following characters, and the permitted ones besides letters
 /// and digits.
 struct Shape(&'static str, usize, &'static [u8], Front);
 
@@ -87,7 +87,7 @@ const SHAPES: &[Shape] = &[
     Shape("AGE-SECRET-KEY-1", 20, b"", Front::Any), Shape("nsec1", 50, b"", Front::Boundary), Shape("xprv9", 80, b"", Front::Boundary),
 ];
 
-/// The shapes by the first byte of their prefix, since every position of a text is looked at.
+/// The formats by the first byte of their prefix, since every position of a text is checked.
 static BY_FIRST: LazyLock<BTreeMap<u8, Vec<&Shape>>> = LazyLock::new(|| {
     let mut shapes: BTreeMap<u8, Vec<&Shape>> = BTreeMap::new();
     for shape in SHAPES {
@@ -135,7 +135,7 @@ fn bot_token(rest: &[u8]) -> Option<usize> {
     (last >= 27).then_some(first + 8 + last)
 }
 
-/// A JSON Web Token: three parts of base64, of which two start as `{"` does.
+/// A JSON Web Token: three parts of base64, two of which start with an encoded `{"`.
 fn web_token(rest: &[u8]) -> Option<usize> {
     rest.strip_prefix(b"eyJ")?;
     let is_part = |c: &u8| c.is_ascii_alphanumeric() || b"_-=".contains(c);
@@ -146,7 +146,7 @@ fn web_token(rest: &[u8]) -> Option<usize> {
     Some(header + 1 + length)
 }
 
-/// The body of a private key that starts here, up to and with the line that ends it.
+/// The body of a private key that starts here, including the line that ends it.
 pub(super) fn private_key_at(bytes: &[u8], start: usize) -> Option<Range<usize>> {
     const BEGIN: &[u8] = b"-----BEGIN ";
     const END: &[u8] = b"-----END ";

@@ -1,17 +1,16 @@
-//! What is too long for a record keeps its beginning and its end, so that the length of one part of a
-//! command does not hide another.
+//! Shortens long texts to their beginning and end, so that a long part of a command does not hide another.
 //!
-//! Secrets are taken out of the whole text first: a cut never leaves half of one.
+//! Secrets are removed from the whole text first: a cut never leaves half of one.
 
 use sha2::{Digest as _, Sha256};
 use stockade_protocol::{Argv, RawText, RecordHash, WholeCommand};
 
-/// How much of a command is kept, how much of one of its words, and how many words.
+/// Limits on a command, on one of its words, and on their number.
 const COMMAND_BYTES: usize = 64 * 1024;
 const WORD_BYTES: usize = 16 * 1024;
 const COMMAND_WORDS: usize = 1024;
 
-/// A text of at most `room` bytes and a mark in the middle; the text itself if it has room.
+/// A text of at most `room` bytes with a mark in the middle; the text itself if it fits.
 pub(super) fn text(text: RawText, room: usize) -> RawText {
     let bytes = text.as_bytes();
     if bytes.len() <= room {
@@ -27,7 +26,7 @@ pub(super) fn text(text: RawText, room: usize) -> RawText {
     RawText::from([part(bytes.get(..head)), mark.into_bytes(), part(bytes.get(tail..))].concat())
 }
 
-/// A command of at most `room` bytes, and what the whole of it is if this is only a part.
+/// A command of at most `room` bytes, and a description of the whole if it was shortened.
 pub(super) fn command(argv: Argv, room: usize) -> (Argv, Option<WholeCommand>) {
     let room = room.min(COMMAND_BYTES);
     let words = argv.words();
@@ -43,11 +42,11 @@ pub(super) fn command(argv: Argv, room: usize) -> (Argv, Option<WholeCommand>) {
     let missing = rest.len() - back.len();
     let mark = (missing > 0).then(|| RawText::from(format!("‹{missing} words left out›")));
     let kept = front.into_iter().chain(mark).chain(back);
-    // A command has a word, and each of them is kept or counted by the mark.
+    // A command has at least one word, and each is kept or counted by the mark.
     (Argv::parse(kept).unwrap_or(argv), Some(whole))
 }
 
-/// As many of these words as there is room for, each of them shortened.
+/// As many of these words as fit, each shortened.
 fn fitting<'a>(words: impl Iterator<Item = &'a RawText>, mut room: usize) -> Vec<RawText> {
     let mut kept = Vec::new();
     for word in words.take(COMMAND_WORDS / 2) {

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use super::{REDACTED, fed, names, shapes, words};
 
-/// How often a text is gone through. What a pass hides may show the next one where another secret
-/// ends; a text that is still not settled then is hidden as a whole.
+/// Limit on passes. A redaction may reveal the end of another secret to the next pass; a text that still changes then
+/// is redacted as a whole.
 const PASSES: usize = 6;
 
-/// How deep a quoted text inside a quoted text is read as a command.
+/// Limit on nested quotes that are parsed as commands.
 const DEPTH: usize = 4;
 
-/// The text without its secrets. Applied to what it returns, it returns the same.
+/// The text without its secrets. Idempotent.
 pub(super) fn redact(bytes: &[u8]) -> Vec<u8> {
     let mut text = bytes.to_vec();
     for _ in 0..PASSES {
@@ -36,7 +36,7 @@ fn hide(bytes: &[u8], mut secrets: Vec<Range<usize>>) -> Vec<u8> {
     let mut hidden = Vec::with_capacity(bytes.len());
     let mut done = 0;
     for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
-        // One that starts inside the one before, or right behind it, is the same to a reader.
+        // Overlapping and adjacent secrets are merged.
         if secret.start > done || hidden.is_empty() {
             hidden.extend_from_slice(bytes.get(done..secret.start).unwrap_or_default());
             hidden.extend_from_slice(REDACTED.as_bytes());
@@ -47,7 +47,7 @@ fn hide(bytes: &[u8], mut secrets: Vec<Range<usize>>) -> Vec<u8> {
     hidden
 }
 
-/// Finds what is known by its shape, or by the name or the place right before it.
+/// Finds secrets by their format, or by the preceding name or context.
 fn find_anywhere(bytes: &[u8], secrets: &mut Vec<Range<usize>>) {
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
@@ -85,7 +85,7 @@ fn user_in_url(bytes: &[u8], colon: usize) -> Option<Range<usize>> {
         None => {
             let scheme_length = bytes.get(..colon)?.iter().rev().take_while(|c| c.is_ascii_alphanumeric()).count();
             let scheme = bytes.get(colon - scheme_length..colon)?;
-            // Only there a user alone is a token; elsewhere it is a user.
+            // Only there a user without password is a token.
             let is_token =
                 (scheme.eq_ignore_ascii_case(b"https") || scheme.eq_ignore_ascii_case(b"http")) && user != b"git";
             is_token.then_some(start..start + user.len())
@@ -93,7 +93,7 @@ fn user_in_url(bytes: &[u8], colon: usize) -> Option<Range<usize>> {
     }
 }
 
-/// The value behind `name=` or `name:`, where the name is that of a secret.
+/// The value after `name=` or `name:`, if the name is that of a secret.
 fn named_value(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     let separator = bytes.get(at)?;
     let before = bytes.get(..at)?;
@@ -131,14 +131,14 @@ fn named_value(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     secret.filter(|secret| !secret.is_empty()).map(|secret| start + secret.start..start + secret.end)
 }
 
-/// The name of a header that is glued to its option, as in `-HAuthorization: …`.
+/// The name of a header attached to its option, as in `-HAuthorization: …`.
 fn header_name(name: &[u8]) -> &[u8] {
     let glued = name.iter().take(8).position(|c| *c == b'H').filter(|_| name.starts_with(b"-"));
     let header = glued.and_then(|at| name.get(at + 1..)).filter(|header| names::is_secret(header));
     header.unwrap_or(name)
 }
 
-/// Whether this is the value of an entry that another member names: `"name": "DB_PASSWORD", "value": …`.
+/// Whether this is the value of an entry named by another member: `"name": "DB_PASSWORD", "value": …`.
 fn is_value_of_secret(before: &[u8], name: &[u8]) -> bool {
     if !name.eq_ignore_ascii_case(b"value") {
         return false;
@@ -151,7 +151,7 @@ fn is_value_of_secret(before: &[u8], name: &[u8]) -> bool {
     is_name && names::is_secret(own)
 }
 
-/// The last words of a text, backwards, whatever stands between them.
+/// The last words of a text, backwards, with any separators.
 fn words_before(before: &[u8]) -> impl Iterator<Item = &[u8]> {
     const LOOKED_AT: usize = 160;
     let before = before.get(before.len().saturating_sub(LOOKED_AT)..).unwrap_or_default();
@@ -200,7 +200,7 @@ fn pserver_password(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     Some(start + colon..start + user.len()).filter(|secret| !secret.is_empty())
 }
 
-/// `IDENTIFIED BY '…'`, `ALTER USER me PASSWORD '…'`: what a statement quotes behind these words.
+/// `IDENTIFIED BY '…'`, `ALTER USER me PASSWORD '…'`: the quoted text after these words.
 fn sql_password(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     const STATEMENTS: &[&str] = &["user", "role", "login", "group"];
     const LOOKED_BACK: usize = 8;
@@ -273,7 +273,7 @@ pub(super) fn is_reference(value: &[u8]) -> bool {
         && name.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'_')
 }
 
-/// `Bearer …`, wherever it stands. Prose about bearers has no digits.
+/// `Bearer …` anywhere. Prose about bearers has no digits.
 fn bearer(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     const WORD: &[u8] = b"bearer ";
     if !bytes.get(at..at + WORD.len())?.eq_ignore_ascii_case(WORD) {
@@ -287,7 +287,7 @@ fn bearer(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     (length >= 20 || (length >= 6 && token.iter().any(u8::is_ascii_digit))).then_some(start..start + length)
 }
 
-/// Reads a part of the text as shell commands, and finds what their options and programs hide.
+/// Parses a part of the text as shell commands, and finds the secrets in their options and operands.
 fn find_in_commands(bytes: &[u8], part: Range<usize>, depth: usize, secrets: &mut Vec<Range<usize>>) {
     let mut command: Vec<Range<usize>> = Vec::new();
     // The command whose output the next one reads.
@@ -330,14 +330,14 @@ fn judge(bytes: &[u8], command: &[Range<usize>], secrets: &mut Vec<Range<usize>>
         .extend(found.filter_map(|(secret, word)| secret.map(|part| word.start + part.start..word.start + part.end)));
 }
 
-/// Which quotes are known not to be closed any more, so that their end is not looked for again.
+/// The quotes known to be unclosed, so that their end is not searched again.
 #[derive(Default)]
 struct Quotes {
     single_open: bool,
     double_open: bool,
 }
 
-/// Where a shell word that starts at `at` ends.
+/// The end of a shell word that starts at `at`.
 fn word_end(bytes: &[u8], mut at: usize, limit: usize, quotes: &mut Quotes) -> usize {
     while at < limit {
         let Some(byte) = bytes.get(at) else { break };
@@ -351,11 +351,11 @@ fn word_end(bytes: &[u8], mut at: usize, limit: usize, quotes: &mut Quotes) -> u
                 let rest = bytes.get(at + 1..limit).unwrap_or_default();
                 match rest.iter().position(|c| c == quote) {
                     Some(length) => at += length + 1,
-                    // As in "can't": a letter like any other.
+                    // As in "can't": an ordinary character.
                     None => *open = true,
                 }
             }
-            // A line that goes on in the next one.
+            // A continued line.
             (b'\\', _) if bytes.get(at + 1) == Some(&b'\n') => return at,
             (b'\\', _) => at += 1,
             (c, _) if c.is_ascii_whitespace() || b";|&()`".contains(c) => return at,

@@ -1,5 +1,4 @@
-//! Secrets among the words of a command: behind an option, in an assignment, or where a program
-//! takes them.
+//! Secrets among the words of a command: after an option, in an assignment, or in an operand of a known program.
 
 use std::ops::Range;
 
@@ -19,7 +18,7 @@ pub(super) fn redact(words: &[&[u8]]) -> Vec<Vec<u8>> {
     words.iter().zip(secrets(words)).map(hide).collect()
 }
 
-/// Which part of each word is a secret because of what the word is, or what stands before it.
+/// The secret part of each word, because of the word itself or the preceding one.
 pub(super) fn secrets(words: &[&[u8]]) -> Vec<Option<Range<usize>>> {
     let mut reader = Reader::default();
     words.iter().map(|word| reader.read(word)).collect()
@@ -29,9 +28,9 @@ pub(super) fn secrets(words: &[&[u8]]) -> Vec<Option<Range<usize>>> {
 #[derive(Default)]
 struct Reader {
     programs: Programs,
-    /// What a coming word hides, after so many others.
+    /// The secret in a later word, after this many others.
     expected: Option<(usize, Secret)>,
-    /// Whether a word may be a line of a shell.
+    /// Whether a word may be a shell line.
     lines: bool,
 }
 
@@ -39,7 +38,7 @@ impl Reader {
     fn read(&mut self, word: &[u8]) -> Option<Range<usize>> {
         // `sudo mysql …`, `env A=1 timeout 5 curl …`: any word may be the program that counts.
         let secret = match self.expected.take() {
-            // `docker build --secret id=npm,src=.npmrc` says where the secret is.
+            // `docker build --secret id=npm,src=.npmrc` names the location of the secret.
             Some((0, Secret::Whole)) if word.starts_with(b"id=") || word.starts_with(b"type=") => None,
             Some((0, secret)) if !word.starts_with(b"--") => part(word, 0, secret),
             Some((words, secret)) if words > 0 => {
@@ -70,10 +69,10 @@ fn is_program(word: &[u8], name: &str) -> bool {
     word.rsplit(|c| *c == b'/').next() == Some(name.as_bytes())
 }
 
-/// The secret in a word, and what a coming word hides.
+/// The secret in a word, and the one in a later word.
 type Found = (Option<Range<usize>>, Option<(usize, Secret)>);
 
-/// What a word says that is no value of the one before it.
+/// The secrets of a word that is not the value of the one before it.
 fn alone(word: &[u8], programs: &Programs) -> Found {
     if programs.await_verb(word) {
         return (None, None);
@@ -82,7 +81,7 @@ fn alone(word: &[u8], programs: &Programs) -> Found {
     found.unwrap_or_else(|| by_name(word))
 }
 
-/// What a program makes of a word.
+/// The secrets of a word according to a program's usage.
 fn in_usage(word: &[u8], reading: &Reading) -> Option<Found> {
     let usage = reading.usage;
     if let Some(start) = usage.prefix(word) {
@@ -109,7 +108,7 @@ fn in_usage(word: &[u8], reading: &Reading) -> Option<Found> {
     })
 }
 
-/// After how many words a setting of this name has its secret.
+/// The number of words between a setting of this name and its secret.
 fn setting(word: &[u8]) -> Option<usize> {
     const TOKENS: &[&str] =
         &["github-oauth.", "gitlab-oauth.", "gitlab-token.", "bitbucket-oauth.", "bearer.", "pypi-token."];
@@ -126,14 +125,14 @@ fn setting(word: &[u8]) -> Option<usize> {
     (TOKENS.iter().any(starts) || names::is_secret(last)).then_some(0)
 }
 
-/// What the name in a word makes of it.
+/// The secrets of a word according to its name.
 fn by_name(word: &[u8]) -> Found {
     match name_and_value(word) {
         (name, Some(value)) if names::is_secret(name) => (part(word, value, Secret::Whole), None),
         (name, None) if word.starts_with(b"-") && !name.contains(&b':') && names::is_secret(name) => {
             (None, Some((0, Secret::Whole)))
         }
-        // A file as often as a key, so the value tells.
+        // A file as often as a key, so the value decides.
         (b"--key", Some(value)) => (part(word, value, Secret::Opaque), None),
         (b"--key", None) => (None, Some((0, Secret::Opaque))),
         // `npm config set //host/:_authToken VALUE`
@@ -142,8 +141,8 @@ fn by_name(word: &[u8]) -> Found {
     }
 }
 
-/// An option or assignment: the name before the first `=`, and where its value starts. The type in
-/// `password[text]=…` is no part of the name.
+/// An option or assignment: the name before the first `=`, and the start of its value. The type in `password[text]=…`
+/// is not part of the name.
 fn name_and_value(word: &[u8]) -> (&[u8], Option<usize>) {
     let is_name = |name: &[u8]| name.iter().all(|c| c.is_ascii_alphanumeric() || b"-_./:".contains(c));
     let (name, value) = match word.iter().position(|c| *c == b'=') {
@@ -160,14 +159,14 @@ fn is_registry_setting(name: &[u8]) -> bool {
     [&b"_authToken"[..], b"_auth", b"_password"].contains(&last)
 }
 
-/// Whether a value is no word, path or name, but a long run of letters and digits.
+/// Whether a value is a long run of letters and digits, not a word, path or name.
 fn is_opaque(value: &[u8]) -> bool {
     let is_of = |test: fn(&u8) -> bool| value.iter().any(test);
     let all = value.iter().all(|c| c.is_ascii_alphanumeric() || b"_-+=".contains(c));
     value.len() >= 16 && all && is_of(u8::is_ascii_digit) && is_of(u8::is_ascii_alphabetic)
 }
 
-/// The secret part of a word, from `start` on; nothing where there is none.
+/// The secret part of a word from `start` on, if any.
 fn part(word: &[u8], start: usize, secret: Secret) -> Option<Range<usize>> {
     let value = word.get(start..).unwrap_or_default();
     let behind = |separator: u8| value.iter().position(|c| *c == separator).map(|at| at + 1);
@@ -187,7 +186,7 @@ fn part(word: &[u8], start: usize, secret: Secret) -> Option<Range<usize>> {
         Secret::BehindPercent => behind(b'%')?..value.len(),
         Secret::BehindEquals => {
             let at = behind(b'=')?;
-            // `name=@file` says where the secret is.
+            // `name=@file` names the location of the secret.
             if value.get(at) == Some(&b'@') {
                 return None;
             }
