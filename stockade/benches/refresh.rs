@@ -1,5 +1,5 @@
-//! What it costs a session to find that its settings and rules are unchanged, against reading them again and against
-//! starting a program.
+//! The cost for a session of checking that its settings and rules are unchanged, compared with reading them again and
+//! with starting a program.
 
 #[cfg(unix)]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,7 +33,7 @@ mod unix {
         ]
         .into();
         let stockade = Stockade::builder().environment(environment).workspace(project).build()?;
-        // A file that was just written is read again, to be sure.
+        // A file that was just written is always read again.
         std::thread::sleep(Duration::from_millis(200));
         stockade.refresh()?;
         let unchanged = average(|| stockade.refresh().is_ok());

@@ -1,15 +1,15 @@
-//! An agent: a model that asks for commands until it is done. Each command runs in the sandbox, and the model reads what
-//! came of it, also where it was denied. The model is faked here.
+//! An agent: a model that requests commands until it is done. Each command runs in the sandbox, and the model reads
+//! the result, also of a denied command. The model is faked here.
 
 use stockade::{Error, Outcome, ReviewDecision, Stockade};
 
-/// What a model answers to a conversation.
+/// A model's answer to a conversation.
 enum Turn {
     Run(&'static str),
     Done(&'static str),
 }
 
-/// In the place of a call of a model.
+/// Stands for the call of a model.
 fn model(conversation: &[String]) -> Turn {
     match conversation.len() {
         1 => Turn::Run("echo hello"),
@@ -46,7 +46,7 @@ async fn main() -> Result<(), Error> {
     }
 }
 
-/// What the model is told of an outcome.
+/// The description of an outcome for the model.
 fn told(outcome: &Outcome) -> String {
     let Some(ran) = outcome.execution() else { return format!("not run: {outcome:?}") };
     let denied = ran.violations.iter().map(|violation| format!("\n(the sandbox denied {violation})"));

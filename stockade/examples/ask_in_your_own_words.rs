@@ -10,7 +10,7 @@ use stockade::{ApprovalRequest, Error, ReviewDecision, Stockade};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let stockade = Stockade::builder()
-        // The closure may take its time: the command's clock stands still while it thinks.
+        // The closure may take long: the command's clock is paused meanwhile.
         .on_question(|question| async move {
             println!("{}", in_own_words(&question));
             let mut answer = String::new();

@@ -1,5 +1,5 @@
-//! A build service: a session for each project, builds of several projects at the same time, output as it comes. What is
-//! approved for a session holds for its further builds, and a build that is called off ends with everything it started.
+//! A build service: a session for each project, concurrent builds, streamed output. Approvals for a session hold for
+//! its further builds, and a cancelled build ends with all its processes.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -23,7 +23,7 @@ impl Service {
         let questions = Arc::clone(&self.questions);
         let session = Stockade::builder()
             .workspace(directory)
-            // Every line that is not known as harmless is asked about, once in a session.
+            // Every line that is not known as harmless is asked about, once per session.
             .ask(AskForApproval::Untrusted)
             .on_question(move |question| {
                 questions.fetch_add(1, Ordering::Relaxed);

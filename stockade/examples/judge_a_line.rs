@@ -1,4 +1,4 @@
-//! Judges a shell line without running it: what it runs, whether it would be asked about, and why.
+//! Judges a shell line without running it: its commands, whether it would be asked about, and why.
 //!
 //! ```console
 //! cargo run --example judge_a_line -- 'git status && rm -rf /'

@@ -1,4 +1,4 @@
-//! Runs one command in the sandbox, in the current directory, and shows what came of it:
+//! Runs one command in the sandbox, in the current directory, and shows the result:
 //!
 //! ```console
 //! cargo run --example run_one_command -- sh -c 'echo hello; touch /etc/no'

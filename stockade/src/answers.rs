@@ -1,4 +1,4 @@
-//! Who answers a session's questions.
+//! The approver of a session.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -10,10 +10,10 @@ use stockade_protocol::{ApprovalRequest, Permissions, ReviewDecision, RiskAssess
 use crate::Error;
 use crate::assembly::program;
 
-/// The approver of a session. A program that the settings name answers in its place.
+/// The approver of a session. A program named in the settings takes precedence.
 #[derive(Clone, Default)]
 pub enum Answers {
-    /// None: what needs an approval is refused.
+    /// None: requests that need an approval are refused.
     #[default]
     Nobody,
     /// This approver.
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Answers {
 }
 
 impl Answers {
-    /// Whether questions are answered, as long as the settings name no program that answers.
+    /// Whether questions are answered, unless the settings name a program.
     pub(crate) fn is_given(&self) -> bool {
         match self {
             Self::Nobody => false,
@@ -45,8 +45,8 @@ impl Answers {
         }
     }
 
-    /// The approver: the program that the settings name, else the one that is given. A program that commands could
-    /// change is refused.
+    /// The approver: the program named in the settings, else the given one. A program that commands could change is
+    /// refused.
     pub(crate) fn approver(&self, settings: &Settings, permissions: &Permissions) -> Result<Arc<dyn Approver>, Error> {
         if let Some(hook) = &settings.hook {
             let asked = program(&hook.command, permissions)?;
@@ -81,7 +81,7 @@ where
     }
 }
 
-/// The approver and the assessor that the settings now name.
+/// The approver and the risk assessor of the current settings.
 pub(crate) struct Current {
     approver: RwLock<Arc<dyn Approver>>,
     assessor: RwLock<Option<Arc<dyn RiskAssessor>>>,
@@ -92,7 +92,7 @@ impl Current {
         Self { approver: RwLock::new(approver), assessor: RwLock::new(assessor) }
     }
 
-    /// Others from the next question on.
+    /// Replaces both, from the next question on.
     pub(crate) fn replace(&self, approver: Arc<dyn Approver>, assessor: Option<Arc<dyn RiskAssessor>>) {
         *self.approver.write().unwrap_or_else(PoisonError::into_inner) = approver;
         *self.assessor.write().unwrap_or_else(PoisonError::into_inner) = assessor;

@@ -1,7 +1,7 @@
-//! From settings, rules and a caller to a session that can run or explain requests.
+//! Assembles a session from settings, rules and a caller.
 //!
-//! Nothing here reads the environment, the working directory or the standard streams of this process: whoever asks for
-//! a session says on whose behalf, so that a server can open one for each of its clients.
+//! Nothing here reads the environment, the working directory or the standard streams of this process: the caller is
+//! explicit, so that a server can open a session for each of its clients.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ use crate::rules::RuleFiles;
 use crate::workspace::Workspace;
 use crate::{Error, platform, profiles, registries, rules};
 
-/// Which settings files are read.
+/// The settings files to read.
 #[derive(Clone, Debug, Default)]
 pub enum SettingsFiles {
     /// The administrator's, the user's, and those of a trusted project.
@@ -40,84 +40,84 @@ pub enum SettingsFiles {
     Standard,
     /// The administrator's alone.
     OnlySystem,
-    /// What this loader finds. Credentials are masked below the homes that it knows.
+    /// Those of this loader. Credentials are masked below its home directories.
     Loader(Box<ConfigLoader>),
 }
 
-/// What is kept of a session beyond its end.
+/// What is recorded of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recording {
-    /// The trail.
+    /// The audit trail.
     #[default]
     Trail,
-    /// Nothing: for a session that explains and runs nothing.
+    /// Nothing: for a session that only explains.
     Nothing,
 }
 
-/// Whether files that change while the session lasts count.
+/// Whether changes of files during the session count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Changes {
     /// From the next request on.
     #[default]
     Counted,
-    /// They do not: for a session of one request.
+    /// Not at all: for a session of one request.
     Ignored,
 }
 
-/// Everything that a session is made of.
+/// The parameters of a session.
 #[derive(Clone, Debug)]
 pub struct Assembly {
-    /// The caller's working directory. Relative paths start here, and it is the workspace unless one is named.
+    /// The caller's working directory: the base of relative paths, and the workspace unless one is named.
     pub directory: AbsPath,
-    /// The caller's environment: where settings and state are, and what commands inherit.
+    /// The caller's environment: it locates settings and state, and commands inherit it.
     pub environment: BTreeMap<RawText, RawText>,
     /// The directories that are the workspace.
     pub workspace: Vec<PathBuf>,
-    /// What is said on top of the settings files.
+    /// Overrides of the settings files.
     pub overrides: Layer,
-    /// Which settings files are read.
+    /// The settings files to read.
     pub settings: SettingsFiles,
-    /// Which rules files are read.
+    /// The rules files to read.
     pub rules: RuleFiles,
-    /// The approver, unless the settings name a program that answers.
+    /// The approver, unless the settings name a program.
     pub answers: Answers,
-    /// What is kept of the session.
+    /// What is recorded of the session.
     pub recording: Recording,
-    /// Whether files that change while the session lasts count.
+    /// Whether changes of files during the session count.
     pub changes: Changes,
     /// Files and directories that no command may read or write, besides Stockade's usual ones.
     pub own_files: Vec<PathBuf>,
-    /// Programs that run in the session's sandboxes: readable wherever they lie, and not writable.
+    /// Programs that run in the session's sandboxes: readable in any location, and not writable.
     pub programs: Vec<PathBuf>,
-    /// What becomes of a sandbox when its command has ended.
+    /// The lifetime of a sandbox.
     pub sandboxes: Sandboxes,
 }
 
-/// What becomes of a sandbox when its command has ended.
+/// The lifetime of a sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sandboxes {
     /// It ends, too: commands share nothing.
     #[default]
     EndWithCommand,
-    /// It is kept for the next command with the same permissions, where the engine can.
+    /// It is kept for the next command with the same permissions, if the engine supports that.
     Kept,
 }
 
-/// On whose behalf a session is opened.
+/// The caller for whom a session is opened.
 pub(crate) struct Caller<'a> {
     pub(crate) directory: &'a AbsPath,
     pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
     pub(crate) homes: &'a [AbsPath],
 }
 
-/// What the files, the rules and the overrides amount to at one time.
+/// The result of the files, the rules and the overrides at one time.
 pub(crate) struct Assembled {
     pub(crate) settings: Settings,
     pub(crate) session: Session,
     pub(crate) rules: RuleStore,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) assessor: Option<Arc<dyn RiskAssessor>>,
-    /// Where commands start.
+    /// The commands' working directory.
     pub(crate) start: AbsPath,
     /// The workspace, as far as this user may write it.
     pub(crate) workspace: Vec<AbsPath>,
@@ -128,7 +128,7 @@ pub(crate) struct Assembled {
 }
 
 impl Assembly {
-    /// On behalf of this process, with its environment, in this directory.
+    /// Parameters for this process, with its environment, in this directory.
     pub fn new(directory: AbsPath) -> Self {
         Self {
             directory,
@@ -146,16 +146,16 @@ impl Assembly {
         }
     }
 
-    /// Makes the directory of a server's socket, which commands can't see if it is there. What lets a client join a session
-    /// is put there later, while this session's commands run.
+    /// Creates the directory of a server's socket, so that it can be hidden from commands. Capabilities of sessions
+    /// are put there later, while this session's commands run.
     fn make_socket_directory(&self) {
         #[cfg(unix)]
-        // One below the state is masked with all of that.
+        // A directory below the state directory is masked with it.
         if self.variable("XDG_RUNTIME_DIR").is_some()
             && let Some(directory) = stockade_config::socket_directory(|name| self.variable(name))
         {
             use std::os::unix::fs::DirBuilderExt as _;
-            // Without it there is no server either.
+            // If this fails, no server can run either.
             std::fs::DirBuilder::new().mode(0o700).create(directory).ok();
         }
     }
@@ -175,8 +175,8 @@ impl Assembly {
         })
     }
 
-    /// Refuses a caller whose environment names what this session does not protect. A variable that the caller does not
-    /// have names nothing.
+    /// Refuses a caller whose environment names paths that this session does not protect. An unset variable names
+    /// nothing.
     pub(crate) fn check_caller(
         &self,
         caller: &BTreeMap<RawText, RawText>,
@@ -192,7 +192,7 @@ impl Assembly {
             value
         };
         let named = ConfigLoader::standard_for(of_caller, &host(directory))?;
-        // By the same variables, the same places are named.
+        // The same variables name the same paths.
         if !is_other.get() {
             return Ok(());
         }
@@ -207,8 +207,8 @@ impl Assembly {
         }
     }
 
-    /// Reads settings and rules, and puts a session together. Lines for a person are added to `notices`, also before
-    /// an error.
+    /// Reads settings and rules, and assembles a session. Notices for the user are added to `notices`, also before an
+    /// error.
     pub(crate) fn assemble(&self, thread_id: ThreadId, notices: &mut Vec<String>) -> Result<Assembled, Error> {
         let here = &self.directory;
         let loader = self.loader()?;
@@ -221,7 +221,7 @@ impl Assembly {
         let homes: Vec<AbsPath> = loader.homes().into_iter().filter_map(|home| AbsPath::from_path(home).ok()).collect();
         let variable = |name: &str| variable_of_user(name, self.variable(name));
         let caller = Caller { directory: here, variable: &variable, homes: &homes };
-        // Taken first: what changes while it is read is read again.
+        // Taken first, so that a file that changes meanwhile is read again.
         let fingerprint = match self.changes {
             Changes::Counted => Fingerprint::take(self.watched(&loader, &caller)),
             Changes::Ignored => Fingerprint::of_nothing(),
@@ -229,7 +229,7 @@ impl Assembly {
         let Loaded { mut settings, notices: told, project_rules, profiles, .. } =
             loader.load(self.overrides.clone())?;
         notices.extend(told);
-        // What a command wrote there would decide over the next one.
+        // A command that writes these files would control the next one.
         for file in self.rules.named() {
             settings.own_files.push(written_path(here, file)?);
         }
@@ -273,7 +273,7 @@ impl Assembly {
         })
     }
 
-    /// Everything that is read, or looked for.
+    /// All paths that are read or looked for.
     fn watched(&self, loader: &ConfigLoader, caller: &Caller<'_>) -> Vec<Watched> {
         let mut watched = loader.watched();
         watched.extend(rules::watched(&self.rules, caller));
@@ -282,7 +282,7 @@ impl Assembly {
         watched
     }
 
-    /// What is said on top of the files has to hold.
+    /// Checks that the overrides take effect.
     fn check_overrides(&self, settings: &Settings) -> Result<(), Error> {
         if self.overrides.writable_roots.is_some() && settings.mode == SandboxMode::ReadOnly {
             return Err(Error::NothingIsWritable { origin: settings.origin("sandbox.mode").clone() });
@@ -295,10 +295,10 @@ impl Assembly {
     }
 
     fn host_paths(&self, workspace: Vec<AbsPath>, settings: &Settings) -> HostPaths {
-        // The settings have the list of credentials.
+        // The settings contain the list of credentials.
         let mut host = HostPaths::without_masks(workspace);
         host.tmpdir = self.variable("TMPDIR").and_then(|path| AbsPath::from_path(Path::new(&path)).ok());
-        // Only where reading is restricted does it matter what programs need to start.
+        // The platform defaults matter only if reading is restricted.
         if settings.readable_roots.is_some() || settings.maximum.is_some() {
             host.platform_defaults = platform::platform_defaults();
         }
@@ -319,19 +319,19 @@ impl Assembly {
             AllowedCommands::Outside => RulesOutside::Unsaid,
         };
         let is_unsaid = settings.network == NetworkMode::Off && *settings.origin("sandbox.network") == Origin::Default;
-        // A sandbox that is kept decides on no connections.
+        // A kept sandbox does not decide on connections.
         let may_ask = is_answered && self.sandboxes == Sandboxes::EndWithCommand;
         session.off_network = if is_unsaid && may_ask { OffNetwork::Asks } else { OffNetwork::Denies };
         let is_forbidden = |rule: &&HostRule| rule.decision == Decision::Forbidden;
         session.forbidden_hosts = settings.hosts.iter().filter(is_forbidden).cloned().collect();
         session.environment = self.environment.clone();
-        // A quarter of what is kept is the beginning; the end says more of a failure.
+        // A quarter of the limit is for the beginning; the end says more about a failure.
         let kept = usize::try_from(settings.output_cap_bytes.get()).unwrap_or(usize::MAX);
         session.output = OutputLimit { head: kept / 4, tail: kept - kept / 4 };
         Ok(session)
     }
 
-    /// File rules under which the session's own programs can be read and not written. What a person denied stays denied.
+    /// Makes the session's own programs readable and not writable. A person's denials stay.
     fn with_programs(&self, files: FileRules) -> Result<FileRules, Error> {
         if self.programs.is_empty() {
             return Ok(files);
@@ -346,7 +346,7 @@ impl Assembly {
         Ok(FileRules::new(rules)?)
     }
 
-    /// What builds sandboxes with these settings.
+    /// The backend for these settings.
     pub(crate) fn backend(&self, settings: &Settings) -> Result<Arc<dyn Backend>, Error> {
         let kept_names = self.state_directory().map(|state| state.join("held"));
         let backend = platform::backend(settings, kept_names.clone())?;
@@ -356,7 +356,7 @@ impl Assembly {
         })
     }
 
-    /// The trail that the settings ask for.
+    /// The audit trail according to the settings.
     pub(crate) fn audit(
         &self,
         settings: &Settings,
@@ -385,12 +385,12 @@ impl Assembly {
         }
     }
 
-    /// Where the trail is, with these settings.
+    /// The directory of the audit trail according to the settings.
     pub(crate) fn trail_directory(&self, settings: &Settings) -> Option<PathBuf> {
         settings.audit_directory.clone().or_else(|| self.state_directory())
     }
 
-    /// Where Stockade keeps what lasts from run to run.
+    /// The state directory.
     fn state_directory(&self) -> Option<PathBuf> {
         state_directory(|name| variable_of_user(name, self.variable(name)))
     }
@@ -413,7 +413,7 @@ pub fn own_environment() -> BTreeMap<RawText, RawText> {
     std::env::vars_os().map(|(name, value)| (bytes(name), bytes(value))).collect()
 }
 
-/// The workspace without what this user can't write anyway, which needs no protection and can't be granted.
+/// The workspace without directories that this user can't write, which need no protection and can't be granted.
 fn without_unwritable(workspace: Vec<AbsPath>, settings: &Settings, notices: &mut Vec<String>) -> Vec<AbsPath> {
     if settings.mode != SandboxMode::WorkspaceWrite {
         return workspace;
@@ -426,7 +426,7 @@ fn without_unwritable(workspace: Vec<AbsPath>, settings: &Settings, notices: &mu
     writable
 }
 
-/// The administrator's bound, as permissions: what is left of everything.
+/// The administrator's maximum, as permissions.
 fn maximum(settings: &Settings, host: &HostPaths) -> Result<Option<Permissions>, Error> {
     let Some(maximum) = settings.maximum.as_ref().filter(|maximum| !maximum.allows_unsandboxed()) else {
         return Ok(None);
@@ -435,7 +435,7 @@ fn maximum(settings: &Settings, host: &HostPaths) -> Result<Option<Permissions>,
     Ok(Some(maximum.limit(host, &everything)?))
 }
 
-/// A program that the settings name, which no command of the session can write.
+/// A program named in the settings, which no command of the session may write.
 pub(crate) fn program(command: &Argv, permissions: &Permissions) -> Result<Hook, Error> {
     let (program, arguments) = command.words().split_first().ok_or(Error::NoHook)?;
     let writable: Vec<AbsPath> = permissions

@@ -1,4 +1,4 @@
-//! The choices of a session, each with a safe default.
+//! The options of a session, each with a safe default.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,10 +20,10 @@ use crate::{Error, Stockade};
 
 /// Starts a [`Stockade`].
 ///
-/// Without any choice, the workspace is the working directory of this process: commands may write there and read
-/// everything else, but for credentials, which are masked. The network is off, the environment is passed on without
-/// secrets, the strongest engine of this host is used, settings and rules are read, and the trail is written. Without
-/// an approver nothing is asked, and what needs an approval is refused.
+/// By default the workspace is the working directory of this process: commands may write there and read everything
+/// else, except credentials, which are masked. The network is off, the environment is passed on without secrets, the
+/// strongest engine of this host is used, settings and rules are read, and the trail is written. Without an approver
+/// nothing is asked, and requests that need an approval are refused.
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct Builder {
@@ -48,44 +48,44 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A directory that commands may write. Given several times, all of them; commands start in the first one.
+    /// Adds a directory to the workspace, which commands may write; may be called several times. Commands start in the
+    /// first one.
     pub fn workspace(mut self, directory: impl Into<PathBuf>) -> Self {
         self.workspace.push(directory.into());
         self
     }
 
-    /// A directory that commands may write besides the workspace.
+    /// Adds a writable directory besides the workspace.
     pub fn writable(mut self, directory: impl Into<PathBuf>) -> Self {
         self.writable.push(directory.into());
         self
     }
 
-    /// A path or glob that no command may read, whatever is approved.
+    /// Denies reading a path or glob, regardless of approvals.
     pub fn deny_read(mut self, target: impl Into<String>) -> Self {
         self.denied.push(target.into());
         self
     }
 
-    /// The sandbox. No rule lets a command leave one that is named here.
+    /// Sets the sandbox. No rule lets a command leave a sandbox set here.
     pub fn sandbox(mut self, mode: SandboxMode) -> Self {
         self.overrides.mode = Some(mode);
         self
     }
 
-    /// When to ask. The default is `on-failure` with an approver, `never` without.
+    /// Sets when to ask. The default is `on-failure` with an approver, `never` without.
     pub fn ask(mut self, ask: AskForApproval) -> Self {
         self.overrides.ask = Some(ask);
         self
     }
 
-    /// The network.
+    /// Sets the network.
     pub fn network(mut self, network: NetworkMode) -> Self {
         self.overrides.network = Some(network);
         self
     }
 
-    /// A host that may be reached, such as `api.example.com:443` or `*.example.com`. It turns the network from `off` to
-    /// `hosts`.
+    /// Allows a host, such as `api.example.com:443` or `*.example.com`. It turns the network from `off` to `hosts`.
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into());
         self
@@ -97,43 +97,43 @@ impl Builder {
         self
     }
 
-    /// Limits on what a command may use.
+    /// Sets resource limits of commands.
     pub fn limits(mut self, limits: ResourceLimits) -> Self {
         self.overrides.limits = limits;
         self
     }
 
-    /// Ends commands after this time unless they say otherwise.
+    /// Sets the default timeout of commands.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.overrides.timeout = Some(limit);
         self
     }
 
-    /// The engine that builds the sandbox; the strongest one of this host by default.
+    /// Sets the engine that builds the sandbox; by default the strongest one of this host.
     pub fn engine(mut self, engine: EngineName) -> Self {
         self.overrides.engine = Some(engine);
         self
     }
 
-    /// A profile of the settings.
+    /// Selects a profile of the settings.
     pub fn profile(mut self, name: impl Into<String>) -> Self {
         self.overrides.profile = Some(name.into());
         self
     }
 
-    /// Permission profiles that every command has, such as `npm`.
+    /// Adds permission profiles for every command, such as `npm`.
     pub fn with<S: Into<String>>(mut self, profiles: impl IntoIterator<Item = S>) -> Self {
         self.overrides.with.get_or_insert_default().extend(profiles.into_iter().map(Into::into));
         self
     }
 
-    /// More than there are methods for, in place of what was said before. What the methods say counts on top of it.
+    /// Sets all overrides at once, replacing earlier ones. Later method calls change them.
     pub fn overrides(mut self, overrides: Layer) -> Self {
         self.overrides = overrides;
         self
     }
 
-    /// Answers questions with a closure. It may take its time: the clock of a command stands still meanwhile.
+    /// Answers questions with a closure. It may take long: the clock of a command is paused meanwhile.
     pub fn on_question<F, Fut>(self, answer: F) -> Self
     where
         F: Fn(Arc<ApprovalRequest>) -> Fut + Send + Sync + 'static,
@@ -148,7 +148,7 @@ impl Builder {
         self
     }
 
-    /// Waits this long for an answer; ten minutes by default. A question without an answer is a refusal.
+    /// Sets the timeout of questions; ten minutes by default. A question without an answer is a refusal.
     pub fn answer_limit(mut self, limit: Duration) -> Self {
         self.answer_limit = Some(limit);
         self
@@ -161,31 +161,31 @@ impl Builder {
         self
     }
 
-    /// On behalf of a caller with this working directory, in place of this process's.
+    /// Sets the caller's working directory; this process's by default.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
-    /// On behalf of a caller with this whole environment, in place of this process's.
+    /// Sets the caller's whole environment; this process's by default.
     pub fn environment(mut self, environment: BTreeMap<RawText, RawText>) -> Self {
         self.environment = Some(environment);
         self
     }
 
-    /// Reads no settings but the administrator's.
+    /// Reads only the administrator's settings.
     pub fn without_settings(mut self) -> Self {
         self.settings = SettingsFiles::OnlySystem;
         self
     }
 
-    /// Reads the settings that this loader finds.
+    /// Reads the settings of this loader.
     pub fn settings_from(mut self, loader: ConfigLoader) -> Self {
         self.settings = SettingsFiles::Loader(Box::new(loader));
         self
     }
 
-    /// Reads this rules file, in place of the administrator's, the user's and the project's; may be given several
+    /// Reads this rules file instead of the administrator's, the user's and the project's; may be called several
     /// times.
     pub fn rules(mut self, file: impl Into<PathBuf>) -> Self {
         match &mut self.rules {
@@ -201,53 +201,52 @@ impl Builder {
         self
     }
 
-    /// For a session of one request: files that change after the start do not count, and are not looked at.
+    /// For a session of one request: changes of files after the start are ignored.
     pub fn for_one_request(mut self) -> Self {
         self.changes = Changes::Ignored;
         self
     }
 
-    /// Writes no trail: for a session that explains and runs nothing.
+    /// Writes no trail: for a session that only explains.
     pub fn without_trail(mut self) -> Self {
         self.recording = Recording::Nothing;
         self
     }
 
-    /// A file or directory of this program's own that no command may read or write, such as its socket.
+    /// Hides a file or directory of the embedding program from commands, such as its socket.
     pub fn own_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.own_files.push(path.into());
         self
     }
 
-    /// A program of this program's own that runs in the session's sandboxes: commands may read it, wherever it lies, and
-    /// not write it.
+    /// Adds a program that runs in the session's sandboxes: commands may read it in any location, and not write it.
     pub fn own_program(mut self, path: impl Into<PathBuf>) -> Self {
         self.programs.push(path.into());
         self
     }
 
-    /// Keeps sandboxes for the next command with the same permissions, as long as the session lives: commands start sooner, and
-    /// share their private `/tmp` and loopback. Names that must not be made in the workspace are held for as long. On
-    /// Linux, with the engine `native`, where connections are not decided on one by one.
+    /// Keeps sandboxes for the next command with the same permissions, as long as the session lives: commands start
+    /// sooner, and share their private `/tmp` and loopback. Placeholders in the workspace stay as long. On Linux, with
+    /// the engine `native`, unless connections are decided one by one.
     pub fn keep_sandboxes(mut self) -> Self {
         self.sandboxes = Sandboxes::Kept;
         self
     }
 
-    /// The name of the session in questions and in the trail.
+    /// Sets the session's id in questions and in the trail.
     pub fn name(mut self, name: ThreadId) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// Starts the session. It fails if a settings or rules file can't be read, if the workspace can't be one, or if the
-    /// trail is required and can't be written.
+    /// Starts the session. It fails if a settings or rules file can't be read, if the workspace is not permitted, or
+    /// if the trail is required and can't be written.
     pub fn build(self) -> Result<Stockade, Error> {
         self.build_telling(&mut Vec::new())
     }
 
-    /// Like [`build`](Self::build), and gives the lines for a person also where it fails. Where it does not, they are
-    /// in [`Stockade::take_notices`].
+    /// Like [`build`](Self::build), but also returns the notices for the user on failure. On success they are in
+    /// [`Stockade::take_notices`].
     pub fn build_telling(self, notices: &mut Vec<String>) -> Result<Stockade, Error> {
         let (name, answer_limit) = (self.name.clone(), self.answer_limit);
         Stockade::open(self.assembly()?, name, answer_limit, notices)

@@ -1,4 +1,4 @@
-//! One command of a session: what it is, and how it runs.
+//! One command of a session and its options.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ use stockade_sandboxing::ProcessSettings;
 use crate::workspace::existing_directory;
 use crate::{Error, Stockade};
 
-/// A command that is about to run.
+/// A command to be run.
 ///
 /// ```no_run
 /// # async fn run(stockade: stockade::Stockade) -> Result<(), stockade::Error> {
@@ -66,36 +66,36 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// Starts in this directory, which may be relative to the session's. It makes nothing writable.
+    /// Sets the working directory, which may be relative to the session's. It makes nothing writable.
     pub fn cwd(mut self, directory: impl Into<PathBuf>) -> Self {
         self.cwd = Some(directory.into());
         self
     }
 
-    /// Ends the command after this time. Time in which a person is asked does not count.
+    /// Sets the timeout. Time in which a person is asked does not count.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
     }
 
-    /// Why the command is wanted, shown with every question about it.
+    /// Sets the justification, shown with every question about the command.
     pub fn justification(mut self, text: impl Into<String>) -> Self {
         self.justification = Some(text.into());
         self
     }
 
-    /// What it wants to run with.
+    /// Sets the requested escalation.
     pub fn escalation(mut self, escalation: EscalationExecution) -> Self {
         self.escalation = escalation;
         self
     }
 
-    /// Asks for permissions on top of the session's, inside the sandbox.
+    /// Requests permissions beyond the session's, inside the sandbox.
     pub fn with_permissions(self, more: Permissions) -> Self {
         self.escalation(EscalationExecution::Permissions(Box::new(more)))
     }
 
-    /// Asks to run without the sandbox.
+    /// Requests to run without the sandbox.
     pub fn unsandboxed(self) -> Self {
         self.escalation(EscalationExecution::Unsandboxed)
     }
@@ -106,63 +106,63 @@ impl<'a> Command<'a> {
         self
     }
 
-    /// Where standard input comes from. Without it the command has none.
+    /// Sets the source of standard input; none by default.
     pub fn stdin(mut self, input: Input) -> Self {
         self.tool.streaming.stdin = input;
         self
     }
 
-    /// On behalf of a caller with this whole environment, in place of the session's. The session's policy decides what of
-    /// it is passed on. One that names credentials, a home or files of Stockade that the session does not protect is refused.
+    /// Sets the caller's whole environment, instead of the session's. The session's policy filters it. One that names
+    /// credentials, a home directory or files of Stockade that the session does not protect is refused.
     pub fn environment(mut self, environment: BTreeMap<RawText, RawText>) -> Self {
         self.caller = Some(environment);
         self
     }
 
-    /// The caller's umask and process limits, in place of this process's.
+    /// Sets the caller's umask and process limits, instead of this process's.
     pub fn process(mut self, process: ProcessSettings) -> Self {
         self.tool.caller.process = process;
         self
     }
 
-    /// The most that the command may do. It lowers what the session grants, and no approval exceeds it.
+    /// Sets an upper bound: it restricts the session's permissions, and no approval exceeds it.
     pub fn at_most(mut self, bound: Permissions) -> Self {
         self.tool.caller.at_most = Some(bound);
         self
     }
 
-    /// Says that a policy outside of the session has approved the command as it would run by default. Nothing is asked
-    /// about it before it runs, and the trail says so.
+    /// Declares that an external policy has approved the command with default permissions. It runs without a question,
+    /// and the trail says so.
     pub fn approved_by_policy(mut self) -> Self {
         self.approved_by_policy = true;
         self
     }
 
-    /// Calls `sink` with output as it comes; the outcome holds its beginning and end as well. A sink that blocks slows
+    /// Calls `sink` with output as it comes; the outcome contains its beginning and end as well. A blocking sink slows
     /// the command down.
     pub fn on_output(self, sink: impl Fn(StreamName, &[u8]) + Send + Sync + 'static) -> Self {
         self.sink(Arc::new(Closure(sink)))
     }
 
-    /// Passes output on as it comes; the outcome holds its beginning and end as well.
+    /// Forwards output as it comes; the outcome contains its beginning and end as well.
     pub fn sink(mut self, sink: Arc<dyn OutputSink>) -> Self {
         self.sink = Some(sink);
         self
     }
 
-    /// Where the streams lead, in every detail. It replaces what was said about them before.
+    /// Sets all streams, replacing earlier settings.
     pub fn streaming(mut self, streaming: Streaming) -> Self {
         self.tool.streaming = streaming;
         self
     }
 
-    /// The name of the request in questions and in the trail; one that is new by default.
+    /// Sets the id of the request in questions and in the trail; a new one by default.
     pub fn id(mut self, id: RequestId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// Ends the command, or sends it signals, from elsewhere.
+    /// A handle that ends the command or sends it signals.
     pub fn cancellation(&self) -> Cancellation {
         self.tool.cancellation.clone()
     }
@@ -176,7 +176,7 @@ impl<'a> Command<'a> {
         Ok(stockade.orchestrator().run_with(&tool, &request).await?)
     }
 
-    /// What would happen to the command, and why. Nothing is run.
+    /// Explains what would happen to the command, without running it.
     pub fn explain(self) -> Result<Explanation, Error> {
         let stockade = self.stockade;
         stockade.refresh()?;
@@ -184,8 +184,8 @@ impl<'a> Command<'a> {
         Ok(stockade.orchestrator().explain_with(&tool, &request)?)
     }
 
-    /// The command as [`Orchestrator::run_with`](crate::core::Orchestrator::run_with) takes it, for a caller that needs
-    /// its clock as well. Settings are not read again.
+    /// The parts for [`Orchestrator::run_with`](crate::core::Orchestrator::run_with), for a caller that needs the
+    /// clock as well. Settings are not reloaded.
     pub fn into_parts(self) -> Result<(ShellRuntime, ExecRequest), Error> {
         let Self { stockade, argv, id, cwd, timeout, escalation, justification, .. } = self;
         let (mut tool, caller, sink, terminal) = (self.tool, self.caller, self.sink, self.terminal);
@@ -234,7 +234,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// A closure that takes output.
+/// A closure that receives output.
 struct Closure<F>(F);
 
 impl<F> std::fmt::Debug for Closure<F> {

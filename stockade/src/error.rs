@@ -1,4 +1,4 @@
-//! Why a session could not be started, or a request could not be carried out.
+//! The errors of this crate.
 
 use std::path::PathBuf;
 
@@ -9,47 +9,47 @@ use stockade_protocol::{AbsPath, Invalid};
 
 use crate::platform::NoSuchEngine;
 
-/// Why a session could not be started, or a request could not be carried out. A refusal is no error: it is an
+/// Why a session could not be started, or a request failed. A refusal is not an error: it is an
 /// [`Outcome`](crate::Outcome).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The working directory of this process is gone or can't be read.
+    /// The working directory of this process can't be determined.
     #[error("the working directory can't be found")]
     NoDirectory(#[source] std::io::Error),
-    /// A directory that was named is none.
+    /// A named directory is not a directory.
     #[error("`{}` is no directory", .path.display())]
     NotADirectory {
-        /// As it was named.
+        /// As given.
         path: PathBuf,
     },
     /// A directory that this user may not enter.
     #[error("you can't enter the directory `{}`: name one that you may enter, or have its permissions changed", .path.display())]
     OutOfReach {
-        /// As it was named.
+        /// As given.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A link in the place of a workspace leads to a home directory or to the root.
+    /// A link given as the workspace leads to a home directory or to the root.
     #[error("`{}` links to your home directory or to the root; pass `--workspace {target}` to use it anyway", .path.display())]
     LeadsHome {
         /// The link.
         path: PathBuf,
-        /// Where it leads.
+        /// Its target.
         target: AbsPath,
     },
-    /// A command's own environment names what its session does not protect.
+    /// A command's own environment names a path that its session does not protect.
     #[error(
         "the command's environment names `{place}` as a place of credentials or of Stockade's own files, and the session was \
          opened without it: open another session with this environment (another name for `run --session`, a new start of an \
          agent), or leave the variable as it was"
     )]
     NotProtected {
-        /// What it names.
+        /// The path.
         place: AbsPath,
     },
-    /// The working directory can't be the workspace unless it is named as one.
+    /// The working directory can't be the workspace unless it is named explicitly.
     #[error(
         "`{here}` can't be the workspace: {reason}; start in a project's directory, or pass `--workspace {here}` to use it anyway"
     )]
@@ -59,35 +59,35 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// Directories were made writable in a sandbox without any.
+    /// Directories were made writable in a read-only sandbox.
     #[error("`--writable` has no effect in a `read-only` sandbox ({origin}): pass `--sandbox workspace-write` as well")]
     NothingIsWritable {
-        /// Where the sandbox comes from.
+        /// The origin of the sandbox setting.
         origin: Origin,
     },
-    /// The network was restricted without a sandbox that could.
+    /// The network was restricted without a sandbox to enforce it.
     #[error(
         "`--network` has no effect without a sandbox of Stockade's own ({origin}): leave it out, or pass `--sandbox workspace-write`"
     )]
     NetworkIsOpen {
-        /// Where the sandbox comes from.
+        /// The origin of the sandbox setting.
         origin: Origin,
     },
-    /// A program that the settings name has no name.
+    /// The settings name a program with an empty path.
     #[error("a hook in the settings has no program")]
     NoHook,
-    /// A host can't be one.
+    /// An invalid host.
     #[error("`{}` can't be allowed: {why}", .text.escape_debug())]
     Host {
-        /// As it was named.
+        /// As given.
         text: String,
         /// Why not.
         why: String,
     },
-    /// A timeout of nothing, or longer than can be counted.
+    /// A timeout of zero, or one that is too long.
     #[error("the timeout is zero or too long")]
     Timeout,
-    /// A path, a command or a name can't be one.
+    /// An invalid path, command or name.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// Settings can't be read.
@@ -96,7 +96,7 @@ pub enum Error {
     /// Rules can't be read.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// The program that answers in a person's place can't be used.
+    /// The approver program can't be used.
     #[error(transparent)]
     Approver(#[from] ApproverError),
     /// The trail is required and can't be written.
@@ -105,19 +105,19 @@ pub enum Error {
     /// This system has no such engine.
     #[error(transparent)]
     Engine(#[from] NoSuchEngine),
-    /// The request could not be carried out.
+    /// The request failed.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
 impl Error {
-    /// The error and what led to it, in one line.
+    /// The error and its causes, in one line.
     pub fn with_causes(&self) -> String {
         with_causes(self)
     }
 }
 
-/// An error and what led to it, in one line.
+/// An error and its causes, in one line.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();

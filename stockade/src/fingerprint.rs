@@ -1,7 +1,7 @@
-//! Whether the files that a session was made of have changed, by their attributes alone.
+//! Detects changes of a session's files by their attributes alone.
 //!
-//! A file that was written just before it was looked at may be written again without a visible difference, since the
-//! clock of a file system has steps. Such a fingerprint counts as changed until it is old enough.
+//! A file that was written just before it was examined may be written again without a visible difference, since file
+//! timestamps have a limited resolution. Such a fingerprint counts as changed until it is old enough.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime};
 
 use stockade_config::Watched;
 
-/// Longer than the steps of a file system's clock.
+/// Longer than the resolution of file timestamps.
 const STEP: Duration = Duration::from_millis(50);
-/// The same for a file system that counts in seconds.
+/// The resolution of a file system that stores seconds.
 const COARSE_STEP: Duration = Duration::from_secs(2);
 
-/// More than settings and rules are. Beyond it, everything is read again each time.
+/// Limit on files. Beyond it, everything is always read again.
 const MOST: usize = 8192;
 
 /// The attributes of every file at one time.
@@ -25,7 +25,7 @@ pub(crate) struct Fingerprint {
     is_settled: bool,
 }
 
-/// A name: itself, and what it leads to if it is a link.
+/// A name: itself, and its target if it is a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     own: Option<Attributes>,
@@ -33,12 +33,12 @@ struct Stamp {
 }
 
 impl Fingerprint {
-    /// One that always holds.
+    /// A fingerprint that never changes.
     pub(crate) fn of_nothing() -> Self {
         Self { found: BTreeMap::new(), is_settled: true }
     }
 
-    /// What is there now.
+    /// The current attributes.
     pub(crate) fn take(watched: impl IntoIterator<Item = Watched>) -> Self {
         let now = SystemTime::now();
         let mut taken = Self::of_nothing();
@@ -54,7 +54,7 @@ impl Fingerprint {
         taken
     }
 
-    /// Whether everything is as it was.
+    /// Whether nothing has changed.
     pub(crate) fn holds(&self) -> bool {
         self.is_settled && self.found.iter().all(|(path, stamp)| Stamp::of(path) == *stamp)
     }
@@ -77,7 +77,7 @@ impl Fingerprint {
                 let is_walked =
                     |kind: fs::FileType| contents == Contents::Watched || kind.is_dir() || kind.is_symlink();
                 if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-                    // What it leads to is looked at, not searched.
+                    // A link's target is examined, not searched.
                     self.add(&entry.path());
                 } else if entry.file_type().is_ok_and(is_walked) {
                     waiting.push(entry.path());

@@ -1,11 +1,10 @@
-//! What was accepted not to be held, for a person to read.
+//! Accepted losses, as notices for the user.
 
 use stockade_config::{EngineName, Settings};
 
 use crate::platform;
 
-/// A line for each loss that these settings accept and that this system knows; none where the engine holds
-/// everything.
+/// A line for each loss that these settings accept and this system has; none if the engine enforces everything.
 pub fn accepted(settings: &Settings) -> Vec<String> {
     match settings.engine {
         EngineName::Native | EngineName::Bwrap => Vec::new(),

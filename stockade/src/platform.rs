@@ -1,4 +1,4 @@
-//! The one place that knows which operating system this is.
+//! The only module that depends on the operating system.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use stockade_config::{EngineName, LossName, Settings};
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::{Backend, Diagnosis};
 
-/// Whether two names of environment variables are the same here.
+/// Whether two names denote the same environment variable on this system.
 pub(crate) fn is_same_variable(one: &[u8], other: &[u8]) -> bool {
     if cfg!(windows) { one.eq_ignore_ascii_case(other) } else { one == other }
 }
@@ -23,7 +23,7 @@ pub fn diagnose() -> Diagnosis {
     Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
 }
 
-/// What somebody can accept to go without here.
+/// The losses that a user can accept on this system.
 pub const LOSSES: &[LossName] = {
     #[cfg(target_os = "linux")]
     {
@@ -56,8 +56,8 @@ pub fn get_ready() {
     stockade_sandbox_linux::Native::new().get_ready();
 }
 
-/// The fewest open files that a run gets by with: the event loop, the trail, the streams, the launcher and
-/// the supervisor of connections, with each engine.
+/// The minimum number of open files for a run: the event loop, the trail, the streams, the launcher and the supervisor
+/// of connections, with each engine.
 #[cfg(unix)]
 const FEWEST_OPEN_FILES: u64 = 64;
 
@@ -69,7 +69,7 @@ pub struct TooFewOpenFiles {
     fewest: u64,
 }
 
-/// Whether this program may open as many files as a run needs. Without them its event loop can't be made.
+/// Checks that this program may open as many files as a run needs. Without them its event loop can't be created.
 pub fn check_open_files() -> Result<(), TooFewOpenFiles> {
     #[cfg(unix)]
     if let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current
@@ -87,14 +87,14 @@ pub struct NoSuchEngine {
     name: EngineName,
 }
 
-/// What builds sandboxes here, without what these names say. What stands in for missing names of a workspace waits in
-/// `kept_names` for the next run, where there is such a thing.
+/// The backend of this system, with the accepted losses. Placeholders for missing names of a workspace are kept in
+/// `kept_names` for the next run, if the engine uses them.
 #[cfg(target_os = "linux")]
 pub fn backend(settings: &Settings, kept_names: Option<PathBuf>) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_linux::{Auto, Bwrap, LandlockOnly, Loss, Native};
 
     let (accepted, observe) = (&settings.accept_losses, observe(settings));
-    // Names of other systems mean nothing here.
+    // Losses of other systems are ignored.
     let accepted = Loss::ALL.into_iter().filter(|loss| accepted.iter().any(|accepted| accepted.name() == loss.name()));
     Ok(match settings.engine {
         EngineName::Auto => Box::new(Auto::accepting(accepted, observe, kept_names)),
@@ -104,7 +104,7 @@ pub fn backend(settings: &Settings, kept_names: Option<PathBuf>) -> Result<Box<d
     })
 }
 
-/// The same, with sandboxes that are kept for the next command, where this engine can keep them.
+/// Wraps a backend so that sandboxes are kept for the next command, if the engine supports that.
 pub fn keeping(settings: &Settings, backend: Box<dyn Backend>, kept_names: Option<PathBuf>) -> Box<dyn Backend> {
     #[cfg(target_os = "linux")]
     if matches!(settings.engine, EngineName::Auto | EngineName::Native) {
@@ -123,7 +123,7 @@ fn observe(settings: &Settings) -> stockade_sandbox_linux::Observe {
     if settings.observe { Observe::Denials } else { Observe::Nothing }
 }
 
-/// What builds sandboxes here, without what these names say.
+/// The backend of this system, with the accepted losses.
 #[cfg(target_os = "macos")]
 pub fn backend(settings: &Settings, _: Option<PathBuf>) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_macos::{Loss, Seatbelt};
@@ -138,7 +138,7 @@ pub fn backend(settings: &Settings, _: Option<PathBuf>) -> Result<Box<dyn Backen
     }
 }
 
-/// What builds sandboxes here, without what these names say.
+/// The backend of this system, with the accepted losses.
 #[cfg(windows)]
 pub fn backend(settings: &Settings, _: Option<PathBuf>) -> Result<Box<dyn Backend>, NoSuchEngine> {
     use stockade_sandbox_windows::{Loss, Windows};
@@ -153,13 +153,13 @@ pub fn backend(settings: &Settings, _: Option<PathBuf>) -> Result<Box<dyn Backen
     }
 }
 
-/// What builds sandboxes here.
+/// The backend of this system.
 #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 pub fn backend(settings: &Settings, _: Option<PathBuf>) -> Result<Box<dyn Backend>, NoSuchEngine> {
     Err(NoSuchEngine { name: settings.engine })
 }
 
-/// What ordinary programs need to read to start here.
+/// The paths that ordinary programs need to read to start on this system.
 pub fn platform_defaults() -> Vec<AbsPath> {
     #[cfg(target_os = "linux")]
     {
@@ -181,7 +181,7 @@ pub fn platform_defaults() -> Vec<AbsPath> {
 mod tests {
     use super::*;
 
-    /// Whatever the engine names can be accepted, by the name that it gives.
+    /// Every loss of the engine can be accepted by its name.
     #[test]
     fn every_loss_of_the_engine_can_be_named() {
         let engine: Vec<&str> = stockade_sandbox_linux::Loss::ALL.iter().map(|loss| loss.name()).collect();

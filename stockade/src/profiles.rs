@@ -1,4 +1,4 @@
-//! The permission profiles of a session: those that its settings name, and those that its rules name.
+//! The permission profiles of a session: those named by its settings and by its rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use stockade_sandboxing::permits;
 use crate::Error;
 use crate::assembly::{Recording, variable};
 
-/// What the profiles of a session are resolved with.
+/// The context in which profiles are resolved.
 pub(crate) struct Setting<'a> {
     pub(crate) profiles: &'a PermissionProfiles,
     pub(crate) host: &'a HostPaths,
@@ -51,7 +51,7 @@ impl Setting<'_> {
     }
 }
 
-/// Adds what the profiles grant that the settings name.
+/// Adds the grants of the profiles that the settings name.
 pub(crate) fn grant_named(
     setting: &Setting<'_>,
     settings: &mut Settings,
@@ -71,7 +71,7 @@ pub(crate) fn grant_named(
     Ok(())
 }
 
-/// Makes the profiles known to a session that its rules name.
+/// Adds the profiles that rules name to a session.
 pub(crate) fn know_of_rules(
     setting: &Setting<'_>,
     settings: &Settings,
@@ -96,7 +96,7 @@ fn is_sandboxed(settings: &Settings) -> bool {
     matches!(settings.mode, SandboxMode::ReadOnly | SandboxMode::WorkspaceWrite)
 }
 
-/// The profiles that the settings name, and where.
+/// The profiles that the settings name, and their origins.
 fn named_by_settings(settings: &Settings, project: &Path) -> Vec<(String, NamedBy)> {
     let named = settings.with.iter().enumerate().map(|(index, name)| {
         let origin = settings.origin(&format!("with[{index}]"));
@@ -116,7 +116,7 @@ fn named_by_settings(settings: &Settings, project: &Path) -> Vec<(String, NamedB
     named.collect()
 }
 
-/// Without the directories that this user can't write anyway, which can't be made writable.
+/// The grant without directories that this user can't write anyway.
 fn possible(grant: ProfileGrant, notices: &mut Vec<String>) -> Result<ProfileGrant, Error> {
     let lacking = |path: &AbsPath| !permits(path, Access::Write);
     let lacking: BTreeSet<AbsPath> = grant.directories.iter().filter(|path| lacking(path)).cloned().collect();
@@ -133,12 +133,12 @@ fn possible(grant: ProfileGrant, notices: &mut Vec<String>) -> Result<ProfileGra
     Ok(ProfileGrant { permissions: Permissions { files, ..grant.permissions }, directories })
 }
 
-/// The built-in and own profiles that a command could be given and has not, for advice after a denial.
+/// The built-in and own profiles that a command lacks, for advice after a denial.
 #[derive(Clone, Debug, Default)]
 pub struct Advisable(Vec<(PermissionProfile, Permissions)>);
 
 impl Advisable {
-    /// Those that fit a command. One that can't be granted here is left out, and so is one that only a person names.
+    /// The profiles that fit a command, without those that can't be granted here, or only by a person.
     pub(crate) fn new(
         profiles: &PermissionProfiles,
         settings: &Settings,
@@ -183,7 +183,7 @@ impl Advisable {
     }
 }
 
-/// Whether a command, or a line in it, names one of these programs.
+/// Whether a command, or a shell line in it, names one of these programs.
 fn names_tool(command: &stockade_protocol::Argv, tools: &[String]) -> bool {
     let words = command.words().iter().filter_map(RawText::as_str);
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

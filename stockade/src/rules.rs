@@ -1,4 +1,4 @@
-//! The rules of a session: which files are read, and as whose.
+//! The rules of a session: the files and their layers.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use stockade_protocol::{AbsPath, Access, Decision, FileRules, OWN_PATHS, RawText
 use crate::Error;
 use crate::assembly::Caller;
 
-/// The mark of what is said once.
+/// The marker of a one-time notice.
 const STAYS_INSIDE: &str = "said-allow-stays-inside";
 
-/// Which rules files are read.
+/// The rules files to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RuleFiles {
     /// The administrator's, the user's, and those of a trusted project.
     #[default]
     Standard,
-    /// These alone. They count as the user's own, or as a project's where commands may write them.
+    /// Only these. They count as the user's own, or as a project's if commands may write them.
     Only(Vec<PathBuf>),
     /// None.
     Nothing,
 }
 
 impl RuleFiles {
-    /// The files that are named.
+    /// The named files.
     pub(crate) fn named(&self) -> &[PathBuf] {
         match self {
             Self::Only(files) => files,
@@ -36,7 +36,7 @@ impl RuleFiles {
     }
 }
 
-/// Reads the rules of a session. Relative names are those of files in `directory`.
+/// Reads the rules of a session. Relative names are relative to `directory`.
 pub(crate) fn load(
     files: &RuleFiles,
     project: Vec<ProjectRules>,
@@ -61,7 +61,7 @@ pub(crate) fn load(
     let store = RuleStore::new(loader.load()?).with_home(home);
     let saved = match files {
         RuleFiles::Standard => user_rules(caller.variable).map(|directory| directory.join("saved.rules")),
-        // A rule that is saved is the user's own, which would not be read the next time, so none is offered.
+        // A saved rule belongs to the user's file, which would not be read the next time, so none is offered.
         RuleFiles::Only(_) | RuleFiles::Nothing => None,
     };
     Ok(match saved {
@@ -70,7 +70,7 @@ pub(crate) fn load(
     })
 }
 
-/// The places of rules files, so that a change is noticed.
+/// The paths of rules files, for change detection.
 pub(crate) fn watched(files: &RuleFiles, caller: &Caller<'_>) -> Vec<Watched> {
     match files {
         RuleFiles::Standard => {
@@ -91,7 +91,7 @@ pub fn standard(variable: impl Fn(&str) -> Option<OsString>) -> PolicyLoader {
     }
 }
 
-/// A file that the session's commands may write counts as a project's, whoever it belongs to: none of its rules lets
+/// A file that the session's commands may write counts as a project's, regardless of its owner: none of its rules lets
 /// a command leave the sandbox.
 fn placed(loader: PolicyLoader, layer: Layer, file: &Path, caller: &Caller<'_>, session: &Session) -> PolicyLoader {
     let file = from(caller.directory, file);
@@ -103,14 +103,15 @@ fn placed(loader: PolicyLoader, layer: Layer, file: &Path, caller: &Caller<'_>, 
     }
 }
 
-/// Whether commands may write a file: where it is, or any link on the way there.
+/// Whether commands may write a file, or any link to it.
 fn is_writable(file: &Path, session: &Session, homes: &[AbsPath]) -> bool {
     let Some(places) = places(file) else { return true };
-    // This run holds the file, but an earlier command could have put it there.
+    // This run protects the file, but an earlier command could have planted it.
     let rules = session.permissions.files.iter().filter(|rule| !rule.is_bound()).cloned();
     let Ok(rules) = FileRules::new(rules) else { return true };
     let may_write = |path: &AbsPath| rules.access(path) == Access::Write;
-    // No run lets a command write the usual places below a home directory, unless a command made that directory.
+    // No run lets a command write the default locations below a home directory, unless a command created that
+    // directory.
     let homes = homes.iter().filter(|home| home.parent().is_none_or(|above| !may_write(&above)));
     let held: Vec<AbsPath> = homes.flat_map(|home| OWN_PATHS.iter().filter_map(|own| home.join(*own).ok())).collect();
     let is_held = |place: &AbsPath| place.ancestors().any(|above| held.contains(&above));
@@ -118,7 +119,7 @@ fn is_writable(file: &Path, session: &Session, homes: &[AbsPath]) -> bool {
     places.any(|place| place.is_none_or(|place| may_write(&place) && !is_held(&place)))
 }
 
-/// A path from a directory whose own name has no links.
+/// A path relative to a canonical directory.
 fn from(directory: &AbsPath, given: &Path) -> PathBuf {
     let mut base = directory.to_host_path().unwrap_or_default();
     let mut rest = given;
@@ -129,8 +130,8 @@ fn from(directory: &AbsPath, given: &Path) -> PathBuf {
     base.join(rest)
 }
 
-/// Says once that rules which allow a command keep it in the sandbox, if there are such rules: those of codex, and once
-/// those of Stockade, let it leave.
+/// A one-time notice that allowing rules keep commands in the sandbox, if there are such rules: codex, and Stockade in
+/// the past, let them leave.
 pub(crate) fn what_changed(
     policy: &Policy,
     settings: &Settings,
@@ -162,7 +163,7 @@ pub(crate) fn what_changed(
     ))
 }
 
-/// Whether the rule once let commands leave the sandbox, and does not say where they run.
+/// Whether the rule let commands leave the sandbox in the past, and lacks `outside`.
 fn is_silent(rule: &PrefixRule) -> bool {
     rule.decision() == Decision::Allow
         && rule.extent() == Extent::Prefix

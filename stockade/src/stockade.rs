@@ -24,9 +24,9 @@ use crate::profiles::Advisable;
 use crate::registries::Registries;
 use crate::{Builder, Command, Error};
 
-/// Runs commands, file changes and tool calls of one session. Approvals "for this session" last as long as the value.
+/// Runs commands, file changes and tool calls of one session. Approvals "for this session" live as long as the value.
 ///
-/// It is `Send` and `Sync`: requests may run at the same time.
+/// It is `Send` and `Sync`: requests may run concurrently.
 pub struct Stockade {
     orchestrator: Orchestrator,
     approver: Arc<Current>,
@@ -35,7 +35,7 @@ pub struct Stockade {
     state: Mutex<State>,
 }
 
-/// What was read, and what it was read from.
+/// The loaded state and its sources.
 struct State {
     assembly: Assembly,
     settings: Arc<Settings>,
@@ -45,7 +45,7 @@ struct State {
     homes: Vec<AbsPath>,
     fingerprint: Fingerprint,
     notices: Vec<String>,
-    /// Every notice so far: none is given twice.
+    /// Every notice so far: none is repeated.
     told: BTreeSet<String>,
 }
 
@@ -55,7 +55,7 @@ impl Stockade {
         Builder::default()
     }
 
-    /// Starts a session. The lines for a person are in `notices` if it can't be started, else in
+    /// Starts a session. The notices for the user are in `notices` on failure, else in
     /// [`take_notices`](Self::take_notices).
     pub(crate) fn open(
         assembly: Assembly,
@@ -115,7 +115,7 @@ impl Stockade {
         })
     }
 
-    /// Runs a command and captures its output. [`command`](Self::command) has more to choose.
+    /// Runs a command and captures its output. [`command`](Self::command) has more options.
     pub async fn run<S: Into<OsString>>(&self, command: impl IntoIterator<Item = S>) -> Result<Outcome, Error> {
         self.command(command).run().await
     }
@@ -126,7 +126,7 @@ impl Stockade {
         Command::new(self, Argv::from_os(words).map_err(Error::from))
     }
 
-    /// What would happen to a command, and why. Nothing is run.
+    /// Explains what would happen to a command, without running it.
     pub fn explain<S: Into<OsString>>(&self, command: impl IntoIterator<Item = S>) -> Result<Explanation, Error> {
         self.command(command).explain()
     }
@@ -148,7 +148,7 @@ impl Stockade {
         Ok(self.orchestrator.patch(&request).await?)
     }
 
-    /// Calls a tool through `caller`, if the call is approved. `requires_approval` is what the tool itself says; `None`
+    /// Calls a tool through `caller`, if the call is approved. `requires_approval` is the tool's own demand; `None`
     /// leaves it to the session's policy.
     pub async fn call_tool(
         &self,
@@ -161,7 +161,7 @@ impl Stockade {
         Ok(self.orchestrator.run_with(&ToolCallRuntime::new(caller), &request).await?)
     }
 
-    /// Approval for a tool call that the caller makes itself.
+    /// Decides on a tool call that the caller makes itself.
     pub async fn review_tool_call(
         &self,
         call: ToolCallApproval,
@@ -184,7 +184,7 @@ impl Stockade {
         })
     }
 
-    /// Asks for permissions in advance, on top of the session's. The outcome says what was granted, and for how long.
+    /// Requests permissions in advance, beyond the session's. The outcome has the granted ones and their scope.
     pub async fn request_permissions(
         &self,
         permissions: Permissions,
@@ -195,20 +195,20 @@ impl Stockade {
         Ok(self.orchestrator.request_permissions(&request).await?)
     }
 
-    /// Passes an MCP server's question on to the approver.
+    /// Passes an MCP server's question to the approver.
     pub async fn elicit(&self, question: &ElicitationApproval) -> Result<ElicitationOutcome, Error> {
         self.refresh()?;
         Ok(self.orchestrator.elicit(&self.next_id()?, question).await)
     }
 }
 
-/// What changes while a session runs.
+/// Changes of a running session.
 impl Stockade {
-    /// Reads settings, rules and trust again if any of their files has changed. Every request does so first: a change
-    /// counts from the next one on, and files that can't be read refuse it. What was approved for the session is kept.
-    /// The trail stays where it is.
+    /// Reloads settings, rules and trust if any of their files has changed. Every request does so first: a change
+    /// counts from the next one on, and unreadable files refuse it. Approvals for the session are kept. The trail
+    /// stays in place.
     ///
-    /// Where nothing has changed, this costs no more than a look at the attributes of the files.
+    /// If nothing has changed, this only reads the attributes of the files.
     pub fn refresh(&self) -> Result<(), Error> {
         let mut state = self.state();
         if state.fingerprint.holds() {
@@ -218,8 +218,8 @@ impl Stockade {
         self.renew(&mut state, assembly)
     }
 
-    /// Changes what is said on top of the settings, from the next request on. What was approved for the session is kept.
-    /// After an error everything is as it was.
+    /// Changes the overrides of the settings, from the next request on. Approvals for the session are kept. On an
+    /// error nothing changes.
     pub fn update(&self, change: impl FnOnce(&mut Layer)) -> Result<(), Error> {
         let mut state = self.state();
         let mut assembly = state.assembly.clone();
@@ -227,8 +227,8 @@ impl Stockade {
         self.renew(&mut state, assembly)
     }
 
-    /// Ends the sandboxes that are kept for the next command, and waits until nothing of them is left. Commands that run
-    /// go on, and the next one has a new sandbox.
+    /// Ends the kept sandboxes, and waits until nothing of them is left. Running commands continue, and the next one
+    /// gets a new sandbox.
     pub fn end_sandboxes(&self) -> Result<(), Error> {
         let backend = {
             let state = self.state();
@@ -269,24 +269,24 @@ impl Stockade {
     }
 }
 
-/// What is in force.
+/// The current state.
 impl Stockade {
-    /// The orchestrator behind this value, for everything that has no method here.
+    /// The underlying orchestrator, for everything without a method here.
     pub fn orchestrator(&self) -> &Orchestrator {
         &self.orchestrator
     }
 
-    /// The settings in force, with the origin of each value.
+    /// The current settings, with the origin of each value.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.state().settings)
     }
 
-    /// The name of the session in questions and in the trail.
+    /// The session's id in questions and in the trail.
     pub fn id(&self) -> ThreadId {
         self.orchestrator.session().thread_id.clone()
     }
 
-    /// Where commands start.
+    /// The commands' working directory.
     pub fn cwd(&self) -> &AbsPath {
         &self.cwd
     }
@@ -296,29 +296,29 @@ impl Stockade {
         self.state().workspace.clone()
     }
 
-    /// Where the trail is; `None` if there is no place for it.
+    /// The directory of the trail; `None` without a state directory.
     pub fn trail_directory(&self) -> Option<PathBuf> {
         let state = self.state();
         state.assembly.trail_directory(&state.settings)
     }
 
-    /// Lines for a person, such as settings that were not used, since they were last taken.
+    /// The notices for the user since the last call, such as ignored settings.
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut self.state().notices)
     }
 
-    /// Lines for a person about one command, such as a registry whose settings it can't read.
+    /// Notices for the user about one command, such as a registry whose settings it can't read.
     pub fn notices_for(&self, command: &Argv) -> Vec<String> {
         self.state().registries.notices_for(command)
     }
 
-    /// The permission profiles that this command could be given and has not, for advice after a denial.
+    /// The permission profiles that this command lacks, for advice after a denial.
     pub fn advisable_profiles(&self, command: &Argv) -> Advisable {
         let (session, state) = (self.orchestrator.session(), self.state());
         Advisable::new(&state.profiles, &state.settings, &session, &state.homes, command)
     }
 
-    /// What a command of this session inherits from a caller with this environment, in this directory.
+    /// The environment that a command of this session inherits from a caller with this environment, in this directory.
     pub(crate) fn environment_of(
         &self,
         mut caller: BTreeMap<RawText, RawText>,
@@ -330,7 +330,7 @@ impl Stockade {
         Ok(caller)
     }
 
-    /// A name for the next request, unique in this session.
+    /// An id for the next request, unique in this session.
     pub fn next_id(&self) -> Result<RequestId, Error> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         Ok(format!("{}.{number}", self.id()).parse()?)
@@ -347,7 +347,7 @@ impl std::fmt::Debug for Stockade {
     }
 }
 
-/// What is said where rules close a network that was open.
+/// The notice if rules restrict a network that was open.
 fn lowered(was_open: bool, orchestrator: &Orchestrator) -> Option<String> {
     let is_lowered = was_open && orchestrator.session().permissions.network != NetworkPolicy::Full;
     is_lowered.then(|| {
@@ -357,7 +357,7 @@ fn lowered(was_open: bool, orchestrator: &Orchestrator) -> Option<String> {
     })
 }
 
-/// A name that no other session has.
+/// A unique session id.
 fn new_id() -> Result<ThreadId, Error> {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

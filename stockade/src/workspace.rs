@@ -1,4 +1,4 @@
-//! Which directories are the workspace, and which can't be one by accident.
+//! Determines the workspace, and rejects accidental ones.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,15 +13,15 @@ use crate::Error;
 /// The workspace of a run.
 pub(crate) struct Workspace {
     pub(crate) roots: Vec<AbsPath>,
-    /// The directory that the program was started in, if that is the workspace.
+    /// The working directory, if that is the workspace.
     here: Option<AbsPath>,
     homes: Vec<AbsPath>,
 }
 
 impl Workspace {
-    /// The directories that are named, else the current one. A home directory is no workspace unless it is
-    /// named: what is planted there runs at the next login. A link that leads there, which an earlier
-    /// command may have planted, does not name it.
+    /// The named directories, else the current one. A home directory is not a workspace unless it is named: files
+    /// planted there run at the next login. A link to it, which an earlier command may have planted, does not count as
+    /// naming it.
     pub(crate) fn find(
         named: &[PathBuf],
         here: &AbsPath,
@@ -52,8 +52,7 @@ impl Workspace {
         Ok(Self { roots: vec![here.clone()], here: Some(here.clone()), homes })
     }
 
-    /// Refuses the current directory where making it writable would give a command what masks and protections
-    /// keep from it.
+    /// Refuses the current directory if making it writable would undo masks and protections.
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), Error> {
         let Some(here) = self.here.as_ref().filter(|_| settings.mode == SandboxMode::WorkspaceWrite) else {
             return Ok(());
@@ -89,16 +88,16 @@ impl Workspace {
     }
 }
 
-/// Whether something may be at a path, also behind links. What leads nowhere holds no directory that exists.
+/// Whether a file may exist at a path, also behind links. A dangling link contains no existing directory.
 fn may_exist(path: &AbsPath) -> bool {
     let found = path.to_host_path().map(std::fs::metadata);
     !matches!(found, Some(Err(error)) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
 }
 
-/// A directory that exists and that this user may enter, with its links followed.
+/// The canonical path of an existing directory that this user may enter.
 pub fn existing_directory(here: &AbsPath, path: &Path) -> Result<AbsPath, Error> {
     let absolute = absolute(here, path)?;
-    // By its own `.`, which takes the permission to search it.
+    // Its `.` requires search permission.
     let found = absolute.to_host_path().map(|path| path.join(".").metadata());
     match found {
         Some(Ok(_)) => Ok(RealFiles.canonical(&absolute)),
@@ -109,14 +108,14 @@ pub fn existing_directory(here: &AbsPath, path: &Path) -> Result<AbsPath, Error>
     }
 }
 
-/// By what git itself looks for.
+/// Checks what git itself checks.
 fn is_git_directory(path: &AbsPath) -> bool {
     path.to_host_path().is_some_and(|path| {
         path.join("HEAD").symlink_metadata().is_ok() && path.join("objects").is_dir() && path.join("refs").is_dir()
     })
 }
 
-/// A path or a glob that a person wrote, from a directory or from a home directory (`~/`).
+/// A path or a glob that a person wrote, relative to a directory or to a home directory (`~/`).
 pub fn file_target(text: &str, directory: &AbsPath, home: Option<&OsStr>) -> Result<FileTarget, Error> {
     let path = match (text.strip_prefix("~/"), home) {
         (Some(below), Some(home)) => Path::new(home).join(below),

@@ -1,4 +1,4 @@
-//! The examples run, and say what their text promises.
+//! The examples run, and print what their text promises.
 
 #![cfg(all(target_os = "linux", feature = "rules"))]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -25,7 +25,7 @@ impl Place {
         self.0.path().canonicalize().unwrap().join(below)
     }
 
-    /// What an example prints in the project, with this typed, without the directory's own name.
+    /// The output of an example in the project, with this input, without the directory's own name.
     #[expect(clippy::disallowed_methods, reason = "the example is started as a person starts it")]
     fn run(&self, example: &str, arguments: &[&str], typed: &str) -> String {
         let program = built(example);

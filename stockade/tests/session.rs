@@ -1,4 +1,4 @@
-//! A session as an embedder sees it: on the real kernel, with the settings and rules of a home directory of its own.
+//! A session as an embedder uses it: on the real kernel, with settings and rules in its own home directory.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -112,7 +112,7 @@ async fn a_closure_answers_in_its_own_words() {
     assert!(line(&stockade, &make).await.is_success());
     assert_eq!(asked.lock().unwrap().len(), 1, "the answer holds for the session");
     assert!(world.path("out/yes").exists());
-    // Where nothing is asked, what was answered does not count; it does when the policy asks again.
+    // Without questions earlier answers don't count; they do when the policy asks again.
     stockade.update(|session| session.ask = Some(AskForApproval::Never)).unwrap();
     assert!(!line(&stockade, &make).await.is_success());
     stockade.update(|session| session.ask = None).unwrap();
@@ -287,7 +287,7 @@ async fn permissions_are_asked_for_in_advance() {
     assert_eq!(questions.load(Ordering::Relaxed), 1);
 }
 
-/// Plain calls are read by every build. What a build can't read, it does not leave out.
+/// Every build reads plain calls, and refuses files it can't read.
 #[tokio::test]
 async fn rules_are_read_whole_or_refused() {
     let world = World::new();
@@ -303,7 +303,7 @@ async fn rules_are_read_whole_or_refused() {
     }
 }
 
-/// A network that allows reading alone needs a build that can read requests.
+/// A read-only network needs a build that can parse requests.
 #[tokio::test]
 async fn requests_that_cannot_be_read_do_not_pass() {
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -333,7 +333,7 @@ async fn a_line_is_judged_without_being_run() {
     assert_eq!(programs, ["sh", "touch", "ls"]);
 }
 
-/// "For this session" speaks of the program that a person approved, not of one that a command puts in its place.
+/// "For this session" covers the program that was approved, not one that a command plants in its place.
 #[tokio::test]
 async fn an_approval_to_leave_the_sandbox_is_not_inherited_by_a_planted_program() {
     let world = World::new();

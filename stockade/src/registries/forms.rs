@@ -1,18 +1,18 @@
-//! How the files of package managers say where packages come from: each in its own form, as the tool itself reads it.
+//! Parsers for the registry settings of package managers, each as the tool itself reads them.
 
 use super::{FileSays, Lookup};
 
-/// What is said of a file that can't be read here.
+/// The text for a file that can't be read here.
 pub(super) const UNREADABLE: &str = "contents, which can't be read,";
 const ADDRESS: &str = "registry's address";
 const SCOPES: &str = "registry of a scope";
 
-/// npm's: `name = value`, in any section that is none. Values may be quoted, have a comment behind them, and name variables.
+/// npm's: `name = value`, before any section. Values may be quoted, be followed by a comment, and contain variables.
 pub(super) fn npmrc(text: &str, lookup: &Lookup<'_>) -> FileSays {
     let mut found = FileSays::default();
     for line in without_mark(text).lines().map(str::trim) {
         if line.starts_with('[') {
-            // What follows belongs to a section, of which npm has none.
+            // The rest belongs to a section, which npm does not have.
             break;
         }
         let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with(['#', ';'])) else { continue };
@@ -29,7 +29,7 @@ pub(super) fn npmrc(text: &str, lookup: &Lookup<'_>) -> FileSays {
     found
 }
 
-/// Yarn's: YAML, of which only names at the beginning of a line count.
+/// Yarn's: YAML; only top-level names count.
 pub(super) fn yarnrc(text: &str, lookup: &Lookup<'_>) -> FileSays {
     let mut found = FileSays::default();
     for (name, value) in without_mark(text).lines().filter_map(|line| line.split_once(':')) {
@@ -45,8 +45,8 @@ pub(super) fn yarnrc(text: &str, lookup: &Lookup<'_>) -> FileSays {
     found
 }
 
-/// pip's: sections, `name = value` or `name: value`, and further lines of a value that are indented. What `[install]` says
-/// counts over `[global]`; what another command's section says is not told by a variable for all.
+/// pip's: sections, `name = value` or `name: value`, and indented continuation lines. `[install]` overrides
+/// `[global]`; sections of other commands can't be expressed by a variable for all.
 pub(super) fn pip_conf(text: &str, _: &Lookup<'_>) -> FileSays {
     let mut found = FileSays::default();
     let mut install = FileSays::default();
@@ -107,19 +107,19 @@ fn pip_settings(text: &str) -> Vec<PipSetting> {
     settings
 }
 
-/// Maven's, of which no variable says anything.
+/// Maven's, which no variable can express.
 pub(super) fn maven_settings(text: &str, _: &Lookup<'_>) -> FileSays {
     let names = ["<mirror", "<repository", "<repositories", "<pluginRepositor", "<proxy"];
     let is_named = names.iter().any(|name| text.contains(name));
     FileSays { variables: Vec::new(), untold: is_named.then_some("list of mirrors or repositories") }
 }
 
-/// A text without the mark that some editors begin a file with.
+/// A text without a byte order mark.
 fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// A value without quotes, and without a comment if it has none.
+/// A value without quotes, or without its comment if it has none.
 fn without_comment(value: &str) -> &str {
     let value = value.trim();
     for quote in ['"', '\''] {
@@ -134,13 +134,13 @@ fn unquoted(value: &str) -> &str {
     value.trim().trim_matches(['"', '\''])
 }
 
-/// A name in quotes or not, with nothing before it.
+/// A top-level name, quoted or not.
 fn unquoted_whole(name: &str) -> &str {
     name.trim_end().trim_matches(['"', '\''])
 }
 
-/// A value with its variables: `${NAME}`, `${NAME?}`, and `${NAME-default}` or `${NAME:-default}`. Nothing if one of them is
-/// not the command's, since it may hold a secret.
+/// A value with its variables expanded: `${NAME}`, `${NAME?}`, and `${NAME-default}` or `${NAME:-default}`. `None` if
+/// one of them is not inherited by the command, since it may be a secret.
 fn expanded(value: &str, lookup: &Lookup<'_>) -> Option<String> {
     let mut whole = String::new();
     let mut rest = value;
@@ -164,7 +164,7 @@ mod tests {
 
     type Read = fn(&str, &Lookup<'_>) -> FileSays;
 
-    /// The value of the variable that a file becomes, or what can't be told.
+    /// The value of the variable for a file, or what can't be expressed.
     fn read(form: Read, text: &str) -> Vec<String> {
         let lookup = |name: &str| (name == "HOST").then(|| String::from("host.test"));
         let found = form(text, &lookup);
@@ -204,7 +204,7 @@ mod tests {
         ] {
             assert_eq!(read(yarnrc, text), one, "{text}");
         }
-        // Of a scope, and not of everything.
+        // Only for a scope.
         assert_eq!(read(yarnrc, "npmScopes:\n  a:\n    npmRegistryServer: \"https://scope.test\"\n"), [SCOPES]);
         assert_eq!(read(yarnrc, "npmRegistryServer:\n  \"https://r.test\"\n"), [ADDRESS]);
     }

@@ -1,6 +1,6 @@
-//! The user's registries stay in use. The files that name them often hold tokens, too, and are masked; without them a
-//! package manager would turn to the public registry and say nothing. So what they say besides secrets is handed on in
-//! variables, and what no variable can say is told to the person.
+//! Keeps the user's registries in use. The files that name them often contain tokens, too, and are masked; without
+//! them a package manager would silently use the public registry. So their contents except secrets are passed on in
+//! variables, and a notice names what no variable can express.
 
 mod forms;
 
@@ -14,7 +14,7 @@ use stockade_core::{Sandboxing, Session};
 use stockade_protocol::{AbsPath, Access, Argv, RawText, without_userinfo};
 use stockade_sandboxing::leads_to;
 
-/// Larger files are no settings that anybody has written.
+/// Limit on the size of a settings file.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// A file that names registries, and the tools that read it.
@@ -23,7 +23,7 @@ struct RegistryFile {
     path: &'static str,
     tools: &'static [&'static str],
     read: fn(&str, &Lookup<'_>) -> FileSays,
-    /// Variables that name it, or the directory that it lies in and its path there.
+    /// Variables that name it, or its directory and the path in it.
     named_by: &'static [(&'static str, &'static str)],
 }
 
@@ -33,7 +33,7 @@ type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 const NODE: &[&str] = &["npm", "npx", "pnpm", "yarn", "bun", "node"];
 const PYTHON: &[&str] = &["pip", "python", "pipx", "tox", "poetry"];
 
-/// Of files that are read by the same tools, the one that counts over the others comes first.
+/// Of files for the same tools, the one with precedence comes first.
 const FILES: &[RegistryFile] = &[
     RegistryFile {
         path: ".npmrc",
@@ -57,30 +57,30 @@ const FILES: &[RegistryFile] = &[
     },
 ];
 
-/// What a file says.
+/// The registry settings of a file.
 #[derive(Debug, Default, PartialEq)]
 struct FileSays {
     variables: Vec<(&'static str, String)>,
-    /// What no variable can say.
+    /// What no variable can express.
     untold: Option<&'static str>,
 }
 
 impl FileSays {
-    /// A later line of a file counts over an earlier one.
+    /// Sets a variable; a later line overrides an earlier one.
     fn says(&mut self, variable: &'static str, value: String) {
         self.variables.retain(|(name, _)| *name != variable);
         self.variables.push((variable, value));
     }
 }
 
-/// What the masked files say of registries.
+/// The registry settings of the masked files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registries {
     variables: Vec<(RawText, RawText)>,
     untold: Vec<Untold>,
 }
 
-/// What a masked file says that no variable can say.
+/// A setting of a masked file that no variable can express.
 #[derive(Clone, Debug)]
 struct Untold {
     notice: String,
@@ -88,10 +88,10 @@ struct Untold {
 }
 
 impl Registries {
-    /// Hands them on in an environment. A variable that is set already counts.
+    /// Adds them to an environment. A variable that is set already stays.
     pub(crate) fn hand_on(&self, environment: &mut BTreeMap<RawText, RawText>) {
         for (name, value) in &self.variables {
-            // npm takes its variables in any case.
+            // npm ignores the case of its variables.
             let is_set = |own: &RawText| match (own.as_str(), name.as_str()) {
                 (Some(own), Some(name)) => own.eq_ignore_ascii_case(name),
                 _ => false,
@@ -102,19 +102,19 @@ impl Registries {
         }
     }
 
-    /// The lines for a person, if the command looks like one that reads a file with more to say than variables can.
+    /// The notices, if the command probably reads a file with settings that no variable can express.
     pub(crate) fn notices_for(&self, command: &Argv) -> Vec<String> {
         let told = self.untold.iter().filter(|untold| is_likely(command, untold.tools));
         told.map(|untold| untold.notice.clone()).collect()
     }
 }
 
-/// The files that [`keep`] looks at.
+/// The files that [`keep`] reads.
 pub(crate) fn files(homes: &[AbsPath], environment: &BTreeMap<RawText, RawText>) -> Vec<AbsPath> {
     FILES.iter().flat_map(|file| places(file, homes, environment)).collect()
 }
 
-/// Where a file may lie: where variables say, else below the home directories.
+/// The possible paths of a file: as variables say, else below the home directories.
 fn places(file: &RegistryFile, homes: &[AbsPath], environment: &BTreeMap<RawText, RawText>) -> Vec<AbsPath> {
     let variable = |name: &str| environment.get(&RawText::from(name)).and_then(RawText::to_os_string);
     let named = |(name, below): &(&str, &str)| {
@@ -122,7 +122,7 @@ fn places(file: &RegistryFile, homes: &[AbsPath], environment: &BTreeMap<RawText
         AbsPath::from_path(&if below.is_empty() { PathBuf::from(value) } else { PathBuf::from(value).join(below) }).ok()
     };
     let mut places: Vec<AbsPath> = file.named_by.iter().filter_map(named).collect();
-    // npm reads one file of the user; pip reads both, and with `/dev/null` in the place of one, none.
+    // npm reads one user file; pip reads both, and none if one of them is `/dev/null`.
     let is_npm_named = file.path == ".npmrc" && !places.is_empty();
     let is_pip_off =
         file.path.ends_with("pip.conf") && variable("PIP_CONFIG_FILE") == Some(OsString::from("/dev/null"));
@@ -135,8 +135,8 @@ fn places(file: &RegistryFile, homes: &[AbsPath], environment: &BTreeMap<RawText
     places
 }
 
-/// Reads the masked files. What a project's own file in one of the directories of `project`, or the virtual environment
-/// that is active, says of the same setting counts over the user's, as it does outside.
+/// Reads the masked files. The same setting in a project's own file in one of the directories of `project`, or in the
+/// active virtual environment, overrides the user's, as it does outside.
 pub(crate) fn keep(session: &Session, homes: &[AbsPath], project: &[AbsPath]) -> Registries {
     let mut all = Registries::default();
     if session.sandboxing() != Sandboxing::On {
@@ -177,7 +177,7 @@ pub(crate) fn keep(session: &Session, homes: &[AbsPath], project: &[AbsPath]) ->
     all
 }
 
-/// The files that the tools read before the user's own.
+/// The files with precedence over the user's.
 fn nearer_files(file: &RegistryFile, session: &Session, project: &[AbsPath]) -> Vec<PathBuf> {
     let name = file.path.rsplit('/').next().unwrap_or_default();
     if name == "pip.conf" {
@@ -187,7 +187,7 @@ fn nearer_files(file: &RegistryFile, session: &Session, project: &[AbsPath]) -> 
     project.iter().filter_map(|directory| directory.join(name).ok()?.to_host_path()).collect()
 }
 
-/// Whether a file says what this variable would.
+/// Whether a file sets the same as this variable.
 fn says(file: &RegistryFile, path: &Path, variable: &str, lookup: &Lookup<'_>) -> bool {
     match read(path) {
         Contents::Text(text) => (file.read)(&text, lookup).variables.iter().any(|(name, _)| *name == variable),
@@ -195,8 +195,8 @@ fn says(file: &RegistryFile, path: &Path, variable: &str, lookup: &Lookup<'_>) -
     }
 }
 
-/// Addresses and hosts of a value, without user names and passwords. What could hold a secret elsewhere (a query, a
-/// comment, an address that is read in more than one way) is not handed on at all.
+/// URLs and hosts of a value, without user names and passwords. A value that could contain a secret elsewhere (a
+/// query, a comment, an ambiguous URL) is not passed on at all.
 fn without_secrets(value: &str) -> Option<String> {
     let plain = |word: &str| {
         let bare = without_userinfo(&word.into()).unwrap_or_else(|| word.into());
@@ -213,19 +213,19 @@ fn without_secrets(value: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// Whether a command, or a line in it, names one of these tools.
+/// Whether a command, or a shell line in it, names one of these tools.
 fn is_likely(command: &Argv, tools: &[&str]) -> bool {
     let words = command.words().iter().filter_map(RawText::as_str);
     let mut names = words.flat_map(|word| word.split(|c: char| !c.is_ascii_alphanumeric()));
     names.any(|name| tools.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit())))
 }
 
-/// What is in a file.
+/// The content of a file.
 enum Contents {
-    /// It is not there, or no ordinary file, which a tool does not read either.
+    /// It is missing or not a regular file, which a tool does not read either.
     None,
     Text(String),
-    /// It is too long, no text, or this user may not read it.
+    /// It is too long, not text, or unreadable for this user.
     Unreadable,
 }
 
@@ -235,7 +235,7 @@ fn read(path: &Path) -> Contents {
             return Contents::None;
         }
         Err(_) => return Contents::Unreadable,
-        // A pipe must not make us wait.
+        // A pipe must not block.
         Ok(found) if !found.is_file() => return Contents::None,
         Ok(found) if found.len() > MAX_BYTES => return Contents::Unreadable,
         Ok(_) => {}

@@ -1,38 +1,38 @@
-//! A question to the terminal itself, before a person's keys count.
+//! A query to the terminal itself, before a person's keys count.
 //!
-//! A terminal answers in the order in which it was asked. Once it has answered this, it has answered all that a command
-//! may have asked before. The question can't be guessed: the cursor is sent to random columns, and only reports of
-//! exactly these, one behind the other, are the answer. The cursor stays where it was.
+//! A terminal answers queries in order. Once it has answered this one, it has answered all earlier ones of a command.
+//! The answer can't be forged: the cursor is sent to random columns, and only reports of exactly these, in sequence,
+//! count. The cursor position is restored.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
-/// How many columns make up an answer.
+/// The number of columns in an answer.
 const REPORTS: usize = 8;
 
-/// Columns that every terminal has which is worth a question.
+/// The minimum width of a usable terminal.
 const LEAST_COLUMNS: u16 = 8;
 
 pub(super) struct Barrier {
     columns: [u16; REPORTS],
-    /// The last ones that were reported.
+    /// The last reported columns.
     reported: [u16; REPORTS],
     is_passed: bool,
 }
 
 impl Barrier {
-    /// For a terminal with this many columns; `None` for one with too few.
+    /// A barrier for a terminal with this many columns; `None` for too few.
     pub(super) fn new(columns: u16) -> Option<Self> {
         if columns < LEAST_COLUMNS {
             return None;
         }
-        // Each has keys of its own, from the system's random numbers.
+        // Each has its own keys from the system's random numbers.
         let random = || RandomState::new().build_hasher().finish();
         let column = || u16::try_from(random() % u64::from(columns)).map_or(1, |column| column + 1);
         Some(Self { columns: std::array::from_fn(|_| column()), reported: [0; REPORTS], is_passed: false })
     }
 
-    /// What is written to the terminal.
+    /// The query for the terminal.
     pub(super) fn query(&self) -> String {
         let mut text = String::from("\u{1b}7");
         for column in self.columns {

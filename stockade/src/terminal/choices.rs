@@ -1,4 +1,4 @@
-//! The answers that a person can give, each with its key and what it means.
+//! The answers that a person can give, each with its key and its meaning.
 
 use stockade_protocol::{
     AbsPath, ApprovalRequest, ApprovalSubject, ExecPolicyAmendment, Invalid, NetworkPolicyAmendment,
@@ -16,12 +16,11 @@ pub(super) struct Choice {
     pub(super) key: char,
     pub(super) decision: ReviewDecision,
     pub(super) label: String,
-    /// What else has to be known of it.
+    /// Further notes.
     pub(super) notes: Vec<String>,
 }
 
-/// The answers that the question has, in its order. Where two want the same key, the second gets a
-/// digit.
+/// The answers of the question, in its order. If two want the same key, the second gets a digit.
 pub(super) fn choices(request: &ApprovalRequest, lifetime: Lifetime) -> Vec<Choice> {
     let mut choices: Vec<Choice> = Vec::new();
     for decision in &request.available_decisions {
@@ -38,9 +37,9 @@ pub(super) fn choices(request: &ApprovalRequest, lifetime: Lifetime) -> Vec<Choi
 }
 
 fn can_be_given(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: Lifetime) -> bool {
-    // Without the form that the server wants, a yes would be none.
+    // Without the server's form an approval would be invalid.
     let is_unreadable = matches!(form(subject), Some(Err(_)));
-    // A run of its own is a session of one command or one patch, so the same question about it never comes again.
+    // A single run is a session of one command or one patch, so the same question never comes again.
     let is_forgotten = lifetime == Lifetime::Run
         && *decision == ReviewDecision::ApprovedForSession
         && matches!(
@@ -81,7 +80,7 @@ fn describe(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: Life
 }
 
 fn stop(subject: &ApprovalSubject, lifetime: Lifetime) -> &'static str {
-    // The command that waits goes on: what it was refused is for it to handle.
+    // The waiting command continues and handles the refusal itself.
     let is_running = matches!(subject, ApprovalSubject::Network(_) | ApprovalSubject::Write(_));
     match lifetime {
         Lifetime::Run if is_running => "no, to this and to every further question; the command goes on",
@@ -90,7 +89,7 @@ fn stop(subject: &ApprovalSubject, lifetime: Lifetime) -> &'static str {
     }
 }
 
-/// The form that a yes has to be filled in with.
+/// The form that an approval has to fill in.
 pub(super) fn form(subject: &ApprovalSubject) -> Option<Result<Form, Invalid>> {
     match subject {
         ApprovalSubject::Elicitation(question) => Form::of(question),
@@ -103,7 +102,7 @@ pub(super) fn form(subject: &ApprovalSubject) -> Option<Result<Form, Invalid>> {
     }
 }
 
-/// What a yes covers besides the call that waits.
+/// What an approval covers besides the waiting call.
 fn below(subject: &ApprovalSubject) -> String {
     let ApprovalSubject::Write(write) = subject else { return String::new() };
     let shown = |path: &AbsPath| text::word(path.as_raw(), text::Detail::Whole);

@@ -1,4 +1,4 @@
-//! What a key means, without a terminal.
+//! The meaning of keys, independent of a terminal.
 
 use stockade_core::Answer;
 use stockade_protocol::ReviewDecision;
@@ -7,10 +7,10 @@ use super::choices::Choice;
 use super::filling::{Filled, Filling, Form};
 use super::line::{CTRL_C, CTRL_D, Echo, Line, Typed};
 
-/// More of a reason than this is not kept.
+/// Limit on the length of a reason.
 const LONGEST_REASON: usize = 500;
 
-/// What to do after some keys.
+/// The next step after some keys.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     /// Print this, and wait for more.
@@ -24,9 +24,9 @@ pub(super) enum Step {
 /// A conversation about one question.
 pub(super) struct Dialog {
     choices: Vec<Choice>,
-    /// What a yes has to be filled in with.
+    /// The form for an approval.
     form: Option<Form>,
-    /// Whether something was left out of what was shown. It has to be seen before it can be approved.
+    /// Whether the shown question was shortened. It has to be seen in full before it can be approved.
     is_unseen: bool,
     state: State,
 }
@@ -43,18 +43,18 @@ impl Dialog {
         Self { choices, form, is_unseen: false, state: State::Choosing }
     }
 
-    /// The same about a question of which something was left out for brevity.
+    /// Marks the question as shortened.
     pub(super) fn shortened(self, is_unseen: bool) -> Self {
         Self { is_unseen, ..self }
     }
 
-    /// What stands before the cursor.
+    /// The text before the cursor.
     pub(super) fn invitation(&self) -> String {
         let keys: Vec<String> = self.choices.iter().map(|choice| choice.key.to_string()).collect();
         format!("[{}]? ", keys.join("/"))
     }
 
-    /// Takes what the terminal sent in one piece.
+    /// Handles one chunk from the terminal.
     pub(super) fn press(&mut self, bytes: &[u8]) -> Step {
         match &mut self.state {
             State::Choosing => self.choose(bytes),
@@ -71,7 +71,7 @@ impl Dialog {
     }
 
     fn choose(&mut self, bytes: &[u8]) -> Step {
-        // A key is one byte. More in one piece is a paste, or a key such as an arrow: no answer.
+        // A key is one byte. More in one chunk is a paste, or a key such as an arrow: not an answer.
         let key = match bytes {
             [byte] => char::from(*byte).to_ascii_lowercase(),
             bytes if bytes.contains(&(CTRL_C as u8)) => CTRL_C,
@@ -100,7 +100,7 @@ impl Dialog {
         Step::Decide(choice.decision.clone().into(), format!("{key}: {answer}\n"))
     }
 
-    /// Whether one key alone is waited for, and not a line.
+    /// Whether a single key is expected, not a line.
     pub(super) fn wants_one_key(&self) -> bool {
         match &self.state {
             State::Choosing => true,
@@ -148,7 +148,7 @@ mod tests {
         Dialog::new(choices(&samples::command(), Lifetime::Run), None)
     }
 
-    /// What is decided when pieces are typed one after the other.
+    /// The decision after these chunks.
     fn decided(pieces: &[&[u8]]) -> Option<ReviewDecision> {
         answered(dialog(), pieces).map(|answer| answer.decision)
     }
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(answered(form(), &[b"n", b"\r"]), Some(ReviewDecision::Denied { reason: None }.into()));
     }
 
-    /// What looks like a secret is neither shown while it is typed nor afterwards.
+    /// A secret is shown neither while it is typed nor afterwards.
     #[test]
     fn secrets_are_not_shown_and_said_to_be_sent() {
         let request = samples::secret_form();
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(dialog.press(b"v"), Step::ShowEverything);
     }
 
-    /// Whatever was left out is shown before a yes counts.
+    /// Omitted text is shown before an approval counts.
     #[test]
     fn nothing_is_approved_unseen() {
         for key in [b"y", b"p"] {
@@ -273,7 +273,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Only a single byte that stands for an approval is one, however keys are thrown at it.
+        /// Only a single byte can approve, never a longer chunk.
         #[test]
         fn pieces_of_several_bytes_never_approve(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 2..8), 0..20)) {
             let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
@@ -286,7 +286,7 @@ mod tests {
             prop_assert!(decided(&pieces).is_none_or(|decision| !decision.is_approval()));
         }
 
-        /// Whatever is typed into a form, what is sent is an answer to it.
+        /// Any submitted form is a valid answer.
         #[test]
         fn what_is_sent_answers_the_form(pieces in prop::collection::vec(prop::sample::select(vec![
             &b"y"[..], b"n", b"a@b.c\r", b"12\r", b"2\r", b"\r", b"x", b"\x7f", b"\x1b[A", b"\xff",

@@ -1,4 +1,4 @@
-//! Filling in an MCP server's form, field by field, and one look at all of it before it is sent.
+//! Fills in an MCP server's form field by field, with a summary before it is sent.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::line::{Echo, Line, Typed};
 use super::secrets;
 use super::text::{self, Detail};
 
-/// More of an answer than this is not taken.
+/// Limit on the length of an answer.
 const LONGEST_ANSWER: usize = 4096;
 
 /// The answers so far.
@@ -37,25 +37,25 @@ impl Form {
 /// A form that is being filled in.
 pub(super) struct Filling {
     form: Form,
-    /// The field that is being asked for. Behind the last one, everything is shown once more.
+    /// The current field. After the last one, the summary is shown.
     next: usize,
     line: Line,
     content: Content,
 }
 
-/// What came of some keys.
+/// The result of some keys.
 pub(super) enum Filled {
     /// Print this, and wait for more.
     Say(String),
-    /// Everything is to be sent.
+    /// The form is complete and confirmed.
     Send(Content, String),
-    /// Nothing is to be sent.
+    /// The form is declined.
     Refuse(String),
     Stopped,
 }
 
 impl Filling {
-    /// Starts with the first field, or, where there is none, with the last question.
+    /// Starts with the first field or, without fields, with the confirmation.
     pub(super) fn start(form: Form) -> (Self, String) {
         let mut filling = Self { form, next: 0, line: Line::new(Echo::Shown, 0), content: Content::new() };
         let question = filling.ask();
@@ -85,7 +85,7 @@ impl Filling {
         self.next >= self.form.form.fields().len()
     }
 
-    /// A single key: what was pasted or typed ahead sends nothing.
+    /// Takes a single key: a paste or text typed ahead sends nothing.
     fn confirm(&mut self, bytes: &[u8]) -> Filled {
         match bytes {
             b"y" | b"Y" => {
@@ -97,7 +97,7 @@ impl Filling {
         }
     }
 
-    /// The question for the next field, or the last one.
+    /// The prompt for the next field, or for the confirmation.
     fn ask(&mut self) -> String {
         let fields = self.form.form.fields();
         let Some(field) = fields.get(self.next) else { return self.ask_to_send() };
@@ -139,13 +139,13 @@ fn line_for(field: &FormField) -> Line {
     Line::new(if is_secret(field) { Echo::Hidden } else { Echo::Shown }, LONGEST_ANSWER)
 }
 
-/// Whether a field asks for what nobody should see on the screen.
+/// Whether a field asks for a secret, which is not echoed.
 pub(super) fn is_secret(field: &FormField) -> bool {
     let names = std::iter::once(&field.name).chain(&field.title);
     names.into_iter().any(|name| secrets::is_secret(&name.replace([' ', '-'], "_")))
 }
 
-/// What a field is called, what can be answered, and whether that is needed.
+/// The name of a field, the type of its answer, and whether it is required.
 pub(super) fn heading(field: &FormField) -> String {
     let name = word(&field.name);
     let name = field.title.as_ref().map_or_else(|| name.clone(), |title| format!("{} ({name})", shown(title)));

@@ -1,33 +1,33 @@
-//! Telling keys from what a terminal sends by itself.
+//! Distinguishes keys from a terminal's own reports.
 //!
-//! A program can ask a terminal what it can do and where its cursor is, and the terminal answers as if somebody had
-//! typed. Such an answer may end in any letter. So a control sequence is one thing, from its first byte to its last,
-//! however the bytes arrive, and never an answer to a question.
+//! A program can query a terminal's features and cursor position, and the terminal answers through its input. Such an
+//! answer may end in any letter. So a control sequence is treated as a unit, however its bytes arrive, and never
+//! answers a question.
 
 const CTRL_C: u8 = 3;
-/// Of a sequence's parameters no more than this is kept.
+/// Limit on a sequence's parameters.
 const LONGEST: usize = 64;
 
-/// What came of a byte.
+/// The result of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A byte that was typed.
+    /// A typed byte.
     Byte(u8),
     /// The end of a control sequence.
     Sequence,
-    /// The end of the report that the cursor stands in this column.
+    /// The end of a report of the cursor's column.
     CursorColumn(u16),
 }
 
-/// What arrived in one piece.
+/// A chunk of input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) typed: Vec<u8>,
-    /// Whether there were control sequences around or between what was typed.
+    /// Whether the chunk contained control sequences.
     pub(super) has_sequences: bool,
 }
 
-/// Reads what a terminal sends, across the pieces in which it arrives.
+/// Decodes a terminal's input across chunks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Decoder {
     state: State,
@@ -38,24 +38,24 @@ pub(super) struct Decoder {
 enum State {
     #[default]
     Ground,
-    /// Inside a character of several bytes, of which so many are missing.
+    /// Inside a multi-byte character, of which this many bytes are missing.
     Character(u8),
-    /// Behind the byte 0xc2: a control character of eight bits as UTF-8, or a letter.
+    /// After the byte 0xc2: a C1 control character in UTF-8, or a letter.
     FirstOfTwo,
-    /// Behind an ESC.
+    /// After an ESC.
     Escape,
     /// `ESC [ parameters final`.
     Control,
-    /// A text up to its terminator.
+    /// A control string up to its terminator.
     Text,
-    /// Behind an ESC in a text.
+    /// After an ESC in a control string.
     TextEscape,
-    /// So many bytes belong to the sequence, whatever they are.
+    /// This many further bytes belong to the sequence.
     Rest(u8),
 }
 
 impl Decoder {
-    /// Takes what arrived in one piece.
+    /// Decodes a chunk.
     pub(super) fn piece(&mut self, bytes: &[u8]) -> Piece {
         let mut piece = Piece { has_sequences: self.is_inside(), ..Piece::default() };
         for byte in bytes {
@@ -86,10 +86,10 @@ impl Decoder {
         }
     }
 
-    /// Takes one byte, of which up to two events can come.
+    /// Takes one byte, which can yield up to two events.
     pub(super) fn take(&mut self, byte: u8) -> [Option<Event>; 2] {
         let one = |event| [Some(event), None];
-        // It ends whatever is unfinished: the person has to be heard.
+        // It ends any unfinished sequence: the person must be heard.
         if byte == CTRL_C && self.state != State::FirstOfTwo {
             self.state = State::Ground;
             return one(Event::Byte(byte));
@@ -98,7 +98,7 @@ impl Decoder {
             State::Ground => self.begin(byte),
             State::Character(missing) => {
                 self.state = if missing > 1 { State::Character(missing - 1) } else { State::Ground };
-                // Not a part of it: a new beginning.
+                // Not a part of the character: start anew.
                 if byte & 0xc0 == 0x80 { one(Event::Byte(byte)) } else { self.begin(byte) }
             }
             State::FirstOfTwo => {
@@ -113,7 +113,7 @@ impl Decoder {
             State::Text => {
                 self.state = match byte {
                     0x1b => State::TextEscape,
-                    // The terminators, and what calls a sequence off. No answer of a terminal has a line end.
+                    // The terminators, and the bytes that cancel a sequence. No report contains a line end.
                     0x07 | 0x9c | 0x18 | 0x1a | b'\r' | b'\n' => State::Ground,
                     _ => State::Text,
                 };
@@ -172,7 +172,7 @@ impl Decoder {
                 return [None, None];
             }
             0x1b => self.state = State::Escape,
-            // A mouse with three bytes behind it, and the function keys of the Linux console.
+            // A mouse report with three further bytes, and the function keys of the Linux console.
             b'M' if self.parameters.is_empty() => self.state = State::Rest(3),
             b'[' if self.parameters.is_empty() => self.state = State::Rest(1),
             0x40..=0x7e | 0x18 | 0x1a | 0x80.. => self.state = State::Ground,
@@ -182,7 +182,7 @@ impl Decoder {
             return [None, None];
         }
         let event = match (self.parameters.as_slice(), byte) {
-            // Ctrl-C, as terminals write it that were told to write every key so.
+            // Ctrl-C in the extended keyboard protocols.
             (b"99;5", b'u') | (b"27;5;99", b'~') => Event::Byte(CTRL_C),
             (parameters, b'R') => column(parameters).map_or(Event::Sequence, Event::CursorColumn),
             _ => Event::Sequence,
@@ -191,7 +191,7 @@ impl Decoder {
     }
 }
 
-/// Out of `row;column`.
+/// The column of `row;column`.
 fn column(parameters: &[u8]) -> Option<u16> {
     let (row, column) = std::str::from_utf8(parameters).ok()?.split_once(';')?;
     row.parse::<u16>().ok()?;
@@ -204,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    /// What terminals answer, most of it ending in a letter that answers a question.
+    /// Terminal reports, most of which end in a letter that answers a question.
     const REPLIES: [&[u8]; 15] = [
         b"\x1b[?1;2$y",
         b"\x1b[4;1$y",
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(typed(&[b"\xffy\xc2"]), b"\xffy");
     }
 
-    /// Whatever is unfinished, the person can stop it.
+    /// Ctrl-C works within any unfinished sequence.
     #[test]
     fn ctrl_c_is_always_heard() {
         for before in [&b"\x1b"[..], b"\x1b[?1", b"\x1bPtext", b"\x1b]text\x1b", b"\x1b[M", b"\xc3"] {
@@ -269,7 +269,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// However answers of a terminal are cut into pieces, none of their bytes was typed.
+        /// However reports are split into chunks, none of their bytes counts as typed.
         #[test]
         fn no_answer_of_a_terminal_is_typed(
             chosen in prop::collection::vec(prop::sample::select(REPLIES.to_vec()), 1..6),

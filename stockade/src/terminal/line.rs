@@ -1,4 +1,4 @@
-//! A line that is being typed.
+//! A line editor.
 
 use super::text::is_plain;
 
@@ -6,7 +6,7 @@ pub(super) const CTRL_C: char = '\u{3}';
 pub(super) const CTRL_D: char = '\u{4}';
 const BACKSPACE: [char; 2] = ['\u{8}', '\u{7f}'];
 
-/// What is shown of what is typed.
+/// The echo of typed characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Echo {
     Shown,
@@ -14,16 +14,16 @@ pub(super) enum Echo {
     Hidden,
 }
 
-/// A line, and the beginning of a character of which more bytes are to come.
+/// A line, and the bytes of an incomplete character.
 pub(super) struct Line {
     text: String,
     unfinished: Vec<u8>,
     echo: Echo,
-    /// More characters than this are not taken.
+    /// Limit on characters.
     longest: usize,
 }
 
-/// What came of some keys. What has to be printed comes along.
+/// The result of some keys, with the text to print.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     More { echo: String },
@@ -36,8 +36,8 @@ impl Line {
         Self { text: String::new(), unfinished: Vec::new(), echo, longest }
     }
 
-    /// Takes what the terminal sent in one piece. What follows the end of the line in the same piece was
-    /// pasted, and answers nothing that has not been asked yet.
+    /// Handles one chunk from the terminal. Text after the end of the line in the same chunk was pasted, and does not
+    /// answer the next question.
     pub(super) fn press(&mut self, bytes: &[u8]) -> Typed {
         let mut echo = String::new();
         // An arrow or a function key.
@@ -63,7 +63,7 @@ impl Line {
     }
 }
 
-/// The characters that are complete, and the bytes of one that is not yet.
+/// The complete characters, and the bytes of an incomplete one.
 fn whole_characters(bytes: &[u8]) -> (String, Vec<u8>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (text.to_owned(), Vec::new()),

@@ -1,7 +1,7 @@
-//! Asking a person at the terminal.
+//! Asks a person at the terminal.
 //!
-//! What is shown (`render`) and what a key means (`dialog`) are plain functions of the question;
-//! only `person` touches the terminal.
+//! Rendering (`render`) and the meaning of keys (`dialog`) are plain functions of the question; only `person` uses the
+//! terminal.
 
 #[cfg(unix)]
 mod barrier;
@@ -41,11 +41,11 @@ use stockade_protocol::ApprovalRequest;
 pub use page::Lifetime;
 pub use text::is_plain;
 
-/// The width of a question that is shown elsewhere than at a terminal.
+/// The width of a question that is not shown at a terminal.
 const TEXT_COLUMNS: usize = 100;
 
-/// The person at the terminal of this process, if it has one. Without one, nobody is waited for. Whoever is
-/// asked about a command is told what its sandbox may leave out.
+/// The person at the terminal of this process; `None` without one. Questions about a command also show the accepted
+/// losses of its sandbox.
 pub fn person(left_out: Vec<String>, lifetime: Lifetime) -> Option<Arc<dyn Approver>> {
     #[cfg(unix)]
     return person::Terminal::open(left_out, lifetime, page::Interrupt::Stops)
@@ -57,8 +57,8 @@ pub fn person(left_out: Vec<String>, lifetime: Lifetime) -> Option<Arc<dyn Appro
     }
 }
 
-/// A person who answers questions of a session's other clients, if this process has a terminal. Ctrl-C is no answer: it
-/// leaves the question to others ([`Unanswered::Left`](stockade_core::Unanswered::Left)).
+/// A person who answers questions of a session's other clients, if this process has a terminal. Ctrl-C is not an
+/// answer: it leaves the question to others ([`Unanswered::Left`](stockade_core::Unanswered::Left)).
 pub fn attendant() -> Option<Arc<dyn Approver>> {
     #[cfg(unix)]
     return person::Terminal::open(Vec::new(), Lifetime::Session, page::Interrupt::Leaves)
@@ -67,12 +67,12 @@ pub fn attendant() -> Option<Arc<dyn Approver>> {
     None
 }
 
-/// A question as plain text, whole: what a terminal would show above the keys. Control characters and their like are escaped.
+/// A whole question as plain text, as shown above the keys. Control characters and similar ones are escaped.
 pub fn question_text(request: &ApprovalRequest) -> String {
     render::question(request, &page::Look::from(page::Paint::Plain), TEXT_COLUMNS, text::Detail::Whole).0
 }
 
-/// Whether this process has a terminal with a person.
+/// Whether this process has a terminal.
 pub(crate) fn has_person() -> bool {
     #[cfg(unix)]
     return person::Terminal::open(Vec::new(), Lifetime::Run, page::Interrupt::Stops).is_some();

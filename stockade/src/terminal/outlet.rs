@@ -1,11 +1,11 @@
-//! Writing to what may not take it.
+//! Writes to files that may block.
 
 use std::io;
 use std::time::Duration;
 
 use super::stage::Outlet;
 
-/// Writes everything, however long that takes.
+/// Writes everything, without a time limit.
 #[cfg(unix)]
 pub(super) fn write_all(outlet: &Outlet, bytes: &[u8]) -> io::Result<()> {
     use std::os::fd::AsFd as _;
@@ -19,7 +19,7 @@ pub(super) fn write_all(outlet: &Outlet, bytes: &[u8]) -> io::Result<()> {
         match rustix::io::write(file, rest) {
             Ok(count) => rest = rest.get(count..).unwrap_or_default(),
             Err(rustix::io::Errno::INTR) => {}
-            // Another program may have told it not to block.
+            // Another program may have made it non-blocking.
             Err(rustix::io::Errno::AGAIN) => {
                 is_ready_within(file, None);
             }
@@ -29,12 +29,12 @@ pub(super) fn write_all(outlet: &Outlet, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes to standard error as much as it takes within a time.
+/// Writes to standard error as much as it accepts within a time limit.
 #[cfg(unix)]
 pub(super) fn write_within(limit: Duration, bytes: &[u8]) {
     use std::os::fd::AsFd as _;
 
-    /// A pipe that can be written takes this much at once.
+    /// A writable pipe accepts this much at once.
     const AT_ONCE: usize = 512;
     let start = std::time::Instant::now();
     let mut rest = bytes;
@@ -43,13 +43,13 @@ pub(super) fn write_within(limit: Duration, bytes: &[u8]) {
         match rustix::io::write(io::stderr(), part) {
             Ok(count) => rest = rest.get(count..).unwrap_or_default(),
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-            // With nowhere left to print to, there is nobody to tell.
+            // Nothing can be reported without standard error.
             Err(_) => return,
         }
     }
 }
 
-/// Whether a file takes something within a time.
+/// Whether a file becomes writable within a time limit.
 #[cfg(unix)]
 fn is_ready_within(file: std::os::fd::BorrowedFd<'_>, limit: Option<Duration>) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -76,6 +76,6 @@ pub(super) fn write_all(outlet: &Outlet, bytes: &[u8]) -> io::Result<()> {
 
 #[cfg(not(unix))]
 pub(super) fn write_within(_: Duration, bytes: &[u8]) {
-    // With nowhere left to print to, there is nobody to tell.
+    // Nothing can be reported without standard error.
     write_all(&Outlet::Stderr, bytes).ok();
 }

@@ -1,11 +1,11 @@
-//! A page of text that is built line by line, in colour or without.
+//! A page of text, built line by line, with or without colour.
 
 use std::ffi::OsString;
 
 use super::text::{Detail, is_shortened};
 use super::wrap;
 
-/// Whether colours are used. They only ever repeat what the words say.
+/// Whether colours are used. They only repeat what the text says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paint {
     Plain,
@@ -13,7 +13,7 @@ pub(super) enum Paint {
 }
 
 impl Paint {
-    /// What suits a terminal with these environment variables: <https://no-color.org>.
+    /// The choice for a terminal with these environment variables: <https://no-color.org>.
     pub(super) fn for_terminal(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
         let is_dumb = Kind::for_terminal(&variable) == Kind::Dumb;
@@ -21,21 +21,21 @@ impl Paint {
     }
 }
 
-/// How every question looks, whatever it is about.
+/// Display options of all questions.
 #[derive(Debug)]
 pub(super) struct Look {
     pub(super) paint: Paint,
-    /// What the sandbox of a command may leave out, as was accepted before.
+    /// The accepted losses of a command's sandbox.
     pub(super) left_out: Vec<String>,
     pub(super) terminal: Kind,
     pub(super) lifetime: Lifetime,
     pub(super) interrupt: Interrupt,
 }
 
-/// What Ctrl-C at a question does.
+/// The effect of Ctrl-C at a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interrupt {
-    /// It is a no, and stops the run and every later question.
+    /// It denies, and stops the run and every later question.
     Stops,
     /// It leaves the question open, for others to answer.
     Leaves,
@@ -44,7 +44,7 @@ pub(super) enum Interrupt {
 /// How long an answer "for this session" holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lifetime {
-    /// As long as one command, about which the same question never comes again.
+    /// For one command, about which the same question never comes again.
     #[default]
     Run,
     /// For the next commands, too.
@@ -52,7 +52,7 @@ pub enum Lifetime {
 }
 
 impl Lifetime {
-    /// In words that follow "for the rest of this".
+    /// The noun after "for the rest of this".
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -61,7 +61,7 @@ impl Lifetime {
     }
 }
 
-/// Whether a terminal can be expected to understand what is not plain text.
+/// Whether a terminal understands control sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Dumb,
@@ -69,7 +69,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// That of a terminal with these environment variables.
+    /// The kind of a terminal with these environment variables.
     pub(super) fn for_terminal(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let dumb = variable("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         if dumb { Self::Dumb } else { Self::Usual }
@@ -88,7 +88,7 @@ impl From<Paint> for Look {
     }
 }
 
-/// What a line is.
+/// The tone of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Normal,
@@ -110,10 +110,10 @@ impl Tone {
     }
 }
 
-/// How many entries of a list a short page has.
+/// Limit on list entries on a short page.
 const SHORT_LIST: usize = 24;
 
-/// Lines so far, and whether anything was left out.
+/// The lines so far, and whether anything was omitted.
 pub(super) struct Page {
     pub(super) detail: Detail,
     paint: Paint,
@@ -123,13 +123,13 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// An empty page for a screen of so many columns.
+    /// An empty page for a screen of this many columns.
     pub(super) fn new(paint: Paint, columns: usize, detail: Detail) -> Self {
         Self { detail, paint, columns, text: String::new(), shortened: false }
     }
 
-    /// A line, indented by a number of steps. The text has to be fit for a terminal. What does not fit the screen goes
-    /// on in further lines, indented deeper than any line of its own.
+    /// Adds an indented line. The text has to be escaped for a terminal. Long lines are wrapped, indented deeper than
+    /// any other line.
     pub(super) fn line(&mut self, indent: usize, tone: Tone, text: &str) {
         self.shortened |= is_shortened(text);
         let continued = indent + 2;
@@ -153,7 +153,7 @@ impl Page {
         self.plain(1, heading);
     }
 
-    /// Every entry of a list or, on a short page, the first ones and how many more there are.
+    /// Every entry of a list or, on a short page, the first ones and the number of the others.
     pub(super) fn list<T>(&mut self, entries: &[T], what: &str, mut show: impl FnMut(&mut Self, &T)) {
         let most = match self.detail {
             Detail::Short => SHORT_LIST,
@@ -165,7 +165,7 @@ impl Page {
         self.left_out(2, entries.len().saturating_sub(most), what);
     }
 
-    /// Says what is not shown.
+    /// Adds a line about omitted entries.
     pub(super) fn left_out(&mut self, indent: usize, count: usize, what: &str) {
         if count > 0 {
             self.shortened = true;
@@ -173,7 +173,7 @@ impl Page {
         }
     }
 
-    /// The text, and whether it is not everything.
+    /// The text, and whether it is incomplete.
     pub(super) fn finish(self) -> (String, bool) {
         (self.text, self.shortened)
     }

@@ -1,8 +1,7 @@
 //! The person at the terminal.
 //!
-//! The terminal is `/dev/tty`, not standard input: that may be a pipe, and belongs to the command.
-//! Each question is asked by a thread of its own, which can be called off at any moment: it never
-//! waits for the terminal without also waiting for that.
+//! The terminal is `/dev/tty`, not standard input: that may be a pipe, and belongs to the command. Each question has a
+//! thread of its own, which can be cancelled at any moment: it always waits for the terminal and for the cancellation.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
@@ -29,20 +28,19 @@ use super::stage;
 use super::text::Detail;
 use super::wrap::UNBOUNDED;
 
-/// Keys count only after nothing was typed for so long: whoever was typing when the prompt appeared
-/// did not mean it.
+/// Keys count only after a pause of this length: keys typed while the prompt appeared were not meant for it.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// A terminal that has not answered by then never does.
+/// The timeout for the terminal's answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// What arrives within this time belongs together: a person is not that fast, and a terminal that answers is.
+/// Bytes within this time belong together: a terminal's report is that fast, a person is not.
 const BURST: Duration = Duration::from_millis(50);
 
-/// More than this is not gathered at once.
+/// Limit on the size of a chunk.
 const LONGEST_PIECE: usize = 4096;
 
-/// How often to look for a key where waiting for one is not possible.
+/// The polling interval if the terminal can't be polled.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Asks a person at the terminal, one question after the other.
@@ -52,7 +50,7 @@ pub(crate) struct Terminal {
     turn: Arc<Mutex<Stopped>>,
 }
 
-/// Whether a person has answered that everything stops: the questions that wait for their turn are not shown.
+/// Whether a person has stopped everything: questions in the queue are not shown.
 type Stopped = bool;
 
 impl Terminal {
@@ -66,7 +64,7 @@ impl Terminal {
         Some(Self::on(file, Look { paint, left_out, terminal, lifetime, interrupt }))
     }
 
-    /// A terminal that is open already, for reading without waiting and for writing.
+    /// An open terminal, non-blocking for reading, and for writing.
     pub(super) fn on(terminal: File, look: Look) -> Self {
         Self { terminal: Arc::new(terminal), look: Arc::new(look), turn: Arc::default() }
     }
@@ -88,12 +86,12 @@ impl Approver for Terminal {
     }
 }
 
-/// A prompt that is open. Dropping it takes the prompt away and waits until the terminal is as it
-/// was, which takes a moment at most.
+/// An open prompt. Dropping it removes the prompt and waits until the terminal is restored, which takes a moment at
+/// most.
 struct Asking {
     call_off: Option<PipeWriter>,
-    /// Ends when the terminal is as it was, or the prompt has panicked. What was printed meanwhile may take longer to
-    /// be shown, and is not waited for here.
+    /// Disconnected when the terminal is restored, or the prompt has panicked. Output held back meanwhile may be shown
+    /// later, and is not awaited here.
     is_restored: mpsc::Receiver<()>,
 }
 
@@ -112,7 +110,7 @@ impl Asking {
             let prompt = Prompt { terminal: &terminal, called_off, look: &look };
             let result = prompt.ask(&request, &question).map_err(Ending::into_reason);
             *turn = matches!(&result, Ok(answer) if answer.decision == ReviewDecision::Abort);
-            // Whoever asked may have given up.
+            // The asker may have given up.
             answer.send(result).ok();
             drop((restored, turn));
             drop(question);
@@ -175,7 +173,7 @@ fn gone(why: &str) -> Unanswered {
 /// One question on a terminal.
 struct Prompt<'a> {
     terminal: &'a File,
-    /// Ends when the question is called off.
+    /// Reaches end of file when the question is cancelled.
     called_off: PipeReader,
     look: &'a Look,
 }
@@ -183,7 +181,7 @@ struct Prompt<'a> {
 impl Prompt<'_> {
     fn ask(&self, request: &ApprovalRequest, stage: &stage::Question) -> Result<Answer, Ending> {
         self.stand_in_foreground()?;
-        // A terminal that takes nothing can't be asked at; the question can still be called off.
+        // A blocked terminal can't show a question; the question can still be cancelled.
         while !stage.is_alone_within(LOOK) {
             if poll_again(&mut [PollFd::new(&self.called_off, PollFlags::IN)], Some(Duration::ZERO))? > 0 {
                 return Err(Ending::CalledOff);
@@ -207,23 +205,24 @@ impl Prompt<'_> {
         result
     }
 
-    /// How wide the terminal is now.
+    /// The current width of the terminal.
     fn columns(&self) -> usize {
         let columns = rustix::termios::tcgetwinsize(self.terminal).map_or(0, |size| size.ws_col);
         if columns == 0 { UNBOUNDED } else { columns.into() }
     }
 
-    /// A process in the background would be stopped by the terminal, and the run would hang.
+    /// Checks that this process is in the foreground: the terminal would stop a background process, and the run would
+    /// hang.
     fn stand_in_foreground(&self) -> Result<(), Ending> {
         match rustix::termios::tcgetpgrp(self.terminal) {
             Ok(group) if group != rustix::process::getpgrp() => Err(Ending::InBackground),
-            // Not this process's own terminal, so nobody is in the foreground.
+            // Not this process's controlling terminal, so there is no foreground group.
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
-    /// Throws away what was typed before the prompt could be read, and what the terminal answers to questions of the
-    /// command. Only Ctrl-C is heard.
+    /// Discards keys typed before the prompt could be read, and the terminal's reports to the command. Only Ctrl-C is
+    /// handled.
     fn settle(&self, decoder: &mut Decoder) -> Result<Option<ReviewDecision>, Ending> {
         let mut barrier = self.barrier();
         if let Some(barrier) = &barrier {
@@ -252,7 +251,7 @@ impl Prompt<'_> {
         }
     }
 
-    /// What Ctrl-C does before anything else.
+    /// The effect of Ctrl-C before the dialog.
     fn leave(&self) -> Result<(), Ending> {
         match self.look.interrupt {
             Interrupt::Stops => Ok(()),
@@ -295,7 +294,7 @@ impl Prompt<'_> {
                     self.write(&format!("\n\n{everything}{keys}\n{}", dialog.invitation()))?;
                 }
                 Step::Decide(answer, text) => {
-                    // The answer counts even if it can't be shown any more.
+                    // The answer counts even if it can't be shown.
                     self.write(&text).ok();
                     return Ok(answer);
                 }
@@ -303,7 +302,7 @@ impl Prompt<'_> {
         }
     }
 
-    /// What comes next. Where a single key is waited for, all that comes at once is one piece.
+    /// The next chunk. If a single key is expected, everything that arrives at once is one chunk.
     fn next_piece(&self, dialog: &Dialog, decoder: &mut Decoder) -> Result<Piece, Ending> {
         let mut bytes = match self.read(Some(QUIET))? {
             Some(bytes) => bytes,
@@ -319,7 +318,7 @@ impl Prompt<'_> {
         Ok(decoder.piece(&bytes))
     }
 
-    /// What is typed next, or nothing if that takes longer than `limit`.
+    /// The next input, or `None` after `limit`.
     fn read(&self, limit: Option<Duration>) -> Result<Option<Vec<u8>>, Ending> {
         if !self.wait(PollFlags::IN, limit)? {
             return Ok(None);
@@ -347,9 +346,9 @@ impl Prompt<'_> {
         Ok(())
     }
 
-    /// Writes what the terminal takes at once: it may be the reason why the question was called off.
+    /// Writes what the terminal accepts at once: it may be the reason for the cancellation.
     fn write_at_once(&self, text: &str) {
-        // What it does not take is not shown.
+        // The rest is not shown.
         let _ = (&*self.terminal).write(text.as_bytes()).unwrap_or_default();
     }
 
@@ -370,7 +369,7 @@ impl Prompt<'_> {
         Ok(count > 0)
     }
 
-    /// As `wait`, for systems that can't wait for `/dev/tty`, such as macOS.
+    /// Like `wait`, for systems that can't poll `/dev/tty`, such as macOS.
     fn wait_by_looking(&self, what: PollFlags, limit: Option<Duration>) -> Result<bool, Ending> {
         let start = Instant::now();
         while limit.is_none_or(|limit| start.elapsed() < limit) {
@@ -386,7 +385,7 @@ impl Prompt<'_> {
     }
 }
 
-/// Waits, also across signals.
+/// Polls, restarting after signals.
 fn poll_again(files: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<usize, Ending> {
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     loop {
@@ -397,7 +396,7 @@ fn poll_again(files: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<usize
     }
 }
 
-/// Whether a call only has to be made again.
+/// Whether a call only has to be repeated.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -19,7 +19,7 @@ use super::{person, samples};
 
 type Reviewed = Result<Answer, Unanswered>;
 
-/// Longer than the prompt wants it quiet before it listens.
+/// Longer than the pause that the prompt needs before it accepts keys.
 const QUIET: Duration = Duration::from_millis(600);
 
 fn terminal(screen: &Screen) -> Terminal {
@@ -164,7 +164,7 @@ fn everything_is_shown_on_request() {
     assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Approved));
 }
 
-/// A yes to what was not shown shows it, and has to be said again.
+/// Approving a shortened question shows all of it, and has to be repeated.
 #[test]
 fn what_was_left_out_is_shown_before_a_yes_counts() {
     let mut screen = Screen::open();
@@ -183,7 +183,7 @@ fn what_was_typed_before_the_prompt_appeared_is_no_answer() {
     screen.types("y");
     let asking = ask(&screen, samples::command());
     screen.sees("stockade asks: ");
-    // Somebody is still typing while the prompt appears.
+    // The person is still typing while the prompt appears.
     for _ in 0..10 {
         screen.types("y");
         screen.look(Duration::from_millis(1));
@@ -197,7 +197,7 @@ fn what_was_typed_before_the_prompt_appeared_is_no_answer() {
     assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Abort));
 }
 
-/// What terminals answer to a program that asks them ends in any letter, and may arrive in any pieces, at any time.
+/// Terminal reports end in any letter, and may arrive in any chunks, at any time.
 #[test]
 fn what_a_terminal_answers_is_no_answer() {
     let mut screen = Screen::open();
@@ -210,7 +210,7 @@ fn what_a_terminal_answers_is_no_answer() {
         screen.types(piece);
         std::thread::sleep(Duration::from_millis(100));
     }
-    // What some terminals say of themselves, in plain letters.
+    // The answerback of some terminals, in plain letters.
     screen.types("PuTTY");
     screen.sees("Please press one of these keys. ");
     assert!(!asking.is_finished(), "the terminal has approved");
@@ -218,7 +218,7 @@ fn what_a_terminal_answers_is_no_answer() {
     assert_eq!(asking.join().unwrap(), decided(ReviewDecision::Approved));
 }
 
-/// Until the terminal has answered us, it may still have to answer the command.
+/// Until the terminal has answered the barrier, it may still answer the command.
 #[test]
 fn keys_count_only_once_the_terminal_has_answered_everything() {
     let mut screen = Screen::open();
@@ -300,7 +300,7 @@ fn questions_are_asked_one_after_the_other() {
     assert!(matches!(second.unwrap().decision, ReviewDecision::NetworkPolicyAmendment { .. }));
 }
 
-/// Asks on the terminal of its process and says what came of it. Other tests start it.
+/// Asks on the terminal of its process and prints the result. Other tests start it.
 #[test]
 #[ignore = "a role that other tests start in a process of its own"]
 fn role() {
@@ -308,8 +308,7 @@ fn role() {
     println!("answered: {:?}", wait(person.review(Arc::new(samples::command()))));
 }
 
-/// Starts the role in a session of its own which has this terminal, by a shell command in which `"$@"`
-/// stands for it.
+/// Starts the role in its own session with this terminal, by a shell command in which `"$@"` stands for it.
 fn start(screen: &Screen, shell: &str) -> Child {
     start_session(&["--ctty"], Stdio::from(screen.inside.try_clone().unwrap()), shell)
 }
@@ -317,7 +316,7 @@ fn start(screen: &Screen, shell: &str) -> Child {
 #[expect(clippy::disallowed_methods, reason = "the test harness starts processes")]
 fn start_session(options: &[&str], input: Stdio, shell: &str) -> Child {
     let role = ["--ignored", "--exact", "--nocapture", "terminal::pty_tests::role"];
-    // Whatever the shell ignores that runs the tests.
+    // Resets signals that the shell of the test run ignores.
     Command::new("env")
         .args(["--default-signal", "setsid"])
         .args(options)

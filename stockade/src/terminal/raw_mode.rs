@@ -1,4 +1,4 @@
-//! A terminal that hands over each key as it is pressed, for as long as a prompt is open.
+//! Raw mode: the terminal passes each key as it is pressed, while a prompt is open.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,7 +10,7 @@ use rustix::termios::{
 
 use super::sys::RestoredBySignals;
 
-/// Keys come one by one and are not shown. Dropping it gives the terminal back as it was.
+/// Keys come one by one without echo. Dropping it restores the terminal.
 pub(super) struct RawMode<'a> {
     terminal: BorrowedFd<'a>,
     before: Termios,
@@ -23,11 +23,11 @@ impl<'a> RawMode<'a> {
         let signals = RestoredBySignals::arm(terminal)?;
         let before = tcgetattr(terminal)?;
         let mut raw = before.clone();
-        // Ctrl-C and Ctrl-Z are keys like others, which the prompt answers itself.
+        // The prompt handles Ctrl-C and Ctrl-Z itself.
         raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
         // Ctrl-S must not stop the prompt itself.
         raw.input_modes.remove(InputModes::IXON);
-        // A command's terminal may be passed through here, whose lines end as its own terminal has them.
+        // A relayed command's terminal needs its line ends.
         raw.output_modes.insert(OutputModes::OPOST | OutputModes::ONLCR);
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
@@ -39,8 +39,7 @@ impl<'a> RawMode<'a> {
 
 impl Drop for RawMode<'_> {
     fn drop(&mut self) {
-        // Keys that nobody asked for should not reach the shell. If the terminal is gone, there is
-        // nothing to give back.
+        // Pending keys must not reach the shell. If the terminal is gone, there is nothing to restore.
         tcflush(self.terminal, QueueSelector::IFlush).ok();
         tcsetattr(self.terminal, OptionalActions::Now, &self.before).ok();
     }

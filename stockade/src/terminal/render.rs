@@ -1,7 +1,6 @@
-//! A question as text.
+//! Renders a question as text.
 //!
-//! What is granted stands last, right above the keys: if the page is longer than the screen, that is
-//! what remains to be seen.
+//! The grant comes last, right above the keys: it stays visible if the page is longer than the screen.
 
 mod command;
 mod grant;
@@ -18,7 +17,7 @@ use super::page::{Look, Page, Paint, Tone};
 use super::secrets;
 use super::text::{self, Detail};
 
-/// The question, and whether something was left out for brevity.
+/// The question, and whether it was shortened.
 pub(super) fn question(request: &ApprovalRequest, look: &Look, columns: usize, detail: Detail) -> (String, bool) {
     let mut page = Page::new(look.paint, columns, detail);
     page.line(0, Tone::Title, &format!("stockade asks: {}", title(&request.subject)));
@@ -57,7 +56,7 @@ pub(super) fn question(request: &ApprovalRequest, look: &Look, columns: usize, d
     page.finish()
 }
 
-/// The keys there are.
+/// The list of keys.
 pub(super) fn keys(choices: &[Choice], shortened: bool, paint: Paint, columns: usize) -> String {
     let mut page = Page::new(paint, columns, Detail::Whole);
     page.plain(0, "");
@@ -105,7 +104,7 @@ fn show_network(page: &mut Page, network: &NetworkApproval) {
     }
 }
 
-/// `npm wants to create /home/me/.npm`. The call waits, and goes on with the answer.
+/// `npm wants to create /home/me/.npm`. The call waits for the answer.
 fn show_write(page: &mut Page, write: &WriteApproval) {
     let detail = page.detail;
     let verb = match write.operation {
@@ -170,7 +169,7 @@ fn show_elicitation(page: &mut Page, elicitation: &ElicitationApproval) {
     }
 }
 
-/// A program's opinion, said to be one: it may have been talked into it by what it was shown.
+/// Shows a program's assessment, marked as such: its input may have manipulated it.
 fn show_risk(page: &mut Page, risk: &RiskAssessment) {
     let level = match risk.level {
         RiskLevel::Low => "low",
@@ -197,7 +196,7 @@ fn show_resolved(page: &mut Page, paths: &[ResolvedPath]) {
     });
 }
 
-/// All that a rule speaks of. One that allows has to say so of datagrams.
+/// The destinations of a rule. An allowing rule mentions datagrams explicitly.
 pub(super) fn destinations(rule: &HostRule) -> String {
     let host = rule.host.bracketed();
     match (rule.protocol, rule.decision) {

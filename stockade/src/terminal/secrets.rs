@@ -1,16 +1,15 @@
-//! Secrets are not shown.
+//! Redacts secrets in prompts.
 //!
-//! Everything that a prompt shows of a command, of its environment and of a call passes here, but for
-//! the words of a rule, which are shown as they are going to be saved, and the changes of files, which
-//! nobody could approve unseen.
+//! Everything that a prompt shows of a command, its environment and a call passes here, except for the words of a
+//! rule, which are shown as they will be saved, and file changes, which can't be approved unseen.
 //!
-//! Whoever asks chooses the names, so what stands behind the name of a secret may be anything: `node -e
-//! 'cookie: …'` is a program. Of a command only what can be nothing but a value is hidden.
+//! The requester chooses the names, so the text after the name of a secret may be anything: `node -e 'cookie: …'` is a
+//! program. In a command only text that can only be a value is redacted.
 
 use stockade_core::{REDACTED, redact_argv, redact_text, redact_variable};
 use stockade_protocol::{Argv, RawText};
 
-/// The words of a command as they may be shown.
+/// The words of a command, redacted.
 pub(super) fn words(words: &[RawText]) -> Vec<RawText> {
     match Argv::parse(words.iter().cloned()) {
         Ok(argv) => {
@@ -20,19 +19,19 @@ pub(super) fn words(words: &[RawText]) -> Vec<RawText> {
                 .map(|(given, hidden)| if hides_values(given, hidden) { hidden.clone() } else { given.clone() })
                 .collect()
         }
-        // Without a program the words have no meaning to each other.
+        // Without a program the words are independent.
         Err(_) => {
             words.iter().map(|word| word.as_str().map_or_else(|| word.clone(), |given| text(given).into())).collect()
         }
     }
 }
 
-/// The value of an environment variable, or something else that has a name, as it may be shown.
+/// The redacted value of an environment variable, or of another named value.
 pub(super) fn named(name: &str, value: &str) -> String {
     redact_variable(name, value)
 }
 
-/// Whether something of this name is a secret.
+/// Whether a value of this name is a secret.
 pub(super) fn is_secret(name: &str) -> bool {
     named(name, "value") != "value"
 }
@@ -43,11 +42,10 @@ pub(super) fn text(text: &str) -> String {
     if hides_values(&text.into(), &hidden.as_str().into()) { hidden } else { text.to_owned() }
 }
 
-/// Whether nothing is hidden but values: no blanks, nothing that a shell or another language acts upon, no path of
-/// a program and no option.
+/// Whether only values are redacted: no blanks, no shell or other syntax, no program path and no option.
 fn hides_values(given: &RawText, hidden: &RawText) -> bool {
     let (Some(given), Some(hidden)) = (given.as_str(), hidden.as_str()) else { return given == hidden };
-    // Somebody who writes the mark would make it unclear what is hidden.
+    // Input that contains the mark would make redactions ambiguous.
     if given.contains(REDACTED) {
         return false;
     }
@@ -57,7 +55,7 @@ fn hides_values(given: &RawText, hidden: &RawText) -> bool {
     rest = after;
     let mut kept = kept.peekable();
     while let Some(next) = kept.next() {
-        // The last one that is kept ends the text.
+        // The last kept part ends the text.
         let at = if kept.peek().is_none() { rest.strip_suffix(next).map(str::len) } else { rest.find(next) };
         let Some((value, after)) = at.and_then(|at| rest.split_at_checked(at)) else { return false };
         if !is_value(value) {
@@ -95,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Whoever asks could else have anything hidden by calling it a secret.
+    /// A requester could otherwise hide anything by naming it a secret.
     #[test]
     fn what_may_be_run_is_shown() {
         for given in [

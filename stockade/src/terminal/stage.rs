@@ -1,10 +1,10 @@
-//! The terminal that a command's output and a question share.
+//! Shares the terminal between a command's output and a question.
 //!
-//! A question about a connection is asked while the command runs. What the command prints meanwhile could paint over
-//! the question, and the keys that answer it could go to the command. So a question has the stage for itself: output
-//! is kept until it is over, and keys are not passed on.
+//! A question about a connection is asked while the command runs. The command's output could paint over the question,
+//! and the answering keys could go to the command. So a question owns the terminal: output is held back until it ends,
+//! and keys are not forwarded.
 //!
-//! Writing to a terminal or a pipe can take for ever. The lock is never held meanwhile, so that nothing else waits.
+//! Writing to a terminal or a pipe can block for ever. The lock is never held meanwhile.
 #![cfg_attr(not(unix), allow(dead_code, reason = "nobody is asked at a terminal there"))]
 
 use std::fs::File;
@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use super::outlet;
 
-/// More than this is not kept of what a command prints to the terminal while somebody thinks.
+/// Limit on a command's output held back during a question.
 const MOST_HELD: usize = 1024 * 1024;
 
-/// How long a message of this program is tried to be written.
+/// The time limit for writing a message of this program.
 const MESSAGE: Duration = Duration::from_secs(1);
 
-/// Brings a terminal back to plain letters, whatever was printed before: hidden or coloured text, another set of
-/// characters, a part of the screen that scrolls, keys and a mouse that are reported in other ways.
+/// Resets a terminal to plain text: hidden or coloured text, other character sets, scroll regions, and other keyboard
+/// and mouse modes.
 const PLAIN: &str = "\u{1b}[!p\u{1b}[0m\u{1b}(B\u{f}\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\u{1b}[?1004l\u{1b}[?2004l";
 
 static STAGE: Mutex<Stage> = Mutex::new(Stage {
@@ -33,29 +33,29 @@ static STAGE: Mutex<Stage> = Mutex::new(Stage {
     is_stained: false,
     is_raw: false,
 });
-/// Something was written, or shown at last.
+/// Signalled after output was written.
 static WRITTEN: Condvar = Condvar::new();
 
 struct Stage {
     questions: usize,
-    /// How many threads write at the moment.
+    /// The number of writing threads.
     writing: usize,
-    /// What was held is being shown. What is printed meanwhile comes behind it.
+    /// Held output is being shown; new output is queued after it.
     is_catching_up: bool,
     held: Vec<(Outlet, Vec<u8>)>,
     room: usize,
-    /// Whether anything was printed that changes how what follows looks.
+    /// Whether output may have changed the terminal's attributes.
     is_stained: bool,
-    /// Whether the terminal leaves lines as they are, so that each needs a carriage return.
+    /// Whether the terminal does not translate newlines, so that lines need a carriage return.
     is_raw: bool,
 }
 
-/// Where output goes.
+/// The target of output.
 #[derive(Clone, Debug)]
 pub enum Outlet {
     /// Standard error of this process.
     Stderr,
-    /// The person's terminal, whichever standard stream that is.
+    /// The person's terminal, on any standard stream.
     Terminal(Arc<File>),
 }
 
@@ -72,7 +72,7 @@ fn stage() -> MutexGuard<'static, Stage> {
     STAGE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Passes a command's output on: to a terminal once no question is open, to anything else at once and whole.
+/// Forwards a command's output: to a terminal once no question is open, to anything else at once.
 pub fn print(outlet: &Outlet, bytes: &[u8]) -> io::Result<()> {
     if stage().enter(outlet, bytes) {
         let written = outlet::write_all(outlet, bytes);
@@ -82,7 +82,7 @@ pub fn print(outlet: &Outlet, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Says something on standard error, if that can be done in a moment.
+/// Writes a message to standard error, within a short time limit.
 pub fn tell(text: &str) {
     let text = if stage().is_raw && io::stderr().is_terminal() { text.replace('\n', "\r\n") } else { text.to_owned() };
     if stage().enter(&Outlet::Stderr, text.as_bytes()) {
@@ -96,12 +96,12 @@ fn leave() {
     WRITTEN.notify_all();
 }
 
-/// Whether keys are for a question.
+/// Whether a question owns the keys.
 pub fn is_taken() -> bool {
     stage().questions > 0
 }
 
-/// Changes how the terminal treats keys and lines, unless a question has it. Says whether it is raw afterwards.
+/// Changes the terminal's modes, unless a question owns it. `change` returns whether it is raw afterwards.
 pub fn set_up(change: impl FnOnce() -> bool) {
     let mut stage = stage();
     if stage.questions == 0 {
@@ -109,7 +109,7 @@ pub fn set_up(change: impl FnOnce() -> bool) {
     }
 }
 
-/// Waits until all that was printed has been written, at most this long.
+/// Waits until all output is written, with an optional time limit.
 pub fn catch_up(limit: Option<Duration>) {
     let start = Instant::now();
     let mut stage = stage();
@@ -124,7 +124,7 @@ pub fn catch_up(limit: Option<Duration>) {
 }
 
 impl Stage {
-    /// Whether these bytes may be written now. Otherwise they are kept.
+    /// Whether these bytes may be written now. Otherwise they are queued.
     fn enter(&mut self, outlet: &Outlet, bytes: &[u8]) -> bool {
         if (self.questions == 0 && !self.is_catching_up) || !outlet.is_terminal() {
             self.is_stained |= outlet.is_terminal() && bytes.iter().any(|byte| matches!(byte, 0x0e | 0x1b | 0x9b));
@@ -138,7 +138,7 @@ impl Stage {
     }
 }
 
-/// A question that is open. Dropped, what was printed meanwhile is shown.
+/// An open question. When it is dropped, the held output is shown.
 pub(crate) struct Question(());
 
 impl Question {
@@ -147,7 +147,7 @@ impl Question {
         Self(())
     }
 
-    /// Whether all that was printed before is on the screen. Waits for it, at most this long.
+    /// Waits, up to the limit, until all earlier output is on the screen.
     pub(crate) fn is_alone_within(&self, limit: Duration) -> bool {
         let stage = stage();
         let writes = |stage: &mut Stage| stage.writing > 0;
@@ -155,7 +155,7 @@ impl Question {
         waited.0.writing == 0
     }
 
-    /// What has to be written first, so that the question looks like one.
+    /// The reset sequence before the question, if needed.
     pub(crate) fn cleaning(&self) -> &'static str {
         if std::mem::take(&mut stage().is_stained) { PLAIN } else { "" }
     }
@@ -173,14 +173,14 @@ impl Drop for Question {
         }
         while let Some(held) = next_held() {
             for (outlet, bytes) in held {
-                // A terminal that hung up ends the command by its signal, not from here.
+                // A hangup ends the command by its signal, not here.
                 outlet::write_all(&outlet, &bytes).ok();
             }
         }
     }
 }
 
-/// What is to be shown next. With nothing left, or for the next question, this is over.
+/// The next held output. `None` if nothing is left, or for the next question.
 fn next_held() -> Option<Vec<(Outlet, Vec<u8>)>> {
     let mut stage = stage();
     if stage.questions == 0 && !stage.held.is_empty() {

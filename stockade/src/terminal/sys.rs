@@ -1,9 +1,8 @@
-//! Giving the terminal back when a signal ends the program: the one place that needs `unsafe`.
+//! Restores the terminal when a signal ends the program: the only module with `unsafe`.
 //!
-//! A terminal outlives the program. If that dies in the middle of a prompt, by a signal or by a panic
-//! (which ends in `SIGABRT`), the shell would be left without echo. So while a prompt is open, the
-//! signals that end a program first restore the terminal, and are then raised again to do what they
-//! would have done.
+//! A terminal outlives the program. If the program dies during a prompt, by a signal or by a panic (which ends in
+//! `SIGABRT`), the shell would be left without echo. So while a prompt is open, terminating signals first restore the
+//! terminal, and are then raised again.
 
 #![expect(unsafe_code, reason = "a signal handler has no safe form")]
 
@@ -14,16 +13,16 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The signals that end a program and that a person or the system is likely to send.
+/// The common terminating signals.
 const SIGNALS: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGABRT];
 
 const NONE: RawFd = -1;
 
-/// The terminal to restore, or `NONE`. Whoever takes it out restores it.
+/// The terminal to restore, or `NONE`. The thread or handler that takes it restores it.
 static TERMINAL: AtomicI32 = AtomicI32::new(NONE);
-/// How the terminal was. Written only by the holder of `TURN`, while no handler is installed.
+/// The saved modes. Written only by the holder of `TURN`, while no handler is installed.
 static MODES: Kept<libc::termios> = Kept::new();
-/// What each signal did before. Written likewise.
+/// The previous action of each signal. Written likewise.
 static BEFORE: [Kept<libc::sigaction>; 5] = [const { Kept::new() }; 5];
 /// Only one prompt at a time changes the terminal.
 static TURN: Mutex<()> = Mutex::new(());
@@ -44,19 +43,17 @@ impl<T> Kept<T> {
     }
 }
 
-/// As long as this lives, a signal that ends the program restores the terminal first. Another prompt
-/// waits for it.
+/// While this exists, a terminating signal restores the terminal first. Other prompts wait for it.
 pub(super) struct RestoredBySignals {
     _turn: MutexGuard<'static, ()>,
 }
 
 impl RestoredBySignals {
-    /// Remembers how the terminal is now. The descriptor has to stay open as long as this lives.
+    /// Saves the terminal's modes. The descriptor has to stay open as long as this exists.
     pub(super) fn arm(terminal: BorrowedFd<'_>) -> io::Result<Self> {
-        // The data is written anew each time, so a holder that panicked has left nothing behind.
+        // The data is rewritten each time, so a panicked holder is harmless.
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the place is large enough, and nobody else uses it: we have the turn, and no handler
-        // is installed.
+        // SAFETY: the place is large enough, and not shared: this thread holds `TURN`, and no handler is installed.
         if unsafe { libc::tcgetattr(terminal.as_raw_fd(), MODES.place()) } != 0 {
             return Err(io::Error::last_os_error());
         }

@@ -1,9 +1,9 @@
-//! Text from elsewhere, made fit for a terminal: what a person reads is what is there.
+//! Escapes foreign text for a terminal, so that nothing is hidden from a reader.
 //!
-//! Everything in a question can be chosen by whoever asks. Control characters could move the cursor
-//! and repaint the prompt, bidirectional text could reverse a command, blanks could push its end off
-//! the screen. So only characters that show as themselves are printed; every other one is escaped,
-//! and since a backslash is always doubled, an escape can't be mistaken for text.
+//! The requester can choose everything in a question. Control characters could move the cursor and repaint the prompt,
+//! bidirectional text could reverse a command, blanks could push its end off the screen. So only characters that
+//! display as themselves are printed; all others are escaped, and since a backslash is always doubled, an escape can't
+//! be mistaken for text.
 //!
 //! | shown | meant |
 //! | --- | --- |
@@ -13,7 +13,7 @@
 
 use stockade_protocol::RawText;
 
-/// How much is shown.
+/// The level of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
     /// As much as fits a screen.
@@ -22,12 +22,12 @@ pub(super) enum Detail {
     Whole,
 }
 
-/// From this many on, spaces are counted instead of shown.
+/// Longer runs of spaces are counted instead of shown.
 const RUN_IN_A_WORD: usize = 8;
-/// Code is indented; no line of it needs more than this.
+/// The limit for lines of files, which may be indented.
 const RUN_IN_A_FILE: usize = 48;
 
-/// Characters of one text that are shown at its beginning and its end.
+/// The number of characters shown at the beginning and the end of a text.
 const HEAD: usize = 160;
 const TAIL: usize = 80;
 
@@ -36,28 +36,28 @@ pub(super) fn line(text: &[u8], detail: Detail) -> String {
     join(&glyphs(text, RUN_IN_A_WORD), detail)
 }
 
-/// A sentence of Stockade's own, in which everything from elsewhere is escaped already: its backslashes are not doubled
-/// again. Whatever else it has that does not show as itself is escaped here, too.
+/// A sentence of Stockade in which foreign text is escaped already: its backslashes are not doubled again. Other
+/// characters that do not display as themselves are escaped.
 pub(super) fn sentence(text: &str, detail: Detail) -> String {
     let glyphs: Vec<String> = glyphs(text.as_bytes(), RUN_IN_A_WORD);
     let single = |glyph: String| if glyph == "\\\\" { String::from("\\") } else { glyph };
     join(&glyphs.into_iter().map(single).collect::<Vec<_>>(), detail)
 }
 
-/// A line of a file: tabs are shown as the blanks they are.
+/// A line of a file, with tabs as blanks.
 pub(super) fn file_line(text: &[u8], detail: Detail) -> String {
     let spaced: Vec<u8> = text.split(|byte| *byte == b'\t').collect::<Vec<_>>().join(&b"    "[..]);
     join(&glyphs(&spaced, RUN_IN_A_FILE), detail)
 }
 
-/// A word of a command, in quotes where its end would not be clear.
+/// A word of a command, quoted if its end would be unclear.
 pub(super) fn word(text: &RawText, detail: Detail) -> String {
     let shown = line(text.as_bytes(), detail);
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     if !shown.is_empty() && shown.chars().all(plain) { shown } else { format!("'{}'", shown.replace('\'', "\\'")) }
 }
 
-/// A word as a rules file has it.
+/// A word in the syntax of a rules file.
 pub(super) fn string(text: &RawText) -> String {
     format!("\"{}\"", line(text.as_bytes(), Detail::Whole).replace('"', "\\\""))
 }
@@ -67,18 +67,18 @@ pub(super) fn words<'a>(words: impl IntoIterator<Item = &'a RawText>, detail: De
     words.into_iter().map(|text| word(text, detail)).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a character shows as itself, in the place where it stands.
+/// Whether a character displays as itself, in its position.
 pub fn is_plain(c: char) -> bool {
     matches!(c, '\'' | '"') || (c.escape_debug().len() == 1 && !looks_blank(c) && !runs_leftwards(c))
 }
 
-/// Letters and symbols that are drawn as nothing.
+/// Letters and symbols without a visible glyph.
 fn looks_blank(c: char) -> bool {
     matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{1d159}')
 }
 
-/// Scripts that run from right to left take the neutral characters around them along, so that a
-/// command could be read in another order than it has.
+/// Right-to-left scripts affect neighbouring neutral characters, so that a command could be displayed in another
+/// order.
 fn runs_leftwards(c: char) -> bool {
     matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefe}'
         | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
@@ -137,9 +137,9 @@ fn left_out_mark(count: usize) -> String {
     format!("\\...{{{count} characters}}")
 }
 
-/// Whether something was left out of a text.
+/// Whether a text was shortened.
 pub(super) fn is_shortened(shown: &str) -> bool {
-    // A doubled backslash is text; what is left of a mark is one alone.
+    // A doubled backslash is text; a mark has a single one.
     shown.replace("\\\\", "").contains("\\...{")
 }
 
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(file_line(b"\t\tx", Detail::Short), "        x");
     }
 
-    /// A command in a reason is escaped where the sentence is made, and not again.
+    /// A command in a reason is escaped once.
     #[test]
     fn sentences_are_escaped_once() {
         let said = format!("a rule asks before `{}`", RawText::from("printf a\\b\n\u{202e}"));
@@ -211,7 +211,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever comes in, only plain characters come out, and two different texts never look alike.
+        /// For any input only plain characters are printed, and different texts never look alike.
         #[test]
         fn only_plain_characters_are_printed(a in any::<Vec<u8>>(), b in any::<Vec<u8>>(), c in any::<String>()) {
             for text in [&a[..], &b, c.as_bytes()] {

@@ -1,17 +1,17 @@
-//! Lines that fit the screen: broken between words, measured by the columns that their characters take.
+//! Wraps lines to the screen: between words, measured in display columns.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// The width of a screen that is not known, which breaks lines itself.
+/// The width of an unknown screen, which wraps lines itself.
 pub(super) const UNBOUNDED: usize = usize::MAX;
 
-/// A screen with less room than this beside the indentation breaks lines itself.
+/// A screen with less room beside the indentation wraps lines itself.
 const LEAST_ROOM: usize = 16;
 
 /// A text in rows: the first is indented by `first` columns, the others by `others`. Together they are the whole text,
 /// blanks included.
 pub(super) fn rows(text: &str, columns: usize, first: usize, others: usize) -> Vec<&str> {
-    // The last column stays free: some terminals go to the next row there, some do not.
+    // The last column stays free: terminals differ in when they wrap there.
     let room = |indent: usize| columns.saturating_sub(indent + 1);
     if room(first.max(others)) < LEAST_ROOM {
         return vec![text];
@@ -31,7 +31,7 @@ pub(super) fn rows(text: &str, columns: usize, first: usize, others: usize) -> V
     rows
 }
 
-/// Where a row of at most `limit` columns ends: behind a blank, or within a word that is longer than a row.
+/// The end of a row of at most `limit` columns: after a blank, or within a word longer than a row.
 fn end_of_row(text: &str, limit: usize) -> usize {
     let (mut width, mut fits, mut behind_blank) = (0, 0, None);
     for (start, c) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! A command: all of it, each part of it, and what the sandbox denied it.
+//! Renders a command: the whole, each part, and its denials.
 
 use std::cmp::Reverse;
 
@@ -39,7 +39,7 @@ fn show_parts(page: &mut Page, command: &CommandApproval) {
         page.list(&parts, "commands", |page, part| {
             page.plain(2, &format!("{}. {}", part.number, self::part(part, page.detail)));
             show_disguise(page, part.command);
-            // After a denial the question is about that.
+            // After a denial the question is about the violations.
             if command.violations.is_empty() {
                 show_safety(page, &part.safety);
             }
@@ -51,17 +51,17 @@ fn show_parts(page: &mut Page, command: &CommandApproval) {
     }
 }
 
-/// A part of a line, its place there, and what is known of it.
+/// A part of a line, its index, and its safety.
 struct Part<'a> {
     number: usize,
     command: &'a ParsedCommand,
     safety: Safety,
-    /// How strict to be with it: as with what it starts, at least.
+    /// Its strictness: at least that of the command it starts.
     strictness: Decision,
 }
 
-/// The parts of a line, those first that are not known to be safe: a short page shows no others if there are many. A
-/// wrapper stays with what it starts.
+/// The parts of a line, those not known as safe first: a short page may omit the others. A wrapper stays with its
+/// command.
 fn strictest_first(commands: &[ParsedCommand]) -> Vec<Part<'_>> {
     let mut started = Decision::Allow;
     let mut parts: Vec<Part<'_>> = Vec::new();
@@ -110,7 +110,7 @@ fn part(part: &Part<'_>, detail: Detail) -> String {
     shown
 }
 
-/// Words of which some are only known when the line runs.
+/// Words, some of which are unknown until the line runs.
 fn words(words: &[Word], detail: Detail) -> String {
     const MADE_LATER: &str = "<unknown>";
     let placeholder = RawText::from(MADE_LATER);
@@ -123,7 +123,7 @@ fn words(words: &[Word], detail: Detail) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-/// A program's name in letters of another script may look like one that it is not.
+/// Warns of a program's name in another script, which may imitate a known one.
 fn show_disguise(page: &mut Page, part: &ParsedCommand) {
     let program = part.words.first().and_then(Word::known).map(RawText::as_bytes).unwrap_or_default();
     if !program.is_ascii() {

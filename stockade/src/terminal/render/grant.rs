@@ -1,4 +1,4 @@
-//! What a yes grants, rule by rule.
+//! Renders the grant of an approval, rule by rule.
 
 use stockade_protocol::{
     Access, Decision, EscalationExecution, FileRule, FileTarget, HostRule, HttpMethods, NetworkPolicy, Permissions,
@@ -28,7 +28,7 @@ pub(super) fn show_escalation(page: &mut Page, escalation: &EscalationExecution)
     }
 }
 
-/// What the sandbox around it may not hold. Without one there is nothing to leave out.
+/// Shows the accepted losses. Without a sandbox there are none.
 pub(super) fn show_left_out(page: &mut Page, escalation: &EscalationExecution, left_out: &[String]) {
     if left_out.is_empty() || *escalation == EscalationExecution::Unsandboxed {
         return;
@@ -63,7 +63,7 @@ fn rules(permissions: &Permissions, detail: Detail) -> Vec<(Tone, String)> {
         }
     }
     for socket in &permissions.unix_sockets {
-        // Whatever listens there acts with its own rights, outside of the sandbox.
+        // The listening process acts with its own privileges, outside of the sandbox.
         let socket = text::word(socket.as_raw(), detail);
         rules.push((Tone::Warning, format!("talk to the program behind the socket {socket}, which is not sandboxed")));
     }
@@ -89,7 +89,7 @@ fn rules(permissions: &Permissions, detail: Detail) -> Vec<(Tone, String)> {
     rules
 }
 
-/// A rule on files, as something that a command may or may not.
+/// A file rule as a phrase of what a command may or may not do.
 pub(super) fn file_rule(rule: &FileRule, detail: Detail) -> String {
     let verb = match rule.access {
         Access::None => "not touch",
@@ -112,7 +112,7 @@ pub(super) fn file_rule(rule: &FileRule, detail: Detail) -> String {
     format!("{verb} {target}{source}")
 }
 
-/// A rule on hosts, as something that a command may or may not.
+/// A host rule as a phrase of what a command may or may not do.
 pub(super) fn host_rule(rule: &HostRule) -> String {
     let verb = match rule.decision {
         Decision::Allow => "connect to",

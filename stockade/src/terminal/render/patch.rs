@@ -1,11 +1,11 @@
-//! Changes of files: every path first, then what changes.
+//! Renders file changes: every path first, then the changes.
 
 use stockade_protocol::{AbsPath, FileChange, PatchApproval, RawText};
 
 use crate::terminal::page::{Page, Tone};
 use crate::terminal::text::{self, Detail};
 
-/// Lines of all changes together that a short page has.
+/// Limit on diff lines on a short page.
 const SHORT_DIFF: usize = 80;
 
 pub(super) fn show(page: &mut Page, patch: &PatchApproval) {
@@ -51,17 +51,17 @@ fn headline(change: &FileChange, detail: Detail) -> String {
     }
 }
 
-/// The lines of a change, each with the sign that is put before it.
+/// The lines of a change, each with its prefix.
 fn lines(change: &FileChange) -> impl Iterator<Item = (&'static str, &[u8])> {
     let (sign, text): (_, &RawText) = match change {
         FileChange::Add { content, .. } => ("+", content),
         FileChange::Delete { content, .. } => ("-", content),
-        // A diff brings its own signs.
+        // A diff has its own prefixes.
         FileChange::Update { unified_diff, .. } => ("", unified_diff),
     };
     let bytes = text.as_bytes();
     let whole = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    // As `diff` says it, which a diff of its own does already.
+    // As `diff` prints it; a unified diff already contains it.
     let is_unended = !sign.is_empty() && !bytes.is_empty() && !bytes.ends_with(b"\n");
     let lines = whole.split(|byte| *byte == b'\n').filter(move |_| !whole.is_empty()).map(move |line| (sign, line));
     lines.chain(is_unended.then_some(("", &b"\\ No newline at end of file"[..])))
