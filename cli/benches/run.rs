@@ -1,4 +1,4 @@
-//! What a whole `stockade run` costs: the program's start, settings, rules, approval, sandbox, audit.
+//! The cost of a whole `stockade run`: the program's start, settings, rules, approval, sandbox, audit.
 //!
 //! `stockade run --ask never -- /bin/true` with the trail on and a home of its own, beside bubblewrap with
 //! the same policy and a bare spawn. All are started from this program, in turn, so that whatever else the

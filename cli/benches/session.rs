@@ -1,11 +1,11 @@
-//! What one command costs from the outside: bare, in bubblewrap, by `stockade run`, by `stockade run --session`, and by the
-//! client for Python beside `asyncio`'s own subprocesses.
+//! The cost of one command from the outside: bare, in bubblewrap, by `stockade run`, by `stockade run --session`, and
+//! by the Python client compared with `asyncio`'s own subprocesses.
 //!
-//! Each runs `bash -c true`; they are started in turn, so that whatever else the machine does hits all of them alike. Bubblewrap has a plain
-//! line: the root read-only, the workspace writable, nothing shared. Measured on the machine as it is, with one processor busy, with all of
-//! them busy, and on one processor alone. What counts are the ratios of the medians within one run, printed with the middle half
-//! of the times. `scripts/build && cargo bench -p stockade-cli --bench session`, with `bwrap` installed. The client for Python is left out where
-//! there is no `python3`.
+//! Each runs `bash -c true`; they alternate, so that other load affects all of them alike. Bubblewrap has a plain
+//! command line: the root read-only, the workspace writable, nothing shared. Measured on the idle machine, with one
+//! processor busy, with all of them busy, and on one processor alone. Only the ratios of the medians within one run
+//! are meaningful, printed with the interquartile range. `scripts/build && cargo bench -p stockade-cli --bench
+//! session`, with `bwrap` installed. The client for Python is left out where there is no `python3`.
 
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "a benchmark starts the programs that it measures")]
 

@@ -1,4 +1,4 @@
-//! `stockade audit`: the trail, as a list of runs, as the story of one, and checked.
+//! `stockade audit`: lists runs, tells the story of one, and verifies the trail.
 
 mod run;
 mod story;
@@ -17,7 +17,7 @@ use crate::args::{Audit, AuditCommand, AuditList, AuditShow, AuditVerify};
 use crate::exit::{Failure, print};
 use run::{Run, Runs};
 
-/// What was asked for is not there, or not as it should be.
+/// The requested run does not exist, or the trail is invalid.
 const NO: u8 = 1;
 
 #[derive(Debug, thiserror::Error)]
@@ -40,14 +40,14 @@ pub(crate) fn run(args: &Audit) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Where the settings have the trail. Broken settings may name another one: they are an error.
+/// The trail's directory according to the settings. Invalid settings may name another one, so they are an error.
 fn own_trail() -> Result<PathBuf, Failure> {
     let settings = ConfigLoader::standard()?.load(Layer::default())?.settings;
     let usual = || state_directory(user_variable).ok_or(AuditError::NoPlace);
     Ok(settings.audit_directory.map_or_else(usual, Ok)?)
 }
 
-/// The records, none if there never was a trail.
+/// The records; none without a trail.
 fn all(directory: &Path) -> Result<Box<dyn Iterator<Item = Result<AuditRecord, AuditError>>>, AuditError> {
     match records(directory) {
         Err(AuditError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -86,7 +86,7 @@ fn list_runs(directory: &Path, args: &AuditList) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Which runs are listed.
+/// The filter for listed runs.
 struct Filter<'a> {
     args: &'a AuditList,
     since: Option<u64>,
@@ -207,7 +207,7 @@ fn verify_trail(directory: &Path, args: &AuditVerify) -> Result<ExitCode, Failur
     Ok(code)
 }
 
-/// Which record is the oldest that is left.
+/// The oldest kept record, as text.
 fn first_kept(first: FirstKept) -> String {
     let FirstKept { sequence, time_ms } = first;
     let written = when::long(time_ms);

@@ -11,7 +11,7 @@ use crate::agents::doctor as agents;
 use crate::args::Doctor;
 use crate::exit::{Failure, print};
 
-/// No engine works that can enforce every policy.
+/// No working engine can enforce every policy.
 const INCOMPLETE: u8 = 1;
 
 pub(crate) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
     Ok(if diagnosis.complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 
-/// All that is told, as JSON.
+/// The report as JSON.
 #[derive(Serialize)]
 struct Report<'a, A: Serialize> {
     #[serde(flatten)]
@@ -41,7 +41,7 @@ struct Report<'a, A: Serialize> {
     agents: &'a [A],
 }
 
-/// Plain text: it reads the same in a terminal, a log and a bug report.
+/// The report as plain text, for a terminal, a log or a bug report.
 fn text(diagnosis: &Diagnosis) -> String {
     let mut text = match (&diagnosis.chosen, diagnosis.complete) {
         (Some(engine), true) => format!("Commands are sandboxed by `{engine}`, which can enforce every policy.\n"),

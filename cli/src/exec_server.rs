@@ -39,12 +39,12 @@ pub(crate) fn run(args: &ExecServer) -> Result<ExitCode, Failure> {
             .await
             .map_err(Failure::from)
     });
-    // A read of standard input may wait for ever.
+    // A read of standard input may block for ever.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
 }
 
-/// What `stockade run` says of an outcome, with flags that are this command's, too.
+/// The report of `stockade run` on an outcome, with this command's flags.
 fn explain(remedies: Remedies) -> stockade_exec_server::Explain {
     Arc::new(move |outcome: &Outcome| report::outcome(outcome, &remedies))
 }

@@ -1,4 +1,4 @@
-//! `stockade execpolicy check`: what the rules say of a command or a shell line.
+//! `stockade execpolicy check`: evaluates the rules for a command or a shell line.
 
 use stockade_core::Verdict;
 use stockade_execpolicy::{HostExecutables, PolicyLoader};
@@ -16,7 +16,7 @@ pub(crate) fn run(args: &Execpolicy) -> Result<(), Failure> {
 fn check(args: &Check) -> Result<(), Failure> {
     let loader = match args.rules.as_slice() {
         [] => {
-            // A home that leads elsewhere is refused here as in a run.
+            // An invalid home is refused here as in a run.
             stockade_config::ConfigLoader::standard()?;
             stockade::rules::standard(stockade_config::user_variable)
         }

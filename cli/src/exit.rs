@@ -1,4 +1,4 @@
-//! How the program ends: exit codes by convention, and errors with their causes on standard error.
+//! The end of the program: exit codes by convention, and errors with their causes on standard error.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ pub(crate) fn refused(refusal: &Refusal) -> u8 {
     }
 }
 
-/// Something that kept the program from doing its job.
+/// An error that ends the program.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<dyn Error>);
 
@@ -51,15 +51,15 @@ impl std::fmt::Display for Failure {
 }
 
 impl Failure {
-    /// Says what went wrong and why.
+    /// Reports the error and its causes.
     pub(crate) fn report(&self, form: Form) -> ExitCode {
         form.say(&with_causes(&*self.0));
         ExitCode::from(FAILED)
     }
 }
 
-/// Tells the person something, apart from the command's output. It may name files of a project that nobody has
-/// looked at yet, so nothing in it moves the cursor or hides.
+/// Prints a message for the user, apart from the command's output. It may name files of an unreviewed project, so it
+/// is escaped: nothing in it moves the cursor or hides.
 pub(crate) fn note(text: &str) {
     let shown = |c: char| match c {
         ' ' | '\n' | '\\' => String::from(c),
@@ -70,7 +70,7 @@ pub(crate) fn note(text: &str) {
     stage::tell(&format!("stockade: {text}\n"));
 }
 
-/// The form in which an end is told that has no document of its own.
+/// The format of an error without a document of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A line on standard error.
@@ -82,7 +82,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The form that arguments ask for, which may make no sense otherwise. What stands behind `--` is the command's.
+    /// The format that arguments request, even if they are invalid otherwise. Words after `--` belong to the command.
     pub(crate) fn of(arguments: &[OsString]) -> Self {
         let own: Vec<&OsString> = arguments.iter().skip(1).take_while(|word| *word != "--").collect();
         if !own.iter().any(|word| *word == "--json") {
@@ -106,14 +106,14 @@ impl Form {
     }
 }
 
-/// Ends after `--help` and `--version`, or after arguments that make no sense.
+/// Ends after `--help` and `--version`, or after invalid arguments.
 pub(crate) fn usage(error: &clap::Error, form: Form) -> ExitCode {
     if error.use_stderr() && form != Form::Text {
         let text = error.render().to_string();
         form.say(text.trim().trim_start_matches("error: "));
         return ExitCode::from(FAILED);
     }
-    // With nowhere left to print to, the exit code is all that can be said.
+    // If nothing can be printed, only the exit code remains.
     let printed = error.print().is_ok();
     if printed && !error.use_stderr() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
 }
@@ -126,7 +126,7 @@ pub(crate) struct PrintError(#[from] io::Error);
 /// Prints to standard output.
 pub(crate) fn print(text: &str) -> Result<(), PrintError> {
     match io::stdout().lock().write_all(text.as_bytes()) {
-        // A reader such as `head` that has seen enough is no failure.
+        // A closed reader such as `head` is not a failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }

@@ -1,4 +1,4 @@
-//! `stockade explain`: the decision without the deed.
+//! `stockade explain`: the decision without the execution.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ use crate::session::{Prepared, Purpose, prepare};
 const ASKED: u8 = 1;
 
 pub(crate) fn run(args: &Explain) -> Result<ExitCode, Failure> {
-    // A path is explained for the session, whatever the command.
+    // A path is explained for the session, independent of the command.
     let nothing = [std::ffi::OsString::from("true")];
     let words = args.words();
     let command = if words.is_empty() { &nothing[..] } else { &words };
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Explain) -> Result<ExitCode, Failure> {
     Ok(answers.command.map_or(ExitCode::SUCCESS, |explanation| exit_code(&explanation)))
 }
 
-/// Everything that was asked.
+/// All explanations.
 #[derive(Serialize)]
 struct Answers {
     #[serde(flatten)]
@@ -77,7 +77,7 @@ fn exit_code(explanation: &Explanation) -> ExitCode {
     }
 }
 
-/// A word as it would be typed: in quotes where it would otherwise be read as several, or as something else.
+/// A word as it would be typed: quoted if needed.
 fn shown_word(word: &Word) -> String {
     match word.known() {
         Some(text) if text.is_empty() => String::from("''"),
@@ -154,7 +154,7 @@ fn permissions(permissions: &Permissions) -> Vec<String> {
     lines
 }
 
-/// Who decided. A rule that has been quoted already is not quoted again.
+/// The source of the decision. A rule that has been quoted already is not repeated.
 fn source(source: &DecisionSource, said: &str) -> String {
     match source {
         DecisionSource::Rule(rule) if said.contains(rule) => String::from("by that rule"),

@@ -8,19 +8,19 @@ use stockade_core::{Cancellation, Clock};
 
 use crate::sys::{self, Stops};
 
-/// A person who interrupts so often within [`AT_ONCE`] means it.
+/// This many interrupts within [`AT_ONCE`] end the command.
 const INTERRUPTS: usize = 3;
 const AT_ONCE: Duration = Duration::from_secs(3);
 
-/// How long the command gets to be stopped before this program is.
+/// The time for the command to stop before this program does.
 const PASSED_ON: Duration = Duration::from_millis(500);
 
-/// Interrupts of a person who loses patience.
+/// Counts a person's interrupts.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupts(Vec<Instant>);
 
 impl Interrupts {
-    /// Counts one, and says whether the command is to be ended.
+    /// Counts one, and returns whether the command is to be ended.
     pub(crate) fn add(&mut self) -> bool {
         self.0.retain(|time| time.elapsed() < AT_ONCE);
         self.0.push(Instant::now());
@@ -30,15 +30,15 @@ impl Interrupts {
     }
 }
 
-/// Whether a person's interrupts ended the one command of this program, whichever way they came.
+/// Whether interrupts ended the command of this program.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the command was ended because a person interrupted it again and again.
+/// Whether repeated interrupts ended the command.
 pub(crate) fn was_interrupted() -> bool {
     ENDED.load(Ordering::Relaxed)
 }
 
-/// Stops the command and then this program, until it is continued. The command's time stands still.
+/// Stops the command and then this program, until it is continued. The command's clock is paused.
 pub(crate) fn suspend(command: &Cancellation, clock: &Clock, what: Stops) {
     let pause = clock.pause();
     pass(command, Signal::TSTP);
@@ -46,7 +46,7 @@ pub(crate) fn suspend(command: &Cancellation, clock: &Clock, what: Stops) {
     while !command.is_passed_on() && start.elapsed() < PASSED_ON {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // From the launcher to the processes it is a short way.
+    // The launcher needs a moment to reach the processes.
     std::thread::sleep(Duration::from_millis(20));
     sys::stop(what);
     pass(command, Signal::CONT);
@@ -54,13 +54,13 @@ pub(crate) fn suspend(command: &Cancellation, clock: &Clock, what: Stops) {
 }
 
 fn pass(command: &Cancellation, signal: Signal) {
-    // They have small numbers on every system.
+    // The numbers fit on every system.
     if let Ok(number) = u8::try_from(signal.as_raw()) {
         command.signal(number);
     }
 }
 
-/// Whether a process does what every process does when Ctrl-Z is pressed, instead of something of its own.
+/// Whether a process has the default reaction to Ctrl-Z.
 pub(crate) fn is_stopped_by_key(process: Pid) -> bool {
     let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero())) else {
         return true;

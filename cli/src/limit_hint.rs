@@ -1,14 +1,14 @@
-//! Which limit of the caller's (`ulimit`) explains that a command could not be started.
+//! Finds the caller's limit (`ulimit`) that explains a failed start.
 
 use std::io;
 
 use rustix::process::{Resource, getrlimit};
 use stockade_sandboxing::SpawnError;
 
-/// The launcher gets by with this much stack.
+/// The launcher needs no more stack than this.
 const ENOUGH_STACK: u64 = 128 << 10;
 
-/// The limit that a failed start has met, its value and how it is raised.
+/// The limit that a failed start has reached, its value and how to raise it.
 pub(crate) fn of(error: &SpawnError) -> Option<String> {
     let is_lost = matches!(error, SpawnError::Launcher { .. });
     let source = std::error::Error::source(error)?.downcast_ref::<io::Error>()?;

@@ -1,4 +1,4 @@
-//! The `stockade` program. It reads arguments, calls one crate, and prints; the work is done below.
+//! The `stockade` program. It parses arguments, calls one crate, and prints.
 
 #[cfg(unix)]
 mod agents;
@@ -46,14 +46,14 @@ use crate::args::{Args, Command};
 use crate::exit::{Failure, Form};
 use crate::telemetry::Telemetry;
 
-/// What the work needs of stack, with room to spare.
+/// The stack size, with room to spare.
 const STACK: usize = 8 << 20;
 
 fn main() -> ExitCode {
     if !has_small_stack() {
         return work();
     }
-    // The main thread has what `ulimit -s` leaves it, other threads have what they are given.
+    // `ulimit -s` limits the main thread; other threads set their own stack size.
     match std::thread::Builder::new().stack_size(STACK).spawn(work).map(std::thread::JoinHandle::join) {
         Ok(Ok(code)) => code,
         // The panic has been reported.
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the limit on the main thread's stack is below what programs usually have.
+/// Whether the main thread's stack limit is below the usual one.
 fn has_small_stack() -> bool {
     #[cfg(unix)]
     return rustix::process::getrlimit(rustix::process::Resource::Stack)

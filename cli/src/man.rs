@@ -1,4 +1,4 @@
-//! `stockade man`: the manual, made of what `--help` says.
+//! `stockade man`: the manual, generated from `--help`.
 
 use std::fs;
 use std::io;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Man) -> Result<(), Failure> {
     }
 }
 
-/// The pages of a command and of those below it, by file name. `help` says what they say.
+/// The pages of a command and its subcommands, by file name. `help` is omitted.
 fn pages(command: clap::Command) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut found = Vec::new();
     for below in command.get_subcommands().filter(|below| below.get_name() != "help") {

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Mcp) -> Result<ExitCode, Failure> {
         let ending = crate::serve::ending_signal()?;
         stockade_mcp::serve(options, tokio::io::stdin(), tokio::io::stdout(), ending).await.map_err(Failure::from)
     });
-    // A read of standard input may wait for ever.
+    // A read of standard input may block for ever.
     runtime.shutdown_background();
     if args.session_name.is_none() {
         joined::forget(&name);
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Mcp) -> Result<ExitCode, Failure> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// What the session is opened with. One without a name ends with this program.
+/// The parameters of the session. One without a name ends with this program.
 fn opening(args: &Mcp) -> Result<Opening, Failure> {
     let Opening { mut params, flags } = session::opening(&args.session)?;
     params.timeout_ms = args.session.timeout.and_then(|limit| u64::try_from(limit.as_millis()).ok()?.try_into().ok());
@@ -64,7 +64,7 @@ fn opening(args: &Mcp) -> Result<Opening, Failure> {
     Ok(Opening { params, flags })
 }
 
-/// What `stockade run` says, for an agent whose person has typed no flags.
+/// The remedies of `stockade run`, for an agent whose user has typed no flags.
 struct InSettings(Remedies);
 
 impl Wording for InSettings {

@@ -1,9 +1,9 @@
-//! Whether this program was started in a sandbox of Stockade.
+//! Detects whether this program runs in a sandbox of Stockade.
 //!
-//! No second sandbox can be built in there, and the settings, the trail and the sessions of the outer one are out of reach. What is
-//! found here decides about messages alone: nothing is allowed by it.
+//! No second sandbox can be built inside, and the settings, the trail and the sessions of the outer one are
+//! inaccessible. The result only affects messages: it allows nothing.
 
-/// This program runs where it can't do its work.
+/// This program can't work in its environment.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "this runs inside a sandbox of Stockade already, which holds for this command and all that it starts: run the command \
@@ -11,13 +11,13 @@
 )]
 pub(crate) struct Nested;
 
-/// Refuses to go on inside a sandbox.
+/// Refuses to run inside a sandbox.
 pub(crate) fn refuse() -> Result<(), Nested> {
     if is_inside() { Err(Nested) } else { Ok(()) }
 }
 
-/// The sandbox has a host name of its own, and its processes have no capabilities and no way to any, with a filter on their
-/// system calls. The engine `landlock` alone has no host name, and is not known by this.
+/// The sandbox has its own host name, and its processes have no capabilities, no way to gain any, and a seccomp
+/// filter. The engine `landlock` sets no host name, and is not detected.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_inside() -> bool {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `stockade patch`: file changes from a text, approved where they have to be, written on the host's side.
+//! `stockade patch`: applies file changes from a text on the host, approved if needed.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::signals;
 /// With `--check`: there would be a question.
 const ASKED: u8 = 1;
 
-/// The longest text that is read.
+/// Limit on the size of the text.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Patch) -> Result<ExitCode, Failure> {
     if let Some(wanted) = in_session(args)? {
         return run_in_session(args, &wanted, text);
     }
-    // A patch is judged for the session, whatever its commands.
+    // A patch is judged for the session, independent of its commands.
     let command = [OsString::from("true")];
     let purpose = if args.check { Purpose::Explain } else { Purpose::Run };
     let Prepared { stockade, request, .. } = prepare(&args.session, &command, purpose)?;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Patch) -> Result<ExitCode, Failure> {
     finish(args, &request, &outcome?)
 }
 
-/// The session that is named, unless nothing is to be written.
+/// The named session, unless nothing is to be written.
 #[cfg(unix)]
 fn in_session(args: &Patch) -> Result<Option<crate::joined::Wanted<'static>>, Failure> {
     use crate::joined::{Answers, NamedBy, Wanted, named_by_variable};

@@ -1,4 +1,4 @@
-//! `stockade profile`: what permission profiles there are, what they grant here, and whether they can be granted.
+//! `stockade profile`: lists permission profiles, their grants here, and whether they can be granted.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,7 +37,7 @@ struct Known {
     here: PathBuf,
 }
 
-/// A profile as JSON has it.
+/// A profile as JSON.
 #[derive(Serialize)]
 struct Shown {
     name: String,
@@ -58,13 +58,13 @@ struct ShownLine {
     reason: String,
 }
 
-/// What came of checking a profile.
+/// The result of checking a profile.
 #[derive(Serialize)]
 struct Checked {
     profile: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
-    /// Why it can't be granted now, though there is nothing wrong with it: whether an agent runs is no property of a profile.
+    /// Why a valid profile can't be granted now, such as an agent that does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_now: Option<String>,
 }
@@ -83,7 +83,7 @@ impl Known {
     fn get(&self, name: &str) -> Result<PermissionProfile, Failure> {
         match self.profiles.get(name)? {
             Some(profile) => Ok(profile),
-            // The error names those that are near.
+            // The error suggests similar names.
             None => {
                 let by = NamedBy::User(String::from("the command line"));
                 let context = ProfileContext {

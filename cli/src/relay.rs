@@ -1,8 +1,8 @@
-//! A command's terminal inside ours: keys go in, everything else comes out.
+//! Relays between a command's terminal and this program's: keys in, output out.
 //!
-//! Wherever a standard stream is the person's terminal, the command gets a terminal of its own in its place. So it
-//! never reads the person's keys unasked, changes nothing on the person's terminal, and can't ask it anything that
-//! would pass for an answer later. Other streams are passed on as they are.
+//! Where a standard stream is the person's terminal, the command gets its own terminal instead. So it never reads the
+//! person's keys unasked, changes nothing on the person's terminal, and can't query it for reports that would pass as
+//! answers later. Other streams are inherited.
 
 #[cfg(unix)]
 mod keys;
@@ -35,7 +35,7 @@ mod here {
     use crate::exit::note;
     use stockade::terminal::stage::{self, Outlet};
 
-    /// Passes a command's terminal through to ours for as long as the command runs.
+    /// Relays a command's terminal while the command runs.
     #[derive(Debug)]
     pub(crate) struct Relay {
         modes: Arc<Modes>,
@@ -46,8 +46,8 @@ mod here {
     }
 
     impl Relay {
-        /// To the person's terminal, for a command whose standard input, output and error would be it or not.
-        /// `None` if none would.
+        /// A relay to the person's terminal, for a command some of whose standard streams would be it. `None` if none
+        /// would.
         pub(crate) fn new(streams: [bool; 3], command: &Cancellation, clock: &Clock) -> io::Result<Option<Self>> {
             if streams == [false; 3] {
                 return Ok(None);
@@ -60,7 +60,7 @@ mod here {
                 [false, ..] => Share::OnDemand,
             };
             let keys = if io::stdin().is_terminal() { copy(&io::stdin())? } else { output_terminal()? };
-            // Another program may read what could be read a moment ago, and this one must not wait for more then.
+            // Another program may have read the pending input, and this one must not block then.
             let keys = reopened(&keys).unwrap_or(keys);
             let shown = output_terminal().or_else(|_| copy(&io::stdin()))?;
             Ok(Some(Self {
@@ -76,31 +76,31 @@ mod here {
             self.keys.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// How large our terminal is.
+        /// The size of this program's terminal.
         pub(crate) fn size(&self) -> TerminalSize {
             self.modes.size()
         }
 
-        /// Tells the command's terminal that ours has another size now.
+        /// Resizes the command's terminal to this program's.
         pub(crate) fn resize(&self) {
             if let Some(keys) = &*self.keys() {
                 keys.resize(self.size());
             }
         }
 
-        /// Presses a key that makes a signal, if the command's terminal makes one of it. The signal reaches all that
-        /// the command has in the foreground.
+        /// Sends a signal key, if the command's terminal interprets it. The signal reaches the command's foreground
+        /// process group.
         pub(crate) fn interrupt(&self, key: SpecialCodeIndex) -> bool {
             self.keys().as_ref().is_some_and(|keys| keys.interrupt(key))
         }
 
-        /// Gives our terminal back as it was.
+        /// Restores this program's terminal.
         pub(crate) fn close(&self) {
             *self.keys() = None;
             self.modes.restore();
         }
 
-        /// Gives our terminal back for as long as this program is stopped.
+        /// Restores this program's terminal while it is stopped.
         pub(crate) fn restore(&self) {
             self.modes.restore();
         }
@@ -108,7 +108,7 @@ mod here {
 
     impl OutputSink for Relay {
         fn write(&self, _: StreamName, bytes: &[u8]) -> io::Result<()> {
-            // Its terminal has ended lines as ours does, too, unless ours is raw.
+            // Its terminal has translated newlines already, unless this program's is raw.
             let echo = self.keys().as_ref().map_or(0, |keys| keys.is_echo(bytes));
             let bytes = bytes.get(echo..).unwrap_or_default();
             let plain;
@@ -118,14 +118,14 @@ mod here {
                 plain = without_returns(bytes);
                 &plain
             };
-            // A terminal that hung up ends the command by its signal, not from here.
+            // A hangup ends the command by its signal, not here.
             stage::print(&self.outlet, shown).ok();
             Ok(())
         }
 
         fn opened(&self, terminal: File) {
             let started = Keys::start(terminal, Arc::clone(&self.modes), self.command.clone(), self.clock.clone());
-            // The command runs on its terminal without a keyboard, which the person has to know.
+            // The command runs without a keyboard, which the user has to know.
             let started = started.inspect_err(|error| note(&format!("keys are not passed on: {error}")));
             *self.keys() = started.ok();
         }
@@ -135,7 +135,7 @@ mod here {
         Ok(File::from(stream.as_fd().try_clone_to_owned()?))
     }
 
-    /// The same terminal, for reading without waiting.
+    /// The same terminal, opened non-blocking.
     fn reopened(terminal: &File) -> io::Result<File> {
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits();
         let flags = i32::try_from(flags).map_err(io::Error::other)?;
@@ -164,7 +164,7 @@ mod nowhere {
     use stockade_core::{Cancellation, Clock, OutputSink, StreamName};
     use stockade_protocol::TerminalSize;
 
-    /// There is no terminal to pass through.
+    /// There is no terminal to relay.
     #[derive(Debug)]
     pub(crate) enum Relay {}
 

@@ -1,4 +1,4 @@
-//! The flags that would have allowed what was denied, as they are typed; or the settings, where no flags can be given.
+//! The flags that would have allowed a denied act, as typed; or the settings, if no flags can be given.
 
 use stockade::profiles::Advisable;
 use stockade_config::{SandboxMode, Settings};
@@ -7,7 +7,7 @@ use stockade_sandboxing::{HostFiles as _, RealFiles};
 
 use crate::report::host_rule;
 
-/// What a remedy is written for.
+/// The target of a remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WrittenFor {
     CommandLine,
@@ -15,14 +15,14 @@ enum WrittenFor {
     SettingsFile,
 }
 
-/// What the flags of a run are added to.
+/// The context of a remedy.
 pub(crate) struct Remedies {
     written_for: WrittenFor,
     mode: SandboxMode,
-    /// Reading is restricted to what is named.
+    /// Reading is restricted to named paths.
     reads_are_named: bool,
     workspace: Vec<AbsPath>,
-    /// The session that has to be ended before flags count.
+    /// The session that has to end before flags take effect.
     session: Option<String>,
     profiles: Advisable,
 }
@@ -39,7 +39,7 @@ impl Remedies {
         Self { profiles, ..self }
     }
 
-    /// For an open session, whose settings are not known here. Flags can't change it.
+    /// For an open session, whose settings are unknown here. Flags can't change it.
     #[cfg(unix)]
     pub(crate) fn in_session(name: &str) -> Self {
         let (written_for, mode) = (WrittenFor::CommandLine, SandboxMode::WorkspaceWrite);
@@ -47,7 +47,7 @@ impl Remedies {
         Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session, profiles }
     }
 
-    /// For a command that a person has typed no flags for.
+    /// For a command without flags typed by a person.
     #[cfg(unix)]
     pub(crate) fn in_settings() -> Self {
         let (written_for, mode) = (WrittenFor::SettingsFile, SandboxMode::WorkspaceWrite);
@@ -55,7 +55,7 @@ impl Remedies {
         Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session: None, profiles }
     }
 
-    /// What to type, in backticks; `None` where no flag would do.
+    /// The text to type, in backticks; `None` if no flag helps.
     pub(crate) fn of(&self, violation: &Violation) -> Option<String> {
         if self.written_for == WrittenFor::SettingsFile {
             return in_settings(violation);
@@ -101,20 +101,20 @@ impl Remedies {
             SandboxMode::WorkspaceWrite | SandboxMode::ExternalSandbox | SandboxMode::DangerFullAccess => "",
         };
         let path_word = word(path);
-        // Only what is there can be granted.
+        // Only existing paths can be granted.
         let made =
             if RealFiles.kind(path).is_none() { format!("after `mkdir -p {path_word}`, ") } else { String::new() };
         format!("{made}`{mode}--writable {path_word}`")
     }
 
-    /// Where everything may be read, a flag that names one path would take the rest away.
+    /// The flag for reading a path. If everything is readable, a flag that names one path would deny the rest.
     fn reading(&self, path: &AbsPath) -> String {
         let rest = if self.reads_are_named { "" } else { "--readable / " };
         format!("`{rest}--readable {}`", word(path))
     }
 }
 
-/// The line of the user's settings.
+/// The line for the user's settings.
 fn in_settings(violation: &Violation) -> Option<String> {
     if let ViolationTarget::Limit(field) = &violation.target {
         return Some(format!("a higher `{field}` below `[limits]` in `{}`", settings_file()));

@@ -1,4 +1,4 @@
-//! What is said of an outcome on standard error: nothing of a good one, a line for each denial.
+//! Reports an outcome on standard error: nothing for a success, a line for each denial.
 
 use stockade_protocol::{
     Access, DenyingRule, Evidence, FileRule, HostRule, NetworkProtocol, Outcome, RuleSource, Violation, ViolationTarget,
@@ -6,8 +6,8 @@ use stockade_protocol::{
 
 use crate::remedy::Remedies;
 
-/// The lines for an outcome, less what was seen of a command that did without it, and less what the same flags allow as
-/// a line before.
+/// The lines for an outcome, without denials that the command coped with, and without those that the flags of an
+/// earlier line allow.
 pub(crate) fn failure(told: &Outcome, remedies: &Remedies) -> Vec<String> {
     let is_file = |violation: &&Violation| matches!(violation.target, ViolationTarget::Path(_));
     let (violations, has_failed) = match told {
@@ -31,10 +31,10 @@ pub(crate) fn failure(told: &Outcome, remedies: &Remedies) -> Vec<String> {
     lines.chain(ended(told)).collect()
 }
 
-/// The lines for an outcome, with everything that was denied.
+/// The lines for an outcome, with all denials.
 pub(crate) fn outcome(outcome: &Outcome, remedies: &Remedies) -> Vec<String> {
     match outcome {
-        // What was denied is said, also where the command went on regardless.
+        // Denials are reported, even if the command continued regardless.
         Outcome::Exited { execution, .. } | Outcome::Denied { execution, .. } => {
             let lines = execution.violations.iter().map(|violation| self::violation(violation, remedies));
             lines.chain(ended(outcome)).collect()
@@ -62,7 +62,7 @@ fn ended_by(signal: i32) -> String {
     format!("the command was ended by signal {signal}")
 }
 
-/// One denial: what, why, how it is known, and what would allow it.
+/// One denial: the act, the reason, the evidence, and the remedy.
 fn violation(violation: &Violation, remedies: &Remedies) -> String {
     let evidence = match violation.evidence {
         Evidence::Observed | Evidence::Reported => "was denied",
@@ -86,7 +86,7 @@ fn denying(rule: &DenyingRule) -> String {
     }
 }
 
-/// A file rule in words.
+/// A file rule as text.
 pub(crate) fn file_rule(rule: &FileRule) -> String {
     let target = &rule.target;
     match (rule.access, rule.source) {

@@ -19,7 +19,7 @@ use crate::report;
 use crate::session::{Prepared, Purpose, prepare};
 use crate::signals;
 
-/// How long a run that did not end by itself waits for its terminal.
+/// How long a run that was ended waits for its terminal.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
 /// How this program ends if a signal ended the command.
@@ -27,7 +27,7 @@ const LAST_OUTPUT: Duration = Duration::from_millis(500);
 pub(crate) enum Ending {
     /// With an exit code that says so, as `env` and `timeout` do.
     ByCode,
-    /// By the same signal, as a shell does that has become the command.
+    /// By the same signal, as a shell that has exec'd the command.
     BySignal,
 }
 
@@ -44,13 +44,13 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     let (cancellation, clock) = (tool.cancellation.clone(), tool.clock.clone());
     let result = runtime.block_on(async {
         tokio::select! {
-            // In this order: whoever is told that the command runs may send it a signal at once.
+            // In this order: a program that learns that the command runs may send it a signal at once.
             biased;
             signal = signals::pass_on(cancellation, clock, relay.clone()) => Err(signal),
             result = stockade.orchestrator().run_with(&tool, &request) => Ok(result),
         }
     });
-    // From here on nothing waits for a terminal, a pipe or a person that a signal could not end.
+    // From here on a signal can end every wait for a terminal, a pipe or a person.
     if let Some(relay) = relay {
         relay.close();
     }
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     {
         remedies = remedies.with_profiles(stockade.advisable_profiles(&request.command));
     }
-    // This program is about to end, and the system takes all of it back at once.
+    // This program is about to end, and the system frees everything at once.
     std::mem::forget((stockade, request, runtime));
     match result {
         Ok(Ok(outcome)) => {
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A command of a session that ignored a person's interrupts, and was ended for that, did not take too long.
+/// A command that ignored interrupts, and was ended for that, did not time out.
 #[cfg(unix)]
 pub(crate) fn as_interrupted(outcome: Outcome) -> Outcome {
     if let (Outcome::Cancelled { execution, .. }, true) = (&outcome, crate::job::was_interrupted()) {
@@ -122,7 +122,7 @@ pub(crate) fn signal_of(outcome: &Outcome) -> Option<i32> {
     }
 }
 
-/// Ends this program by a signal, if it is to end so. Where the signal does not end it, its exit code says which it was.
+/// Ends this program by a signal, if requested. If the signal does not end it, its exit code names the signal.
 pub(crate) fn end_by_signal(ending: Ending, signal: Option<i32>) {
     #[cfg(unix)]
     if let (Ending::BySignal, Some(signal)) = (ending, signal) {
@@ -132,9 +132,9 @@ pub(crate) fn end_by_signal(ending: Ending, signal: Option<i32>) {
     let _ = (ending, signal);
 }
 
-/// Leads the streams of the command. Wherever one is the person's terminal, the command gets one of its own in its
-/// place, so that it looks and behaves as if it were run without Stockade, while its messages can be read. Otherwise it
-/// has the same files as this program, and only what it says on standard error passes through here.
+/// Sets up the streams of the command. Where one is the person's terminal, the command gets its own terminal instead,
+/// so that it behaves as without Stockade, while its messages can be read. Otherwise it inherits this program's files,
+/// and only standard error passes through here.
 fn streams(args: &Run, tool: &mut ShellRuntime) -> Result<Option<Arc<Relay>>, Failure> {
     let (stdin, stdout, stderr) = (io::stdin().is_terminal(), io::stdout().is_terminal(), io::stderr().is_terminal());
     let terminals = [stdin, stdout && !args.json, stderr && !args.json];
@@ -162,29 +162,29 @@ fn streams(args: &Run, tool: &mut ShellRuntime) -> Result<Option<Arc<Relay>>, Fa
     Ok(relay)
 }
 
-/// Passes standard error on to this program's own.
+/// Forwards standard error to this program's own.
 #[derive(Debug)]
 struct Copy;
 
 impl OutputSink for Copy {
     fn write(&self, _: StreamName, bytes: &[u8]) -> io::Result<()> {
         match stage::print(&Outlet::Stderr, bytes) {
-            // A reader such as `head` that has seen enough ends the command as it would without us.
+            // A closed reader such as `head` ends the command as it would without Stockade.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(error),
-            // Anything else, such as a full disk, is the command's loss, not a reason to stop it.
+            // Other errors, such as a full disk, lose output but don't stop the command.
             Ok(()) | Err(_) => Ok(()),
         }
     }
 }
 
-/// What is told of an outcome.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportForm {
     /// All of it, as JSON on standard output.
     Json,
-    /// On standard error, what was denied to a command that failed.
+    /// On standard error, the denials of a command that failed.
     Failures,
-    /// On standard error, everything that was denied.
+    /// On standard error, all denials.
     Denials,
 }
 
@@ -199,7 +199,7 @@ impl ReportForm {
 }
 
 pub(crate) fn finish(report_form: ReportForm, outcome: &Outcome, remedies: &Remedies) -> Result<ExitCode, Failure> {
-    // What was printed during a question may not be on the screen yet. One that was told to end does not wait for it.
+    // Output during a question may not be on the screen yet. A command that was ended does not wait for it.
     stage::catch_up(if matches!(outcome, Outcome::Exited { .. }) { None } else { Some(LAST_OUTPUT) });
     let lines = match report_form {
         ReportForm::Json => {
@@ -221,7 +221,7 @@ fn exit_code(outcome: &Outcome) -> ExitCode {
         Outcome::Signaled { signal, .. } | Outcome::Denied { signal: Some(signal), .. } => {
             u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX)
         }
-        // It ran, and nobody knows how it ended.
+        // It ran, with an unknown end.
         Outcome::Denied { exit_code: None, signal: None, .. } => exit::FAILED,
         Outcome::Cancelled { .. } => u8::try_from(exit::CANCELLED_BY.saturating_add(128)).unwrap_or(u8::MAX),
         Outcome::TimedOut { .. } => exit::TIMED_OUT,
@@ -250,7 +250,7 @@ fn spawn_failed(args: &Run, error: &SpawnError) -> Result<ExitCode, Failure> {
     not_started(args.json, Refusal { by: RefusedBy::Sandbox, reason }, code)
 }
 
-/// A command that could not be started has no outcome of its own; whoever reads JSON gets a refusal.
+/// Reports a command that could not be started, which has no outcome; as JSON it is a refusal.
 pub(crate) fn not_started(json: bool, refusal: Refusal, code: u8) -> Result<ExitCode, Failure> {
     if json {
         print(&(serde_json::to_string_pretty(&Outcome::Refused(refusal))? + "\n"))?;

@@ -91,7 +91,7 @@ fn write(directory: &Path) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// Compares what is there with what would be written, in both directions.
+/// Compares the existing files with the generated ones, in both directions.
 fn check(directory: &Path) -> Result<(), SchemaError> {
     let expected = files()?;
     let actual = json_files(directory)?;

@@ -10,10 +10,10 @@ use stockade_server::{Server, Sessions, SessionsOptions};
 use crate::args::Serve;
 use crate::exit::Failure;
 
-/// Threads that carry out requests. Commands have threads of their own.
+/// Worker threads for requests. Commands have their own threads.
 const WORKERS: usize = 4;
 
-/// How long commands may take to end with the server. What is left then ends with this process.
+/// The time limit for commands to end with the server. The rest ends with this process.
 const TIME_TO_CLOSE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
@@ -39,7 +39,7 @@ async fn serve_stdio(args: &Serve, ending: impl Future<Output = ()>) -> Result<(
     let sessions = Sessions::new(SessionsOptions { linger: args.linger, ..SessionsOptions::default() });
     let server = Server::new(Arc::new(sessions.clone()));
     let own = server.clone();
-    // It goes on until its last line is written.
+    // It continues until its last line is written.
     let mut serving = tokio::spawn(async move { own.serve_stdio().await });
     tokio::select! {
         _ = &mut serving => {}
@@ -50,7 +50,7 @@ async fn serve_stdio(args: &Serve, ending: impl Future<Output = ()>) -> Result<(
     Ok(())
 }
 
-/// Closes the sessions, whose commands end with them, and lets the clients hear of it.
+/// Closes the sessions and their commands, and notifies the clients.
 async fn end<M: Methods>(server: &Server<M>, sessions: &Sessions) {
     tokio::time::timeout(TIME_TO_CLOSE, sessions.close_all("the server ends")).await.ok();
     server.stop();
@@ -78,7 +78,7 @@ async fn serve_socket(
         None => stockade_server::standard_socket(stockade_config::user_variable).ok_or(NoPlace)?,
     };
     let directory = path.parent().map(std::path::Path::to_owned);
-    // First: from the start no command finds it, whatever the environment of its run says.
+    // First, so that no command of any run ever sees it.
     if let Some(directory) = &directory {
         stockade_config::ConfigLoader::standard()?.record_server(directory)?;
     }
@@ -92,7 +92,7 @@ async fn serve_socket(
     let server = Server::new(Arc::new(sessions.clone()));
     crate::exit::note(&format!("serving on {}", socket.path().display()));
     let (own, open, after) = (server.clone(), sessions.clone(), args.idle);
-    // A task of the workers: this thread would have to be woken for every connection, and to wake one of them in turn.
+    // A task of the workers: otherwise this thread would be woken for every connection, only to wake a worker.
     let mut serving = tokio::spawn(async move {
         tokio::select! {
             () = own.serve_socket(&socket, crate::exit::note) => {}
@@ -103,7 +103,7 @@ async fn serve_socket(
         _ = &mut serving => {}
         () = ending => serving.abort(),
     }
-    // The socket goes with its task: no new client finds it from here on.
+    // The socket is removed with its task: no new client can connect.
     if !serving.is_finished() {
         serving.await.ok();
     }
@@ -111,7 +111,7 @@ async fn serve_socket(
     Ok(())
 }
 
-/// Returns once there has been neither a session nor a connection for the time; never without one.
+/// Returns once there has been neither a session nor a connection for this time; never if `after` is `None`.
 #[cfg(unix)]
 async fn idle<M: Methods>(after: Option<Duration>, server: &Server<M>, sessions: &Sessions) {
     let Some(after) = after else { return std::future::pending().await };
@@ -126,7 +126,7 @@ async fn idle<M: Methods>(after: Option<Duration>, server: &Server<M>, sessions:
     }
 }
 
-/// Returns when a signal ends the program. One that was ignored when it started stays ignored.
+/// Returns at a terminating signal. A signal that was ignored at the start stays ignored.
 #[cfg(unix)]
 pub(crate) fn ending_signal() -> Result<impl Future<Output = ()>, Failure> {
     use tokio::signal::unix::{Signal, SignalKind, signal};

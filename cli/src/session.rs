@@ -1,4 +1,4 @@
-//! From the command line to a session that can run or explain a command.
+//! Builds a session from the command line.
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -22,7 +22,7 @@ use crate::joined::Opening;
 use crate::nested;
 use crate::remedy::Remedies;
 
-/// Everything that a run or an explanation needs.
+/// The state for a run or an explanation.
 pub(crate) struct Prepared {
     pub(crate) stockade: Stockade,
     pub(crate) tool: ShellRuntime,
@@ -30,7 +30,7 @@ pub(crate) struct Prepared {
     pub(crate) remedies: Remedies,
 }
 
-/// Whether the session is going to run something, or only to say what would happen.
+/// Whether the session runs a command, or only explains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Run,
@@ -50,7 +50,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     builder = args.rules.iter().fold(builder, stockade::Builder::rules);
     builder = match purpose {
         Purpose::Run => builder.ask_at_terminal(),
-        // Nothing is asked, but what would be depends on whether a person could answer.
+        // Nothing is asked, but the explanation depends on whether a person could answer.
         Purpose::Explain if std::io::stderr().is_terminal() => {
             builder.without_trail().approver(Fixed::deny("nothing is asked"))
         }
@@ -83,7 +83,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
     Ok(Prepared { stockade, tool, request, remedies })
 }
 
-/// What a command keeps of this program's caller, where this program does not have it itself.
+/// The caller's process attributes that this program has changed for itself.
 #[cfg(unix)]
 fn callers_process() -> ProcessSettings {
     let broken_pipes = if crate::sys::has_broken_pipes_ignored() { BrokenPipes::AreErrors } else { BrokenPipes::EndIt };
@@ -97,14 +97,14 @@ pub(crate) fn directory(path: &std::path::Path) -> Result<AbsPath, Failure> {
     Ok(existing_directory(&here, path)?)
 }
 
-/// Flags that a session of a server can't be opened with.
+/// Flags that a server's session does not support.
 #[cfg(unix)]
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` can't be given for a session of a server: put it into the settings, or leave it out")]
 struct NotForSessions(&'static str);
 
-/// What the flags say of a session that is to be opened. Where it can't be opened by this user's settings alone, as for a
-/// workspace that nobody named and that is none, this fails.
+/// The parameters of a new session from the flags. Fails if it can't be opened with this user's settings, as for an
+/// unnamed workspace that is not permitted.
 #[cfg(unix)]
 pub(crate) fn opening(args: &SessionArgs) -> Result<Opening, Failure> {
     let flags = [
@@ -121,13 +121,13 @@ pub(crate) fn opening(args: &SessionArgs) -> Result<Opening, Failure> {
         ("--with", !args.with.is_empty()),
     ];
     let flags = flags.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| String::from(flag)).collect();
-    // Later commands may come from a terminal, whichever opens the session.
+    // Later commands may come from a terminal, even if this one does not.
     let (params, _) = params(args, AskForApproval::OnFailure)?;
     Ok(Opening { params: SessionOpenParams { linger_ms: Some(LINGER_MS), ..params }, flags })
 }
 
-/// What the flags of a program say that serves one session, and what would allow more in it. What such a session asks, no
-/// person answers, so that it asks for nothing but what a command itself wants.
+/// The parameters of a program that serves one session, and the remedies for it. No person answers in such a session,
+/// so it only asks about escalations that commands request.
 #[cfg(unix)]
 pub(crate) fn served(args: &SessionArgs) -> Result<(SessionOpenParams, Remedies), Failure> {
     let (params, checked) = params(args, AskForApproval::OnRequest)?;
@@ -136,8 +136,8 @@ pub(crate) fn served(args: &SessionArgs) -> Result<(SessionOpenParams, Remedies)
     Ok((SessionOpenParams { timeout_ms, ..params }, remedies))
 }
 
-/// The parameters of a session with these flags, and the same session in this process, in which nothing is run. It asks
-/// at `usual` times unless the settings or the flags say when.
+/// The parameters of a session with these flags, and the same session in this process, which runs nothing. It asks
+/// according to `usual` unless the settings or the flags say otherwise.
 #[cfg(unix)]
 fn params(args: &SessionArgs, usual: AskForApproval) -> Result<(SessionOpenParams, Stockade), Failure> {
     nested::refuse()?;
@@ -162,7 +162,7 @@ fn params(args: &SessionArgs, usual: AskForApproval) -> Result<(SessionOpenParam
     let workspace: Result<Vec<AbsPath>, _> =
         args.workspace.iter().map(|path| existing_directory(&here, path)).collect();
     let params = SessionOpenParams {
-        // Only what a flag names is named: the directory alone makes no home directory writable.
+        // Only a flag names a workspace: the directory alone makes no home directory writable.
         workspace: Some(workspace?).filter(|workspace| !workspace.is_empty()),
         cwd: args.workspace.is_empty().then_some(here),
         profile: layer.profile,
@@ -181,11 +181,11 @@ fn params(args: &SessionArgs, usual: AskForApproval) -> Result<(SessionOpenParam
     Ok((params, checked))
 }
 
-/// How long a session of the command line lives on without a command: half an hour.
+/// How long a session of the command line survives without a command: half an hour.
 #[cfg(unix)]
 const LINGER_MS: u64 = 30 * 60 * 1000;
 
-/// What the command line says, as one more layer of settings.
+/// The command line as a layer of settings.
 fn layer(args: &SessionArgs, here: &AbsPath) -> Result<Layer, Failure> {
     let all = |paths: &[PathBuf]| -> Result<Option<Vec<AbsPath>>, Failure> {
         let paths: Result<Vec<_>, _> = paths.iter().map(|path| written_path(here, path)).collect();
@@ -211,7 +211,7 @@ fn layer(args: &SessionArgs, here: &AbsPath) -> Result<Layer, Failure> {
         layer.deny_read.push(file_target(path, here, std::env::home_dir().as_deref().map(AsRef::as_ref))?);
     }
     for variable in &args.env {
-        // One that is not set here is not set there either.
+        // A variable that is unset here stays unset.
         if let Some(value) = variable.value() {
             layer.set.insert(variable.name.clone(), value);
         }

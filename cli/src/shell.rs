@@ -1,9 +1,9 @@
-//! A shell line instead of a command: `stockade run -c LINE`, and `stockade-sh`, the program's name that stands for a
-//! shell wherever one can be named (`SHELL`, `make SHELL=`, a prefix for lines).
+//! Shell lines instead of commands: `stockade run -c LINE`, and `stockade-sh`, a name of this program that serves as a
+//! shell wherever one can be configured (`SHELL`, `make SHELL=`, a prefix for lines).
 //!
-//! The line is run by `bash`, or by `sh` where there is no `bash`, so it is judged as `bash -c LINE` is. `stockade-sh`
-//! hands the shell its options as they are, and knows them only to find the line. It has no options of its own, and no
-//! variable changes what it allows: it is called by programs whose environment a project may have a say in.
+//! `bash` runs the line, or `sh` if there is no `bash`, so it is judged as `bash -c LINE`. `stockade-sh` passes the
+//! shell's options on unchanged, and parses them only to find the line. It has no options of its own, and no variable
+//! changes what it allows: its callers' environment may be influenced by a project.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::run::{self, Ending};
 /// The name that stands for a shell.
 const NAME: &str = "stockade-sh";
 
-/// A shell's own exit code for arguments that make no sense.
+/// A shell's exit code for invalid arguments.
 const USAGE: u8 = 2;
 
 const HELP: &str = "\
@@ -37,12 +37,12 @@ The settings files say what is allowed; `stockade run --help` has the exit codes
 sense end with 2, and a signal that ends the line ends stockade-sh, too.
 ";
 
-/// Letters of a shell that leave it one that runs a line. `c` says so; `o` and `O` are followed by a name.
+/// Option letters of a shell that still runs a line. `c` requests that; `o` and `O` are followed by a name.
 const LETTERS: &str = "abefhiklmnprtuvxBCEHPT";
 
 const LONG: [&str; 5] = ["--login", "--norc", "--noprofile", "--posix", "--noediting"];
 
-/// Arguments that do not name one line.
+/// Arguments without exactly one line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum ShellUsage {
     #[error(
@@ -68,7 +68,7 @@ enum ShellUsage {
     Interpreter { script: String },
 }
 
-/// Whether this program was started by the name of a shell; with a dash before it, as a login shell is.
+/// Whether this program was started under its shell name, possibly with the dash of a login shell.
 pub(crate) fn is_meant(arguments: &[OsString]) -> bool {
     name(arguments).is_some_and(|name| name == NAME || is_login(name))
 }
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// The shell with a line and what the line finds as `$0`, `$1` and so on.
+/// The shell with a line and its `$0`, `$1` and so on.
 pub(crate) fn with_line(line: &OsStr, arguments: &[OsString]) -> Vec<OsString> {
     let mut command = vec![OsString::from(program()), OsString::from("-c")];
     push_line(&mut command, line);
@@ -116,7 +116,7 @@ pub(crate) fn with_line(line: &OsStr, arguments: &[OsString]) -> Vec<OsString> {
     command
 }
 
-/// A line that looks like an option is marked as none.
+/// Marks a line that looks like an option as an operand.
 fn push_line(command: &mut Vec<OsString>, line: &OsStr) {
     if matches!(line.as_encoded_bytes().first(), Some(b'-' | b'+')) {
         command.push(OsString::from("--"));
@@ -146,7 +146,7 @@ fn command(words: &[OsString]) -> Result<Vec<OsString>, ShellUsage> {
                 return Err(ShellUsage::Interpreter { script: line.to_string_lossy().into_owned() });
             }
             if is_closed {
-                // What follows it is no option, so the new one comes before.
+                // Operands follow, so the new option is inserted before.
                 command.insert(1, OsString::from("-c"));
                 command.push(line.clone());
             } else {
@@ -161,10 +161,10 @@ fn command(words: &[OsString]) -> Result<Vec<OsString>, ShellUsage> {
     Ok(command)
 }
 
-/// What stands before the line.
+/// The options before the line.
 struct Options {
     takes_line: bool,
-    /// How many words they are.
+    /// The number of their words.
     count: usize,
     /// Whether `--` ends them.
     is_closed: bool,
@@ -203,8 +203,8 @@ fn options(words: &[OsString]) -> Result<Options, ShellUsage> {
     Ok(found)
 }
 
-/// Whether a word is a script that names this program as its interpreter. As a line it would start this program again,
-/// and so on.
+/// Whether a word is a script with this program as its interpreter. As a line it would start this program again,
+/// recursively.
 fn is_own_script(path: &Path) -> bool {
     if !path.is_file() {
         return false;

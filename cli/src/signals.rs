@@ -1,4 +1,4 @@
-//! Signals that this program gets are meant for the command.
+//! Forwards this program's signals to the command.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use stockade_core::{Cancellation, Clock};
 
 use crate::relay::Relay;
 
-/// The signals that end a program and that are passed on.
+/// The forwarded terminating signals.
 #[cfg(unix)]
 const ENDING: [i32; 6] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
@@ -14,28 +14,28 @@ const ENDING: [i32; 6] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGH
 #[cfg(unix)]
 pub(crate) const INTERRUPT: u8 = 2;
 
-/// Has signals end this program again, once there is no command to pass them on to.
+/// Restores the default action of signals, once there is no command to forward them to.
 pub(crate) fn end_by_default() {
     #[cfg(unix)]
     crate::sys::end_by_default(&ENDING);
 }
 
-/// Where the numbers of signals arrive that end a program, suspend it or change its terminal, from here on: for a caller without an event
-/// loop. A signal that was ignored when this program started stays ignored.
+/// A pipe with the numbers of terminating, suspending and terminal signals, for a caller without an event loop. A
+/// signal that was ignored at the start stays ignored.
 #[cfg(unix)]
 pub(crate) fn watch() -> std::io::Result<std::io::PipeReader> {
     let watched: Vec<i32> = ENDING.into_iter().chain([libc::SIGTSTP, libc::SIGWINCH]).collect();
     crate::sys::tell_of(&watched)
 }
 
-/// The same for signals that end a program, alone.
+/// Like `watch`, for terminating signals only.
 #[cfg(unix)]
 pub(crate) fn watch_ends() -> std::io::Result<std::io::PipeReader> {
     crate::sys::tell_of(&ENDING)
 }
 
-/// Passes signals on for as long as it is polled; ends with one that there is no command for. A signal that was ignored
-/// when this program started stays ignored, here and by the command.
+/// Forwards signals while it is polled; returns one without a command to forward it to. A signal that was ignored at
+/// the start stays ignored, here and in the command.
 #[cfg(unix)]
 pub(crate) async fn pass_on(command: Cancellation, clock: Clock, relay: Option<Arc<Relay>>) -> u8 {
     use rustix::termios::SpecialCodeIndex;
@@ -43,7 +43,7 @@ pub(crate) async fn pass_on(command: Cancellation, clock: Clock, relay: Option<A
 
     use crate::job::Interrupts;
 
-    // A signal that can't be watched does what it always does, which ends the command too.
+    // A signal that can't be watched has its default effect, which ends the command too.
     let watch = |number: i32| {
         let kind = SignalKind::from_raw(number);
         if crate::sys::is_ignored(number) { None } else { signal(kind).ok() }
@@ -67,7 +67,7 @@ pub(crate) async fn pass_on(command: Cancellation, clock: Clock, relay: Option<A
         match (number, &relay) {
             (libc::SIGWINCH, relay) => relay.iter().for_each(|relay| relay.resize()),
             (libc::SIGTSTP, relay) => suspend(&command, &clock, relay.clone()),
-            // The signals above have small numbers on every system.
+            // The numbers fit on every system.
             _ if !command.has_command() => {
                 let number = u8::try_from(number).unwrap_or_default();
                 command.end_by(number);
@@ -83,7 +83,7 @@ pub(crate) async fn pass_on(command: Cancellation, clock: Clock, relay: Option<A
     }
 }
 
-/// The command is stopped by this thread's event loop, so another one has to wait for that.
+/// Suspends on another thread, since this thread's event loop has to stop the command.
 #[cfg(unix)]
 pub(crate) fn suspend(command: &Cancellation, clock: &Clock, relay: Option<Arc<Relay>>) {
     let (command, clock) = (command.clone(), clock.clone());
@@ -93,7 +93,7 @@ pub(crate) fn suspend(command: &Cancellation, clock: &Clock, relay: Option<Arc<R
         }
         crate::job::suspend(&command, &clock, crate::sys::Stops::Alone);
     };
-    // Without a thread it is not stopped, and goes on.
+    // Without a thread it is not stopped, and continues.
     std::thread::Builder::new().name(String::from("suspend")).spawn(suspend).ok();
 }
 

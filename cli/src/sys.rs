@@ -1,4 +1,4 @@
-//! What this program does with signals: the calls that need `unsafe`.
+//! Signal handling of this program: the calls that need `unsafe`.
 
 #![expect(unsafe_code, reason = "`sigaction` has no safe form")]
 
@@ -7,17 +7,17 @@ use std::mem::MaybeUninit;
 use std::os::fd::IntoRawFd as _;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// What stops together with this program.
+/// The processes that stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stops {
-    /// This program alone: the others were told already.
+    /// This program alone: the others got the signal already.
     Alone,
     /// Every process of its job.
     Job,
 }
 
-/// Whether a signal is ignored. What was ignored when this program was started (`nohup`, a job in the background of a
-/// script) has to stay so.
+/// Whether a signal is ignored. A signal that was ignored at the start (`nohup`, a background job of a script) has to
+/// stay so.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     present(signal).is_some_and(|action| action.sa_sigaction == libc::SIG_IGN)
 }
@@ -39,8 +39,8 @@ fn set(signal: i32, handler: usize) {
     unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
 }
 
-/// Makes a file that grows beyond `ulimit -f` an error of the call instead of the end of this program. A handler and
-/// not "ignored": that would be inherited by commands.
+/// Makes exceeding `ulimit -f` an error of the call instead of ending this program. With a handler, since an ignored
+/// signal would be inherited by commands.
 pub(crate) fn survive_file_limit() {
     extern "C" fn nothing(_: i32) {}
     if !is_ignored(libc::SIGXFSZ) {
@@ -48,7 +48,7 @@ pub(crate) fn survive_file_limit() {
     }
 }
 
-/// Has these signals end this program again, except those that are ignored.
+/// Restores the default action of these signals, except ignored ones.
 pub(crate) fn end_by_default(signals: &[i32]) {
     for signal in signals.iter().filter(|signal| !is_ignored(**signal)) {
         set(*signal, libc::SIG_DFL);
@@ -58,7 +58,7 @@ pub(crate) fn end_by_default(signals: &[i32]) {
 /// Whether `SIGPIPE` was ignored when this program was started.
 static BROKEN_PIPES_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Looks before the runtime of Rust ignores the signal for this program itself: the system calls it ahead of that.
+/// Runs before the Rust runtime ignores the signal for this program.
 #[used]
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
@@ -69,15 +69,15 @@ static LOOK_AT_SIGPIPE: extern "C" fn() = {
     look
 };
 
-/// Whether the caller of this program ignores `SIGPIPE`, as programs do that look at the errors of `write` instead.
+/// Whether the caller of this program ignores `SIGPIPE`, as programs do that check the errors of `write` instead.
 pub(crate) fn has_broken_pipes_ignored() -> bool {
     BROKEN_PIPES_IGNORED.load(Ordering::Relaxed)
 }
 
-/// The pipe that signals are told through.
+/// The pipe for signal numbers.
 static TOLD: AtomicI32 = AtomicI32::new(-1);
 
-/// Has the numbers of these signals written to a pipe, but for those that are ignored.
+/// Writes the numbers of these signals, except ignored ones, to a pipe.
 pub(crate) fn tell_of(signals: &[i32]) -> io::Result<PipeReader> {
     extern "C" fn tell(signal: i32) {
         let number = u8::try_from(signal).unwrap_or_default();
@@ -90,7 +90,7 @@ pub(crate) fn tell_of(signals: &[i32]) -> io::Result<PipeReader> {
         }
     }
     let (reader, writer) = io::pipe()?;
-    // A reader that is behind loses repetitions, and this program never waits for it.
+    // A slow reader loses repetitions, and this program never waits for it.
     rustix::io::ioctl_fionbio(&writer, true)?;
     TOLD.store(writer.into_raw_fd(), Ordering::Relaxed);
     for signal in signals.iter().filter(|signal| !is_ignored(**signal)) {
@@ -111,10 +111,10 @@ fn errno() -> *mut i32 {
     unsafe { libc::__error() }
 }
 
-/// Leaves everything behind that this program has from its caller: terminal and group of processes, open files but for the
-/// standard streams, and signals that are ignored. To be called before anything else is opened.
+/// Detaches from the caller: terminal and process group, open files except the standard streams, and ignored signals.
+/// To be called before anything else is opened.
 pub(crate) fn detach() {
-    // One that leads a group already has left its caller's.
+    // A process group leader has left its caller's group already.
     rustix::process::setsid().ok();
     #[cfg(target_os = "linux")]
     // SAFETY: nothing has been opened yet, so none of these belongs to a value.
@@ -126,17 +126,17 @@ pub(crate) fn detach() {
     }
 }
 
-/// Ends this program by a signal, without a core file: the one that ended the command is the command's.
+/// Ends this program by a signal, without a core file: the command has its own.
 pub(crate) fn end_by(signal: i32) {
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    // With the limit that it has, it may leave a core file.
+    // If this fails, a core file may be left.
     rustix::process::setrlimit(rustix::process::Resource::Core, none).ok();
     set(signal, libc::SIG_DFL);
     // SAFETY: raising a signal has no preconditions. One that can't be raised leaves this program as it is.
     unsafe { libc::raise(signal) };
 }
 
-/// Stops as Ctrl-Z does, until this program is continued. Where nothing could continue it, it goes on at once.
+/// Stops as with Ctrl-Z, until this program is continued. If nothing could continue it, it does not stop.
 pub(crate) fn stop(what: Stops) {
     let Some(before) = present(libc::SIGTSTP) else { return };
     if what == Stops::Job {

@@ -1,8 +1,8 @@
-//! What happens during a run, told to an OpenTelemetry collector.
+//! Exports the events of a run to an OpenTelemetry collector.
 //!
-//! `core` says what it does in `tracing` spans and events; here they are exported by OTLP over HTTP.
-//! That takes dependencies which few need, so it is a feature of the build. Telling is never allowed to
-//! get in the way: a collector that is down or hangs costs one warning and at most `FLUSH_BOUND`.
+//! `core` emits `tracing` spans and events; here they are exported by OTLP over HTTP. That needs dependencies which
+//! few users need, so it is a build feature. Exporting never interferes: a collector that is down or hangs costs one
+//! warning and at most `FLUSH_BOUND`.
 
 #[cfg(feature = "otlp")]
 mod counters;
@@ -25,10 +25,10 @@ pub(crate) enum TelemetryError {
     /// The program was built without the feature.
     #[error("`--otlp {endpoint}` needs a program with the feature: cargo install --path cli --features otlp")]
     NotBuilt {
-        /// Where it should have gone.
+        /// The requested endpoint.
         endpoint: String,
     },
-    /// The endpoint can't be one.
+    /// The endpoint is invalid.
     #[cfg(feature = "otlp")]
     #[error("`--otlp {endpoint}`: {problem}; give the collector's address, such as `http://127.0.0.1:4318`")]
     Endpoint {
@@ -46,7 +46,7 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    /// Listens to the whole program from now on, if there is somewhere to export to.
+    /// Subscribes to the whole program, if there is an endpoint.
     #[cfg(feature = "otlp")]
     pub(crate) fn start(endpoint: Option<&str>) -> Result<Self, TelemetryError> {
         let Some(endpoint) = endpoint else {
@@ -59,7 +59,7 @@ impl Telemetry {
         Ok(Self { export: Some(export) })
     }
 
-    /// Says how to get what is missing.
+    /// Reports how to get a build with the feature.
     #[cfg(not(feature = "otlp"))]
     pub(crate) fn start(endpoint: Option<&str>) -> Result<Self, TelemetryError> {
         match endpoint {
@@ -71,7 +71,7 @@ impl Telemetry {
         }
     }
 
-    /// Sends what is left, and warns once if anything did not arrive.
+    /// Flushes, and warns once if anything did not arrive.
     pub(crate) fn finish(self) {
         #[cfg(feature = "otlp")]
         if let Some(warning) = self.export.and_then(export::Export::finish) {

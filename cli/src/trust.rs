@@ -1,4 +1,4 @@
-//! `stockade trust`: vouch for what a project brings along.
+//! `stockade trust`: trusts a project's own settings and rules.
 
 mod review;
 

@@ -1,4 +1,4 @@
-//! Warnings of the crates below, for the person: one line each on standard error.
+//! Prints warnings of the libraries: one line each on standard error.
 
 use std::fmt::{self, Write as _};
 
@@ -8,20 +8,20 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::exit::note;
 
-/// Prints warnings and errors, and hears nothing else.
+/// Prints warnings and errors, and ignores other events.
 pub(crate) struct Warnings;
 
 impl Warnings {
-    /// Listens to the whole program from now on.
+    /// Subscribes to the whole program.
     pub(crate) fn listen() {
-        // Somebody who listens already hears them as well.
+        // An existing subscriber receives them as well.
         let _ = tracing::subscriber::set_global_default(Self);
     }
 }
 
-/// Prints an event that a person should know of.
+/// Prints an event for the user.
 pub(crate) fn print(event: &Event<'_>) {
-    // What an MCP client does wrong is told to the client.
+    // Errors of an MCP client are reported to the client.
     if *event.metadata().level() > Level::WARN || event.metadata().target().starts_with("rmcp") {
         return;
     }
@@ -63,7 +63,7 @@ impl<S: Subscriber> tracing_subscriber::Layer<S> for Warnings {
     }
 }
 
-/// What an event says: its message, what it is about, and why.
+/// The text of an event: its message, its subject, and the cause.
 #[derive(Default)]
 struct Line {
     message: String,
@@ -85,7 +85,7 @@ impl Visit for Line {
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
             "warning" | "error" => write!(self.cause, "{value:?}"),
-            // Of one command there is one request.
+            // One command has one request.
             "request" | "thread" => Ok(()),
             _ => write!(self.about, " `{value:?}`"),
         };

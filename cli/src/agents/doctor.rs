@@ -1,4 +1,4 @@
-//! Which agents are wired to Stockade, and whether their hooks answer.
+//! Finds agents that use Stockade, and checks their hooks.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -9,23 +9,23 @@ use serde_json::{Value, json};
 use super::install::{Wired, wired};
 use crate::args::AgentName;
 
-/// An agent with a hook of Stockade in its settings.
+/// An agent with Stockade's hook in its settings.
 #[derive(Debug, Serialize)]
 pub(crate) struct AgentWiring {
     agent: &'static str,
     /// The settings file.
     file: String,
-    /// Whether the hook answers as it should.
+    /// Whether the hook answers correctly.
     works: bool,
     /// Why it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
 
-/// Looks at the settings of the user and of the project in this directory, and tries each hook that is there.
+/// Reads the settings of the user and of the project in this directory, and tests each hook found.
 pub(crate) fn agents() -> Vec<AgentWiring> {
     let tried = |wired: Wired| {
-        // codex keeps its connection to the program that runs its commands, so there is no single answer to try.
+        // codex keeps its connection to the program that runs its commands, so there is no single answer to test.
         let problem = wired.problem.or_else(|| match wired.agent {
             AgentName::Codex => None,
             agent @ (AgentName::ClaudeCode | AgentName::Gemini | AgentName::Opencode) => try_hook(agent).err(),
@@ -36,7 +36,7 @@ pub(crate) fn agents() -> Vec<AgentWiring> {
     wired().into_iter().map(tried).collect()
 }
 
-/// The section for a person; nothing if no agent is wired.
+/// The section of the report; empty if no agent is wired.
 pub(crate) fn text(agents: &[AgentWiring]) -> String {
     let mut text = String::new();
     for agent in agents {
@@ -86,7 +86,7 @@ fn own(arguments: &[&str], input: &str, (name, value): (&str, &std::ffi::OsStr))
     command.args(arguments).env(name, value).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that has ended already says why.
+        // A hook that has ended already reports why.
         stdin.write_all(input.as_bytes()).ok();
     }
     child.wait_with_output().map_err(|error| error.to_string())

@@ -1,7 +1,7 @@
 //! Coding agents that run their commands in Stockade: answers to their hooks, and their settings.
 //!
-//! An agent is an adapter over a session of the server, as `stockade run --session` is: a hook asks the session what it
-//! would decide about a command, and puts `stockade hook run` in the command's place, which runs it there.
+//! An agent uses a session of the server, as `stockade run --session` does: a hook asks the session for its decision
+//! on a command, and replaces the command by `stockade hook run`, which runs it there.
 
 pub(crate) mod doctor;
 pub(crate) mod hook;

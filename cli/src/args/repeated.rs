@@ -1,5 +1,5 @@
-//! Options that are given twice: scripts put them together from parts. The same value twice says nothing new, and
-//! two values are a contradiction.
+//! Repeated options, as in composed scripts. The same value twice is accepted, two different values are a
+//! contradiction.
 
 use std::ffi::OsString;
 
@@ -16,7 +16,7 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
     Args::from_arg_matches(&matches)
 }
 
-/// The same command, but an option that has one value may be given several times.
+/// A copy of the command in which a single-valued option may be repeated.
 fn lenient(command: Command) -> Command {
     command
         .mut_args(|argument| {
@@ -39,7 +39,7 @@ fn has_one_value(argument: &Arg) -> bool {
 fn check(command: &Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     for argument in command.get_arguments().filter(|argument| has_one_value(argument)) {
         let id = argument.get_id().as_str();
-        // An option of all commands is known to each, but not to this one alone.
+        // A global option is known to each subcommand, but not to this command alone.
         let Ok(Some(mut values)) = matches.try_get_raw(id) else { continue };
         let first = values.next();
         if let Some(other) = values.find(|value| Some(*value) != first) {

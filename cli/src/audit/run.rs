@@ -1,4 +1,4 @@
-//! The records of one request, put together as one run.
+//! Combines the records of one request into a run.
 
 use std::collections::HashMap;
 
@@ -7,19 +7,19 @@ use stockade_protocol::{AuditEvent, AuditRecord, RawText, RequestId, ThreadId};
 
 use super::when;
 
-/// How a run can end. The last is for one that is still going on, or whose end was never written.
+/// The possible results of a run. The last is for a running one, or one without a recorded end.
 pub(super) const RESULTS: &[&str] =
     &["exited", "denied", "refused", "timed_out", "cancelled", "signaled", "patched", "called", "failed", "unfinished"];
 
-/// One run, as far as the trail knows it.
+/// One run, according to the trail.
 #[derive(Debug, Serialize)]
 pub(super) struct Run {
-    /// When it was first spoken of, in milliseconds since 1970.
+    /// The time of its first record, in milliseconds since 1970.
     pub(super) time_ms: u64,
     pub(super) time: String,
     pub(super) thread_id: ThreadId,
     pub(super) request_id: RequestId,
-    /// Its program and arguments; absent for what is no command.
+    /// Its program and arguments; `None` if it is not a command.
     command: Option<stockade_protocol::Argv>,
     result: Option<String>,
     exit_code: Option<i32>,
@@ -35,7 +35,7 @@ impl Run {
         self.result.as_deref().unwrap_or("unfinished")
     }
 
-    /// Whether it is a run of this program, given by its path or by the path's last name.
+    /// Whether it is a run of this program, by path or base name.
     pub(super) fn is_of(&self, program: &str) -> bool {
         let own = self.command.as_ref().map(|command| command.program().as_bytes());
         own.is_some_and(|own| {
@@ -74,7 +74,7 @@ pub(super) struct Runs {
 
 impl Runs {
     pub(super) fn add(&mut self, record: AuditRecord) {
-        // The trail's own affairs are no run.
+        // Events of the trail itself are not runs.
         if matches!(record.event, AuditEvent::Repaired { .. }) {
             return;
         }

@@ -8,7 +8,7 @@ use stockade_protocol::{
 
 use super::when;
 
-/// What happened, and all that is known about it, with every deceptive character escaped.
+/// A record with all its details, with every deceptive character escaped.
 pub(super) fn tell(record: &AuditRecord) -> Result<String, serde_json::Error> {
     let mut lines = vec![format!("{}  #{}  {}", when::long(record.time_ms), record.sequence, headline(&record.event)?)];
     lines.extend(details(&record.event)?.into_iter().map(|line| format!("    {line}")));
@@ -19,7 +19,7 @@ fn shown(text: &str) -> RawText {
     RawText::from(text)
 }
 
-/// The word for a value on the wire.
+/// The serialized name of a value.
 fn word(value: &impl Serialize) -> Result<String, serde_json::Error> {
     let value = serde_json::to_value(value)?;
     Ok(value.as_str().map_or_else(|| shown(&value.to_string()).to_string(), |word| word.replace('_', " ")))

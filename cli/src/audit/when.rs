@@ -6,7 +6,7 @@ const DAY: u64 = 24 * 60 * 60;
 
 /// Now, in milliseconds since 1970.
 pub(super) fn now() -> u64 {
-    // A clock before 1970 counts as one that stands there.
+    // A clock before 1970 counts as 1970.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
@@ -76,7 +76,7 @@ fn numbers(text: &str, separator: char) -> Option<[u64; 3]> {
 
 fn split(time_ms: u64) -> (String, u64) {
     let seconds = time_ms / 1000;
-    // Times beyond the calendar's reach are those of a broken clock.
+    // Times beyond the supported range come from a broken clock.
     let mut left = (seconds / DAY).min(days(9999, 12, 31));
     let mut year = 1970;
     while left >= year_length(year) {

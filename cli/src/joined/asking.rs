@@ -1,4 +1,4 @@
-//! Questions of the server, put to the person at this program's terminal.
+//! Puts the server's questions to the person at this program's terminal.
 
 use std::collections::HashMap;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
@@ -11,21 +11,21 @@ use stockade_protocol::ApprovalReply;
 use stockade_server::wire::{ApprovalRequestParams, ErrorKind, QuestionId, RpcError, RpcId};
 use tokio::sync::Notify;
 
-/// How long a question may take to give the terminal back.
+/// The time limit for a question to restore the terminal.
 const TIME_TO_END: Duration = Duration::from_secs(2);
 
 type Reply = Result<ApprovalReply, RpcError>;
 
-/// How a question ended here.
+/// The local end of a question.
 enum Asked {
     Answered(Reply),
-    /// It was answered elsewhere, or needs no answer any more.
+    /// It was answered elsewhere, or became obsolete.
     CalledOff,
     /// The person leaves it to others.
     Left,
 }
 
-/// Asks, each question in a thread of its own. Nothing is set up before the first one.
+/// Asks each question in its own thread. Nothing is set up before the first one.
 pub(super) struct Asking {
     person: Option<Arc<dyn Approver>>,
     open: HashMap<QuestionId, Arc<Notify>>,
@@ -45,7 +45,7 @@ impl Asking {
         Ok(Self { person: None, open, sender, given, woken, wake, stopped_by: None, is_left: false })
     }
 
-    /// Asks a person who attends a session, if there is one.
+    /// For a person who attends a session, if there is a terminal.
     pub(super) fn attending() -> io::Result<Option<Self>> {
         let Some(person) = attendant() else { return Ok(None) };
         Ok(Some(Self { person: Some(person), ..Self::new()? }))
@@ -56,7 +56,7 @@ impl Asking {
         self.is_left
     }
 
-    /// Becomes readable when an answer is there.
+    /// Becomes readable when an answer is available.
     pub(super) fn woken(&self) -> &PipeReader {
         &self.woken
     }
@@ -74,7 +74,7 @@ impl Asking {
         !self.open.is_empty()
     }
 
-    /// A signal came while there was nothing to pass it on to.
+    /// Handles a signal without a command to forward it to.
     pub(super) fn stop(&mut self, signal: u8) {
         self.stopped_by = Some(signal);
         self.open.values().for_each(|question| question.notify_one());
@@ -93,7 +93,7 @@ impl Asking {
         let asked = self.person.clone().map(|person| {
             std::thread::Builder::new().name(String::from("question")).spawn(move || {
                 let reply = review(&*person, params, &called_off);
-                // The command may have ended, and with it everything else.
+                // The command, and this program, may have ended.
                 sender.send((own, question, reply)).ok();
                 (&*wake).write_all(&[0]).ok();
             })
@@ -105,14 +105,14 @@ impl Asking {
         }
     }
 
-    /// A question has an answer from elsewhere, or needs none any more.
+    /// Cancels a question that was answered elsewhere or became obsolete.
     pub(super) fn call_off(&mut self, question: &QuestionId) {
         if let Some(open) = self.open.get(question) {
             open.notify_one();
         }
     }
 
-    /// Calls off what is open, and waits until the terminal is given back.
+    /// Cancels open questions, and waits until the terminal is restored.
     pub(super) fn finish(&mut self) {
         self.open.values().for_each(|question| question.notify_one());
         while !self.open.is_empty() {
@@ -137,7 +137,7 @@ impl Asking {
     }
 }
 
-/// Waits for the person's answer, or until the question is called off.
+/// Waits for the person's answer, or for the cancellation.
 fn review(person: &dyn Approver, params: ApprovalRequestParams, called_off: &Notify) -> Asked {
     let failed = |why: &dyn std::fmt::Display| Asked::Answered(Err(RpcError::new(ErrorKind::Failed, why.to_string())));
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {

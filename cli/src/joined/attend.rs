@@ -23,7 +23,7 @@ use crate::args::SessionAttend;
 use crate::exit::{Failure, note};
 use crate::signals;
 
-/// A capability is short.
+/// Limit on the size of a capability file.
 const LONGEST_CAPABILITY: u64 = 4096;
 
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +85,7 @@ fn join(args: &SessionAttend) -> Result<Option<(Client, ListedSession)>, Failure
     Ok(found.map(|session| (client, session)))
 }
 
-/// The session of this name or id, with a capability that its own program passed on.
+/// The session of this name or id, with a capability from the program that opened it.
 fn attach_with(
     client: &mut Client,
     name: &SessionName,
@@ -98,7 +98,7 @@ fn attach_with(
     if !is_open(client, &session.session_id, &capability)? {
         return Err(AttendError::WrongCapability { path: file.to_owned(), name: name.to_string() }.into());
     }
-    // Once more: only a client is shown the commands.
+    // Again, since only an attached client sees the commands.
     Ok(sessions(Some(client))?.into_iter().find(is_it))
 }
 
@@ -115,12 +115,12 @@ struct Attending {
     session_id: SessionId,
     signals: PipeReader,
     asking: Asking,
-    /// What runs, by name.
+    /// The running commands, by name.
     commands: HashMap<CommandId, Argv>,
 }
 
 impl Attending {
-    /// Shows what happens and asks, until the person leaves or the session ends. Returns the signal that ended it.
+    /// Shows events and asks, until the person leaves or the session ends. Returns the signal that ended it.
     fn watch(&mut self) -> Result<Option<u8>, ClientError> {
         loop {
             while self.client.has_message() {
@@ -153,7 +153,7 @@ impl Attending {
         }
     }
 
-    /// What the server says next. `true` if the session is over.
+    /// Handles the next message. `true` if the session has ended.
     fn take(&mut self) -> Result<bool, ClientError> {
         match self.client.next()? {
             FromServer::Question { id, params } => self.asking.ask(id, *params),

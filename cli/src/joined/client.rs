@@ -1,4 +1,4 @@
-//! One command through a server, from its request to its end.
+//! Runs one command through a server, from its request to its end.
 
 use std::io::{self, IsTerminal as _, PipeReader, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -32,7 +32,7 @@ use crate::remedy::Remedies;
 use crate::run::{ReportForm, as_interrupted, end_by_signal, finish, not_started, signal_of};
 use crate::signals;
 
-/// How often to look for what keys mean to the command, where it has a terminal.
+/// The polling interval for keys, if the command has a terminal.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// How often, and with which pauses, a program without a terminal looks whether other clients of the session stay.
@@ -47,7 +47,7 @@ enum RunError {
     Refused { message: String },
 }
 
-/// Runs a command. Nothing if the session is not there any more.
+/// Runs a command. `None` if the session no longer exists.
 pub(super) fn run(wanted: &Wanted<'_>, joined: Joined) -> Result<Option<ExitCode>, Failure> {
     let log = joined.place.log();
     let (mut running, sent) = Running::start(wanted, joined)?;
@@ -82,7 +82,7 @@ pub(super) fn run(wanted: &Wanted<'_>, joined: Joined) -> Result<Option<ExitCode
     }
 }
 
-/// What would happen to a command. Nothing if the session is not there any more.
+/// Explains a command. `None` if the session no longer exists.
 pub(super) fn explain(wanted: &Wanted<'_>, mut joined: Joined) -> Result<Option<Explanation>, Failure> {
     let ticket = serde_json::json!({ "session_id": joined.session_id, "capability": joined.capability });
     let params = CommandExplainParams {
@@ -110,10 +110,10 @@ pub(super) fn explain(wanted: &Wanted<'_>, mut joined: Joined) -> Result<Option<
     }
 }
 
-/// How a run ends for this program.
+/// The end of a run for this program.
 enum End {
     Response(Result<Box<CommandRunResult>, RpcError>),
-    /// By a signal, while there was no command to pass it on to.
+    /// By a signal, without a command to forward it to.
     Signal(u8),
 }
 
@@ -142,7 +142,7 @@ struct Running {
     command_id: CommandId,
     signals: PipeReader,
     asking: Asking,
-    /// Where keys and signals say what the command is to get.
+    /// Collects keys and signals for the command.
     command: Cancellation,
     clock: Clock,
     relay: Option<Arc<Relay>>,
@@ -153,7 +153,7 @@ struct Running {
 }
 
 impl Running {
-    /// Sends the request. The second value is its id, unless the server could not be sent it.
+    /// Sends the request. The second value is its id, or the error.
     fn start(wanted: &Wanted<'_>, joined: Joined) -> Result<(Self, Result<RpcId, ClientError>), Failure> {
         let Joined { mut client, session_id, capability, .. } = joined;
         let (command, clock) = (Cancellation::new(), Clock::new());
@@ -236,7 +236,7 @@ impl Running {
         }
     }
 
-    /// Waits until there is something from the server, and does everything else meanwhile.
+    /// Waits for a message from the server, and does everything else meanwhile.
     fn is_readable(&mut self) -> Result<bool, ClientError> {
         let limit = self.relay.as_ref().map(|_| &LOOK);
         let mut files = [
@@ -262,7 +262,7 @@ impl Running {
         Ok(server)
     }
 
-    /// What the server says next.
+    /// Handles the next message of the server.
     fn take(&mut self, request: &RpcId) -> Result<Option<End>, ClientError> {
         let Some(said) = self.client.next_arrived()? else { return Ok(None) };
         match said {
@@ -275,12 +275,12 @@ impl Running {
                 }));
             }
             FromServer::Response { id: None, answer: Err(error) } => return Err(error.into()),
-            // Of a signal for a command that has ended meanwhile.
+            // The response to a signal for a command that has ended meanwhile.
             FromServer::Response { .. } => {}
             FromServer::Question { id, params }
                 if self.answers == Answers::GivenBefore && is_about_start(&params.request.subject) =>
             {
-                // For this question and no other.
+                // Only for this question.
                 self.answers = Answers::OtherClients;
                 let reply =
                     ApprovalReply { id: params.request.id.clone(), decision: ReviewDecision::Approved, content: None };
@@ -316,7 +316,7 @@ impl Running {
         Ok(Err(RpcError::new(ErrorKind::Failed, why)))
     }
 
-    /// Signals that this program got are for the command.
+    /// Forwards this program's signals to the command.
     fn signalled(&mut self) -> Result<(), ClientError> {
         let mut numbers = [0; 64];
         let count = self.signals.read(&mut numbers)?;
@@ -324,7 +324,7 @@ impl Running {
             match (i32::from(number), &self.relay) {
                 (libc::SIGWINCH, relay) => relay.iter().for_each(|relay| relay.resize()),
                 (libc::SIGTSTP, relay) => signals::suspend(&self.command, &self.clock, relay.clone()),
-                // Before the keys: while a question is open there is no command to press one for.
+                // Before the keys: while a question is open, no command receives them.
                 _ if self.asking.is_asking() => self.asking.stop(number),
                 (libc::SIGINT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VINTR) => {}
                 (libc::SIGQUIT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VQUIT) => {}
@@ -337,7 +337,7 @@ impl Running {
         Ok(())
     }
 
-    /// Tells the server what signals and keys said.
+    /// Sends the collected signals and keys to the server.
     fn pass_on(&mut self) -> Result<(), ClientError> {
         for signal in self.command.take_signals() {
             let name = match i32::from(signal) {
@@ -367,7 +367,7 @@ impl Running {
         self.asking.stopped_by().map(End::Signal)
     }
 
-    /// Gives the terminal back, with all that was printed on it.
+    /// Restores the terminal, after showing all output.
     fn close(&mut self) {
         self.asking.finish();
         if let Some(follower) = self.follower.take() {
@@ -379,7 +379,7 @@ impl Running {
     }
 }
 
-/// Whether a question is whether a command may run as it was started, and not whether it may have more.
+/// Whether a question is about starting a command as requested, not about more permissions.
 fn is_about_start(subject: &ApprovalSubject) -> bool {
     let ApprovalSubject::Command(command) = subject else { return false };
     command.violations.is_empty() && command.escalation == EscalationExecution::TurnDefault
@@ -390,27 +390,27 @@ fn is_about_start(subject: &ApprovalSubject) -> bool {
 struct Sent<'a>(Vec<BorrowedFd<'a>>);
 
 impl<'a> Sent<'a> {
-    /// Its place among them.
+    /// Adds a descriptor, and returns its index.
     fn add(&mut self, file: BorrowedFd<'a>) -> u8 {
         self.0.push(file);
         u8::try_from(self.0.len() - 1).unwrap_or(u8::MAX)
     }
 }
 
-/// A name that no other command has.
+/// A unique name for the command.
 fn own_id() -> Result<CommandId, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(format!("run-{}-{}", now.as_nanos(), std::process::id()).parse()?)
 }
 
-/// This program's umask. There is no way to read it but to set it.
+/// This program's umask, which can only be read by setting it.
 fn umask() -> Option<Umask> {
     let before = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(before);
     Umask::try_from(u16::try_from(i64::from(before.bits()) & 0o777).ok()?).ok()
 }
 
-/// This program's limits, but for those that are none.
+/// This program's limits, without unlimited ones.
 fn limits() -> Rlimits {
     let all = [
         (RlimitResource::As, Resource::As),

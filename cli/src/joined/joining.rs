@@ -1,4 +1,4 @@
-//! Joining a session by its ticket, or opening it and leaving one.
+//! Joins a session by its ticket, or opens it and leaves a ticket.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub(crate) enum JoinError {
     NoDirectory(#[source] std::io::Error),
 }
 
-/// A connection, and what it needs to run a command in the session.
+/// A connection, with the session's credentials.
 #[derive(Debug)]
 pub(super) struct Joined {
     pub(super) client: Client,
@@ -56,7 +56,7 @@ pub(super) struct Joined {
     pub(super) place: Place,
 }
 
-/// A connection to the server of a session, if there is a ticket and a server. The session itself may be gone.
+/// Connects to the server of a session, if there are a ticket and a server. The session itself may no longer exist.
 pub(super) fn join(wanted: &Wanted<'_>) -> Result<Option<Joined>, JoinError> {
     let place = Place::find()?;
     let Some(ticket) = place.ticket(&wanted.name) else { return Ok(None) };
@@ -65,7 +65,7 @@ pub(super) fn join(wanted: &Wanted<'_>) -> Result<Option<Joined>, JoinError> {
     Ok(Some(Joined { client, session_id: ticket.session_id, capability: ticket.capability, place }))
 }
 
-/// The same without a word to the server, for a client that runs a command at once and falls back to [`join`].
+/// Like `join`, without a message to the server, for a client that runs a command at once and falls back to [`join`].
 pub(super) fn join_early(wanted: &Wanted<'_>) -> Result<Option<Joined>, JoinError> {
     let place = Place::find()?;
     let Some(ticket) = place.ticket(&wanted.name) else { return Ok(None) };
@@ -74,7 +74,7 @@ pub(super) fn join_early(wanted: &Wanted<'_>) -> Result<Option<Joined>, JoinErro
     Ok(Some(Joined { client, session_id: ticket.session_id, capability: ticket.capability, place }))
 }
 
-/// A variable may come from a project. It names a session whose permissions are those of the settings, in its workspace.
+/// A variable may come from a project. It may only name a session with the settings' permissions, in its workspace.
 fn check_variable(wanted: &Wanted<'_>, ticket: &Ticket) -> Result<(), JoinError> {
     if wanted.named_by == NamedBy::Flag {
         return Ok(());
@@ -93,7 +93,7 @@ fn check_variable(wanted: &Wanted<'_>, ticket: &Ticket) -> Result<(), JoinError>
     Err(JoinError::OtherWorkspace { name, workspace, here: here.display().to_string() })
 }
 
-/// Opens a session, or joins the one that another client has opened in the meantime.
+/// Opens a session, or joins one that another client has opened meanwhile.
 pub(super) fn open(wanted: &Wanted<'_>, opening: Opening) -> Result<Joined, JoinError> {
     let place = Place::find()?;
     place.make()?;
@@ -130,7 +130,7 @@ pub(super) fn open(wanted: &Wanted<'_>, opening: Opening) -> Result<Joined, Join
     Ok(Joined { client, session_id: opened.session_id, capability: opened.capability, place })
 }
 
-/// What is said of an open session by hand has to hold, and can't.
+/// Refuses flags for an open session: they can't take effect.
 pub(super) fn check_flags(wanted: &Wanted<'_>, opening: &Opening) -> Result<(), JoinError> {
     match opening.flags.first() {
         Some(flag) => Err(JoinError::Flags { name: wanted.name.to_string(), flag: flag.clone() }),
@@ -138,7 +138,7 @@ pub(super) fn check_flags(wanted: &Wanted<'_>, opening: &Opening) -> Result<(), 
     }
 }
 
-/// Whether the session is there, and the capability is its own. This connection is attached to it then.
+/// Whether the session exists and the capability is valid. This connection is then attached to it.
 pub(super) fn is_open(
     client: &mut Client,
     session_id: &SessionId,
@@ -159,11 +159,11 @@ pub(super) fn is_open(
     }
 }
 
-/// The environment of this program, but for what is its own.
+/// The environment of this program, without its own variables.
 pub(super) fn environment() -> BTreeMap<VariableName, RawText> {
     let pairs = std::env::vars_os().filter(|(name, _)| name != server::SESSION_VARIABLE);
     let pair = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        // A name that no shell can set is none that a command expects.
+        // Names that no shell can set are dropped.
         Some((name.to_str()?.parse().ok()?, RawText::from(value.into_encoded_bytes())))
     };
     pairs.filter_map(pair).collect()

@@ -15,7 +15,7 @@ use super::server::{self, Role, ServerError};
 use crate::args::{SessionCommand, SessionEnd, SessionList, SessionShow};
 use crate::exit::{Failure, print};
 
-/// Sessions that are ended at the same time: fewer than a connection may have requests.
+/// Sessions ended concurrently: fewer than a connection's limit on requests.
 const ENDED_AT_ONCE: usize = 32;
 
 /// With `show` and `end`: there is no such session.
@@ -36,7 +36,7 @@ pub(crate) fn run(command: &SessionCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Every session of the server; none if there is no server.
+/// Every session of the server; empty without a server.
 pub(super) fn sessions(client: Option<&mut Client>) -> Result<Vec<ListedSession>, ServerError> {
     let Some(client) = client else { return Ok(Vec::new()) };
     Ok(client.call::<SessionListResult>("session/list", &serde_json::json!({}))?.sessions)
@@ -126,7 +126,7 @@ fn show(args: &SessionShow) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends sessions, side by side: each takes as long as its commands and its sandbox.
+/// Ends sessions concurrently: each takes as long as its commands and its sandbox.
 fn end(args: &SessionEnd) -> Result<ExitCode, Failure> {
     let place = Place::find()?;
     let names = if args.all { place.names() } else { args.names.clone() };
@@ -163,7 +163,7 @@ fn end(args: &SessionEnd) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// Asks the server to close a session; nothing if there is no such session.
+/// Asks the server to close a session; `None` if there is no such session.
 fn close(client: Option<&mut Client>, place: &Place, name: &SessionName) -> Result<Option<RpcId>, Failure> {
     let (Some(client), Some(ticket)) = (client, place.ticket(name)) else { return Ok(None) };
     if !is_open(client, &ticket.session_id, &ticket.capability)? {

@@ -1,9 +1,8 @@
 //! `stockade run --session NAME`: a command in a session that outlives it.
 //!
-//! A server keeps the session; this program hands it the command with its own streams, directory, environment, umask and
-//! limits, passes signals on, asks the person at its terminal what the server wants to know, and ends as the command
-//! ends. On the usual way nothing is read but the ticket of the session, and nothing is started: no settings, no rules, no
-//! event loop.
+//! A server keeps the session; this program hands it the command with its own streams, directory, environment, umask
+//! and limits, forwards signals, asks the server's questions at its terminal, and ends as the command ends. On the
+//! fast path only the ticket of the session is read: no settings, no rules, no event loop.
 
 mod asking;
 mod attend;
@@ -37,12 +36,12 @@ use crate::shell;
 pub(crate) use manage::run as manage;
 pub(crate) use patching::{Patched, patch};
 
-/// What named the session.
+/// The source of the session's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamedBy {
     /// `--session`.
     Flag,
-    /// `STOCKADE_SESSION`, in which a project may have a say.
+    /// `STOCKADE_SESSION`, which a project may have set.
     Variable,
 }
 
@@ -59,26 +58,26 @@ pub(crate) struct Wanted<'a> {
     pub(crate) escalation: Option<EscalationExecution>,
     pub(crate) justification: Option<String>,
     pub(crate) answers: Answers,
-    /// What the command has as its standard input; this program's own if absent.
+    /// The command's standard input; this program's own if `None`.
     pub(crate) stdin: Option<OwnedFd>,
 }
 
-/// Where the answers to questions come from.
+/// The source of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answers {
-    /// From the person at this program's terminal.
+    /// The person at this program's terminal.
     Terminal,
-    /// From the session's other clients: this one asks nobody.
+    /// The session's other clients: this one does not ask.
     OtherClients,
-    /// The person has said yes to this command elsewhere, before it was started.
+    /// The person has approved this command elsewhere, before it was started.
     GivenBefore,
 }
 
-/// What a session is opened with, if there is none of the name.
+/// The parameters of a new session.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
     pub(crate) params: SessionOpenParams,
-    /// The flags that say what holds in it.
+    /// The flags that determine its policy.
     pub(crate) flags: Vec<String>,
 }
 
@@ -87,8 +86,8 @@ pub(crate) fn named_by_variable() -> Option<OsString> {
     std::env::var_os(server::SESSION_VARIABLE).filter(|name| !name.is_empty())
 }
 
-/// Runs a command in a session that is there, if the arguments say that and nothing that has to be looked up. Nothing is
-/// done otherwise, and the usual way is gone.
+/// Runs a command in an existing session, if the arguments are simple enough. Otherwise nothing is done, and the
+/// normal path is taken.
 pub(crate) fn run_early(arguments: &[OsString]) -> Option<ExitCode> {
     let wanted = early(arguments)?;
     let joined = joining::join_early(&wanted).ok()??;
@@ -112,14 +111,14 @@ pub(crate) fn run(
     client::run(wanted, joined)?.ok_or_else(|| joining::JoinError::Gone { name: wanted.name.to_string() }.into())
 }
 
-/// Runs a command in a session that is there.
+/// Runs a command in an existing session.
 pub(crate) fn run_open(wanted: &Wanted<'_>) -> Result<ExitCode, Failure> {
     let not_open = || joining::JoinError::NotOpen { name: wanted.name.to_string() };
     let joined = joining::join(wanted)?.ok_or_else(not_open)?;
     Ok(client::run(wanted, joined)?.ok_or_else(not_open)?)
 }
 
-/// Says what would happen to a command in a session, which is opened first if there is none.
+/// Explains a command in a session, which is opened first if there is none.
 pub(crate) fn explain(
     wanted: &Wanted<'_>,
     opening: impl FnOnce() -> Result<Opening, Failure>,
@@ -133,24 +132,24 @@ pub(crate) fn explain(
     Ok(client::explain(wanted, joined)?.ok_or_else(|| joining::JoinError::Gone { name: wanted.name.to_string() })?)
 }
 
-/// A session that a program serves to others: a second connection to its server, and what attaches it.
+/// A session that a program serves to others: a second connection to its server, and its credentials.
 pub(crate) struct Served {
     pub(crate) socket: UnixStream,
     pub(crate) session_id: SessionId,
     pub(crate) capability: Capability,
     pub(crate) name: SessionName,
-    /// The connection that opened it, which keeps it until the other one is attached.
+    /// The connection that opened it, which keeps it alive until the other one is attached.
     pub(crate) opener: Client,
 }
 
-/// Takes away what lets others join a session that has ended.
+/// Removes the ticket of an ended session.
 pub(crate) fn forget(name: &SessionName) {
     if let Ok(place) = Place::find() {
         place.remove(name);
     }
 }
 
-/// Opens a session to serve, or joins the one of the name. Without a name, the session has one that no other has.
+/// Opens a session to serve, or joins the one of the name. Without a name it gets a unique one.
 pub(crate) fn serve(name: Option<SessionName>, opening: Opening) -> Result<Served, Failure> {
     let name = match name {
         Some(name) => name,
@@ -174,7 +173,7 @@ pub(crate) fn serve(name: Option<SessionName>, opening: Opening) -> Result<Serve
     Ok(Served { socket, session_id, capability, name, opener })
 }
 
-/// A name that no session has.
+/// An unused session name.
 fn free_name() -> Result<SessionName, Failure> {
     let place = Place::find()?;
     loop {
@@ -187,7 +186,7 @@ fn free_name() -> Result<SessionName, Failure> {
     }
 }
 
-/// What arguments ask for that are `run`, `--session`, `--json`, `-c` and a command.
+/// Parses arguments that consist only of `run`, `--session`, `--json`, `-c` and a command.
 fn early(arguments: &[OsString]) -> Option<Wanted<'_>> {
     let mut rest = arguments.get(1..)?.split_first().filter(|(first, _)| *first == "run")?.1;
     let (mut flag, mut line, mut json) = (None::<&OsStr>, None::<&OsStr>, false);

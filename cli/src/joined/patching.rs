@@ -1,4 +1,4 @@
-//! `stockade patch --session NAME`: a patch that is judged and written by the server of a session, whose answers last.
+//! `stockade patch --session NAME`: the server of a session judges and writes a patch, and its answers are remembered.
 
 use std::io::{self, PipeReader, Read as _};
 use std::process::ExitCode;
@@ -25,14 +25,14 @@ enum PatchError {
     ServerEnded,
 }
 
-/// How a patch ends for this program.
+/// The end of a patch for this program.
 pub(crate) enum Patched {
     Result(PatchApplyResult),
     /// A signal ended the question, or this program.
     Signal(ExitCode),
 }
 
-/// Has the session's server write a patch, and asks the person at this terminal what it wants to know.
+/// Lets the session's server write a patch, and asks its questions at this terminal.
 pub(crate) fn patch(
     wanted: &Wanted<'_>,
     text: Vec<u8>,
@@ -63,7 +63,7 @@ pub(crate) fn patch(
     }
 }
 
-/// The same with this connection attached to the session; nothing if the session is gone.
+/// Attaches the connection to the session; `None` if the session no longer exists.
 fn attached(joined: Option<Joined>) -> Result<Option<Joined>, Failure> {
     let Some(mut joined) = joined else { return Ok(None) };
     let is_open = joining::is_open(&mut joined.client, &joined.session_id, &joined.capability)?;
@@ -76,7 +76,7 @@ struct Patching {
     signals: PipeReader,
     asking: Asking,
     request: RpcId,
-    /// The questions that this program was asked.
+    /// The open questions for this program.
     asked: Vec<(RpcId, RequestId)>,
 }
 
@@ -115,7 +115,7 @@ impl Patching {
         }
     }
 
-    /// A program that is ended by a signal says no: nothing is written after it.
+    /// Denies open questions when a signal ends this program: nothing is written afterwards.
     fn decline(&mut self) -> Result<(), ClientError> {
         for (rpc, id) in std::mem::take(&mut self.asked) {
             let decision = ReviewDecision::Denied { reason: Some(String::from("a signal ended `stockade patch`")) };
@@ -124,7 +124,7 @@ impl Patching {
         Ok(())
     }
 
-    /// What the server says next.
+    /// Handles the next message of the server.
     fn take(&mut self) -> Result<Option<Patched>, ClientError> {
         match self.client.next()? {
             FromServer::Response { id, answer } if id.as_ref() == Some(&self.request) => {

@@ -1,6 +1,7 @@
-//! Where the server of this user's sessions is, and what lets a client join one of them.
+//! The location of this user's session server, and the tickets for joining sessions.
 //!
-//! All of it is in the directory of the socket, which is the user's alone and which no command of any session can see.
+//! All of it is in the directory of the socket, which is private to the user and hidden from the commands of all
+//! sessions.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use stockade_protocol::AbsPath;
 use stockade_server::wire::{Capability, SessionId, SessionName};
 
-/// A ticket is short.
+/// Limit on the size of a ticket.
 const LONGEST_TICKET: u64 = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -29,17 +30,17 @@ pub(crate) enum PlaceError {
 #[derive(Clone, Debug)]
 pub(crate) struct Place(PathBuf);
 
-/// What lets a client of this user join a session.
+/// The credentials with which a client of this user joins a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ticket {
     pub(crate) session_id: SessionId,
     pub(crate) capability: Capability,
-    /// The flags that it was opened with: what holds in it is not what the settings alone would say.
+    /// The flags it was opened with: its policy differs from the settings.
     pub(crate) flags: Vec<String>,
     pub(crate) workspace: Vec<AbsPath>,
 }
 
-/// A lock on a file, until this is dropped. The file goes with it.
+/// A lock file, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Lock {
     path: PathBuf,
@@ -48,7 +49,7 @@ pub(crate) struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // It is still held, so that no other client has locked this file. One that waits for it makes a new one.
+        // The lock is still held, so no other client has it. A waiting client creates a new file.
         fs::remove_file(&self.path).ok();
     }
 }
@@ -67,7 +68,7 @@ impl Place {
         self.0.join(format!("{name}.session"))
     }
 
-    /// Makes the directory, if it is missing, and checks that it is this user's alone.
+    /// Creates the directory if it is missing, and checks that it is private to this user.
     pub(crate) fn make(&self) -> Result<(), PlaceError> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0);
         made.map_err(|source| PlaceError::System { act: "make", path: self.0.clone(), source })?;
@@ -77,7 +78,7 @@ impl Place {
         if is_ours && found.mode() & 0o077 == 0 { Ok(()) } else { Err(PlaceError::Open(self.0.clone())) }
     }
 
-    /// The ticket of a session; none if there is none, or none of this user's alone.
+    /// The ticket of a session; `None` if it is missing or not private to this user.
     pub(crate) fn ticket(&self, name: &SessionName) -> Option<Ticket> {
         let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK).bits()).ok()?;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(self.ticket_path(name)).ok()?;
@@ -91,7 +92,7 @@ impl Place {
         serde_json::from_str(&text).ok()
     }
 
-    /// Leaves a ticket, whole or not at all.
+    /// Writes a ticket atomically.
     pub(crate) fn leave(&self, name: &SessionName, ticket: &Ticket) -> Result<(), PlaceError> {
         let path = self.ticket_path(name);
         let new = self.0.join(format!("{name}.session.new"));
@@ -106,9 +107,9 @@ impl Place {
         fs::rename(&new, &path).map_err(failed)
     }
 
-    /// Takes a ticket away.
+    /// Removes a ticket.
     pub(crate) fn remove(&self, name: &SessionName) {
-        // One that is gone already is gone.
+        // It may be gone already.
         fs::remove_file(self.ticket_path(name)).ok();
     }
 
@@ -122,7 +123,7 @@ impl Place {
         names
     }
 
-    /// Waits until no other client does what this name stands for.
+    /// Waits for the lock of this name.
     pub(crate) fn lock(&self, what: &str) -> Result<Lock, PlaceError> {
         let path = self.0.join(format!(".{what}.lock"));
         let failed = |source: io::Error| PlaceError::System { act: "lock", path: path.clone(), source };
@@ -135,7 +136,7 @@ impl Place {
                 Err(error) => return Err(failed(error.into())),
             }
             let locked = file.metadata().map_err(failed)?;
-            // The client that had it has removed it, and another one may have made it again.
+            // The previous holder has removed the file, and another client may have created it again.
             if fs::symlink_metadata(&path).is_ok_and(|found| found.ino() == locked.ino() && found.dev() == locked.dev())
             {
                 return Ok(Lock { path, _file: file });
@@ -143,7 +144,7 @@ impl Place {
         }
     }
 
-    /// Where the server says what went wrong: in the state directory, where it stays.
+    /// The server's log file, in the state directory.
     pub(crate) fn log(&self) -> PathBuf {
         let state = stockade_core::state_directory(stockade_config::user_variable);
         state.unwrap_or_else(|| self.0.clone()).join("serve.log")

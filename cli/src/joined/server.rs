@@ -1,4 +1,4 @@
-//! The server of this user's sessions: found, or started once and left behind.
+//! Finds the server of this user's sessions, or starts it detached.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -17,17 +17,17 @@ use super::place::{Place, PlaceError};
 /// The variable that names a session.
 pub(super) const SESSION_VARIABLE: &str = "STOCKADE_SESSION";
 
-/// How long a server may take to be there.
+/// The time limit for a server to start.
 const TIME_TO_START: Duration = Duration::from_secs(20);
 
-/// How often to look for it.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long to wait for a place among the clients of the server, and how often to ask for one.
+/// How long, and how often, to retry if the server has too many clients.
 const TIME_FOR_A_PLACE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a server without sessions waits for another one.
+/// The idle time after which a server without sessions ends.
 const IDLE: &str = "60s";
 
 #[derive(Debug, thiserror::Error)]
@@ -50,12 +50,12 @@ pub(crate) enum ServerError {
 }
 
 impl ServerError {
-    /// Whether the server said that it has too many clients.
+    /// Whether the server reported too many clients.
     fn is_busy(&self) -> bool {
         matches!(self, Self::Speak(ClientError::Refused(error)) if error.kind() == Some(ErrorKind::Busy))
     }
 
-    /// The same, also where it hung up before this could be read.
+    /// Like `is_busy`, also if it closed the connection before that could be read.
     fn is_crowded(&self) -> bool {
         let hung_up =
             |error: &io::Error| matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
@@ -63,7 +63,7 @@ impl ServerError {
     }
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Runs a command, and answers at its terminal.
@@ -75,7 +75,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// How the other clients know it.
+    /// The client name that others see.
     fn client_name(self) -> &'static str {
         match self {
             Self::Runner => "stockade run",
@@ -92,19 +92,19 @@ impl Role {
     }
 }
 
-/// Connects to the server; none if there is none.
+/// Connects to the server; `None` if there is none.
 pub(crate) fn connect(place: &Place, role: Role) -> Result<Option<Client>, ServerError> {
     connect_to(&place.socket(), role)
 }
 
-/// Connects to the server of a socket; none if there is none. A server that has as many clients as it serves is asked
-/// again for a while.
+/// Connects to the server of a socket; `None` if there is none. Retries for a while if the server has too many
+/// clients.
 pub(crate) fn connect_to(path: &Path, role: Role) -> Result<Option<Client>, ServerError> {
     let start = Instant::now();
     loop {
         match connect_once(path, role) {
             Err(error) if error.is_crowded() && start.elapsed() < TIME_FOR_A_PLACE => std::thread::sleep(PAUSE),
-            // One that hangs up for so long, time after time, has no place either.
+            // A server that keeps closing connections has no room either.
             Err(error) if error.is_crowded() => return Err(ServerError::Busy),
             other => return other,
         }
@@ -115,14 +115,14 @@ fn connect_once(path: &Path, role: Role) -> Result<Option<Client>, ServerError> 
     let Some(mut client) = reach(path, role)? else { return Ok(None) };
     match client.introduce() {
         Ok(()) => Ok(Some(client)),
-        // It was about to end.
+        // The server was about to end.
         Err(ClientError::Ended) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Connects to the server of a socket without a word to it. It may be about to end, or have too many clients, which the
-/// first request finds out.
+/// Connects to the server of a socket without a message. The first request shows whether it is about to end, or has
+/// too many clients.
 pub(crate) fn reach(path: &Path, role: Role) -> Result<Option<Client>, ServerError> {
     let socket = match UnixStream::connect(path) {
         Ok(socket) => socket,
@@ -138,14 +138,14 @@ pub(crate) fn reach(path: &Path, role: Role) -> Result<Option<Client>, ServerErr
     Ok(Some(Client::over(socket, role.client_name(), capabilities)?))
 }
 
-/// Whether the process at the other end is this user's.
+/// Whether the peer process belongs to this user.
 #[cfg(target_os = "linux")]
 fn is_ours(socket: &UnixStream) -> bool {
     let peer = rustix::net::sockopt::socket_peercred(socket);
     peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid())
 }
 
-/// The directory, which is this user's alone, has to say it here.
+/// Here the private directory has to suffice.
 #[cfg(not(target_os = "linux"))]
 fn is_ours(_: &UnixStream) -> bool {
     true
@@ -154,7 +154,7 @@ fn is_ours(_: &UnixStream) -> bool {
 /// Connects to the server, and starts one if there is none.
 pub(crate) fn connect_or_start(place: &Place) -> Result<Client, ServerError> {
     place.make()?;
-    // However many want one at the same time, one of them starts it.
+    // Of concurrent clients, one starts the server.
     let _lock = place.lock("start")?;
     if let Some(client) = connect(place, Role::Runner)? {
         return Ok(client);
@@ -172,8 +172,8 @@ pub(crate) fn connect_or_start(place: &Place) -> Result<Client, ServerError> {
     }
 }
 
-/// Starts a server that has nothing of this program but its user and its environment: no terminal, no streams, no
-/// directory, no group of processes.
+/// Starts a server that shares only user and environment with this program: no terminal, streams, directory or process
+/// group.
 #[expect(clippy::disallowed_methods, reason = "this program starts itself, by the file that it is")]
 fn start(place: &Place) -> Result<(), ServerError> {
     let log = place.log();
@@ -186,7 +186,7 @@ fn start(place: &Place) -> Result<(), ServerError> {
     command.args([OsStr::new("serve"), OsStr::new("--socket"), place.socket().as_os_str()]);
     command.args(["--idle", IDLE, "--detached"]).env_remove(SESSION_VARIABLE).current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-    // It leaves this program's session as its first act, and lives on without it.
+    // It detaches first, and outlives this program.
     drop(command.spawn().map_err(ServerError::Start)?);
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! A terminal that the server makes for the command, shown on this program's own.
+//! Shows a command's terminal, created by the server, on this program's own.
 //!
-//! The server reads what is printed, since it has to know what a sandbox denied. It sends that here, and its side of the
-//! terminal along with it: keys and sizes go straight to it.
+//! The server reads the output, since it needs the denials in it. It forwards the output here, together with its side
+//! of the terminal: keys and sizes go straight to it.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, PipeReader, PipeWriter};
@@ -22,10 +22,10 @@ use crate::relay::Relay;
 /// The longest packet.
 const LONGEST: usize = (64 << 10) + 1;
 
-/// How often to look for a signal while the last output is shown.
+/// The polling interval for signals while the last output is shown.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Shows what the server sends, until it is finished.
+/// Shows the server's output, until it is finished.
 pub(super) struct Follower {
     stop: PipeWriter,
     done: mpsc::Receiver<()>,
@@ -34,7 +34,7 @@ pub(super) struct Follower {
 impl Follower {
     /// Starts it. The second value is the server's end.
     pub(super) fn start(relay: Arc<Relay>) -> io::Result<(Self, OwnedFd)> {
-        // Where there is no such flag, there are no such sockets either, and the call fails.
+        // Systems without this flag lack such sockets, and the call fails.
         #[cfg(target_os = "linux")]
         let flags = SocketFlags::CLOEXEC;
         #[cfg(not(target_os = "linux"))]
@@ -49,7 +49,7 @@ impl Follower {
         Ok((Self { stop, done }, theirs))
     }
 
-    /// Waits until everything is shown that has been printed, or until a signal comes.
+    /// Waits until all output is shown, or until a signal comes.
     pub(super) fn finish(self, signals: &PipeReader) {
         drop(self.stop);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -76,7 +76,7 @@ fn follow(socket: &OwnedFd, stopped: &PipeReader, relay: &Relay) {
         match receive(socket) {
             Ok(Some(Packet::Opened(terminal))) => relay.opened(terminal),
             Ok(Some(Packet::Printed(bytes))) => {
-                // A terminal that hung up ends the command by its signal, not from here.
+                // A hangup ends the command by its signal, not here.
                 relay.write(StreamName::Stdout, &bytes).ok();
             }
             Ok(None) => return,
@@ -92,7 +92,7 @@ enum Packet {
     Printed(Vec<u8>),
 }
 
-/// The next packet; none at the end.
+/// The next packet; `None` at the end.
 fn receive(socket: &OwnedFd) -> Result<Option<Packet>, Errno> {
     let mut bytes = vec![0; LONGEST];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -1,4 +1,4 @@
-//! The person's keys, on their way to the command's terminal.
+//! Forwards the person's keys to the command's terminal.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
@@ -20,10 +20,10 @@ use crate::job::{self, Interrupts};
 use crate::sys;
 use stockade::terminal::stage;
 
-/// How often to look whether the terminal, ours or the command's, was changed, and whether a question is over.
+/// The polling interval for changes of either terminal's modes, and for the end of a question.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Keys are passed on until this is dropped.
+/// Forwards keys until it is dropped.
 #[derive(Debug)]
 pub(super) struct Keys {
     terminal: OwnedFd,
@@ -32,11 +32,11 @@ pub(super) struct Keys {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread has that passes keys on.
+/// The state of the forwarding thread.
 struct Passing {
-    /// Our end of the command's terminal.
+    /// The master side of the command's terminal.
     to: File,
-    /// How the command's terminal was at first.
+    /// The initial modes of the command's terminal.
     initial: Termios,
     modes: Arc<Modes>,
     command: Cancellation,
@@ -50,7 +50,7 @@ impl Keys {
     pub(super) fn start(terminal: File, modes: Arc<Modes>, command: Cancellation, clock: Clock) -> io::Result<Self> {
         let (stopped, stop) = io::pipe()?;
         let to = terminal.try_clone()?;
-        // It starts as ours is, down to the key that erases.
+        // It starts with the modes of this program's terminal, including the erase key.
         tcsetattr(&to, OptionalActions::Now, modes.before())?;
         let initial = tcgetattr(&to)?;
         let echo = Arc::<Mutex<Vec<u8>>>::default();
@@ -63,7 +63,7 @@ impl Keys {
     }
 
     pub(super) fn resize(&self, size: TerminalSize) {
-        // A command that has just ended has no terminal to be told of.
+        // The command may have just ended.
         stockade_sandboxing::resize(&self.terminal, size).ok();
     }
 
@@ -73,11 +73,11 @@ impl Keys {
         is_set && rustix::io::write(&self.terminal, &[modes.special_codes[key]]).is_ok()
     }
 
-    /// How many bytes at the beginning of an output are what our terminal has shown already, when it was typed.
+    /// The number of leading bytes of an output that this program's terminal has echoed already.
     pub(super) fn is_echo(&self, bytes: &[u8]) -> usize {
         let mut echo = self.echo.lock().unwrap_or_else(PoisonError::into_inner);
         let same = echo.iter().zip(bytes).take_while(|(one, other)| one == other).count();
-        // Something else came between: nothing is the echo for certain.
+        // Other output came in between: nothing is certainly an echo.
         if same < echo.len().min(bytes.len()) {
             echo.clear();
             return 0;
@@ -91,14 +91,14 @@ impl Drop for Keys {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, no more keys are passed on, which is all that is wanted.
+            // If it panicked, no more keys are forwarded, as intended.
             thread.join().ok();
         }
     }
 }
 
 impl Passing {
-    /// Passes keys on until it is stopped. Nothing is read that the command will not get.
+    /// Forwards keys until it is stopped. It reads only keys that the command will get.
     fn run(mut self) {
         let look = Timespec::try_from(LOOK).ok();
         loop {
@@ -134,7 +134,7 @@ impl Passing {
             return bytes.iter().try_for_each(|byte| self.press(*byte));
         }
         if bytes.is_empty() {
-            // The end of the input, which is no end of the terminal.
+            // End of input, not the end of the terminal.
             let end = self.initial.special_codes[SpecialCodeIndex::VEOF];
             return self.write(end);
         }
@@ -144,12 +144,12 @@ impl Passing {
         bytes.iter().try_for_each(|byte| self.write(*byte))
     }
 
-    /// One key of a terminal that is raw.
+    /// Handles one key in raw mode.
     fn press(&mut self, key: u8) -> Result<(), Errno> {
         let modes = tcgetattr(&self.to)?;
         let signals = modes.local_modes.contains(LocalModes::ISIG);
         let is = |code: SpecialCodeIndex| signals && key != 0 && key == modes.special_codes[code];
-        // What waits for single keys, as shells and editors do, has a use of its own for this one.
+        // Programs in raw mode, such as shells and editors, use this key themselves.
         let takes_lines = modes.local_modes.contains(LocalModes::ICANON);
         if is(SpecialCodeIndex::VINTR) && takes_lines && self.interrupts.add() {
             self.command.end_by(crate::signals::INTERRUPT);
@@ -162,14 +162,14 @@ impl Passing {
         self.write(key)
     }
 
-    /// Whether Ctrl-Z would stop the command, if it were started by a shell. A shell inside has its own jobs in the
-    /// foreground, and other programs do something else with it.
+    /// Whether Ctrl-Z would stop the command if a shell had started it. A shell inside has its own jobs in the
+    /// foreground, and other programs handle the key themselves.
     fn would_stop(&self) -> bool {
         let (Ok(group), Ok(leader)) = (tcgetpgrp(&self.to), tcgetsid(&self.to)) else { return false };
         group == leader && job::is_stopped_by_key(leader) && !sys::is_ignored(rustix::process::Signal::TSTP.as_raw())
     }
 
-    /// Types one byte, unless passing is stopped before the command's terminal takes it.
+    /// Writes one byte, unless forwarding stops before the command's terminal accepts it.
     fn write(&self, byte: u8) -> Result<(), Errno> {
         loop {
             let mut files = [PollFd::new(&self.to, PollFlags::OUT), PollFd::new(&self.stopped, PollFlags::IN)];

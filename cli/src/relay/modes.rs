@@ -1,4 +1,4 @@
-//! How the person's terminal treats keys while a command runs.
+//! The modes of the person's terminal while a command runs.
 
 use std::fs::File;
 use std::io;
@@ -9,16 +9,16 @@ use stockade_protocol::TerminalSize;
 
 use stockade::terminal::stage;
 
-/// Who else may want the person's keys.
+/// Whether other programs may read the person's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Share {
-    /// Nobody: each key is the command's.
+    /// No: each key is the command's.
     Whole,
-    /// What follows in a pipeline, a pager for example. Lines are the command's as long as no other program changes
-    /// the terminal, and each key once the command changes its own.
+    /// Later programs of a pipeline, such as a pager. Lines are the command's as long as no other program changes the
+    /// terminal, and each key once the command changes its own.
     Lines,
-    /// What comes before in a pipeline, too. Keys are the command's only while it has changed its own terminal, as
-    /// `less` does and whatever asks for a password.
+    /// Earlier programs of a pipeline, too. Keys are the command's only while it has changed its own terminal, as
+    /// `less` and password prompts do.
     OnDemand,
 }
 
@@ -46,12 +46,12 @@ impl Modes {
         self.is_raw.load(Ordering::Acquire)
     }
 
-    /// What the command's terminal starts with.
+    /// The initial modes of the command's terminal.
     pub(super) fn before(&self) -> &Termios {
         &self.before
     }
 
-    /// Prepares the terminal for a command that has changed its own, or not. Says whether keys are to be read.
+    /// Prepares the terminal for a command that has changed its own, or not. Returns whether to read keys.
     pub(super) fn prepare(&self, has_changed: bool) -> bool {
         if !self.is_foreground() {
             return false;
@@ -69,15 +69,15 @@ impl Modes {
         self.is_raw() || (self.share == Share::Lines && is_as_before())
     }
 
-    /// A program in the background that changes its terminal or reads from it is stopped.
+    /// Whether this program is in the foreground: a background program that changes or reads its terminal is stopped.
     fn is_foreground(&self) -> bool {
-        // With an error it is not this program's own terminal, and has no background.
+        // An error means that it is not the controlling terminal, which has no background.
         tcgetpgrp(&self.terminal).map_or(true, |group| group == rustix::process::getpgrp())
     }
 
     fn make_raw(&self) {
         let mut raw = self.before.clone();
-        // Every key is the command's: its own terminal makes signals of Ctrl-C and Ctrl-Z.
+        // The command's own terminal turns Ctrl-C and Ctrl-Z into signals.
         raw.make_raw();
         let is_so = tcgetattr(&self.terminal).is_ok_and(|modes| are_same(&modes, &raw));
         if is_so || tcsetattr(&self.terminal, OptionalActions::Now, &raw).is_ok() {
@@ -86,8 +86,7 @@ impl Modes {
     }
 
     fn give_back(&self) {
-        // Without waiting for what was printed: a terminal that takes nothing must not hold this up. One that is gone
-        // can't be given back.
+        // Without draining output: a blocked terminal must not delay this. A terminal that is gone can't be restored.
         tcsetattr(&self.terminal, OptionalActions::Now, &self.before).ok();
         self.is_raw.store(false, Ordering::Release);
     }
@@ -102,7 +101,7 @@ impl Modes {
     }
 }
 
-/// Whether two terminals treat keys and lines the same way.
+/// Whether two terminals have the same modes.
 pub(super) fn are_same(one: &Termios, other: &Termios) -> bool {
     (one.input_modes, one.output_modes, one.local_modes) == (other.input_modes, other.output_modes, other.local_modes)
 }

@@ -1,7 +1,7 @@
 //! Spans and metrics over OTLP/HTTP, as JSON.
 //!
-//! The SDK collects in threads of its own, with bounded queues that drop what does not fit, so whoever
-//! emits never waits. Requests are made by a small blocking client in those threads.
+//! The SDK collects in its own threads, with bounded queues that drop overflow, so emitting never blocks. A small
+//! blocking client in those threads makes the requests.
 
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
@@ -23,9 +23,9 @@ use super::counters::Counters;
 use super::{FLUSH_BOUND, TelemetryError};
 use crate::warnings::Warnings;
 
-/// How long one request may take: less than the end of the program waits.
+/// The timeout of a request: less than the program waits at its end.
 const REQUEST_BOUND: Duration = Duration::from_millis(1500);
-/// How much of a collector's answer is read.
+/// Limit on a collector's response.
 const MOST_ANSWER_BYTES: u64 = 64 * 1024;
 
 pub(crate) struct Export {
@@ -38,7 +38,7 @@ pub(crate) struct Export {
 /// The first failure; the others are likely the same.
 type Failure = Arc<OnceLock<String>>;
 
-/// What listens to the program, and what is to be finished at its end.
+/// The subscriber, and the export to be finished at the end.
 pub(crate) fn to(endpoint: &str) -> Result<(impl Subscriber + Send + Sync + use<>, Export), TelemetryError> {
     let problem = |problem: &dyn std::fmt::Display| TelemetryError::Endpoint {
         endpoint: endpoint.to_owned(),
@@ -82,13 +82,13 @@ pub(crate) fn to(endpoint: &str) -> Result<(impl Subscriber + Send + Sync + use<
 }
 
 impl Export {
-    /// Sends what is left; the warning if anything did not arrive.
+    /// Flushes; returns a warning if anything did not arrive.
     pub(crate) fn finish(self) -> Option<String> {
         let Self { endpoint, spans, metrics, failure } = self;
         let (done, finished) = mpsc::channel();
-        // The SDK's own bounds are not all kept, so this thread is left behind if it takes too long.
+        // The SDK does not keep all of its own timeouts, so this thread is abandoned if it takes too long.
         std::thread::spawn(move || {
-            // What went wrong on the way is in `failure`; whoever waits may have stopped waiting.
+            // Errors are in `failure`; the receiver may have given up.
             let _ = spans.shutdown_with_timeout(FLUSH_BOUND);
             let _ = metrics.shutdown_with_timeout(FLUSH_BOUND);
             let _ = done.send(());
@@ -125,7 +125,7 @@ impl Client {
         let (parts, mut body) = self.agent.run(Request::from_parts(parts, body.to_vec()))?.into_parts();
         let body = body.with_config().limit(MOST_ANSWER_BYTES).read_to_vec()?;
         if !parts.status.is_success() {
-            // Only the first failure is told.
+            // Only the first failure is reported.
             let _ = self.failure.set(format!("it answered {}", parts.status));
         }
         Ok(Response::from_parts(parts, body.into()))
@@ -137,7 +137,7 @@ impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let answer = self.send(request);
         if let Err(error) = &answer {
-            // Only the first failure is told.
+            // Only the first failure is reported.
             let _ = self.failure.set(error.to_string());
         }
         answer

@@ -1,4 +1,4 @@
-//! What arrives at a collector, and what happens when there is none.
+//! The data at a collector, and the behaviour without one.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// More than the bound, less than anybody would wait.
+/// More than the bound, with a margin.
 const PATIENCE: Duration = Duration::from_millis(3500);
 
 /// The events of a run, in the form in which `core` emits them.

@@ -1,4 +1,4 @@
-//! What a project's files would do, in words, before a person vouches for them.
+//! Describes the effects of a project's files before a person trusts them.
 
 use stockade_config::{ProfileLine, ProjectFileKind, ProjectReview};
 use stockade_execpolicy::{Extent, NetworkRule, PolicyLoader, PrefixRule};
@@ -6,7 +6,7 @@ use stockade_protocol::{Decision, NetworkProtocol, RawText};
 
 use crate::exit::Failure;
 
-/// Every file with what it does, line by line. A file that could not be used is an error.
+/// Every file with its effects, line by line. An unusable file is an error.
 pub(super) fn describe(review: &ProjectReview) -> Result<String, Failure> {
     let mut text = String::new();
     for (name, kind) in review.files() {
@@ -90,7 +90,7 @@ fn why(justification: Option<&str>) -> String {
     justification.map(|why| format!(": {}", shown(why))).unwrap_or_default()
 }
 
-/// Nothing in a project's files moves the cursor or hides.
+/// Escapes text of a project's files: nothing in it moves the cursor or hides.
 fn shown(text: &str) -> RawText {
     RawText::from(text)
 }

@@ -1,24 +1,25 @@
-//! Answers, in the words of each agent's wire.
+//! Answers in each agent's wire format.
 
 use serde_json::{Map, Value, json};
 
 use super::call::{Call, Event};
 use crate::args::AgentName;
 
-/// What is to happen.
+/// The answer to a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Nothing is said: the agent decides as it would without a hook.
+    /// None: the agent decides as it would without a hook.
     NoOpinion,
-    /// It may happen, for a shell with this line in the place of its own.
+    /// Allowed; a shell runs this line instead of its own.
     Allow { reason: String, line: Option<String> },
     /// The person has to be asked.
     Ask { reason: String, line: Option<String> },
-    /// It must not happen.
+    /// Denied.
     Deny { reason: String },
 }
 
-/// The document to print; none if nothing is said. The error is a reason to refuse, for what the agent has no words for.
+/// The document to print; `None` without an answer. The error is a reason to refuse answers that the agent's format
+/// can't express.
 pub(super) fn document(call: &Call, answer: Answer) -> Result<Option<Value>, String> {
     match (call.agent, call.event) {
         (_, Event::Other) => Ok(None),
@@ -31,7 +32,7 @@ pub(super) fn document(call: &Call, answer: Answer) -> Result<Option<Value>, Str
     }
 }
 
-/// Everything that the tool is called with, with another line.
+/// The tool's input with another line.
 fn with_line(input: &Map<String, Value>, line: String) -> Value {
     let mut input = input.clone();
     input.insert(String::from("command"), Value::String(line));
@@ -56,7 +57,7 @@ fn claude_code(call: &Call, answer: Answer) -> Option<Value> {
     Some(json!({ "hookSpecificOutput": output }))
 }
 
-/// The person is about to be asked, and is, unless this says something.
+/// The answer before a permission dialog, which appears unless this decides.
 fn permission(call: &Call, answer: Answer) -> Option<Value> {
     let decision = match answer {
         Answer::NoOpinion | Answer::Ask { .. } => return None,
@@ -69,8 +70,8 @@ fn permission(call: &Call, answer: Answer) -> Option<Value> {
     Some(json!({ "hookSpecificOutput": { "hookEventName": "PermissionRequest", "decision": decision } }))
 }
 
-/// codex runs a command in a sandbox of its own or by `stockade exec-server`, so no line is put in its place. It takes
-/// `ask`, and `allow` without another line, for a broken hook and goes on: only a refusal is told.
+/// codex runs a command in its own sandbox or by `stockade exec-server`, so no line is replaced. It treats `ask`, and
+/// `allow` without another line, as a broken hook and continues: only refusals are sent.
 fn codex(answer: Answer) -> Option<Value> {
     let Answer::Deny { reason } = answer else { return None };
     Some(json!({ "hookSpecificOutput": {
@@ -78,7 +79,7 @@ fn codex(answer: Answer) -> Option<Value> {
     } }))
 }
 
-/// An approval lifts codex's own sandbox, which is no decision of a policy for commands inside one.
+/// An approval lifts codex's own sandbox, which a policy for commands inside it can't decide.
 fn codex_permission(answer: Answer) -> Option<Value> {
     let Answer::Deny { reason } = answer else { return None };
     Some(json!({ "hookSpecificOutput": {
@@ -86,7 +87,7 @@ fn codex_permission(answer: Answer) -> Option<Value> {
     } }))
 }
 
-/// gemini-cli's hooks know no question: where one is needed, the use is refused and the person told how to allow it.
+/// gemini-cli's hooks can't ask: if a question is needed, the use is refused and the person told how to allow it.
 fn gemini(call: &Call, answer: Answer) -> Option<Value> {
     match answer {
         Answer::NoOpinion | Answer::Allow { line: None, .. } => None,

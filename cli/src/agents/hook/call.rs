@@ -1,4 +1,4 @@
-//! What an agent wants to do, in words that no agent's wire is in.
+//! A tool call of an agent, independent of its wire format.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::args::AgentName;
 
-/// The longest document that is read.
+/// Limit on the size of a document.
 pub(super) const LONGEST: u64 = 64 << 20;
 
 /// A use of a tool, before it happens.
@@ -15,30 +15,30 @@ pub(super) const LONGEST: u64 = 64 << 20;
 pub(super) struct Call {
     pub(super) agent: AgentName,
     pub(super) event: Event,
-    /// The agent's own name for its session.
+    /// The agent's session id.
     pub(super) session: String,
-    /// Where the agent stands.
+    /// The agent's working directory.
     pub(super) cwd: PathBuf,
     pub(super) tool: Tool,
-    /// What the tool is called with.
+    /// The tool's input.
     pub(super) input: Map<String, Value>,
 }
 
-/// What the agent asks.
+/// The event of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// What is to happen to this use of a tool?
+    /// Before a tool is used.
     BeforeTool,
-    /// A person is about to be asked: does it have to be?
+    /// Before a permission dialog.
     Permission,
-    /// Nothing that is answered here.
+    /// An event without an answer here.
     Other,
 }
 
-/// A tool, with what is judged of it.
+/// A tool, with the part of its input that is judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tool {
-    /// A line for a shell.
+    /// A shell line.
     Shell { line: String },
     /// Files that the agent itself writes.
     Write { paths: Vec<PathBuf> },
@@ -52,7 +52,7 @@ pub(super) enum Tool {
     Other,
 }
 
-/// A document that is none of the agent's.
+/// An invalid document.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
     #[error("the hook's input can't be read: {0}")]
@@ -67,7 +67,7 @@ pub(super) enum CallError {
     NoTool,
 }
 
-/// What the agents send, as far as it is used. All three have the same names for it.
+/// The used part of the agents' documents. All three use the same names.
 #[derive(Debug, Deserialize)]
 struct Document {
     session_id: String,
@@ -79,7 +79,7 @@ struct Document {
     tool_input: Value,
 }
 
-/// Reads what an agent says.
+/// Parses an agent's document.
 pub(super) fn read(agent: AgentName, bytes: &[u8]) -> Result<Call, CallError> {
     let document: Document = serde_json::from_slice(bytes)?;
     let event = match (agent, document.hook_event_name.as_str()) {
@@ -108,7 +108,7 @@ fn tool(agent: AgentName, name: &str, input: &Map<String, Value>) -> Result<Tool
         _ => Err(CallError::Missing { tool: name.to_owned(), field }),
     };
     let path = |field: &'static str| text(field).map(PathBuf::from);
-    // Without one they look below the directory that they stand in.
+    // By default they search below their working directory.
     let below = |field: &'static str| match input.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(_) => path(field).map(Some),
@@ -142,11 +142,11 @@ fn tool(agent: AgentName, name: &str, input: &Map<String, Value>) -> Result<Tool
     })
 }
 
-/// The patterns of a search for text, below the directory that it looks in: in every file if none is given. One without a
-/// directory is for names at any depth; several stand side by side.
+/// The file patterns of a text search, below its directory: every file by default. A pattern without a directory
+/// matches names at any depth; several may be listed.
 fn within(given: Option<&Value>) -> Vec<String> {
     let Some(Value::String(given)) = given else { return vec![String::from("**")] };
-    // What is left out (`!x`) is no bound.
+    // Exclusions (`!x`) don't restrict the search.
     let is_bound = |pattern: &&str| !pattern.is_empty() && !pattern.starts_with('!');
     let apart = given.split([' ', '\t', '\n']).chain(given.split([' ', '\t', '\n', ','])).filter(is_bound);
     let patterns: Vec<String> = apart.map(|pattern| format!("**/{}", pattern.trim_start_matches('/'))).collect();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, reading ends; and a shell line that is there comes through unchanged.
+        /// Any input is parsed or refused; and a shell line is passed on unchanged.
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             for agent in AGENTS {
@@ -249,8 +249,8 @@ mod tests {
             prop_assert_eq!(call.tool, Tool::Shell { line });
         }
 
-        /// A document that was cut off or changed somewhere is read as one or refused, never taken for a harmless one
-        /// with a shell line left out.
+        /// A truncated or changed document is parsed or refused, never taken for a harmless one with the shell line
+        /// omitted.
         #[test]
         fn damaged_documents_end_in_an_answer(at in 0usize..200, byte in any::<u8>()) {
             let mut bytes = document("PreToolUse", "Bash", r#"{"command":"rm -rf x"}"#).into_bytes();

@@ -1,4 +1,4 @@
-//! Files that an agent reads, searches or writes by itself: by the policy that its commands have.
+//! Files that an agent reads, searches or writes itself, judged by its commands' policy.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use super::pattern::{Reach, SearchPattern};
 use crate::exit::with_causes;
 use crate::report;
 
-/// The files that a path may mean: agents take `~` for the home directory, or for a name.
+/// The files that a path may denote: agents treat `~` as the home directory, or as a name.
 fn meant(call: &Call, path: &Path) -> Result<Vec<AbsPath>, String> {
     let cwd = AbsPath::from_path(&call.cwd).map_err(|error| error.to_string())?;
     let home = match path.strip_prefix("~") {
@@ -61,14 +61,15 @@ pub(super) fn writing(call: &Call, paths: &[PathBuf]) -> Result<Answer, String> 
     })
 }
 
-/// What would let the agent write a path unasked. A protected name of a workspace has to be named itself.
+/// The setting that would let the agent write a path without a question. A protected name of a workspace has to be
+/// named itself.
 fn granting(stockade: &Stockade, path: &AbsPath) -> String {
     let rule = stockade.orchestrator().explain_path(path).ok().and_then(|explanation| explanation.rule);
     let (root, why) = match rule {
         Some(FileRule { target: FileTarget::Path(name), source: RuleSource::ProtectedMetadata, .. }) => {
             (Some(name), "a command that writes there can take over later runs; ")
         }
-        // Only what is there can be granted.
+        // Only existing paths can be granted.
         Some(_) | None => (path.ancestors().find(|path| RealFiles.kind(path).is_some()), ""),
     };
     let Some(root) = root else { return String::new() };
@@ -76,7 +77,7 @@ fn granting(stockade: &Stockade, path: &AbsPath) -> String {
     format!("; {why}{made}{}", listed("writable_roots", &root.to_string()))
 }
 
-/// What commands may not read, the agent may not either. Of the rest nothing is said.
+/// Refuses files that commands may not read. There is no answer for others.
 pub(super) fn reading(call: &Call, path: &Path) -> Result<Answer, String> {
     let stockade = policy(call)?;
     for path in meant(call, path)? {
@@ -88,7 +89,7 @@ pub(super) fn reading(call: &Call, path: &Path) -> Result<Answer, String> {
 }
 
 fn refused(stockade: &Stockade, path: &AbsPath) -> Result<Option<Answer>, String> {
-    // Links below `/proc` lead anywhere, and to the same for the agent: a root is a root.
+    // Links below `/proc` lead anywhere, for the agent, too: a root is a root.
     let path = RealFiles.canonical(path);
     let refuse = |why: &str| Some(Answer::Deny { reason: format!("Stockade refuses to have `{path}` read: {why}") });
     if path.components().next() == Some(b"proc") {
@@ -101,7 +102,7 @@ fn refused(stockade: &Stockade, path: &AbsPath) -> Result<Option<Answer>, String
     Ok(refuse(&explanation.rule.as_ref().map_or_else(|| String::from("no rule grants it"), report::file_rule)))
 }
 
-/// A search: it is refused where it names what commands may not read, and asked about where it comes by that.
+/// A search is refused if it names files that commands may not read, and asked about if it may encounter them.
 pub(super) fn searching(call: &Call, below: Option<&Path>, patterns: &[String]) -> Result<Answer, String> {
     let stockade = policy(call)?;
     let unreadable = stockade.orchestrator().unreadable().map_err(|error| error.to_string())?;
@@ -109,7 +110,7 @@ pub(super) fn searching(call: &Call, below: Option<&Path>, patterns: &[String]) 
     let mut passed = None;
     for pattern in patterns {
         for pattern in SearchPattern::read(pattern).map_err(|error| error.to_string())? {
-            // An absolute pattern, and one of the home directory, does not care where the search starts.
+            // Absolute patterns and those of the home directory don't depend on the start.
             let from_home = pattern.fixed.starts_with("~").then(|| meant(call, &pattern.fixed)).transpose()?;
             let starts = meant(call, &below.join(&pattern.fixed))?.into_iter().chain(from_home.into_iter().flatten());
             for start in starts {
@@ -132,8 +133,8 @@ pub(super) fn searching(call: &Call, below: Option<&Path>, patterns: &[String]) 
     })
 }
 
-/// Whether a search from this directory on comes by what a rule denies, if that is there. Rules for patterns count for
-/// searches that name files: everything is below some directory in which such a file might be.
+/// Whether a search from this directory may encounter a path that a rule denies, if it exists. Glob rules count only
+/// for searches that name files: every directory might contain such a file.
 fn comes_by(pattern: &SearchPattern, start: &AbsPath, rule: &FileRule) -> bool {
     let (target, at) = match &rule.target {
         FileTarget::Path(path) if RealFiles.kind(path).is_some() => (path.to_string(), Reach::OrBelow),
@@ -144,10 +145,10 @@ fn comes_by(pattern: &SearchPattern, start: &AbsPath, rule: &FileRule) -> bool {
     let mut names = from.peekable();
     for own in start.split('/').filter(|name| !name.is_empty()) {
         match names.peek() {
-            // What is above the start has been judged with it.
+            // Ancestors of the start have been judged with it.
             None => return false,
             Some(name) if *name == own => drop(names.next()),
-            // From here on the pattern decides.
+            // The pattern decides from here on.
             Some(name) if name.contains(['*', '?', '[']) => break,
             Some(_) => return false,
         }

@@ -1,4 +1,4 @@
-//! What is to happen to a use of a tool: commands by the agent's session, everything else by the same policy.
+//! Judges tool calls: commands by the agent's session, everything else by the same policy.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use crate::run::Ending;
 use crate::run::ReportForm;
 use crate::{flags, nested, session, shell};
 
-/// The session of an agent's session.
+/// The name of Stockade's session for an agent's session.
 fn session_name(agent: AgentName, session: &str) -> Result<SessionName, String> {
     if session.is_empty() {
         return Err(String::from("the agent says nothing of its session (`session_id`), and sessions are not shared"));
@@ -30,10 +30,10 @@ fn session_name(agent: AgentName, session: &str) -> Result<SessionName, String> 
     name.parse().map_err(|error| format!("the agent's session has a name that can't be used: {error}"))
 }
 
-/// Judges. Whatever goes wrong is a refusal.
+/// Judges a call. Every error is a refusal.
 pub(super) fn judge(call: &Call) -> Answer {
     if nested::is_inside() && call.tool != Tool::Other {
-        // The agent asks as it would without a hook, and says why.
+        // The agent asks as it would without a hook, and shows the reason.
         let reason =
             "the whole agent runs in a sandbox of Stockade, which holds for this, too; rules are not read in there";
         return Answer::Ask { reason: reason.to_owned(), line: None };
@@ -49,8 +49,8 @@ pub(super) fn judge(call: &Call) -> Answer {
     judged.unwrap_or_else(|reason| Answer::Deny { reason: format!("Stockade can't judge this: {reason}") })
 }
 
-/// The answer where none was found in time. A command that the person allows then runs in its session all the same,
-/// where everything is judged again.
+/// The answer after a timeout. A command that the person then allows still runs in its session, where everything is
+/// judged again.
 pub(super) fn undecided(call: &Call, limit: Duration) -> Answer {
     let reason = format!("Stockade has not decided within {} seconds", limit.as_secs());
     match &call.tool {
@@ -87,7 +87,7 @@ fn replaced(call: &Call, line: &str, asked: Asked) -> Result<String, String> {
 
 /// A command, judged by the session that would run it.
 fn shell(call: &Call, line: &str) -> Result<Answer, String> {
-    // Of a permission dialog the agent tells the line that is to run, which is the one that was put in place before.
+    // In a permission dialog the agent sends the line that will run, which was replaced before.
     let own = match call.event {
         Event::Permission => line::original(line),
         Event::BeforeTool | Event::Other => None,
@@ -142,14 +142,14 @@ fn decided(call: &Call, line: &str, explanation: &Explanation) -> Result<Answer,
     })
 }
 
-/// The rule that would save the question, to be written by hand: no agent tells what a person has answered.
+/// The rule that would avoid the question, to be written by hand: no agent reports the person's answer.
 fn always(amendment: &ExecPolicyAmendment) -> String {
     let words = serde_json::to_string(&amendment.0).unwrap_or_default();
     let file = settings_file().replace("config.toml", "rules/default.rules");
     format!(" (always: `prefix_rule(pattern = {words}, decision = \"allow\")` in `{file}`)")
 }
 
-/// The policy that commands of the session have, for what the agent does by itself. A person can be asked: by the agent.
+/// The policy of the session's commands, for the agent's own actions. The agent can ask a person.
 pub(super) fn policy(call: &Call) -> Result<Stockade, String> {
     let project = project(call)?;
     let builder = Stockade::builder().for_one_request().without_trail().directory(project);
@@ -157,13 +157,13 @@ pub(super) fn policy(call: &Call) -> Result<Stockade, String> {
     built.map_err(|error| with_causes(&error))
 }
 
-/// The line of the settings that grants more.
+/// The settings line that grants more.
 pub(super) fn listed(key: &str, value: &str) -> String {
     let value = serde_json::Value::String(value.to_owned());
     format!("`{key} = [{value}]` below `[sandbox]` in `{}` would allow it", settings_file())
 }
 
-/// An address, by its host.
+/// Judges a URL by its host.
 fn fetching(call: &Call, url: &str) -> Result<Answer, String> {
     let stockade = policy(call)?;
     let destinations = destinations(url)?;
@@ -182,7 +182,7 @@ fn fetching(call: &Call, url: &str) -> Result<Answer, String> {
     })
 }
 
-/// Where an address leads. Agents turn `http` into `https`, so both ports have to be granted for it.
+/// The destinations of a URL. Agents turn `http` into `https`, so both ports have to be granted for it.
 fn destinations(url: &str) -> Result<Vec<flags::Destination>, String> {
     let unknown = || format!("`{}` is no address whose host is sure", url.escape_debug());
     let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
@@ -192,7 +192,7 @@ fn destinations(url: &str) -> Result<Vec<flags::Destination>, String> {
         _ => return Err(unknown()),
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // Readers of addresses disagree on these, and on what the host is then.
+    // URL parsers disagree about these, and thus about the host.
     if authority.contains(['@', '\\', '%']) || authority.chars().any(|c| c.is_whitespace() || c.is_control()) {
         return Err(unknown());
     }

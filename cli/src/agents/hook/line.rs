@@ -1,44 +1,44 @@
-//! The line that an agent runs in the place of its own.
+//! The line that replaces an agent's own.
 //!
-//! The agent hands its line to a shell of its own, outside of the sandbox, so nothing of the original may be read by that
-//! shell: it is one word in single quotes. A line that may change the directory says at its end where it stands, since
-//! agents such as Claude Code start the next one there; it is told on descriptor 0, the only one besides the
-//! output that a command in a sandbox has of its caller.
+//! The agent passes its line to its own shell, outside of the sandbox, so that shell must not interpret any of the
+//! original: it is one word in single quotes. A line that may change the directory reports its final directory, since
+//! agents such as Claude Code start the next line there; it uses descriptor 0, the only one besides the output that a
+//! sandboxed command inherits from its caller.
 
 use std::path::Path;
 
 use stockade_server::wire::SessionName;
 
-/// Whether the person says yes to the command in the agent's dialog before it runs.
+/// Whether the person approves the command in the agent's dialog before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Yes,
     No,
 }
 
-/// The most bytes that Linux takes for one argument of a program (`MAX_ARG_STRLEN` in execve(2)).
+/// Linux's limit on one argument (`MAX_ARG_STRLEN` in execve(2)).
 pub(super) const LONGEST_ARGUMENT: usize = 128 << 10;
 
-/// What an agent adds around the line that it hands to its shell.
+/// Room for the text that an agent adds around the line.
 const AROUND: usize = 4 << 10;
 
-/// Whether an agent's shell can't be started with this line: agents quote it once more.
+/// Whether the line is too long for an agent's shell: agents quote it once more.
 pub(super) fn is_too_long(outer: &str) -> bool {
     let quotes = outer.matches('\'').count();
     outer.len() + 4 * quotes + AROUND > LONGEST_ARGUMENT
 }
 
-/// Text as one word of a shell, whatever is in it.
+/// Quotes any text as one shell word.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// What the session is to run for a line, as text for `bash -c`.
+/// The text for `bash -c` that the session runs for a line.
 pub(super) fn inner(line: &str) -> String {
     if may_move(line) { format!("eval {} </dev/null && pwd -P >&0", quoted(line)) } else { line.to_owned() }
 }
 
-/// What the agent's shell runs in the place of a line.
+/// The line for the agent's shell.
 pub(super) fn outer(program: &Path, session: &SessionName, line: &str, asked: Asked) -> Option<String> {
     let program = quoted(program.to_str()?);
     let asked = match asked {
@@ -54,7 +54,7 @@ pub(super) fn outer(program: &Path, session: &SessionName, line: &str, asked: As
     })
 }
 
-/// The agent's own line, of one that [`outer`] has made; nothing of another.
+/// The agent's own line in one that [`outer`] made; `None` for another.
 pub(super) fn original(outer: &str) -> Option<String> {
     let (start, text) = outer.split_once(" -c '")?;
     let inner = unquoted(&format!("'{text}"))?;
@@ -66,7 +66,7 @@ pub(super) fn original(outer: &str) -> Option<String> {
     is_ours.then_some(line)
 }
 
-/// The text of a word that [`quoted`] has made, and of what follows it nothing but what [`outer`] adds.
+/// The text of a word that [`quoted`] made, if only text of [`outer`] follows it.
 fn unquoted(word: &str) -> Option<String> {
     let end = word.rfind('\'')?;
     let (word, rest) = word.split_at(end);
@@ -75,7 +75,7 @@ fn unquoted(word: &str) -> Option<String> {
     (is_end && !text.contains('\'')).then(|| text.replace('\u{0}', "'"))
 }
 
-/// Whether a line may leave its shell in another directory: by its words, of which some only look so.
+/// Whether a line may change the directory, judged by its words, with false positives.
 fn may_move(line: &str) -> bool {
     ["cd", "pushd", "popd", "eval", "source", ". "].iter().any(|word| line.contains(word))
 }
@@ -108,7 +108,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// The agent's shell hands the text on as it is, and runs nothing of it.
+        /// The agent's shell passes the text on unchanged, and interprets none of it.
         #[test]
         fn the_text_arrives_as_it_was(line in "(cd )?[^\u{0}]{0,80}") {
             let directory = tempfile::tempdir().unwrap();
@@ -125,7 +125,7 @@ mod tests {
             prop_assert_eq!(original(&outer(&program, &session, &line, Asked::Yes).unwrap()), Some(line));
         }
 
-        /// And what the session's shell evaluates of a line that may move is the line.
+        /// The session's shell evaluates exactly the line.
         #[test]
         fn the_wrapped_text_is_the_line(line in "[ -~\n]{0,60}") {
             let wrapped = format!("eval() {{ printf %s \"$1\"; }}; {}", inner(&format!("cd {line}")));

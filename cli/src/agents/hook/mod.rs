@@ -1,7 +1,7 @@
-//! `stockade hook AGENT`: what is to happen to a use of a tool, in the words of the agent.
+//! `stockade hook AGENT`: judges a tool call and answers in the agent's format.
 //!
-//! What can't be read or judged must not happen, and an agent takes an answer that is late, malformed or missing for
-//! none: so there is always one in time, and everything that went wrong is a reason to refuse.
+//! A call that can't be parsed or judged must not happen, and an agent ignores a late, malformed or missing answer: so
+//! there is always one in time, and every error is a refusal.
 
 mod answer;
 mod call;
@@ -22,7 +22,7 @@ use self::call::{Call, CallError, Event};
 use crate::args::{AgentName, HookAnswer, HookCommand};
 use crate::exit::{Failure, note, print};
 
-/// The exit code that every agent takes for a refusal, with the reason on standard error.
+/// The exit code that all agents treat as a refusal, with the reason on standard error.
 const BLOCKED: u8 = 2;
 
 pub(crate) fn run(command: &HookCommand) -> Result<ExitCode, Failure> {
@@ -34,7 +34,7 @@ pub(crate) fn run(command: &HookCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Reads, judges and answers, in threads of their own, so that nothing that hangs delays the answer.
+/// Reads, judges and answers in separate threads, so that nothing that hangs delays the answer.
 fn answer(agent: AgentName, hook: &HookAnswer) -> ExitCode {
     let until = Instant::now() + hook.limit;
     let call = match within(until, read_stdin).map(|bytes| call::read(agent, &bytes?)) {
@@ -76,24 +76,24 @@ fn read_stdin() -> Result<Vec<u8>, CallError> {
     Ok(bytes)
 }
 
-/// What `work` gives; nothing if it takes too long, or panics.
+/// The result of `work`; `None` if it takes too long, or panics.
 fn within<T: Send + 'static>(until: Instant, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let started = std::thread::Builder::new().stack_size(8 << 20).spawn(move || {
-        // The answer may have been given without it.
+        // The answer may have been given already.
         sender.send(work()).ok();
     });
     started.ok()?;
     receiver.recv_timeout(until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))).ok()
 }
 
-/// The directory of the agent's project, which is the session's workspace. It is the agent that says which it is, not the
-/// directory that its last command has left it in.
+/// The directory of the agent's project, which is the session's workspace. The agent determines it, not the final
+/// directory of its last command.
 fn project(call: &Call) -> Result<PathBuf, String> {
     let name = match call.agent {
         AgentName::ClaudeCode => "CLAUDE_PROJECT_DIR",
         AgentName::Gemini => "GEMINI_PROJECT_DIR",
-        // It has one directory, which no command changes.
+        // It has a fixed directory.
         AgentName::Codex | AgentName::Opencode => return Ok(call.cwd.clone()),
     };
     let found = std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -1,29 +1,29 @@
-//! Patterns of the agents' own searches, held against what commands may not read.
+//! Compares patterns of the agents' searches with the paths that commands may not read.
 //!
-//! Agents match with different libraries, so a pattern is taken for more than it is, never for less: letters of either
-//! case, hidden names, and any text where a library has a form of its own. What is decided by it is whether a search may
-//! come by a path, not what it finds.
+//! Agents use different matching libraries, so a pattern is overestimated, never underestimated: case is ignored,
+//! hidden names match, and library-specific syntax matches any text. The result is whether a search may encounter a
+//! path, not what it finds.
 
 use std::path::{Path, PathBuf};
 
-/// The most patterns that the alternatives of one are written out to.
+/// Limit on expanded alternatives.
 const MOST_ALTERNATIVES: usize = 256;
 
-/// A pattern without alternatives: a fixed part, and what stands for names below it.
+/// A pattern without alternatives: a fixed part, and the components with wildcards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SearchPattern {
     /// The directories, or the file, that are named without a wildcard. May be relative.
     pub(super) fixed: PathBuf,
-    /// What follows, from the first name with a wildcard on.
+    /// The rest, from the first component with a wildcard on.
     pub(super) rest: Vec<String>,
 }
 
-/// What of a search counts.
+/// What counts as reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// That it finds the path itself.
+    /// The path itself.
     Exactly,
-    /// That it finds the path, or something below it.
+    /// The path, or something below it.
     OrBelow,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum PatternError {
 }
 
 impl SearchPattern {
-    /// What a pattern stands for, its alternatives apart.
+    /// Parses a pattern and expands its alternatives.
     pub(super) fn read(text: &str) -> Result<Vec<Self>, PatternError> {
         alternatives(text)?.iter().map(|text| Self::of_plain(text)).collect()
     }
@@ -55,11 +55,11 @@ impl SearchPattern {
         Ok(Self { fixed: Path::new(root).join(fixed.join("/").trim_start_matches('/')), rest })
     }
 
-    /// Whether a search from its fixed part on may come by this. `denied` has the names below the fixed part, each of which
-    /// may be a pattern of its own.
+    /// Whether a search from its fixed part may encounter a path. `denied` has the components below the fixed part,
+    /// each of which may be a pattern.
     pub(super) fn may_reach<'a>(&self, denied: impl IntoIterator<Item = &'a str>, at: Reach) -> bool {
         let denied: Vec<&str> = denied.into_iter().collect();
-        // Which of the names of `denied` may have been passed, for each count of steps of this pattern.
+        // The prefixes of `denied` that the pattern's steps so far may match.
         let mut passed = vec![false; denied.len() + 1];
         passed.first_mut().into_iter().for_each(|start| *start = true);
         for step in &self.rest {
@@ -89,13 +89,13 @@ impl SearchPattern {
         passed.last() == Some(&true)
     }
 
-    /// Whether its last name says more than that any will do.
+    /// Whether its last component matches less than any name.
     pub(super) fn is_specific(&self) -> bool {
         self.rest.last().is_some_and(|last| last.chars().any(|c| !matches!(c, '*' | '?' | '.')))
     }
 }
 
-/// A `**` of a denied pattern stands for no name, too.
+/// A `**` of a denied pattern also matches no name.
 fn skip_any_depth(denied: &[&str], passed: &mut [bool]) {
     for (at, name) in denied.iter().enumerate() {
         if *name == "**" && passed.get(at) == Some(&true) {
@@ -108,7 +108,7 @@ fn has_wildcard(name: &str) -> bool {
     name.contains(['*', '?', '[', ']', '{', '}', '(', ')', '!', '+', '@', '\\', '|'])
 }
 
-/// Whether two names, each of which may have wildcards, may stand for the same.
+/// Whether two names with possible wildcards may match the same.
 fn may_be_same(one: &str, other: &str) -> bool {
     match (has_wildcard(one), has_wildcard(other)) {
         (false, false) => one.to_lowercase() == other.to_lowercase(),
@@ -120,7 +120,7 @@ fn may_be_same(one: &str, other: &str) -> bool {
 
 /// Whether a pattern may match a name.
 fn may_match(pattern: &str, name: &str) -> bool {
-    // Forms that libraries read in different ways.
+    // Syntax that libraries interpret differently.
     if pattern.contains(['(', ')', '{', '}', '|', '\\']) {
         return true;
     }
@@ -147,20 +147,20 @@ fn may_match(pattern: &str, name: &str) -> bool {
     pattern.iter().skip(p).all(|rest| *rest == '*')
 }
 
-/// The pattern with `?` for each class of characters.
+/// Replaces each character class by `?`.
 fn with_plain_classes(pattern: &str) -> String {
     let Some((before, class)) = pattern.split_once('[') else { return pattern.to_owned() };
-    // A bracket in the first place is one of the characters.
+    // A leading bracket belongs to the class.
     let inside = class.strip_prefix(['!', '^']).unwrap_or(class);
     let skipped = class.len() - inside.len() + inside.chars().next().map_or(0, char::len_utf8);
     match class.get(skipped..).and_then(|rest| rest.split_once(']')) {
         Some((_, after)) => format!("{before}?{}", with_plain_classes(after)),
-        // Some read it as itself, others match nothing.
+        // Some libraries treat it literally, others match nothing.
         None => format!("{before}*"),
     }
 }
 
-/// The pattern with each of its alternatives, `{a,b}`, in their place.
+/// Expands the alternatives `{a,b}` of a pattern.
 fn alternatives(text: &str) -> Result<Vec<String>, PatternError> {
     let (mut open, mut done) = (vec![text.to_owned()], Vec::new());
     while let Some(text) = open.pop() {
@@ -181,7 +181,7 @@ fn alternatives(text: &str) -> Result<Vec<String>, PatternError> {
     Ok(done)
 }
 
-/// The first braces that have none inside.
+/// The first innermost braces.
 fn innermost(text: &str) -> Option<(&str, &str, &str)> {
     let close = text.find('}').filter(|close| text.get(..*close).is_some_and(|before| before.contains('{')));
     let (before, after) = text.split_at_checked(close?)?;

@@ -1,4 +1,4 @@
-//! `stockade hook run`: a line in the session of an agent, in the place of the line that the agent was to run.
+//! `stockade hook run`: runs a line in an agent's session, in place of the agent's own line.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::run::Ending;
 use crate::run::ReportForm;
 use crate::{nested, shell};
 
-/// The longest path that is believed, with its end of line.
+/// Limit on a reported path, with its newline.
 const LONGEST_PATH: usize = 4097;
 
 #[derive(Debug, thiserror::Error)]
@@ -52,11 +52,11 @@ pub(super) fn run(args: &HookRun) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// How the directory in which a line ended comes to the agent's shell.
+/// Passes the final directory of a line to the agent's shell.
 struct Telling {
-    /// What the command says.
+    /// The command's report.
     told: PipeReader,
-    /// Where it is passed on.
+    /// The target for the agent's shell.
     to: File,
     /// The command's end.
     stdin: OwnedFd,
@@ -71,8 +71,8 @@ impl Telling {
     }
 }
 
-/// The directory for the agent's shell to go to, with an end that no shell takes away: the one that the command has told,
-/// if it is one here; else the one that it was started in.
+/// The directory for the agent's shell, with a terminator that no shell strips: the one that the command reported, if
+/// it exists here; else the initial one.
 fn directory(told: &PipeReader) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut some = [0; LONGEST_PATH];
@@ -80,7 +80,7 @@ fn directory(told: &PipeReader) -> io::Result<Vec<u8>> {
         match (&*told).read(&mut some) {
             Ok(0) => break,
             Ok(length) => bytes.extend_from_slice(some.get(..length).unwrap_or_default()),
-            // What the command has left behind may hold it open.
+            // Leftover processes may hold the pipe open.
             Err(error) if error.raw_os_error() == Some(Errno::AGAIN.raw_os_error()) => break,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

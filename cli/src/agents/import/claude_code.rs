@@ -1,7 +1,7 @@
 //! Claude Code's `permissions`: lists of rules, of which `deny` comes before `ask` before `allow`.
 //!
-//! Rules for other tools than `Bash` stay in force in Claude Code itself. Those that a sandbox can hold for commands, too, are
-//! carried over; of the others it is said that they are not.
+//! Rules for other tools than `Bash` stay in force in Claude Code itself. Those that a sandbox can enforce for
+//! commands, too, are imported; the others are reported.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::words;
 use super::{ImportError, parsed_json};
 use crate::flags;
 
-/// Reads a settings file. `project` is what its relative paths are relative to.
+/// Reads a settings file. `project` is the base of its relative paths.
 pub(super) fn read(text: &str, project: Option<&Path>) -> Result<Imported, ImportError> {
     let settings = parsed_json(text)?;
     let mut imported = Imported::default();
@@ -129,7 +129,7 @@ fn web(imported: &mut Imported, place: &str, text: &str, content: &str, verdict:
     }
 }
 
-/// A path of Claude Code's, which are those of `.gitignore` but for their beginning, as `deny_read` takes it.
+/// Converts a path of Claude Code, which has the syntax of `.gitignore` except for its beginning, for `deny_read`.
 fn denied_path(content: &str, project: Option<&Path>) -> Result<String, &'static str> {
     let content = content.trim();
     let is_known = |c: char| !c.is_control() && !"{}!\\()\"'".contains(c);
@@ -146,10 +146,10 @@ fn denied_path(content: &str, project: Option<&Path>) -> Result<String, &'static
     } else if content.trim_end_matches('/').contains('/') {
         format!("{}/{content}", root()?)
     } else {
-        // Of that name, wherever it is.
+        // The name at any depth.
         format!("{}/**/{content}", root()?)
     };
-    // Everything in a directory is the directory.
+    // All contents of a directory are the directory.
     let mut path = path.trim_end_matches('/');
     while let Some(above) = path.strip_suffix("/**") {
         path = above.trim_end_matches('/');
@@ -196,7 +196,7 @@ mod tests {
             for list in ["deny", "ask", "allow"] {
                 let settings = serde_json::json!({ "permissions": { list: [rule, text] } }).to_string();
                 let imported = read(&settings, Some(Path::new("/p"))).unwrap();
-                // Whatever comes, each line is spoken of, and the rules can be read.
+                // For any input each line is reported, and the rules are valid.
                 prop_assert_eq!(imported.lines.len(), 2);
                 prop_assert!(imported.rules("x").is_ok());
             }

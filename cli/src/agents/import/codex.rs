@@ -1,4 +1,4 @@
-//! codex's `config.toml`, and its `.rules`, which are in the language of Stockade's own.
+//! Imports codex's `config.toml`, and its `.rules`, which have the format of Stockade's own.
 
 use stockade_execpolicy::{Layer, Policy};
 use toml::Value;
@@ -6,7 +6,7 @@ use toml::Value;
 use super::ImportError;
 use super::imported::Imported;
 
-/// Reads a rules file. Rules that allow keep their commands in the sandbox here, which codex lets leave.
+/// Reads a rules file. Allowing rules keep their commands in the sandbox here, while codex lets them leave.
 pub(super) fn read_rules(name: &str, text: &str) -> Result<Imported, ImportError> {
     let policy = Policy::parse(name, text, Layer::User)?;
     let mut imported = Imported::of_rules(text);
@@ -49,7 +49,7 @@ pub(super) fn read(text: &str) -> Result<Imported, ImportError> {
                     "write it as `[env]`; names such as `*TOKEN*` are dropped without it, too",
                 );
             }
-            // The rest is about models, servers and looks.
+            // Other keys are about models, servers and appearance.
             _ => {}
         }
     }

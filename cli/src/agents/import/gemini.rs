@@ -44,7 +44,7 @@ pub(super) fn read(text: &str) -> Result<Imported, ImportError> {
     Ok(imported)
 }
 
-/// The beginning of the commands that an entry is about, if it is about commands.
+/// The command prefix of an entry, if it is about commands.
 fn shell_entry(entry: &str) -> Option<&str> {
     SHELL.into_iter().find_map(|tool| {
         let rest = entry.trim().strip_prefix(tool)?;
@@ -52,7 +52,7 @@ fn shell_entry(entry: &str) -> Option<&str> {
     })
 }
 
-/// The tools that are there at all: with commands named, every other command is refused.
+/// The enabled tools: if commands are named, all others are refused.
 fn core(imported: &mut Imported, place: &str, entries: &[&str]) {
     let shells: Vec<&str> = entries.iter().filter_map(|entry| shell_entry(entry)).collect();
     let text = serde_json::Value::from(entries.to_vec()).to_string();
@@ -85,7 +85,7 @@ pub(super) fn read_policies(text: &str) -> Result<Imported, ImportError> {
     Ok(imported)
 }
 
-/// The keys of a rule that change when it holds.
+/// The keys of a rule that are conditions.
 const CONDITIONS: [&str; 6] = ["commandRegex", "argsPattern", "modes", "mcpName", "toolAnnotations", "subagent"];
 
 fn policy(imported: &mut Imported, place: &str, rule: &toml::Table) {
@@ -93,7 +93,7 @@ fn policy(imported: &mut Imported, place: &str, rule: &toml::Table) {
     let verdict = match rule.get("decision").and_then(Toml::as_str) {
         Some("allow") => Verdict::Allow,
         Some("ask_user") => Verdict::Ask,
-        // What is not known is taken for the strictest.
+        // An unknown value counts as the strictest.
         Some(_) | None => Verdict::Deny,
     };
     let texts = |key: &str| match rule.get(key) {
@@ -112,7 +112,7 @@ fn policy(imported: &mut Imported, place: &str, rule: &toml::Table) {
         (_, Some(key), Verdict::Allow) => {
             imported.left_out(place, &text, &format!("`{key}` is a condition that rules of Stockade do not have"));
         }
-        // Without its other conditions it restricts more.
+        // Without its conditions it restricts more.
         (Some(prefixes), _, verdict) => {
             prefixes.into_iter().for_each(|prefix| imported.command(place, &text, verdict, &words::prefix(prefix)));
         }

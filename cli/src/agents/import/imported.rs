@@ -1,4 +1,4 @@
-//! What an import comes to: rules, settings, and a line for each line that was read.
+//! The result of an import: rules, settings, and a report for each line.
 
 use serde::Serialize;
 use stockade_execpolicy::{Layer, Policy, PrefixRule, RulesError};
@@ -6,35 +6,35 @@ use stockade_protocol::Decision;
 
 use super::words::{CommandPattern, Span};
 
-/// What became of a line.
+/// The result for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Fate {
     /// It means the same.
     Carried,
-    /// It is carried over, and is stricter than it was.
+    /// It is imported as a stricter rule.
     Stricter,
-    /// It is not carried over, and nothing is allowed by that.
+    /// It is not imported, which allows nothing.
     LeftOut,
-    /// It restricts, and can't be carried over.
+    /// It restricts, and can't be imported.
     Lost,
 }
 
 /// A line of the agent's settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct ImportedLine {
-    /// Where it stands, such as `permissions.deny`.
+    /// Its position, such as `permissions.deny`.
     pub(super) place: String,
     pub(super) text: String,
     pub(super) fate: Fate,
-    /// What it became.
+    /// The imported form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) becomes: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) why: Option<String>,
 }
 
-/// What a rule decides.
+/// The decision of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Allow,
@@ -52,19 +52,19 @@ impl Verdict {
     }
 }
 
-/// Everything that was read.
+/// The imported lines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Imported {
     pub(super) lines: Vec<ImportedLine>,
     rules: Vec<(Verdict, String)>,
-    /// A rules file that is taken as it is.
+    /// A rules file that is copied unchanged.
     whole_rules: Option<String>,
     /// Keys of the settings: the table (none for the top), the key, and its value.
     settings: Vec<(Option<&'static str>, &'static str, toml::Value)>,
 }
 
 impl Imported {
-    /// With a rules file that is taken as it is.
+    /// An import with a rules file that is copied unchanged.
     pub(super) fn of_rules(text: &str) -> Self {
         Self { whole_rules: Some(text.to_owned()), ..Self::default() }
     }
@@ -82,7 +82,7 @@ impl Imported {
         self.line(place, text, Fate::Lost, None, Some(why));
     }
 
-    /// A line about commands.
+    /// Adds a line about commands.
     pub(super) fn command(&mut self, place: &str, text: &str, verdict: Verdict, pattern: &CommandPattern) {
         let words = match verdict {
             Verdict::Allow => pattern.to_allow(),
@@ -108,7 +108,7 @@ impl Imported {
         self.rules.push((verdict, rule));
     }
 
-    /// A rule of a file that is taken as it is.
+    /// Adds a rule of a file that is copied unchanged.
     pub(super) fn kept_rule(&mut self, rule: &PrefixRule) {
         let inside = "commands that it allows stay in the sandbox here, which codex lets leave";
         let why = (rule.decision() == Decision::Allow).then_some(inside);
@@ -116,7 +116,7 @@ impl Imported {
         self.line(&rule.origin().to_string(), &rule.to_string(), fate, None, why);
     }
 
-    /// A line that becomes a value of the settings.
+    /// Adds a line that becomes a setting.
     pub(super) fn value(
         &mut self,
         (place, text): (&str, &str),
@@ -130,7 +130,7 @@ impl Imported {
         self.set(table, key, value);
     }
 
-    /// A value of the settings. Lists are put together.
+    /// Sets a value of the settings. Lists are merged.
     pub(super) fn set(&mut self, table: Option<&'static str>, key: &'static str, value: toml::Value) {
         let known = self.settings.iter_mut().find(|(own_table, own, _)| (*own_table, *own) == (table, key));
         match (known, value) {
@@ -142,12 +142,12 @@ impl Imported {
         }
     }
 
-    /// Whether something that restricts would be missing.
+    /// Whether a restriction is lost.
     pub(super) fn has_losses(&self) -> bool {
         self.lines.iter().any(|line| line.fate == Fate::Lost)
     }
 
-    /// Takes back what is allowed where something that restricts is missing: it may be what that was about.
+    /// Removes all allowing rules if a restriction is lost: they may be what it restricted.
     pub(super) fn without_what_may_be_covered(mut self) -> Self {
         if !self.has_losses() {
             return self;
@@ -164,7 +164,7 @@ impl Imported {
         self
     }
 
-    /// The rules file; none if there are no rules.
+    /// The rules file; `None` without rules.
     pub(super) fn rules(&self, head: &str) -> Result<Option<String>, RulesError> {
         let text = match &self.whole_rules {
             Some(text) => text.clone(),
@@ -183,7 +183,7 @@ impl Imported {
         Policy::parse("imported.rules", &text, Layer::User).map(|_| Some(text))
     }
 
-    /// The settings; none if nothing is set.
+    /// The settings; `None` if nothing is set.
     pub(super) fn settings(&self, head: &str) -> Option<String> {
         if self.settings.is_empty() {
             return None;

@@ -1,7 +1,8 @@
-//! `stockade import AGENT FILE`: the permissions that a person has given an agent, as rules and settings.
+//! `stockade import AGENT FILE`: converts an agent's permissions to rules and settings.
 //!
-//! What the agent would ask about or refuse is asked about or refused here, or the import says that it is not and stops. What can't
-//! be said in rules of whole words is left out where it allows, and widened where it restricts.
+//! Commands that the agent would ask about or refuse are asked about or refused here, or the import reports that they
+//! are not and stops. A pattern that rules of whole words can't express is dropped if it allows, and widened if it
+//! restricts.
 
 mod claude_code;
 mod codex;
@@ -24,7 +25,7 @@ use super::install::shown_diff;
 use crate::args::{AgentName, Import};
 use crate::exit::{Failure, REFUSED, print};
 
-/// The largest file that is read.
+/// Limit on the size of a file.
 const LARGEST: u64 = 2 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +52,7 @@ pub(crate) enum ImportError {
     Unwritable { path: PathBuf, source: std::io::Error },
 }
 
-/// What was found in a file, with its name.
+/// The contents of a file, with its name.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` can't be imported", .path.display())]
 struct InFile {
@@ -65,7 +66,7 @@ struct ImportReport<'a> {
     agent: &'static str,
     file: &'a Path,
     lines: &'a [ImportedLine],
-    /// Whether nothing that restricts is missing.
+    /// Whether no restriction is lost.
     complete: bool,
     rules: Option<&'a str>,
     settings: Option<&'a str>,
@@ -136,7 +137,7 @@ fn read(args: &Import, text: &str) -> Result<Imported, ImportError> {
     }
 }
 
-/// The project that the settings are of: the one that is named, else the directory above `.claude`, unless that is a home.
+/// The project of the settings: the named one, else the parent of `.claude`, unless that is a home directory.
 fn project(args: &Import) -> Option<PathBuf> {
     if let Some(named) = &args.project {
         return fs::canonicalize(named).ok();
@@ -157,7 +158,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), ImportError> {
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)
 }
 
-/// What a person reads.
+/// The report as text.
 fn told(
     args: &Import,
     imported: &Imported,

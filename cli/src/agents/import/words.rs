@@ -1,31 +1,31 @@
-//! Patterns of commands in the words of other agents, as whole words of a command.
+//! Converts command patterns of other agents to whole words.
 
-/// How much of a command a pattern speaks of.
+/// The part of a command that a pattern covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Span {
-    /// This command to its last word.
+    /// Exactly this command.
     Exact,
     /// Every command that starts with the words.
     Prefix,
 }
 
-/// What is known of a pattern: its leading words, and whether they say all of it.
+/// A parsed pattern: its leading words, and the rest that they don't express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CommandPattern {
     pub(super) words: Vec<String>,
     pub(super) span: Span,
-    /// What the words leave out. A rule of these words matches more than the pattern then, or less.
+    /// The part that the words don't express. A rule of these words then matches more or less than the pattern.
     pub(super) rest: Option<Rest>,
 }
 
-/// What of a pattern can't be said in whole words.
+/// The part of a pattern that whole words can't express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// Words that begin with the last one, `ls*`: a rule of the last word, too, would match less.
+    /// Words with the last one as a prefix, `ls*`: a rule with the last word would match less.
     WithinWord,
-    /// A wildcard with something behind it, `git * main`.
+    /// A wildcard followed by text, `git * main`.
     Middle,
-    /// What a shell would read as more than words.
+    /// Shell syntax.
     Shell,
 }
 
@@ -39,7 +39,7 @@ impl Rest {
     }
 }
 
-/// What a shell starts a construct with, and no command.
+/// Reserved words of a shell, which are not commands.
 const RESERVED: &[&str] = &[
     "!", "case", "coproc", "do", "done", "elif", "else", "esac", "eval", "exec", "fi", "for", "function", "if", "in",
     "select", "source", "then", "time", "until", "while", ".", "[[",
@@ -50,7 +50,7 @@ fn is_plain(word: &str) -> bool {
     !word.is_empty() && word.chars().all(plain)
 }
 
-/// Claude Code's: to the last word, or with wildcards. A wildcard at the end behind a space (or `:`) stands for nothing, too.
+/// Claude Code's: exact, or with wildcards. A trailing wildcard after a space (or `:`) also matches nothing.
 pub(super) fn with_wildcards(text: &str) -> CommandPattern {
     let text = text.trim();
     let (text, open) = match text.strip_suffix(":*").or_else(|| text.strip_suffix(" *")) {
@@ -74,7 +74,7 @@ pub(super) fn prefix(text: &str) -> CommandPattern {
     CommandPattern { span: Span::Prefix, ..literal(text) }
 }
 
-/// The words of a text without wildcards, up to the first that is more than a word.
+/// The words of a text without wildcards, up to the first shell syntax.
 fn literal(text: &str) -> CommandPattern {
     let words: Vec<&str> = text.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
     let mut plain: Vec<String> =
@@ -88,7 +88,7 @@ fn literal(text: &str) -> CommandPattern {
 }
 
 impl CommandPattern {
-    /// The words of a rule that allows: never more than the pattern does.
+    /// The words of an allowing rule: never more than the pattern.
     pub(super) fn to_allow(&self) -> Result<(&[String], Span), &'static str> {
         match self.rest {
             None if self.words.is_empty() => Err("it allows every command: say with `ask` in the settings when to ask"),
@@ -99,10 +99,10 @@ impl CommandPattern {
         }
     }
 
-    /// The words of a rule that asks or forbids: never less than the pattern does.
+    /// The words of a prompting or forbidding rule: never less than the pattern.
     pub(super) fn to_restrict(&self) -> Result<&[String], &'static str> {
         let words = match self.rest {
-            // The last word may go on.
+            // The last word is only a prefix.
             Some(Rest::WithinWord) => self.words.split_last().map(|(_, before)| before).unwrap_or_default(),
             Some(Rest::Middle | Rest::Shell) | None => &self.words,
         };
@@ -154,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is allowed begins with the words of the pattern before its first wildcard; what is restricted does not go
+        /// An allowing rule begins with the pattern's words before its first wildcard; a restricting rule does not go
         /// beyond them.
         #[test]
         fn words_are_those_of_the_pattern(text in "[a-c*: $;=\"]{0,24}") {

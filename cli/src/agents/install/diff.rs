@@ -1,9 +1,9 @@
-//! What changes in a file, as a person reads it.
+//! Shows the change of a file.
 
 /// Lines around the change.
 const CONTEXT: usize = 3;
 
-/// A unified diff of one change, which is all that is ever made: from the first line that differs to the last.
+/// A unified diff with a single hunk: from the first line that differs to the last.
 pub(crate) fn shown(name: &str, before: Option<&str>, after: Option<&str>) -> String {
     let lines = |text: Option<&str>| -> Vec<String> { text.unwrap_or_default().lines().map(String::from).collect() };
     let (old, new) = (lines(before), lines(after));

@@ -1,7 +1,7 @@
 //! codex's list of environments (`environments.toml`), with Stockade's as the only one.
 //!
-//! codex starts the program that an environment names and has it run every command. Its own way to run commands has to be
-//! left out of the list (`include_local`), or the model could choose that one.
+//! codex starts the program of an environment, which runs every command. Its local environment has to be excluded
+//! (`include_local`), or the model could choose it.
 
 use toml::{Table, Value};
 
@@ -22,7 +22,7 @@ pub(crate) enum EnvironmentError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnEnvironment {
     pub(super) program: String,
-    /// What stands behind `exec-server`: flags that a person has added.
+    /// The arguments after `exec-server`: flags that a person has added.
     flags: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn found_in(text: &str) -> Result<Option<OwnEnvironment>, Environment
     OwnEnvironment::of(found).map(Some).ok_or(EnvironmentError::Other)
 }
 
-/// Whether nothing else can be chosen there.
+/// Whether it is the only choice.
 pub(super) fn is_default(text: &str) -> bool {
     let Ok(list) = parse(text) else { return false };
     list.get("default").and_then(Value::as_str) == Some("stockade")
@@ -102,7 +102,7 @@ pub(super) fn added(text: &str, own: &OwnEnvironment) -> Result<String, Environm
     }
 }
 
-/// The list for a program in another place: the flags of the environment that is there stay.
+/// The list for a moved program: the flags of the existing environment stay.
 pub(super) fn renewed(text: &str, program: &str) -> Result<String, EnvironmentError> {
     let own = match found_in(text)? {
         Some(own) => OwnEnvironment { program: program.to_owned(), ..own },
@@ -111,7 +111,7 @@ pub(super) fn renewed(text: &str, program: &str) -> Result<String, EnvironmentEr
     added(&removed(text)?, &own)
 }
 
-/// The list without what [`added`] has put there, wherever a person has moved it to.
+/// The list without the additions of [`added`], even if a person moved them.
 pub(super) fn removed(text: &str) -> Result<String, EnvironmentError> {
     let Some(own) = found_in(text)? else { return Ok(text.to_owned()) };
     let mut expected = parse(text)?;
@@ -130,7 +130,7 @@ pub(super) fn removed(text: &str) -> Result<String, EnvironmentError> {
     candidates.into_iter().find(fits).ok_or(EnvironmentError::Meaning)
 }
 
-/// The text without the lines that say the default, and without the block of Stockade's environment.
+/// The text without the default's lines, and without the block of Stockade's environment.
 fn by_blocks(text: &str) -> String {
     let mut blocks: Vec<Vec<&str>> = vec![Vec::new()];
     for line in text.split_inclusive('\n') {
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// What a person has added to the entry, and how it is written, is the person's.
+    /// A person's changes to the entry and its formatting are kept.
     #[test]
     fn an_entry_with_flags_is_known_kept_and_taken_out() {
         let text = "# mine\ninclude_local = false\ndefault = 'stockade' # this\n[[environments]]\nid = \"far\"\nurl = \"ws://x\"\n\

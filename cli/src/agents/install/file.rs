@@ -1,4 +1,4 @@
-//! A settings file of an agent: read, copied and replaced, never through a link.
+//! An agent's settings file: read, copied and replaced, never through a link.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -13,19 +13,19 @@ use super::environment::EnvironmentError;
 use super::json_text::TextError;
 use super::{Copy, InstallError, Scope};
 
-/// How long another run may take to change the same file.
+/// The time limit for another run that changes the same file.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// A file, as it was read.
 pub(super) struct SettingsFile {
     pub(super) path: PathBuf,
-    /// None if there is none.
+    /// `None` if the file is missing.
     pub(super) text: Option<String>,
 }
 
 impl SettingsFile {
     pub(super) fn read(path: &Path, scope: Scope) -> Result<Self, InstallError> {
-        // A project's directory may come from anybody; the user's own may well be a link to where it is kept.
+        // A project's directory is untrusted; the user's own may well be a link to where it is kept.
         if scope == Scope::Project
             && let Some(directory) = path.parent()
         {
@@ -49,14 +49,14 @@ impl SettingsFile {
         PathBuf::from(name)
     }
 
-    /// The file as it was before the hook was put in; none if there was none.
+    /// The copy from before the installation; `None` if there is none.
     pub(super) fn copy(&self) -> Result<Option<String>, InstallError> {
         let path = self.copy_path();
         refuse_link(&path)?;
         text(&path)
     }
 
-    /// Keeps other runs of this program from changing the same file, until it is dropped. Nothing where the directory is missing.
+    /// Locks the file against other runs of this program, until dropped. `None` if the directory is missing.
     pub(super) fn lock(path: &Path) -> Result<Option<fs::File>, InstallError> {
         let Some(directory) = path.parent().filter(|directory| directory.is_dir()) else { return Ok(None) };
         let failed = |source| InstallError::System { act: "locked", path: directory.to_owned(), source };
@@ -66,13 +66,13 @@ impl SettingsFile {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Some(file)),
                 Err(Errno::WOULDBLOCK) if Instant::now() < end => std::thread::sleep(Duration::from_millis(5)),
-                // File systems without locks, and a lock that another program keeps: what has changed is noticed all the same.
+                // The file system has no locks, or another program holds it: changes are detected all the same.
                 Err(_) => return Ok(None),
             }
         }
     }
 
-    /// Replaces the file as a whole, or removes it. A file that is not as it was read stays as it is.
+    /// Replaces the file as a whole, or removes it, unless it has changed since it was read.
     pub(super) fn replace(&self, after: Option<&str>, copy: Copy) -> Result<(), InstallError> {
         let failed = |act: &'static str, path: &Path| {
             let path = path.to_owned();
@@ -100,13 +100,13 @@ impl SettingsFile {
         Ok(())
     }
 
-    /// Puts the new text in the place of the file. Programs that change settings replace the file, too, without a lock: so the
-    /// file that was there is taken out of the way, looked at, and put back if it is another one than was read.
+    /// Replaces the file by the new text. Other programs replace settings without a lock: so the old file is moved
+    /// aside, compared, and restored if it is not the one that was read.
     fn swap(&self, after: Option<&str>) -> io::Result<Swap> {
         let Some(after) = after else { return self.take_out() };
         let new = written(&self.path, after, &self.path)?;
         let swapped = match &self.text {
-            // It must not be there yet.
+            // The file must not exist yet.
             None => match fs::hard_link(&new, &self.path) {
                 Ok(()) => Ok(Swap::Done),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Swap::Changed),
@@ -114,7 +114,7 @@ impl SettingsFile {
             },
             Some(before) => exchange(&new, &self.path, before),
         };
-        // What is left there is the old file or the new one that is not needed.
+        // The leftover is the old file or the unneeded new one.
         fs::remove_file(&new).ok();
         swapped
     }
@@ -126,7 +126,7 @@ impl SettingsFile {
             fs::remove_file(&aside)?;
             return Ok(Swap::Done);
         }
-        // One that another program has written since is newer, and stays.
+        // A file that another program has written since is newer, and stays.
         match fs::hard_link(&aside, &self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             Ok(()) | Err(_) => fs::remove_file(&aside).map(|()| Swap::Changed),
@@ -134,15 +134,15 @@ impl SettingsFile {
     }
 }
 
-/// What came of replacing a file.
+/// The result of replacing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Swap {
     Done,
-    /// It was not as it had been read, and stays.
+    /// It has changed since it was read, and stays.
     Changed,
 }
 
-/// Puts `new` in the place of a file whose text was `before`.
+/// Replaces a file with the text `before` by `new`.
 fn exchange(new: &Path, path: &Path, before: &str) -> io::Result<Swap> {
     let is_before = |file: &Path| fs::read(file).is_ok_and(|bytes| bytes == before.as_bytes());
     let swap = || rustix::fs::renameat_with(rustix::fs::CWD, new, rustix::fs::CWD, path, RenameFlags::EXCHANGE);
@@ -150,7 +150,7 @@ fn exchange(new: &Path, path: &Path, before: &str) -> io::Result<Swap> {
         Ok(()) if is_before(new) => Ok(Swap::Done),
         Ok(()) => swap().map(|()| Swap::Changed).map_err(io::Error::from),
         Err(Errno::NOENT) => Ok(Swap::Changed),
-        // A file system that can't do both at once.
+        // The file system can't exchange files.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if is_before(path) => {
             fs::rename(new, path).map(|()| Swap::Done)
         }
@@ -188,7 +188,7 @@ fn beside(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Writes a file beside another one that it is to replace, with the mode of a third, if that is there.
+/// Writes a file beside the one to replace, with the mode of `like`, if that exists.
 fn written(path: &Path, text: &str, like: &Path) -> io::Result<PathBuf> {
     let mode = fs::metadata(like).map_or(0o600, |found| found.permissions().mode() & 0o777);
     let new = beside(path);
@@ -199,7 +199,7 @@ fn written(path: &Path, text: &str, like: &Path) -> io::Result<PathBuf> {
         file.sync_all()
     });
     if written.is_err() {
-        // It may not be there.
+        // It may not exist.
         fs::remove_file(&new).ok();
     }
     written.map(|()| new)

@@ -1,13 +1,13 @@
-//! Changes to a JSON text that leave the rest of it as it is: order, spaces, comments.
+//! Edits JSON text without changing the rest: order, spaces, comments.
 //!
-//! Settings are a person's own file. They are read by a small reader that knows where each value stands, and only the
-//! text of what is added or taken out changes. Comments (`//` and `/* */`) are passed over, as gemini-cli does.
+//! Settings belong to a person. A small parser tracks the position of each value, and only added or removed text
+//! changes. Comments (`//` and `/* */`) are skipped, as gemini-cli does.
 
 use std::ops::Range;
 
 use serde_json::Value;
 
-/// How deep values may be nested.
+/// Limit on nesting.
 const DEEPEST: usize = 64;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +20,7 @@ pub(crate) enum TextError {
     Kind { key: String, expected: &'static str },
 }
 
-/// A value, and where it stands.
+/// A value and its position.
 #[derive(Debug)]
 struct Spot {
     span: Range<usize>,
@@ -34,7 +34,7 @@ enum Inside {
     Other,
 }
 
-/// The values of the array at the path, each as the text that it is. None if there is no such array.
+/// The values of the array at the path, as text. Empty if there is no such array.
 pub(crate) fn elements<'t>(text: &'t str, path: &[&str]) -> Result<Vec<&'t str>, TextError> {
     let root = parse(text)?;
     let Some(spot) = find(&root, path)? else { return Ok(Vec::new()) };
@@ -53,7 +53,7 @@ pub(crate) fn without_comments(text: &str) -> Result<String, TextError> {
     Ok(plain)
 }
 
-/// Adds a value at the end of the array at the path, with what is missing on the way.
+/// Appends a value to the array at the path, creating missing parents.
 pub(crate) fn append(text: &str, path: &[&str], value: &Value) -> Result<String, TextError> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
     let mut spot = parse(text)?;
@@ -78,7 +78,7 @@ pub(crate) fn append(text: &str, path: &[&str], value: &Value) -> Result<String,
     Ok(inserted(text, &spot.span, last, values.is_empty(), &shown(value, path.len() + 1), path.len() + 1))
 }
 
-/// Takes the values out of the array at the path that `is_meant` says yes to.
+/// Removes the values that satisfy `is_meant` from the array at the path.
 pub(crate) fn remove(text: &str, path: &[&str], is_meant: impl Fn(&str) -> bool) -> Result<String, TextError> {
     let root = parse(text)?;
     let Some(spot) = find(&root, path)? else { return Ok(text.to_owned()) };
@@ -123,7 +123,7 @@ fn shown(value: &Value, depth: usize) -> String {
     text.replace('\n', &format!("\n{}", "  ".repeat(depth)))
 }
 
-/// The text with something new behind the last value of an object or an array, or as its first one.
+/// Inserts text after the last value of an object or an array, or as its first one.
 fn inserted(text: &str, span: &Range<usize>, last: Option<usize>, is_empty: bool, new: &str, depth: usize) -> String {
     let (indent, close) = ("  ".repeat(depth), "  ".repeat(depth.saturating_sub(1)));
     let mut changed = text.to_owned();
@@ -159,7 +159,7 @@ impl Reader<'_> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// Passes over spaces and comments.
+    /// Skips spaces and comments.
     fn space(&mut self) -> Result<(), TextError> {
         loop {
             let rest = self.rest();

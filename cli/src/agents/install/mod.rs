@@ -1,4 +1,4 @@
-//! `stockade install AGENT`: a hook in the agent's settings, put in, shown and taken out again.
+//! `stockade install AGENT`: installs, shows and removes a hook in the agent's settings.
 
 mod diff;
 mod environment;
@@ -50,14 +50,14 @@ pub(crate) enum InstallError {
     Unnamed,
 }
 
-/// Whose settings are changed.
+/// The settings to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     User,
     Project,
 }
 
-/// How often a file is read again that changes while it is being changed.
+/// The number of retries for a file that changes concurrently.
 const TRIES: usize = 5;
 
 pub(crate) fn run(args: &Install) -> Result<ExitCode, Failure> {
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Install) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the change, and says what was done.
+/// Makes the change, and returns a report.
 fn changed(args: &Install, scope: Scope, wiring: &Wiring) -> Result<String, InstallError> {
     let place = wiring.place(scope)?;
     let _lock = SettingsFile::lock(&place)?;
@@ -96,10 +96,10 @@ fn changed(args: &Install, scope: Scope, wiring: &Wiring) -> Result<String, Inst
     Ok(told)
 }
 
-/// What becomes of the copy of the file as it was.
+/// The treatment of the backup copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copy {
-    /// It is made, unless there is one of an earlier installation.
+    /// It is created, unless an earlier installation did.
     Made,
     /// It is not needed any more.
     Removed,
@@ -117,7 +117,7 @@ fn put_in(wiring: &Wiring, file: &SettingsFile) -> Result<(Option<String>, Copy)
     Ok((Some(wiring.renewed(file, text)?), Copy::Made))
 }
 
-/// The file as it was before, if it has not changed since; else without the hook.
+/// The backup copy, if the file has not changed since; else the file without the hook.
 fn taken_out(wiring: &Wiring, file: &SettingsFile) -> Result<(Option<String>, Copy), InstallError> {
     let Some(text) = &file.text else { return Ok((None, Copy::Left)) };
     wiring.check_entries(file)?;
@@ -146,7 +146,7 @@ fn done(args: &Install, wiring: &Wiring, file: &SettingsFile) -> String {
     )
 }
 
-/// The settings of every agent that are there, for `stockade doctor`.
+/// The existing settings files of all agents, for `stockade doctor`.
 pub(crate) fn places() -> Vec<(AgentName, Scope, PathBuf)> {
     let agents = [AgentName::ClaudeCode, AgentName::Codex, AgentName::Gemini];
     let both = agents.into_iter().flat_map(|agent| [(agent, Scope::User), (agent, Scope::Project)]);

@@ -1,4 +1,4 @@
-//! Which settings file of an agent gets what.
+//! The hook entries for each agent's settings file.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::json_text::{self, TextError};
 use super::{InstallError, Scope, environment, places};
 use crate::args::AgentName;
 
-/// What the settings file is.
+/// The format of the settings file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SettingsForm {
     /// JSON with hooks.
@@ -19,13 +19,13 @@ enum SettingsForm {
     Environments,
 }
 
-/// How an agent is told to use Stockade.
+/// The configuration that makes an agent use Stockade.
 pub(super) struct Wiring {
     agent: AgentName,
     form: SettingsForm,
-    /// The line that the agent starts the hook with; for a list of environments, the program.
+    /// The command line of the hook; for a list of environments, the program.
     pub(super) command: String,
-    /// The versions that this was tried with.
+    /// The tested versions.
     pub(super) tested: &'static str,
     /// The events, each with a pattern of tools.
     events: &'static [(&'static str, &'static str)],
@@ -102,7 +102,7 @@ impl Wiring {
         Ok(place.join(name))
     }
 
-    /// What is added for an event.
+    /// The entry for an event.
     fn entry(&self, matcher: &str, command: &str) -> Value {
         let hook = json!({ "type": "command", "command": command, "timeout": self.limit });
         json!({ "matcher": matcher, "hooks": [hook] })
@@ -128,7 +128,7 @@ impl Wiring {
         Ok(changed)
     }
 
-    /// The text with the hook in the place of one of another version, or of a program that has moved.
+    /// The text with the hook of another version, or of a moved program, replaced.
     pub(super) fn renewed(&self, file: &SettingsFile, text: &str) -> Result<String, InstallError> {
         if self.form == SettingsForm::Environments {
             return environment::renewed(text, &self.command).map_err(|source| file.environment_error(source));
@@ -153,7 +153,7 @@ impl Wiring {
         Ok(changed)
     }
 
-    /// Whether a hook in this file would be used, and could be taken out.
+    /// Checks that a hook in this file would be used, and could be removed.
     pub(super) fn check(&self, file: &SettingsFile) -> Result<(), InstallError> {
         let off = file.text.as_deref().and_then(value).and_then(|settings| settings.get("disableAllHooks").cloned());
         if self.agent == AgentName::ClaudeCode && off.is_some_and(|off| off != Value::Bool(false)) {
@@ -162,7 +162,7 @@ impl Wiring {
         self.check_entries(file)
     }
 
-    /// Whether this program's hooks stand alone in their entries: else an entry is another's, too.
+    /// Checks that this program's hooks have entries of their own.
     pub(super) fn check_entries(&self, file: &SettingsFile) -> Result<(), InstallError> {
         let Some(text) = file.text.as_deref().filter(|text| !text.trim().is_empty()) else { return Ok(()) };
         if self.form == SettingsForm::Environments {
@@ -184,7 +184,7 @@ impl Wiring {
         Ok(())
     }
 
-    /// Whether the hook is in the file as it would be put there.
+    /// Whether the file contains the hook as it would be installed.
     pub(super) fn is_in(&self, file: &SettingsFile, command: &str) -> Result<bool, InstallError> {
         let Some(text) = file.text.as_deref().filter(|text| !text.trim().is_empty()) else { return Ok(false) };
         if self.form == SettingsForm::Environments {
@@ -201,7 +201,7 @@ impl Wiring {
         Ok(true)
     }
 
-    /// The line that the file has for the hook.
+    /// The command line of the hook in the file.
     pub(super) fn command_in(&self, file: &SettingsFile) -> Result<Option<String>, InstallError> {
         let Some(text) = file.text.as_deref().filter(|text| !text.trim().is_empty()) else { return Ok(None) };
         if self.form == SettingsForm::Environments {
@@ -228,7 +228,7 @@ impl Wiring {
         self.command_of(entry).is_some()
     }
 
-    /// What a person has to know who has installed this.
+    /// Notes for the user after the installation.
     pub(super) fn notes(&self, file: &SettingsFile) -> Vec<String> {
         match self.agent {
             AgentName::ClaudeCode => lost_rules(file).into_iter().collect(),
@@ -246,8 +246,7 @@ impl Wiring {
     }
 }
 
-/// Rules for commands that Claude Code will not find any more: it holds them against the line that runs, which is
-/// Stockade's.
+/// Command rules that no longer match in Claude Code: it compares them with the replaced line, which is Stockade's.
 fn lost_rules(file: &SettingsFile) -> Option<String> {
     let text = json_text::without_comments(file.text.as_deref()?).ok()?;
     let settings: Value = serde_json::from_str(&text).ok()?;
@@ -283,12 +282,12 @@ fn push(settings: &mut Value, event: &str, entry: Value) -> Option<()> {
     Some(())
 }
 
-/// A hook that is in the settings of an agent.
+/// An installed hook.
 #[derive(Debug)]
 pub(crate) struct Wired {
     pub(crate) agent: AgentName,
     pub(crate) path: PathBuf,
-    /// What is wrong with it, if anything is.
+    /// Its problem, if any.
     pub(crate) problem: Option<String>,
 }
 
