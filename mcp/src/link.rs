@@ -137,7 +137,7 @@ impl Link {
             capabilities: ClientCapabilities { answers: true, terminal: false },
         };
         call::<serde_json::Value>(&lines, &routes_of_call, &next_request, "initialize", &introduction).await?;
-        let attach = SessionAttachParams { session_id: session_id.clone(), capability };
+        let attach = SessionAttachParams { session_id: session_id.clone(), capability, linger_ms: None };
         let state: SessionState = call(&lines, &routes_of_call, &next_request, "session/attach", &attach).await?;
         *locked(&routes.ask) = state.ask;
         let cwd = state.cwd;

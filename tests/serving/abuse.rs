@@ -26,7 +26,7 @@ pub(crate) fn none_left(word: &str) {
         if left.is_empty() {
             return;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{left:?}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{left:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

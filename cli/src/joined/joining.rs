@@ -1,15 +1,25 @@
 //! Joins a session by its ticket, or opens it and leaves a ticket.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use stockade_protocol::{AbsPath, RawText, VariableName};
-use stockade_server::wire::{Capability, ErrorKind, SessionId, SessionOpenParams, SessionOpenResult};
+use stockade_server::wire::{
+    Capability, ErrorKind, SessionAttachParams, SessionId, SessionListResult, SessionName, SessionOpenParams,
+    SessionOpenResult, SessionState,
+};
 use stockade_server::{Client, ClientError};
 
 use super::place::{Place, PlaceError, Ticket};
 use super::server::{self, Role, ServerError};
 use super::{NamedBy, Opening, Wanted};
 use crate::exit::note;
+
+/// How long the server may take to notice that a client was killed.
+const LONGEST_NOTICE: Duration = Duration::from_secs(2);
+/// How long a session without a client may take to end.
+const LONGEST_END: Duration = Duration::from_secs(20);
+const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
@@ -107,18 +117,15 @@ pub(super) fn open(wanted: &Wanted<'_>, opening: Opening) -> Result<Joined, Join
         }
         place.remove(&wanted.name);
     }
-    let name = || wanted.name.to_string();
-    let params =
-        SessionOpenParams { name: Some(wanted.name.clone()), environment: Some(environment()), ..opening.params };
-    let opened: SessionOpenResult = match client.call("session/open", &params) {
-        Ok(opened) => opened,
-        Err(ClientError::Refused(error))
-            if error.kind() == Some(ErrorKind::InvalidParams) && error.message.contains("params.name") =>
-        {
-            return Err(JoinError::NotOurs { name: name() });
-        }
-        Err(source) => return Err(JoinError::NotOpened { name: name(), source }),
+    // Without its ticket no client finds the session again, so until there is one it ends with this program.
+    let linger_ms = opening.params.linger_ms;
+    let params = SessionOpenParams {
+        name: Some(wanted.name.clone()),
+        environment: Some(environment()),
+        linger_ms: linger_ms.and(Some(0)),
+        ..opening.params
     };
+    let opened = open_named(&mut client, &wanted.name, &params)?;
     opened.notices.iter().for_each(|notice| note(notice));
     let ticket = Ticket {
         session_id: opened.session_id.clone(),
@@ -127,7 +134,44 @@ pub(super) fn open(wanted: &Wanted<'_>, opening: Opening) -> Result<Joined, Join
         workspace: params.workspace.unwrap_or_else(|| params.cwd.into_iter().collect()),
     };
     place.leave(&wanted.name, &ticket)?;
+    if linger_ms.is_some() {
+        let Ticket { session_id, capability, .. } = ticket;
+        client
+            .call::<SessionState>("session/attach", &SessionAttachParams { session_id, capability, linger_ms })
+            .map_err(|source| JoinError::NotOpened { name: wanted.name.to_string(), source })?;
+    }
     Ok(Joined { client, session_id: opened.session_id, capability: opened.capability, place })
+}
+
+/// Opens a session with a name that no ticket is for. A session that has the name all the same was opened by another
+/// program, or by a client that was killed before it left the ticket: such a session is about to end.
+fn open_named(
+    client: &mut Client,
+    name: &SessionName,
+    params: &SessionOpenParams,
+) -> Result<SessionOpenResult, JoinError> {
+    let begun = Instant::now();
+    loop {
+        match client.call("session/open", params) {
+            Ok(opened) => return Ok(opened),
+            Err(ClientError::Refused(error))
+                if error.kind() == Some(ErrorKind::InvalidParams) && error.message.contains("params.name") =>
+            {
+                let patience = if has_clients(client, name)? { LONGEST_NOTICE } else { LONGEST_END };
+                if begun.elapsed() >= patience {
+                    return Err(JoinError::NotOurs { name: name.to_string() });
+                }
+                std::thread::sleep(BETWEEN_TRIES);
+            }
+            Err(source) => return Err(JoinError::NotOpened { name: name.to_string(), source }),
+        }
+    }
+}
+
+/// Whether a session of this name is open, and a client is attached to it.
+fn has_clients(client: &mut Client, name: &SessionName) -> Result<bool, ServerError> {
+    let list: SessionListResult = client.call("session/list", &serde_json::json!({}))?;
+    Ok(list.sessions.iter().any(|session| session.name.as_ref() == Some(name) && session.clients > 0))
 }
 
 /// Refuses flags for an open session: they can't take effect.

@@ -2166,6 +2166,8 @@ export interface ServerLimits {
 export interface SessionAttachParams {
   /** The secret that the opener was given. */
   capability: Capability;
+  /** How long the session lives on without a client from now on, in milliseconds; what held before, if absent. */
+  linger_ms?: number | null;
   /** The session. */
   session_id: SessionId;
 }

@@ -1,6 +1,7 @@
 //! The implementation of the methods.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use stockade::core::{Answer, Explanation};
 use stockade::execpolicy::CheckReport;
@@ -58,6 +59,9 @@ impl Methods for Sessions {
 
     async fn session_attach(&self, caller: Caller, params: SessionAttachParams) -> Result<SessionState, RpcError> {
         let session = self.permitted(&params.session_id, &params.capability)?;
+        if let Some(linger) = params.linger_ms {
+            session.linger_ms.store(linger, Ordering::Release);
+        }
         self.attach(&session, &caller.peer);
         Ok(session.state())
     }

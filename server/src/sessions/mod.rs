@@ -147,7 +147,8 @@ impl Sessions {
             return;
         }
         let before = session.attachments.load(Ordering::Acquire);
-        let (sessions, linger, session) = (self.clone(), session.linger, Arc::downgrade(session));
+        let linger = Duration::from_millis(session.linger_ms.load(Ordering::Acquire));
+        let (sessions, session) = (self.clone(), Arc::downgrade(session));
         tokio::spawn(async move {
             tokio::time::sleep(linger).await;
             let Some(session) = session.upgrade() else { return };

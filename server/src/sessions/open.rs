@@ -79,6 +79,8 @@ fn assemble(
         Some(cwd) => cwd.clone(),
         None => stockade.cwd().clone(),
     };
+    let usual = || options.linger.unwrap_or_else(|| usual_linger(peer)).as_millis();
+    let linger_ms = params.linger_ms.unwrap_or_else(|| u64::try_from(usual()).unwrap_or(u64::MAX));
     let session = Session {
         id,
         name: params.name.clone(),
@@ -86,7 +88,7 @@ fn assemble(
         cwd,
         questions,
         commands: shares.commands,
-        linger: params.linger_ms.map(Duration::from_millis).or(options.linger).unwrap_or_else(|| usual_linger(peer)),
+        linger_ms: AtomicU64::new(linger_ms),
         opened_at: SystemTime::now(),
         touched: Instant::now().into(),
         attachments: AtomicU64::new(0),

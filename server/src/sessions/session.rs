@@ -29,8 +29,8 @@ pub(crate) struct Session {
     pub(crate) cwd: AbsPath,
     pub(crate) questions: Questions,
     pub(crate) commands: Arc<Commands>,
-    /// How long it survives without a client.
-    pub(crate) linger: Duration,
+    /// How long it survives without a client, in milliseconds.
+    pub(super) linger_ms: AtomicU64,
     pub(super) opened_at: SystemTime,
     /// When a command last ended, or a client last attached or detached.
     pub(super) touched: Mutex<Instant>,

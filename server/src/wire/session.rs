@@ -120,6 +120,9 @@ pub struct SessionAttachParams {
     pub session_id: SessionId,
     /// The secret that the opener was given.
     pub capability: Capability,
+    /// How long the session lives on without a client from now on, in milliseconds; what held before, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linger_ms: Option<u64>,
 }
 
 /// Changes a session from its next command on. What is absent stays; approvals are remembered on.
