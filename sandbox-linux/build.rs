@@ -1,6 +1,5 @@
-//! Compiles the launcher, a program without a C library, and leaves it where the library includes
-//! it. It is not a Cargo target of its own: a library cannot depend on a program, and whoever uses
-//! this crate should not have to install one.
+//! Compiles the launcher, a program without a C library, for inclusion in the library. It is not a Cargo target: a
+//! library cannot depend on a program, and users of this crate should not have to install one.
 
 use std::env;
 use std::path::PathBuf;
@@ -13,8 +12,7 @@ fn main() {
         return;
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("launcher");
-    // Numbers of system calls, the launcher's way into the kernel and the filter's lists are of one
-    // processor; elsewhere they would mean other calls.
+    // System call numbers, the launcher's syscall instruction and the filter's lists are specific to a processor.
     let processor = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     assert!(
         processor == "x86_64",
@@ -28,14 +26,14 @@ fn main() {
         "--crate-type=bin",
         "-Cpanic=abort",
         "-Copt-level=2",
-        // How its source is divided into files must not matter to what it becomes.
+        // The division into source files must not affect the result.
         "-Ccodegen-units=1",
         "-Cstrip=symbols",
         "-Crelocation-model=static",
         "-Clink-arg=-nostartfiles",
         "-Clink-arg=-nostdlib",
         "-Clink-arg=-static",
-        // One page of headers less to map; the file is small enough to be read in one go.
+        // Saves a page of headers; the file is small enough to be read at once.
         "-Clink-arg=-Wl,-z,noseparate-code",
     ];
     #[expect(clippy::disallowed_methods, reason = "a build script starts the compiler")]

@@ -1,7 +1,5 @@
-//! What masks cost that tell which process looks behind them: a start with and without masks, each with and without
-//! an observer, in turn. What counts is the difference of the differences.
-//! `cargo bench -p stockade-sandbox-linux --bench masks`, by a user who may open `/dev/fuse`, with a `TMPDIR` that the
-//! sandbox has no private directory for.
+//! The cost of masks that identify the reading process: a start with and without masks, each with and without an
+//! observer, alternating. Only the difference of the differences is meaningful.
 
 #![expect(
     clippy::disallowed_methods,

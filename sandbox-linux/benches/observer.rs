@@ -1,5 +1,5 @@
-//! What it costs to observe: the same commands with and without, in turn, so that whatever else the machine does hits both
-//! alike. `just bench observer`; workspaces are made in `TMPDIR`.
+//! The cost of observing: the same commands with and without, alternating, so that other load affects both alike.
+//! `just bench observer`; workspaces are created in `TMPDIR`.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,11 +17,11 @@ use stockade_sandboxing::{Backend as _, Stdio};
 
 use self::setting::{Setting, finish, median, time};
 
-/// What the benchmarks have in common.
+/// Common parts of the benchmarks.
 mod setting;
 
 const ROUNDS: usize = 60;
-/// Calls that are notified, in one command.
+/// Notified calls of one command.
 const CALLS: u32 = 20_000;
 const FILES: usize = 1_000;
 

@@ -1,8 +1,8 @@
-//! How long it takes to start `/bin/true`: bare, under bubblewrap with the same policy, and here.
+//! The time to start `/bin/true`: bare, under bubblewrap with the same policy, and here.
 //!
-//! All are started from this program, in turn, so that whatever else the machine does hits all of
-//! them alike. What counts are the ratios of the medians; the times themselves are noise.
-//! `cargo bench -p stockade-sandbox-linux`, with `bwrap` installed; workspaces are made in `TMPDIR`.
+//! All are started alternately from this program, so that other load affects all of them alike. Only the ratios of the
+//! medians are meaningful. `cargo bench -p stockade-sandbox-linux`, with `bwrap` installed; workspaces are created in
+//! `TMPDIR`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -20,7 +20,7 @@ use stockade_sandboxing::{Backend as _, Stdio};
 
 use self::setting::{Setting, finish, median, run, time};
 
-/// What both benchmarks have in common.
+/// Common parts of the benchmarks.
 mod setting;
 
 const ROUNDS: usize = 200;
@@ -28,7 +28,7 @@ const ROUNDS: usize = 200;
 fn main() {
     let (setting, full, warm_setting) = (Setting::new(), Setting::with_all_names(), Setting::new());
     let native = Native::new();
-    // A session holds the missing names of its workspace, which would spare the others that work.
+    // A session has placeholders in its workspace, which would save the others that work.
     let session = native.session(&warm_setting.permissions()).unwrap();
     let command = warm_setting.command(&["/bin/true"]);
     let mut times = [const { Vec::new() }; 7];

@@ -1,10 +1,9 @@
-//! What a sandbox costs under load, and what the work inside costs: many mounts on the host, a large
-//! caller, eight at once, the memory of those who watch over a command, and work inside against the
-//! same work outside.
+//! The cost of a sandbox under load, and of work inside: many mounts on the host, a large caller, eight at once, the
+//! memory of the supervising processes, and work inside compared with the same work outside.
 //!
-//! Everything is measured in turn with what it is held against, in one run; what counts are ratios of
-//! medians. `cargo bench -p stockade-sandbox-linux --bench sandbox_load`, with `bwrap` and `cc`
-//! installed; behind `chrt -f 50`, other work on the machine disturbs less.
+//! Everything is measured alternately with its reference, in one run; only ratios of medians are meaningful. `cargo
+//! bench -p stockade-sandbox-linux --bench sandbox_load`, with `bwrap` and `cc` installed; under `chrt -f 50`, other
+//! work on the machine disturbs less.
 
 #![expect(
     clippy::disallowed_methods,
@@ -24,7 +23,7 @@ use stockade_sandboxing::{Backend as _, Running, Stdio};
 
 use self::setting::{Setting, median, run, time};
 
-/// What both benchmarks have in common.
+/// Common parts of the benchmarks.
 mod setting;
 /// Work that is done inside and outside.
 mod work;
@@ -32,7 +31,7 @@ mod work;
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        // This program again, in a place of its own.
+        // This program again, in its own environment.
         ["starts"] => starts_here(),
         ["work", kind, directory] => work::main(kind, Path::new(directory)),
         [] => {
@@ -127,7 +126,7 @@ const EACH: usize = 25;
 
 /// Starts a second, by eight threads. Each start has a workspace of its own, if there are that many.
 fn rate(settings: &[Setting], start: impl Fn(&Setting) + Sync) -> f64 {
-    // The kernel takes networks down in its own time, which is not to be that of the next.
+    // The kernel dismantles network namespaces asynchronously, which must not affect the next measurement.
     thread::sleep(Duration::from_millis(300));
     let begun = Instant::now();
     thread::scope(|scope| {
@@ -149,7 +148,7 @@ fn eight_at_once() {
     let mut rates = [const { Vec::new() }; 6];
     for _ in 0..7 {
         let [cold, bubblewrap, full_cold, full_bubblewrap, warm, bare] = &mut rates;
-        // What is missing has to be missing for everybody, and bubblewrap leaves something behind.
+        // Missing names have to be missing for all, and bubblewrap leaves files behind.
         let fresh: Vec<Setting> = (0..AT_ONCE * EACH).map(|_| Setting::new()).collect();
         cold.push(rate(&fresh, |setting| setting.start(&native)));
         bubblewrap.push(rate(&fresh, |setting| run(&mut setting.bwrap())));
@@ -173,7 +172,7 @@ fn eight_at_once() {
     println!("  native warm {:.2}, bare {:.2}", warm / full_bubblewrap, bare / full_bubblewrap);
 }
 
-/// What the processes between this program and the command keep in memory.
+/// The memory of the processes between this program and the command.
 fn memory() {
     let setting = Setting::new();
     let native = Native::new();
@@ -185,7 +184,7 @@ fn memory() {
 }
 
 fn report_memory(name: &str, mut running: Box<dyn Running>) {
-    // The command is the one that is not ours: it has started something else.
+    // The command has exec'd another program.
     thread::sleep(Duration::from_millis(200));
     let watching: Vec<u32> = below(std::process::id()).into_iter().filter(|pid| watches(*pid)).collect();
     let [resident, own] = ["Rss:", "Pss:"].map(|kind| watching.iter().map(|pid| kilobytes(*pid, kind)).sum::<u64>());
@@ -197,7 +196,7 @@ fn report_memory(name: &str, mut running: Box<dyn Running>) {
     running.wait(None).unwrap();
 }
 
-/// Whether it is not the command, and not one that has ended and only waits to be reaped.
+/// Whether it is a supervising process: not the command, and not a zombie.
 fn watches(pid: u32) -> bool {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     !words.is_empty() && !words.starts_with(b"/bin/sleep")

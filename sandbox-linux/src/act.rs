@@ -1,4 +1,4 @@
-//! What a step does, in words for the person who reads that it failed.
+//! Descriptions of steps, for error messages.
 
 use crate::step::Step;
 

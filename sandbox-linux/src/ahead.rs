@@ -1,9 +1,8 @@
-//! A launcher that is started before it is known what it has to build.
+//! Pre-starts a launcher before the plan is known.
 //!
-//! Whoever is about to run a command but has to read settings, rules and policies first can have the
-//! launcher and the namespaces, which are the same for every policy without a network of the host's,
-//! made meanwhile. The next start in this process takes it, if its plan begins with the same steps;
-//! otherwise it is let go. It ends by itself if nobody wants it within seconds.
+//! A caller that still has to read settings, rules and policies can let the launcher start meanwhile and create the
+//! namespaces, which are the same for every policy without the host's network. The next start in this process takes it
+//! if its plan begins with the same steps; otherwise it is discarded. An unused launcher ends within seconds.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use crate::launch::Launcher;
 use crate::step::Step;
 use crate::wire;
 
-/// Well below what a launcher waits, so that one which is taken is still there when it is told more.
+/// Well below the launcher's own timeout, so that a taken one is still alive when it gets more steps.
 const LONGEST: Duration = Duration::from_millis(wire::LONGEST_UNUSED_MS / 4);
 
 static AHEAD: Mutex<Option<Ahead>> = Mutex::new(None);
@@ -25,7 +24,7 @@ struct Ahead {
     since: Instant,
 }
 
-/// Has a launcher begin with these steps. One that was begun before is let go.
+/// Starts a launcher with these steps, and discards an earlier one.
 pub(crate) fn begin(steps: Vec<Step>) -> Result<(), SpawnError> {
     let launcher = Launcher::begin(&steps)?;
     let earlier = slot().replace(Ahead { launcher, steps, since: Instant::now() });
@@ -33,7 +32,7 @@ pub(crate) fn begin(steps: Vec<Step>) -> Result<(), SpawnError> {
     Ok(())
 }
 
-/// The launcher that has begun with the first of these steps, and how many those are.
+/// The launcher that has begun with the first of these steps, and their number.
 pub(crate) fn take(steps: &[Step]) -> Option<(Launcher, usize)> {
     let ahead = slot().take()?;
     let is_fresh = ahead.since.elapsed() < LONGEST;

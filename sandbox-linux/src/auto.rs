@@ -1,12 +1,11 @@
 //! `auto`: the strongest engine that works on this host.
 //!
-//! Nothing is probed. The first command is started by `native`; only when the host refuses that
-//! engine's namespaces or mounts, before anything has run, is the next one tried. Whatever worked is
-//! remembered for the life of the value. Each engine enforces the whole policy or refuses it, so a
-//! command never runs with less than was asked for.
+//! Nothing is probed. The first command is started by `native`; only if the host refuses that engine's namespaces or
+//! mounts, before anything has run, the next one is tried. The working engine is remembered for the lifetime of the
+//! value. Each engine enforces the whole policy or refuses it, so a command never runs with weaker restrictions.
 //!
-//! Inside another Stockade sandbox no namespace can be made, and only `landlock` is left. It takes
-//! the policies that it can express, on top of the outer sandbox, and refuses the others.
+//! Inside another Stockade sandbox no namespace can be created, and only `landlock` is left. It accepts the policies
+//! that it can express, in addition to the outer sandbox, and refuses the others.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -24,7 +23,7 @@ use crate::native::{Native, NativePlan, NotStarted};
 use crate::observer::Observe;
 use crate::{devices, doctor, stdio};
 
-/// Takes `native`, else `bwrap`, else `landlock`.
+/// Uses `native`, else `bwrap`, else `landlock`.
 #[derive(Debug, Default)]
 pub struct Auto {
     engines: Arc<Engines>,
@@ -35,11 +34,11 @@ struct Engines {
     native: Native,
     bwrap: OnceLock<Bwrap>,
     landlock: OnceLock<LandlockOnly>,
-    /// What is accepted to be lost, should only `landlock` be left.
+    /// The accepted losses if only `landlock` works.
     accepted: Vec<Loss>,
     observe: Observe,
     kept_names: Option<PathBuf>,
-    /// The one that has started a command.
+    /// The engine that has started a command.
     chosen: OnceLock<Choice>,
     support: OnceLock<Support>,
 }
@@ -57,8 +56,8 @@ impl Auto {
         Self::default()
     }
 
-    /// Runs commands although this is lost, where no engine works that could hold it, with denials observed or not.
-    /// What stands in for missing names waits in `kept_names`; see [`Native::keeping_names_in`].
+    /// Accepts these losses if no engine can enforce the restrictions, with denials observed or not. Placeholders are
+    /// kept in `kept_names`; see [`Native::keeping_names_in`].
     pub fn accepting(losses: impl IntoIterator<Item = Loss>, observe: Observe, kept_names: Option<PathBuf>) -> Self {
         let native = Native::new().observing(observe).keeping_names_in(kept_names.clone());
         let accepted = losses.into_iter().collect();
@@ -86,7 +85,7 @@ impl Engines {
             .get_or_init(|| self.accepted.iter().fold(LandlockOnly::new(), |engine, loss| engine.accepting(*loss)))
     }
 
-    /// The first engine that works, as far as trying it out can tell.
+    /// The first engine that works, according to a probe.
     fn support(&self) -> &Support {
         self.support.get_or_init(|| {
             let all: [&dyn Backend; 3] = [&self.native, self.bwrap(), self.landlock()];
@@ -117,7 +116,7 @@ impl Backend for Auto {
                 self.engines.landlock().compile(command, permissions).map_err(|refused| explain(refused, &[]))
             }
             Some(Choice::Native) | None => {
-                // What the strongest can't enforce, the others can't either.
+                // The other engines can't enforce more than the strongest.
                 crate::landlock::require(crate::sys::landlock_version(), 1)?;
                 let native = self.engines.native.plan(command, permissions)?;
                 Ok(Box::new(AutoPlan { native, command: command.clone(), permissions: permissions.clone(), engines }))
@@ -126,7 +125,7 @@ impl Backend for Auto {
     }
 }
 
-/// The plan of the strongest engine, and what the others would need to make theirs.
+/// The plan of the strongest engine, and the inputs for the others' plans.
 #[derive(Debug)]
 pub struct AutoPlan {
     native: NativePlan,
@@ -178,7 +177,7 @@ impl AutoPlan {
         }
     }
 
-    /// By the other engines, in turn.
+    /// Tries the other engines in turn.
     fn spawn_otherwise(
         &self,
         stdio: Stdio,
@@ -214,7 +213,7 @@ fn told(error: &SpawnError) -> String {
     }
 }
 
-/// Says why only the last engine was left.
+/// Adds why only the last engine was left.
 fn explain(refused: Unenforceable, others: &[String]) -> Unenforceable {
     let why = [&[refused.why], others].concat().join("; ");
     let remedy = if doctor::is_nested() {

@@ -1,4 +1,4 @@
-//! The few instructions of classic BPF that a filter of system calls needs, and one of packets.
+//! The classic BPF instructions for filters of system calls and of packets.
 //! <https://www.kernel.org/doc/html/latest/userspace-api/seccomp_filter.html>,
 //! <https://docs.kernel.org/networking/filter.html>
 
@@ -22,12 +22,12 @@ const JUMP_ANY_BIT: u16 = 0x45;
 const JUMP: u16 = 0x05;
 const RETURN: u16 = 0x06;
 
-/// What becomes of a call.
+/// The verdict on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Allow,
     Fail(u16),
-    /// Whoever supervises the command decides.
+    /// The supervisor decides.
     Notify,
     Kill,
 }
@@ -49,7 +49,7 @@ impl Instruction {
         Self { code: LOAD, if_true: 0, if_false: 0, value: offset }
     }
 
-    /// Loads a part of a packet. The filter takes no packet that does not have it.
+    /// Loads a part of a packet. The filter rejects packets without it.
     pub(crate) fn load_packet(part: Part) -> Self {
         const EXTENSIONS: u32 = 0xffff_f000;
         let (code, value) = match part {
@@ -61,7 +61,7 @@ impl Instruction {
         Self { code, if_true: 0, if_false: 0, value }
     }
 
-    /// Takes the whole packet, or leaves it.
+    /// Accepts or rejects the whole packet.
     pub(crate) fn take(take: Take) -> Self {
         let value = match take {
             Take::All => u32::MAX,
@@ -79,9 +79,9 @@ impl Instruction {
         Self { code, if_true, if_false, value }
     }
 
-    /// Leaves out that many instructions.
+    /// Skips that many instructions.
     pub(crate) fn skip(count: usize) -> Self {
-        // More than the kernel takes is refused by it.
+        // The kernel refuses a count that is too large.
         Self { code: JUMP, if_true: 0, if_false: 0, value: u32::try_from(count).unwrap_or(u32::MAX) }
     }
 
@@ -96,7 +96,7 @@ impl Instruction {
     }
 }
 
-/// What a filter can look at.
+/// The fields of a call that a filter can load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Number,
@@ -104,7 +104,7 @@ pub(crate) enum Field {
     Argument(u8),
 }
 
-/// What a filter can look at in a packet.
+/// The fields of a packet that a filter can load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Whether it is sent or received.
@@ -114,14 +114,14 @@ pub(crate) enum Part {
     Word(u32),
 }
 
-/// What becomes of a packet.
+/// The verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Take {
     All,
     Nothing,
 }
 
-/// A test of what was loaded.
+/// A test of the loaded value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
     Equal(u32),
@@ -129,13 +129,13 @@ pub(crate) enum Test {
     AnyBit(u32),
 }
 
-/// Runs a filter as the kernel would, so that it can be tested without one.
+/// Interprets a filter as the kernel would, for tests.
 #[cfg(test)]
 pub(crate) fn run(filter: &[Instruction], architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
     trace(filter, architecture, number, arguments).0
 }
 
-/// How many instructions the kernel looks at for a call.
+/// The number of instructions that the kernel executes for a call.
 #[cfg(test)]
 pub(crate) fn steps(filter: &[Instruction], architecture: u32, number: u32) -> usize {
     trace(filter, architecture, number, [0; 6]).1
@@ -152,7 +152,7 @@ fn trace(filter: &[Instruction], architecture: u32, number: u32, arguments: [u64
     })
 }
 
-/// Whether a filter takes a packet.
+/// Whether a filter accepts a packet.
 #[cfg(test)]
 pub(crate) fn takes(filter: &[Instruction], direction: u32, packet: &[u8]) -> bool {
     let load = |code, at: u32| {
@@ -172,7 +172,7 @@ pub(crate) fn takes(filter: &[Instruction], direction: u32, packet: &[u8]) -> bo
     interpret(filter, load).0 != 0
 }
 
-/// What cannot be loaded ends the filter with zero.
+/// A failed load ends the filter with zero.
 #[cfg(test)]
 fn interpret(filter: &[Instruction], load: impl Fn(u16, u32) -> Option<u32>) -> (u32, usize) {
     let mut at = 0;

@@ -1,10 +1,10 @@
 //! The `bwrap` engine: bubblewrap builds the view and the namespaces, the launcher does the rest.
 //!
-//! For hosts on which bubblewrap may make user namespaces and this program may not, as with an
-//! AppArmor profile for it. The launcher runs inside as the first process of the pid namespace, with
-//! the same steps for the command's process as in the `native` engine, and reports to this program
-//! directly. So does its end: bubblewrap's own `--die-with-parent` would end the command with the
-//! *thread* that started it, whereas the launcher sees its socket close when this program is gone.
+//! For hosts on which bubblewrap may create user namespaces and this program may not, as with an AppArmor profile for
+//! it. The launcher runs inside as the first process of the pid namespace, with the same steps for the command's
+//! process as in the `native` engine, and reports directly to this program. It also handles the caller's end:
+//! bubblewrap's own `--die-with-parent` would end the command with the *thread* that started it, whereas the launcher
+//! sees its socket close when this program is gone.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -48,12 +48,12 @@ pub struct Bwrap {
     user: u32,
     observe: Observe,
     kept_names: Option<PathBuf>,
-    /// Set when this host turns out not to let a `/proc` be mounted.
+    /// Set if this host does not permit mounting `/proc`.
     without_proc: Arc<AtomicBool>,
 }
 
 impl Bwrap {
-    /// For this host and user. Bubblewrap is looked for in its usual places, never along `PATH`.
+    /// For this host and user. Bubblewrap is searched in its usual locations, never along `PATH`.
     pub fn new() -> Self {
         Self::with(Program::find())
     }
@@ -82,20 +82,20 @@ impl Bwrap {
         Self { observe, ..self }
     }
 
-    /// With a directory where what stands in for missing names of a workspace waits for the next run; see
+    /// Sets the directory in which placeholders are kept for the next run; see
     /// [`Native::keeping_names_in`](crate::Native::keeping_names_in).
     #[must_use]
     pub fn keeping_names_in(self, directory: Option<PathBuf>) -> Self {
         Self { kept_names: directory, ..self }
     }
 
-    /// What has to be done, as plain data.
+    /// The plan, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<BwrapPlan, Unenforceable> {
         let files = SeenOnce::default();
         self.plan_on(command, &resolve(permissions, &files)?, &files)
     }
 
-    /// The same for permissions whose links have been resolved, on a host with these files.
+    /// The plan for permissions with resolved links, on a host with these files.
     pub(crate) fn plan_on(
         &self,
         command: &CommandSpec,
@@ -164,38 +164,38 @@ impl Backend for Bwrap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Network {
-    /// One with nothing but loopback.
+    /// A network with only loopback.
     Own,
     Host,
 }
 
-/// What has to be done to run one command.
+/// The plan of one command.
 #[derive(Clone, Debug)]
 pub struct BwrapPlan {
     program: Program,
     network: Network,
-    /// Where somebody decides on connections while the command runs.
+    /// The supervision of connections, if needed.
     supervision: Option<Supervision>,
-    /// What is watched of the command.
+    /// The observation of the command.
     watch: Option<Watch>,
     rendered: Rendered,
     placeholders: Vec<AbsPath>,
     kept_names: Option<PathBuf>,
-    /// What can be told of reads that are denied.
+    /// The masks that can report denied reads.
     masks: Masks,
     warnings: Vec<String>,
     setup: Vec<Step>,
     command: CommandSteps,
     group: Option<Group>,
-    /// What the view was made from.
+    /// The permissions of the view.
     permissions: Permissions,
     without_proc: Arc<AtomicBool>,
 }
 
-/// What is known of a bubblewrap that did not get as far as the launcher.
+/// A bubblewrap that failed before the launcher.
 struct Failed {
     error: SpawnError,
-    /// What it said.
+    /// Its error output.
     words: String,
 }
 
@@ -224,10 +224,10 @@ impl Plan for BwrapPlan {
 }
 
 impl BwrapPlan {
-    /// Everything that has to hold beyond what the namespaces show from outside.
+    /// The facts required beyond the namespaces, which are visible from outside.
     const FACTS: u64 = FACTS & !wire::FACT_OWN_PIDS | wire::FACT_CONTAINED;
 
-    /// Starts the command, and finds out whether this host lets a `/proc` be mounted.
+    /// Starts the command, and determines whether this host permits mounting `/proc`.
     fn start(&self, stdio: Stdio, deciders: &Deciders) -> Result<Box<dyn Running>, SpawnError> {
         if self.without_proc.load(Ordering::Relaxed) {
             return self.start_with(stdio, deciders, Proc::Empty).map_err(|failed| failed.error);
@@ -248,7 +248,7 @@ impl BwrapPlan {
     fn start_with(&self, stdio: Stdio, deciders: &Deciders, proc: Proc) -> Result<Box<dyn Running>, Failed> {
         let supervisor =
             self.supervision.as_ref().map(|supervision| supervision.start(deciders.connections.clone())).transpose()?;
-        // Outside, since inside the names are covered and can't be removed.
+        // Cleanup happens outside, since inside the names are covered.
         let covers = BTreeSet::new();
         let names = Setup {
             steps: &[],
@@ -297,20 +297,20 @@ impl BwrapPlan {
         Ok(Box::new(child))
     }
 
-    /// Has masks that are answered for put over those that bubblewrap has made, if commands are watched and this host
-    /// lets that be done. What is wrong with the launcher is told when it is given the command.
+    /// Covers bubblewrap's masks with FUSE masks, if commands are observed and this host permits it. Errors of the
+    /// launcher are reported when it gets the command.
     fn answer_for_masks(&self, launcher: &Launcher, inside: Pid) -> Option<Arc<MaskServer>> {
         let (mut server, socket) = self.watch.as_ref().and_then(|_| MaskServer::start(&self.masks, Commands::One))?;
         let covered = launcher.await_built();
         let covered = covered.and_then(|()| Launcher::cover_masks(inside, &self.masks.entries, socket.as_fd()));
         if covered.is_err() {
-            // Those that are there already have to be answered for.
+            // Existing masks still have to be served.
             server.sees_some_only();
         }
         Some(Arc::new(server))
     }
 
-    /// Bubblewrap's arguments, less the file that they are read from.
+    /// Bubblewrap's arguments, without the file that contains them.
     fn arguments(&self, proc: Proc, console: Option<&Console>) -> Vec<Argument> {
         let text = |text: &str| Argument::Text(text.into());
         let mut all: Vec<Argument> = [
@@ -325,7 +325,7 @@ impl BwrapPlan {
             "ALL",
             "--clearenv",
             "--new-session",
-            // Otherwise bubblewrap leaves a process of its own there, which would outlive ours.
+            // Otherwise bubblewrap's own process stays there and outlives the launcher.
             "--as-pid-1",
             "--chdir",
             "/",
@@ -337,7 +337,7 @@ impl BwrapPlan {
         all
     }
 
-    /// Looks from outside at the namespaces that bubblewrap has made, before anything runs in them.
+    /// Checks bubblewrap's namespaces from outside, before anything runs in them.
     fn look(&self, inside: Pid) -> Result<Vec<LayerReport>, SpawnError> {
         let found = namespaces(&["user", "mnt", "net", "ipc", "uts", "cgroup", "pid"], inside);
         let is_needed = |layer: &str| layer != "net_namespace" || self.network == Network::Own;
@@ -367,9 +367,9 @@ impl fmt::Display for BwrapPlan {
     }
 }
 
-/// What bubblewrap has to say, if it was bubblewrap that failed.
+/// Bubblewrap's error, if it failed.
 fn failure(error: SpawnError, words: &OwnedFd) -> Failed {
-    // It has ended, and so said all that it had to say: its end of the socket is closed.
+    // It has ended, so its output is complete: its end of the socket is closed.
     let mut buffer = [0; 4096];
     let length = rustix::io::pread(words, &mut buffer, 0).unwrap_or(0);
     let words = String::from_utf8_lossy(buffer.get(..length).unwrap_or_default()).trim().to_owned();

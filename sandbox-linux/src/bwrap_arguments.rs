@@ -1,9 +1,8 @@
-//! The view of the file system in bubblewrap's words.
+//! The view of the file system as bubblewrap's arguments.
 //!
-//! What the view consists of has been decided ([`crate::view`]); this says the same steps once more
-//! as arguments (<https://github.com/containers/bubblewrap>). Trees of the host are handed over as
-//! open files, not as paths: bubblewrap follows links, and a link that was put there meanwhile would
-//! lead it elsewhere.
+//! The view has been compiled ([`crate::view`]); this translates its steps to arguments
+//! (<https://github.com/containers/bubblewrap>). Trees of the host are passed as open files, not as paths: bubblewrap
+//! follows links, and a link planted meanwhile would redirect it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,14 +15,14 @@ use crate::console::{self, Console};
 use crate::devices;
 use crate::step::{MOUNT_READ_ONLY, Slot, Step};
 
-/// Where the launcher lies inside. A command may read it: it holds no secret and has no privileges.
+/// The launcher's path inside. A command may read it: it contains no secret and has no privileges.
 pub(crate) const LAUNCHER: &str = "/dev/stockade";
 
 /// One argument.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Argument {
-    /// As it stands.
+    /// A literal argument.
     Text(RawText),
     /// The number of a descriptor for this path, opened without following links.
     Open(AbsPath),
@@ -50,15 +49,15 @@ impl fmt::Debug for Argument {
 pub(crate) enum Proc {
     /// Its own, with its own processes.
     Own,
-    /// An empty directory, where a container forbids to mount one.
+    /// An empty directory, if a container forbids mounting one.
     Empty,
 }
 
-/// A view, as arguments and as the paths that something has to be mounted on afterwards.
+/// A view as arguments, and the paths that are mounted on afterwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Rendered {
     arguments: Vec<Argument>,
-    /// What is made read-only last, when everything has been put into it.
+    /// Paths that are made read-only last, when everything is in place.
     sealed: Vec<AbsPath>,
     pub(crate) mount_points: Vec<AbsPath>,
 }
@@ -83,7 +82,7 @@ impl Rendered {
 }
 
 impl Rendered {
-    /// Refuses links: what bubblewrap is handed is followed, and a link can't be mounted on.
+    /// Refuses links: bubblewrap follows them, and a link can't be mounted on.
     pub(crate) fn check(&self, files: &dyn HostFiles) -> Result<(), Unenforceable> {
         let opened = self.arguments.iter().filter_map(|argument| match argument {
             Argument::Open(path) => Some(path),
@@ -130,7 +129,7 @@ impl List {
     }
 }
 
-/// What stands in a slot until it is attached.
+/// The content of a slot until it is attached.
 enum Source<'a> {
     Tree(&'a AbsPath),
     Piece(&'a str),
@@ -140,7 +139,7 @@ struct Renderer<'a> {
     steps: &'a [Step],
     sources: BTreeMap<Slot, Source<'a>>,
     read_only: BTreeMap<Slot, bool>,
-    /// Where the view is built, which bubblewrap decides by itself.
+    /// The root of the view, which bubblewrap chooses itself.
     base: &'static str,
     list: List,
     sealed: Vec<AbsPath>,
@@ -178,7 +177,7 @@ impl<'a> Renderer<'a> {
                 self.list.texts([bind, "/", "/"]);
             }
             Step::Attach { slot, path } => self.attach(*slot, path)?,
-            // Bubblewrap does these in its own way, or they have been looked at with what they belong to.
+            // Bubblewrap does these itself, or they were handled with the steps they belong to.
             Step::RootAttributes { .. }
             | Step::Masks { .. }
             | Step::Tmpfs { .. }
@@ -223,7 +222,7 @@ impl<'a> Renderer<'a> {
     }
 
     fn attach(&mut self, slot: Slot, path: &AbsPath) -> Result<(), Unenforceable> {
-        // The store that pieces come from: bubblewrap has its own.
+        // The tmpfs for pieces: bubblewrap has its own.
         if !self.sources.contains_key(&slot) {
             return Ok(());
         }
@@ -237,7 +236,7 @@ impl<'a> Renderer<'a> {
             Some(_) if text == "/dev" => return self.devices(&path),
             Some(Source::Tree(_)) if is_standard_device(&text) => return Ok(()),
             Some(Source::Piece("denied-file")) => {
-                // A device on a mount that allows none: it can't be opened, and needs no file of ours.
+                // A device on a `nodev` mount: it can't be opened, and needs no file of its own.
                 let null = "/dev/null".parse().map_err(invalid)?;
                 self.list.text("--ro-bind-fd").open(&null).path(&path);
             }
@@ -261,7 +260,7 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// A path as it is seen when the view is complete.
+    /// A path as seen in the complete view.
     fn seen_inside(&self, path: &AbsPath) -> Result<AbsPath, Unenforceable> {
         let bytes = path.as_raw().as_bytes();
         match bytes.strip_prefix(self.base.as_bytes()) {
@@ -280,7 +279,7 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// What is written into a piece that is a file.
+    /// The content of a piece that is a file.
     fn text_of(&self, piece: &str) -> Option<&'a str> {
         self.steps.iter().find_map(|step| {
             let Step::WriteFile { path, text } = step else { return None };
@@ -294,12 +293,11 @@ impl<'a> Renderer<'a> {
             let Step::Directory { path, mode, .. } = step else { return None };
             (path.as_bytes() == piece.as_bytes()).then_some(*mode)
         });
-        // Nothing at all for a piece that was never made.
+        // No permissions for a piece that was never created.
         mode.unwrap_or(0)
     }
 
-    /// Makes the directories and links that stand in a piece. Files are mount points, which
-    /// bubblewrap makes by itself.
+    /// Creates the directories and links of a piece. Files are mount points, which bubblewrap creates itself.
     fn fill(&mut self, piece: &str, at: &AbsPath, seal: Seal) -> Result<(), Unenforceable> {
         let inside = |path: &RawText| {
             let rest = path.as_bytes().strip_prefix(piece.as_bytes())?.strip_prefix(b"/")?;
@@ -323,14 +321,14 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// Whether a piece is made read-only in the end.
+/// Whether a piece is made read-only at the end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seal {
     Yes,
     No,
 }
 
-/// Whether bubblewrap makes this one by itself.
+/// Whether bubblewrap creates this device itself.
 fn is_standard_device(path: &str) -> bool {
     path.strip_prefix("/dev/").is_some_and(|name| devices::NODES.contains(&name))
 }

@@ -1,4 +1,4 @@
-//! Bubblewrap's own process: starting it with all that it reads, and hearing what it has made.
+//! Starts bubblewrap's process with its input files, and reads its report.
 
 use std::ffi::CString;
 use std::io;
@@ -16,18 +16,18 @@ use crate::bwrap_program::Program;
 use crate::launch::{launcher_file, socket_pair};
 use crate::{memory_file, stdio, sys};
 
-/// A bubblewrap that is on its way to the launcher.
+/// A bubblewrap that is about to start the launcher.
 pub(crate) struct Bubblewrap {
     pub(crate) control: OwnedFd,
     pub(crate) pid: Pid,
-    /// The file that it complains into.
+    /// Its error output.
     pub(crate) words: OwnedFd,
     pub(crate) info: OwnedFd,
 }
 
 impl Bubblewrap {
-    /// Bubblewrap itself has the keeper stay until it is done: it would make names that are gone anew, and
-    /// leave them there.
+    /// Bubblewrap keeps the keeper alive until it is done: it would recreate removed placeholders, and leave them
+    /// there.
     pub(crate) fn start(
         program: &Program,
         arguments: &[Argument],
@@ -47,8 +47,8 @@ impl Bubblewrap {
         let line = ["bwrap", "--info-fd", &info_number, "--args", &list_number, "--", LAUNCHER].map(CString::new);
         let line = line.into_iter().collect::<Result<Vec<_>, _>>();
         let line = line.map_err(|error| failed("write its arguments")(error.into()))?;
-        // Its own copy of the end that is read keeps it from being ended when this program is gone: the
-        // process that it has forked by then would wait for it for ever.
+        // A copy of the reading end keeps it from dying of `SIGPIPE` when this program is gone: the process it has
+        // forked by then would wait for it for ever.
         let readable = info.try_clone().map_err(failed("copy a pipe"))?;
         opened.extend([list, info_theirs, readable]);
         let kept: Vec<BorrowedFd<'_>> = opened.iter().map(OwnedFd::as_fd).chain(keeper).collect();
@@ -59,7 +59,7 @@ impl Bubblewrap {
     }
 }
 
-/// The arguments as bubblewrap reads them from a file, and the descriptors that they speak of.
+/// The arguments in bubblewrap's file format, and the descriptors they refer to.
 fn open_all(arguments: &[Argument]) -> Result<(Vec<u8>, Vec<OwnedFd>), SpawnError> {
     let mut text = Vec::new();
     let mut files = Vec::new();
@@ -88,14 +88,14 @@ fn open_all(arguments: &[Argument]) -> Result<(Vec<u8>, Vec<OwnedFd>), SpawnErro
     Ok((text, files))
 }
 
-/// A path as it was when the permissions were settled: a link in it now is an error.
+/// Opens a path as it was when the permissions were settled: a link in it now is an error.
 fn open_exact(path: &AbsPath) -> io::Result<OwnedFd> {
     let path = path.to_host_path().ok_or(io::ErrorKind::InvalidInput)?;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     Ok(rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
 }
 
-/// The launcher's file with a position of its own, since bubblewrap reads it from where it stands.
+/// A copy of the launcher's file with its own offset, since bubblewrap reads from the current one.
 fn launcher_copy() -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", launcher_file()?.as_raw_fd());
     Ok(rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
@@ -108,8 +108,7 @@ fn memory_file(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Waits until bubblewrap has made its namespaces, and gives the number of the first process there
-/// as this program sees it.
+/// Waits until bubblewrap has created its namespaces, and returns the host pid of the first process in them.
 pub(crate) fn child_pid(info: &OwnedFd) -> Result<Pid, SpawnError> {
     let lost = |source| SpawnError::Launcher { doing: "waiting for bubblewrap's namespaces", source };
     let mut buffer = [0; 1024];
@@ -124,14 +123,14 @@ pub(crate) fn child_pid(info: &OwnedFd) -> Result<Pid, SpawnError> {
     pid.ok_or_else(|| lost(io::ErrorKind::UnexpectedEof.into()))
 }
 
-/// If somebody has killed bubblewrap, the process that it has forked waits for it for ever. It is in the
-/// same process group until it starts the launcher.
+/// Ends the process that a killed bubblewrap left behind, which would wait for ever. It is in the same process group
+/// until it starts the launcher.
 pub(crate) fn end_group(bubblewrap: Pid) {
     // Gone already, most of the time.
     rustix::process::kill_process_group(bubblewrap, Signal::KILL).ok();
 }
 
-/// Out of `{ "child-pid": 17, … }`.
+/// Parses `{ "child-pid": 17, … }`.
 fn parse_child_pid(info: &[u8]) -> Option<Pid> {
     let (_, rest) = std::str::from_utf8(info).ok()?.split_once("\"child-pid\":")?;
     let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();

@@ -1,8 +1,7 @@
-//! Finding bubblewrap, and not something that calls itself so.
+//! Finds bubblewrap, and not an impostor.
 //!
-//! The search path is not looked at: a command that may write one of its directories could put a
-//! program of its own there, which would then run outside of every sandbox. A few fixed places are,
-//! and what is found there has to be out of reach of whoever might have changed it.
+//! `PATH` is not searched: a command that may write one of its directories could plant a program there, which would
+//! run outside of every sandbox. A few fixed locations are, and the program must not be writable by anyone but root.
 
 use std::fs::Metadata;
 use std::io;
@@ -14,19 +13,19 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use stockade_protocol::{AbsPath, Access, Permissions};
 use stockade_sandboxing::Unenforceable;
 
-/// Where packages put it.
+/// The locations used by packages.
 const PLACES: &[&str] = &["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
 
 const INSTALL: &str = "install it: `apt-get install bubblewrap`";
 
-/// The program, by its real path.
+/// The program, by its canonical path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
     path: PathBuf,
 }
 
 impl Program {
-    /// The first that is found, if it can be trusted.
+    /// The first one found, if it can be trusted.
     pub(crate) fn find() -> Result<Self, Unenforceable> {
         Self::find_in(PLACES.iter().map(Path::new))
     }
@@ -48,8 +47,7 @@ impl Program {
         &self.path
     }
 
-    /// Refuses a program that gains privileges when it is started, and one that others could have
-    /// written.
+    /// Refuses a set-user-id program, and one that others could have written.
     fn check(&self) -> Result<(), Unenforceable> {
         let told = |error: io::Error| refuse(&format!("`{}`: {error}", self.path.display()), INSTALL);
         let own = self.path.metadata().map_err(told)?;
@@ -82,8 +80,7 @@ impl Program {
         let refused = |why: &str| refuse(why, "install it outside the workspace");
         let path = AbsPath::from_path(&self.path).map_err(|error| refused(&error.to_string()))?;
         match permissions.access(&path) {
-            // As root, everything may be written under a policy that grants everything, and then
-            // there is nothing to be gained by replacing it.
+            // For root with a policy that grants everything, replacing it gains nothing.
             Access::Write if permissions.access(&root()?) != Access::Write => {
                 Err(refused(&format!("`{path}` lies in a directory that the command may write")))
             }
@@ -91,7 +88,7 @@ impl Program {
         }
     }
 
-    /// The file that was looked at, so that no other is started in its place.
+    /// Opens the checked file, so that no other is started in its place.
     pub(crate) fn open(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         Ok(rustix::fs::openat2(CWD, &self.path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
@@ -102,8 +99,8 @@ fn root() -> Result<AbsPath, Unenforceable> {
     "/".parse().map_err(|error: stockade_protocol::Invalid| refuse(&error.to_string(), "please report this"))
 }
 
-/// Whether somebody else than root can change it. Where root is not mapped into a container's users,
-/// its files belong to the number that stands for everybody who is not.
+/// Whether a user other than root can change it. If root is not mapped in a container's user namespace, its files
+/// belong to the overflow uid.
 fn is_writable_by_others(found: &Metadata) -> bool {
     const NOBODY: u32 = 65534;
     const STICKY: u32 = 0o1000;
@@ -138,7 +135,7 @@ mod tests {
     fn a_program_that_cannot_be_trusted_is_refused_with_a_remedy() {
         assert!(refusal(0o4755).contains("setuid") && refusal(0o4755).contains("chmod ug-s"));
         assert!(refusal(0o2755).contains("setuid"));
-        // The directory is the user's own unless that is root, and then the file itself is open to all.
+        // The directory is the user's own unless the user is root; then the file itself is world-writable.
         assert!(refusal(0o777).contains("can be written by others than root"));
         let missing = Program::find_in([Path::new("/no/bwrap")]).unwrap_err().to_string();
         assert!(missing.contains("not installed") && missing.contains("apt-get install bubblewrap"));

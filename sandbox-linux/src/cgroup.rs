@@ -1,13 +1,11 @@
-//! Limits on a whole tree of processes, by a control group of its own.
-//! <https://docs.kernel.org/admin-guide/cgroup-v2.html>
+//! Limits on a whole process tree, by its own control group. <https://docs.kernel.org/admin-guide/cgroup-v2.html>
 //!
-//! A group can be made where the host lets this user divide one: below the nearest control group around
-//! this process that can be written and passes the controllers `memory` and `pids` on. The launcher is
-//! moved into it before it is told anything, so all that it starts is in there, and the namespace that
-//! it enters shows nothing above it.
+//! A group can be created if the host delegates one to this user: below the nearest control group of this process that
+//! is writable and enables the controllers `memory` and `pids`. The launcher is moved into it first, so that all of
+//! its processes are in there, and the cgroup namespace it enters shows nothing above it.
 //!
-//! Whoever makes a group holds a lock on its directory. When that program is killed, the lock goes with
-//! it, and the next one that makes a group in the same place removes what is empty and not locked.
+//! The creator of a group holds a lock on its directory. When that program is killed, the lock is released, and the
+//! next one that creates a group in the same place removes empty, unlocked ones.
 
 use std::fs;
 use std::io;
@@ -23,40 +21,39 @@ use serde::Serialize;
 use stockade_protocol::{AbsPath, Access, LayerReport, LayerStatus, Permissions, ResourceLimits};
 use stockade_sandboxing::SpawnError;
 
-/// What the launcher and its first process add to the processes of a command.
+/// The launcher and its first process, which count in addition to the command's.
 const WATCHERS: u64 = 2;
 /// The name of this layer in an `Enforcement`.
 pub(crate) const LAYER: &str = "control_group";
 const PREFIX: &str = "stockade-";
-/// How long the kernel may take to let go of processes that were killed.
+/// How long the kernel may take to remove killed processes.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How many names are tried for one that no other program has, and none removes.
+/// The number of names tried until one is free.
 const TRIES: usize = 1000;
 
-/// A control group that is to be made, with its limits.
+/// A control group to be created, with its limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Group {
-    /// The directory of the group that it is made in.
+    /// The directory of its parent group.
     parent: PathBuf,
     /// File and value.
     limits: Vec<(&'static str, u64)>,
 }
 
 impl Group {
-    /// The group that these permissions need; `None` if they limit nothing that a group could, or the
-    /// host lets none be made.
+    /// The group for these permissions; `None` if they have no such limits, or the host does not delegate one.
     pub(crate) fn for_limits(permissions: &Permissions) -> Option<Self> {
         let limits = files(&permissions.limits);
         if limits.is_empty() {
             return None;
         }
         let parent = delegated()?;
-        // A command that may write there could lift its own limits.
+        // A command with write access there could lift its own limits.
         let is_out_of_reach = AbsPath::from_path(&parent).is_ok_and(|path| permissions.access(&path) < Access::Write);
         is_out_of_reach.then_some(Self { parent, limits })
     }
 
-    /// Makes it, with a process in it.
+    /// Creates it, and moves a process into it.
     pub(crate) fn make(&self, process: Pid) -> Result<Made, SpawnError> {
         let failed = |step: String| move |source: io::Error| SpawnError::Setup { step, source };
         remove_abandoned(&self.parent);
@@ -65,7 +62,7 @@ impl Group {
         for (file, value) in &self.limits {
             made.write(file, &value.to_string()).map_err(failed(format!("set `{file}` of a control group")))?;
         }
-        // Memory that is swapped out is used as well. Kernels without swap do not have the file.
+        // Swapped memory counts as well. Kernels without swap lack the file.
         if self.limits.iter().any(|(file, _)| *file == "memory.max") && made.path.join("memory.swap.max").exists() {
             made.write("memory.swap.max", "0").map_err(failed(String::from("keep a control group from swapping")))?;
         }
@@ -82,13 +79,13 @@ impl Group {
             let path = self.parent.join(name);
             match rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755)) {
                 Ok(()) => {}
-                // Left by a program that had this one's number, and somebody is still in there.
+                // Left by a program with the same pid, and not empty.
                 Err(Errno::EXIST) => continue,
                 Err(errno) => return Err(errno.into()),
             }
             let lock = open(&path)?;
             rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
-            // Somebody who cleans up may have been faster.
+            // A concurrent cleanup may have removed it.
             if rustix::fs::statat(CWD, &path, AtFlags::empty()).is_ok() {
                 return Ok(Made { path, lock: Some(lock), limits: self.limits.clone(), process });
             }
@@ -97,14 +94,14 @@ impl Group {
     }
 }
 
-/// The limits that a group can hold, by the names of their files.
+/// The limits that a group can enforce, by their file names.
 fn files(limits: &ResourceLimits) -> Vec<(&'static str, u64)> {
     let memory = limits.memory_bytes.map(|bytes| ("memory.max", bytes.get()));
     let processes = limits.processes.map(|count| ("pids.max", count.get().saturating_add(WATCHERS)));
     memory.into_iter().chain(processes).collect()
 }
 
-/// The nearest group around this process in which others can be made, with both controllers.
+/// The nearest delegated ancestor group of this process, with both controllers.
 pub(crate) fn delegated() -> Option<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -114,7 +111,7 @@ pub(crate) fn delegated() -> Option<PathBuf> {
     own.ancestors().take_while(|group| group.starts_with(&top)).find(|group| can_be_divided(group)).map(Path::to_owned)
 }
 
-/// Where the whole hierarchy is mounted, if this line of `mountinfo` says so.
+/// The mount point of the hierarchy, if this is its line of `mountinfo`.
 fn mount_point(line: &str) -> Option<PathBuf> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut words = mount.split(' ').skip(3);
@@ -123,8 +120,8 @@ fn mount_point(line: &str) -> Option<PathBuf> {
     is_whole.then(|| PathBuf::from(point))
 }
 
-/// Whether groups can be made in one, and processes of the group moved into them. The controllers are
-/// passed on already or can be: where a group has processes of its own, the kernel says no.
+/// Whether groups can be created below one, and its processes moved into them. The controllers are enabled already or
+/// can be: the kernel refuses that for a group with processes of its own.
 fn can_be_divided(group: &Path) -> bool {
     let writable = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
     let has_both = |file: &str| {
@@ -144,7 +141,7 @@ fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
 }
 
-/// Removes the groups of programs that were killed, as far as nothing is left in them.
+/// Removes empty groups of killed programs.
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
@@ -152,20 +149,20 @@ fn remove_abandoned(parent: &Path) {
             && let Ok(lock) = open(&entry.path())
             && rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
         {
-            // One that is not empty stays for the next time.
+            // A group that is not empty stays for the next time.
             fs::remove_dir(entry.path()).ok();
         }
     }
 }
 
-/// A control group that is there. Goes, with everything that is in it, when dropped.
+/// An existing control group. It and its processes are removed on drop.
 #[derive(Debug)]
 pub(crate) struct Made {
     path: PathBuf,
     /// Held until the directory is gone.
     lock: Option<OwnedFd>,
     limits: Vec<(&'static str, u64)>,
-    /// The one that was moved into it.
+    /// The process that was moved into it.
     process: Pid,
 }
 
@@ -200,7 +197,7 @@ fn is_limit(file: &str, text: &str, value: u64) -> bool {
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // Kernels before 5.14 do not have it; there the launcher alone ends what it has started.
+        // Kernels before 5.14 lack it; there the launcher alone ends its processes.
         self.write("cgroup.kill", "1").ok();
         let end = Instant::now() + PATIENCE;
         while fs::remove_dir(&self.path).is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))

@@ -1,4 +1,4 @@
-//! A command that was started: hearing how it fares, signalling it, waiting for its end.
+//! A started command: reports, signals, and waiting for its end.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,47 +17,47 @@ use crate::placeholder::Placeholder;
 use crate::supervisor::Supervisor;
 use crate::wire;
 
-/// A command that was started.
+/// A started command.
 #[derive(Debug)]
 pub(crate) struct Child {
     report: OwnedFd,
     program: RawText,
     pub(crate) enforcement: Option<Enforcement>,
-    /// What its process read back before it started.
+    /// The facts that its process read back before it started.
     pub(crate) facts: u64,
     status: Option<WaitStatus>,
-    /// Where its calls come out, before a supervisor has it.
+    /// The seccomp listener, until a supervisor takes it.
     pub(crate) listener: Option<OwnedFd>,
     /// What was seen of it.
     pub(crate) observations: Option<Arc<Observations>>,
-    /// Whoever decides on its connections, where it serves this command alone.
+    /// The supervisor, if it serves only this command.
     pub(crate) supervisor: Option<Supervisor>,
-    /// The launcher, where it serves this command alone.
+    /// The launcher, if it serves only this command.
     pub(crate) session: Option<Launcher>,
-    /// The launcher outside that has made the sockets of its network, where another did so.
+    /// The launcher outside that has created the sockets of its network, if another did.
     pub(crate) network: Option<Launcher>,
-    /// What answers for the masks of its sandbox, where something does.
+    /// The server of its sandbox's masks, if any.
     pub(crate) masks: Option<Arc<MaskServer>>,
-    /// How that tells it from other commands.
+    /// The key by which the server distinguishes commands.
     key: CommandKey,
-    /// The names that its session holds. Let go after everything else.
+    /// The placeholders of its session, released last.
     pub(crate) placeholders: Arc<Vec<Placeholder>>,
 }
 
-/// What the launcher says.
+/// A report of the launcher.
 pub(crate) enum Report {
-    /// The facts that were read back, and the number of the namespace of processes where there are several.
+    /// The facts read back, and the number of the pid namespace if there are several.
     Ready(u64, CommandKey),
     Parked,
-    /// The socket that the commands' resolver asks comes along.
+    /// With the socket that the commands' resolver queries.
     Resolver,
-    /// Where the commands' datagrams come out comes along.
+    /// With the socket from which the commands' datagrams are read.
     Datagrams,
-    /// What is to be closed after that comes along.
+    /// With the descriptor to be closed after that.
     Lease,
-    /// This kernel has no way for datagrams.
+    /// This kernel can't relay datagrams.
     NoDatagrams,
-    /// Where the command's calls come out comes along.
+    /// With the seccomp listener of the command.
     Listener,
     Failed {
         errno: i32,
@@ -65,13 +65,13 @@ pub(crate) enum Report {
         step: u64,
     },
     Ended(i32),
-    /// Commands still run in a sandbox that was let go.
+    /// Commands still run in a released sandbox.
     Busy,
     /// The sandbox is built.
     Built,
-    /// Where masks ask what to answer comes along, if there is any.
+    /// With the FUSE device of the masks, if any.
     Masks,
-    /// The sandbox is gone without a word: somebody killed it.
+    /// The sandbox ended without a report: it was killed.
     Gone,
 }
 
@@ -97,7 +97,7 @@ impl Report {
     }
 }
 
-/// Whether the launcher has said that a command ended, or the end was seen otherwise.
+/// Whether the launcher has reported the end of a command, or it was detected otherwise.
 #[derive(Clone, Copy)]
 enum Told {
     Ended,
@@ -127,7 +127,7 @@ impl Child {
         self.next_report_and_file().map(|(report, _)| report)
     }
 
-    /// A report, and the descriptor that came with it.
+    /// A report with its descriptor.
     fn next_report_and_file(&self) -> Result<(Report, Option<OwnedFd>), SpawnError> {
         let mut bytes = [0; wire::REPORT];
         let (mut filled, mut file) = (0, None);
@@ -145,7 +145,7 @@ impl Child {
         Ok((Report::read(bytes), file))
     }
 
-    /// Waits until the command is about to start, and gives the facts that were read back.
+    /// Waits until the command is about to start, and returns the facts read back.
     pub(crate) fn ready(&mut self) -> Result<u64, StartFailure> {
         loop {
             match self.next_report_and_file()? {
@@ -175,7 +175,7 @@ impl Child {
         }
     }
 
-    /// Why its process ended before it was told what to run; nothing if it was killed.
+    /// Why its process ended before it was told what to run; `None` if it was killed.
     pub(crate) fn failure_left_behind(&self) -> Option<StartFailure> {
         loop {
             match self.next_report() {
@@ -199,7 +199,7 @@ impl Child {
         }
     }
 
-    /// The command's own start failed, after everything else had worked.
+    /// The `execve` of the command failed, after everything else had worked.
     fn not_started(&self, errno: i32) -> SpawnError {
         match errno {
             libc::ENOENT => SpawnError::NotFound { program: self.program.clone() },
@@ -217,7 +217,7 @@ impl Child {
         }
         if let Some(mut session) = self.session.take() {
             match told {
-                // The launcher has cleaned up first, before the caller looks at the workspace again.
+                // The launcher cleans up before the caller sees the end.
                 Told::Ended if !session.has_keeper() => session.has_cleaned_up(),
                 Told::Ended | Told::Nothing => {
                     while !matches!(self.next_report(), Ok(Report::Gone) | Err(_)) {}
@@ -230,12 +230,12 @@ impl Child {
 }
 
 impl Drop for Child {
-    /// Kills the command, unless it has ended, and leaves nothing in the workspace.
+    /// Kills the command, unless it has ended, and cleans up the workspace.
     fn drop(&mut self) {
-        // The launcher waits for what the supervisor has of its network.
+        // The launcher waits for the supervisor's sockets in its network.
         self.supervisor = None;
         if let Some(session) = self.session.take() {
-            // To the launcher this is the caller's death. One that is gone already can't be told.
+            // To the launcher this is the caller's death. It may be gone already.
             rustix::net::shutdown(&self.report, Shutdown::Both).ok();
             session.end();
         }
@@ -288,7 +288,7 @@ impl Running for Child {
 
     fn signal(&mut self, signal: u8) -> Result<(), SpawnError> {
         match rustix::net::send(&self.report, &[signal], SendFlags::NOSIGNAL) {
-            // Gone already: there is nothing left to signal.
+            // Gone already: nothing to signal.
             Ok(_) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
             Err(errno) => Err(SpawnError::Launcher { doing: "passing a signal on", source: errno.into() }),
         }

@@ -1,4 +1,4 @@
-//! What a command's own process does: it confines itself, whatever the command is, and then becomes the command.
+//! The steps of a command's own process: it confines itself, independent of the command, and then executes it.
 
 use serde::Serialize;
 use stockade_protocol::{AbsPath, RawText};
@@ -13,7 +13,7 @@ use crate::{seccomp, supervisor};
 /// The search path of a command that has none in its environment.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Both parts. A process that waits for a command has done the first before it knows the second.
+/// Both parts. A waiting process has done the first before it knows the second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct CommandSteps {
     pub(crate) confine: Vec<Step>,
@@ -21,7 +21,7 @@ pub(crate) struct CommandSteps {
 }
 
 impl CommandSteps {
-    /// All of them, in their order, for a command without a terminal of its own.
+    /// All steps in order, for a command without its own terminal.
     pub(crate) fn all(&self) -> impl Iterator<Item = Step> {
         self.confine.iter().cloned().chain(self.start.steps(&Stdio::default()))
     }
@@ -53,7 +53,7 @@ fn listener(supervision: Option<&Supervision>, watch: Option<&Watch>) -> Option<
     }
 }
 
-/// What it does then, before the command takes its place.
+/// The steps for a known command, before its `execve`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct CommandStart {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,9 +91,9 @@ impl CommandStart {
         self.exec.arguments.first().cloned().unwrap_or_default()
     }
 
-    /// In their order. The first standard stream that is a terminal becomes the command's own, which has left the
-    /// caller's session before. The limits are the command's, and come last: what has to be done before takes files
-    /// and memory of its own.
+    /// The steps in order. The first standard stream that is a terminal becomes the controlling terminal of the
+    /// command, which has left the caller's session before. The command's limits come last: the earlier steps need
+    /// files and memory of their own.
     pub(crate) fn steps(&self, stdio: &Stdio) -> Vec<Step> {
         let mut steps = Vec::new();
         steps.extend(self.for_files.clone().map(|ruleset| Step::LandlockForFiles { ruleset }));

@@ -1,9 +1,9 @@
-//! A name inside for the terminal that a command was given.
+//! A device node inside for a command's terminal.
 //!
-//! The terminal belongs to the host's file system for terminals, and the sandbox has one of its own, so
-//! that no other terminal can be reached. Programs that ask for the name of their terminal (`tty`,
-//! ttyname(3)) look for it below `/dev` and would find none. The one device is therefore shown as
-//! `/dev/console`, as containers do. That gives a command nothing that it does not hold open already.
+//! The terminal belongs to the host's devpts, and the sandbox has its own, so that no other terminal can be reached.
+//! Programs that ask for the name of their terminal (`tty`, ttyname(3)) search `/dev` and would find none. The one
+//! device is therefore shown as `/dev/console`, as containers do. The command has it open already, so this grants
+//! nothing.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
@@ -13,16 +13,16 @@ use stockade_sandboxing::{Stdio, Streams};
 use crate::step::{MOUNT_NO_SETUID, Slot, Step};
 use crate::wire;
 
-/// Where it is shown.
+/// Its path inside.
 pub(crate) const PLACE: &str = "/dev/console";
 const NAME: &str = "console";
 
-/// The host's name of the terminal that becomes the command's own.
+/// The host's path of the command's terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Console(pub(crate) AbsPath);
 
 impl Console {
-    /// The terminal of these streams. One without a name on the host has none inside either.
+    /// The terminal of these streams. One without a path on the host has none inside either.
     pub(crate) fn of(stdio: &Stdio) -> Option<Self> {
         if !stdio.controlling_terminal {
             return None;
@@ -36,15 +36,14 @@ impl Console {
         let name = stream(&stdio.stdin, rustix::stdio::stdin())
             .or_else(|| stream(&stdio.stdout, rustix::stdio::stdout()))
             .or_else(|| stream(&stdio.stderr, rustix::stdio::stderr()))?;
-        // Only a pseudo-terminal: the console of the machine is not for a sandbox.
+        // Only a pseudo-terminal: the machine's console is not for a sandbox.
         let path = AbsPath::parse(name.into_bytes()).ok()?;
         path.to_string().starts_with("/dev/pts/").then_some(Self(path))
     }
 
-    /// The steps that build a view, with the terminal beside the devices that every view has. It is copied
-    /// while the host's `/dev` is still there as it was, and attached once the sandbox's own is; what may have
-    /// been done ahead comes before both. A view without
-    /// room for it goes without.
+    /// The steps of a view, with the terminal beside the devices of every view. It is copied while the host's `/dev`
+    /// is still visible, and attached once the sandbox's own is; pre-started steps come before both. `None` for a view
+    /// without room for it.
     pub(crate) fn shown_by(&self, view: &[Step]) -> Option<Vec<Step>> {
         let mut steps = view.to_vec();
         let beside = Beside::tty(view)?;
@@ -63,15 +62,15 @@ impl Console {
     }
 }
 
-/// Where a view deals with `/dev/tty`, and what stands there for the console.
+/// The steps of a view for `/dev/tty`, and the paths for the console.
 struct Beside {
     slot: Slot,
     staging: Slot,
     /// The file in the staging area that it is mounted on.
     file: RawText,
-    /// The place that it is attached at.
+    /// The path it is attached at.
     place: AbsPath,
-    /// The step that makes the host's tree what a command may see of it. Before that devices can be copied.
+    /// The step that restricts the host's tree. Devices can be copied before it.
     sealed: usize,
     /// The step that attaches the device.
     attached: usize,
@@ -133,7 +132,7 @@ mod tests {
             assert!(position("`/dev/pts/7`") < position(&dev) && position(&dev) < position(&format!("`{place}`")));
         }
         let view = view::compile(&rules(&["/ read"]), &host, &[]).unwrap().steps;
-        // Without a `/dev/tty` there is nothing to put it beside.
+        // A view without `/dev/tty` has no place for it.
         assert_eq!(Console("/dev/pts/7".parse().unwrap()).shown_by(&[Step::Proc]), None);
         let full: Vec<Step> = view
             .iter()

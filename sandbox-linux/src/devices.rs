@@ -15,8 +15,8 @@ pub(crate) const LINKS: &[(&str, &str)] = &[
     ("ptmx", "pts/ptmx"),
 ];
 
-/// What stands at a path below `/dev` and `/proc` in a sandbox with a view of its own. A device that a rule names is the
-/// host's.
+/// The sandbox's own file at a path below `/dev` and `/proc`, in a sandbox with a view. A device that a rule names is
+/// the host's.
 pub(crate) fn own_place(path: &AbsPath, files: &FileRules) -> Option<OwnPlace> {
     let mut names = path.components();
     let (tree, name) = (names.next()?, names.next());
@@ -51,7 +51,7 @@ pub(crate) fn own_place(path: &AbsPath, files: &FileRules) -> Option<OwnPlace> {
     }
 }
 
-/// Whether a rule is about this device or its directory, and not about everything.
+/// Whether a rule names this device or its directory, not everything.
 fn names_device(path: &AbsPath, files: &FileRules) -> bool {
     files.deciding(path).is_some_and(|rule| match &rule.target {
         FileTarget::Path(named) => named.depth() > 1 && named.components().next() == Some(b"dev"),

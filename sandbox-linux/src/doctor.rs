@@ -1,7 +1,7 @@
-//! What stands between this host and a sandbox, and the command that would remove it.
+//! The obstacles to a sandbox on this host, and the commands that remove them.
 //!
-//! Engines are tried out ([`crate::probe`]); the switches that usually explain a failure are read, and
-//! named only if they are what is in the way.
+//! Engines are probed ([`crate::probe`]); the settings that usually explain a failure are read, and reported only if
+//! they are the cause.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::landlock_only::LandlockOnly;
 use crate::masks;
 use crate::native::Native;
 
-/// A profile that lets one program make user namespaces where AppArmor forbids it to all others.
+/// A profile that lets one program create user namespaces if AppArmor forbids it to all others.
 const APPARMOR_PROFILE: &str = "abi <abi/4.0>, include <tunables/global> \
     profile stockade /usr/local/bin/stockade flags=(unconfined) { userns, }";
 
-/// Tries every engine out.
+/// Probes every engine.
 pub fn diagnose() -> Diagnosis {
     let (native, bwrap, landlock) = (Native::new(), Bwrap::new(), LandlockOnly::new());
     let all: [&dyn Backend; 3] = [&native, &bwrap, &landlock];
@@ -28,8 +28,8 @@ pub fn diagnose() -> Diagnosis {
     Diagnosis { chosen, complete, host: host(), engines }
 }
 
-/// Whether this process is inside a sandbox of Stockade's, or one much like it: filtered, and under
-/// the host name that those have. For messages; nothing is decided by it.
+/// Whether this process is inside a sandbox of Stockade, or a similar one: filtered, and with its host name. Only for
+/// messages.
 pub(crate) fn is_nested() -> bool {
     let filtered = read("/proc/self/status").lines().any(|line| line.starts_with("Seccomp:") && line.ends_with('2'));
     filtered && read("/proc/sys/kernel/hostname").trim() == "stockade"
@@ -46,7 +46,7 @@ fn host() -> Vec<LayerSupport> {
     ]
 }
 
-/// The switches of the kernel and of distributions that forbid user namespaces.
+/// The settings of the kernel and of distributions that forbid user namespaces.
 struct Switches {
     nested: bool,
     most: String,
@@ -92,7 +92,7 @@ fn user_namespaces(switches: &Switches) -> LayerSupport {
     }
 }
 
-/// What to do where namespaces can't be made.
+/// The remedy if namespaces can't be created.
 pub(crate) fn namespaces_remedy() -> String {
     user_namespaces(&Switches::read()).remedy.unwrap_or_else(|| {
         String::from(
@@ -116,7 +116,7 @@ fn memory_files(noexec: &str) -> LayerSupport {
     }
 }
 
-/// Limits on whole process trees need a control group that is this user's to divide.
+/// Limits on whole process trees need a delegated control group.
 fn cgroups() -> LayerSupport {
     let name = "control_groups";
     if let Some(group) = cgroup::delegated() {
@@ -131,7 +131,7 @@ fn cgroups() -> LayerSupport {
     )
 }
 
-/// Who reads behind a mask is known from the kernel only where this user may have a FUSE file system.
+/// The process that reads a masked path is known only if this user may use FUSE.
 fn masks(is_usable: bool, is_there: bool) -> LayerSupport {
     let (name, guessed) = ("masks", "a read of what is denied is guessed from the command's output, not observed");
     match (is_usable, is_there) {
@@ -152,7 +152,7 @@ fn fact(name: &str, level: SupportLevel, detail: &str, remedy: Option<&str>) -> 
     LayerSupport { layer: name.to_owned(), level, detail: Some(detail.to_owned()), remedy: remedy.map(String::from) }
 }
 
-/// What a file of the kernel's says; nothing where there is none.
+/// The content of a kernel file; empty if it is missing.
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Which layers hold around a command, read back from the kernel.
+//! The layers in force around a command, read back from the kernel.
 
 use std::os::fd::OwnedFd;
 
@@ -8,7 +8,7 @@ use stockade_protocol::{Enforcement, LayerReport, LayerStatus};
 
 use crate::wire;
 
-/// What the command's process may find out about itself, and the names of those layers.
+/// The facts that the command's process reads back, and the names of their layers.
 const FACTS: &[(u64, &str)] = &[
     (wire::FACT_OWN_PIDS, "pid_namespace"),
     (wire::FACT_LANDLOCK, "landlock"),
@@ -19,7 +19,7 @@ const FACTS: &[(u64, &str)] = &[
     (wire::FACT_CONTAINED, "process_tree"),
 ];
 
-/// The layers that these facts stand for.
+/// The layers of these facts.
 pub(crate) fn fact_names(facts: u64) -> Vec<&'static str> {
     FACTS.iter().filter(|(fact, _)| facts & fact != 0).map(|(_, name)| *name).collect()
 }
@@ -29,7 +29,7 @@ fn report(layer: &str, holds: bool) -> LayerReport {
     LayerReport { layer: layer.to_owned(), status, detail: None }
 }
 
-/// The namespaces that a process is in and this program is not.
+/// The namespaces of a process that differ from this program's.
 pub(crate) fn namespaces(names: &[&str], process: Pid) -> Vec<LayerReport> {
     let (inside, outside) = (links(&process.as_raw_pid().to_string()), links("self"));
     let of = |links: &rustix::io::Result<OwnedFd>, name: &str| {
@@ -40,13 +40,13 @@ pub(crate) fn namespaces(names: &[&str], process: Pid) -> Vec<LayerReport> {
     names.iter().map(|name| report(&layer(name), own(name))).collect()
 }
 
-/// Where a process has links to its namespaces.
+/// The directory with a process's namespace links.
 fn links(process: &str) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, format!("/proc/{process}/ns"), flags, Mode::empty())
 }
 
-/// What the command's process read back about itself.
+/// The layers that the command's process read back.
 pub(crate) fn read_back(facts: u64) -> impl Iterator<Item = LayerReport> {
     FACTS.iter().map(move |(fact, name)| report(name, facts & fact != 0))
 }
@@ -56,7 +56,7 @@ pub(crate) fn own_namespaces(launcher: Pid) -> Vec<LayerReport> {
     namespaces(&["user", "mnt", "net", "ipc", "uts", "cgroup"], launcher)
 }
 
-/// The layers around a command: the launcher's namespaces, and what the command's process read back.
+/// The layers around a command: the launcher's namespaces, and the facts read back by the command's process.
 pub(crate) fn enforcement(engine: &str, facts: u64, namespaces: &[LayerReport]) -> Enforcement {
     let layers = namespaces.iter().cloned().chain(read_back(facts)).collect();
     Enforcement { engine: engine.to_owned(), layers }

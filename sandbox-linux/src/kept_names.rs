@@ -1,11 +1,11 @@
-//! Empty directories that wait for the next run in the same workspace.
+//! Keeps placeholder directories for the next run in the same workspace.
 //!
-//! A run puts empty directories under the names that must not be made, and takes them away again. Making them costs:
-//! ext4 passes over every inode that was freed within the last minute or five, one by one, so that each new directory
-//! takes as long as the disk was busy. Moved to a place of Stockade's own instead, and back, they cost next to nothing.
+//! A run creates empty directories at protected names that are missing, and removes them at its end. Creating them is
+//! slow: ext4 skips every inode that was freed within the last minute or five, one by one, so the time grows with
+//! recent disk activity. Moving them to Stockade's own directory and back costs next to nothing.
 //!
-//! A directory comes back to the directory and the name that it stood under, and nowhere else. Some process may still have it
-//! open, and could put something into it wherever it stands; what that process can reach by it, it could reach before.
+//! A directory returns only to the directory and name it had. A process may still have it open, and could create files
+//! in it anywhere; but it could do that before.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -19,15 +19,15 @@ use rustix::io::Errno;
 
 use crate::placeholder::{MOVED, is_ours};
 
-/// How many are kept. Each workspace has a few.
+/// Limit on kept directories. Each workspace has a few.
 const MOST: u64 = 512;
 
-/// The place where they are kept.
+/// The directory that contains them.
 #[derive(Debug)]
 pub(crate) struct KeptNames(OwnedFd);
 
 impl KeptNames {
-    /// Nothing if it can't be made, if others may write there, or if its file system does not count what it holds.
+    /// `None` if it can't be created, if others may write it, or if its file system does not maintain link counts.
     pub(crate) fn open(path: &Path) -> Option<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || rustix::fs::openat(CWD, path, flags, Mode::empty());
@@ -51,13 +51,13 @@ impl KeptNames {
         self.0.as_fd()
     }
 
-    /// What a name in a directory is kept under.
+    /// The entry for a name in a directory.
     pub(crate) fn entry(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<Vec<u8>> {
         let found = rustix::fs::fstat(parent)?;
         Ok([format!("{:x}-{:x}-", found.st_dev, found.st_ino).as_bytes(), name].concat())
     }
 
-    /// Moves the directory that is kept under an entry to where it belongs, where it gets its mark. Whether it did.
+    /// Moves a kept directory to its place and restores its mode. Returns whether it did.
     pub(crate) fn give(&self, entry: &[u8], parent: BorrowedFd<'_>, name: &[u8]) -> bool {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(kept) = rustix::fs::openat(&self.0, entry, flags, Mode::empty()) else { return false };
@@ -66,7 +66,7 @@ impl KeptNames {
             && rustix::fs::renameat_with(&self.0, entry, parent, name, RenameFlags::NOREPLACE).is_ok()
     }
 
-    /// Moves the directory that stands under a name here. Whether it did: what has something in it stays where it is.
+    /// Moves a placeholder here. Returns whether it did: a directory that is not empty stays.
     pub(crate) fn take_back(&self, entry: &[u8], parent: BorrowedFd<'_>, name: &[u8], held: &OwnedFd) -> bool {
         if !is_empty(held)
             || rustix::fs::fchmod(held, MOVED).is_err()
@@ -74,7 +74,7 @@ impl KeptNames {
         {
             return false;
         }
-        // Something was put into it between the two. Nobody's file is lost by this.
+        // Something was created in it meanwhile. It is moved back, so no file is lost.
         if !is_empty(held) {
             rustix::fs::renameat_with(&self.0, entry, parent, name, RenameFlags::NOREPLACE).ok();
         }

@@ -1,9 +1,8 @@
-//! The same rules once more, in the kernel's own words.
-//! <https://docs.kernel.org/userspace-api/landlock.html>
+//! The file rules as a Landlock ruleset. <https://docs.kernel.org/userspace-api/landlock.html>
 //!
-//! Landlock only adds up grants from the root down, so it can't take away what lies inside a grant;
-//! that is the mounts' part. What it adds is that a mount which is there all the same grants nothing,
-//! that read-only mounts don't let data through pipes and sockets, and that signals stay inside.
+//! Landlock only accumulates grants from the root down, so it can't restrict a part of a grant; that is left to the
+//! mounts. It adds that an unexpected mount grants nothing, that read-only mounts don't let data through pipes and
+//! sockets, and that signals stay inside.
 
 use serde::Serialize;
 use stockade_protocol::{AbsPath, Access};
@@ -24,14 +23,14 @@ const FIRST_VERSION: u64 = (1 << 13) - 1;
 const SCOPE_ABSTRACT_SOCKETS: u64 = 1;
 const SCOPE_SIGNALS: u64 = 2;
 
-/// What is granted on a path.
+/// The grant on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Grant {
-    /// Reading and running a file.
+    /// Reading and executing a file.
     ReadFile,
-    /// Reading and running everything below.
+    /// Reading and executing everything below.
     ReadTree,
-    /// Writing a file that is there.
+    /// Writing an existing file.
     WriteFile,
     /// Everything below.
     WriteTree,
@@ -72,8 +71,8 @@ fn handled(version: u32) -> u64 {
     FIRST_VERSION | since(2, REFER) | since(3, TRUNCATE) | since(5, IOCTL_DEV)
 }
 
-/// Refuses a host whose kernel does not have what an engine needs of Landlock. The other layers are
-/// read back before the command starts; this one would be left out.
+/// Refuses a kernel without the Landlock version that an engine needs. Other layers are read back before the command
+/// starts; this one would silently be missing.
 pub(crate) fn require(version: u32, needed: u32) -> Result<(), Unenforceable> {
     if version >= needed {
         return Ok(());
@@ -91,20 +90,19 @@ pub(crate) fn require(version: u32, needed: u32) -> Result<(), Unenforceable> {
     Err(Unenforceable { what: String::from("the layer `landlock`"), why, remedy: remedy.to_owned() })
 }
 
-/// The rules where nothing else keeps files, for a host with this version.
+/// The rules if no other layer restricts files, for a host with this version.
 pub(crate) fn alone(version: u32, grants: &[(AbsPath, Grant)]) -> Ruleset {
     ruleset(version, handled(version), grants)
 }
 
-/// The rules inside a view whose mounts are read-only wherever nothing may be written.
+/// The rules inside a view whose mounts are read-only except for writable paths.
 ///
-/// A right that is handled has the kernel walk from a file up to the root whenever one is opened, unless a
-/// grant comes first. Where the root may be read, reading is granted everywhere in the view, so the walk
-/// could only say yes. The kernel asks for truncation on every opening as well, even of a file that is only
-/// read, and finds nothing up to the root: so that right is left to the read-only mounts, too. What they do
-/// not hold is a file that the caller has opened outside of the view, for a command to read.
-/// Nor such a file that comes through a unix socket, which a command may have as a stream or, where connections are
-/// supervised, connect itself or listen at.
+/// For a handled right the kernel walks from a file up to the root at every open, until it finds a grant. If the root
+/// is readable, reading is granted everywhere in the view, so the walk could only succeed. The kernel also checks
+/// truncation at every open, even for reading, without finding a grant: so that right is left to the read-only mounts,
+/// too. They do not cover a file that the caller has opened outside of the view for a command to read, nor one
+/// received through a unix socket, which a command may have as a stream or, if connections are supervised, connect to
+/// or listen at.
 pub(crate) fn within_view(version: u32, grants: &[(AbsPath, Grant)], families: Families) -> WithinView {
     let reads = EXECUTE | READ_FILE | READ_DIR;
     let root_is_read = grants.iter().any(|(path, grant)| path.parent().is_none() && grant.rights() & reads == reads);
@@ -125,7 +123,7 @@ pub(crate) fn within_view(version: u32, grants: &[(AbsPath, Grant)], families: F
 /// The rules for a command inside a view.
 pub(crate) struct WithinView {
     pub(crate) always: Ruleset,
-    /// In addition, for one that has such a file, or a socket, as a standard stream.
+    /// Additional rules for a command with such a file, or a socket, as a standard stream.
     pub(crate) with_files: Option<Ruleset>,
 }
 
@@ -143,7 +141,7 @@ fn ruleset(version: u32, handled: u64, grants: &[(AbsPath, Grant)]) -> Ruleset {
     Ruleset { handled, ports: 0, scoped, words, grants }
 }
 
-/// The same rules, with every use of a TCP port refused.
+/// The rules with every use of a TCP port refused.
 pub(crate) fn without_ports(ruleset: Ruleset) -> Ruleset {
     const BIND_AND_CONNECT: u64 = 3;
     Ruleset { ports: if ruleset.words > 1 { BIND_AND_CONNECT } else { 0 }, ..ruleset }

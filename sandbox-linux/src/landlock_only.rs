@@ -1,14 +1,13 @@
 //! The `landlock` engine: no namespaces at all, for hosts that forbid them.
 //!
-//! Files and signals by Landlock, the network and the rest by the system call filter. There is no
-//! view of the file system, so what a rule takes away from inside a grant can't be held: such a
-//! policy is refused, unless the caller accepts the [`Loss`] by name. There is no pid namespace
-//! either: a domain of Landlock that keeps signals inside takes its place, for the launcher and its
-//! first process each, so that either can end everything the command has started at one stroke. Only
-//! if both are killed at the same moment can the command go on, confined as it was.
+//! Landlock restricts files and signals, the system call filter the network and the rest. There is no view of the file
+//! system, so a restriction inside a grant can't be enforced: such a policy is refused, unless the caller accepts the
+//! [`Loss`] by name. There is no pid namespace either: Landlock domains with signal scope replace it, for the launcher
+//! and its first process each, so that either can end all processes of the command at once. Only if both are killed at
+//! the same moment can the command continue, still confined.
 //!
-//! Other processes of the host can be seen (not reached), and the host's own `/dev` and `/proc` are
-//! there as far as the rules grant them.
+//! Other processes of the host are visible (not reachable), and so are the host's own `/dev` and `/proc` as far as the
+//! rules grant them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,7 +29,7 @@ use crate::seccomp::{Families, More};
 use crate::step::Step;
 use crate::{devices, landlock, probe, seccomp, shared_host, sys, view, wire};
 
-/// The first version of Landlock that keeps signals inside.
+/// The first version of Landlock with signal scope.
 const NEEDED_VERSION: u32 = 6;
 const FACTS: u64 = wire::FACT_NO_NEW_PRIVILEGES
     | wire::FACT_SECCOMP
@@ -48,7 +47,7 @@ pub struct LandlockOnly {
 }
 
 impl LandlockOnly {
-    /// For this host and user. Refuses every policy that it can't hold.
+    /// For this host and user. Refuses every policy that it can't enforce.
     pub fn new() -> Self {
         Self {
             support: OnceLock::new(),
@@ -58,7 +57,7 @@ impl LandlockOnly {
         }
     }
 
-    /// Runs commands although this is lost. What was lost stands in the `Enforcement` of the run.
+    /// Accepts a loss. It is reported in the `Enforcement` of the run.
     #[must_use]
     pub fn accepting(mut self, loss: Loss) -> Self {
         self.accepted.insert(loss);
@@ -71,13 +70,13 @@ impl LandlockOnly {
         Self { landlock_version: 7, user: 1000, ..Self::new() }
     }
 
-    /// What has to be done, as plain data.
+    /// The plan, as plain data.
     pub fn plan(&self, command: &CommandSpec, permissions: &Permissions) -> Result<LandlockPlan, Unenforceable> {
         let files = SeenOnce::default();
         self.plan_on(command, &resolve(permissions, &files)?, &files)
     }
 
-    /// The same for permissions whose links have been resolved, on a host with these files.
+    /// The plan for permissions with resolved links, on a host with these files.
     pub(crate) fn plan_on(
         &self,
         command: &CommandSpec,
@@ -86,7 +85,7 @@ impl LandlockOnly {
     ) -> Result<LandlockPlan, Unenforceable> {
         let losses = Losses::of(&permissions.files, files)?;
         losses.check(&self.accepted)?;
-        // Says no to what no engine can do.
+        // Refuses what no engine supports.
         network_flags(permissions)?;
         let network_is_off = permissions.network == NetworkPolicy::Off;
         let grants = grants(permissions, files)?;
@@ -104,7 +103,7 @@ impl LandlockOnly {
             permissions: permissions.clone(),
             group: limits.group,
             warnings: limits.warnings,
-            // Only root may give up the bounding set; without new privileges it means nothing.
+            // Only root may drop the bounding set; with no_new_privs it is irrelevant.
             facts: if self.user == 0 { FACTS | wire::FACT_NO_BOUNDING_SET } else { FACTS },
             losses,
             attributes,
@@ -149,7 +148,7 @@ impl Backend for LandlockOnly {
 enum Attributes {
     /// Everywhere, since everything may be written.
     Granted,
-    /// Everywhere, which was accepted.
+    /// Everywhere, as an accepted loss.
     Lost,
     Refused,
 }
@@ -171,7 +170,7 @@ fn grants(permissions: &Permissions, files: &dyn HostFiles) -> Result<Vec<(AbsPa
     grants.extend((access >= Access::Read).then(|| (root, landlock::Grant::of(access, Kind::Directory))));
     for (path, access) in view::keys(&permissions.files, files)? {
         match (files.kind(&path), access) {
-            // Where a link leads has a rule of its own.
+            // A link's target has a rule of its own.
             (Some(Kind::Symlink), _) | (_, Access::None | Access::Scratch) | (None, Access::Read) => {}
             (Some(kind), Access::Read | Access::Write) => grants.push((path, landlock::Grant::of(access, kind))),
             (None, Access::Write) => {
@@ -200,7 +199,7 @@ fn invalid(error: stockade_protocol::Invalid) -> Unenforceable {
     }
 }
 
-/// What has to be done to run one command.
+/// The plan of one command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LandlockPlan {
     setup: Vec<Step>,
@@ -239,7 +238,7 @@ impl Plan for LandlockPlan {
             init: &self.init,
             masks: None,
             command: &self.command,
-            // Here a stream is no other way to a file than its name.
+            // Here a stream grants no more than the file's name.
             files: None,
             facts: self.facts,
             supervisor: None,
@@ -264,7 +263,7 @@ impl Plan for LandlockPlan {
 }
 
 impl LandlockPlan {
-    /// What is worth knowing beyond the facts that were read back.
+    /// Reports beyond the facts read back.
     fn reports(&self) -> Vec<LayerReport> {
         let report = |layer: &str, status, detail: &str| LayerReport {
             layer: layer.to_owned(),

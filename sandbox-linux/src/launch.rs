@@ -1,4 +1,4 @@
-//! Starting the launcher, having it build a sandbox, and letting it go.
+//! Starts the launcher, lets it build a sandbox, and releases it.
 
 mod failure;
 mod frame;
@@ -32,47 +32,46 @@ use crate::starter::Starter;
 use crate::step::{Step, encode};
 use crate::{ahead, sys, wire};
 
-/// How long a launcher that can't go on may take to say why.
+/// How long a failed launcher may take to report why.
 const LONGEST_LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// A launcher that has been told how to build its sandbox.
+/// A launcher with its setup.
 #[derive(Debug)]
 pub(crate) struct Launcher {
     /// Closing it tells the launcher that no command will follow.
     control: Option<OwnedFd>,
     pid: Pid,
-    /// Shared with the commands of a session, which may outlive it: the last one removes what the launcher could
-    /// not.
+    /// Shared with the commands of a session, which may outlive it: the last one removes the placeholders that the
+    /// launcher could not.
     placeholders: Arc<Vec<Placeholder>>,
-    /// A launcher outside that removes the placeholders, where this one can't from where it is.
+    /// A launcher outside that removes the placeholders, if this one can't.
     keeper: Option<Box<Launcher>>,
-    /// Whoever starts it, where that is another program.
+    /// The program that starts it, if it is another one.
     pub(crate) starter: Option<Starter>,
-    /// Held by whoever asks it for a process.
+    /// Serialises requests for a process.
     asking: Mutex<()>,
-    /// The control group that it is in. Goes with everything in it.
+    /// Its control group, removed with everything in it.
     group: Option<Made>,
-    /// The namespaces that it has entered, once it has built the sandbox.
+    /// Its namespaces, once it has built the sandbox.
     namespaces: OnceLock<Vec<LayerReport>>,
 }
 
-/// How to build a sandbox.
+/// The parameters of a sandbox.
 pub(crate) struct Setup<'a> {
     pub(crate) steps: &'a [Step],
-    /// What a process does that waits for a command, in a session of many.
+    /// The steps of a process that waits for a command, in a session.
     pub(crate) parking: Option<Parking<'a>>,
     pub(crate) placeholders: &'a [AbsPath],
-    /// Where the placeholders wait between runs.
+    /// The directory for placeholders between runs.
     pub(crate) kept_names: Option<&'a Path>,
     /// The mounts that cover the placeholders.
     pub(crate) covers: &'a BTreeSet<AbsPath>,
     pub(crate) group: Option<&'a Group>,
-    /// The socket of the program that answers for its masks.
+    /// The socket of the server of its masks.
     pub(crate) masks: Option<BorrowedFd<'a>>,
 }
 
-/// How a process waits for a command: the namespaces it gets, what its first process does, and how it is
-/// confined.
+/// The parameters of a waiting process: its namespaces, the steps of its first process, and its confinement.
 pub(crate) struct Parking<'a> {
     pub(crate) flags: u64,
     pub(crate) init: &'a [Step],
@@ -86,7 +85,7 @@ impl Launcher {
         Self { control: Some(control), pid, placeholders, keeper, starter, asking, group, namespaces }
     }
 
-    /// Starts a launcher, or takes the one that was begun ahead, and has it build a sandbox.
+    /// Starts a launcher, or takes the pre-started one, and lets it build a sandbox.
     pub(crate) fn start(setup: &Setup<'_>) -> Result<Self, StartFailure> {
         let begun = ahead::take(setup.steps).filter(|_| setup.group.is_none());
         if let Some((mut launcher, done)) = begun
@@ -102,7 +101,7 @@ impl Launcher {
         Ok(launcher)
     }
 
-    /// Starts a launcher and has it do the steps that any sandbox begins with.
+    /// Starts a launcher with the steps that every sandbox begins with.
     pub(crate) fn begin(steps: &[Step]) -> Result<Self, SpawnError> {
         let launcher = Self::spawn()?;
         let sent = launcher.send(wire::FRAME_BEGIN, &encode(steps), &[]);
@@ -120,8 +119,8 @@ impl Launcher {
         Ok(Self::new(control, pid, None))
     }
 
-    /// Has a launcher that another program has started do what is left to do. A keeper lives as long
-    /// as either this program or that launcher, so that nothing is removed under a running command.
+    /// Lets a launcher that another program has started do the rest. A keeper lives as long as either this program or
+    /// that launcher, so that nothing is removed under a running command.
     pub(crate) fn inside(control: OwnedFd, pid: Pid, setup: &[Step], keeper: Option<Self>) -> Result<Self, SpawnError> {
         let launcher = Self::new(control, pid, keeper.map(Box::new));
         let files: Vec<BorrowedFd<'_>> = launcher.keeper.iter().filter_map(|keeper| keeper.control()).collect();
@@ -131,13 +130,13 @@ impl Launcher {
         Ok(launcher)
     }
 
-    /// Puts the process that starts the commands into a control group, before it has started any.
+    /// Moves the process that starts the commands into a control group, before it has started any.
     pub(crate) fn join(&mut self, group: Option<&Group>, process: Pid) -> Result<(), SpawnError> {
         self.group = group.map(|group| group.make(process)).transpose()?;
         Ok(())
     }
 
-    /// What the launcher has said of its end, in the place of an error that only tells that it is gone.
+    /// Replaces an error that only says that the launcher is gone by the launcher's own report.
     fn with_last_words(&self, error: StartFailure) -> StartFailure {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
         let is_gone = matches!(&error, StartFailure::Other(SpawnError::Launcher { source, .. })
@@ -165,17 +164,16 @@ impl Launcher {
         error
     }
 
-    /// What keeps it from ending.
+    /// The control socket, which keeps it alive.
     pub(crate) fn control(&self) -> Option<BorrowedFd<'_>> {
         self.control.as_ref().map(OwnedFd::as_fd)
     }
 
-    /// Has the sandbox built, but for the steps that are `done` already, and meanwhile holds the names that
-    /// must not be made. The launcher is told of them first: if this program is killed it removes what was
-    /// put there.
+    /// Lets the sandbox be built, except for the steps already `done`, and meanwhile creates the placeholders. The
+    /// launcher is told of them first: if this program is killed, it removes them.
     fn set_up(&self, setup: &Setup<'_>, done: usize) -> Result<Vec<Placeholder>, StartFailure> {
         let failed = |path: &AbsPath, source| StartFailure::Name { path: path.clone(), source };
-        // One descriptor more than there are names.
+        // One descriptor in addition to the names.
         let kept = setup.kept_names.filter(|_| (1..wire::MOST_FILES).contains(&setup.placeholders.len()));
         let kept = kept.and_then(KeptNames::open).map(Arc::new);
         let name = |path| Name::new(path, kept.clone()).map_err(|source| failed(path, source));
@@ -203,41 +201,40 @@ impl Launcher {
         frame::send(control.as_fd(), kind, body, files)
     }
 
-    /// Whether another launcher, outside, has to clean up when this one has ended.
+    /// Whether a launcher outside has to clean up after this one.
     pub(crate) fn has_keeper(&self) -> bool {
         self.keeper.is_some()
     }
 
-    /// Has the launcher outside clean up now.
+    /// Lets the launcher outside clean up now.
     pub(crate) fn end_keeper(&mut self) {
         self.keeper.take().into_iter().for_each(|keeper| keeper.end());
     }
 
-    /// The launcher has cleaned up as far as it could.
+    /// Marks the cleanup by the launcher as done.
     pub(crate) fn has_cleaned_up(&mut self) {
         let placeholders = Arc::into_inner(std::mem::take(&mut self.placeholders));
         placeholders.into_iter().flatten().for_each(Placeholder::finish);
     }
 
-    /// Lets it go, and waits until it has either cleaned up or said that it is going to when its commands
-    /// have ended.
+    /// Releases it, and waits until it has either cleaned up or announced to do so when its commands have ended.
     fn let_go(&self) {
         let Some(control) = self.control() else { return };
-        // One that is gone already can't be told.
+        // It may be gone already.
         rustix::net::shutdown(control, Shutdown::Write).ok();
-        // What else it has said before, nobody needs any more.
+        // Earlier reports are no longer needed.
         let mut said = std::iter::from_fn(|| frame::receive(control, RecvFlags::empty()).ok());
         said.find(|(report, _)| matches!(Report::read(*report), Report::Busy | Report::Gone));
     }
 
-    /// Lets it go, and waits until it has cleaned up.
+    /// Releases it, and waits until it has cleaned up.
     pub(crate) fn end(mut self) {
         self.close();
     }
 
     fn close(&mut self) {
         self.control = None;
-        // What can't be waited for has ended. One that was not killed has cleaned up before.
+        // An error means that it has ended. Unless it was killed, it has cleaned up.
         let ended = waitpid(Some(self.pid), WaitOptions::empty());
         if matches!(ended, Ok(Some((_, status))) if status.exit_status() == Some(0)) {
             self.has_cleaned_up();
@@ -249,7 +246,7 @@ impl Launcher {
 impl Drop for Launcher {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.take() {
-            // The keeper waits for this one, and whoever looks at the workspace next for the keeper.
+            // The keeper waits for this one, and the next user of the workspace for the keeper.
             self.close();
             keeper.end();
         }
@@ -262,13 +259,12 @@ impl Drop for Launcher {
     }
 }
 
-/// What went wrong with the launcher, and while doing what.
+/// An error of the launcher, with the failed operation.
 fn lost(doing: &'static str) -> impl FnOnce(io::Error) -> SpawnError {
     move |source| SpawnError::Launcher { doing, source }
 }
 
-/// Launchers whose commands have ended. They take their sandboxes down in their own time, and
-/// nobody waits for that.
+/// Launchers whose commands have ended. They dismantle their sandboxes asynchronously.
 static ENDING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 fn reap_earlier_launchers() {

@@ -44,7 +44,7 @@ mod sys;
 mod view;
 mod waiting_call;
 mod warm;
-// The numbers that the launcher is compiled with as well; some are for its side alone.
+// The constants shared with the launcher; some are only used on its side.
 #[expect(dead_code, reason = "the launcher's side uses the rest")]
 #[path = "../launcher/wire.rs"]
 mod wire;

@@ -1,4 +1,4 @@
-//! How much of the machine a command may use.
+//! Resource limits of a command.
 
 use std::num::NonZeroU64;
 
@@ -8,8 +8,8 @@ use stockade_sandboxing::{ProcessSettings, Unenforceable};
 use crate::cgroup::Group;
 use crate::step::Step;
 
-/// With the caller's limits, in place of the policy's where the caller's are lower. The soft limit on processor time is
-/// a second below the hard one, where a policy sets both.
+/// Adds the caller's limits, which replace the policy's if they are lower. The soft limit on processor time is a
+/// second below the hard one, if a policy sets both.
 pub(crate) fn with_callers(policy: &[Step], caller: &ProcessSettings) -> Result<Vec<Step>, Unenforceable> {
     caller.check()?;
     let mut steps = policy.to_vec();
@@ -40,14 +40,14 @@ fn number(resource: RlimitResource) -> u32 {
     }
 }
 
-/// Resource limits, by those who hold them.
+/// Resource limits, by the mechanism that enforces them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Steps of the command's own process, which it passes on to all it starts.
+    /// Steps of the command's own process, inherited by its children.
     pub(crate) steps: Vec<Step>,
-    /// A control group, which counts the whole tree, where the host lets one be made.
+    /// A control group for the whole process tree, if the host delegates one.
     pub(crate) group: Option<Group>,
-    /// What they leave open here.
+    /// The gaps on this host.
     pub(crate) warnings: Vec<String>,
 }
 

@@ -1,8 +1,7 @@
-//! What Landlock alone can't hold, by name, so that nobody loses it without having said so.
+//! Restrictions that Landlock alone can't enforce, by name, so that each loss has to be accepted explicitly.
 //!
-//! Landlock adds up grants from the root down and can't take away a part of one. Whatever a rule
-//! takes away from inside a grant is therefore lost, and a policy with such a rule is refused unless
-//! the caller accepts that very loss.
+//! Landlock accumulates grants from the root down and can't restrict a part of one. A restriction inside a grant is
+//! therefore lost, and a policy with such a rule is refused unless the caller accepts exactly that loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,17 +17,17 @@ use crate::view;
 pub enum Loss {
     /// Metadata in a writable directory (`.git`, `.codex`, …) can be written and created.
     ProtectedMetadata,
-    /// What is read-only inside a writable directory can be written.
+    /// Read-only files inside a writable directory can be written.
     ReadOnlyParts,
     /// Well-known credentials below a readable directory can be read.
     Credentials,
-    /// What somebody denied below a readable directory can be read.
+    /// Denied files below a readable directory can be read.
     DeniedReads,
-    /// There are no private directories: the host's own can be seen as the rule around them says,
-    /// and not written unless that does.
+    /// There are no private directories: the host's own are visible according to the surrounding rule, and writable
+    /// only if that permits it.
     PrivateDirectories,
-    /// Modes, owners, times and extended attributes can be changed of every file that the user owns.
-    /// Without this loss they can't be changed at all, even where files may be written.
+    /// Modes, owners, times and extended attributes of every file that the user owns can be changed. Without this loss
+    /// they can't be changed at all, even for writable files.
     FileAttributes,
 }
 
@@ -56,21 +55,21 @@ impl Loss {
     }
 }
 
-/// Everything that is lost under some rules, and where.
+/// All losses under some rules, with their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Losses {
     #[serde(flatten)]
     lost: BTreeMap<Loss, Vec<AbsPath>>,
-    /// What an administrator took away, which is nobody else's to give up.
+    /// Restrictions of an administrator, which can't be given up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     administrators: Vec<AbsPath>,
-    /// Stockade's own files, which nobody gives up.
+    /// Stockade's own files, which can't be given up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     own_files: Vec<AbsPath>,
 }
 
 impl Losses {
-    /// What these rules ask for that can't be had.
+    /// The losses under these rules.
     pub(crate) fn of(files: &FileRules, host: &dyn HostFiles) -> Result<Self, Unenforceable> {
         let mut losses = Self::default();
         for (path, access) in view::keys(files, host)? {
@@ -81,7 +80,7 @@ impl Losses {
             let Some(loss) = loss(files, &path, access, there) else { continue };
             match files.deciding(&path).map(|rule| rule.source) {
                 Some(RuleSource::Administrator) => losses.administrators.push(path),
-                // A directory of a server's that holds nothing gives nothing away.
+                // An empty server directory exposes nothing.
                 Some(RuleSource::OwnFiles) if access == Access::None && is_empty(&path) => {}
                 Some(RuleSource::OwnFiles) => losses.own_files.push(path),
                 Some(
@@ -100,7 +99,7 @@ impl Losses {
         self.lost.is_empty() && self.administrators.is_empty() && self.own_files.is_empty()
     }
 
-    /// Refuses the first that was not accepted.
+    /// Refuses the first loss that was not accepted.
     pub(crate) fn check(&self, accepted: &BTreeSet<Loss>) -> Result<(), Unenforceable> {
         let refuse = |path: &AbsPath, remedy: String| {
             Err(Unenforceable {
@@ -125,7 +124,7 @@ impl Losses {
         }
     }
 
-    /// What was accepted, for the report of the run.
+    /// The accepted losses, for the report of the run.
     pub(crate) fn reports(&self) -> impl Iterator<Item = LayerReport> {
         self.lost.iter().map(|(loss, paths)| {
             let paths: Vec<String> = paths.iter().map(AbsPath::to_string).collect();
@@ -146,11 +145,11 @@ fn is_empty(path: &AbsPath) -> bool {
 fn loss(files: &FileRules, path: &AbsPath, access: Access, there: bool) -> Option<Loss> {
     let source = files.deciding(path).map(|rule| rule.source);
     match (access, around(files, path)) {
-        // A name that is missing can be created where its directory is written.
+        // A missing name can be created if its directory is writable.
         (Access::Read, Access::Write) if source == Some(RuleSource::ProtectedMetadata) => Some(Loss::ProtectedMetadata),
         (Access::Read, Access::Write) => Some(Loss::ReadOnlyParts),
         (Access::Scratch, Access::Write | Access::Read) => Some(Loss::PrivateDirectories),
-        // What was asked for is a directory that can be written, and there will be none.
+        // A writable private directory was requested, and there will be none.
         (Access::Scratch, Access::None | Access::Scratch) => there.then_some(Loss::PrivateDirectories),
         (Access::None, Access::Read) if !there => None,
         (Access::None, Access::Write | Access::Read) if source == Some(RuleSource::CredentialMask) => {
@@ -162,7 +161,7 @@ fn loss(files: &FileRules, path: &AbsPath, access: Access, there: bool) -> Optio
     }
 }
 
-/// What holds around a path once no private directory stands in between.
+/// The access around a path without private directories.
 fn around(files: &FileRules, path: &AbsPath) -> Access {
     let mut above = path.ancestors().skip(1).map(|above| files.access(&above));
     above.find(|access| *access != Access::Scratch).unwrap_or(Access::None)
@@ -206,7 +205,7 @@ mod tests {
         );
     }
 
-    /// What an administrator denied stays denied, whatever is accepted.
+    /// An administrator's denial stays, regardless of accepted losses.
     #[test]
     fn nobody_accepts_a_loss_for_the_administrator() {
         let host = FakeHost::new(&["/secret", "/payroll"]);

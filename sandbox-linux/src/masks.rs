@@ -1,17 +1,17 @@
-//! Masks that tell which process looks behind them: the program that answers for them, outside the sandbox.
+//! FUSE masks, which identify the process that reads them: the server outside the sandbox.
 //!
-//! What a policy denies to read is covered by something empty. Where this user may use `/dev/fuse`, those are entries of
-//! one FUSE file system, mounted by the launcher in the sandbox's own namespaces, and answered here. What a command gets is
-//! the same; that it has tried is known from the kernel, with its process.
+//! Paths that a policy denies to read are covered by empty files and directories. If this user may use `/dev/fuse`,
+//! these are entries of one FUSE file system, mounted by the launcher in the sandbox's own namespaces, and served
+//! here. The command gets the same results; its attempts, with the process, are known from the kernel.
 //!
-//! What makes it hold:
+//! Why this is safe:
 //!
-//! - Nothing is ever given: there is no answer with contents, and no file of the host is touched (`fuse`).
-//! - Each request is answered before the next one is read, without waiting for anything, so that no process is held. What
-//!   a user could have read without the sandbox is found out when the command has ended.
-//! - The device is held here alone. When it is closed, or this program dies, the kernel ends every request, and each later
-//!   one, with an error: the mask stays closed.
-//! - Only processes of the sandbox's own user get as far as a request.
+//! - No answer has contents, and no file of the host is touched (`fuse`).
+//! - Each request is answered before the next one is read, without blocking, so that no process is delayed. Whether
+//!   the user could have read the path without the sandbox is determined after the command has ended.
+//! - Only this process holds the device. When it is closed, or this program dies, the kernel fails all current and
+//!   later requests: the mask stays closed.
+//! - Only processes of the sandbox's own user can make requests.
 
 mod fuse;
 mod sightings;
@@ -35,7 +35,7 @@ use crate::child::Report;
 use crate::launch::{receive_part, socket_pair};
 use crate::wire;
 
-/// The kernel's way to a program that answers for a file system.
+/// The kernel's FUSE device.
 pub(crate) const DEVICE: &str = "/dev/fuse";
 
 /// One denied path that a mask covers.
@@ -45,15 +45,15 @@ pub(crate) struct Mask {
     pub(crate) kind: Kind,
 }
 
-/// The masks of a view that can be answered for, in the order of their entries.
+/// The masks of a view that can be served, in the order of their entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Masks {
     pub(crate) entries: Vec<Mask>,
-    /// Whether nothing is denied to read beside them.
+    /// Whether they cover all denied reads.
     pub(crate) are_all: bool,
 }
 
-/// Answers for the masks of one sandbox. Dropped, it leaves them closed.
+/// Serves the masks of one sandbox. When dropped, they stay closed.
 #[derive(Debug)]
 pub(crate) struct MaskServer {
     shared: Arc<Shared>,
@@ -81,8 +81,8 @@ pub(crate) fn has_device() -> bool {
 }
 
 impl MaskServer {
-    /// Starts one, with the socket that the launcher is to pass the device to. None where there is nothing to answer
-    /// for, or no way to: masks then are what they are without it.
+    /// Starts a server, with the socket on which the launcher passes the device. `None` if there is nothing to serve,
+    /// or no device: the masks are then ordinary ones.
     pub(crate) fn start(masks: &Masks, commands: Commands) -> Option<(Self, OwnedFd)> {
         if masks.entries.is_empty() || !has_device() {
             return None;
@@ -101,17 +101,17 @@ impl MaskServer {
         Ok((Self { shared, bell, sees_all: masks.are_all }, theirs))
     }
 
-    /// Whether every read that the policy denies comes here: known as soon as the sandbox is built.
+    /// Whether every denied read is seen here: known as soon as the sandbox is built.
     pub(crate) fn sees_all_reads(&self) -> bool {
         self.sees_all && self.shared.is_asked.load(Ordering::Acquire)
     }
 
-    /// Not every mask could be made one of those that are answered for.
+    /// Records that not every mask is served.
     pub(crate) fn sees_some_only(&mut self) {
         self.sees_all = false;
     }
 
-    /// Puts down what a command that has ended was seen to do. What this user could not have read anyway is left out.
+    /// Records the observations of an ended command, without paths that this user could not have read anyway.
     pub(crate) fn tell(&self, command: CommandKey, notes: &Observations) {
         let taken = self.shared.sightings().take(command);
         for sighting in taken {
@@ -133,7 +133,7 @@ impl MaskServer {
     }
 }
 
-/// A directory that can't be listed may still be one to go through.
+/// A directory that can't be listed may still be searchable.
 fn is_readable(path: &AbsPath) -> bool {
     let is_way = || {
         let path = path.to_host_path().filter(|path| path.is_dir());
@@ -144,12 +144,12 @@ fn is_readable(path: &AbsPath) -> bool {
 
 impl Drop for MaskServer {
     fn drop(&mut self) {
-        // One that has ended already hears nothing.
+        // The thread may have ended already.
         rustix::io::write(&self.bell, &1_u64.to_ne_bytes()).ok();
     }
 }
 
-/// The thread that answers.
+/// The state of the serving thread.
 struct Serving {
     shared: Arc<Shared>,
     bell: Arc<OwnedFd>,
@@ -168,14 +168,14 @@ impl Serving {
                     Err(Errno::AGAIN) => break,
                     // The process was killed before its request was read.
                     Err(Errno::INTR | Errno::NOENT) => {}
-                    // Nothing is mounted any more.
+                    // The file system is unmounted.
                     Err(_) => return,
                 }
             }
         }
     }
 
-    /// The device, from the launcher; none if it has none.
+    /// The device, from the launcher; `None` if it has none.
     fn device(&self, socket: OwnedFd) -> Option<OwnedFd> {
         let (mut bytes, mut filled, mut device) = ([0; wire::REPORT], 0, None);
         while let Some(rest @ [_, ..]) = bytes.get_mut(filled..) {
@@ -195,7 +195,7 @@ impl Serving {
         device.filter(|_| matches!(Report::read(bytes), Report::Masks))
     }
 
-    /// Waits until there is something to read; not if this is to end.
+    /// Waits until the file is readable; `false` if the server is to end.
     fn wait_for(&self, file: BorrowedFd<'_>) -> bool {
         loop {
             let mut files = [PollFd::from_borrowed_fd(file, PollFlags::IN), PollFd::new(&*self.bell, PollFlags::IN)];
@@ -209,12 +209,12 @@ impl Serving {
 
     fn answer(&self, tree: &mut Tree, device: BorrowedFd<'_>, request: &[u8]) {
         let response = tree.respond(request);
-        // First: when the process goes on, what it did is known.
+        // First, so that the act is recorded before the process continues.
         if let Some(touch) = &response.touch {
             self.shared.sightings().note(touch, self.shared.commands);
         }
         if let Some(answer) = response.answer {
-            // A process that was killed meanwhile waits for no answer.
+            // The process may have been killed meanwhile.
             rustix::io::write(device, &answer).ok();
         }
     }

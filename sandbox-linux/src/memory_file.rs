@@ -1,4 +1,4 @@
-//! Writing files that are in memory alone, which the caller's limit on file sizes holds for as well.
+//! Writes memory files, to which the caller's limit on file sizes applies as well.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-/// Writes everything, from the beginning of an empty file. Beyond its limit the kernel would end the caller with
-/// a signal (`SIGXFSZ`), so that what is too long is not begun.
+/// Writes everything to an empty file. Beyond the limit the kernel would kill the caller with a signal (`SIGXFSZ`), so
+/// a text that is too long is not begun.
 pub(crate) fn write(file: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     let limit = getrlimit(Resource::Fsize).current;
     if limit.is_some_and(|limit| limit < bytes.len() as u64) {

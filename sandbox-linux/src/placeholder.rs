@@ -1,8 +1,8 @@
-//! Names in a workspace that must not be created by a command, although they do not exist.
+//! Placeholders for names in a workspace that do not exist and must not be created by a command.
 //!
-//! A mount needs something to be attached to. So for the time of a run an empty directory stands
-//! under such a name, marked by its mode, and each run that needs it holds a shared lock on it. The
-//! last one to let go removes it; so does the next run, if all that held it were killed at once.
+//! A mount needs a mount point. So during a run an empty directory, marked by its mode, has such a name, and each run
+//! that needs it holds a shared lock on it. The last one to release it removes it; so does the next run, if all
+//! holders were killed at once.
 
 use std::io;
 use std::mem;
@@ -19,41 +19,41 @@ use stockade_sandboxing::PLACEHOLDER_MODE;
 use crate::kept_names::KeptNames;
 
 const MARK: Mode = Mode::from_bits_retain(PLACEHOLDER_MODE);
-/// The mode on the way from and to where it waits: only who may write a directory may move it to another.
+/// The mode while it is moved: moving a directory to another one needs write permission on it.
 pub(crate) const MOVED: Mode = MARK.union(Mode::WUSR);
-/// How often to try again when another run removes the name at the same moment.
+/// The number of retries if another run removes the name concurrently.
 const TRIES: usize = 100;
-/// How long a run may take from locking the name to removing it.
+/// How long a run may take between locking and removing the name.
 const LONGEST_REMOVING: Duration = Duration::from_secs(2);
-/// How long the processes of a killed launcher may take to be gone.
+/// How long the processes of a killed launcher may take to end.
 const LONGEST_DYING: Duration = Duration::from_millis(200);
 
-/// A name that is going to be held. The launcher knows of it before anything is made under it, so
-/// that it can clean up whenever this program is killed.
+/// A name to be held. The launcher knows of it before it is created, so that it can clean up whenever this program is
+/// killed.
 #[derive(Debug)]
 pub(crate) struct Name {
     name: Vec<u8>,
     /// The path of the directory that it is in.
     directory: AbsPath,
     parent: OwnedFd,
-    /// Where a directory for it waits between runs, and under which name.
+    /// The kept directory for it between runs, and its entry.
     kept: Option<(Arc<KeptNames>, Vec<u8>)>,
 }
 
-/// A name that is held.
+/// A held name.
 #[derive(Debug)]
 pub(crate) struct Placeholder {
     name: Name,
     holder: Holder,
 }
 
-/// Whose descriptor keeps others from removing the name.
+/// The process whose lock keeps the name.
 #[derive(Debug)]
 enum Holder {
     This(OwnedFd),
-    /// The launcher and the first process, which lock it as long as either lives.
+    /// The launcher and its first process, as long as either lives.
     Launcher,
-    /// The launcher has let it go.
+    /// The launcher has released it.
     Nobody,
 }
 
@@ -82,18 +82,18 @@ impl Name {
         self.parent.as_fd()
     }
 
-    /// What its directory is kept under, if it is kept.
+    /// The entry of its kept directory, if any.
     pub(crate) fn entry(&self) -> &[u8] {
         self.kept.as_ref().map_or(&[], |(_, entry)| entry)
     }
 
-    /// Removes what is held, unless another run holds it as well or it is not what stands there.
+    /// Removes the placeholder, unless another run holds it as well or another file has replaced it.
     fn remove(&self, held: &OwnedFd) -> rustix::io::Result<()> {
         if !is_ours(held) {
             return Ok(());
         }
         rustix::fs::flock(held, FlockOperation::NonBlockingLockExclusive)?;
-        // Another run may have removed this one, and yet another put its own there.
+        // Another run may have removed this one, and a third one created its own.
         let is_kept = || {
             let kept = self.kept.as_ref();
             kept.is_some_and(|(kept, entry)| kept.take_back(entry, self.parent(), &self.name, held))
@@ -104,7 +104,7 @@ impl Name {
         Ok(())
     }
 
-    /// Puts an empty directory at the path, or shares the one that another run has put there.
+    /// Creates the placeholder, or shares that of another run.
     pub(crate) fn hold(self) -> io::Result<Placeholder> {
         for _ in 0..TRIES {
             if let Some(held) = self.take()? {
@@ -114,10 +114,10 @@ impl Name {
         Err(io::Error::other("the name keeps changing"))
     }
 
-    /// Makes, opens and locks the directory; `None` if it was gone again by then.
+    /// Creates, opens and locks the directory; `None` if it was removed by then.
     fn take(&self) -> io::Result<Option<OwnedFd>> {
         let (parent, name) = (self.parent(), &*self.name);
-        // What can't be opened can't be removed again: the descriptor is reserved before anything is made.
+        // A directory that can't be opened can't be removed again: the descriptor is reserved before it is created.
         let reserved = rustix::io::fcntl_dupfd_cloexec(parent, 0)?;
         if !self.kept.as_ref().is_some_and(|(kept, entry)| kept.give(entry, parent, name)) {
             match rustix::fs::mkdirat(parent, name, MARK) {
@@ -128,7 +128,7 @@ impl Name {
         drop(reserved);
         restore_mark(parent, name);
         let Some(held) = open(parent, name)? else { return Ok(None) };
-        // What somebody wanted there is nobody's to remove, and needs no lock.
+        // A file that is not a placeholder is never removed, and needs no lock.
         if is_ours(&held) {
             lock(&held)?;
         }
@@ -137,36 +137,35 @@ impl Name {
 }
 
 impl Placeholder {
-    /// What keeps others from removing it, for the launcher to have.
+    /// The lock, for the launcher.
     pub(crate) fn held(&self) -> Option<BorrowedFd<'_>> {
         if let Holder::This(held) = &self.holder { Some(held.as_fd()) } else { None }
     }
 
-    /// The launcher has it now. Whoever closes a directory last that was removed has to wait until the disk
-    /// has freed it, and that must not be this program.
+    /// Passes the lock to the launcher. The last close of a removed directory waits for the disk, which must not delay
+    /// this program.
     pub(crate) fn leave_to_launcher(&mut self) {
         self.holder = Holder::Launcher;
     }
 
-    /// The launcher has let it go, and has removed it unless another run holds it. In its user namespace it may
-    /// have lacked the right to, in a directory of another user; then it is removed here.
+    /// Called when the launcher has released it, and removed it unless another run holds it. In its user namespace it
+    /// may lack the permission, in a directory of another user; then it is removed here.
     pub(crate) fn finish(mut self) {
         self.holder = Holder::Nobody;
         if let Ok(Some(held)) = open(self.name.parent(), &self.name.name) {
-            // What another run holds is that run's to remove.
+            // A placeholder that another run holds is removed by that run.
             self.name.remove(&held).ok();
         }
     }
 }
 
-/// Whether it was put there by a run, and not by somebody who wanted such a directory.
+/// Whether it is a placeholder, and not an ordinary directory.
 pub(crate) fn is_ours(held: &OwnedFd) -> bool {
     rustix::fs::fstat(held).is_ok_and(|found| [MARK, MOVED].contains(&Mode::from_raw_mode(found.st_mode)))
 }
 
-/// Gives a directory its mark back that the mask for new files has taken something from, or that has just been moved,
-/// whichever run put it there.
-/// It may not even be readable without. What is no such directory, or another user's, is left alone.
+/// Restores the mode of a placeholder after the umask reduced it, or after a move, for any run. It may not even be
+/// readable otherwise. Other files, and those of other users, are left alone.
 fn restore_mark(parent: BorrowedFd<'_>, name: &[u8]) {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let is_masked = |mode: Mode| mode.contains(Mode::SVTX) && MOVED.contains(mode) && mode != MARK;
@@ -174,17 +173,17 @@ fn restore_mark(parent: BorrowedFd<'_>, name: &[u8]) {
     if !found.is_ok_and(|found| is_masked(Mode::from_raw_mode(found.st_mode))) {
         return;
     }
-    // By the directory that is looked at: another may stand there by now.
+    // By its descriptor: another file may have the name by now.
     if let Ok(file) = rustix::fs::openat(parent, name, flags, Mode::empty())
         && rustix::fs::fstat(&file).is_ok_and(|found| is_masked(Mode::from_raw_mode(found.st_mode)))
     {
-        // Without the right to it, it is nobody's placeholder.
+        // Without the permission it is not a placeholder of this user.
         rustix::fs::chmod(format!("/proc/self/fd/{}", file.as_raw_fd()), MARK).ok();
     }
 }
 
-/// Waits for a run that is about to remove the name. Whoever has it locked for longer is no run: whatever may
-/// read the directory can do that, also a command with another workspace.
+/// Waits for a run that is about to remove the name. A longer lock is not a run's: every process that may read the
+/// directory can lock it, also a command with another workspace.
 fn lock(held: &OwnedFd) -> io::Result<()> {
     let end = Instant::now() + LONGEST_REMOVING;
     loop {
@@ -215,13 +214,13 @@ fn is_still_there(parent: BorrowedFd<'_>, name: &[u8], held: &OwnedFd) -> rustix
 }
 
 impl Drop for Placeholder {
-    /// Removes the name, if nobody else holds it and it is what was put there. What can't be removed
-    /// is not ours: somebody has put something into it.
+    /// Removes the placeholder, if no other run holds it and it has not been replaced. One that can't be removed is
+    /// not empty.
     fn drop(&mut self) {
         match mem::replace(&mut self.holder, Holder::Nobody) {
             Holder::This(held) => drop(self.name.remove(&held)),
-            // The launcher has removed it, unless it was killed. Then what it has started goes with it, and
-            // holds the name until then.
+            // The launcher has removed it, unless it was killed. Its processes then end with it, and hold the lock
+            // until then.
             Holder::Launcher => {
                 let end = Instant::now() + LONGEST_DYING;
                 while let Ok(Some(held)) = open(self.name.parent(), &self.name.name)

@@ -1,5 +1,5 @@
-//! What typical policies become, in each engine's words. The host and the user are made up, so the
-//! plans are the same on every machine.
+//! Plans of typical policies for each engine. The host and the user are made up, so the plans are the same on every
+//! machine.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ fn plans(name: &str, plan: impl Fn(&CommandSpec, &Permissions, &FakeHost) -> Str
     }
 }
 
-/// A plan, or why there is none: both are what somebody has to know.
+/// A plan, or its error.
 fn told<P: ToString, E: ToString>(plan: Result<P, E>) -> String {
     plan.map_or_else(|error| error.to_string(), |plan| plan.to_string())
 }
@@ -101,7 +101,7 @@ fn native() {
     plans("native", |command, permissions, host| told(Native::fixed().plan_on(command, permissions, host)));
 }
 
-/// What is done before the policy is known is what a plan for it begins with, or it would be done in vain.
+/// Pre-started steps begin every such plan, or they would be useless.
 #[test]
 fn what_is_done_ahead_begins_every_plan_that_shows_the_root() {
     let host = FakeHost::new(HOST);

@@ -1,9 +1,9 @@
-//! The sandboxes that were planned last.
+//! A cache of recent plans.
 //!
-//! A plan follows from permissions and from what was seen of the host's files, of which most are places of credentials
-//! that do not exist. Making one takes far longer than looking at these places again. So each command is still planned for the
-//! host as it is, but where permissions and all places are as they were, the plan is the one from before. Repositories
-//! below writable directories are searched for anew each time, and so is what denied globs match.
+//! A plan depends on permissions and on the host's files, mostly paths of credentials that do not exist. Compiling one
+//! takes far longer than checking these paths again. So each command is still planned for the current host, but if
+//! permissions and all paths are unchanged, the earlier plan is reused. Repositories below writable directories and
+//! matches of denied globs are searched anew each time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use stockade_sandboxing::{CommandSpec, SeenOnce, Unenforceable, protect_reposito
 
 use crate::native::{Native, NativePlan, Sandbox};
 
-/// Plans that are kept, the ones that were used last in front.
+/// Limit on kept plans, most recently used first.
 const MOST_KEPT: usize = 4;
 
 /// Plans of one backend.
@@ -23,17 +23,17 @@ pub(crate) struct Planned(Mutex<VecDeque<KnownPlan>>);
 #[derive(Debug)]
 struct KnownPlan {
     permissions: Permissions,
-    /// The places that it was made from.
+    /// The paths it depends on.
     files: SeenOnce,
-    /// With links followed.
+    /// With links resolved.
     resolved: Permissions,
-    /// And with repositories protected.
+    /// Also with repositories protected.
     protected: Arc<Permissions>,
     sandbox: Arc<Sandbox>,
 }
 
 impl Planned {
-    /// The plan for a command, as [`Native::plan`] would make it.
+    /// The plan for a command, equal to that of [`Native::plan`].
     pub(crate) fn plan(
         &self,
         native: &Native,
@@ -74,7 +74,7 @@ impl KnownPlan {
         Ok(Self { permissions: permissions.clone(), files, resolved, protected, sandbox })
     }
 
-    /// Whether it would be made again.
+    /// Whether the same plan would be compiled again.
     fn still_holds(&self, native: &Native) -> Result<bool, Unenforceable> {
         Ok(self.files.is_unchanged()
             && protect_repositories(&self.resolved)? == *self.protected
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever happens to the host's files, the plan is the one that would be made without any that is kept.
+    /// For any change of the host's files the plan equals one without the cache.
     #[test]
     fn a_kept_plan_is_what_would_be_planned_now() {
         let directory = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();

@@ -1,7 +1,7 @@
-//! What ordinary programs read to start at all.
+//! The files that ordinary programs need to start.
 
-/// Programs and libraries, and the files of `/etc` that the loader, the C library, TLS and terminals
-/// look at. None of them holds a secret.
+/// Programs and libraries, and the files of `/etc` that the loader, the C library, TLS and terminals read. None of
+/// them contains a secret.
 pub const PLATFORM_DEFAULTS: &[&str] = &[
     // Programs and libraries.
     "/usr",
@@ -13,7 +13,7 @@ pub const PLATFORM_DEFAULTS: &[&str] = &[
     "/libx32",
     "/nix/store",
     "/gnu/store",
-    // Where the loader and Debian's choices of programs look.
+    // The loader, and Debian's alternatives.
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",

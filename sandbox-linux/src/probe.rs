@@ -1,4 +1,4 @@
-//! What this host can do, found out by doing it.
+//! Probes what this host can enforce.
 
 use stockade_protocol::{Access, Argv, FileRule, FileRules, Permissions};
 use stockade_sandboxing::{
@@ -12,7 +12,7 @@ use crate::landlock_only::LandlockOnly;
 use crate::losses::Loss;
 use crate::native::Native;
 
-/// The same by bubblewrap.
+/// Probes bubblewrap.
 pub(crate) fn bwrap(bwrap: &Bwrap, program: Result<&Program, &Unenforceable>, landlock_version: u32) -> Support {
     let program = match program {
         Ok(program) => layer("bubblewrap", SupportLevel::Full, Some(program.path().display().to_string()), None),
@@ -22,7 +22,7 @@ pub(crate) fn bwrap(bwrap: &Bwrap, program: Result<&Program, &Unenforceable>, la
     Support { engine: String::from("bwrap"), layers }
 }
 
-/// The same by Landlock alone.
+/// Probes Landlock alone.
 pub(crate) fn landlock_only(engine: &LandlockOnly, landlock_version: u32) -> Support {
     let refused = "it has no view of its own: denied and protected paths inside a grant, and private directories, \
         are refused unless their loss is accepted";
@@ -36,7 +36,7 @@ pub(crate) fn landlock_only(engine: &LandlockOnly, landlock_version: u32) -> Sup
     Support { engine: String::from("landlock"), layers: vec![files, landlock(landlock_version), seccomp(), processes] }
 }
 
-/// Builds a sandbox around a program that is not there: everything but the program has to work.
+/// Builds a sandbox around a missing program: everything except the program has to work.
 pub(crate) fn support(native: &Native, landlock_version: u32) -> Support {
     let layers = vec![namespaces(native), landlock(landlock_version), seccomp()];
     Support { engine: String::from("native"), layers }

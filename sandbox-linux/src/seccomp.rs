@@ -1,8 +1,8 @@
-//! Which system calls a command may not make, and why.
+//! The system call filter: the calls a command may not make, and why.
 //!
-//! Everything that is not listed is allowed, but for numbers that did not exist when the list was
-//! last reviewed: those fail as on an older kernel (`ENOSYS`), which every program can live with.
-//! Calls of another ABI (32-bit, x32) end the process, since their numbers mean other calls.
+//! Calls that are not listed are allowed, except for numbers that did not exist when the list was last reviewed: those
+//! fail as on an older kernel (`ENOSYS`), which every program can handle. Calls of another ABI (32-bit, x32) kill the
+//! process, since their numbers mean other calls.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -35,16 +35,16 @@ const NOT_THERE: Action = Action::Fail(38);
 const NO_SUCH_FAMILY: Action = Action::Fail(97);
 /// Set-user-id and set-group-id, in a file's mode.
 const SETUID_BITS: u32 = 0o6000;
-/// Set in `SOCK_DGRAM` and in `SOCK_RAW`, which is the same for unix sockets; not in `SOCK_STREAM` and
+/// A bit of `SOCK_DGRAM` and `SOCK_RAW`, which are the same for unix sockets; not of `SOCK_STREAM` and
 /// `SOCK_SEQPACKET`, whose pairs stay connected to each other.
 const DATAGRAM_BIT: u32 = 2;
 /// Every flag of `clone` and `unshare` that makes a namespace.
 const NAMESPACE_FLAGS: u32 = 0x7e02_0080;
 
-/// `open_tree_attr`, from Linux 6.15 on, which the C library's list does not have yet.
+/// `open_tree_attr`, since Linux 6.15, which libc lacks.
 const SYS_OPEN_TREE_ATTR: i64 = 467;
 
-/// Calls that no sandboxed command may make, whatever their arguments.
+/// Calls that no sandboxed command may make, with any arguments.
 const REFUSED: &[(&[i64], &str)] = &[
     (
         &[SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_process_madvise, SYS_kcmp, SYS_pidfd_getfd],
@@ -116,7 +116,7 @@ const REFUSED: &[(&[i64], &str)] = &[
     (&[SYS_fanotify_init], "watches files of the whole system"),
 ];
 
-/// Calls that programs try first and do without: they fail as on an older kernel.
+/// Optional calls with a fallback: they fail as on an older kernel.
 const ABSENT: &[(&[i64], &str)] = &[
     (&[SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register], "makes calls that no filter sees"),
     (&[SYS_clone3], "takes its flags from memory, where no filter sees them; `clone` is used instead"),
@@ -146,20 +146,20 @@ const REFUSED_VALUES: &[(i64, u8, u32, &str)] = &[
     (SYS_fcntl, 1, F_SETLEASE as u32, "has whoever opens a file of the host wait, up to 45 seconds each time"),
 ];
 
-/// Whether a command may speak to the network, even if only to itself.
+/// The socket families that a command may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Families {
-    /// Internet sockets, which lead nowhere but to the sandbox itself or wherever its network does.
+    /// Internet sockets, which reach only the sandbox itself or its network.
     Internet,
-    /// The same, and unix sockets, where the supervisor decides which of them are connected to.
+    /// Also unix sockets, if the supervisor decides which of them are connected to.
     InternetAndUnix,
-    /// None at all, where no network namespace keeps the host's network out of reach.
+    /// None, if no network namespace hides the host's network.
     None,
 }
 
 impl Families {
-    /// Where connections are supervised, there are unix sockets: the command's own, and those that are granted. A program
-    /// outside may connect to one of the command's own, too, and pass files.
+    /// With supervised connections unix sockets are available: the command's own, and granted ones. A program outside
+    /// may connect to the command's own, too, and pass files.
     pub(crate) fn of(supervision: Option<&Supervision>) -> Self {
         if supervision.is_some() { Self::InternetAndUnix } else { Self::Internet }
     }
@@ -173,7 +173,7 @@ impl Families {
     }
 }
 
-/// Calls that an engine refuses beyond the lists above.
+/// Calls that an engine refuses in addition to the lists above.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct More {
     pub(crate) refused: &'static [(&'static [i64], &'static str)],
@@ -194,16 +194,15 @@ pub(crate) fn filter(families: Families) -> Filter {
     compiled.get_or_init(|| filter_with(families, &[])).clone()
 }
 
-/// The same with more calls refused.
+/// Like `filter`, with more calls refused.
 ///
-/// The kernel tries the filter with every number when it is installed, to know those that pass
-/// whatever their arguments. So the numbers are searched for by halves: a plain list would make each
-/// start a good deal slower.
+/// At installation the kernel runs the filter for every number, to cache those that pass with any arguments. So the
+/// numbers are found by binary search: a linear list would slow each start considerably.
 pub(crate) fn filter_with(families: Families, more: &[More]) -> Filter {
     program(&answers(families, more))
 }
 
-/// A filter that answers each call as listed. All others are allowed, but for those that were not reviewed.
+/// A filter with these answers. All other calls are allowed, except for unreviewed ones.
 pub(crate) fn program(answers: &BTreeMap<u32, Vec<Instruction>>) -> Filter {
     let mut program = vec![
         Instruction::load(Field::Architecture),
@@ -215,7 +214,7 @@ pub(crate) fn program(answers: &BTreeMap<u32, Vec<Instruction>>) -> Filter {
     Filter(program)
 }
 
-/// What becomes of each call that is not simply allowed. Each ends in an answer.
+/// The instructions for each call that is not simply allowed. Each ends in an answer.
 fn answers(families: Families, more: &[More]) -> BTreeMap<u32, Vec<Instruction>> {
     let mut answers: BTreeMap<u32, Vec<Instruction>> = BTreeMap::new();
     let bits = REFUSED_BITS.iter().chain(more.iter().flat_map(|more| more.bits));
@@ -226,7 +225,7 @@ fn answers(families: Families, more: &[More]) -> BTreeMap<u32, Vec<Instruction>>
         let tests = answers.entry(number(*call)).or_default();
         tests.extend(on_argument(*argument, test, NOT_PERMITTED));
     }
-    // A connected pair reaches nobody else; a socket with a name may reach a service of the host.
+    // A connected pair reaches no other process; a socket with a name may reach a service of the host.
     answers.entry(number(SYS_socketpair)).or_default().extend(only_families(&[AF_UNIX]));
     answers.entry(number(SYS_socket)).or_default().extend(only_families(families.allowed()));
     answers.entry(number(SYS_personality)).or_default().extend(only_plain_personality());
@@ -242,8 +241,7 @@ fn answers(families: Families, more: &[More]) -> BTreeMap<u32, Vec<Instruction>>
     answers
 }
 
-/// Where the answer changes, from the lowest number up: the first number, and what becomes of it and
-/// of all up to the next.
+/// The ranges of equal answers, in ascending order: the first number, and its instructions.
 fn ranges(answers: &BTreeMap<u32, Vec<Instruction>>) -> Vec<(u32, Vec<Instruction>)> {
     let allow = vec![Instruction::answer(Action::Allow)];
     let mut ranges: Vec<(u32, Vec<Instruction>)> = Vec::new();
@@ -254,12 +252,12 @@ fn ranges(answers: &BTreeMap<u32, Vec<Instruction>>) -> Vec<(u32, Vec<Instructio
         }
     }
     ranges.push((FIRST_UNREVIEWED, vec![Instruction::answer(NOT_THERE)]));
-    // The bit that marks calls of x32.
+    // The bit of x32 calls.
     ranges.push((0x4000_0000, vec![Instruction::answer(Action::Kill)]));
     ranges
 }
 
-/// Finds the range of the number that is loaded.
+/// Binary search for the loaded number's range.
 fn search(ranges: &[(u32, Vec<Instruction>)]) -> Vec<Instruction> {
     let (lower, upper) = ranges.split_at(ranges.len() / 2);
     match (lower, upper) {
@@ -268,7 +266,7 @@ fn search(ranges: &[(u32, Vec<Instruction>)]) -> Vec<Instruction> {
         (lower, [(first, _), ..]) => {
             let (lower, upper) = (search(lower), search(upper));
             let test = Test::AtLeast(*first);
-            // A test reaches only so far.
+            // The reach of a conditional jump is limited.
             let start = match u8::try_from(lower.len()) {
                 Ok(length) => vec![Instruction::jump(test, length, 0)],
                 Err(_) => vec![Instruction::jump(test, 0, 1), Instruction::skip(lower.len())],
@@ -279,11 +277,11 @@ fn search(ranges: &[(u32, Vec<Instruction>)]) -> Vec<Instruction> {
 }
 
 pub(crate) fn number(call: i64) -> u32 {
-    // Numbers of calls are small and positive; one that is not would match nothing.
+    // Call numbers are small and positive; any other would match nothing.
     u32::try_from(call).unwrap_or(u32::MAX)
 }
 
-/// Answers if the call's argument passes the test, and goes on otherwise.
+/// Answers if the call's argument passes the test, and continues otherwise.
 pub(crate) fn on_argument(argument: u8, test: Test, action: Action) -> [Instruction; 3] {
     [Instruction::load(Field::Argument(argument)), Instruction::jump(test, 0, 1), Instruction::answer(action)]
 }
@@ -298,8 +296,7 @@ fn only_families(families: &[i32]) -> Vec<Instruction> {
     tests
 }
 
-/// Asking which personality is on, or for the plain one, is all that is allowed: others weaken the
-/// layout of memory.
+/// Only querying the personality, or setting the default one, is allowed: others weaken address space randomisation.
 fn only_plain_personality() -> Vec<Instruction> {
     const ASK: u32 = u32::MAX;
     const PLAIN: u32 = 0;
@@ -354,7 +351,7 @@ mod tests {
         assert_eq!(answer(SYS_clone, [0x1000_0000 | 17, 0, 0, 0, 0, 0]), 0x0005_0001);
         assert_eq!(answer(SYS_fchmodat, [0, 0, 0o4755, 0, 0, 0]), 0x0005_0001);
         assert_eq!(answer(SYS_fchmodat, [0, 0, 0o755, 0, 0, 0]), ALLOWED);
-        // The kernel takes 32 bits of an ioctl's number, so the upper half must not hide it.
+        // The kernel uses 32 bits of an ioctl's number, so the upper half must not hide it.
         assert_eq!(answer(SYS_ioctl, [0, 0xffff_ffff_0000_5412, 0, 0, 0, 0]), 0x0005_0001);
         assert_eq!(answer(SYS_fcntl, [3, 1024, 1, 0, 0, 0]), 0x0005_0001, "F_SETLEASE");
         assert_eq!(answer(SYS_fcntl, [3, 1025, 0, 0, 0, 0]), ALLOWED, "F_GETLEASE");
@@ -418,7 +415,7 @@ mod tests {
         }
     }
 
-    /// Installing a filter takes as long as trying it with every number does.
+    /// The installation runs the filter for every number.
     #[test]
     fn every_number_is_found_in_a_few_steps() {
         for call in 0..FIRST_UNREVIEWED {

@@ -1,5 +1,5 @@
-//! What a command has to be kept from where it shares the host's namespaces, beyond files and
-//! signals: Landlock has no word for these, so the system call filter refuses them.
+//! Restrictions for a command that shares the host's namespaces, beyond files and signals: Landlock can't express
+//! these, so the system call filter refuses them.
 
 use libc::{
     SYS_chmod, SYS_chown, SYS_fchmod, SYS_fchmodat, SYS_fchmodat2, SYS_fchown, SYS_fchownat, SYS_fremovexattr,
@@ -12,12 +12,12 @@ use libc::{
 
 use crate::seccomp::More;
 
-// Calls that are newer than the list of names.
+// Calls that libc lacks.
 const SYS_SETXATTRAT: i64 = 463;
 const SYS_REMOVEXATTRAT: i64 = 466;
 const SYS_FILE_SETATTR: i64 = 469;
 
-/// Other processes of the user, and what they share.
+/// Other processes of the user, and their shared objects.
 pub(crate) const OTHERS: More = More {
     refused: &[(
         &[
@@ -55,8 +55,7 @@ pub(crate) const OTHERS: More = More {
     values: &[],
 };
 
-/// Modes, owners, times and attributes of files: Landlock lets the owner of a file change them,
-/// wherever it lies.
+/// Modes, owners, times and attributes of files: Landlock lets the owner change them for every file.
 pub(crate) const ATTRIBUTES: More = More {
     refused: &[
         (&[SYS_chmod, SYS_fchmod, SYS_fchmodat, SYS_fchmodat2], "changes the mode of any file that the user owns"),

@@ -1,4 +1,4 @@
-//! The program that starts the launcher, where this one does not do so itself.
+//! The program that starts the launcher, if it is not this one.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -10,8 +10,8 @@ use stockade_sandboxing::SpawnError;
 
 /// Bubblewrap's own process, and the one that it has forked, which is going to be the launcher.
 ///
-/// The second waits for a word of the first. If somebody kills the first before it has given that
-/// word, the second waits for ever, and with it whoever listens for the launcher.
+/// The second waits for a message of the first. If the first is killed before, the second waits for ever, and so does
+/// the reader of the launcher's reports.
 #[derive(Debug)]
 pub(crate) struct Starter {
     process: OwnedFd,
@@ -24,8 +24,8 @@ impl Starter {
         Ok(Self { process: open(process)?, inside: open(inside)? })
     }
 
-    /// Waits until the launcher has something to say. When its starter is gone before that, it is ended:
-    /// its socket is then closed, and whoever listens hears of it.
+    /// Waits for the launcher's first report. If its starter is gone before that, it is killed: its socket is then
+    /// closed, and the reader notices.
     pub(crate) fn await_word(&self, launcher: BorrowedFd<'_>) -> Result<(), SpawnError> {
         loop {
             let mut files =
@@ -44,9 +44,9 @@ impl Starter {
         }
     }
 
-    /// Ends the process that the starter, which is gone, has left behind.
+    /// Kills the process that the dead starter has left behind.
     pub(crate) fn end(&self) {
-        // One that has ended already can't be ended again.
+        // It may have ended already.
         pidfd_send_signal(&self.inside, Signal::KILL).ok();
     }
 }

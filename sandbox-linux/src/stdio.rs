@@ -1,4 +1,4 @@
-//! A command's standard streams: to be passed on, and a second time for a second try.
+//! A command's standard streams: for passing on, and copies for a second attempt.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -26,7 +26,7 @@ pub(crate) fn null() -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// The descriptors to be passed on.
+/// The descriptors to pass on.
 pub(crate) fn streams<'a>(stdio: &'a Stdio, null: BorrowedFd<'a>) -> [BorrowedFd<'a>; 3] {
     let stream = |stream: &'a Streams, own: BorrowedFd<'a>| match stream {
         Streams::Null => null,

@@ -1,4 +1,4 @@
-//! One thing that the launcher does. A plan is a list of these: data, printed one a line.
+//! One operation of the launcher. A plan is a list of these: data, printed one per line.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use stockade_protocol::{AbsPath, RawText};
 use crate::supervisor::Requests;
 use crate::wire;
 
-/// Where a mount is kept until it is attached.
+/// The slot of a mount until it is attached.
 pub(crate) type Slot = usize;
 
 /// One step. The launcher stops at the first that fails.
@@ -35,7 +35,7 @@ pub(crate) enum Step {
         from: Slot,
         path: String,
     },
-    /// Masks that are answered for from outside: entries of one file system, attached at a path.
+    /// Masks that are served from outside: entries of one file system, attached at a path.
     Masks {
         slot: Slot,
         path: AbsPath,
@@ -115,8 +115,8 @@ pub(crate) enum Step {
     Landlock {
         ruleset: Ruleset,
     },
-    /// The same for a command that has standard streams from files which it may only read: they are not the
-    /// view's, and a link of `/proc` leads past its mounts.
+    /// Additional rules for a command with read-only files as standard streams: they are not part of the view, and a
+    /// `/proc` link bypasses its mounts.
     LandlockForFiles {
         ruleset: Ruleset,
     },
@@ -127,7 +127,7 @@ pub(crate) enum Step {
     Supervise {
         filter: Filter,
     },
-    /// Has calls looked at, where nobody else does already.
+    /// Passes calls to the observer, if no supervisor gets them already.
     Observe {
         filter: Filter,
     },
@@ -153,27 +153,26 @@ pub(crate) enum Step {
     },
 }
 
-/// How datagrams leave a network: routes that have to be there, routes that would be good to have, and what is
-/// taken of what goes by them.
+/// The routes by which datagrams leave a network, required and optional ones, and the filter for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Outlet {
-    /// Whether nothing may run without it.
+    /// Whether it is required.
     pub(crate) is_needed: bool,
     pub(crate) routes: Requests,
     pub(crate) routes_v6: Requests,
     pub(crate) filter: Filter,
 }
 
-/// What Landlock handles, and what it grants.
+/// The handled and granted rights of Landlock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Ruleset {
     pub(crate) handled: u64,
-    /// Uses of ports that are handled, and so refused: none is granted.
+    /// Handled port rights, which are refused: none is granted.
     pub(crate) ports: u64,
     pub(crate) scoped: u64,
-    /// How many of the three words of the kernel's structure it knows.
+    /// The number of words of the kernel's structure that it knows, of three.
     pub(crate) words: usize,
-    /// Paths and rights. None of the paths may have become a link, not even one without a right.
+    /// Paths and rights. No path may have become a link, even without a right.
     pub(crate) grants: Vec<(AbsPath, u64)>,
 }
 
@@ -183,7 +182,7 @@ pub(crate) struct Ruleset {
 pub(crate) struct Filter(pub(crate) Vec<crate::bpf::Instruction>);
 
 impl Filter {
-    /// As the kernel takes it.
+    /// The kernel's format.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.0.iter().flat_map(|instruction| instruction.bytes()).collect()
     }
@@ -208,10 +207,10 @@ pub(crate) const MOUNT_READ_ONLY: u64 = 0x1;
 pub(crate) const MOUNT_NO_SETUID: u64 = 0x2;
 pub(crate) const MOUNT_NO_DEVICES: u64 = 0x4;
 pub(crate) const MOUNT_NO_EXEC: u64 = 0x8;
-/// Mounts of the host that appear later stay outside.
+/// Later mounts of the host don't propagate.
 const PROPAGATE_NOTHING: u64 = 1 << 18;
 
-/// A list of steps in the form that the launcher reads.
+/// Encodes steps for the launcher.
 pub(crate) fn encode(steps: &[Step]) -> Vec<u8> {
     let mut plan = Encoder::default();
     for step in steps {
@@ -220,7 +219,7 @@ pub(crate) fn encode(steps: &[Step]) -> Vec<u8> {
     plan.0
 }
 
-/// Numbers, texts and lists, as the launcher's reader takes them.
+/// Encodes numbers, texts and lists for the launcher's reader.
 #[derive(Default)]
 pub(crate) struct Encoder(pub(crate) Vec<u8>);
 

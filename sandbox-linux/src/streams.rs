@@ -1,7 +1,7 @@
-//! What a command may be given as a standard stream.
+//! Checks the standard streams of a command.
 //!
-//! A stream is not part of the view: it was opened outside, on the host's own mounts and in its network.
-//! So nothing is passed on that is a way to more than itself.
+//! A stream is not part of the view: it was opened outside, on the host's own mounts and in its network. So no stream
+//! may give access to more than itself.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
@@ -11,8 +11,8 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 use stockade_protocol::{AbsPath, Access, FileRules, FileTarget};
 use stockade_sandboxing::{SpawnError, Unenforceable};
 
-/// Refuses a stream that leads to more. The rules are those of the command's files, where more holds them
-/// than Landlock.
+/// Refuses a stream that gives access to more. The rules are those of the command's files, if more than Landlock
+/// enforces them.
 pub(crate) fn check(streams: &[BorrowedFd<'_>], files: Option<&FileRules>) -> Result<(), SpawnError> {
     streams.iter().try_for_each(|stream| check_one(*stream, files))
 }
@@ -26,7 +26,7 @@ fn check_one(file: BorrowedFd<'_>, files: Option<&FileRules>) -> Result<(), Spaw
             "let the command open it by its name",
         ),
         FileType::Socket => check_socket(file),
-        // What has no name any more is nobody else's.
+        // An unlinked file is private.
         FileType::RegularFile if found.st_nlink > 0 => files.map_or(Ok(()), |files| check_file(file, files)),
         FileType::RegularFile
         | FileType::Symlink
@@ -45,8 +45,8 @@ fn refuse(what: String, why: &str, remedy: &str) -> Result<(), SpawnError> {
     Err(Unenforceable { what, why: why.to_owned(), remedy: remedy.to_owned() }.into())
 }
 
-/// A socket of the host's network can be connected to another peer, or takes an address with each message.
-/// Only one kind can't: a connected unix socket that is not for datagrams.
+/// A socket of the host's network can be connected to another peer, or takes an address with each message. Only a
+/// connected unix socket that is not for datagrams can't.
 fn check_socket(socket: BorrowedFd<'_>) -> Result<(), SpawnError> {
     let is_unix = sockopt::socket_domain(socket).map_err(lost)? == AddressFamily::UNIX;
     let kind = sockopt::socket_type(socket).map_err(lost)?;
@@ -61,9 +61,8 @@ fn check_socket(socket: BorrowedFd<'_>) -> Result<(), SpawnError> {
     )
 }
 
-/// A file that the caller has opened for reading can be opened again for writing, by its name below
-/// `/proc`, where Landlock finds a grant above it. What is protected inside of that grant only mounts hold,
-/// and those are not on this way.
+/// A file that the caller has opened for reading can be reopened for writing by its `/proc` name, if Landlock finds a
+/// grant above it. Only mounts protect parts of that grant, and they don't apply to this path.
 fn check_file(file: BorrowedFd<'_>, files: &FileRules) -> Result<(), SpawnError> {
     if rustix::fs::fcntl_getfl(file).map_err(lost)?.intersects(OFlags::WRONLY | OFlags::RDWR) {
         return Ok(());
@@ -80,8 +79,8 @@ fn check_file(file: BorrowedFd<'_>, files: &FileRules) -> Result<(), SpawnError>
     })
 }
 
-/// Where a file lies below directories that may be written, by whatever mount it was opened: to Landlock a
-/// directory is the same under each of its names.
+/// The paths of a file below writable directories, for any mount it was opened on: to Landlock a directory is the same
+/// under each of its names.
 fn places_below_grants<'a>(path: &'a AbsPath, files: &'a FileRules) -> impl Iterator<Item = AbsPath> + 'a {
     let identity = |path: &AbsPath| {
         let found = rustix::fs::stat(path.to_host_path()?).ok()?;
@@ -114,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// Why a stream is refused; nothing if it is not.
+    /// Why a stream is refused; `None` if it is not.
     fn refusal(stream: impl Into<OwnedFd>, files: &FileRules) -> Option<String> {
         check(&[stream.into().as_fd()], Some(files)).err().map(|error| error.to_string())
     }

@@ -1,4 +1,4 @@
-//! Whether somebody has to decide on a command's connections while it runs, and what that takes.
+//! Whether a command's connections need supervision, and its setup.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,33 +14,33 @@ use crate::step::{Outlet, Step};
 use crate::supervisor::{self, Reach, Supervisor};
 use crate::view::OwnFile;
 
-/// The command's names are answered by the supervisor, and by nobody else.
+/// Only the supervisor resolves the command's names.
 const OWN_FILES: &[(&str, &str)] = &[
     ("/etc/resolv.conf", "nameserver 127.0.0.1\n"),
     ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"),
 ];
 
-/// What is decided while the command runs.
+/// The supervision of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Supervision {
     reach: Reach,
     datagrams: Datagrams,
 }
 
-/// What becomes of datagrams to the outside.
+/// The treatment of outgoing datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Datagrams {
     /// They have no route.
     GoNowhere,
-    /// They are decided on, and relayed, where the kernel can do that.
+    /// They are decided on and relayed, if the kernel supports that.
     Wanted,
-    /// The same, and without it the policy is not what it says.
+    /// Like `Wanted`, but the policy can't be enforced without it.
     Needed,
 }
 
 impl Supervision {
-    /// What these permissions need; nothing where the network is off or open.
+    /// The supervision for these permissions; `None` if the network is off or open.
     pub(crate) fn of(permissions: &Permissions) -> Result<Option<Self>, Unenforceable> {
         let refuse = |what: &str, why: &str, remedy: &str| {
             Err(Unenforceable { what: what.to_owned(), why: why.to_owned(), remedy: remedy.to_owned() })
@@ -83,7 +83,7 @@ impl Supervision {
         }
     }
 
-    /// Files of the sandbox's own, where the host has them.
+    /// The sandbox's own files, if the host has them.
     pub(crate) fn files(host: &dyn HostFiles) -> Vec<OwnFile> {
         let resolve = |path: AbsPath| {
             if host.kind(&path) != Some(Kind::Symlink) {
@@ -96,7 +96,7 @@ impl Supervision {
         OWN_FILES.iter().filter_map(file).collect()
     }
 
-    /// Grants of unix sockets that come to nothing.
+    /// Grants of unix sockets without effect.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let problem = |path: &AbsPath| {
             let found = path.to_host_path().map(std::fs::symlink_metadata)?;
@@ -110,7 +110,7 @@ impl Supervision {
         self.reach.unix_sockets.iter().filter_map(problem).collect()
     }
 
-    /// Sockets of the command's own network, for whoever decides. They take privileges, which commands give up.
+    /// The supervisor's sockets in the command's network. They need privileges, which commands drop.
     pub(crate) fn sockets(&self) -> Vec<Step> {
         let mut steps = vec![Step::Resolver];
         if self.datagrams != Datagrams::GoNowhere {
@@ -125,7 +125,7 @@ impl Supervision {
         steps
     }
 
-    /// Starts the supervisor.
+    /// Starts the supervisor thread.
     pub(crate) fn start(&self, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Supervisor, SpawnError> {
         let gatekeeper = gatekeeper.ok_or_else(|| Unenforceable {
             what: String::from("a network policy by host"),
@@ -137,8 +137,8 @@ impl Supervision {
     }
 }
 
-/// The host's own loopback, where a rule allows it by address or name, and port. Datagrams to a loopback address
-/// stay inside: the command's own sockets have those addresses.
+/// The host's own loopback addresses that a rule allows by address or name, and port. Datagrams to loopback stay
+/// inside: the command's own sockets have those addresses.
 fn named_loopback(rule: &HostRule) -> Vec<SocketAddr> {
     let HostPattern::Exact(host) = &rule.host else { return Vec::new() };
     let (true, Some(port)) = (is_for_streams(rule), rule.port) else { return Vec::new() };
@@ -147,14 +147,14 @@ fn named_loopback(rule: &HostRule) -> Vec<SocketAddr> {
     addresses.map(|address| SocketAddr::new(address, port)).collect()
 }
 
-/// A rule that would do less than it says. One for an address has a use besides: names may lead there.
+/// Whether a rule would have less effect than it says. One for an address has a use besides: names may resolve to it.
 fn names_all_of_loopback(rule: &HostRule) -> bool {
     let HostPattern::Exact(host) = &rule.host else { return false };
     let is_by_port = is_for_streams(rule) && rule.port.is_some();
     !host.named_loopback().is_empty() && rule.decision != Decision::Forbidden && !is_by_port
 }
 
-/// A rule for datagrams to loopback, where no other rule names a host that could lead there.
+/// Whether a rule is for datagrams to loopback, and no other rule names a host that could resolve there.
 fn is_lost_datagram_rule(rule: &HostRule, rules: &[HostRule]) -> bool {
     let is_for_datagrams =
         |rule: &HostRule| rule.protocol == Some(NetworkProtocol::Udp) && rule.decision != Decision::Forbidden;
@@ -229,7 +229,7 @@ mod tests {
         assert!(of("example.com", Some(5432), Decision::Allow).is_empty());
     }
 
-    /// `localhost` would be allowed by `explain` and lead nowhere.
+    /// `explain` would allow `localhost`, which would be unreachable.
     #[test]
     fn what_would_do_less_than_it_says_is_refused() {
         for (protocol, port) in

@@ -1,25 +1,23 @@
-//! The supervisor: network by host for every program, whether or not it knows of proxies.
+//! The supervisor: host rules for every program, with or without proxy support.
 //!
-//! The command runs in a network namespace that leads nowhere. Its `connect` raises a notification
-//! here; the gatekeeper decides, this program opens a socket of its own outside, and that socket takes
-//! the place of the command's. From then on nothing is in the way: the data goes straight through the
-//! kernel.
+//! The command runs in an isolated network namespace. Its `connect` raises a notification here; the gatekeeper
+//! decides, this program opens a socket outside, and that socket replaces the command's. From then on the data goes
+//! straight through the kernel.
 //!
-//! What makes it hold:
+//! Why this is safe:
 //!
-//! - The command's memory is read once, and what was read is what is decided and dialled.
-//! - No call is ever let through to be made by the command itself (its arguments could have changed by
-//!   then): a connection inside the sandbox is made from here, too, on the very same socket.
-//! - A socket outside is only handed out connected, or connecting, to what was allowed. It can't be
-//!   turned to another peer: that takes `connect`, which comes here; `listen`, which comes here; a
-//!   message with `MSG_FASTOPEN`, which the filter refuses; or an option that chooses an interface or a route,
-//!   of which none can be set (`options`).
-//! - Only streams are handed out, since a datagram socket takes another address with each message. The
-//!   command's datagram sockets stay in its own network for good: `connect` is made there, on the very
-//!   same socket, and what they send is seen there and relayed (`relay`). Should the number be another
-//!   socket's by the time that the call is looked at, that one is connected inside if it is for datagrams
-//!   or decided on if it is a stream: nothing is let through on the strength of what a number meant.
-//! - If this program dies, the calls that wait fail, and so does every later one.
+//! - The command's memory is read once, and exactly the read address is decided on and dialled.
+//! - No call is ever continued by the command itself (its arguments could have changed by then): a connection inside
+//!   the sandbox is made from here, too, on the same socket.
+//! - A socket outside is only handed out connected, or connecting, to an allowed address. It can't be connected to
+//!   another peer: that takes `connect` or `listen`, which are notified; a message with `MSG_FASTOPEN`, which the
+//!   filter refuses; or an option that chooses an interface or a route, which can't be set (`options`).
+//! - Only streams are handed out, since a datagram socket takes another address with each message. The command's
+//!   datagram sockets stay in its own network: `connect` is made there, on the same socket, and their datagrams are
+//!   captured there and relayed (`relay`). If the descriptor has been replaced by the time the call is examined, the
+//!   new socket is connected inside if it is for datagrams or decided on if it is a stream: nothing relies on what a
+//!   descriptor meant before.
+//! - If this program dies, waiting calls fail, and so does every later one.
 
 mod call;
 mod caller;
@@ -78,35 +76,35 @@ pub(crate) use self::socket::{Address, datagrams_to, nature, read_address};
 pub(crate) use self::sockets::{Sockets, Tap};
 pub(crate) use self::tap::{Requests, filter as datagram_filter, routes, routes_v6};
 
-/// The answer of a resolver that knows no name yet; for the fuzzer, which can't see inside.
+/// The answer of a resolver without names; for the fuzzer, which has no access to internals.
 pub fn answer_query(message: &[u8]) -> Option<Vec<u8>> {
     let query = dns::Query::read(message)?;
     Some(query.answer(&Names::default().answer(&query)))
 }
 
-/// How many datagrams a packet holds, and of how many bytes together; for the fuzzer, which can't see inside.
+/// The number of datagrams in a packet, and their total size; for the fuzzer, which has no access to internals.
 pub fn read_packet(frame: &[u8]) -> Option<(usize, usize)> {
     let packet = packet::Packet::read(frame)?;
     Some((packet.datagrams().count(), packet.datagrams().map(<[u8]>::len).sum()))
 }
 
-/// Watches over the connections of one sandbox. Dropped, it refuses all that follow.
+/// Supervises the connections of one sandbox. When dropped, it refuses all that follow.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     mailbox: Mailbox,
 }
 
-/// What of the host can be reached besides what is asked for by name.
+/// The host's endpoints that can be reached without a decision by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Reach {
     /// Unix sockets, by resolved path.
     pub(crate) unix_sockets: BTreeSet<AbsPath>,
-    /// Addresses and ports of loopback that are the host's, and so hide the command's own.
+    /// The host's loopback endpoints, which hide the command's own.
     pub(crate) host_loopback: BTreeSet<SocketAddr>,
 }
 
 impl Supervisor {
-    /// Starts one, with nothing to watch over yet.
+    /// Starts a supervisor without commands.
     pub(crate) fn start(gatekeeper: Arc<dyn Gatekeeper>, reach: Reach) -> io::Result<Self> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, messages) = channel();
@@ -116,8 +114,7 @@ impl Supervisor {
         Ok(Self { mailbox })
     }
 
-    /// Answers the calls of one command, which come out of `listener`, and what comes through sockets that
-    /// were made in the command's network.
+    /// Handles the calls of one command from `listener`, and its sockets in the command's network.
     pub(crate) fn watch(&self, listener: Arc<OwnedFd>, sockets: Sockets, receiving: Receiving) -> io::Result<Feed> {
         let Sockets { resolver, datagrams } = sockets;
         let resolver = resolver.ok_or(io::ErrorKind::NotConnected)?;
@@ -136,12 +133,12 @@ impl Drop for Supervisor {
 
 const BELL: u64 = 0;
 const FIRST_FREE: u64 = 2;
-/// The longest query that is answered; one that is longer comes from no ordinary resolver.
+/// Limit on the length of a query; ordinary resolvers send shorter ones.
 const LONGEST_QUERY: usize = 1024;
-/// The most calls that wait for a verdict or a peer at once. Each has up to three descriptors.
+/// Limit on calls that wait for a verdict or a peer. Each has up to three descriptors.
 const MOST_CALLS: usize = 256;
 
-/// The supervisor's thread.
+/// The state of the supervisor's thread.
 struct Watch {
     epoll: OwnedFd,
     names: Names,
@@ -150,16 +147,16 @@ struct Watch {
     mailbox: Mailbox,
     messages: Receiver<Message>,
     table: Table,
-    /// By the even number that their calls come with; their queries come with the next odd one.
+    /// By the even token of their calls; their queries have the next odd one.
     commands: HashMap<u64, Watched>,
     /// Calls that wait for a verdict.
     waiting: HashMap<u64, Call>,
     dials: HashMap<u64, Dial>,
     granted: Granted,
-    /// Unix sockets that commands of this sandbox listen at.
+    /// Unix sockets at which commands of this sandbox listen.
     own: OwnSockets,
     places: Places,
-    /// One for each network. They stay for the next command of a session.
+    /// One relay per network, kept for the next command of a session.
     relays: HashMap<u64, Relay>,
     next: u64,
 }
@@ -199,7 +196,7 @@ impl Watch {
             let timeout = self.next_deadline().map(|left| left.try_into().unwrap_or_default());
             match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                // Without it nothing can be watched: ending refuses everything.
+                // Without it nothing can be watched; ending refuses everything.
                 Err(_) => return,
             }
             for event in &events {
@@ -237,7 +234,7 @@ impl Watch {
         self.next
     }
 
-    /// Fails when the supervisor is to end.
+    /// Handles messages. Fails when the supervisor is to end.
     fn read_messages(&mut self) -> Result<(), ()> {
         rustix::io::read(&self.mailbox.bell, &mut [0; 8]).ok();
         while let Ok(message) = self.messages.try_recv() {
@@ -267,14 +264,14 @@ impl Watch {
             // Without it datagrams go nowhere.
             self.begin_relay(command.network, tap).ok();
         }
-        // Its end is always heard of.
+        // Its end is always reported.
         let calls = match command.receiving {
             Receiving::Here => EventFlags::IN,
             Receiving::ByObserver => EventFlags::empty(),
         };
         let added = epoll::add(&self.epoll, &*command.listener, data(token), calls)
             .and_then(|()| epoll::add(&self.epoll, &command.resolver, data(token + 1), EventFlags::IN));
-        // One that can't be watched is dropped, and every call behind it fails.
+        // A listener that can't be watched is dropped, and its calls fail.
         if added.is_ok() {
             self.commands.insert(token, command);
         }
@@ -290,13 +287,13 @@ impl Watch {
     fn on_relay(&mut self, token: u64) {
         let Some(relay) = self.relays.get_mut(&token) else { return };
         let Ok(asked) = relay.turn(&self.names, Instant::now()) else {
-            // It would be tried for ever. Without a relay datagrams go nowhere.
+            // It would fail again and again. Without a relay datagrams go nowhere.
             self.relays.remove(&token);
             return;
         };
         for destination in asked {
             let Destination { host, port } = destination.clone();
-            // Whose it was can't be told from a datagram.
+            // The sender of a datagram is unknown.
             let attempt = Attempt { host, port, protocol: Some(NetworkProtocol::Udp), pid: None, program: None };
             let mailbox = self.mailbox.clone();
             let answer =
@@ -311,7 +308,7 @@ impl Watch {
         while let Ok((_, length, Some(from))) = recvfrom(resolver, &mut query, RecvFlags::DONTWAIT) {
             let Some(query) = query.get(..length).and_then(dns::Query::read) else { continue };
             let answer = self.names.answer(&query);
-            // Who asked may be gone, and asks again if not.
+            // The client may be gone, and retries if not.
             sendto(resolver, &query.answer(&answer), SendFlags::DONTWAIT, &from).ok();
         }
     }
@@ -322,18 +319,18 @@ impl Watch {
             let (listener, network) = (Arc::clone(listener), *network);
             match notify::receive(listener.as_fd()) {
                 Ok(notification) => self.on_call(&listener, network, &notification),
-                // Its process is gone, or has been interrupted.
+                // Its process has ended or was interrupted.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => {}
-                // Nothing more can be heard, and would be tried for ever: every call behind it fails.
+                // The listener is broken and would fail for ever: its calls fail.
                 Err(_) => self.forget(token),
             }
         } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
-            // The last process behind it has ended.
+            // The last process of the listener has ended.
             self.forget(token);
         }
     }
 
-    /// A call that the observer has taken. One of a command that is not watched fails.
+    /// Handles a call taken by the observer. A call of an unknown command fails.
     fn on_taken(&mut self, taken: TakenCall) {
         let is_its = |command: &&Watched| Arc::ptr_eq(&command.listener, &taken.listener);
         let Some(Watched { listener, network, .. }) = self.commands.values().find(is_its) else { return };
@@ -351,9 +348,9 @@ impl Watch {
 
     fn forget(&mut self, token: u64) {
         let Some(Watched { listener, resolver, .. }) = self.commands.remove(&token) else { return };
-        // A call that is still being dialled may keep it open.
+        // A pending dial may keep it open.
         epoll::delete(&self.epoll, &*listener).ok();
-        // Other commands may have the same, which would be heard of here for ever.
+        // Other commands may share it, so it has to be removed explicitly.
         epoll::delete(&self.epoll, &resolver).ok();
     }
 
@@ -386,7 +383,7 @@ impl Watch {
         }
     }
 
-    /// Whether one more call can be decided on. Those that nobody waits for any more make room.
+    /// Whether one more call can be decided on. Abandoned ones make room.
     fn has_room(&mut self) -> bool {
         if self.waiting.len() + self.dials.len() >= MOST_CALLS {
             self.waiting.retain(|_, call| call.is_waiting());
@@ -408,11 +405,11 @@ impl Watch {
         }
     }
 
-    /// Lets a dial go on, and ends it if it is done.
+    /// Advances a dial, and ends it if it is done.
     fn on_dial(&mut self, token: u64, go_on: impl Fn(&mut Dial) -> Progress) {
         let Some(mut dial) = self.dials.remove(&token) else { return };
         if let Some(watched) = dial.current() {
-            // It is added again where it is still waited for.
+            // It is added again if it is still pending.
             epoll::delete(&self.epoll, watched).ok();
         }
         match go_on(&mut dial) {

@@ -1,4 +1,4 @@
-//! Starting programs and asking the kernel: the one place that needs `unsafe`.
+//! Starts programs and queries the kernel: the only module with `unsafe`, with its submodules.
 
 #![expect(unsafe_code, reason = "`posix_spawn` has no safe form, and forking a program with threads is worse")]
 
@@ -10,9 +10,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::process::Pid;
 
-/// Starts a program with one descriptor as its standard input, nothing else of ours, and an empty
-/// environment. The C library does this without copying our memory, however much there is. The program gets a
-/// process group of its own: whoever ends the caller's group ends the caller, and it cleans up behind that.
+/// Starts a program with one descriptor as its standard input, no other descriptors, and an empty environment. The C
+/// library does this without copying this process's memory. The program gets its own process group: it survives a
+/// signal to the caller's group, and cleans up.
 pub(crate) fn spawn(program: &CStr, name: &CStr, input: BorrowedFd<'_>) -> io::Result<Pid> {
     let mut actions = Actions::new()?;
     actions.duplicate(input, 0)?;
@@ -38,8 +38,8 @@ pub(crate) fn spawn(program: &CStr, name: &CStr, input: BorrowedFd<'_>) -> io::R
     Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
 }
 
-/// Starts a program from an open file, in a process group of its own, with these descriptors under their
-/// own numbers besides its standard streams, nothing else of ours, and an empty environment.
+/// Starts a program from an open file, in its own process group, with these descriptors under their own numbers
+/// besides its standard streams, no others, and an empty environment.
 pub(crate) fn spawn_file(
     program: BorrowedFd<'_>,
     arguments: &[CString],
@@ -52,7 +52,7 @@ pub(crate) fn spawn_file(
         actions.duplicate(stream, number)?;
     }
     for file in kept {
-        // Onto itself: this takes the mark off that would close it.
+        // Onto itself, which clears close-on-exec.
         actions.duplicate(*file, file.as_raw_fd())?;
     }
     let mut attributes = Attributes::new()?;
@@ -118,7 +118,7 @@ impl Attributes {
         Ok(attributes)
     }
 
-    /// A process group whose number is the new process's.
+    /// A new process group led by the new process.
     fn own_group(&mut self) -> io::Result<()> {
         // SAFETY: the value was initialised.
         check(unsafe { libc::posix_spawnattr_setpgroup(&mut self.0, 0) })?;
@@ -133,9 +133,8 @@ impl Attributes {
         check(unsafe { libc::posix_spawnattr_setflags(&mut self.0, set | flags as libc::c_short) })
     }
 
-    /// Signals do to the command what they do by default, whatever this program does with them. Only those stay
-    /// ignored by which a caller says so on purpose, as `nohup` does, or a shell of a job in the background. Others
-    /// are ignored by programs for themselves, as `SIGPIPE` is by this one.
+    /// Resets signals to their default action. Only those that callers ignore on purpose stay ignored, as by `nohup`,
+    /// or by a shell for a background job. Others are ignored by programs for themselves, as `SIGPIPE` is by this one.
     fn default_signals(&mut self) -> io::Result<()> {
         const ON_PURPOSE: [i32; 7] =
             [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
@@ -161,7 +160,7 @@ impl Drop for Attributes {
     }
 }
 
-/// The version of Landlock that the kernel has; 0 if none.
+/// The kernel's Landlock version; 0 if none.
 pub(crate) fn landlock_version() -> u32 {
     const ASK_FOR_VERSION: u32 = 1;
     // SAFETY: with this flag the call reads no memory.

@@ -1,12 +1,12 @@
-//! From file rules to a view of the file system.
+//! Compiles file rules to a view of the file system.
 //!
-//! Where the root may be read, the host's own tree is made read-only in place with one call, and
-//! what differs is put on top of it: copies of writable trees, read-only copies inside those, empty
-//! things in the place of what is denied. Where the root may not be read, the view starts from an
-//! empty directory instead, and only what is granted is put into it.
+//! If the root is readable, the host's own tree is made read-only in place with one call, and differences are mounted
+//! on top: copies of writable trees, read-only copies inside those, empty files and directories over denied ones. If
+//! the root is not readable, the view starts from an empty directory instead, and only granted paths are mounted in
+//! it.
 //!
-//! Everything empty or private comes from one small tmpfs. It is attached below `/proc`, where the
-//! sandbox's own `/proc` covers it later.
+//! Everything empty or private comes from one small tmpfs. It is attached below `/proc`, where the sandbox's own
+//! `/proc` covers it later.
 
 mod parts;
 
@@ -19,47 +19,47 @@ use crate::masks::{Mask, Masks};
 use crate::step::{MOUNT_NO_DEVICES, MOUNT_NO_SETUID, MOUNT_READ_ONLY, Slot, Step};
 use crate::{devices, landlock, wire};
 
-/// The slot of the tmpfs that everything empty and private comes from.
+/// The slot of that tmpfs.
 const STAGING: Slot = 0;
-/// How much a command may write to its private directories, all together.
+/// The size limit of all private directories together.
 const SCRATCH_SIZE: &str = "50%";
 
-/// A view, as steps and as grants for Landlock.
+/// A view: steps, and grants for Landlock.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) steps: Vec<Step>,
     pub(crate) grants: Vec<(AbsPath, landlock::Grant)>,
-    /// Names that must not be created by the command and do not exist: the caller holds them.
+    /// Missing names that the command must not create: the caller holds them.
     pub(crate) placeholders: Vec<AbsPath>,
-    /// The mounts that cover them, or hold what does.
+    /// The mounts that cover them, or contain the covers.
     pub(crate) covers: BTreeSet<AbsPath>,
-    /// What is denied, as far as it can be told who looks behind it.
+    /// The masks that can be served.
     pub(crate) masks: Masks,
-    /// What the view can't hide.
+    /// The gaps of the view.
     pub(crate) warnings: Vec<String>,
 }
 
-/// A place where the access changes.
+/// A path at which the access changes.
 #[derive(Clone, Debug)]
 struct Place {
     path: AbsPath,
     access: Access,
-    /// The directory in the tmpfs that stands here, where the host's own does not.
+    /// The directory in the tmpfs that replaces the host's, if any.
     piece: Option<String>,
 }
 
 struct Builder<'a> {
     host: &'a dyn HostFiles,
-    /// What the view is built on: nothing for the host's own root.
+    /// The root of the view: empty for the host's own.
     base: &'static str,
     next_slot: Slot,
     next_piece: usize,
-    /// The host's `/proc`, where the view does not start from the host's root.
+    /// The host's `/proc`, if the view does not start from the host's root.
     host_proc: Option<Slot>,
     root: Place,
     places: Vec<Place>,
     made: BTreeSet<RawText>,
-    /// What is done first: the tmpfs, and the devices in it.
+    /// The first steps: the tmpfs, and the devices in it.
     begun: Vec<Step>,
     staging: Vec<Step>,
     texts: Vec<Step>,
@@ -73,22 +73,21 @@ struct Builder<'a> {
     warnings: Vec<String>,
 }
 
-/// A piece of the tmpfs in the place of what is denied.
+/// A piece of the tmpfs over a denied path.
 struct Masked {
     slot: Slot,
     piece: String,
     mask: Mask,
 }
 
-/// A file of the sandbox's own, in the place of the host's.
+/// A file of the sandbox that replaces the host's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnFile {
     pub(crate) path: AbsPath,
     pub(crate) text: &'static str,
 }
 
-/// Compiles rules whose links have been resolved, with files of the sandbox's own where the host's could
-/// be read.
+/// Compiles rules with resolved links, with the sandbox's own files for readable host files.
 pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles, own: &[OwnFile]) -> Result<View, Unenforceable> {
     let mut builder = Builder::new(files.access(&path("/")?), host)?;
     builder.begin()?;
@@ -106,8 +105,7 @@ pub(crate) fn compile(files: &FileRules, host: &dyn HostFiles, own: &[OwnFile]) 
     builder.finish()
 }
 
-/// The steps that every view begins with which shows the host's own root, so that they can be done before
-/// it is known what else belongs to it.
+/// The first steps of every view that shows the host's own root, which can be done before the rest is known.
 pub(crate) fn beginning(host: &dyn HostFiles) -> Result<Vec<Step>, Unenforceable> {
     let mut builder = Builder::new(Access::Read, host)?;
     builder.begin()?;
@@ -122,7 +120,7 @@ fn internal(why: &str) -> Unenforceable {
     Unenforceable { what: String::from("the policy"), why: why.to_owned(), remedy: String::from("please report this") }
 }
 
-/// Every path at which the access may change, with the access that the one definition gives it.
+/// Every path at which the access may change, with its access according to the oracle.
 pub(crate) fn keys(files: &FileRules, host: &dyn HostFiles) -> Result<Vec<(AbsPath, Access)>, Unenforceable> {
     let mut keys = host.matches(&files.globs())?.matches;
     for rule in files {
@@ -130,13 +128,13 @@ pub(crate) fn keys(files: &FileRules, host: &dyn HostFiles) -> Result<Vec<(AbsPa
             keys.insert(path.clone());
         }
     }
-    // A directory sorts before what lies in it.
+    // A directory sorts before its contents.
     let keys = keys.into_iter().filter(|path| path.depth() > 0);
     Ok(keys.map(|path| (path.clone(), files.access(&path))).collect())
 }
 
-/// A credential file in a directory that does not exist holds no secret yet, and to keep the name
-/// from being made would take the whole directory from the command.
+/// A credential file in a missing directory contains no secret yet, and protecting the name would deny the whole
+/// directory to the command.
 pub(crate) fn may_be_left_out(files: &FileRules, path: &AbsPath, host: &dyn HostFiles) -> bool {
     let is_mask = files.deciding(path).is_some_and(|rule| rule.source == RuleSource::CredentialMask);
     is_mask && path.parent().is_some_and(|parent| host.kind(&parent).is_none())
@@ -167,7 +165,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// What does not depend on the rules, but for whether the root may be read.
+    /// The steps that depend only on whether the root is readable.
     fn begin(&mut self) -> Result<(), Unenforceable> {
         self.start()?;
         self.devices()?;
@@ -197,7 +195,7 @@ impl<'a> Builder<'a> {
         self.root = Place { path: self.root.path.clone(), access: Access::None, piece: Some(String::from("root")) };
         let slot = self.part("root", MOUNT_READ_ONLY)?;
         self.attachments.push(Step::Attach { slot, path: path(self.base)? });
-        // The kernel makes a new `/proc` only where an old one is in sight. The sandbox's own covers it.
+        // The kernel permits a new `/proc` only if an old one is visible. The sandbox's own covers it.
         let slot = self.slot()?;
         self.host_proc = Some(slot);
         self.attributes.push(Step::Attributes { slot, set: self.restrictions(Access::None) });
@@ -206,7 +204,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Makes the view differ at one path, if it has to.
+    /// Adds the steps for one path, if they are needed.
     fn place(&mut self, path: &AbsPath, access: Access) -> Result<(), Unenforceable> {
         devices::check(path, access)?;
         let above = self.above(path).clone();
@@ -214,8 +212,7 @@ impl<'a> Builder<'a> {
         if kind == Some(Kind::Symlink) {
             return self.link(path, access, &above);
         }
-        // What is granted above already needs no grant of its own, and Landlock would take one for a
-        // reason not to move files in there.
+        // A path that is granted above needs no grant of its own, and Landlock would then forbid moving files there.
         let is_granted_above = above.access == access && above.piece.is_none();
         if let Some(kind) = kind
             && access > Access::None
@@ -224,7 +221,7 @@ impl<'a> Builder<'a> {
             self.grants.push((path.clone(), landlock::Grant::of(access, kind)));
         }
         match (kind, above.access, access) {
-            // Out of sight already.
+            // Hidden already.
             (_, Access::None | Access::Scratch, Access::None) => Ok(()),
             (Some(_), same, own) if same == own && above.piece.is_none() => Ok(()),
             (Some(kind), _, Access::Read | Access::Write) => {
@@ -239,7 +236,7 @@ impl<'a> Builder<'a> {
             }
             (Some(Kind::Directory), _, Access::None) => {
                 self.reach(path, &above, Kind::Directory)?;
-                // The next that is taken.
+                // The next free slot.
                 let slot = self.next_slot;
                 let piece = self.hide(path, access, 0o111)?;
                 self.masked.push(Masked { slot, piece, mask: Mask { path: path.clone(), kind: Kind::Directory } });
@@ -262,7 +259,7 @@ impl<'a> Builder<'a> {
             }
             (None, Access::Write, Access::None | Access::Scratch | Access::Read) => self.hold_missing(path, access),
             (None, _, Access::Write) => Err(refuse(path, "does not exist", "create it, or take it out of the policy")),
-            // Nothing is there, and nothing can be put there.
+            // The path is missing and can't be created.
             (None, _, Access::None | Access::Scratch | Access::Read) => Ok(()),
         }
     }
@@ -277,7 +274,7 @@ impl<'a> Builder<'a> {
         self.attach(slot, &file.path)
     }
 
-    /// The innermost place that holds a path.
+    /// The innermost place above a path.
     fn above(&self, path: &AbsPath) -> &Place {
         let holding = self.places.iter().filter(|place| *path != place.path && path.starts_with(&place.path));
         holding.max_by_key(|place| place.path.depth()).unwrap_or(&self.root)
@@ -292,11 +289,10 @@ impl<'a> Builder<'a> {
         read_only | MOUNT_NO_SETUID | MOUNT_NO_DEVICES
     }
 
-    /// A name that is a link stays that link: it can neither be replaced nor removed. Where it leads
-    /// has a rule of its own.
+    /// A link can neither be replaced nor removed. Its target has a rule of its own.
     fn link(&mut self, path: &AbsPath, access: Access, above: &Place) -> Result<(), Unenforceable> {
         match (&above.piece, above.access) {
-            // Out of sight already.
+            // Hidden already.
             (Some(_), _) if access == Access::None => Ok(()),
             (Some(_), _) => {
                 let target = self.host.link_target(path).and_then(|target| target.into_os_string().into_string().ok());
@@ -315,7 +311,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Makes sure that there is something to attach to, which can't be moved away.
+    /// Ensures a mount point that can't be moved away.
     fn reach(&mut self, path: &AbsPath, above: &Place, kind: Kind) -> Result<(), Unenforceable> {
         match above.piece {
             Some(_) => self.mountpoint(path, kind),
@@ -323,8 +319,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Attaches each directory between a writable place and a path onto itself. A directory that is a
-    /// mount point can't be renamed, so what is protected below it stays where it is.
+    /// Bind-mounts each directory between a writable place and a path onto itself. A mount point can't be renamed, so
+    /// protected paths below it stay in place.
     fn pin_parents(&mut self, path: &AbsPath, above: &Place) -> Result<(), Unenforceable> {
         if above.access != Access::Write {
             return Ok(());
@@ -337,8 +333,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Keeps a name from being created: the caller puts an empty directory there for the time of the
-    /// run, and an empty read-only one covers it.
+    /// Prevents creating a name: the caller creates a placeholder for the duration of the run, and an empty read-only
+    /// directory covers it.
     fn hold_missing(&mut self, path: &AbsPath, access: Access) -> Result<(), Unenforceable> {
         let above = self.above(path).clone();
         let parent = path.parent().filter(|parent| self.host.kind(parent) == Some(Kind::Directory));
@@ -351,7 +347,7 @@ impl<'a> Builder<'a> {
             self.attachments.push(Step::AwaitNames);
         }
         self.placeholders.push(path.clone());
-        // The host's own root can't be detached, so what lies directly in it goes one by one.
+        // The host's own root can't be detached, so mounts directly in it are removed one by one.
         self.covers.insert(if above.path.depth() == 0 { path.clone() } else { above.path.clone() });
         if access == Access::Scratch {
             return self.hide(path, access, 0o1777).map(drop);
@@ -388,7 +384,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Every name that is held takes a descriptor of one message to the launcher.
+/// Each placeholder needs a descriptor in one message to the launcher.
 pub(crate) fn check_held(held: usize) -> Result<(), Unenforceable> {
     if held < wire::MOST_FILES {
         return Ok(());

@@ -1,9 +1,9 @@
-//! The system call that a thread waits in, as the kernel tells it: its number, its arguments, the stack pointer and the
+//! The system call in which a thread waits, from `/proc`: its number, its arguments, the stack pointer and the
 //! instruction pointer, all but the first in hexadecimal.
 //!
-//! The kernel tells it of a thread that sleeps, and says `running` of one that does not. A thread that has asked something
-//! of this program (a notification, a request for a mask) is about to sleep, and gets there as soon as it has a processor.
-//! How long that takes depends on what else the machine does, so it is waited for.
+//! The kernel reports it for a sleeping thread, and `running` otherwise. A thread that has sent a request to this
+//! program (a notification, a FUSE request) is about to sleep, as soon as it is scheduled. How long that takes depends
+//! on the load, so this waits.
 //!
 //! [proc_pid_syscall(5)](https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html)
 
@@ -11,13 +11,13 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Far longer than a thread goes without a processor. It is bounded because this program answers other threads, too.
+/// Far longer than scheduling delays. It is bounded because this program serves other threads, too.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// Between two looks: at first as long as a switch of threads takes, in the end as long as a thread's turn.
+/// The polling interval: at first a context switch, at the end a time slice.
 const FIRST_PAUSE: Duration = Duration::from_micros(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(4);
 
-/// A call that a thread waits in.
+/// The waiting call of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitingCall {
     pub(crate) number: i64,
@@ -26,8 +26,8 @@ pub(crate) struct WaitingCall {
 }
 
 impl WaitingCall {
-    /// The call of a thread that has asked this program something and waits for its answer, while `waits` says that it still
-    /// does. None for a thread that can't be looked at.
+    /// The call of a thread that waits for this program's answer, while `waits` confirms that. `None` for a thread
+    /// that can't be inspected.
     pub(crate) fn of(thread: u32, waits: impl Fn() -> bool) -> Option<Self> {
         let path = format!("/proc/{thread}/syscall");
         let (end, mut pause) = (Instant::now() + LONGEST_WAIT, FIRST_PAUSE);
@@ -44,7 +44,7 @@ impl WaitingCall {
         }
     }
 
-    /// What is told of a thread that sleeps in no call has less words.
+    /// A thread that sleeps outside of a call has fewer words.
     fn read(told: &str) -> Option<Self> {
         let mut words = told.split_ascii_whitespace();
         let number = words.next()?.parse().ok()?;
@@ -71,7 +71,7 @@ mod tests {
         }
     }
 
-    /// A thread that is still on its way to sleep is waited for, however long it takes.
+    /// A thread that does not sleep yet is waited for.
     #[test]
     fn a_thread_that_does_not_sleep_yet_is_waited_for() {
         let (own, number) = mpsc::channel();

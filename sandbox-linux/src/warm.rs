@@ -1,14 +1,15 @@
-//! Sandboxes that are kept for the next command with the same permissions.
+//! Keeps sandboxes for the next command with the same permissions.
 //!
-//! What a sandbox shows was looked at when it was built. So each command is planned anew (`planned`), and a sandbox is used again only
-//! if it is the one that would be built now: a file that a rule denies and that was not there, a repository that was made
-//! since, a link that leads elsewhere give the command a new one. So does a file or directory that was put in the place of one
-//! that something is mounted on: the kernel takes a mount away together with the name that it was on
-//! ([mount_namespaces(7)](https://man7.org/linux/man-pages/man7/mount_namespaces.7.html)), and a mask with it. Commands in one sandbox share its private directories,
-//! its loopback and its System V objects, as [`Native::session`] says.
+//! A sandbox reflects the host at the time it was built. So each command is planned anew (`planned`), and a sandbox is
+//! reused only if the same one would be built now: a denied file that has appeared, a new repository, or a changed
+//! link gives the command a new one. So does a replaced file or directory under a mount: the kernel removes a mount
+//! together with its mount point's name
+//! ([mount_namespaces(7)](https://man7.org/linux/man-pages/man7/mount_namespaces.7.html)), and a mask with it.
+//! Commands in one sandbox share its private directories, its loopback and its System V objects, as
+//! [`Native::session`] says.
 //!
-//! Where connections are decided on one by one, a command has a sandbox of its own, so that each decision is on
-//! record with the command that it was made for.
+//! If connections are decided one by one, a command has its own sandbox, so that each decision is recorded with its
+//! command.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,13 +29,13 @@ use crate::native::{Native, NativePlan, Session};
 use crate::observer::Observe;
 use crate::planned::Planned;
 
-/// Sandboxes that are kept, the ones that were used last in front. Each costs two processes of some 200 kB together.
+/// Limit on kept sandboxes, most recently used first. Each costs two processes of some 200 kB together.
 const MOST_KEPT: usize = 4;
 
-/// Commands in one sandbox. Its launcher takes 64, and has the next one wait.
+/// Limit on commands in one sandbox. Its launcher accepts 64, and lets the next one wait.
 const MOST_COMMANDS: usize = 48;
 
-/// Keeps the sandboxes of `native` for commands to come; everything else is left to another engine.
+/// Keeps the sandboxes of `native` for later commands; everything else is left to another engine.
 #[derive(Debug)]
 pub struct Warm {
     native: Native,
@@ -43,7 +44,7 @@ pub struct Warm {
 }
 
 struct Shared {
-    /// For what is not kept, and where the host refuses `native`.
+    /// The engine for commands without a kept sandbox, and if the host refuses `native`.
     otherwise: Box<dyn Backend>,
     is_refused: AtomicBool,
     kept: Mutex<VecDeque<KeptSandbox>>,
@@ -54,11 +55,11 @@ struct KeptSandbox {
     mounted: Identities,
 }
 
-/// What is at the paths that something is mounted on.
+/// The identities of the mount points.
 type Identities = Vec<Option<Identity>>;
 
-/// Device, inode, and when it was made, since numbers of inodes are used again. Where a file system does not say that, when
-/// it was changed last: then a sandbox is kept for a shorter time, never for too long.
+/// Device, inode, and creation time, since inode numbers are reused. On file systems without creation times the change
+/// time: a sandbox is then kept for a shorter time, never for too long.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Identity(u64, u64, SystemTime);
 
@@ -69,7 +70,7 @@ fn identities(plan: &NativePlan) -> Identities {
         let changed = UNIX_EPOCH + seconds + Duration::from_nanos(found.ctime_nsec().try_into().unwrap_or_default());
         Some(Identity(found.dev(), found.ino(), found.created().unwrap_or(changed)))
     };
-    // The kernel's own files stay what they are.
+    // The kernel's own files don't change.
     let is_kernels = |path: &AbsPath| matches!(path.components().next(), Some(b"dev" | b"proc"));
     plan.mounted().filter(|path| !is_kernels(path)).map(identity).collect()
 }
@@ -81,20 +82,20 @@ impl fmt::Debug for Shared {
 }
 
 impl Warm {
-    /// Keeps sandboxes until this value is dropped. `otherwise` runs what can't be kept: [`Native`](crate::Native), or
-    /// [`Auto`](crate::Auto) for hosts that may refuse it.
+    /// Keeps sandboxes until this value is dropped. `otherwise` runs commands that can't use a kept one:
+    /// [`Native`](crate::Native), or [`Auto`](crate::Auto) for hosts that may refuse it.
     pub fn new(otherwise: Box<dyn Backend>) -> Self {
         let shared = Shared { otherwise, is_refused: AtomicBool::new(false), kept: Mutex::default() };
         Self { native: Native::new(), planned: Planned::default(), shared: Arc::new(shared) }
     }
 
-    /// With denials observed in the sandboxes that are kept, as they are by default, or not.
+    /// Sets whether denials are observed in kept sandboxes, which is the default.
     #[must_use]
     pub fn observing(self, observe: Observe) -> Self {
         Self { native: self.native.observing(observe), ..self }
     }
 
-    /// With a directory where what stands in for missing names waits; see [`Native::keeping_names_in`].
+    /// Sets the directory in which placeholders are kept; see [`Native::keeping_names_in`].
     #[must_use]
     pub fn keeping_names_in(self, directory: Option<PathBuf>) -> Self {
         Self { native: self.native.keeping_names_in(directory), ..self }
@@ -128,7 +129,7 @@ impl Backend for Warm {
     }
 }
 
-/// A command for a sandbox that may be there already.
+/// A command for a possibly kept sandbox.
 #[derive(Debug)]
 pub struct WarmPlan {
     plan: NativePlan,
@@ -156,7 +157,7 @@ impl Plan for WarmPlan {
         match session.spawn_asking(&self.command, stdio, deciders.writes.as_ref()) {
             Ok(running) => Ok(Box::new(Kept { running, _session: session })),
             Err(error) => {
-                // Its launcher may be gone. What it had is lost, and the next command gets another sandbox.
+                // Its launcher may be gone. Its state is lost, and the next command gets another sandbox.
                 if matches!(error, SpawnError::Launcher { .. }) {
                     self.shared.kept().retain(|kept| !Arc::ptr_eq(&kept.session, &session));
                 }
@@ -179,11 +180,11 @@ impl Shared {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A sandbox as planned: one that is kept, else a new one. Nothing where the host refuses it.
+    /// A sandbox for the plan: a kept one, else a new one. `None` if the host refuses it.
     fn session(&self, plan: &NativePlan) -> Result<Option<Arc<Session>>, SpawnError> {
         let mut kept = self.kept();
         let before = identities(plan);
-        // One of another plan is left for a command that still fits; one whose places have changed fits none.
+        // Sandboxes of other plans stay; one whose mount points have changed fits no command.
         kept.retain(|kept| !kept.session.is_as_planned(plan) || kept.mounted == before);
         let has_room = |session: &Arc<Session>| Arc::strong_count(session) <= MOST_COMMANDS;
         let fits = |kept: &KeptSandbox| kept.session.is_as_planned(plan) && has_room(&kept.session);
@@ -201,8 +202,8 @@ impl Shared {
             Err(failed) => return Err(failed.error),
         };
         let mounted = identities(plan);
-        // Names that are held were missing before. Anything else that differs was swapped meanwhile: this command has
-        // what a sandbox of its own would have, and the next one gets another.
+        // Placeholders were missing before. Any other difference was swapped meanwhile: this command gets what its own
+        // sandbox would have, and the next one another sandbox.
         let is_same = before.iter().zip(&mounted).all(|(before, after)| before.is_none() || before == after);
         if is_same {
             kept.push_front(KeptSandbox { session: Arc::clone(&session), mounted });

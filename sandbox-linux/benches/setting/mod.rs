@@ -1,5 +1,4 @@
-//! What the benchmarks have in common: a workspace, the policy for it, the same for bubblewrap, and
-//! medians.
+//! Common parts of the benchmarks: a workspace, its policy, the same for bubblewrap, and medians.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use stockade_sandboxing::{Backend, CommandSpec, Running, Stdio, WaitStatus};
 pub(crate) struct Setting {
     _workspace: tempfile::TempDir,
     path: AbsPath,
-    /// One of its own for bubblewrap, since what it leaves behind would spare the others some work.
+    /// A separate one for bubblewrap, whose leftovers would save the others some work.
     other: tempfile::TempDir,
     missing: Vec<&'static str>,
 }
@@ -43,7 +42,7 @@ impl Setting {
         self.path.clone()
     }
 
-    /// The root is read, the workspace written, its metadata kept; no network.
+    /// Read-only root, writable workspace, protected metadata; no network.
     pub(crate) fn permissions(&self) -> Permissions {
         SandboxPolicy::workspace_write().resolve(&HostPaths::without_masks([self.path()])).unwrap()
     }
@@ -67,8 +66,8 @@ impl Setting {
     /// The same policy. Names that are missing are covered by a file, which bubblewrap leaves behind.
     pub(crate) fn bwrap(&self) -> Command {
         let workspace = self.other.path();
-        // By its path: with a name to be looked up in a changed environment, the standard library forks, and
-        // copies the tables of all our memory.
+        // By its path: for a name in a changed environment the standard library forks, and copies the page tables of
+        // all memory.
         let mut command = Command::new(program("bwrap"));
         command.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind"]);
         command.arg(workspace).arg(workspace);
@@ -81,8 +80,7 @@ impl Setting {
         command
     }
 
-    /// How long bubblewrap takes. What it leaves behind is removed afterwards: what is missing for one is to
-    /// be missing for the other, every time.
+    /// The time of bubblewrap. Its leftovers are removed afterwards, so that the same names are missing every time.
     pub(crate) fn time_bwrap(&self) -> Duration {
         let took = time(|| run(&mut self.bwrap()));
         self.missing.iter().for_each(|name| std::fs::remove_file(self.other.path().join(name)).unwrap());

@@ -1,5 +1,5 @@
-//! Work that is done inside a sandbox and outside, by this same program started again. It measures
-//! itself, so that what starting the sandbox costs is not counted.
+//! Work inside a sandbox and outside, by this program started again. It measures itself, so that the start of the
+//! sandbox is not counted.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -61,7 +61,7 @@ pub(crate) fn compare() {
     }
 }
 
-/// A thousand files of C, and this program: it may lie in a directory that a command has a private one of.
+/// A thousand C files, and this program, which may be in a directory that is private inside.
 fn plant(directory: &Path) {
     fs::copy(std::env::current_exe().unwrap(), directory.join(WORKER)).unwrap();
     for number in 0..20 {

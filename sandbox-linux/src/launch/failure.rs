@@ -1,4 +1,4 @@
-//! Why the launcher did not start a command, before it is put into words.
+//! Failures of a start, before they are described.
 
 use std::io;
 
@@ -8,18 +8,18 @@ use stockade_sandboxing::SpawnError;
 use crate::step::Step;
 use crate::wire;
 
-/// What failed.
+/// The failure of a start.
 #[derive(Debug)]
 pub(crate) enum StartFailure {
     /// A step of the plan.
     Step { at: StepNumber, source: io::Error },
-    /// Holding a name in the workspace.
+    /// Creating a placeholder in the workspace.
     Name { path: AbsPath, source: io::Error },
-    /// Anything else, in words.
+    /// Any other error.
     Other(SpawnError),
 }
 
-/// A step's number in its list, from one; zero stands for what comes before the first.
+/// A step's number in its list, from one; zero is before the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepNumber {
     Setup(usize),
@@ -27,7 +27,7 @@ pub(crate) enum StepNumber {
     Command(usize),
 }
 
-/// The lists that the steps of a plan are numbered in.
+/// The lists in which the steps of a plan are numbered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StepLists<'a> {
     pub(crate) setup: &'a [Step],
@@ -46,7 +46,7 @@ impl From<SpawnError> for StartFailure {
 impl StartFailure {
     /// As the launcher reports it.
     pub(crate) fn reported(errno: i32, phase: u64, step: u64) -> Self {
-        // No plan has more steps than a number can count; one that had would be named by its part alone.
+        // No plan has that many steps; such a number would be reported by its list alone.
         let step = usize::try_from(step).unwrap_or(usize::MAX);
         let at = match phase {
             wire::PHASE_SETUP => StepNumber::Setup(step),
@@ -56,21 +56,21 @@ impl StartFailure {
         Self::Step { at, source: io::Error::from_raw_os_error(errno) }
     }
 
-    /// Whether the host does not let a sandbox be built in this way at all. A path that has changed, or a
-    /// working directory that can't be entered, is an error whichever engine meets it.
+    /// Whether the host does not permit this kind of sandbox at all. A path that has changed, or an inaccessible
+    /// working directory, is an error with every engine.
     pub(crate) fn is_refused_by_host(&self) -> bool {
         let refused = [libc::EPERM, libc::EACCES, libc::ENOSPC, libc::EUSERS, libc::ENOSYS, libc::EINVAL];
         match self {
             Self::Step { at: StepNumber::Setup(1..) | StepNumber::Init(1..), source } => {
                 source.raw_os_error().is_some_and(|errno| refused.contains(&errno))
             }
-            // Names are held before anything is built, by a call that an outer sandbox hides.
+            // Placeholders are created before anything is built, by a call that an outer sandbox hides.
             Self::Name { source, .. } => source.raw_os_error() == Some(libc::ENOSYS),
             Self::Step { .. } | Self::Other(_) => false,
         }
     }
 
-    /// In words, with the act that failed.
+    /// The error with a description of the failed step.
     pub(crate) fn told(self, lists: &StepLists<'_>) -> SpawnError {
         match self {
             Self::Step { at, source } => SpawnError::Setup { step: at.act(lists), source },

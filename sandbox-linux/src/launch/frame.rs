@@ -1,4 +1,4 @@
-//! What is sent to the launcher, and what comes back: frames and reports, with descriptors.
+//! The protocol with the launcher: frames and reports, with descriptors.
 
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -21,7 +21,7 @@ pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
-/// What a launcher is told first: the names to hold and what covers them, and how to build the sandbox.
+/// The first message to a launcher: the placeholders and their covers, and the steps of the sandbox.
 pub(super) fn set_up(
     covers: &BTreeSet<AbsPath>,
     names: &[Name],
@@ -89,7 +89,7 @@ fn receive_with(
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC)?;
-    // A descriptor was sent that this program has no room for.
+    // This program has no room for the descriptor.
     if received.flags.contains(ReturnFlags::CTRUNC) {
         return Err(Errno::MFILE);
     }

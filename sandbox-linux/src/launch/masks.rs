@@ -1,4 +1,4 @@
-//! Masks that are answered for, in mounts that another program has made.
+//! FUSE masks in mounts that another program has created.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,9 +15,9 @@ use crate::step::{MOUNT_NO_DEVICES, MOUNT_NO_SETUID, MOUNT_READ_ONLY, Step};
 use crate::wire;
 
 impl Launcher {
-    /// Puts masks that are answered for over those of a process, from outside: it takes privileges that nothing inside
-    /// has. The process's launcher has to have built its sandbox. Where this fails, every mask is still one of either
-    /// kind.
+    /// Covers the masks of a process with FUSE masks, from outside: it needs privileges that nothing inside has. The
+    /// process's launcher has to have built its sandbox. If this fails, every path is still masked one way or the
+    /// other.
     pub(crate) fn cover_masks(process: Pid, masks: &[Mask], socket: BorrowedFd<'_>) -> Result<(), StartFailure> {
         let steps = steps(process, masks).map_err(|error| lost("naming its mounts")(io::Error::other(error)))?;
         let (parking, placeholders, covers) = (None, &[], &BTreeSet::new());
@@ -56,7 +56,7 @@ fn steps(process: Pid, masks: &[Mask]) -> Result<Vec<Step>, stockade_protocol::I
     let proc: AbsPath = "/proc".parse()?;
     let path = format!("/proc/{}/ns/mnt", process.as_raw_nonzero()).parse()?;
     let attributes = MOUNT_READ_ONLY | MOUNT_NO_SETUID | MOUNT_NO_DEVICES;
-    // Attached for as long as it takes to copy its entries.
+    // Attached only while its entries are copied.
     let (slot, count) = (MASKS, masks.len());
     let mut steps = vec![Step::EnterMounts { path }, Step::Masks { slot, path: proc.clone(), attributes, count }];
     let slots = || (MASKS + 1..).zip(masks);

@@ -1,4 +1,4 @@
-//! Starting commands in a sandbox that the launcher builds.
+//! Starts commands in a sandbox that the launcher builds.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -20,24 +20,24 @@ use crate::step::{Encoder, Step, encode};
 use crate::supervisor::{Feed, Receiving, Sockets, Supervisor};
 use crate::{stdio, streams, wire};
 
-/// How many processes that wait for a command may be killed before it is given up.
+/// The number of killed waiting processes after which a start fails.
 const TRIES: usize = 8;
 
-/// What one command needs beyond the sandbox.
+/// The parameters of one command, beyond the sandbox.
 pub(crate) struct Run<'a> {
     pub(crate) engine: &'static str,
     pub(crate) flags: u64,
     pub(crate) init: &'a [Step],
     pub(crate) command: &'a CommandSteps,
-    /// The rules that no standard stream may be a way around, where there is a view to hold them.
+    /// The rules that no standard stream may bypass, if there is a view.
     pub(crate) files: Option<&'a FileRules>,
-    /// The facts that have to hold, or the command is killed before it starts.
+    /// The required facts; without them the command is killed before it starts.
     pub(crate) facts: u64,
-    /// Whoever decides on its connections, where somebody does.
+    /// The supervisor, if connections are supervised.
     pub(crate) supervisor: Option<&'a Supervisor>,
-    /// Where the supervisor has the sockets of its network from.
+    /// The source of the supervisor's sockets in its network.
     pub(crate) sockets: SocketsFrom<'a>,
-    /// What is watched of it, where something is.
+    /// Its observation, if any.
     pub(crate) watch: Option<&'a Watch>,
     /// Decides on writes that are denied, if they are asked about.
     pub(crate) writes: Option<&'a Arc<dyn WriteKeeper>>,
@@ -45,18 +45,18 @@ pub(crate) struct Run<'a> {
     pub(crate) masks: Option<&'a Arc<MaskServer>>,
 }
 
-/// Who has made the sockets of a command's network.
+/// The creator of the sockets in a command's network.
 pub(crate) enum SocketsFrom<'a> {
-    /// Nobody: nobody decides on its connections.
+    /// None: connections are not supervised.
     Nobody,
-    /// They are there.
+    /// Existing sockets.
     Given(&'a Sockets),
-    /// The launcher, in one of the steps by which it has built the sandbox.
+    /// The launcher, in one of its setup steps.
     Setup(&'a [Step]),
 }
 
 impl Launcher {
-    /// Starts one command and lets the sandbox end with it.
+    /// Starts one command; the sandbox ends with it.
     pub(crate) fn run_only(mut self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, StartFailure> {
         let mut child = match self.start_only(run, stdio) {
             Ok(child) => child,
@@ -88,7 +88,7 @@ impl Launcher {
         Ok(child)
     }
 
-    /// Starts one command of many, in a process that waits for it.
+    /// Starts one command of many, in a waiting process.
     pub(crate) fn run(&self, run: &Run<'_>, stdio: &Stdio) -> Result<Child, StartFailure> {
         let null = stdio::null().map_err(lost("opening /dev/null"))?;
         let files = stdio::streams(stdio, null.as_fd());
@@ -110,7 +110,7 @@ impl Launcher {
                     child.placeholders = Arc::clone(&self.placeholders);
                     return Ok(child);
                 }
-                // Somebody has killed it while it waited. Nothing has run in it.
+                // It was killed while it waited. Nothing has run in it.
                 Err(StartFailure::Other(SpawnError::Launcher { source, .. })) if is_gone(&source) && tries < TRIES => {
                     child.failure_left_behind().map_or(Ok(()), Err)?;
                 }
@@ -123,7 +123,7 @@ impl Launcher {
     fn parked(&self) -> Result<OwnedFd, StartFailure> {
         let control = self.control.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
         let control = control.map_err(lost("asking it for a process"))?;
-        // Each request has one answer, and whoever asks takes one.
+        // Each request has exactly one answer.
         let _alone = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let there = match frame::receive(control.as_fd(), RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN) => {
@@ -140,7 +140,7 @@ impl Launcher {
         }
     }
 
-    /// Hears from a command's process until the command starts.
+    /// Handles the reports of a command's process until the command starts.
     fn follow(&self, run: &Run<'_>, child: &mut Child) -> Result<(), StartFailure> {
         self.starter.iter().try_for_each(|starter| starter.await_word(child.readable()))?;
         let facts = child.ready()?;
@@ -162,7 +162,7 @@ impl Launcher {
             None => run.masks.map(|_| Arc::new(Observations::new(Coverage { denied_reads, ..Coverage::default() }))),
         };
         child.facts = facts;
-        // It stays in them for as long as it lives, so they are read back once.
+        // They don't change during its life, so they are read back once.
         let namespaces = self.namespaces.get_or_init(|| own_namespaces(self.pid));
         let mut enforcement = enforcement(run.engine, facts, namespaces);
         enforcement.layers.extend(self.group.as_ref().map(Made::report));
@@ -170,7 +170,7 @@ impl Launcher {
         Ok(())
     }
 
-    /// Has the supervisor watch the connections of a command, where there is one.
+    /// Passes the connections of a command to the supervisor, if there is one.
     fn supervise(
         &self,
         run: &Run<'_>,

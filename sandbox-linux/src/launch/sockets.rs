@@ -1,4 +1,4 @@
-//! The sockets of a command's network, for whoever decides on its connections.
+//! The sockets in a command's network, for the supervisor.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,8 +14,8 @@ use crate::supervisor::{Sockets, Tap};
 use crate::wire;
 
 impl Launcher {
-    /// Sockets of the network of a process, made from outside: they take privileges there that nobody
-    /// inside has. It takes no new namespace. The launcher that has made them is to be kept as long as they are.
+    /// Creates sockets in the network of a process, from outside: they need privileges there that nothing inside has.
+    /// No new namespace is created. The launcher that has created them has to live as long as they do.
     pub(crate) fn sockets_of(process: Pid, sockets: Vec<Step>) -> Result<(Sockets, Self), SpawnError> {
         let path = format!("/proc/{}/ns/net", process.as_raw_nonzero()).parse();
         let path = path.map_err(|error: stockade_protocol::Invalid| no_sockets(io::Error::other(error.to_string())))?;
@@ -30,16 +30,16 @@ impl Launcher {
             group: None,
             masks: None,
         };
-        // Its steps are its own.
+        // It has its own steps.
         let lists = StepLists { setup: &steps, ..StepLists::default() };
         let launcher = Self::start(&setup).map_err(|failure| failure.told(&lists))?;
-        // It has nothing to park, and so says why if it has not got as far as that.
+        // It has nothing to park, and so reports an error if it failed before.
         launcher.send(wire::FRAME_PARK, &[], &[]).map_err(no_sockets)?;
         let sockets = launcher.passed_sockets(&steps).map_err(|failure| failure.told(&lists))?;
         Ok((sockets, launcher))
     }
 
-    /// The sockets that this launcher was told to make. They are the first that it says.
+    /// The sockets that this launcher creates, which are its first reports.
     pub(crate) fn passed_sockets(&self, steps: &[Step]) -> Result<Sockets, StartFailure> {
         let control = self.control().ok_or_else(|| no_sockets(io::ErrorKind::NotConnected.into()))?;
         let next = |wanted: fn(&Report) -> bool| {
@@ -57,7 +57,7 @@ impl Launcher {
             if matches!(step, Step::Resolver) {
                 sockets.resolver = next(|report| matches!(report, Report::Resolver))?;
             } else if matches!(step, Step::Datagrams { .. }) {
-                // Either both come, or neither does.
+                // Both are sent, or neither.
                 if let Some(lease) = next(|report| matches!(report, Report::Lease))? {
                     let socket = next(|report| matches!(report, Report::Datagrams))?;
                     sockets.datagrams = socket.map(|socket| Tap { socket, lease });

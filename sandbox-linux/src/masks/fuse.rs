@@ -1,32 +1,32 @@
-//! The kernel's side of a mask: reading its requests, and the answers that keep a mask closed.
+//! The FUSE protocol of masks: parses requests, and answers so that a mask stays closed.
 //!
 //! The kernel writes each request on behalf of a process in the sandbox
-//! ([fuse(4)](https://man7.org/linux/man-pages/man4/fuse.4.html), `linux/fuse.h`). Nothing is taken on trust about its
-//! length, and nothing is looked up: the file system has a root, which only the launcher sees, and one entry a mask.
+//! ([fuse(4)](https://man7.org/linux/man-pages/man4/fuse.4.html), `linux/fuse.h`). Its length is checked, and nothing
+//! is looked up: the file system has a root, which only the launcher sees, and one entry per mask.
 //!
-//! A mask answers as the empty file or directory does that stands there without FUSE. Its attributes can be read; a file
-//! can't be opened, a directory can be entered and not listed, and no name is found in it. There is no answer that would
-//! make the kernel ask no more: to it, a server that does not know `OPEN` is one that has nothing against it.
+//! A mask behaves like the empty file or directory used without FUSE. Its attributes can be read; a file can't be
+//! opened, a directory can be entered but not listed, and no name is found in it. No operation is answered with
+//! `ENOSYS`: the kernel would treat an unimplemented `OPEN` as permission.
 
 use std::time::{Duration, SystemTime};
 
 use stockade_sandboxing::Kind;
 
-/// The version of the protocol whose structures are used here. Kernels that have the mounts of the launcher know it.
+/// The protocol version of the structures used here. Kernels with the launcher's mount API support it.
 const MAJOR: u32 = 7;
 const MINOR: u32 = 31;
-/// The kernel may ask for several names of one directory at the same time.
+/// Permits parallel lookups in one directory.
 const PARALLEL_LOOKUPS: u32 = 1 << 18;
-/// Entries of a directory come with all that a lookup tells.
+/// Directory entries include the lookup result.
 const ENTRIES_WITH_ATTRIBUTES: u32 = 1 << 13;
 const MOST_WRITTEN: u32 = 4096;
-/// The longest request is one that writes; the kernel wants room for twice that at least. It answers what is longer.
+/// Room for the longest request, a write; the kernel requires at least twice that, and fails longer ones itself.
 pub(super) const LONGEST_REQUEST: usize = 16 * 1024;
 
 const ROOT: u64 = 1;
 const FIRST_MASK: u64 = 2;
 const HEADER: usize = 40;
-/// Nothing about a mask changes while it stands.
+/// Attributes of a mask never change.
 const VALID_SECONDS: u64 = i32::MAX as u64;
 const FILE: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
@@ -65,35 +65,35 @@ const READDIRPLUS: u32 = 44;
 const RENAME2: u32 = 45;
 const TMPFILE: u32 = 51;
 
-/// What a request is answered with, and what it tells.
+/// The answer to a request, and the attempt it reveals.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Response<'a> {
-    /// The answer, unless the kernel waits for none.
+    /// The answer, unless the kernel expects none.
     pub(super) answer: Option<Vec<u8>>,
     pub(super) touch: Option<Touch<'a>>,
 }
 
-/// A try to look behind a mask.
+/// An attempt to read a mask.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Touch<'a> {
-    /// The thread that tries, as the launcher's namespace of processes numbers it; zero if it is not in that.
+    /// The thread, by its id in the launcher's pid namespace; zero if it is not in that.
     pub(super) thread: u32,
-    /// Which mask.
+    /// The mask.
     pub(super) mask: usize,
-    /// The name that was looked for in it; none if it was to be opened or listed itself.
+    /// The name looked up in it; `None` if it was opened or listed itself.
     pub(super) name: Option<&'a [u8]>,
 }
 
-/// The file system that masks are entries of.
+/// The file system of the masks.
 #[derive(Debug)]
 pub(super) struct Tree {
     kinds: Vec<Kind>,
     made: Duration,
-    /// The user and group of the launcher, in the numbers of its own namespace.
+    /// The user and group of the launcher, in its own user namespace.
     owner: Option<(u32, u32)>,
 }
 
-/// A request, but for what is particular to its kind.
+/// The common part of a request.
 struct Request<'a> {
     operation: u32,
     unique: u64,
@@ -104,7 +104,7 @@ struct Request<'a> {
     body: &'a [u8],
 }
 
-/// What there is.
+/// A node of the file system.
 #[derive(Clone, Copy)]
 enum Node {
     Root,
@@ -168,7 +168,7 @@ impl Tree {
         self.kinds.get(mask).map(|kind| Node::Mask(mask, *kind))
     }
 
-    /// Attributes, and whether something may be used, are asked for by programs that only look around.
+    /// The attempt behind a request. Attributes and permissions are also queried by programs that only look around.
     fn touch<'a>(&self, request: &Request<'a>) -> Option<Touch<'a>> {
         let Node::Mask(mask, kind) = self.node(request.node)? else { return None };
         let name = match (request.operation, kind) {
@@ -195,7 +195,7 @@ impl Tree {
             READDIRPLUS if request.node == ROOT => Ok(self.list(request)),
             OPEN | OPENDIR | READ | READDIR | READDIRPLUS => Err(libc::EACCES),
             READLINK => Err(libc::EINVAL),
-            // Those of users are contents; there are no others.
+            // `user.*` attributes are contents; there are no others.
             GETXATTR if request.body.get(8..).is_some_and(|name| name.starts_with(b"user.")) => Err(libc::EACCES),
             GETXATTR => Err(libc::ENODATA),
             LISTXATTR => Ok(if request.body.starts_with(&[0; 4]) { vec![0; 8] } else { Vec::new() }),
@@ -219,14 +219,14 @@ impl Tree {
         }
     }
 
-    /// Masks from a place on, as many as there is room for: `struct fuse_direntplus`.
+    /// Masks from an offset on, as many as fit: `struct fuse_direntplus`.
     fn list(&mut self, request: &Request<'_>) -> Vec<u8> {
         const MOST: usize = 64 * 1024;
         self.owner.get_or_insert((request.user, request.group));
         let word =
             |at: usize| request.body.get(at..at + 8).and_then(|word| word.try_into().ok()).map(u64::from_ne_bytes);
         let first = word(8).and_then(|first| usize::try_from(first).ok()).unwrap_or(usize::MAX);
-        // Four bytes, with others behind them.
+        // The lower four bytes.
         let room = word(16).map_or(0, |size| usize::try_from(size & u64::from(u32::MAX)).unwrap_or_default()).min(MOST);
         let mut listed = Vec::new();
         for (mask, kind) in self.kinds.iter().enumerate().skip(first) {
@@ -247,7 +247,7 @@ impl Tree {
         listed
     }
 
-    /// As the mode says it.
+    /// Checks the mode.
     fn access(&self, request: &Request<'_>) -> Result<Vec<u8>, Refused> {
         const SEARCH: u32 = 1;
         let wanted =
@@ -297,7 +297,7 @@ fn init(body: &[u8]) -> Result<Vec<u8>, Refused> {
     Ok(halves.map(u32::to_ne_bytes).concat())
 }
 
-/// `struct fuse_statfs_out`: nothing, and no room.
+/// `struct fuse_statfs_out`: empty, without free space.
 fn statistics() -> Vec<u8> {
     let (blocks, sizes) = ([0_u64; 5], [4096_u32, 255, 4096, 0, 0, 0, 0, 0, 0, 0]);
     [blocks.map(u64::to_ne_bytes).concat(), sizes.map(u32::to_ne_bytes).concat()].concat()

@@ -1,4 +1,4 @@
-//! What was seen of tries to look behind masks. A flood of them is counted, and costs no memory.
+//! Recorded attempts to read masks. A flood of them is counted, and costs no memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,26 +10,26 @@ use super::fuse::Touch;
 use crate::supervisor::program_of;
 use crate::waiting_call::WaitingCall;
 
-/// Names that are kept of one mask and one command: more than a program looks for that finds none of them. What is beyond
-/// them counts for the mask as a whole.
+/// Limit on names per mask and command: more than a program looks up in vain. Further ones count for the mask as a
+/// whole.
 const MOST_NAMES: usize = 1024;
-/// What is kept of one command in all.
+/// Limit on attempts per command.
 const MOST_KEPT: usize = 2048;
-/// Commands of one sandbox whose sightings are kept. One that has ended has taken its own.
+/// Limit on commands per sandbox. An ended command has taken its own.
 const MOST_COMMANDS: usize = 128;
 
-/// Which command of a sandbox: the number of its namespace of processes, where there may be several.
+/// The command of a sandbox: the number of its pid namespace, if there may be several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CommandKey(pub(crate) u64);
 
-/// How many commands a sandbox has.
+/// The number of commands of a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Commands {
     One,
     Many,
 }
 
-/// A process has tried to look behind a mask, or for a name there.
+/// A process's attempt to read a mask, or a name in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sighting {
     pub(super) process: Option<u32>,
@@ -46,13 +46,13 @@ pub(super) struct Sightings {
 #[derive(Debug, Default)]
 struct Seen {
     known: BTreeSet<(usize, Option<RawText>)>,
-    /// How many names are known of each mask.
+    /// The number of names per mask.
     names: BTreeMap<usize, usize>,
     kept: Vec<Sighting>,
 }
 
 impl Seen {
-    /// What a touch counts as, if it is new and there is room for it.
+    /// The entry for an attempt, if it is new and there is room for it.
     fn place(&self, touch: &Touch<'_>) -> Option<(usize, Option<RawText>)> {
         let exact = (touch.mask, touch.name.map(|name| RawText::from(name.to_vec())));
         if self.known.contains(&exact) || self.kept.len() >= MOST_KEPT {
@@ -65,10 +65,10 @@ impl Seen {
 }
 
 impl Sightings {
-    /// Keeps a touch. The thread waits for its answer meanwhile, so it is still the one that it was.
+    /// Records an attempt. The thread waits for its answer meanwhile, so its id is valid.
     pub(super) fn note(&mut self, touch: &Touch<'_>, commands: Commands) {
         let key = if commands == Commands::One { Some(CommandKey::default()) } else { command_of(touch.thread) };
-        // A process that does not let itself be looked at can't be told from those of other commands.
+        // A process that can't be inspected can't be attributed to a command.
         let Some(key) = key else { return };
         if !self.commands.contains_key(&key) && self.commands.len() >= MOST_COMMANDS {
             self.commands.pop_first();
@@ -84,7 +84,7 @@ impl Sightings {
         seen.kept.push(Sighting { process, program, mask, name });
     }
 
-    /// What one command was seen to do. It is over, or has not been seen yet.
+    /// The attempts of one command, which has ended or was not seen yet.
     pub(super) fn take(&mut self, command: CommandKey) -> Vec<Sighting> {
         self.commands.remove(&command).map(|seen| seen.kept).unwrap_or_default()
     }
@@ -94,8 +94,8 @@ fn command_of(thread: u32) -> Option<CommandKey> {
     fs::metadata(format!("/proc/{thread}/ns/pid")).ok().map(|found| CommandKey(found.ino()))
 }
 
-/// Whether a thread that looks for a name wants what is behind it, and does not only ask whether it is there. Calls that
-/// write are seen elsewhere. A thread that can't be looked at counts as one that reads.
+/// Whether a thread that looks up a name wants to read it, and does not only check its existence. Writing calls are
+/// seen elsewhere. A thread that can't be inspected counts as reading.
 fn wants_to_read(thread: u32) -> bool {
     WaitingCall::of(thread, || true).is_none_or(|call| reads(&call))
 }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn note(sightings: &mut Sightings, mask: usize, name: Option<&[u8]>) {
-        // One that can't be looked at counts as one that reads.
+        // A thread that can't be inspected counts as reading.
         let thread = if name.is_some() { 0 } else { std::process::id() };
         sightings.note(&Touch { thread, mask, name }, Commands::One);
     }
@@ -141,7 +141,7 @@ mod tests {
         assert!(sightings.take(CommandKey::default()).is_empty(), "they are taken once");
     }
 
-    /// Many names do not hide the mask that they were looked for in, nor other masks.
+    /// Many names hide neither their mask nor other masks.
     #[test]
     fn a_flood_of_names_counts_for_the_mask() {
         let mut sightings = Sightings::default();

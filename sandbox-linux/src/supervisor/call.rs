@@ -1,4 +1,4 @@
-//! A call that waits for an answer: read once, decided on what was read, answered once.
+//! A waiting call: read once, decided on what was read, answered once.
 
 use std::ffi::OsStr;
 use std::io;
@@ -21,22 +21,22 @@ use super::socket::{self, Address, Life, Nature};
 use super::table::{self, Table};
 use crate::sys::notify::{self, Notification};
 
-/// A `connect` that waits.
+/// A waiting `connect`.
 #[derive(Debug)]
 pub(super) struct Call {
     listener: Arc<OwnedFd>,
     id: u64,
     pub(super) caller: Caller,
     number: i32,
-    /// The very socket that the command has.
+    /// The command's own socket.
     pub(super) socket: OwnedFd,
     pub(super) nature: Nature,
 }
 
-/// What has to be done for a call.
+/// The action for a call.
 #[derive(Debug)]
 pub(super) enum Act {
-    /// Connect inside the sandbox, to an address in the kernel's form.
+    /// Connect inside the sandbox, to a `sockaddr`.
     Inside(Vec<u8>),
     /// Connect to a unix socket, by its path.
     Unix(Vec<u8>),
@@ -44,15 +44,15 @@ pub(super) enum Act {
     Outside(SocketAddr),
 }
 
-/// The longest address that the kernel takes.
+/// The kernel's limit on addresses.
 const LONGEST_ADDRESS: usize = 128;
-/// The longest value of an option: a group with a list of some sixty sources.
+/// Limit on an option's value: a group with some sixty sources.
 const LONGEST_OPTION: usize = 8192;
 
-/// What a thread needs that makes one call.
+/// The stack of a thread that makes one call.
 const STACK: usize = 128 * 1024;
 
-/// What has to be done for a call. One that needs nothing else is answered.
+/// The action for a call. A call that needs none is answered.
 pub(super) fn decide_on(
     listener: &Arc<OwnedFd>,
     notification: &Notification,
@@ -69,7 +69,7 @@ pub(super) fn decide_on(
         libc::SYS_setsockopt => set_option(listener, notification, network).err().unwrap_or(0),
         _ => libc::ENOSYS,
     };
-    // A process that is gone has no call that waits.
+    // The process may have ended.
     notify::answer(listener.as_fd(), notification.id, errno).ok();
     None
 }
@@ -79,12 +79,12 @@ fn errno(error: &io::Error) -> i32 {
 }
 
 fn descriptor(argument: u64) -> i32 {
-    // The kernel takes the lower half.
+    // The kernel uses the lower half.
     argument as i32
 }
 
-/// A socket outside never listens: it would wait for connections from the host's network. A unix socket that was made
-/// inside is known as the command's own from here on.
+/// Handles `listen`. A socket outside never listens: it would accept connections from the host's network. A unix
+/// socket created inside is recorded as the command's own.
 fn listen(listener: &Arc<OwnedFd>, notification: &Notification, network: u64, own: &mut OwnSockets) -> Result<(), i32> {
     let [number, backlog, ..] = notification.arguments;
     let caller = Caller::new(notification.thread).map_err(|error| errno(&error))?;
@@ -92,7 +92,7 @@ fn listen(listener: &Arc<OwnedFd>, notification: &Notification, network: u64, ow
     if socket::network_of(socket.as_fd()).map_err(|error| errno(&error))? != network {
         return Err(libc::EACCES);
     }
-    // Only now is it sure that the socket was the calling process's, and not one's with its number.
+    // Only now it is certain that the socket belongs to the calling process, and not to one with a reused pid.
     if !notify::is_waiting(listener.as_fd(), notification.id) {
         return Err(libc::EINTR);
     }
@@ -101,8 +101,8 @@ fn listen(listener: &Arc<OwnedFd>, notification: &Notification, network: u64, ow
     Ok(())
 }
 
-/// An option that chooses an interface, a route or a group is set for the command's own network alone. It is
-/// set on the very socket that was looked at, and its value is nothing but bytes.
+/// Sets an option that chooses an interface, a route or a group, only in the command's own network. It is set on the
+/// socket that was checked, and its value is plain bytes.
 fn set_option(listener: &Arc<OwnedFd>, notification: &Notification, network: u64) -> Result<(), i32> {
     let failed = |error: io::Error| errno(&error);
     let [number, level, name, value, length, ..] = notification.arguments;
@@ -119,7 +119,7 @@ fn set_option(listener: &Arc<OwnedFd>, notification: &Notification, network: u64
     notify::set_socket_option(socket.as_fd(), level, name, &value).map_err(failed)
 }
 
-/// Reads a `connect` whole, before anything is decided about it.
+/// Reads a `connect` completely before any decision.
 fn read(listener: &Arc<OwnedFd>, notification: &Notification, network: u64, reach: &Reach) -> Result<(Call, Act), i32> {
     let failed = |error: io::Error| errno(&error);
     let [number, address, length, ..] = notification.arguments;
@@ -129,7 +129,7 @@ fn read(listener: &Arc<OwnedFd>, notification: &Notification, network: u64, reac
     let socket = caller.file(number).map_err(failed)?;
     let nature = socket::nature(socket.as_fd()).map_err(failed)?;
     let bytes = caller.memory(address, length).map_err(failed)?;
-    // Only now is it sure that all of this was the calling process's, and not one's with its number.
+    // Only now it is certain that all of this belongs to the calling process, and not to one with a reused pid.
     if !notify::is_waiting(listener.as_fd(), notification.id) {
         return Err(libc::EINTR);
     }
@@ -141,7 +141,7 @@ fn decide(nature: &Nature, socket: BorrowedFd<'_>, bytes: Vec<u8>, network: u64,
     let is_outside = nature.network != network;
     match (socket::read_address(&bytes), nature.family) {
         (Address::Internet(address), libc::AF_INET | libc::AF_INET6) if nature.is_stream => {
-            // An IPv4 socket does not take an IPv6 address, nor the other way round without a mapping.
+            // An IPv4 socket does not accept an IPv6 address, nor vice versa without mapping.
             let is_v6 = nature.family == libc::AF_INET6;
             if address.is_ipv6() && !is_v6 {
                 return Err(libc::EAFNOSUPPORT);
@@ -152,56 +152,55 @@ fn decide(nature: &Nature, socket: BorrowedFd<'_>, bytes: Vec<u8>, network: u64,
                 Life::Fresh => {}
             }
             if is_outside {
-                // A program that asks again how its connection went.
+                // A repeated `connect` asks for the result.
                 match socket::pending_error(socket) {
                     0 => {}
                     errno => return Err(errno),
                 }
             }
             let ip = address.ip().to_canonical();
-            // Loopback is the command's own, but for what the policy names of the host's.
+            // Loopback is the command's own, except for the host's endpoints in the policy.
             let is_named = reach.host_loopback.contains(&SocketAddr::new(ip, address.port()));
             let is_inside = (ip.is_loopback() || ip.is_unspecified()) && !is_named;
             match (is_inside, is_outside) {
                 (true, false) => Ok(Act::Inside(bytes)),
-                // It has been replaced for another peer, and that one did not answer.
+                // It was replaced for another peer, which did not answer.
                 (true, true) => Err(libc::ENETUNREACH),
                 (false, _) if address.port() == 0 => Err(libc::ECONNREFUSED),
                 (false, _) => Ok(Act::Outside(address)),
             }
         }
         (Address::Unix(path), libc::AF_UNIX) => Ok(Act::Unix(path)),
-        // Names that are no paths are those of the socket's own network.
+        // Abstract names belong to the socket's own network.
         (Address::Abstract, libc::AF_UNIX) if !is_outside => Ok(Act::Inside(bytes)),
         (_, libc::AF_UNIX) => Err(libc::EACCES),
-        // Whatever else it is, a socket of the host's network is connected to nothing else.
+        // A socket of the host's network is connected to nothing else.
         _ if is_outside => Err(libc::EACCES),
         _ => Ok(Act::Inside(bytes)),
     }
 }
 
 impl Call {
-    /// The call returns: with success, or this error number.
+    /// Ends the call with success, or this error number.
     pub(super) fn answer(self, errno: i32) {
-        // A process that is gone has no call that waits.
+        // The process may have ended.
         notify::answer(self.listener.as_fd(), self.id, errno).ok();
     }
 
-    /// Connects the command's own socket, inside its own network.
+    /// Connects the command's own socket inside its network.
     pub(super) fn connect_inside(self, address: Vec<u8>, places: &Places) {
         let connect = move |call: Self| {
             let errno = notify::connect(call.socket.as_fd(), &address);
             call.answer(errno);
         };
-        // A datagram socket has nobody to wait for. Whether another one waits, the command can change meanwhile.
+        // A datagram socket does not block. For others the command can change blocking mode meanwhile.
         if self.nature.is_datagram {
             return connect(self);
         }
         self.connect_aside(places, connect);
     }
 
-    /// Connects to a unix socket that was granted, whatever the way that leads to it. Gives
-    /// what has to be told.
+    /// Connects to a granted unix socket, by any path that leads to it. Returns the violation to report.
     pub(super) fn connect_unix(
         self,
         path: &[u8],
@@ -237,7 +236,7 @@ impl Call {
         }
     }
 
-    /// Connects to the unix socket that this file is: the path may lead elsewhere by now.
+    /// Connects to the unix socket of this file: the path may lead elsewhere by now.
     fn connect_to(self, file: OwnedFd, places: &Places) {
         let mut address = libc::AF_UNIX.to_ne_bytes().get(..2).unwrap_or_default().to_vec();
         address.extend(format!("/proc/self/fd/{}\0", file.as_raw_fd()).bytes());
@@ -272,8 +271,7 @@ impl Call {
         }
     }
 
-    /// Connects in a thread: it may have to wait for a server, and nothing else has to wait for it. Without a
-    /// place or a thread the call fails for now.
+    /// Connects in a thread: it may block on a server. Without a permit or a thread the call fails for now.
     fn connect_aside(self, places: &Places, connect: impl FnOnce(Self) + Send + 'static) {
         let Some(place) = places.take() else { return self.answer(libc::EAGAIN) };
         let (listener, id) = (Arc::clone(&self.listener), self.id);
@@ -283,7 +281,7 @@ impl Call {
         };
         let thread = thread::Builder::new().name(String::from("stockade-connect")).stack_size(STACK);
         if thread.spawn(connect).is_err() {
-            // The call went with what was to be run.
+            // The closure owned the call.
             notify::answer(listener.as_fd(), id, libc::EAGAIN).ok();
         }
     }
@@ -293,13 +291,13 @@ impl Call {
         notify::is_waiting(self.listener.as_fd(), self.id)
     }
 
-    /// Tells the same, whenever it is asked, from another thread.
+    /// A check for `is_waiting` from another thread.
     pub(super) fn waiting_check(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let (listener, id) = (Arc::clone(&self.listener), self.id);
         move || notify::is_waiting(listener.as_fd(), id)
     }
 
-    /// Puts a socket in the place of the command's, wherever the process has it, and returns.
+    /// Replaces the command's socket under every descriptor of the process, and ends the call.
     pub(super) fn place(self, stream: &OwnedFd, errno: i32, table: &Table) {
         let answer =
             self.try_place(stream, table).map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| errno);

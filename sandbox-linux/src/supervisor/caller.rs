@@ -1,8 +1,7 @@
-//! The process that made a system call which waits for an answer.
+//! The process of a waiting system call.
 //!
-//! Everything is looked at once and then held: its memory is copied, and its descriptors are opened
-//! anew (`pidfd_getfd` gives the very same file). What the command changes afterwards changes nothing
-//! about what was decided.
+//! Everything is read once and then held: its memory is copied, and its descriptors are duplicated (`pidfd_getfd`
+//! gives the same open file). Later changes by the command don't affect the decision.
 
 use std::fs;
 use std::io;
@@ -22,7 +21,7 @@ pub(crate) struct Caller {
     process: OwnedFd,
 }
 
-/// A descriptor's place in an epoll instance.
+/// A registration in an epoll instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Registration {
     pub(crate) epoll: i32,
@@ -30,7 +29,7 @@ pub(crate) struct Registration {
     pub(crate) data: u64,
 }
 
-/// A number under which the process has the socket.
+/// A descriptor of the socket in the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) number: i32,
@@ -47,7 +46,7 @@ impl Caller {
         self.thread
     }
 
-    /// The same file that the process has under this number.
+    /// The open file of this descriptor.
     pub(crate) fn file(&self, number: i32) -> io::Result<OwnedFd> {
         Ok(pidfd_getfd(&self.process, number, PidfdGetfdFlags::empty())?)
     }
@@ -69,12 +68,12 @@ impl Caller {
         fs::read_link(format!("/proc/{}/cwd", self.thread))
     }
 
-    /// Every number under which it has this socket, with the epoll instances that watch it there.
+    /// All descriptors of this socket, with the epoll instances that watch them.
     pub(crate) fn places(&self, socket: BorrowedFd<'_>, number: i32) -> Vec<Place> {
         let (mut numbers, mut epolls) = (vec![number], Vec::new());
         let inode = rustix::fs::fstat(socket).map_or(0, |found| found.st_ino);
         let wanted = format!("socket:[{inode}]");
-        // A process that does not let itself be looked at has one place: the one it named.
+        // For a process that can't be inspected, only the named descriptor is known.
         let listed = fs::read_dir(format!("/proc/{}/fd", self.thread)).into_iter().flatten().flatten();
         for entry in listed {
             let (name, link) = (entry.file_name(), fs::read_link(entry.path()).unwrap_or_default());
@@ -135,7 +134,7 @@ fn program(thread: i32) -> Option<RawText> {
     Some(RawText::from(link.as_os_str().as_bytes().to_vec()))
 }
 
-/// The process that a thread is of, and its program.
+/// The process of a thread, and its program.
 pub(crate) fn program_of(thread: i32) -> (Option<u32>, Option<RawText>) {
     (group_of(thread).and_then(|group| u32::try_from(group).ok()), program(thread))
 }
@@ -145,7 +144,7 @@ fn group_of(thread: i32) -> Option<i32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|group| group.trim().parse().ok())
 }
 
-/// Opens the thread itself, where the kernel can (from Linux 6.9 on); else the process that it is of.
+/// Opens a pidfd of the thread itself, if the kernel can (since Linux 6.9); else of its process.
 pub(crate) fn open_process(thread: i32) -> io::Result<OwnedFd> {
     const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(0o200);
     let pid = |number| Pid::from_raw(number).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH));

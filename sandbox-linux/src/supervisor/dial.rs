@@ -1,4 +1,4 @@
-//! Connecting outside, to the first of several addresses that answers.
+//! Connects outside, to the first of several addresses that answers.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -10,35 +10,35 @@ use rustix::io::Errno;
 use super::call::Call;
 use super::socket;
 
-/// A connection that is being made.
+/// A pending connection.
 pub(super) struct Dial {
     pub(super) call: Call,
     rest: VecDeque<SocketAddr>,
     current: Option<OwnedFd>,
     deadline: Option<Instant>,
-    /// When the program itself gives up.
+    /// The program's own timeout.
     limit: Option<Instant>,
-    /// The first that did not answer soon, kept for a program that does not wait.
+    /// The first slow socket, kept for a non-blocking program.
     slow: Option<OwnedFd>,
     error: i32,
 }
 
-/// How far a dial has come.
+/// The progress of a dial.
 pub(super) enum Progress {
-    /// This socket takes the place of the command's, and its call ends with this error number.
+    /// This socket replaces the command's, and the call ends with this error number.
     Done(OwnedFd, i32),
     Failed(i32),
     Waits,
 }
 
-/// How long an address may take while there is another one to try: for a program that does not wait
-/// (its event loop stands still meanwhile), and for one that does.
+/// How long an address may take while there is another one: for a non-blocking program (whose event loop is stalled
+/// meanwhile), and for a blocking one.
 const SOON: Duration = Duration::from_millis(250);
 const PATIENT: Duration = Duration::from_secs(10);
 
 impl Dial {
     pub(super) fn new(call: Call, addresses: Vec<SocketAddr>) -> Self {
-        // Those of the command's own family first: its socket then stays what it was.
+        // Addresses of the command's own family first, so that its socket keeps it.
         let wants_v6 = call.nature.family == libc::AF_INET6;
         let (own, other): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| wants_v6 || address.is_ipv4());
         let limit = socket::send_limit(call.socket.as_fd()).filter(|_| call.nature.is_blocking);
@@ -90,7 +90,7 @@ impl Dial {
 
     fn wait_for(&mut self, stream: OwnedFd) -> Progress {
         let is_blocking = self.call.nature.is_blocking;
-        // A program that does not wait gets it as it is, unless another address may do better.
+        // A non-blocking program gets it unconnected, unless another address may be better.
         if !is_blocking && self.rest.is_empty() {
             return Progress::Done(self.slow.take().unwrap_or(stream), libc::EINPROGRESS);
         }
@@ -117,7 +117,7 @@ impl Dial {
     pub(super) fn on_deadline(&mut self) -> Progress {
         let Some(stream) = self.current.take() else { return self.advance() };
         if self.limit.is_some_and(|limit| limit <= Instant::now()) {
-            // What the kernel says when a blocking connect runs into the socket's own limit.
+            // The kernel's error when a blocking connect reaches the socket's own timeout.
             return Progress::Done(stream, libc::EINPROGRESS);
         }
         if !self.call.nature.is_blocking {

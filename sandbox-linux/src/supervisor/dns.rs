@@ -1,11 +1,11 @@
 //! DNS messages, as far as a stub resolver needs them (RFC 1035).
 //!
-//! A query is read or dropped; an answer is made of the query's own first part, so nothing in it was
-//! written by anybody else.
+//! An invalid query is dropped; an answer consists of the query's own first part, so it contains no other foreign
+//! data.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What is asked.
+/// A query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Query<'a> {
     head: &'a [u8],
@@ -14,7 +14,7 @@ pub(crate) struct Query<'a> {
     pub(crate) kind: Kind,
 }
 
-/// Which records are asked for.
+/// The requested record type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// IPv4 addresses.
@@ -23,18 +23,18 @@ pub(crate) enum Kind {
     Aaaa,
     /// The name of an address.
     Pointer,
-    /// Something else, of which there is none.
+    /// Another type, which has no records.
     Other,
 }
 
-/// What is answered.
+/// The answer to a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// This address.
     Address(IpAddr),
     /// This name.
     Name(String),
-    /// The name exists, but has nothing of this kind.
+    /// The name exists, but has no such record.
     Nothing,
     /// There is no such name.
     NoSuchName,
@@ -43,7 +43,7 @@ pub(crate) enum Answer {
 const HEADER: usize = 12;
 /// A name on the wire is at most this long.
 const LONGEST_NAME: usize = 255;
-/// How long an answer may be kept, in seconds: as long as a command usually runs.
+/// The time to live, in seconds: as long as a command usually runs.
 const TIME_TO_LIVE: u32 = 60;
 const ANSWERED: u8 = 0x80;
 const RECURSION_WANTED: u8 = 0x01;
@@ -51,7 +51,7 @@ const RECURSION_AVAILABLE: u8 = 0x80;
 const NO_SUCH_NAME: u8 = 3;
 
 impl<'a> Query<'a> {
-    /// Reads a query with one question; anything else is not answered.
+    /// Parses a query with one question; anything else is not answered.
     pub(crate) fn read(message: &'a [u8]) -> Option<Self> {
         let [_, _, flags, _, 0, 1, ..] = message else { return None };
         // An answer, or something else than a plain question.
@@ -67,7 +67,7 @@ impl<'a> Query<'a> {
                 rest = after;
                 break;
             }
-            // A label is at most 63 bytes long; what is more is a pointer, which a question has no use for.
+            // A label is at most 63 bytes long; larger values are pointers, which a question does not need.
             let label = after.get(..length).filter(|_| length < 64)?;
             if !name.is_empty() {
                 name.push('.');
@@ -102,7 +102,7 @@ impl<'a> Query<'a> {
             Answer::Nothing | Answer::NoSuchName => (0, Vec::new()),
         };
         let count = u8::from(kind != 0);
-        // One question; answers; no authorities, nothing else: what the query had there is not repeated.
+        // One question, the answers, and no other sections.
         if let Some(counts) = message.get_mut(6..HEADER) {
             counts.copy_from_slice(&[0, count, 0, 0, 0, 0]);
         }

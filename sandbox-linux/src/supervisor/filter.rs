@@ -1,4 +1,4 @@
-//! The filter that brings a command's connections here. It stands beside the filter of [`seccomp`],
+//! The filter that passes a command's connections to the supervisor. It is installed beside the filter of [`seccomp`],
 //! and the stricter answer of both counts.
 //!
 //! [`seccomp`]: crate::seccomp
@@ -15,9 +15,9 @@ use crate::bpf::{Action, Field, Instruction, Test};
 use crate::seccomp::program;
 use crate::seccomp::{number, on_argument};
 
-/// Connects and sends in one call, past everybody who only looks at `connect`.
+/// Connects and sends in one call, bypassing `connect`.
 const MSG_FASTOPEN: u32 = 0x2000_0000;
-/// What the call says where this is switched off, and programs then connect as usual.
+/// The error if this is disabled, after which programs connect as usual.
 const NOT_SUPPORTED: Action = Action::Fail(95);
 
 /// Calls that are decided here.
@@ -25,10 +25,10 @@ const DECIDED: &[(i64, &str)] = &[
     (SYS_connect, "the connection is made from outside, if at all"),
     (SYS_listen, "a socket that was opened outside must not wait for connections there"),
 ];
-/// Calls that take flags, and which argument those are.
+/// Calls with flags, and the index of that argument.
 const SENDS: &[(i64, u8)] = &[(SYS_sendto, 3), (SYS_sendmsg, 2), (SYS_sendmmsg, 3)];
 
-/// Set in `SOCK_DGRAM` and in `SOCK_RAW`, which is the same for unix sockets.
+/// A bit of `SOCK_DGRAM` and `SOCK_RAW`, which are the same for unix sockets.
 const DATAGRAM_BIT: u32 = 2;
 
 /// The answer to each of these calls.
@@ -41,7 +41,7 @@ pub(crate) fn answers() -> BTreeMap<u32, Vec<Instruction>> {
         answers.insert(number(*call), tests);
     }
     answers.insert(number(SYS_setsockopt), options::answer());
-    // A unix socket for datagrams takes an address with each message, also that of a service of the host.
+    // A unix datagram socket takes an address with each message, also that of a service of the host.
     let socket = vec![
         Instruction::load(Field::Argument(0)),
         Instruction::jump(Test::Equal(AF_UNIX as u32), 0, 3),

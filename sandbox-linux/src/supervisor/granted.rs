@@ -1,8 +1,8 @@
-//! Unix sockets of the host that were granted: the ones that were there when the supervisor started.
+//! Granted unix sockets of the host: those that existed when the supervisor started.
 //!
-//! A grant names a path, and means the service behind it. What is renamed to that path later is another
-//! service, perhaps one that no grant was given for; so is one that was not there yet. Each socket is held open
-//! from the start, so that its number is nobody else's as long as it is compared with.
+//! A grant names a path, and means the service behind it. A socket moved to that path later is another service,
+//! perhaps one without a grant; so is one that did not exist yet. Each socket is held open from the start, so that its
+//! inode number can't be reused while it is compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -16,27 +16,27 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use stockade_protocol::{AbsPath, Access};
 use stockade_sandboxing::permits;
 
-/// Sockets by their resolved paths. `None` stands for one that was not there.
+/// Sockets by their resolved paths; `None` for a missing one.
 #[derive(Debug, Default)]
 pub(super) struct Granted(BTreeMap<AbsPath, Option<OwnedFd>>);
 
-/// Why a socket is not reached.
+/// Why a connection to a socket is refused.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// The path of the socket, if there is one that the user could connect to.
     NotGranted(Option<AbsPath>),
-    /// It was granted, and is not the one that was there at the start.
+    /// It was granted, but replaced since the start.
     Replaced(AbsPath),
 }
 
 impl Granted {
-    /// Holds the sockets that are there now.
+    /// Opens the sockets that exist now.
     pub(super) fn hold(paths: &BTreeSet<AbsPath>) -> Self {
         let held = |path: &AbsPath| path.to_host_path().and_then(|path| open(&path).ok());
         Self(paths.iter().map(|path| (path.clone(), held(path))).collect())
     }
 
-    /// The socket that a path leads to, if it is the one that was granted.
+    /// The socket at a path, if it is the granted one.
     pub(super) fn find(&self, path: &Path) -> Result<OwnedFd, Refusal> {
         let nothing = || Refusal::NotGranted(None);
         let resolved = fs::canonicalize(path).map_err(|_| nothing())?;
@@ -45,7 +45,7 @@ impl Granted {
             let is_reachable = open(&resolved).is_ok() && permits(&known, Access::Write);
             Refusal::NotGranted(is_reachable.then(|| known.clone()))
         })?;
-        // The one that is held is connected to, whatever stands at the path by then.
+        // The held socket is connected to, not the one at the path by then.
         match (held, open(OsStr::from_bytes(known.as_raw().as_bytes()))) {
             (Some(held), Ok(there)) if is_same(held.as_fd(), there.as_fd()) => Ok(there),
             _ => Err(Refusal::Replaced(known)),
@@ -53,7 +53,7 @@ impl Granted {
     }
 }
 
-/// What has become a link since is not the way that was granted.
+/// Opens a path; one that has become a link since is not the granted one.
 fn open(path: &(impl AsRef<OsStr> + ?Sized)) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let file = rustix::fs::openat2(CWD, path.as_ref(), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;

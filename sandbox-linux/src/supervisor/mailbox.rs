@@ -1,4 +1,4 @@
-//! What the supervisor's thread is told by others.
+//! Messages to the supervisor's thread.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::relay::Destination;
 use super::sockets::Tap;
 use crate::sys::notify::{self, Notification};
 
-/// Where the supervisor's thread hears of things.
+/// The queue of the supervisor's thread.
 #[derive(Clone, Debug)]
 pub(super) struct Mailbox {
     pub(super) sender: Sender<Message>,
@@ -22,34 +22,34 @@ pub(super) enum Message {
     /// A call that the observer has taken.
     Call(TakenCall),
     Verdict(u64, Verdict),
-    /// On datagrams of a network, by its relay's number.
+    /// A verdict on datagrams of a network, by its relay's number.
     DatagramVerdict(u64, Destination, Verdict),
     Stop,
 }
 
-/// What comes from one command.
+/// The inputs from one command.
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// Where its calls come out.
+    /// Its seccomp listener.
     pub(super) listener: Arc<OwnedFd>,
-    /// The socket that its resolver asks, bound in its network.
+    /// The socket that its resolver queries, bound in its network.
     pub(super) resolver: OwnedFd,
     pub(super) datagrams: Option<Tap>,
-    /// That network.
+    /// The inode number of that network namespace.
     pub(super) network: u64,
     pub(super) receiving: Receiving,
 }
 
-/// Who takes the calls of a command.
+/// The receiver of a command's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receiving {
     /// The supervisor itself.
     Here,
-    /// The observer, which passes on what is the supervisor's.
+    /// The observer, which forwards the supervisor's calls.
     ByObserver,
 }
 
-/// A call that was taken from a listener and has no answer yet. Dropped without one, it fails.
+/// A call taken from a listener, without an answer yet. Dropped without one, it fails.
 #[derive(Debug)]
 pub(super) struct TakenCall {
     pub(super) listener: Arc<OwnedFd>,
@@ -66,13 +66,13 @@ impl TakenCall {
 impl Drop for TakenCall {
     fn drop(&mut self) {
         if let Some(call) = self.call {
-            // A process that is gone has no call that waits.
+            // The process may have ended.
             notify::answer(self.listener.as_fd(), call.id, libc::ENOSYS).ok();
         }
     }
 }
 
-/// Passes a command's calls on to the supervisor.
+/// Forwards a command's calls to the supervisor.
 #[derive(Debug)]
 pub(crate) struct Feed {
     pub(super) mailbox: Mailbox,
@@ -92,7 +92,7 @@ impl Feed {
 
 impl Mailbox {
     pub(super) fn send(&self, message: Message) {
-        // A supervisor that is gone has answered everything with its end.
+        // A supervisor that has ended has failed all calls.
         if self.sender.send(message).is_ok() {
             rustix::io::write(&self.bell, &1_u64.to_ne_bytes()).ok();
         }

@@ -1,8 +1,8 @@
-//! Names that a command has looked up, and the addresses that stand for them inside.
+//! Names that a command has resolved, and their synthetic addresses inside.
 //!
-//! Every name gets an address of its own from a range that leads nowhere (198.18.0.0/15, and the same
-//! inside a private IPv6 prefix). When the command connects to such an address, the name is known, and
-//! the name is what is decided on. Nothing is looked up before that: no query leaves the machine.
+//! Every name gets its own address from an unrouted range (198.18.0.0/15, and the same inside a private IPv6 prefix).
+//! When the command connects to such an address, the name is known, and the name is decided on. Nothing is resolved
+//! before that: no query leaves the machine.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,13 +13,12 @@ use super::dns::{Answer, Kind, Query};
 
 /// The first address that stands for a name.
 const FIRST: u32 = u32::from_be_bytes([198, 18, 0, 1]);
-/// How many names are remembered. The oldest makes room: a command that looks up more than this at
-/// once is not connecting to them.
+/// Limit on names. The oldest makes room: a command that resolves more than this at once does not connect to them.
 const MOST_NAMES: usize = 100_000;
 /// `fd53:746f:636b::/96` (a local prefix, RFC 4193), with the IPv4 address behind it.
 const PREFIX: [u16; 6] = [0xfd53, 0x746f, 0x636b, 0, 0, 0];
 
-/// The names, in the order in which they came.
+/// The names in order.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     places: HashMap<HostName, usize>,
@@ -27,12 +26,12 @@ pub(crate) struct Names {
     next: usize,
 }
 
-/// What an address stands for.
+/// The meaning of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// A name that was looked up, or an address that stands for itself.
+    /// A resolved name, or a literal address.
     Host(Host),
-    /// Nothing: it is in the range of names, but none has it.
+    /// An address of the synthetic range without a name.
     Unknown,
 }
 
@@ -58,7 +57,7 @@ impl Names {
         }
     }
 
-    /// What an address that a command connects to stands for.
+    /// The meaning of an address that a command connects to.
     pub(crate) fn meaning(&self, address: IpAddr) -> Meaning {
         let address = address.to_canonical();
         match in_range(address) {
@@ -98,7 +97,7 @@ fn in_prefix(address: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::new(p0, p1, p2, p3, p4, p5, u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
 }
 
-/// The place of an address in the range of names; none if it is outside.
+/// The index of an address in the synthetic range; `None` if it is outside.
 fn in_range(address: IpAddr) -> Option<usize> {
     let v4 = match address {
         IpAddr::V4(v4) => v4,

@@ -1,13 +1,12 @@
-//! Which options a command may set on its sockets.
+//! The socket options that a command may set.
 //!
-//! A filter sees the number of an option, not the socket. Most of a command's sockets are of its own network,
-//! but a stream that was connected outside is of the host's. So an option passes only if it is of no use there
-//! but for the connection that was approved; one that chooses an interface, a route or a group is set by the
-//! supervisor, which sees the socket, and only on those of the command's own network; and whatever is not
-//! listed does not exist (`ENOPROTOOPT`), which portable programs expect.
+//! A filter sees the number of an option, not the socket. Most of a command's sockets belong to its own network, but a
+//! stream connected outside belongs to the host's. So an option passes only if it is harmless for the approved
+//! connection; the supervisor, which sees the socket, sets options that choose an interface, a route or a group, only
+//! on sockets of the command's own network; and unlisted options do not exist (`ENOPROTOOPT`), which portable programs
+//! expect.
 //!
-//! Options that a socket had before it was connected outside do not come along unless `socket::carry_options`
-//! knows them.
+//! Options set before a socket was connected outside are only carried over if `socket::carry_options` knows them.
 //!
 //! <https://man7.org/linux/man-pages/man7/socket.7.html>, `ip.7`, `ipv6.7`, `tcp.7`, `udp.7`
 
@@ -15,10 +14,10 @@ use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, IPPROTO_UDP, SOL_SOCKET};
 
 use crate::bpf::{Action, Field, Instruction, Test};
 
-/// What the kernel says of an option that it does not have.
+/// The kernel's error for an unknown option.
 const NO_SUCH_OPTION: Action = Action::Fail(libc::ENOPROTOOPT as u16);
 
-// Options that the C library's list does not have, by their numbers in the kernel's headers.
+// Options that libc lacks, by their numbers in the kernel's headers.
 const SO_TIMESTAMP_NEW: i32 = 63;
 const SO_TIMESTAMPNS_NEW: i32 = 64;
 const SO_RCVTIMEO_NEW: i32 = 66;
@@ -34,7 +33,7 @@ const IPV6_MULTICAST_ALL: i32 = 29;
 /// `MCAST_JOIN_GROUP` up to `MCAST_MSFILTER`, the same for both families.
 const GROUPS: &[i32] = &[42, 43, 44, 45, 46, 47, 48];
 
-/// Options that pass, whatever the socket: (level, names, why that is harmless outside).
+/// Options that pass for any socket: (level, names, why that is harmless outside).
 const PASSED: &[(i32, &[i32], &str)] = &[
     (
         SOL_SOCKET,
@@ -153,8 +152,8 @@ const PASSED: &[(i32, &[i32], &str)] = &[
     (IPPROTO_IPV6, &[libc::IPV6_FREEBIND, libc::IPV6_ADDR_PREFERENCES], "which address of its own a socket gets"),
 ];
 
-/// Options that the supervisor sets, on sockets of the command's own network alone: (level, names, what they
-/// would do outside).
+/// Options that the supervisor sets, only on sockets of the command's own network: (level, names, their effect
+/// outside).
 const DECIDED: &[(i32, &[i32], &str)] = &[
     (
         SOL_SOCKET,
@@ -207,12 +206,12 @@ fn names(lists: &[(i32, &'static [i32], &str)], level: i32) -> Vec<u32> {
     of_level.flat_map(|(_, names, _)| *names).map(|name| *name as u32).collect()
 }
 
-/// Answers a `setsockopt`, whatever it is.
+/// The instructions for `setsockopt`.
 pub(super) fn answer() -> Vec<Instruction> {
     let mut program = vec![Instruction::load(Field::Argument(1))];
     for level in LEVELS {
         let names = answer_names(&names(PASSED, *level), &names(DECIDED, *level));
-        // A test reaches only so far.
+        // The reach of a conditional jump is limited.
         program.extend([Instruction::jump(Test::Equal(*level as u32), 1, 0), Instruction::skip(names.len())]);
         program.extend(names);
     }
@@ -220,12 +219,12 @@ pub(super) fn answer() -> Vec<Instruction> {
     program
 }
 
-/// One test for each name, and behind them all the three answers that they lead to.
+/// One test for each name, followed by the three answers.
 fn answer_names(passed: &[u32], decided: &[u32]) -> Vec<Instruction> {
     let answers = [NO_SUCH_OPTION, Action::Allow, Action::Notify].map(Instruction::answer);
     let tests = passed.iter().map(|name| (name, 1)).chain(decided.iter().map(|name| (name, 2)));
     let behind = (0..passed.len() + decided.len()).rev();
-    // No level has so many names that an answer is out of reach: a test looks at each.
+    // No level has so many names that an answer is out of reach: a test checks each.
     let reach = |behind: usize, answer: usize| u8::try_from(behind + answer).unwrap_or(u8::MAX);
     let tests = tests
         .zip(behind)
@@ -247,7 +246,7 @@ mod tests {
 
     fn answered(level: i32, name: i32) -> u32 {
         let [level, name] = [level, name].map(|number| u64::from(number.cast_unsigned()));
-        // The kernel takes the lower halves.
+        // The kernel uses the lower halves.
         let high = [3, 1 << 32 | level, 7 << 32 | name, 0, 0, 0];
         let found = run(&answer(), 0xc000_003e, 54, [3, level, name, 0, 0, 0]);
         assert_eq!(run(&answer(), 0xc000_003e, 54, high), found, "{level} {name}");

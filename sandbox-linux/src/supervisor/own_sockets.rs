@@ -1,11 +1,10 @@
-//! Unix sockets that the commands of one sandbox listen at: the only ones, besides those that are granted, that they
+//! Unix sockets at which the commands of one sandbox listen: the only ones, besides granted ones, that they may
 //! connect to.
 //!
-//! A socket is known when it begins to listen, which is done here, on a socket that was made in the sandbox's own
-//! network. The kernel says which file it is bound to, whatever stands at the path by then. Binding makes a new file each
-//! time, so a file is one socket's for good; it is held open as long as it is known, so that its number is no other
-//! file's. So neither a foreign socket that is renamed or linked over an own one, nor a number that is used again, is
-//! taken for one.
+//! A socket is recorded when it begins to listen, which is done here, on a socket created in the sandbox's own
+//! network. The kernel returns the file it is bound to, independent of its path. Each bind creates a new file, so a
+//! file belongs to one socket; it is held open while it is recorded, so that its inode number is not reused. So
+//! neither a foreign socket renamed or linked over an own one, nor a reused inode number, is mistaken for one.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -19,9 +18,9 @@ use rustix::io::Errno;
 use super::caller::Caller;
 use crate::sys::notify;
 
-/// As many are known at once. Each takes a descriptor.
+/// Limit on recorded sockets. Each takes a descriptor.
 const MOST: usize = 128;
-/// How often a path is looked up that changes meanwhile.
+/// The number of retries for a path that changes meanwhile.
 const MOST_TRIES: usize = 16;
 
 /// By device and inode.
@@ -29,12 +28,13 @@ const MOST_TRIES: usize = 16;
 pub(super) struct OwnSockets(HashMap<(u64, u64), OwnedFd>);
 
 impl OwnSockets {
-    /// A socket that listens now. One without a file needs no entry, and one whose file can't be told is nobody's.
+    /// Records a listening socket. One without a file needs no entry, and one whose file can't be determined is not
+    /// recorded.
     pub(super) fn add(&mut self, socket: BorrowedFd<'_>) {
         let Ok(file) = notify::bound_file(socket) else { return };
         let Some((key, _)) = identity(file.as_fd()) else { return };
         if self.0.len() >= MOST {
-            // Those that have no name any more can't be connected to.
+            // Unlinked sockets can't be connected to.
             self.0.retain(|_, known| identity(known.as_fd()).is_some_and(|(_, links)| links > 0));
         }
         if self.0.len() < MOST {
@@ -42,27 +42,27 @@ impl OwnSockets {
         }
     }
 
-    /// The socket that a path of a command leads to, if it is one of these.
+    /// The socket at a command's path, if it is recorded.
     pub(super) fn find(&self, caller: &Caller, path: &[u8]) -> Option<OwnedFd> {
         if self.0.is_empty() {
             return None;
         }
         let there = open(caller, path).ok()?;
         let (key, _) = identity(there.as_fd())?;
-        // The one that is held, whatever was opened.
+        // The held one, not the one just opened.
         self.0.get(&key)?.try_clone().ok()
     }
 }
 
-/// Device and inode of a socket's file, and how many names it has.
+/// Device and inode of a socket's file, and its link count.
 fn identity(file: BorrowedFd<'_>) -> Option<((u64, u64), u64)> {
     let found = rustix::fs::fstat(file).ok()?;
     let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
     is_socket.then_some(((found.st_dev, found.st_ino), found.st_nlink))
 }
 
-/// Opens what a path leads to in the caller's view, without doing anything with it. Should that be another file than the
-/// kernel would find for the caller, it is none of those that are known, or another one of them.
+/// Opens a path in the caller's view, with `O_PATH`. If it is not the file that the kernel would find for the caller,
+/// it is not recorded, or another recorded one.
 fn open(caller: &Caller, path: &[u8]) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let root = format!("/proc/{}/root", caller.thread());
@@ -70,7 +70,7 @@ fn open(caller: &Caller, path: &[u8]) -> io::Result<OwnedFd> {
     let mut text = if path.starts_with(b"/") { Vec::new() } else { directory(caller, &root)? };
     text.push(b'/');
     text.extend(path);
-    // The kernel gives up where something is renamed meanwhile, and has to be asked again.
+    // The kernel returns `EAGAIN` after a concurrent rename.
     let mut found = Err(Errno::AGAIN);
     for _ in 0..MOST_TRIES {
         found = rustix::fs::openat2(&root, OsStr::from_bytes(&text), flags, Mode::empty(), ResolveFlags::IN_ROOT);
@@ -81,7 +81,7 @@ fn open(caller: &Caller, path: &[u8]) -> io::Result<OwnedFd> {
     Ok(found?)
 }
 
-/// The caller's working directory, from its root on.
+/// The caller's working directory, relative to its root.
 fn directory(caller: &Caller, root: &OwnedFd) -> io::Result<Vec<u8>> {
     let root = std::fs::read_link(format!("/proc/self/fd/{}", root.as_raw_fd()))?;
     let directory = caller.directory()?;

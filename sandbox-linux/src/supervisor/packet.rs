@@ -1,40 +1,40 @@
-//! Datagrams as they are seen on the sandbox's loopback, and the ones that are put back there.
+//! Datagrams captured on the sandbox's loopback, and those injected there.
 //!
-//! What is read was built by the kernel for a command's `send`, but what the command can choose of it
-//! (addresses, ports, options, sizes) is chosen by somebody who is not trusted. So a packet is taken in
-//! its plainest form or not at all: no options, no fragments, no lengths that disagree.
+//! Captured packets were built by the kernel for a command's `send`, but the untrusted command chooses addresses,
+//! ports, options and sizes. So a packet is accepted in its plainest form or not at all: no options, no fragments, no
+//! inconsistent lengths.
 //!
-//! The kernel's layouts: `struct virtio_net_hdr` in front (from `PACKET_VNET_HDR`, since one packet may
-//! stand for several datagrams), then an Ethernet header, then IPv4 (RFC 791) or IPv6 (RFC 8200).
+//! The kernel's layouts: `struct virtio_net_hdr` in front (from `PACKET_VNET_HDR`, since one packet may contain
+//! several datagrams), then an Ethernet header, then IPv4 (RFC 791) or IPv6 (RFC 8200).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A datagram, or several of the same size that were sent with one call.
+/// A datagram, or several of the same size from one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packet<'a> {
     pub(crate) way: Way,
     payload: &'a [u8],
-    /// How long each datagram is, where there are several.
+    /// The length of each datagram, if there are several.
     segment: Option<usize>,
 }
 
-/// Where a datagram comes from and where it goes.
+/// The source and destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Way {
     pub(crate) from: SocketAddr,
     pub(crate) to: SocketAddr,
 }
 
-/// Why a datagram did not arrive, in the words that the sender's kernel knows.
+/// Why a datagram did not arrive, as the sender's kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// It is not allowed: `EHOSTUNREACH` for IPv4, `EACCES` for IPv6.
     Prohibited,
-    /// Nobody is there: `ECONNREFUSED`.
+    /// No listener: `ECONNREFUSED`.
     NobodyThere,
 }
 
-/// In front of every packet: what the kernel left to a network card to do.
+/// The offload header in front of every packet.
 const OFFLOAD: usize = 10;
 const ETHERNET: usize = 14;
 const IPV4_HEADER: usize = 20;
@@ -47,11 +47,11 @@ const ICMP: u8 = 1;
 const UDP: u8 = 17;
 const ICMP_V6: u8 = 58;
 const HOPS: u8 = 64;
-/// The longest packet, with everything in front of it.
+/// The longest packet, with all headers.
 pub(crate) const LONGEST: usize = OFFLOAD + ETHERNET + IPV6_HEADER + u16::MAX as usize;
 
 impl<'a> Packet<'a> {
-    /// Reads a packet that the command has sent to somebody outside.
+    /// Parses a packet that the command has sent outside.
     pub(crate) fn read(frame: &'a [u8]) -> Option<Self> {
         let ([_, offload, _, _, low, high, ..], rest) = frame.split_first_chunk::<OFFLOAD>()?;
         let segment = match offload {
@@ -66,14 +66,14 @@ impl<'a> Packet<'a> {
             [.., 0x86, 0xdd] => read_v6(packet)?,
             _ => return None,
         };
-        // The checksum is not there yet where the kernel leaves it to the card. It came through memory alone.
+        // The checksum may be missing, if the kernel leaves it to the card. The packet came through memory alone.
         let ([from0, from1, to0, to1, length0, length1, ..], payload) = datagram.split_first_chunk::<UDP_HEADER>()?;
         let [from_port, to_port, length] =
             [[*from0, *from1], [*to0, *to1], [*length0, *length1]].map(u16::from_be_bytes);
         if usize::from(length) != datagram.len() || from_port == 0 || to_port == 0 {
             return None;
         }
-        // A command can put any sender into a datagram, but its own sockets have these.
+        // A command can forge the sender, but its own sockets have these addresses.
         let is_outside = !to.is_loopback() && !to.is_unspecified() && !to.is_multicast() && to != Ipv4Addr::BROADCAST;
         if !from.is_loopback() || !is_outside {
             return None;
@@ -81,10 +81,10 @@ impl<'a> Packet<'a> {
         Some(Self { way: Way { from: (from, from_port).into(), to: (to, to_port).into() }, payload, segment })
     }
 
-    /// The datagrams, each of which is sent on by itself.
+    /// The datagrams, each of which is relayed separately.
     pub(crate) fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let length = self.segment.unwrap_or(self.payload.len()).max(1);
-        // An empty datagram is one, too.
+        // An empty datagram counts, too.
         let empty = self.payload.is_empty().then_some(self.payload);
         self.payload.chunks(length).chain(empty)
     }
@@ -92,7 +92,7 @@ impl<'a> Packet<'a> {
 
 fn read_v4(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let (header, datagram) = packet.split_first_chunk::<IPV4_HEADER>()?;
-    // A header without options, of a packet that is whole.
+    // A header without options, of an unfragmented packet.
     let [0x45, _, length0, length1, _, _, fragment, 0, _, UDP, _, _, addresses @ ..] = header else { return None };
     let [f0, f1, f2, f3, t0, t1, t2, t3] = addresses;
     const DO_NOT_FRAGMENT: u8 = 0x40;
@@ -104,26 +104,26 @@ fn read_v4(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
 
 fn read_v6(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let (header, datagram) = packet.split_first_chunk::<IPV6_HEADER>()?;
-    // A fragment, or options, would come as another header.
+    // A fragment, or options, would have another next header.
     let [version, _, _, _, length0, length1, UDP, _, addresses @ ..] = header else { return None };
     if version >> 4 != 6 || usize::from(u16::from_be_bytes([*length0, *length1])) != datagram.len() {
         return None;
     }
     let (from, to) = addresses.split_first_chunk::<16>()?;
     let to = Ipv6Addr::from(*to.first_chunk::<16>()?);
-    // The kernel sends what goes to a mapped address as IPv4.
+    // The kernel sends datagrams to a mapped address as IPv4.
     let is_plain = to.to_ipv4_mapped().is_none();
     is_plain.then_some((Ipv6Addr::from(*from).into(), to.into(), datagram))
 }
 
-/// A datagram that comes back, in the form in which it is put on the loopback; none if it is too long.
+/// A reply datagram in the format for the loopback; `None` if it is too long.
 pub(crate) fn datagram(way: Way, payload: &[u8]) -> Option<Vec<u8>> {
     frame(way, UDP, udp(way, payload)?)
 }
 
-/// A message that a datagram on this way did not arrive.
+/// An ICMP error for a datagram on this way.
 pub(crate) fn failure(way: Way, failure: Failure) -> Option<Vec<u8>> {
-    // The kernel finds the socket by the beginning of the packet that the message speaks of.
+    // The kernel finds the socket by the quoted beginning of the packet.
     let quoted = frame(way, UDP, udp(way, &[])?)?.split_off(OFFLOAD + ETHERNET);
     let (protocol, kind, code) = match (way.to, failure) {
         (SocketAddr::V4(_), Failure::Prohibited) => (ICMP, 3, 13),
@@ -154,7 +154,7 @@ fn udp(way: Way, payload: &[u8]) -> Option<Vec<u8>> {
     let mut sum = Sum::default();
     sum.add_pseudo_header(way, UDP, datagram.len());
     sum.add(&datagram);
-    // Zero would mean that there is no checksum; its other form means the same number.
+    // Zero would mean no checksum; all ones is equivalent.
     let [high, low] = sum.finish();
     put(&mut datagram, 6, if [high, low] == [0, 0] { [0xff, 0xff] } else { [high, low] });
     Some(datagram)
@@ -191,7 +191,7 @@ fn put(bytes: &mut [u8], at: usize, [high, low]: [u8; 2]) {
     }
 }
 
-/// The Internet checksum (RFC 1071). Each part that is added but the last has to be of even length.
+/// The Internet checksum (RFC 1071). Each part except the last must have an even length.
 #[derive(Default)]
 struct Sum(u64);
 
@@ -240,7 +240,7 @@ mod tests {
         way("[::1]:40000", "[fd53:746f:636b::c612:1]:53")
     }
 
-    /// Sums to zero, as a receiver checks it.
+    /// Whether it sums to zero, as a receiver checks it.
     fn is_right(parts: &[&[u8]], (way, protocol): (Way, Option<u8>)) -> bool {
         let mut sum = Sum::default();
         if let Some(protocol) = protocol {
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_packet_is_as_the_kernel_has_it() {
-        // As it was seen on the loopback: "hello" from port 53533 to 198.18.0.1:53, checksum left to the card.
+        // As captured on the loopback: "hello" from port 53533 to 198.18.0.1:53, checksum left to the card.
         let seen = "01000000000022000600000000000000000000000000080045000021\
             26f240004011cec57f000001c6120001d11d0035000d453368656c6c6f";
         let seen: Vec<u8> =
@@ -260,7 +260,7 @@ mod tests {
         let packet = Packet::read(&seen).unwrap();
         assert_eq!(packet.way, way("127.0.0.1:53533", "198.18.0.1:53"));
         assert_eq!(packet.datagrams().collect::<Vec<_>>(), [b"hello"]);
-        // What is built differs in nothing but the packet's number and the checksums.
+        // The built packet differs only in its identification and checksums.
         let built = datagram(packet.way, b"hello").unwrap();
         assert_eq!((built.len(), &built[26..28], &built[32..34]), (seen.len(), &seen[26..28], &seen[32..34]));
         assert!(is_right(&[&built[24..44]], (packet.way, None)));
@@ -353,7 +353,7 @@ mod tests {
             }
         }
 
-        /// A frame that was spoiled in one place is dropped, or still means a datagram from inside to outside.
+        /// A frame corrupted in one byte is dropped, or still a datagram from inside to outside.
         #[test]
         fn a_spoiled_packet_stays_a_plain_one(
             is_v6: bool, payload in prop::collection::vec(any::<u8>(), 0..80), at in 0_usize..150, byte: u8,

@@ -1,20 +1,19 @@
-//! How many connections may be made at once from threads of their own.
+//! Limits concurrent connections on separate threads.
 //!
-//! A connection inside the sandbox, or to a unix socket, may have to wait for a server that is busy, and goes on
-//! waiting when the process that wanted it is gone. So there are only so many places, whatever a command starts
-//! and kills.
+//! A connection inside the sandbox, or to a unix socket, may block on a busy server, even after its process is gone.
+//! So the number of threads is bounded, regardless of what a command starts and kills.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most threads that a supervisor has for this.
+/// Limit on these threads per supervisor.
 pub(super) const MOST: usize = 64;
 
-/// How many are in use.
+/// The number in use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places(Arc<AtomicUsize>);
 
-/// One that is in use, until it is dropped.
+/// A permit, released on drop.
 #[derive(Debug)]
 pub(super) struct Taken(Arc<AtomicUsize>);
 

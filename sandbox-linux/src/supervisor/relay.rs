@@ -1,13 +1,11 @@
-//! Sending a command's datagrams on to where they are allowed to go, and the answers back.
+//! Relays a command's datagrams to allowed destinations, and the replies back.
 //!
-//! The command's sockets stay in its own network, where every datagram to the outside passes a socket of
-//! ours (see [`tap`](super::tap)). Here each is read, its destination decided on, and what it holds sent
-//! on by a socket outside that is connected to an address that was checked. An answer is put back on the
-//! command's loopback as if it came from where the command sent to. So however a message was addressed,
-//! the only way out is through this table.
+//! The command's sockets stay in its own network, where every outgoing datagram passes the supervisor's socket (see
+//! [`tap`](super::tap)). Here each is parsed, its destination decided on, and its payload sent by a socket outside
+//! that is connected to a checked address. A reply is injected into the command's loopback as if it came from the
+//! original destination. So this table is the only way out, for any kind of address.
 //!
-//! Everything has a bound, since a command can send faster than anybody decides: what there is no room
-//! for is lost, as datagrams may be.
+//! Everything is bounded, since a command can send faster than decisions are made: excess datagrams are dropped.
 
 #[cfg(test)]
 mod tests;
@@ -31,30 +29,30 @@ use super::names::{Meaning, Names};
 use super::packet::{self, Failure, Packet, Way};
 use super::socket;
 
-/// How many sockets outside there are at once. The one that was used least lately makes room.
+/// Limit on sockets outside. The least recently used one makes room.
 const MOST_FLOWS: usize = 512;
-/// How many destinations are known at once.
+/// Limit on known destinations.
 const MOST_DESTINATIONS: usize = 256;
-/// How many datagrams wait while somebody is asked about their destination, and how many bytes for all.
+/// Limits on the datagrams buffered while their destination is asked about, and on the bytes of all.
 const MOST_WAITING: usize = 16;
 const MOST_BYTES_WAITING: usize = 1024 * 1024;
-/// How long a flow may be idle: what RFC 4787 (REQ-5) recommends to whoever translates addresses.
+/// The idle timeout of a flow: the recommendation of RFC 4787 (REQ-5) for NAT.
 const IDLE: Duration = Duration::from_secs(5 * 60);
-/// How long a no holds without asking again. A program that does not hear it sends again and again.
+/// How long a refusal is remembered. Programs that ignore it send again and again.
 const REFUSED: Duration = Duration::from_secs(60);
-/// How often what is over is looked for.
+/// The interval of sweeps.
 const SWEEP: Duration = Duration::from_secs(10);
-/// How many datagrams are taken before somebody else has a turn.
+/// Datagrams per turn, for fairness.
 const MOST_AT_ONCE: usize = 64;
-/// How much may wait to be read. The kernel gives less to those who may not have so much.
+/// The receive buffer. The kernel grants less without privileges.
 const ROOM: i32 = 4 * 1024 * 1024;
-/// The number under which what the command sends is waited for; answers have the others.
+/// The token of the command's datagrams; replies have the others.
 const SENT: u64 = 0;
 
-/// The way out of one network.
+/// The relay of one network.
 #[derive(Debug)]
 pub(super) struct Relay {
-    /// Tells one network from another.
+    /// Identifies the network.
     pub(super) network: u64,
     epoll: OwnedFd,
     tap: Tap,
@@ -67,19 +65,19 @@ pub(super) struct Relay {
     swept: Instant,
 }
 
-/// Where datagrams are sent, as the policy knows it.
+/// A destination, as the policy names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Destination {
     pub(super) host: Host,
     pub(super) port: u16,
 }
 
-/// What is known of a destination.
+/// The state of a destination.
 #[derive(Debug)]
 enum Standing {
-    /// Somebody is being asked.
+    /// A decision is pending, with the packets buffered for it.
     Asked(Vec<(Way, Vec<u8>)>),
-    /// These addresses were checked.
+    /// Allowed, with the checked addresses.
     Allowed {
         addresses: Vec<SocketAddr>,
         used: Instant,
@@ -90,18 +88,18 @@ enum Standing {
     },
 }
 
-/// One socket of the command, and its peer outside.
+/// One socket of the command and its peer outside.
 #[derive(Debug)]
 struct Flow {
     way: Way,
     destination: Destination,
-    /// Connected to the peer: nobody else's answers arrive.
+    /// Connected to the peer: other senders are not received.
     socket: OwnedFd,
     used: Instant,
 }
 
 impl Relay {
-    /// For a network whose datagrams come out of `tap`.
+    /// A relay for the network of `tap`.
     pub(super) fn new(network: u64, tap: Tap, now: Instant) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &tap.socket, EventData::new_u64(SENT), EventFlags::IN)?;
@@ -120,8 +118,7 @@ impl Relay {
         })
     }
 
-    /// Does what can be done now, and says which destinations have to be asked for. Fails if nothing can be
-    /// heard any more.
+    /// Handles all pending events, and returns the destinations to ask about. Fails if the socket is broken.
     pub(super) fn turn(&mut self, names: &Names, now: Instant) -> io::Result<Vec<Destination>> {
         let mut asked = Vec::new();
         let mut events = Vec::with_capacity(64);
@@ -138,7 +135,7 @@ impl Relay {
         Ok(asked)
     }
 
-    /// Takes what the command has sent.
+    /// Reads the command's datagrams.
     fn take_in(&mut self, names: &Names, buffer: &mut [u8], asked: &mut Vec<Destination>, now: Instant) {
         for _ in 0..MOST_AT_ONCE {
             let Ok((length, _)) = recv(&self.tap.socket, &mut *buffer, RecvFlags::DONTWAIT) else { return };
@@ -158,7 +155,7 @@ impl Relay {
         }
     }
 
-    /// Sends a datagram on, or has it wait. Whether its destination has to be asked for.
+    /// Relays a datagram, or buffers it. Returns whether its destination has to be asked about.
     fn forward(&mut self, destination: &Destination, way: Way, datagram: &[u8], now: Instant) -> bool {
         if let Some(token) = self.flow(destination, way) {
             self.send(token, datagram, now);
@@ -201,7 +198,7 @@ impl Relay {
         is_new
     }
 
-    /// Somebody has decided on a destination.
+    /// Applies the verdict on a destination.
     pub(super) fn decided(&mut self, destination: &Destination, verdict: Verdict, now: Instant) {
         let Some(Standing::Asked(waiting)) = self.standings.remove(destination) else { return };
         self.bytes_waiting -= waiting.iter().map(|(_, datagram)| datagram.len()).sum::<usize>();
@@ -217,7 +214,7 @@ impl Relay {
         }
     }
 
-    /// The flow that a datagram belongs to. A name's address may stand for another name by now.
+    /// The flow of a datagram. A synthetic address may mean another name by now.
     fn flow(&mut self, destination: &Destination, way: Way) -> Option<u64> {
         let token = *self.ways.get(&way)?;
         if self.flows.get(&token).is_some_and(|flow| flow.destination == *destination) {
@@ -238,7 +235,7 @@ impl Relay {
                 break;
             }
         }
-        // This program may have more files open than it is allowed to.
+        // The limit on open files may be reached.
         if made.is_err() && self.close_oldest() {
             made = addresses.first().map_or(made, |address| socket::datagrams_to(*address));
         }
@@ -266,7 +263,7 @@ impl Relay {
         let Some(flow) = self.flows.get_mut(&token) else { return };
         flow.used = now;
         let attempt = || send(&flow.socket, datagram, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-        // It speaks of an earlier datagram, and this one was not sent.
+        // The error belongs to an earlier datagram, and this one was not sent.
         if attempt().is_err_and(is_telling) {
             attempt().ok();
             let way = flow.way;
@@ -274,7 +271,7 @@ impl Relay {
         }
     }
 
-    /// Puts what has come from outside on the command's loopback.
+    /// Injects replies into the command's loopback.
     fn give_back(&mut self, token: u64, buffer: &mut [u8], now: Instant) {
         for _ in 0..MOST_AT_ONCE {
             let Some(flow) = self.flows.get_mut(&token) else { return };
@@ -295,19 +292,19 @@ impl Relay {
         self.put(packet::failure(way, failure));
     }
 
-    /// What the command has no room for is lost.
+    /// Injects a frame; it is dropped if the command has no room.
     fn put(&self, frame: Option<Vec<u8>>) {
         if let Some(frame) = frame {
             send(&self.tap.socket, &frame, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).ok();
         }
     }
 
-    /// When there is something to look for again; never while nothing is known.
+    /// The time of the next sweep; `None` while nothing is known.
     pub(super) fn deadline(&self) -> Option<Instant> {
         (!self.standings.is_empty()).then(|| self.swept + SWEEP)
     }
 
-    /// Ends what has been idle for too long.
+    /// Removes idle flows and destinations.
     pub(super) fn sweep(&mut self, now: Instant) {
         if now < self.swept + SWEEP {
             return;
@@ -325,7 +322,7 @@ impl Relay {
         });
     }
 
-    /// Whether one more destination can be known. What is not in use makes room for it.
+    /// Whether there is room for one more destination. Unused ones make room.
     fn has_room(&mut self, now: Instant) -> bool {
         if self.standings.len() < MOST_DESTINATIONS {
             return true;
@@ -337,20 +334,20 @@ impl Relay {
             Standing::Asked(_) | Standing::Allowed { .. } => None,
         };
         let oldest = self.standings.iter().filter_map(age).min_by_key(|(since, _)| *since);
-        // One that has been decided just now is kept: a command that names ever new hosts is refused.
+        // Recent decisions are kept: a command that names ever new hosts is refused.
         let oldest = oldest.filter(|(since, _)| now.saturating_duration_since(*since) >= SWEEP);
         oldest.is_some_and(|(_, destination)| self.standings.remove(&destination).is_some())
     }
 }
 
 impl AsFd for Relay {
-    /// Readable when there is something to do.
+    /// Readable when events are pending.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 }
 
-/// Whether an error says that datagrams do not arrive, and not that there is no room for this one now.
+/// Whether an error means that datagrams do not arrive, and not a full buffer.
 fn is_telling(errno: Errno) -> bool {
     [Errno::CONNREFUSED, Errno::HOSTUNREACH, Errno::NETUNREACH, Errno::ACCESS, Errno::PERM].contains(&errno)
 }

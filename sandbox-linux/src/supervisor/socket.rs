@@ -1,4 +1,4 @@
-//! Sockets: what a command's one is, and one outside that takes its place.
+//! Inspects a command's socket, and creates its replacement outside.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,18 +9,18 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
 use crate::sys::notify::{set_socket_option, socket_option};
 
-/// What a command's socket is.
+/// The properties of a command's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Nature {
     pub(crate) family: i32,
     pub(crate) is_stream: bool,
     pub(crate) is_datagram: bool,
     pub(crate) is_blocking: bool,
-    /// Which network namespace it was made in.
+    /// Its network namespace.
     pub(crate) network: u64,
 }
 
-/// Where a socket is in its life.
+/// The connection state of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     Fresh,
@@ -37,14 +37,14 @@ fn number(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<u32> {
     Ok(u32::from_ne_bytes(value))
 }
 
-/// The network namespace that a socket was made in.
+/// The network namespace of a socket.
 pub(crate) fn network_of(socket: BorrowedFd<'_>) -> io::Result<u64> {
     let mut value = [0; 8];
     socket_option(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE, &mut value)?;
     Ok(u64::from_ne_bytes(value))
 }
 
-/// What a socket is; an error if the file is none.
+/// The properties of a socket; an error for another file.
 pub(crate) fn nature(socket: BorrowedFd<'_>) -> io::Result<Nature> {
     let read = |name| number(socket, libc::SOL_SOCKET, name);
     let family = i32::try_from(read(libc::SO_DOMAIN)?).map_err(io::Error::other)?;
@@ -75,7 +75,7 @@ pub(crate) fn life(socket: BorrowedFd<'_>) -> Life {
     }
 }
 
-/// The error that a socket has met, once.
+/// Takes the pending error of a socket.
 pub(crate) fn pending_error(socket: BorrowedFd<'_>) -> i32 {
     number(socket, libc::SOL_SOCKET, libc::SO_ERROR)
         .ok()
@@ -83,14 +83,14 @@ pub(crate) fn pending_error(socket: BorrowedFd<'_>) -> i32 {
         .unwrap_or(libc::EIO)
 }
 
-/// A stream socket in this program's own network, not blocking, that can reach the address and is of
-/// the command's family if that is possible. Gives the address in that family's form.
+/// A non-blocking stream socket in this program's own network that can reach the address, of the command's family if
+/// possible. Also returns the address in that family's form.
 pub(crate) fn outside(family: i32, address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     let make = |family| {
         socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, Some(ipproto::TCP))
     };
     match address.ip().to_canonical() {
-        // A program that made an IPv6 socket asks for IPv6 addresses of it later.
+        // A program with an IPv6 socket expects IPv6 addresses from it later.
         IpAddr::V4(v4) if family == libc::AF_INET6 => match make(AddressFamily::INET6) {
             Ok(socket) => {
                 let off = 0_i32.to_ne_bytes();
@@ -104,7 +104,7 @@ pub(crate) fn outside(family: i32, address: SocketAddr) -> io::Result<(OwnedFd, 
     }
 }
 
-/// A datagram socket in this program's own network, not blocking, that is connected to the address.
+/// A non-blocking datagram socket in this program's own network, connected to the address.
 pub(crate) fn datagrams_to(address: SocketAddr) -> io::Result<OwnedFd> {
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -114,10 +114,10 @@ pub(crate) fn datagrams_to(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Lets more wait to be read, as much more as the kernel allows.
+/// Enlarges the receive buffer, as far as the kernel allows.
 pub(crate) fn make_room(socket: BorrowedFd<'_>, bytes: i32) {
     let set = |name| set_socket_option(socket, libc::SOL_SOCKET, name, &bytes.to_ne_bytes());
-    // Beyond the usual limit takes a privilege.
+    // More than the limit needs a privilege.
     set(libc::SO_RCVBUFFORCE).or_else(|_| set(libc::SO_RCVBUF)).ok();
 }
 
@@ -153,8 +153,8 @@ const CARRIED: &[(i32, i32)] = &[
 /// Sizes, which the kernel doubles when they are set.
 const SIZES: &[i32] = &[libc::SO_SNDBUF, libc::SO_RCVBUF];
 
-/// Gives a new socket the options of an old one, where they differ. An option that does not apply to
-/// the new one's family is not there to be lost.
+/// Copies the options of an old socket to a new one, if they differ. An option that does not apply to the new family
+/// can't be lost.
 pub(crate) fn carry_options(old: BorrowedFd<'_>, new: BorrowedFd<'_>) {
     for (level, name) in CARRIED {
         let (mut had, mut has) = ([0; 64], [0; 64]);
@@ -163,7 +163,7 @@ pub(crate) fn carry_options(old: BorrowedFd<'_>, new: BorrowedFd<'_>) {
         if let (Some(had), Some(has)) = (had, has)
             && had != has
         {
-            // Refused where it takes a privilege that the command can't have used either.
+            // Refused if it needs a privilege that the command did not have either.
             set_socket_option(new, *level, *name, had).ok();
         }
     }
@@ -177,7 +177,7 @@ pub(crate) fn carry_options(old: BorrowedFd<'_>, new: BorrowedFd<'_>) {
     }
 }
 
-/// How long a blocking connect may take, where the program has set a limit.
+/// The timeout of a blocking connect, if the program has set one.
 pub(crate) fn send_limit(socket: BorrowedFd<'_>) -> Option<std::time::Duration> {
     let mut value = [0; 16];
     socket_option(socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &mut value).ok()?;
@@ -188,15 +188,15 @@ pub(crate) fn send_limit(socket: BorrowedFd<'_>) -> Option<std::time::Duration> 
     (!limit.is_zero()).then_some(limit)
 }
 
-/// Where a program wants to connect, in the kernel's form.
+/// The address of a `connect`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Internet(SocketAddr),
     /// A unix socket by its path.
     Unix(Vec<u8>),
-    /// A unix socket by a name that is no path.
+    /// A unix socket by an abstract name.
     Abstract,
-    /// Anything else: no address at all (which disconnects), another family.
+    /// Anything else: `AF_UNSPEC` (which disconnects), another family.
     Other,
 }
 

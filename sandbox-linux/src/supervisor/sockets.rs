@@ -1,19 +1,19 @@
-//! Sockets of a command's own network, for the supervisor outside.
+//! The supervisor's sockets in a command's own network.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Sockets of a command's own network.
+/// The supervisor's sockets in one network.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
-    /// The one that its resolver asks.
+    /// The socket that its resolver queries.
     pub(crate) resolver: Option<OwnedFd>,
-    /// The one that its datagrams pass, where they may go anywhere.
+    /// The socket that captures its datagrams, if they may go anywhere.
     pub(crate) datagrams: Option<Tap>,
 }
 
-/// Where datagrams come out, and answers go in. The order in which these are closed matters: the launcher
-/// keeps a copy until the lease is closed, so that it is the one who waits for the kernel to be done.
+/// The socket for captured datagrams and injected replies. The order in which these are closed matters: the launcher
+/// keeps a copy until the lease is closed, so that the launcher waits for the kernel.
 #[derive(Debug)]
 pub(crate) struct Tap {
     pub(crate) socket: OwnedFd,

@@ -1,8 +1,8 @@
-//! Moving a socket's place in the epoll instances that watch it.
+//! Moves the epoll registrations of a replaced socket.
 //!
-//! An epoll instance knows a file together with the number under which it was added. When a socket is
-//! replaced, the new one has to be added under the command's own number, which this program has other
-//! files at. So a thread with a descriptor table of its own does it: there every number is free.
+//! An epoll instance identifies a file together with its descriptor number. The new socket has to be registered under
+//! the command's own number, which this program uses for other files. So a thread with its own descriptor table does
+//! it: there every number is free.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -28,7 +28,7 @@ struct Job {
     done: Sender<io::Result<()>>,
 }
 
-/// What to do with a socket in the instances that watch it.
+/// The operation on the epoll instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Remove,
@@ -42,7 +42,7 @@ impl Table {
         thread::Builder::new().name(String::from("stockade-table")).spawn(move || {
             let own = notify::own_table();
             let works = own.is_ok();
-            // Whoever started this waits for it.
+            // The starter waits for this.
             ready.send(own).ok();
             if works {
                 work(received);
@@ -52,7 +52,7 @@ impl Table {
         Ok(Self { jobs })
     }
 
-    /// Does it for the socket that a process has at a place, and waits until it is done.
+    /// Applies it to a process's descriptor, and waits until it is done.
     pub(crate) fn change(&self, thread: i32, place: &Place, act: Act) -> io::Result<()> {
         let (done, is_done) = channel();
         self.jobs.send(Job { thread, place: place.clone(), act, done }).map_err(io::Error::other)?;
@@ -62,14 +62,14 @@ impl Table {
 
 fn work(jobs: Receiver<Job>) {
     for job in jobs {
-        // Whoever asked waits for it.
+        // The requester waits for this.
         job.done.send(change(&job)).ok();
     }
 }
 
 fn change(job: &Job) -> io::Result<()> {
     let number = job.place.number;
-    // Everything else goes above the number that has to be free.
+    // Other descriptors are moved above the number that has to be free.
     let above = |file: OwnedFd| fcntl_dupfd_cloexec(&file, number.saturating_add(1));
     let process = above(open_process(job.thread)?)?;
     let take = |number| pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).and_then(above);
@@ -78,7 +78,7 @@ fn change(job: &Job) -> io::Result<()> {
         let epoll = take(registration.epoll)?;
         match job.act {
             Act::Remove => socket.forget(epoll.as_fd())?,
-            // Waking the machine up is a privilege that the command does not have.
+            // `EPOLLWAKEUP` needs a privilege that the command does not have.
             Act::Add => socket.watch(epoll.as_fd(), registration.events & !WAKE_UP, registration.data)?,
         }
     }

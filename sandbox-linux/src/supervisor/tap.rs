@@ -1,10 +1,10 @@
-//! The way that a command's datagrams take: routes in its network that lead to the loopback and end
-//! there, and a filter for the socket that sees them pass.
+//! The path of a command's datagrams: routes in its network that lead to the loopback and end there, and a filter for
+//! the socket that captures them.
 //!
-//! A datagram takes its address with each message, so nobody can decide on it when it is sent: not by
-//! a look at the call (`sendmsg` has the address in memory), and not by handing out a socket of the
-//! host's network, which would take any address. So it is let go, into a network that leads nowhere,
-//! and what passes there is seen whatever call it came from. Whether it goes on is decided outside.
+//! A datagram has an address per message, so it can't be decided on when it is sent: not by inspecting the call
+//! (`sendmsg` has the address in memory), and not by handing out a socket of the host's network, which would accept
+//! any address. So it is sent into an isolated network and captured there, whatever call it came from. Whether it is
+//! relayed is decided outside.
 //!
 //! Messages are those of rtnetlink: <https://man7.org/linux/man-pages/man7/rtnetlink.7.html>.
 
@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::bpf::{Instruction, Part, Take, Test};
 use crate::step::Filter;
 
-/// What is asked of the kernel.
+/// Requests to the kernel.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Requests {
     bytes: Vec<u8>,
@@ -25,7 +25,7 @@ impl Requests {
         Self { bytes: requests.concat(), count: requests.len() }
     }
 
-    /// One behind the other, in the kernel's form.
+    /// Concatenated, in the kernel's format.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Requests {
     }
 }
 
-/// The loopback has this number in every network.
+/// The loopback's index in every network.
 const LOOPBACK: u32 = 1;
 const REQUEST_AND_ACKNOWLEDGE: u16 = 1 | 4;
 const CREATE: u16 = 0x400;
@@ -49,13 +49,13 @@ const NESTED: u16 = 0x8000;
 
 /// For IPv4.
 ///
-/// The route is an ordinary one, so that the kernel sends what goes there and discards it when it comes
-/// back in: such a route is not for delivery. A `local` one would look for a socket that listens, and
-/// answer that there is none.
+/// The route is an ordinary one, so that the kernel sends matching datagrams and discards them when they come back in:
+/// such a route is not for delivery. With a `local` one it would look for a listening socket, and report that there is
+/// none.
 pub(crate) fn routes() -> Requests {
     const INET: u8 = 2;
-    // An answer is a packet for 127.0.0.1 that the kernel has not sent itself, which it takes for forged
-    // (`route_localnet`). Nobody but the supervisor can put one on this loopback.
+    // A reply is a packet for 127.0.0.1 that the kernel has not sent itself, which it treats as forged
+    // (`route_localnet`). Only the supervisor can inject packets into this loopback.
     let allow_answers = attribute(26, &1_u32.to_ne_bytes());
     let in_inet = attribute(NESTED | u16::from(INET), &attribute(NESTED | 1, &allow_answers));
     let interface = set_loopback(&attribute(NESTED | 26, &in_inet));
@@ -63,11 +63,9 @@ pub(crate) fn routes() -> Requests {
     Requests::of(&[interface, route])
 }
 
-/// For IPv6. Where the kernel has none, or not this way to name a route's end, such datagrams have no route
-/// and fail at once.
+/// For IPv6. If the kernel has none, or lacks nexthop objects, such datagrams have no route and fail at once.
 ///
-/// A route that names the loopback is made one that refuses; one that names another object that names the
-/// loopback is not.
+/// A route that names the loopback becomes a rejecting one; a route with a nexthop object for the loopback does not.
 pub(crate) fn routes_v6() -> Requests {
     const INET6: u8 = 10;
     const NEW_NEXT_HOP: u16 = 104;
@@ -82,7 +80,7 @@ pub(crate) fn routes_v6() -> Requests {
     Requests::of(&[interface, next_hop, route])
 }
 
-/// Who has made a route: an administrator, and not the kernel.
+/// The origin of a route: an administrator, not the kernel.
 const STATIC: u8 = 4;
 
 fn set_loopback(attributes: &[u8]) -> Vec<u8> {
@@ -94,7 +92,7 @@ fn set_loopback(attributes: &[u8]) -> Vec<u8> {
     request(SET_LINK, 0, &header, attributes)
 }
 
-/// For everything that no other route is for.
+/// A default route.
 fn new_route(family: u8, scope: u8, attributes: &[u8]) -> Vec<u8> {
     const NEW_ROUTE: u16 = 24;
     const MAIN: u8 = 254;
@@ -113,7 +111,7 @@ fn request(kind: u16, flags: u16, header: &[u8], attributes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Every value here is of a length that is a multiple of four, as the kernel wants it.
+/// Every value's length is a multiple of four, as the kernel requires.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).unwrap_or(0);
     [&length.to_ne_bytes(), &kind.to_ne_bytes(), value].concat()
@@ -123,8 +121,7 @@ const OUTGOING: u32 = 4;
 const ETHERNET: u32 = 14;
 const UDP: u32 = 17;
 
-/// Takes datagrams that are sent to somebody outside; what the command's own processes say to each other
-/// is not looked at.
+/// Captures outgoing datagrams; those between the command's own processes are ignored.
 pub(crate) fn filter() -> Filter {
     let load = Instruction::load_packet;
     let is = |value, if_true, if_false| Instruction::jump(Test::Equal(value), if_true, if_false);
@@ -164,7 +161,7 @@ mod tests {
     fn what_goes_outside_is_seen_and_nothing_else() {
         let frame = |from: &str, to: &str| {
             let way = Way { from: from.parse().unwrap(), to: to.parse().unwrap() };
-            // Without what stands in front of the Ethernet header, which the filter does not see.
+            // Without the offload header, which the filter does not see.
             (datagram(way, b"x").unwrap().split_off(10), failure(way, Failure::Prohibited).unwrap().split_off(10))
         };
         for (from, to, wanted) in [
@@ -189,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Every request says how long it is, and so does every attribute.
+    /// Every request and every attribute has its correct length.
     #[test]
     fn requests_are_as_long_as_they_say() {
         for requests in [routes(), routes_v6()] {

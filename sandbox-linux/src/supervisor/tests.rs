@@ -1,4 +1,4 @@
-//! The supervisor with real programs on the real kernel, with a small program in the launcher's place.
+//! The supervisor with real programs on the real kernel, with a small program in place of the launcher.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IoSliceMut, Read as _, Write as _};
@@ -20,7 +20,7 @@ use stockade_sandboxing::{Answer, Attempt, Gatekeeper, Verdict};
 use super::filter::filter;
 use super::{Reach, Receiving, Sockets, Supervisor};
 
-/// Lets what is listed through, after a while.
+/// Allows listed hosts, after a delay.
 #[derive(Default)]
 struct Doorman {
     allowed: BTreeMap<(String, u16), Vec<SocketAddr>>,
@@ -134,7 +134,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs Python inside, with `PORT` set, and gives what it prints; it has to succeed.
+/// Runs Python inside, with `PORT` set, and returns its output; it has to succeed.
 fn python(doorman: &Arc<Doorman>, port: u16, script: &str) -> String {
     let script = format!("import socket, select, os, threading, errno, time, struct, sys\nPORT = {port}\n{script}");
     let output = run(doorman, BTreeSet::new(), &["timeout", "60", "python3", "-c", &script]);
@@ -312,7 +312,7 @@ except OSError as e: print(errno.errorcode[e.errno])
     assert!(doorman.asked.lock().unwrap().is_empty());
 }
 
-/// A socket of the host's network is good for the peer that was allowed, and for nothing else.
+/// A socket of the host's network reaches only its allowed peer.
 #[test]
 fn a_socket_outside_is_not_turned_to_another_peer() {
     let port = server("page");
@@ -444,7 +444,7 @@ threads = [threading.Thread(target=many) for _ in range(4)]
     assert_eq!(python(&doorman, port, script), "1000\n1000\n10000");
 }
 
-/// A unix socket is reached by its resolved path if that was granted, whatever way leads there.
+/// A granted unix socket is reached by its resolved path, over any path that leads there.
 #[test]
 fn a_unix_socket_is_reached_by_its_own_path_alone() {
     let directory = tempfile::tempdir().unwrap();
@@ -485,7 +485,7 @@ print(reach({:?}), reach("tempting.sock"), reach("missing.sock"), reach("\\0abst
     );
 }
 
-/// A grant is for the service that was there: what is moved to its path, or made there later, is another one.
+/// A grant is for the existing service: one moved to its path, or created later, is another.
 #[test]
 fn a_grant_is_for_the_socket_that_was_there() {
     let directory = tempfile::tempdir().unwrap();
@@ -541,7 +541,7 @@ os.rename("kept.sock", "agent.sock"); print(reach("agent.sock"))
     assert!(others.iter().all(|violation| violation.amendment.is_some()), "{refused:?}");
 }
 
-/// Processes that are killed while they connect leave nothing behind that others have to wait for.
+/// Processes killed while they connect leave nothing behind that blocks others.
 #[test]
 fn calls_of_processes_that_are_gone_have_a_bound() {
     let port = server("page");
@@ -577,7 +577,7 @@ sys.stdout.flush(); os._exit(0)
     assert!(threads <= 3 * super::places::MOST, "{threads}");
 }
 
-/// A directory on the way to a granted socket becomes a link while it is being looked at.
+/// A directory of a granted socket's path becomes a link during the check.
 #[test]
 fn a_way_that_is_swapped_leads_to_no_other_unix_socket() {
     let directory = tempfile::tempdir().unwrap();
@@ -615,7 +615,7 @@ stop = True; thread.join(); print(*sorted(heard))
     assert_eq!(text(&output.stdout), "good\n", "{}", text(&output.stderr));
 }
 
-/// A socket that waits after all, to connect to somebody inside who is busy, keeps nobody else waiting.
+/// A socket that blocks on a busy server inside blocks no other call.
 #[test]
 fn a_socket_that_is_made_to_wait_holds_nobody_up() {
     let port = server("page");

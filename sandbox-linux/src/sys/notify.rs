@@ -1,5 +1,5 @@
-//! The kernel's side of the supervisor: notifications of system calls, the memory and descriptors of
-//! the process that made one, and options of sockets.
+//! The supervisor's kernel interface: notifications of system calls, the memory and descriptors of the calling
+//! process, and socket options.
 //!
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
 
@@ -26,7 +26,7 @@ fn check(result: i64) -> io::Result<i64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Takes the next notification; waits for one if there is none.
+/// Receives the next notification; blocks if there is none.
 pub(crate) fn receive(listener: BorrowedFd<'_>) -> io::Result<Notification> {
     // SAFETY: all-zero bytes are what the kernel wants to fill in.
     let mut found: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -36,7 +36,7 @@ pub(crate) fn receive(listener: BorrowedFd<'_>) -> io::Result<Notification> {
     Ok(Notification { id: found.id, thread, call: i64::from(found.data.nr), arguments: found.data.args })
 }
 
-/// Whether the call still waits: what was read from its process before is then of that process.
+/// Whether the call still waits: data read before then belongs to its process.
 pub(crate) fn is_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {
     // SAFETY: the call reads one number.
     unsafe { libc::ioctl(listener.as_raw_fd(), IS_VALID, &raw const id) == 0 }
@@ -57,15 +57,15 @@ pub(crate) fn go_on(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
     check(i64::from(unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw const answer) })).map(drop)
 }
 
-/// Has the kernel run the thread that takes notifications on the caller's own processor, which waits for it anyway. Kernels
-/// before 6.6 do not know this, and take a little longer.
+/// Lets the kernel run the receiving thread on the caller's own processor, which waits for it anyway. Kernels before
+/// 6.6 don't support this, and take a little longer.
 pub(crate) fn wake_up_synchronously(listener: BorrowedFd<'_>) {
     const SYNC_WAKE_UP: u64 = 1;
     // SAFETY: the call takes a number.
     unsafe { libc::ioctl(listener.as_raw_fd(), SET_FLAGS, SYNC_WAKE_UP) };
 }
 
-/// Puts a descriptor into the calling process in the place of the one that has this number.
+/// Replaces a descriptor of the calling process.
 pub(crate) fn put_descriptor(
     listener: BorrowedFd<'_>,
     id: u64,
@@ -91,7 +91,7 @@ pub(crate) fn put_descriptor(
 
 const ADD_AND_ANSWER: u32 = 2;
 
-/// Puts a descriptor into the calling process at its lowest free number, which the call returns.
+/// Adds a descriptor to the calling process at its lowest free number, which the call returns.
 pub(crate) fn answer_with_descriptor(
     listener: BorrowedFd<'_>,
     id: u64,
@@ -108,15 +108,14 @@ pub(crate) fn answer_with_descriptor(
     check(i64::from(unsafe { libc::ioctl(listener.as_raw_fd(), ADD_DESCRIPTOR, &raw const request) })).map(drop)
 }
 
-/// Whether the kernel knows [`answer_with_descriptor`] (Linux 5.14): for a call that does not wait it then says so, and
-/// not that it does not know the flag.
+/// Whether the kernel supports [`answer_with_descriptor`] (Linux 5.14): it then reports that the call does not wait,
+/// and not an unknown flag.
 pub(crate) fn can_answer_with_descriptor(listener: BorrowedFd<'_>) -> bool {
     let answered = answer_with_descriptor(listener, u64::MAX, listener, CloseOnExec::Yes);
     answered.is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT))
 }
 
-/// Gives the calling thread a mask of file modes of its own, in which nothing is masked: the modes that it is told to
-/// give to files have been masked already.
+/// Gives the calling thread its own umask of 0: the modes it is given have been masked already.
 pub(crate) fn own_file_mode_mask() -> io::Result<()> {
     // SAFETY: from here on this thread has its own mask and working directory; no memory is touched.
     check(i64::from(unsafe { libc::unshare(libc::CLONE_FS) }))?;
@@ -131,8 +130,7 @@ pub(crate) enum CloseOnExec {
     No,
 }
 
-/// The status that a process has ended with, as `wait` gives it; none of one that is not over and waited for, and on
-/// kernels that do not keep it.
+/// The wait status of an ended process; `None` if it has not been reaped, or the kernel does not keep it.
 pub(crate) fn exit_status(process: BorrowedFd<'_>) -> Option<i32> {
     // SAFETY: all-zero bytes are a valid value of a structure of numbers.
     let mut info: libc::pidfd_info = unsafe { std::mem::zeroed() };
@@ -142,7 +140,7 @@ pub(crate) fn exit_status(process: BorrowedFd<'_>) -> Option<i32> {
     (info.mask & u64::from(libc::PIDFD_INFO_EXIT) != 0).then_some(info.exit_code)
 }
 
-/// Reads memory of another process, as much of it as there is.
+/// Reads memory of another process, as far as it is mapped.
 pub(crate) fn read_memory(thread: i32, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let address = usize::try_from(address).map_err(io::Error::other)?;
@@ -152,7 +150,7 @@ pub(crate) fn read_memory(thread: i32, address: u64, buffer: &mut [u8]) -> io::R
     usize::try_from(check(read as i64)?).map_err(io::Error::other)
 }
 
-/// Reads an option of a socket, whatever its size.
+/// Reads a socket option of any size.
 pub(crate) fn socket_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: &mut [u8]) -> io::Result<usize> {
     let mut length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
     // SAFETY: the kernel writes at most `length` bytes, which the buffer has.
@@ -169,7 +167,7 @@ pub(crate) fn set_socket_option(socket: BorrowedFd<'_>, level: i32, name: i32, v
     check(i64::from(done)).map(drop)
 }
 
-/// Connects a socket to an address in the kernel's form. Gives the error number; 0 if there is none.
+/// Connects a socket to a `sockaddr`. Returns the error number; 0 for success.
 pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> i32 {
     let Ok(length) = libc::socklen_t::try_from(address.len()) else { return libc::EINVAL };
     // SAFETY: the kernel reads `length` bytes, which the buffer has, and checks what they say.
@@ -177,9 +175,8 @@ pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> i32 {
     if done == 0 { 0 } else { io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) }
 }
 
-/// The file that a unix socket is bound to, whatever stands at its path by now. Takes a privilege over the socket's
-/// network, which the owner of the namespace of users has that it belongs to.
-/// <https://git.kernel.org/torvalds/c/ba94f3088b79>
+/// The file that a unix socket is bound to, independent of its path. Needs a privilege over the socket's network,
+/// which the owner of its user namespace has. <https://git.kernel.org/torvalds/c/ba94f3088b79>
 pub(crate) fn bound_file(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     const SIOCUNIXFILE: libc::Ioctl = 0x89e0;
     // SAFETY: the call takes no argument, and gives a descriptor.
@@ -189,7 +186,7 @@ pub(crate) fn bound_file(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Gives the calling thread a descriptor table of its own, with nothing in it.
+/// Gives the calling thread its own empty descriptor table.
 pub(crate) fn own_table() -> io::Result<()> {
     // SAFETY: from here on this thread has its own table, and no other thread's descriptors are touched.
     check(i64::from(unsafe { libc::unshare(libc::CLONE_FILES) }))?;
@@ -197,7 +194,7 @@ pub(crate) fn own_table() -> io::Result<()> {
     check(i64::from(unsafe { libc::close_range(0, u32::MAX, 0) })).map(drop)
 }
 
-/// Puts a file at a number of the calling thread's own table, and takes it away again when dropped.
+/// Puts a file at a number of the calling thread's own table, and closes it on drop.
 pub(crate) struct AtNumber(i32);
 
 impl AtNumber {

@@ -1,4 +1,4 @@
-//! What a view is put together from: copies of the host's trees, and pieces of the tmpfs.
+//! The parts of a view: copies of the host's trees, and pieces of the tmpfs.
 
 use stockade_protocol::{AbsPath, Access, RawText};
 use stockade_sandboxing::{Kind, Unenforceable};
@@ -8,16 +8,16 @@ use crate::masks::Masks;
 use crate::step::{MOUNT_NO_DEVICES, MOUNT_NO_SETUID, MOUNT_READ_ONLY, Slot, Step};
 use crate::{devices, landlock, wire};
 
-/// Where the file system of masks is attached in the tmpfs.
+/// The mount point of the masks' file system in the tmpfs.
 const MASKS: &str = "masks";
 
 impl Builder<'_> {
-    /// A `/dev` with nothing in it but what every program expects.
+    /// A `/dev` with only the devices that every program expects.
     pub(super) fn devices(&mut self) -> Result<(), Unenforceable> {
         let dev = path("/dev")?;
         self.mountpoint(&dev, Kind::Directory)?;
         let piece = self.hide(&dev, Access::None, 0o555)?;
-        // There is nothing in it that could not be written.
+        // Everything in it may be written.
         self.grants.push((dev, landlock::Grant::Devices));
         for (name, target) in devices::LINKS {
             self.make(Step::Symlink {
@@ -43,7 +43,7 @@ impl Builder<'_> {
         self.hide(&shared_memory, Access::Scratch, 0o1777).map(drop)
     }
 
-    /// Puts an empty directory in the place of the host's, and gives its name in the tmpfs.
+    /// Covers a host directory by an empty one, and returns its name in the tmpfs.
     pub(super) fn hide(&mut self, path: &AbsPath, access: Access, mode: u32) -> Result<String, Unenforceable> {
         let piece = format!("piece-{}", self.next_piece);
         self.next_piece += 1;
@@ -58,8 +58,8 @@ impl Builder<'_> {
         Ok(piece)
     }
 
-    /// Takes masks from a file system that is answered for, where there is one. A directory that leads to something
-    /// granted has to be the tmpfs's, and a root that may not be read is one such.
+    /// Takes masks from the served file system, if there is one. A directory that leads to a granted path has to be
+    /// the tmpfs's, and so does an unreadable root.
     pub(super) fn watch_masks(&mut self) -> Result<Masks, Unenforceable> {
         let leads_on = |masked: &Masked| {
             let inside = [masked.piece.as_bytes(), b"/"].concat();
@@ -87,7 +87,7 @@ impl Builder<'_> {
         Ok(Masks { entries: masked.into_iter().map(|masked| masked.mask).collect(), are_all })
     }
 
-    /// Makes something in the tmpfs, once.
+    /// Adds a step in the tmpfs, once.
     pub(super) fn make(&mut self, step: Step) {
         let (Step::Directory { path, .. } | Step::File { path, .. } | Step::Symlink { path, .. }) = &step else {
             return;
@@ -101,15 +101,14 @@ impl Builder<'_> {
         self.make(Step::Directory { slot: STAGING, path: name.into(), mode });
     }
 
-    /// Where a path lies inside the tmpfs.
+    /// The path inside the tmpfs.
     pub(super) fn inside(&self, path: &AbsPath, above: &Place) -> Result<RawText, Unenforceable> {
         let piece = above.piece.as_ref().ok_or_else(|| internal("a mount point is missing"))?;
         let names = path.components().skip(above.path.depth());
         Ok(names.fold(piece.clone().into_bytes(), |inside, name| [&inside, &b"/"[..], name].concat()).into())
     }
 
-    /// The directories on the way to something that is in sight. In a denied place they lead there and
-    /// can't be listed.
+    /// The parents of a visible path. In a denied place they can be entered but not listed.
     pub(super) fn parents_in_piece(&mut self, inside: &RawText, above: &Place) {
         let mode = if above.access == Access::Scratch { 0o755 } else { 0o111 };
         let bytes = inside.as_bytes();
@@ -121,8 +120,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Makes an empty file or directory for something to be attached to, where the host's own is out
-    /// of sight.
+    /// Creates a mount point, if the host's own is hidden.
     pub(super) fn mountpoint(&mut self, path: &AbsPath, kind: Kind) -> Result<(), Unenforceable> {
         let above = self.above(path).clone();
         if above.piece.is_none() {
@@ -150,11 +148,11 @@ impl Builder<'_> {
         Ok(slot)
     }
 
-    /// A copy of the host's tree at a path, put back in its place with these attributes.
+    /// A copy of the host's tree at a path, attached in its place with these attributes.
     pub(super) fn copy(&mut self, path: &AbsPath, set: u64) -> Result<(), Unenforceable> {
         let slot = self.slot()?;
         self.copies.push(Step::CloneTree { slot, path: path.clone() });
-        // Attributes that the host's mounts have are theirs to keep; these come on top.
+        // The host's mount attributes are kept; these are added.
         self.attributes.push(Step::Attributes { slot, set });
         self.attach(slot, path)
     }
@@ -173,7 +171,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Where a path is found while the view is being built.
+    /// The location of a path while the view is being built.
     pub(super) fn seen(&self, path: &AbsPath) -> Result<AbsPath, Unenforceable> {
         AbsPath::parse([self.base.as_bytes(), path.as_raw().as_bytes()].concat())
             .map_err(|error| internal(&error.to_string()))

@@ -120,8 +120,8 @@ fn the_version_is_agreed_upon() {
 const GUARDED: [u32; 11] = [OPEN, OPENDIR, READ, READDIR, READDIRPLUS, CREATE, TMPFILE, WRITE, SETATTR, MKNOD, LINK];
 
 proptest! {
-    /// Whatever is asked, there is one whole answer of a known size, and never one that opens a mask. To a kernel
-    /// `ENOSYS` is a yes for the first two.
+    /// Any request gets one complete answer of a known size, and never one that opens a mask. For the first two
+    /// operations the kernel treats `ENOSYS` as permission.
     #[test]
     fn any_request_has_one_answer_and_opens_nothing(
         operation in prop_oneof![0_u32..64, any::<u32>()],
@@ -147,7 +147,7 @@ proptest! {
         }
     }
 
-    /// Bytes that are no request are not answered, or by their own number, and end nothing.
+    /// Invalid bytes are not answered, or only under their own id, and end nothing.
     #[test]
     fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let mut tree = tree();

@@ -1,5 +1,5 @@
-//! The relay with a pair of sockets in the place of the one in a sandbox's network: what a command sends
-//! is put in at one end, and what it would get comes out there.
+//! The relay with a socket pair instead of the socket in a sandbox's network: the command's datagrams go in at one
+//! end, and its replies come out there.
 
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
@@ -31,7 +31,7 @@ impl Sandbox {
         Self { relay: Relay::new(1, tap, now).unwrap(), inside, names, now }
     }
 
-    /// Sends to `good.test` (1) or `evil.test` (2), and gives who has to be asked for.
+    /// Sends to `good.test` (1) or `evil.test` (2), and returns the destinations to ask about.
     fn send(&mut self, from: u16, to: u8, port: u16, payload: &[u8]) -> Vec<Destination> {
         self.inside.send(&packet::datagram(way(from, to, port), payload).unwrap()).unwrap();
         self.turn()
@@ -45,7 +45,7 @@ impl Sandbox {
         self.relay.decided(&destination(name, port), verdict, self.now);
     }
 
-    /// The next packet for the command, behind what stands in front of it.
+    /// The next packet for the command, without the offload header.
     fn next(&mut self) -> Option<Vec<u8>> {
         let mut buffer = vec![0; packet::LONGEST];
         let length = self.inside.recv(&mut buffer).ok()?;
@@ -78,7 +78,7 @@ fn destination(name: &str, port: u16) -> Destination {
     Destination { host: name.parse().unwrap(), port }
 }
 
-/// Somebody outside, and where.
+/// A peer outside, and its address.
 fn peer() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -99,8 +99,7 @@ fn is_silent(peer: &UdpSocket) -> bool {
     silent
 }
 
-/// What is sent while somebody is asked arrives after the answer, in order, and what comes back goes to the
-/// socket that asked.
+/// Datagrams sent during a question arrive after the answer, in order, and replies go to the sending socket.
 #[test]
 fn what_is_allowed_goes_out_and_comes_back() {
     let (outside, address) = peer();
@@ -123,7 +122,7 @@ fn what_is_allowed_goes_out_and_comes_back() {
     assert_eq!(heard(&outside), (b"four".to_vec(), first));
 }
 
-/// Nobody but the peer that was allowed is heard.
+/// Only the allowed peer is received.
 #[test]
 fn a_stranger_outside_is_not_heard() {
     let (outside, address) = peer();
@@ -152,7 +151,7 @@ fn another_port_or_name_is_another_question() {
         [sandbox.next().unwrap(), sandbox.next().unwrap()].map(|packet| [packet[9], packet[20], packet[21]]);
     kinds.sort_unstable();
     assert_eq!(kinds, [[1, 3, 3], [1, 3, 13]]);
-    // A no is a no, without another question, until it is forgotten.
+    // A refusal holds without another question, until it is forgotten.
     assert_eq!(sandbox.send(3000, 2, 53, b"again"), []);
     assert_eq!(sandbox.next().unwrap()[20..22], [3, 13]);
     sandbox.now += REFUSED;
@@ -161,7 +160,7 @@ fn another_port_or_name_is_another_question() {
     assert!(is_silent(&outside));
 }
 
-/// An address that stands for no name, and one that has come to stand for another.
+/// An address without a name, and one that now means another.
 #[test]
 fn an_address_means_what_it_stands_for_now() {
     let (outside, address) = peer();
@@ -235,7 +234,7 @@ fn flows_have_a_bound_and_an_end() {
     assert_eq!(sandbox.send(1, 1, 53, b"x"), [destination("good.test", 53)], "it is asked for anew");
 }
 
-/// A command that sends everywhere is refused, and does not make anybody forget what is in use.
+/// A command that sends everywhere is refused, and does not evict destinations in use.
 #[test]
 fn destinations_have_a_bound() {
     let (outside, address) = peer();
@@ -257,7 +256,7 @@ fn destinations_have_a_bound() {
     assert_eq!(sandbox.send(1, 2, 3000, b"x").len(), 1, "an older no makes room");
 }
 
-/// Nobody listens outside: the command hears of it, and the next datagram is sent all the same.
+/// Without a listener outside the command gets an error, and the next datagram is still sent.
 #[test]
 fn a_peer_that_is_gone_is_told_of() {
     // An address of its own: the port must stay free when other tests take theirs.
