@@ -85,7 +85,7 @@ export class Command {
     }
     /** @internal */
     ended(result) {
-        // Whoever aborts wants no result; by now the command is gone.
+        // An aborting caller wants no result; the command has ended by now.
         if (this.#signal?.aborted)
             this.failed(this.#signal.reason);
         else

@@ -1,10 +1,10 @@
 import type { ClientNotifications, Requests } from "./protocol.js";
 import type { Transport } from "./transport.js";
-/** What the server may say without being asked. */
+/** Handlers for messages that the server sends by itself. */
 export interface Peer {
     /** A notification. */
     notified(method: string, params: unknown): void;
-    /** A request; what the promise gives is sent back, and a rejection as an error. */
+    /** A request; the promise's value is sent back, and a rejection as an error. */
     requested(method: string, params: unknown): Promise<object>;
     /** The connection has ended; `error` says why if it was not closed on purpose. */
     ended(error: Error): void;
@@ -16,7 +16,7 @@ export declare class Unanswered extends Error {
 }
 export declare class Connection {
     #private;
-    /** The longest line that the server takes. */
+    /** The server's limit on a line. */
     frameLimit: number;
     constructor(transport: Transport, peer: Peer, maxFrameBytes: number);
     /** Whether calls can still be made. */
@@ -26,8 +26,8 @@ export declare class Connection {
      * so that what belongs together is known by then.
      */
     request<Method extends keyof Requests, Value = Requests[Method]["result"]>(method: Method, params: Requests[Method]["params"], accept?: (result: Requests[Method]["result"]) => Value): Promise<Value>;
-    /** Says something that is not answered. */
+    /** Sends a notification. */
     notify<Method extends keyof ClientNotifications>(method: Method, params: ClientNotifications[Method]): void;
-    /** Ends the connection. Calls that the server does not answer any more are rejected. */
+    /** Ends the connection. Pending calls are rejected. */
     close(): Promise<void>;
 }

@@ -1,8 +1,8 @@
 /**
  * JSON-RPC 2.0 in both directions over one connection.
  *
- * The connection is always read, whatever the program does with what it read: a command's output that is not used
- * is held back by the command's own pace (see `command.ts`), so it stands in the way of no other call.
+ * The connection is always read, independent of how the program uses the data: unread output of a command
+ * is held back by the command's own flow control (see `command.ts`), so it blocks no other call.
  *
  * @module
  */
@@ -19,10 +19,10 @@ export class Unanswered extends Error {
 function closed() {
     return new ConnectionError("the connection was closed");
 }
-/** How long the input may still speak after the output has failed. */
+/** How long input is still read after the output has failed. */
 const LAST_WORDS_MS = 1000;
 export class Connection {
-    /** The longest line that the server takes. */
+    /** The server's limit on a line. */
     frameLimit = 4 * 1024 * 1024;
     #transport;
     #peer;
@@ -41,7 +41,7 @@ export class Connection {
         input.once("end", () => void this.#lost());
         input.on("error", () => void this.#lost());
         output.on("error", () => {
-            // The server may have said why before it stopped listening.
+            // The server may have sent the reason before it stopped reading.
             setTimeout(() => void this.#lost(), LAST_WORDS_MS).unref();
         });
     }
@@ -73,12 +73,12 @@ export class Connection {
             this.#send(line);
         });
     }
-    /** Says something that is not answered. */
+    /** Sends a notification. */
     notify(method, params) {
         if (this.open)
             this.#send(encodeFrame({ jsonrpc: "2.0", method, params }, this.frameLimit));
     }
-    /** Ends the connection. Calls that the server does not answer any more are rejected. */
+    /** Ends the connection. Pending calls are rejected. */
     close() {
         this.#closing ??= this.#transport.end().finally(() => this.#end(closed()));
         return this.#closing;
@@ -112,7 +112,7 @@ export class Connection {
         }
         const pending = typeof id === "number" ? this.#pending.get(id) : undefined;
         if (pending === undefined || typeof id !== "number") {
-            // An error without an id is about a line that the server could not read: no call can be told of it.
+            // An error without an id is about a line that the server could not read: it belongs to no call.
             throw "error" in message && id === null
                 ? serverError(message["error"])
                 : new ProtocolError(`the server answered a call that was not made: ${JSON.stringify(id)}`);

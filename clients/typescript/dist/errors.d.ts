@@ -1,5 +1,5 @@
 /**
- * What can go wrong, a class a kind. A refusal or a denial is none of these: it is an outcome.
+ * The errors, one class per kind. A refusal or a denial is not an error: it is an outcome.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 export declare class StockadeError extends Error {
     constructor(message: string, options?: ErrorOptions);
 }
-/** The server can't be reached, or has gone: nothing is known about calls that were under way. */
+/** The server can't be reached, or has gone: the results of pending calls are unknown. */
 export declare class ConnectionError extends StockadeError {
 }
 /** The server sent something that is not its protocol. The connection is closed. */
@@ -22,7 +22,7 @@ export declare class ServerError extends StockadeError {
     readonly code: number;
     /** Its kind, a word for each number. */
     readonly kind: string;
-    /** Whatever else the server says about it. */
+    /** Further details from the server. */
     readonly data: Readonly<Record<string, unknown>>;
     constructor(code: number, message: string, data: Readonly<Record<string, unknown>>);
 }
@@ -60,7 +60,7 @@ export declare class BusyError extends ServerError {
 }
 /** The call was fine and could not be carried out. */
 export declare class FailedError extends ServerError {
-    /** What led to it, the nearest cause first. */
+    /** Its causes, the nearest first. */
     get causes(): readonly string[];
 }
 /** There is no such question, or it was answered already. */

@@ -1,5 +1,5 @@
 /**
- * What can go wrong, a class a kind. A refusal or a denial is none of these: it is an outcome.
+ * The errors, one class per kind. A refusal or a denial is not an error: it is an outcome.
  *
  * @module
  */
@@ -10,7 +10,7 @@ export class StockadeError extends Error {
         this.name = new.target.name;
     }
 }
-/** The server can't be reached, or has gone: nothing is known about calls that were under way. */
+/** The server can't be reached, or has gone: the results of pending calls are unknown. */
 export class ConnectionError extends StockadeError {
 }
 /** The server sent something that is not its protocol. The connection is closed. */
@@ -25,7 +25,7 @@ export class ServerError extends StockadeError {
     code;
     /** Its kind, a word for each number. */
     kind;
-    /** Whatever else the server says about it. */
+    /** Further details from the server. */
     data;
     constructor(code, message, data) {
         super(message);
@@ -70,7 +70,7 @@ export class BusyError extends ServerError {
 }
 /** The call was fine and could not be carried out. */
 export class FailedError extends ServerError {
-    /** What led to it, the nearest cause first. */
+    /** Its causes, the nearest first. */
     get causes() {
         const causes = this.data["causes"];
         return Array.isArray(causes) ? causes.map(String) : [];
@@ -101,7 +101,7 @@ const BY_CODE = new Map([
     [-32007, UnusableAnswerError],
     [-32008, SessionClosedError],
 ]);
-/** @internal The error that an answer of the server stands for. */
+/** @internal The error class of a server's error response. */
 export function serverError(error) {
     const { code, message, data } = (error ?? {});
     const number = typeof code === "number" ? code : -32603;

@@ -1,9 +1,9 @@
 import type { ApprovalRequest, ApprovalSubject, NetworkPolicyAmendment, ReviewDecision } from "./protocol.js";
-/** What a question's handler returns: made by the methods of {@link Question}. */
+/** The return value of a question's handler: created by the methods of {@link Question}. */
 export interface Answer {
     /** The decision. */
     decision: ReviewDecision;
-    /** What is answered to an MCP server's question. */
+    /** The answer to an MCP server's question. */
     content?: Record<string, unknown>;
 }
 /**
@@ -26,7 +26,7 @@ export declare class Question {
     readonly signal: AbortSignal;
     /** What is asked: `subject.command`, `subject.patch`, `subject.network`, … is there, and only one of them. */
     get subject(): ApprovalSubject;
-    /** The answers there are, in the order to show them. */
+    /** The offered answers, in display order. */
     get decisions(): readonly ReviewDecision[];
     /**
      * The question in a line, to be shown as it is: what would happen, why it is asked, which paths lead elsewhere, and
@@ -47,7 +47,7 @@ export declare class Question {
     saveNetworkRule(action: NetworkPolicyAmendment["action"]): Answer;
     /** No, with words for the program that asked. The command is not run, or not run again. */
     deny(reason?: string): Answer;
-    /** No, and whatever led to the question should stop. */
+    /** No, and the request that led to the question should stop. */
     abort(): Answer;
     /** The answer to an MCP server's question: `content` fits the schema that it sent. */
     accept(content: Record<string, unknown>): Answer;
@@ -57,6 +57,6 @@ export declare class Question {
 type Keys<Union> = Union extends object ? {
     [Name in keyof Union]-?: [Union[Name]] extends [never | undefined] ? never : Name;
 }[keyof Union] : never;
-/** A decision's name, whatever it carries. */
+/** A decision's name, without its payload. */
 export type DecisionKind = Extract<ReviewDecision, string> | Keys<Exclude<ReviewDecision, string>>;
 export {};

@@ -29,7 +29,7 @@ export class Question {
     get subject() {
         return this.request.subject;
     }
-    /** The answers there are, in the order to show them. */
+    /** The offered answers, in display order. */
     get decisions() {
         return this.request.available_decisions;
     }
@@ -78,7 +78,7 @@ export class Question {
     deny(reason) {
         return this.answer(reason === undefined ? "denied" : { denied: { rejection: reason } });
     }
-    /** No, and whatever led to the question should stop. */
+    /** No, and the request that led to the question should stop. */
     abort() {
         return this.answer("abort");
     }
@@ -134,7 +134,7 @@ function ask(subject) {
         return `${show(subject.elicitation.server)} asks: ${show(subject.elicitation.message)}`;
     return `Let the session have ${listed(subject.permissions.permissions)}?`;
 }
-/** What a command would run with. */
+/** The permissions of a command's escalation. */
 function extent(escalation) {
     if (escalation === "turn_default")
         return "";
@@ -162,12 +162,12 @@ function listed({ files = [], network, unix_sockets = [], environment = {}, limi
 function destination({ host, port, protocol }) {
     return `${show(host)}${typeof port === "number" ? `:${port}` : ""}${typeof protocol === "string" ? ` (${protocol})` : ""}`;
 }
-/** A word as a shell would take it. */
+/** A word quoted for a shell. */
 function word(raw) {
     const text = toText(raw);
     return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${show(text).replaceAll("'", "'\\''")}'`;
 }
-/** Text whose characters can all be seen: none moves the cursor, ends the line or turns the direction of writing. */
+/** Text with visible characters only: none moves the cursor, ends the line or changes the writing direction. */
 function show(raw) {
     return toText(raw).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
 }

@@ -46,7 +46,7 @@ export type SessionEvent =
     type: "notice";
     text: string;
 };
-/** What a session needs of its client. */
+/** The client as a session uses it. */
 export interface SessionContext {
     connection: Connection;
     report(error: unknown): void;
@@ -57,7 +57,7 @@ export declare class Session implements AsyncDisposable {
     #private;
     /** Its name on the wire. */
     readonly id: string;
-    /** The secret that lets another client {@link Stockade.attach | attach}. Whoever has it can answer questions. */
+    /** The secret that lets another client {@link Stockade.attach | attach}. Its holder can answer questions. */
     get capability(): string;
     /** The session as the server described it last: its directory, policy, permissions and notices. */
     get state(): SessionState;

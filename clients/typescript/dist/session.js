@@ -32,7 +32,7 @@ export class Session {
         this.#capability = capability;
         this.#handlers = handlers;
     }
-    /** The secret that lets another client {@link Stockade.attach | attach}. Whoever has it can answer questions. */
+    /** The secret that lets another client {@link Stockade.attach | attach}. Its holder can answer questions. */
     get capability() {
         return this.#capability;
     }

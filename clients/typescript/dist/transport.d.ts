@@ -1,9 +1,9 @@
 import type { Readable, Writable } from "node:stream";
-/** A way to a server. */
+/** A transport to a server. */
 export interface Transport {
-    /** What the server says. */
+    /** The stream from the server. */
     readonly input: Readable;
-    /** What the server is told. */
+    /** The stream to the server. */
     readonly output: Writable;
     /** Whether the server ends with this connection, and may be told to shut down. */
     readonly ownsServer: boolean;
@@ -12,14 +12,14 @@ export interface Transport {
     /** Why the connection has ended, once it has. */
     whyEnded(): Promise<string>;
 }
-/** Starts a server and speaks with it over its standard input and output. */
+/** Starts a server and connects to its standard input and output. */
 export declare function spawnServer(command: readonly string[], options: {
     env?: NodeJS.ProcessEnv;
     cwd?: string;
 }): Promise<Transport>;
 /** Connects to a server that is running already. */
 export declare function connectToSocket(path: string): Promise<Transport>;
-/** Where `stockade serve --socket` listens if it is not told where. */
+/** The default path of `stockade serve --socket`. */
 export declare function defaultSocket(env?: NodeJS.ProcessEnv): string;
 /** Whether it is done in time. */
 export declare function within(done: Promise<void>, milliseconds: number): Promise<boolean>;

@@ -1,5 +1,5 @@
 /**
- * Ways to a server: a program that is started, or a Unix socket.
+ * Transports to a server: a child process, or a Unix socket.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { ConnectionError } from "./errors.js";
 const STDERR_KEPT = 8192;
 /** How long a server that was told to end may take before it is killed. */
 const GRACE_MS = 5000;
-/** Starts a server and speaks with it over its standard input and output. */
+/** Starts a server and connects to its standard input and output. */
 export async function spawnServer(command, options) {
     const [program, ...args] = command;
     if (program === undefined)
@@ -52,7 +52,7 @@ class ServerProcess {
     }
     async end() {
         this.output.end();
-        // Whatever it still says is not waited for by a reader.
+        // Remaining output is not awaited.
         this.input.resume();
         for (const signal of ["SIGTERM", "SIGKILL"]) {
             if (await within(this.#closed, GRACE_MS))
@@ -98,7 +98,7 @@ export async function connectToSocket(path) {
         },
     };
 }
-/** Where `stockade serve --socket` listens if it is not told where. */
+/** The default path of `stockade serve --socket`. */
 export function defaultSocket(env = process.env) {
     const runtime = env["XDG_RUNTIME_DIR"];
     if (runtime !== undefined && runtime !== "")

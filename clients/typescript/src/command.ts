@@ -111,7 +111,7 @@ export class Command implements AsyncIterable<OutputChunk>, AsyncDisposable {
 
   /** @internal */
   ended(result: CommandResult): void {
-    // Whoever aborts wants no result; by now the command is gone.
+    // An aborting caller wants no result; the command has ended by now.
     if (this.#signal?.aborted) this.failed(this.#signal.reason);
     else this.#finish({}, (settle) => settle.resolve(result));
   }

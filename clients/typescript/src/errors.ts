@@ -1,5 +1,5 @@
 /**
- * What can go wrong, a class a kind. A refusal or a denial is none of these: it is an outcome.
+ * The errors, one class per kind. A refusal or a denial is not an error: it is an outcome.
  *
  * @module
  */
@@ -12,7 +12,7 @@ export class StockadeError extends Error {
   }
 }
 
-/** The server can't be reached, or has gone: nothing is known about calls that were under way. */
+/** The server can't be reached, or has gone: the results of pending calls are unknown. */
 export class ConnectionError extends StockadeError {}
 
 /** The server sent something that is not its protocol. The connection is closed. */
@@ -27,7 +27,7 @@ export class ServerError extends StockadeError {
   readonly code: number;
   /** Its kind, a word for each number. */
   readonly kind: string;
-  /** Whatever else the server says about it. */
+  /** Further details from the server. */
   readonly data: Readonly<Record<string, unknown>>;
 
   constructor(code: number, message: string, data: Readonly<Record<string, unknown>>) {
@@ -65,7 +65,7 @@ export class UnknownCommandError extends ServerError {}
 export class BusyError extends ServerError {}
 /** The call was fine and could not be carried out. */
 export class FailedError extends ServerError {
-  /** What led to it, the nearest cause first. */
+  /** Its causes, the nearest first. */
   get causes(): readonly string[] {
     const causes = this.data["causes"];
     return Array.isArray(causes) ? causes.map(String) : [];
@@ -95,7 +95,7 @@ const BY_CODE: ReadonlyMap<number, typeof ServerError> = new Map<number, typeof 
   [-32008, SessionClosedError],
 ]);
 
-/** @internal The error that an answer of the server stands for. */
+/** @internal The error class of a server's error response. */
 export function serverError(error: unknown): ServerError {
   const { code, message, data } = (error ?? {}) as { code?: unknown; message?: unknown; data?: unknown };
   const number = typeof code === "number" ? code : -32603;

@@ -17,11 +17,11 @@ import type {
 } from "./protocol.js";
 import { toText } from "./text.js";
 
-/** What a question's handler returns: made by the methods of {@link Question}. */
+/** The return value of a question's handler: created by the methods of {@link Question}. */
 export interface Answer {
   /** The decision. */
   decision: ReviewDecision;
-  /** What is answered to an MCP server's question. */
+  /** The answer to an MCP server's question. */
   content?: Record<string, unknown>;
 }
 
@@ -58,7 +58,7 @@ export class Question {
     return this.request.subject;
   }
 
-  /** The answers there are, in the order to show them. */
+  /** The offered answers, in display order. */
   get decisions(): readonly ReviewDecision[] {
     return this.request.available_decisions;
   }
@@ -115,7 +115,7 @@ export class Question {
     return this.answer(reason === undefined ? "denied" : { denied: { rejection: reason } });
   }
 
-  /** No, and whatever led to the question should stop. */
+  /** No, and the request that led to the question should stop. */
   abort(): Answer {
     return this.answer("abort");
   }
@@ -147,7 +147,7 @@ export class Question {
 
 type Keys<Union> = Union extends object ? { [Name in keyof Union]-?: [Union[Name]] extends [never | undefined] ? never : Name }[keyof Union] : never;
 
-/** A decision's name, whatever it carries. */
+/** A decision's name, without its payload. */
 export type DecisionKind = Extract<ReviewDecision, string> | Keys<Exclude<ReviewDecision, string>>;
 
 function kindOf(decision: ReviewDecision): DecisionKind {
@@ -181,7 +181,7 @@ function ask(subject: ApprovalSubject): string {
   return `Let the session have ${listed(subject.permissions.permissions)}?`;
 }
 
-/** What a command would run with. */
+/** The permissions of a command's escalation. */
 function extent(escalation: EscalationExecution): string {
   if (escalation === "turn_default") return "";
   if (escalation === "unsandboxed") return " without the sandbox";
@@ -208,13 +208,13 @@ function destination({ host, port, protocol }: HostRule): string {
   return `${show(host)}${typeof port === "number" ? `:${port}` : ""}${typeof protocol === "string" ? ` (${protocol})` : ""}`;
 }
 
-/** A word as a shell would take it. */
+/** A word quoted for a shell. */
 function word(raw: RawText): string {
   const text = toText(raw);
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${show(text).replaceAll("'", "'\\''")}'`;
 }
 
-/** Text whose characters can all be seen: none moves the cursor, ends the line or turns the direction of writing. */
+/** Text with visible characters only: none moves the cursor, ends the line or changes the writing direction. */
 function show(raw: RawText): string {
   return toText(raw).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
 }

@@ -56,7 +56,7 @@ export type SessionEvent =
   /** Something worth knowing, in a sentence. */
   | { type: "notice"; text: string };
 
-/** What a session needs of its client. */
+/** The client as a session uses it. */
 export interface SessionContext {
   connection: Connection;
   report(error: unknown): void;
@@ -85,7 +85,7 @@ export class Session implements AsyncDisposable {
     this.#handlers = handlers;
   }
 
-  /** The secret that lets another client {@link Stockade.attach | attach}. Whoever has it can answer questions. */
+  /** The secret that lets another client {@link Stockade.attach | attach}. Its holder can answer questions. */
   get capability(): string {
     return this.#capability;
   }

@@ -1,5 +1,5 @@
 /**
- * Ways to a server: a program that is started, or a Unix socket.
+ * Transports to a server: a child process, or a Unix socket.
  *
  * @module
  */
@@ -10,11 +10,11 @@ import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { ConnectionError } from "./errors.js";
 
-/** A way to a server. */
+/** A transport to a server. */
 export interface Transport {
-  /** What the server says. */
+  /** The stream from the server. */
   readonly input: Readable;
-  /** What the server is told. */
+  /** The stream to the server. */
   readonly output: Writable;
   /** Whether the server ends with this connection, and may be told to shut down. */
   readonly ownsServer: boolean;
@@ -28,7 +28,7 @@ const STDERR_KEPT = 8192;
 /** How long a server that was told to end may take before it is killed. */
 const GRACE_MS = 5000;
 
-/** Starts a server and speaks with it over its standard input and output. */
+/** Starts a server and connects to its standard input and output. */
 export async function spawnServer(
   command: readonly string[],
   options: { env?: NodeJS.ProcessEnv; cwd?: string },
@@ -73,7 +73,7 @@ class ServerProcess implements Transport {
 
   async end(): Promise<void> {
     this.output.end();
-    // Whatever it still says is not waited for by a reader.
+    // Remaining output is not awaited.
     this.input.resume();
     for (const signal of ["SIGTERM", "SIGKILL"] as const) {
       if (await within(this.#closed, GRACE_MS)) return;
@@ -120,7 +120,7 @@ export async function connectToSocket(path: string): Promise<Transport> {
   };
 }
 
-/** Where `stockade serve --socket` listens if it is not told where. */
+/** The default path of `stockade serve --socket`. */
 export function defaultSocket(env: NodeJS.ProcessEnv = process.env): string {
   const runtime = env["XDG_RUNTIME_DIR"];
   if (runtime !== undefined && runtime !== "") return join(runtime, "stockade", "serve.sock");
