@@ -222,7 +222,7 @@ fn tampering_is_named() {
     assert_eq!(flaw(dir), None);
 }
 
-/// A record that was made with the right hash, by somebody who knows how.
+/// A forged record with a valid hash.
 fn forged(line: &str, from: &str, to: &str) -> String {
     use sha2::Digest as _;
     let body = line.split(",\"hash\":").next().unwrap().replace(from, to);
@@ -372,7 +372,7 @@ fn each_record_on_disk() {
     assert_eq!(assert_whole(directory.path()).records, 1);
 }
 
-/// fs30: what was planted where the trail should be is refused, and what it leads to is not touched.
+/// fs30: a file planted in place of the trail is refused, and its target is not touched.
 #[test]
 fn planted_files_are_refused() {
     for name in ["audit.jsonl", "audit.head"] {

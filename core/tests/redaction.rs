@@ -1,4 +1,4 @@
-//! What is taken out of texts and commands, and what is left alone.
+//! Redaction of texts and commands, and false positives.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;
@@ -303,7 +303,7 @@ proptest! {
     }
 }
 
-/// The time grows with the length, whatever the text is made of.
+/// The time grows linearly with the length, for any text.
 #[test]
 fn long_texts_take_no_longer_than_their_length() {
     for piece in [

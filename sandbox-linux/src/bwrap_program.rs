@@ -1,7 +1,7 @@
 //! Finds bubblewrap, and not an impostor.
 //!
 //! `PATH` is not searched: a command that may write one of its directories could plant a program there, which would
-//! run outside of every sandbox. A few fixed locations are, and the program must not be writable by anyone but root.
+//! run outside of every sandbox. A few fixed locations are, and only root may be able to write the program.
 
 use std::fs::Metadata;
 use std::io;

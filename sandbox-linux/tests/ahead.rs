@@ -1,6 +1,6 @@
-//! A launcher that is started before its plan: used once, by the plan that it fits, and gone otherwise.
+//! A pre-started launcher: used once, by a plan that fits, and ended otherwise.
 //!
-//! One test, since what is started ahead belongs to the whole process.
+//! One test, since the pre-started launcher belongs to the whole process.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]

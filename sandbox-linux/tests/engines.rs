@@ -1,7 +1,6 @@
-//! Each engine on the real kernel, as whoever runs the tests and, if that is root, as an ordinary
-//! user as well. Tests that need a world of their own (no user namespaces, a `/proc` that can't be
-//! mounted, an outer sandbox, a caller that is killed) start this program again inside it: those
-//! parts are the ignored tests.
+//! Each engine on the real kernel, as the user who runs the tests and, if that is root, as an ordinary user as well.
+//! Tests that need a world of their own (no user namespaces, a `/proc` that can't be mounted, an outer sandbox, a
+//! caller that is killed) start this program again inside it: those parts are the ignored tests.
 
 #![cfg(target_os = "linux")]
 #![expect(
@@ -253,7 +252,7 @@ fn nothing_outlives_the_command() {
     }
 }
 
-/// A process that forks faster than anybody can look is ended with the rest.
+/// A process that forks faster than `/proc` can be read is ended with the rest.
 #[test]
 fn nothing_forks_its_way_out() {
     let world = World::new();
@@ -288,7 +287,7 @@ fn landlock_refuses_what_it_cannot_hold_and_names_what_was_accepted() {
     }
 }
 
-/// What Landlock has no word for is refused by the system call filter.
+/// The system call filter refuses what Landlock can't express.
 #[test]
 fn landlock_keeps_other_processes_and_attributes_out_of_reach() {
     let world = World::new();
@@ -396,7 +395,7 @@ fn inner_caller() {
     world.spawn(&*engine, &permissions, &script).wait(None).unwrap();
 }
 
-/// Either of the two that watch over a command can be killed, and the other one ends it.
+/// Either of the two supervising processes can be killed, and the other one ends the command.
 #[test]
 fn landlock_ends_the_command_when_a_watcher_is_killed() {
     let world = World::new();

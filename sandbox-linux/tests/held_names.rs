@@ -1,5 +1,5 @@
-//! Names that a run holds in its workspace are gone when its end is known, whoever owns the workspace, and the
-//! workspace's file system can be unmounted then.
+//! Placeholders in a workspace are gone when the end of a run is reported, for any owner of the workspace, and its
+//! file system can then be unmounted.
 
 #![cfg(target_os = "linux")]
 #![expect(

@@ -77,7 +77,7 @@ impl World {
         AbsPath::from_path(&self.path(name)).unwrap()
     }
 
-    /// `grant/kept` and `grant/later/kept` stay protected, whatever is granted around them.
+    /// `grant/kept` and `grant/later/kept` stay protected, regardless of grants around them.
     fn permissions(&self) -> Permissions {
         let base = SandboxPolicy::workspace_write().resolve(&HostPaths::without_masks([self.at("ws")])).unwrap();
         let protected = ["grant/kept", "grant/later/kept"]

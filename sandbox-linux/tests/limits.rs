@@ -199,7 +199,7 @@ fn processes_are_counted_or_the_limit_is_refused() {
                 assert_eq!(layer.unwrap().status, LayerStatus::FullyEnforced);
                 assert_eq!(left_in(parent), Vec::<PathBuf>::new(), "{name}");
             }
-            // The kernel counts whatever else this user has started, too.
+            // The kernel counts this user's other processes, too.
             None => assert!(layer.is_none() && printed.parse::<u32>().is_ok_and(|made| made < 20), "{name}: {printed}"),
         }
     }

@@ -270,7 +270,7 @@ impl Traces {
     }
 }
 
-/// A program that dies takes its sandbox with it, whatever its commands wait for.
+/// A program that dies ends its sandbox, even if commands wait.
 #[test]
 fn a_server_that_is_killed_leaves_no_process() {
     const NAME: &str = "a_server_that_is_killed_leaves_no_process";

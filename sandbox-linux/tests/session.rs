@@ -128,7 +128,7 @@ fn many_at_once_are_kept_apart() {
     });
 }
 
-/// A launcher has room for 64. The others wait, and nobody hears of it.
+/// A launcher has room for 64. The others wait, without an error.
 #[test]
 fn more_at_once_than_there_is_room_for_wait_for_it() {
     let _alone = alone();
@@ -279,7 +279,7 @@ fn names_are_held_as_long_as_a_command_runs() {
     eventually("a name is left", || !directory.path().join(".codex").exists());
 }
 
-/// Nobody listens to a caller while there is no room for another command, but for its going away.
+/// While there is no room for another command, a caller is only watched for its end.
 #[test]
 fn a_full_session_can_be_let_go() {
     let _alone = alone();

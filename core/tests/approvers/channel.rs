@@ -156,7 +156,7 @@ async fn given_up_questions_make_room() {
         let waiting = channel.review(question(&id));
         assert!(tokio::time::timeout(Duration::from_millis(1), waiting).await.is_err());
         if round % 2 == 0 {
-            // Shown or not, it counts only while somebody waits.
+            // Shown or not, it counts only while its answer is awaited.
             tokio::time::timeout(Duration::from_millis(1), consumer.next()).await.ok();
         }
         assert!(consumer.waiting() <= 2);
@@ -185,7 +185,7 @@ async fn only_answers_of_the_question_are_taken() {
     let (answer, _) = ask(save("example.com", NetworkPolicyRuleAction::Allow)).await;
     assert_eq!(answer, Ok(save("example.com", NetworkPolicyRuleAction::Allow).into()));
 
-    // A no stays a no, without the rule that nobody proposed.
+    // A denial stays a denial, without the rule that was not proposed.
     let (answer, told) = ask(save("evil.test", NetworkPolicyRuleAction::Deny)).await;
     assert!(matches!(answer.unwrap().decision, ReviewDecision::Denied { reason: Some(_) }));
     assert_eq!(told, Ok(()));

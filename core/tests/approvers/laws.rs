@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use stockade_core::{AllOf, Answer, Approver, ApproverExt as _, Fallback, FirstOf, Fixed, Priority, Unanswered};
 use stockade_protocol::{NetworkPolicyRuleAction, ReviewDecision};
 
-/// What came of a question, and after how many milliseconds.
+/// The result of a question, and its time in milliseconds.
 type Result = (std::result::Result<Answer, Unanswered>, u64);
 
 fn review(approver: &dyn Approver) -> Result {
@@ -186,7 +186,7 @@ proptest! {
         prop_assert_eq!(&review(&Fallback::new(a).or_else(fallback(&[b, c]))), &flat);
     }
 
-    /// Whoever never answers adds nothing; of two who do not answer, the words may be either's.
+    /// An approver that never answers adds nothing; of two without an answer, either reason may be reported.
     #[test]
     fn nobody_is_the_identity_of_first_of_and_fallback(one in script()) {
         let kind = |(result, after): Result| (result.map_err(|reason| std::mem::discriminant(&reason)), after);

@@ -3,7 +3,7 @@
 //!
 //! A datagram has an address per message, so it can't be decided on when it is sent: not by inspecting the call
 //! (`sendmsg` has the address in memory), and not by handing out a socket of the host's network, which would accept
-//! any address. So it is sent into an isolated network and captured there, whatever call it came from. Whether it is
+//! any address. So it is sent into an isolated network and captured there, independent of the call. Whether it is
 //! relayed is decided outside.
 //!
 //! Messages are those of rtnetlink: <https://man7.org/linux/man-pages/man7/rtnetlink.7.html>.
