@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A command that ignored interrupts, and was ended for that, did not time out.
+/// A cancelled command that ignored a person's interrupts counts as ended by `SIGINT`.
 #[cfg(unix)]
 pub(crate) fn as_interrupted(outcome: Outcome) -> Outcome {
     if let (Outcome::Cancelled { execution, .. }, true) = (&outcome, crate::job::was_interrupted()) {

@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 README = (PACKAGE / "README.md").read_text()
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
-# What the snippets have around them.
+# The context of the snippets.
 AROUND = """\
 from stockade import *
 import stockade

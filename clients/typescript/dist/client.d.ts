@@ -8,7 +8,7 @@ export interface ConnectOptions {
     command?: readonly string[] | undefined;
     /** Connects to a server that runs already: the path of its Unix socket, or `true` for the usual one. */
     socket?: string | true | undefined;
-    /** Any other way to a server. */
+    /** Any other transport to a server. */
     transport?: Transport | undefined;
     /** The environment of the program that is started; this program's if absent. */
     env?: NodeJS.ProcessEnv | undefined;
@@ -26,7 +26,7 @@ export interface ConnectOptions {
     signal?: AbortSignal | undefined;
     /** The longest message to take from the server, in bytes; 64 MiB if absent. */
     maxFrameBytes?: number | undefined;
-    /** Is told of errors that no call can throw, such as one of a question's handler. A warning is printed if absent. */
+    /** Receives errors that no call can throw, such as one of a question's handler. A warning is printed if absent. */
     onError?: ((error: unknown) => void) | undefined;
 }
 /** A client of a Stockade server. */
@@ -35,7 +35,7 @@ export declare class Stockade implements AsyncDisposable {
     private constructor();
     /** Starts a server, or connects to one, and introduces this program to it. */
     static connect(options?: ConnectOptions): Promise<Stockade>;
-    /** Who answers, what it can do and how much of it. */
+    /** The server's name, version, methods and limits. */
     get server(): InitializeResult;
     /** Opens a session. It asks with `on-failure` if it has `onQuestion`, and never if it has not. */
     open(options?: OpenOptions): Promise<Session>;
@@ -49,7 +49,7 @@ export declare class Stockade implements AsyncDisposable {
     audit(): AsyncGenerator<AuditRecord, void, undefined>;
     /** Checks whether the trail is whole. */
     verifyAudit(): Promise<AuditVerifyResult>;
-    /** What the rules of the system and the user say of a command. */
+    /** Evaluates the rules of the system and the user for a command. */
     checkRules(command: CommandLine): Promise<CheckReport>;
     /**
      * Ends the connection. A server that this client started closes its sessions and ends; sessions of another

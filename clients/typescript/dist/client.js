@@ -11,7 +11,7 @@ import { toRaw } from "./text.js";
 import { connectToSocket, defaultSocket, spawnServer, within } from "./transport.js";
 const PROTOCOL_VERSION = 1;
 const MAX_FRAME_BYTES = 64 * 1024 * 1024;
-/** How long a server may take to say its first word. */
+/** How long a server may take to answer `initialize`. */
 const INITIALIZE_MS = 30_000;
 /** How long a server may take to close its sessions. */
 const SHUTDOWN_MS = 5000;
@@ -49,7 +49,7 @@ export class Stockade {
         }
         return client;
     }
-    /** Who answers, what it can do and how much of it. */
+    /** The server's name, version, methods and limits. */
     get server() {
         if (this.#server === undefined)
             throw new TypeError("the connection is not initialized yet");
@@ -93,7 +93,7 @@ export class Stockade {
     verifyAudit() {
         return this.#connection.request("audit/verify", {});
     }
-    /** What the rules of the system and the user say of a command. */
+    /** Evaluates the rules of the system and the user for a command. */
     checkRules(command) {
         return this.#connection.request("rules/check", { command: command.map(toRaw) });
     }
@@ -138,7 +138,7 @@ export class Stockade {
         return session;
     }
     #notified(method, params) {
-        // A server may say more than this version knows of.
+        // A newer server may send unknown notifications.
         const { session_id } = params;
         this.#sessions.get(session_id ?? "")?.notified(method, params);
     }
@@ -177,7 +177,7 @@ async function reach(options) {
         return connectToSocket(socket === true ? defaultSocket() : socket);
     return spawnServer(command ?? ["stockade", "serve"], present({ env, cwd }));
 }
-/** The promise, unless the signal is aborted or the server takes too long to say its first word. */
+/** The promise, unless the signal is aborted or the server takes too long to answer `initialize`. */
 async function inTime(promise, signal) {
     promise.catch(() => { });
     let stop = () => { };

@@ -5,7 +5,7 @@ import type { SessionEvent } from "./session.js";
 import { type Text } from "./text.js";
 /** A command line: the program and its arguments. No shell takes it apart. */
 export type CommandLine = readonly Text[];
-/** What can be changed about a session while it lasts. */
+/** The options of a session that can be changed while it lasts. */
 export interface PolicyOptions {
     /** When to ask. */
     ask?: AskForApproval | undefined;
@@ -26,11 +26,11 @@ export interface PolicyOptions {
     /** How long a command may run. */
     timeoutMs?: number | undefined;
 }
-/** What this client wants to hear of a session. */
+/** The handlers of this client for a session. */
 export interface SessionHandlers {
     /** Answers the session's questions. Without it, other clients of the session answer them. */
     onQuestion?: QuestionHandler | undefined;
-    /** Is told what happens in the session. */
+    /** Receives the events of the session. */
     onEvent?: ((event: SessionEvent) => void) | undefined;
 }
 /** A session to open. What is absent is as the settings have it. */
@@ -71,8 +71,8 @@ export interface StartOptions {
 }
 /** A command to run to its end. */
 export interface RunOptions extends StartOptions {
-    /** What its standard input holds. */
+    /** The content of its standard input. */
     input?: Text | undefined;
-    /** Is told its output while it runs. The command waits for a promise that is returned. */
+    /** Receives its output while it runs. The command waits for a returned promise. */
     onOutput?: ((chunk: OutputChunk) => void | Promise<void>) | undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * What sessions and commands can be given, and how it is written on the wire.
+ * The options of sessions and commands, and their wire format.
  *
  * @module
  */
@@ -50,7 +50,7 @@ export function startParams(options) {
         environment: change(environment, toEnvironment),
     });
 }
-/** @internal A path that leads to the same file from anywhere. */
+/** @internal An absolute path. */
 export function toPath(path) {
     return typeof path === "string" ? resolve(path) : toRaw(path);
 }

@@ -26,7 +26,7 @@ export interface ConnectOptions {
   command?: readonly string[] | undefined;
   /** Connects to a server that runs already: the path of its Unix socket, or `true` for the usual one. */
   socket?: string | true | undefined;
-  /** Any other way to a server. */
+  /** Any other transport to a server. */
   transport?: Transport | undefined;
   /** The environment of the program that is started; this program's if absent. */
   env?: NodeJS.ProcessEnv | undefined;
@@ -44,13 +44,13 @@ export interface ConnectOptions {
   signal?: AbortSignal | undefined;
   /** The longest message to take from the server, in bytes; 64 MiB if absent. */
   maxFrameBytes?: number | undefined;
-  /** Is told of errors that no call can throw, such as one of a question's handler. A warning is printed if absent. */
+  /** Receives errors that no call can throw, such as one of a question's handler. A warning is printed if absent. */
   onError?: ((error: unknown) => void) | undefined;
 }
 
 const PROTOCOL_VERSION = 1;
 const MAX_FRAME_BYTES = 64 * 1024 * 1024;
-/** How long a server may take to say its first word. */
+/** How long a server may take to answer `initialize`. */
 const INITIALIZE_MS = 30_000;
 
 /** How long a server may take to close its sessions. */
@@ -91,7 +91,7 @@ export class Stockade implements AsyncDisposable {
     return client;
   }
 
-  /** Who answers, what it can do and how much of it. */
+  /** The server's name, version, methods and limits. */
   get server(): InitializeResult {
     if (this.#server === undefined) throw new TypeError("the connection is not initialized yet");
     return this.#server;
@@ -141,7 +141,7 @@ export class Stockade implements AsyncDisposable {
     return this.#connection.request("audit/verify", {});
   }
 
-  /** What the rules of the system and the user say of a command. */
+  /** Evaluates the rules of the system and the user for a command. */
   checkRules(command: CommandLine): Promise<CheckReport> {
     return this.#connection.request("rules/check", { command: command.map(toRaw) });
   }
@@ -194,7 +194,7 @@ export class Stockade implements AsyncDisposable {
   }
 
   #notified(method: string, params: unknown): void {
-    // A server may say more than this version knows of.
+    // A newer server may send unknown notifications.
     const { session_id } = params as { session_id?: string };
     this.#sessions.get(session_id ?? "")?.notified(method as keyof Notifications, params as never);
   }
@@ -232,7 +232,7 @@ async function reach(options: ConnectOptions): Promise<Transport> {
   return spawnServer(command ?? ["stockade", "serve"], present({ env, cwd }));
 }
 
-/** The promise, unless the signal is aborted or the server takes too long to say its first word. */
+/** The promise, unless the signal is aborted or the server takes too long to answer `initialize`. */
 async function inTime<Value>(promise: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
   promise.catch(() => {});
   let stop = (): void => {};

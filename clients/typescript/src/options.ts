@@ -1,5 +1,5 @@
 /**
- * What sessions and commands can be given, and how it is written on the wire.
+ * The options of sessions and commands, and their wire format.
  *
  * @module
  */
@@ -25,7 +25,7 @@ import { toRaw, type Text } from "./text.js";
 /** A command line: the program and its arguments. No shell takes it apart. */
 export type CommandLine = readonly Text[];
 
-/** What can be changed about a session while it lasts. */
+/** The options of a session that can be changed while it lasts. */
 export interface PolicyOptions {
   /** When to ask. */
   ask?: AskForApproval | undefined;
@@ -47,11 +47,11 @@ export interface PolicyOptions {
   timeoutMs?: number | undefined;
 }
 
-/** What this client wants to hear of a session. */
+/** The handlers of this client for a session. */
 export interface SessionHandlers {
   /** Answers the session's questions. Without it, other clients of the session answer them. */
   onQuestion?: QuestionHandler | undefined;
-  /** Is told what happens in the session. */
+  /** Receives the events of the session. */
   onEvent?: ((event: SessionEvent) => void) | undefined;
 }
 
@@ -95,9 +95,9 @@ export interface StartOptions {
 
 /** A command to run to its end. */
 export interface RunOptions extends StartOptions {
-  /** What its standard input holds. */
+  /** The content of its standard input. */
   input?: Text | undefined;
-  /** Is told its output while it runs. The command waits for a promise that is returned. */
+  /** Receives its output while it runs. The command waits for a returned promise. */
   onOutput?: ((chunk: OutputChunk) => void | Promise<void>) | undefined;
 }
 
@@ -149,7 +149,7 @@ export function startParams(options: StartOptions): Partial<CommandRunParams> {
   });
 }
 
-/** @internal A path that leads to the same file from anywhere. */
+/** @internal An absolute path. */
 export function toPath(path: Text): AbsPath {
   return typeof path === "string" ? resolve(path) : toRaw(path);
 }

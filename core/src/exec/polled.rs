@@ -57,7 +57,7 @@ async fn end(running: &mut dyn Running, readable: &AsyncFd<OwnedFd>) -> Result<E
     }
 }
 
-/// Waits for the remaining time, which may grow meanwhile.
+/// Waits for the remaining time, regardless of pauses.
 async fn runs_out(limits: &Limits) {
     match limits.left() {
         Some(left) => tokio::time::sleep(left.max(TICK)).await,

@@ -5,8 +5,8 @@
 //! is looked up: the file system has a root, which only the launcher sees, and one entry per mask.
 //!
 //! A mask behaves like the empty file or directory used without FUSE. Its attributes can be read; a file can't be
-//! opened, a directory can be entered but not listed, and no name is found in it. No operation is answered with
-//! `ENOSYS`: the kernel would treat an unimplemented `OPEN` as permission.
+//! opened, a directory can be entered but not listed, and no name is found in it. `OPEN` and `OPENDIR` are never
+//! answered with `ENOSYS`, which the kernel would treat as permission.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,7 +20,8 @@ const PARALLEL_LOOKUPS: u32 = 1 << 18;
 /// Directory entries include the lookup result.
 const ENTRIES_WITH_ATTRIBUTES: u32 = 1 << 13;
 const MOST_WRITTEN: u32 = 4096;
-/// Room for the longest request, a write; the kernel requires at least twice that, and fails longer ones itself.
+/// The size of the request buffer: the longest request is a write, and the kernel requires room for at least twice
+/// that. It fails longer ones itself.
 pub(super) const LONGEST_REQUEST: usize = 16 * 1024;
 
 const ROOT: u64 = 1;

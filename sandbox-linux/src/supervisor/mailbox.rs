@@ -35,7 +35,7 @@ pub(super) struct Watched {
     /// The socket that its resolver queries, bound in its network.
     pub(super) resolver: OwnedFd,
     pub(super) datagrams: Option<Tap>,
-    /// The inode number of that network namespace.
+    /// The cookie of that network namespace.
     pub(super) network: u64,
     pub(super) receiving: Receiving,
 }

@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
             future = self.call(method, params)
         except ConnectionLostError:
             return
-        # Looked at, so that the event loop does not report it as lost.
+        # Retrieved, so that the event loop does not report it as lost.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     @overload

@@ -103,7 +103,7 @@ class ServerProcess:
             await asyncio.wait_for(self._process.wait(), seconds)
         except asyncio.TimeoutError:
             return False
-        # What it said last may still be in the pipe; a process that it left behind may hold that open.
+        # Its last output may still be in the pipe; a leftover process may hold that open.
         await asyncio.wait({self._stderr}, timeout=1)
         return True
 

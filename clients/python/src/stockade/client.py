@@ -218,7 +218,7 @@ class Client:
         )
 
         def opened(value: Any) -> Session:
-            # Called where the answer arrives: a notification right behind it already finds the session.
+            # Called when the response arrives, so that a notification right after it finds the session.
             state = SessionOpenResult.from_json(value)
             session = Session(self, state, state.session_id)
             session.capability = state.capability
@@ -239,7 +239,7 @@ class Client:
                 raise ValueError(f"this client is attached to `{session_id}` already")
             session = Session(self, None, session_id)
             session.on_question(on_question)
-            # Known before it is asked for: its open questions may arrive with the answer.
+            # Registered before the request: its open questions may arrive with the response.
             self._sessions[session_id] = session
             params = {"session_id": session_id, "capability": capability}
             try:
@@ -295,7 +295,7 @@ class Client:
         params = without_none(session_id=session_id, command=argv(command))
         return await self._connection.request("rules/check", params, CheckReport.from_json)
 
-    # What the server says by itself.
+    # Messages that the server sends by itself.
 
     def notified(self, method: str, params: Mapping[str, Any]) -> None:
         """Passes on a notification. Those of sessions that this client has left are no news."""

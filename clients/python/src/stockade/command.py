@@ -77,7 +77,7 @@ class Command:
         self._waiter: asyncio.Future[None] | None = None
         self._future: asyncio.Future[Result] = None  # type: ignore[assignment]
 
-    # What the session tells it.
+    # Events from the session.
 
     def _bind(self, future: asyncio.Future[Result]) -> None:
         self._future = future
@@ -88,7 +88,7 @@ class Command:
         self._wake()
         gone = self._abandoned or self.session.client._closing or self.session.closed_because is not None
         if gone and not future.cancelled():
-            # Looked at, so that the event loop does not report it as lost.
+            # Retrieved, so that the event loop does not report it as lost.
             future.exception()
 
     def _output(self, params: Any) -> None:
@@ -189,7 +189,7 @@ class Command:
     ) -> None:
         await self._abandon()
 
-    # What can be done to it.
+    # Control.
 
     async def write(self, data: RawText, *, close: bool = False) -> None:
         """Writes to its standard input (`stdin="pipe"`) or its terminal; returns once the command has it, or the

@@ -231,7 +231,7 @@ class Session:
         """What the rules say of a command."""
         return await self.client._check_rules(command, self.id)
 
-    # What is not a command.
+    # Requests other than commands.
 
     async def patch(self, changes: str | Sequence[FileChange]) -> PatchApplyResult:
         """Changes files on the host, all or none: `PatchApplied` or `Refused`. The changes are a list of
@@ -331,7 +331,7 @@ class Session:
         """Sets the handler for the questions from now on."""
         self._asking.handler = handler
 
-    # What happens in it.
+    # Its events.
 
     def events(self) -> EventStream:
         """What happens in the session from now on, also by other clients: `async for event in session.events()`."""
