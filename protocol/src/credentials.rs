@@ -1,5 +1,9 @@
 //! Locations of credentials: files below a home directory, and files that a variable names.
 
+/// Where agents that run inside as a whole keep their state and their logins, below the home directory: one directory
+/// for each.
+pub const AGENT_STATES: &str = ".local/share/stockade-agents";
+
 /// Well-known credentials below the home directory. They are not read unless named.
 pub const CREDENTIAL_PATHS: &[&str] = &[
     // Keys, agents and password managers.
@@ -23,9 +27,14 @@ pub const CREDENTIAL_PATHS: &[&str] = &[
     // The audit trail, and the list of trusted projects.
     ".local/state/stockade",
     // Agents and models.
+    AGENT_STATES,
     ".codex/auth.json",
     ".claude/.credentials.json",
     ".gemini/oauth_creds.json",
+    ".gemini/gemini-credentials.json",
+    ".gemini/mcp-oauth-tokens.json",
+    ".local/share/opencode/auth.json",
+    ".local/share/opencode/mcp-auth.json",
     ".config/github-copilot",
     ".cache/huggingface/token",
     ".cache/huggingface/stored_tokens",
@@ -147,6 +156,9 @@ pub const CREDENTIAL_VARIABLES: &[(&str, &str)] = &[
     ("HF_HOME", "stored_tokens"),
     ("CODEX_HOME", "auth.json"),
     ("CLAUDE_CONFIG_DIR", ".credentials.json"),
+    ("GEMINI_CLI_HOME", ".gemini/oauth_creds.json"),
+    ("GEMINI_CLI_HOME", ".gemini/gemini-credentials.json"),
+    ("GEMINI_CLI_HOME", ".gemini/mcp-oauth-tokens.json"),
     ("DOCKER_CONFIG", "config.json"),
     ("CARGO_HOME", "credentials"),
     ("CARGO_HOME", "credentials.toml"),

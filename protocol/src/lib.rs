@@ -47,7 +47,7 @@ pub use argv::Argv;
 pub use ask::{AskForApproval, RejectConfig};
 pub use audit::{AuditEvent, AuditRecord, DecisionSource, RecordHash, TrailDamage, WholeCommand};
 pub use command::{CommandRole, ParsedCommand, ParsedLine, Word};
-pub use credentials::{CREDENTIAL_PATHS, CREDENTIAL_VARIABLES};
+pub use credentials::{AGENT_STATES, CREDENTIAL_PATHS, CREDENTIAL_VARIABLES};
 pub use decision::{Decision, ExecApprovalRequirement};
 pub use elicitation_form::{ElicitationForm, FieldKind, FormChoice, FormField, NumberShape, TextFormat};
 pub use environment::{

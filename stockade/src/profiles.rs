@@ -63,7 +63,11 @@ pub(crate) fn grant_named(
     }
     let mut all = ProfileGrant::default();
     for (name, by) in &named_by_settings(settings, setting.project) {
-        all = all.and(&setting.resolve(settings, session, (name, by), notices)?);
+        let grant = setting.resolve(settings, session, (name, by), notices)?;
+        notices.extend(grant.states.iter().map(|state| {
+            format!("`{name}` keeps its state and its login in `{state}`: every command that it starts can read and change them")
+        }));
+        all = all.and(&grant);
     }
     session.made_on_use.extend(all.directories.iter().cloned());
     settings.granted = all;
@@ -130,7 +134,7 @@ fn possible(grant: ProfileGrant, notices: &mut Vec<String>) -> Result<ProfileGra
     });
     let files = FileRules::new(rules.cloned())?;
     let directories = grant.directories.iter().filter(|path| is_kept(path)).cloned().collect();
-    Ok(ProfileGrant { permissions: Permissions { files, ..grant.permissions }, directories })
+    Ok(ProfileGrant { permissions: Permissions { files, ..grant.permissions }, directories, states: grant.states })
 }
 
 /// The built-in and own profiles that a command lacks, for advice after a denial.

@@ -2,22 +2,14 @@
 
 use std::io::Write as _;
 use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::exec_server::{talk, uri};
+use super::flood::{fills_no_memory, peak};
 use crate::running::home::Home;
 use crate::serving::talk::Talk;
-
-/// The most memory that a process has had, in MiB.
-fn peak(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
-}
 
 #[test]
 fn lines_that_are_no_messages_are_answered_and_then_end_the_connection() {
@@ -103,36 +95,11 @@ fn huge_and_broken_base64_is_refused_without_much_memory() {
 #[test]
 fn a_million_requests_of_a_client_that_does_not_read_fill_no_memory() {
     let home = Home::new();
-    let mut server = home.program().arg("exec-server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut to, from) = (server.stdin.take().unwrap(), server.stdout.take().unwrap());
-    let sent = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&sent);
-    let writer = std::thread::spawn(move || {
-        to.write_all(b"{\"id\":0,\"method\":\"initialize\",\"params\":{\"clientName\":\"flood\"}}\n").unwrap();
-        to.write_all(b"{\"method\":\"initialized\"}\n").unwrap();
-        for id in 1..=1_000_000 {
-            let line = format!("{{\"id\":{id},\"method\":\"process/read\",\"params\":{{\"processId\":\"none\"}}}}\n");
-            if to.write_all(line.as_bytes()).is_err() {
-                return;
-            }
-            counted.store(id, Ordering::Relaxed);
-        }
+    let first =
+        ["{\"id\":0,\"method\":\"initialize\",\"params\":{\"clientName\":\"flood\"}}", "{\"method\":\"initialized\"}"];
+    fills_no_memory(home.program().arg("exec-server"), &first.map(String::from), |id| {
+        format!("{{\"id\":{id},\"method\":\"process/read\",\"params\":{{\"processId\":\"none\"}}}}")
     });
-    // It stops reading once its answers are not read.
-    let (mut last, mut since) = (0, Instant::now());
-    let began = Instant::now();
-    while since.elapsed() < Duration::from_secs(2) && began.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(50));
-        let now = sent.load(Ordering::Relaxed);
-        if now != last {
-            (last, since) = (now, Instant::now());
-        }
-    }
-    assert!(last < 1_000_000, "it read everything");
-    assert!(peak(server.id()) < 150, "{} MiB", peak(server.id()));
-    drop(from);
-    writer.join().unwrap();
-    assert!(server.wait().unwrap().success());
 }
 
 #[test]

@@ -32,9 +32,13 @@ pub(crate) struct ProfileForm {
     /// Unix sockets that may be connected to.
     #[serde(default)]
     pub(crate) socket: Vec<PathForm>,
-    /// Variables that are passed on where the settings keep only some.
+    /// Variables that are passed on where the settings keep only some, or set.
     #[serde(default)]
     pub(crate) env: Vec<VariableForm>,
+    /// Where the tool keeps its state: in a directory of the profile's own, which other runs can't read. Not in a
+    /// project's profile.
+    #[serde(default)]
+    pub(crate) state: Vec<StateForm>,
     /// Limits that are raised, where the settings have lower ones.
     #[serde(default)]
     pub(crate) limit: Vec<LimitForm>,
@@ -69,6 +73,23 @@ pub(crate) struct HostForm {
 pub(crate) struct VariableForm {
     /// Its name.
     pub(crate) name: Written<String>,
+    /// What it is set to, whatever was inherited. Not in a project's profile.
+    #[serde(default)]
+    pub(crate) value: Option<Written<String>>,
+    /// Why.
+    pub(crate) reason: Written<String>,
+}
+
+/// A variable that names a directory of the profile's own, and why it is needed.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ProfileState")]
+pub(crate) struct StateForm {
+    /// The variable by which the tool finds its state.
+    pub(crate) variable: Written<String>,
+    /// The name of a directory in the profile's own, for a tool that has several.
+    #[serde(default)]
+    pub(crate) below: Option<Written<String>>,
     /// Why.
     pub(crate) reason: Written<String>,
 }

@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use stockade_protocol::{
-    AbsPath, Access, EnvironmentPolicy, FileRule, FileRules, HostRules, NetworkPolicy, Permissions,
+    AGENT_STATES as STATES, AbsPath, Access, EnvironmentPolicy, FileRule, FileRules, HostRules, NetworkPolicy,
+    Permissions, VariableName,
 };
 
 use super::{LineGrant, NoValue, PermissionProfile, Template, expand};
@@ -46,6 +47,8 @@ pub struct ProfileGrant {
     pub permissions: Permissions,
     /// Writable directories to be created for a command.
     pub directories: BTreeSet<AbsPath>,
+    /// Directories among the writable paths in which a tool keeps its state, and its login.
+    pub states: BTreeSet<AbsPath>,
 }
 
 impl ProfileGrant {
@@ -55,6 +58,7 @@ impl ProfileGrant {
         Self {
             permissions: together(&self.permissions, &other.permissions),
             directories: self.directories.union(&other.directories).cloned().collect(),
+            states: self.states.union(&other.states).cloned().collect(),
         }
     }
 
@@ -68,7 +72,8 @@ impl ProfileGrant {
             |rule| !matches!(&rule.target, stockade_protocol::FileTarget::Path(path) if missing.contains(path)),
         );
         let files = FileRules::new(kept.cloned())?;
-        Ok(Self { permissions: Permissions { files, ..self.permissions.clone() }, directories: BTreeSet::new() })
+        let permissions = Permissions { files, ..self.permissions.clone() };
+        Ok(Self { permissions, directories: BTreeSet::new(), states: self.states.clone() })
     }
 }
 
@@ -136,6 +141,18 @@ impl PermissionProfile {
                     let pattern = name.as_str().parse()?;
                     found.permissions.environment.include_only.insert(pattern);
                 }
+                LineGrant::Set(name, value) => context.set(&mut found, name, value.clone()),
+                LineGrant::State { variable, below } => {
+                    let root = context.state(&self.name).map_err(|why| refuse(grants, why))?;
+                    let place = match below {
+                        Some(below) => root.join(below.as_str())?,
+                        None => root.clone(),
+                    };
+                    context.set(&mut found, variable, place.to_string());
+                    rules.push(FileRule::path(root.clone(), Access::Write));
+                    found.directories.extend([root.clone(), place]);
+                    found.states.insert(root);
+                }
                 LineGrant::Limits(limits) => {
                     let more = Permissions { limits: *limits, ..Permissions::default() };
                     found.permissions = together(&found.permissions, &more);
@@ -150,13 +167,13 @@ impl PermissionProfile {
             true => NetworkPolicy::Off,
             false => NetworkPolicy::Hosts(HostRules { rules: hosts, ..HostRules::default() }),
         };
-        let EnvironmentPolicy { include_only, .. } = found.permissions.environment;
+        let EnvironmentPolicy { include_only, set, .. } = found.permissions.environment;
         found.permissions = Permissions {
             files: FileRules::new(rules)?,
             network,
             unix_sockets: sockets,
             limits: found.permissions.limits,
-            environment: EnvironmentPolicy { include_only, ..EnvironmentPolicy::default() },
+            environment: EnvironmentPolicy { include_only, set, ..EnvironmentPolicy::default() },
         };
         Ok(found)
     }
@@ -176,6 +193,28 @@ impl ProfileContext<'_> {
         named.or_else(|| self.homes.first().cloned())
     }
 
+    /// The directory of a profile's own, which is masked in every run without the profile. Nothing but this user, and
+    /// no command inside, puts a link in its place.
+    fn state(&self, profile: &str) -> Result<AbsPath, String> {
+        let home = self.home().ok_or_else(|| String::from("there is no home directory"))?;
+        let named = home.join(STATES).join(profile);
+        let real = expand::real(&named);
+        if real != expand::real(&home).join(STATES).join(profile) {
+            let (named, real) = (named.display(), real.display());
+            return Err(format!("`{named}` leads to `{real}` by a link: put a directory in its place"));
+        }
+        self.check_own(&real, Access::Write)?;
+        let text = real.to_str().ok_or_else(|| format!("`{}` is not UTF-8", real.display()))?;
+        text.parse().map_err(|error: stockade_protocol::Invalid| error.to_string())
+    }
+
+    /// Sets a variable, unless the user set it by name.
+    fn set(&self, grant: &mut ProfileGrant, name: &VariableName, value: String) {
+        if !self.settings.environment.set.contains_key(name) {
+            grant.permissions.environment.set.insert(name.clone(), value);
+        }
+    }
+
     /// The writable directories of a profile, unresolved.
     pub(crate) fn named_writable(&self, profile: &PermissionProfile) -> Vec<PathBuf> {
         let templates = profile.lines.iter().filter_map(|line| match &line.grants {
@@ -184,6 +223,8 @@ impl ProfileContext<'_> {
             | LineGrant::Connect(_)
             | LineGrant::Socket(_)
             | LineGrant::Variable(_)
+            | LineGrant::Set(..)
+            | LineGrant::State { .. }
             | LineGrant::Limits(_) => None,
         });
         // A line without a path in this environment grants nothing.
@@ -191,7 +232,9 @@ impl ProfileContext<'_> {
             let text = template.expand(self.variable).ok()?;
             expand::path(&text, self.home().as_deref()).ok()?.to_host_path()
         });
-        named.collect()
+        let has_state = profile.lines.iter().any(|line| matches!(line.grants, LineGrant::State { .. }));
+        let state = self.home().filter(|_| has_state).map(|home| home.join(STATES).join(&profile.name));
+        named.chain(state).collect()
     }
 
     /// The paths of a line, unresolved and resolved, if it may be granted.

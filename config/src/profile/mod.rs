@@ -80,6 +80,15 @@ pub enum LineGrant {
     Socket(Template),
     /// An inherited variable, if only some are kept.
     Variable(VariableName),
+    /// A variable with a value.
+    Set(VariableName, String),
+    /// A directory of the profile's own, named by a variable.
+    State {
+        /// The variable by which the tool finds it.
+        variable: VariableName,
+        /// The directory in the profile's own, if the tool has several.
+        below: Option<String>,
+    },
     /// Limits that are at least this high.
     Limits(ResourceLimits),
 }
@@ -115,13 +124,7 @@ impl PermissionProfile {
                 reason: sentence(&source, &line.reason, &format!("{key}.reason"))?,
             });
         }
-        for (index, line) in form.env.iter().enumerate() {
-            let key = format!("env[{index}]");
-            lines.push(ProfileLine {
-                grants: LineGrant::Variable(source.value(&line.name, &format!("{key}.name"), variable_name)?),
-                reason: sentence(&source, &line.reason, &format!("{key}.reason"))?,
-            });
-        }
+        lines.extend(variable_lines(&source, &form, &origin)?);
         for (index, line) in form.limit.iter().enumerate() {
             let reason = sentence(&source, &line.reason, &format!("limit[{index}].reason"))?;
             lines.push(ProfileLine { grants: LineGrant::Limits(line.at_least), reason });
@@ -180,6 +183,62 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     }
     let shown = RawText::from(name);
     Err(format!("`{shown}` is no name of a profile: use at most 64 lower-case letters, digits and `-`"))
+}
+
+/// The lines that pass on and set variables.
+fn variable_lines(
+    source: &Source<'_>,
+    form: &ProfileForm,
+    origin: &ProfileOrigin,
+) -> Result<Vec<ProfileLine>, ConfigError> {
+    let mut lines = Vec::new();
+    for (index, line) in form.env.iter().enumerate() {
+        let key = format!("env[{index}]");
+        let name = source.value(&line.name, &format!("{key}.name"), variable_name)?;
+        let value =
+            line.value.as_ref().map(|value| source.value(value, &format!("{key}.value"), |text| set_to(text, origin)));
+        let grants = match value.transpose()? {
+            Some(value) => LineGrant::Set(name, value),
+            None => LineGrant::Variable(name),
+        };
+        lines.push(ProfileLine { grants, reason: sentence(source, &line.reason, &format!("{key}.reason"))? });
+    }
+    for (index, line) in form.state.iter().enumerate() {
+        let key = format!("state[{index}]");
+        let variable = source.value(&line.variable, &format!("{key}.variable"), |text| {
+            not_of_project(origin, "has no state of its own")?;
+            variable_name(text)
+        })?;
+        let below = line.below.as_ref().map(|below| source.value(below, &format!("{key}.below"), directory_name));
+        let grants = LineGrant::State { variable, below: below.transpose()? };
+        lines.push(ProfileLine { grants, reason: sentence(source, &line.reason, &format!("{key}.reason"))? });
+    }
+    Ok(lines)
+}
+
+fn set_to(text: &str, origin: &ProfileOrigin) -> Result<String, String> {
+    not_of_project(origin, "sets no variable")?;
+    match text.contains(char::is_control) {
+        true => Err(String::from("a control character has no meaning here: leave it out")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+fn not_of_project(origin: &ProfileOrigin, what: &str) -> Result<(), String> {
+    match origin {
+        ProfileOrigin::BuiltIn | ProfileOrigin::System(_) | ProfileOrigin::User(_) => Ok(()),
+        ProfileOrigin::Project(_) => {
+            Err(format!("a project's profile {what}: move the profile to `~/.config/stockade/profiles`"))
+        }
+    }
+}
+
+fn directory_name(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    match !text.is_empty() && text.len() <= 64 && text.chars().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err(String::from("write the name of one directory: at most 64 letters, digits, `-` and `_`")),
+    }
 }
 
 fn path_line(
@@ -247,6 +306,9 @@ impl fmt::Display for LineGrant {
             Self::Connect(host) => write!(f, "connect {host}"),
             Self::Socket(path) => write!(f, "socket {path}"),
             Self::Variable(name) => write!(f, "variable {name}"),
+            Self::Set(name, value) => write!(f, "set {name}={value}"),
+            Self::State { variable, below: None } => write!(f, "state {variable}"),
+            Self::State { variable, below: Some(below) } => write!(f, "state {variable} ({below})"),
             Self::Limits(limits) => {
                 f.write_str("limits")?;
                 let each = [

@@ -1,22 +1,12 @@
 //! MCP clients that flood, lie, forge and send what is no message; and what an agent can't do about its own questions.
 
-use std::io::Write as _;
-use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::super::flood::fills_no_memory;
 use super::{User, said, shell};
 use crate::serving::talk::Talk;
-
-/// The most memory that a process has had, in MiB.
-fn peak(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
-}
 
 /// The next error that has no id.
 fn error_without_id(talk: &mut Talk) -> Value {
@@ -108,36 +98,13 @@ fn an_id_is_under_way_once_and_calls_are_limited() {
 fn a_million_requests_of_a_client_that_does_not_read_fill_no_memory() {
     let user = User::new();
     let mut command = user.home.program();
-    command.env("XDG_RUNTIME_DIR", user.home.path("run")).arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut server = command.spawn().unwrap();
-    let (mut to, from) = (server.stdin.take().unwrap(), server.stdout.take().unwrap());
-    let sent = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&sent);
-    let writer = std::thread::spawn(move || {
-        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "flood", "version": "1"}});
-        writeln!(to, "{}", json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})).unwrap();
-        for id in 1..=1_000_000 {
-            if writeln!(to, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/list\"}}").is_err() {
-                return;
-            }
-            counted.store(id, Ordering::Relaxed);
-        }
+    command.env("XDG_RUNTIME_DIR", user.home.path("run")).arg("mcp");
+    let params =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "flood", "version": "1"}});
+    let first = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
+    fills_no_memory(&mut command, &[first], |id| {
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/list\"}}")
     });
-    // It stops reading once its answers are not read.
-    let (mut last, mut since) = (0, Instant::now());
-    let began = Instant::now();
-    while since.elapsed() < Duration::from_secs(2) && began.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(50));
-        let now = sent.load(Ordering::Relaxed);
-        if now != last {
-            (last, since) = (now, Instant::now());
-        }
-    }
-    assert!(last < 1_000_000, "it read everything");
-    assert!(peak(server.id()) < 150, "{} MiB", peak(server.id()));
-    drop(from);
-    writer.join().unwrap();
-    assert!(server.wait().unwrap().success());
 }
 
 #[test]
