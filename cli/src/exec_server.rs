@@ -11,20 +11,8 @@ use crate::exit::{Failure, note};
 use crate::remedy::Remedies;
 use crate::{report, session};
 
-/// Flags that say something of one command, and not of a session.
-#[derive(Debug, thiserror::Error)]
-#[error("`{0}` is for one command, and codex runs many: leave it out")]
-struct ForOneCommand(&'static str);
-
 pub(crate) fn run(args: &ExecServer) -> Result<ExitCode, Failure> {
-    let given = [
-        ("--cwd", args.session.cwd.is_some()),
-        ("--justification", args.session.justification.is_some()),
-        ("--unsandboxed", args.session.unsandboxed),
-    ];
-    if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(ForOneCommand(flag).into());
-    }
+    session::check_for_many(&args.session, "codex")?;
     let (params, remedies) = session::served(&args.session)?;
     let options = ExecServerOptions {
         session: params,

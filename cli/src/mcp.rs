@@ -15,20 +15,8 @@ use crate::joined::{self, Opening, Served};
 use crate::remedy::Remedies;
 use crate::{explain, report, session, shell};
 
-/// Flags that say something of one command, and not of a session.
-#[derive(Debug, thiserror::Error)]
-#[error("`{0}` is for one command, and an agent runs many: leave it out")]
-struct ForOneCommand(&'static str);
-
 pub(crate) fn run(args: &Mcp) -> Result<ExitCode, Failure> {
-    let given = [
-        ("--cwd", args.session.cwd.is_some()),
-        ("--justification", args.session.justification.is_some()),
-        ("--unsandboxed", args.session.unsandboxed),
-    ];
-    if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(ForOneCommand(flag).into());
-    }
+    session::check_for_many(&args.session, "an agent")?;
     let opening = opening(args)?;
     let Served { socket, session_id, capability, name, opener } = joined::serve(args.session_name.clone(), opening)?;
     let options = McpOptions {

@@ -103,6 +103,29 @@ pub(crate) fn directory(path: &std::path::Path) -> Result<AbsPath, Failure> {
 #[error("`{0}` can't be given for a session of a server: put it into the settings, or leave it out")]
 struct NotForSessions(&'static str);
 
+/// Flags that say something of one command, and not of a session.
+#[cfg(unix)]
+#[derive(Debug, thiserror::Error)]
+#[error("`{flag}` is for one command, and {client} runs many: leave it out")]
+struct ForOneCommand {
+    flag: &'static str,
+    client: &'static str,
+}
+
+/// Whether the flags are those of a session in which this client runs commands.
+#[cfg(unix)]
+pub(crate) fn check_for_many(args: &SessionArgs, client: &'static str) -> Result<(), Failure> {
+    let given = [
+        ("--cwd", args.cwd.is_some()),
+        ("--justification", args.justification.is_some()),
+        ("--unsandboxed", args.unsandboxed),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(ForOneCommand { flag, client }.into()),
+        None => Ok(()),
+    }
+}
+
 /// The parameters of a new session from the flags. Fails if it can't be opened with this user's settings, as for an
 /// unnamed workspace that is not permitted.
 #[cfg(unix)]

@@ -135,27 +135,8 @@ impl Session {
     pub(crate) fn command(&self, kind: &str, command: Argv) -> Result<CommandRunParams, RpcError> {
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
         let id = format!("{kind}-{number}").parse().map_err(|error| RpcError::failed(&error))?;
-        Ok(CommandRunParams {
-            session_id: self.0.id.clone(),
-            capability: None,
-            command_id: Some(id),
-            command,
-            cwd: None,
-            timeout_ms: None,
-            escalation: None,
-            justification: None,
-            terminal: None,
-            stdin: Default::default(),
-            stream: true,
-            acknowledge: false,
-            until_disconnect: true,
-            environment: None,
-            umask: None,
-            ignores_broken_pipes: false,
-            rlimits: None,
-            at_most: None,
-            streams: None,
-        })
+        let params = CommandRunParams::new(self.0.id.clone(), id, command);
+        Ok(CommandRunParams { until_disconnect: true, ..params })
     }
 
     /// Runs a command, from the first call of [`Running::next`] on.

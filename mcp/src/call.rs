@@ -9,7 +9,7 @@ use rmcp::model::CallToolResult;
 use stockade_protocol::{Argv, EscalationExecution, Permissions, PermissionsScope};
 use stockade_server::wire::{
     CommandCancelParams, CommandId, CommandRunParams, PatchApplyParams, PermissionsRequestParams,
-    PermissionsRequestResult, QuestionId, RpcError, StdinKind,
+    PermissionsRequestResult, QuestionId, RpcError,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -158,24 +158,11 @@ fn run_params(
 ) -> Result<CommandRunParams, ArgumentsError> {
     let cwd = arguments.cwd.as_deref().map(|cwd| path("cwd", cwd, link.cwd())).transpose()?;
     Ok(CommandRunParams {
-        session_id: link.session_id().clone(),
-        capability: None,
-        command_id: Some(command_id.clone()),
-        command,
         cwd,
         timeout_ms: arguments.timeout_ms.and_then(NonZeroU64::new),
         escalation: escalation(arguments.unsandboxed),
         justification: arguments.justification.clone(),
-        terminal: None,
-        stdin: StdinKind::None,
-        stream: true,
-        acknowledge: false,
         until_disconnect: true,
-        environment: None,
-        umask: None,
-        ignores_broken_pipes: false,
-        rlimits: None,
-        at_most: None,
-        streams: None,
+        ..CommandRunParams::new(link.session_id().clone(), command_id.clone(), command)
     })
 }

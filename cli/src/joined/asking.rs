@@ -5,10 +5,13 @@ use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use stockade::terminal::{Lifetime, attendant, person};
 use stockade_core::{Answer, Approver, Unanswered};
 use stockade_protocol::ApprovalReply;
 use stockade_server::wire::{ApprovalRequestParams, ErrorKind, QuestionId, RpcError, RpcId};
+use stockade_server::{Client, ClientError};
 use tokio::sync::Notify;
 
 /// The time limit for a question to restore the terminal.
@@ -23,6 +26,21 @@ enum Asked {
     CalledOff,
     /// The person leaves it to others.
     Left,
+}
+
+/// What a program waited for, besides answers of the person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrived {
+    /// Something of the server's may be read.
+    Server,
+    /// This signal.
+    Signal(u8),
+    Nothing,
+}
+
+/// What a program without a terminal says to a question, which is then left to the session's other clients.
+pub(super) fn no_terminal() -> RpcError {
+    RpcError::new(ErrorKind::Failed, "there is no terminal to ask at")
 }
 
 /// Asks each question in its own thread. Nothing is set up before the first one.
@@ -59,6 +77,31 @@ impl Asking {
     /// Becomes readable when an answer is available.
     pub(super) fn woken(&self) -> &PipeReader {
         &self.woken
+    }
+
+    /// Waits for the server, a signal, or answers of the person, which are passed on to the server.
+    pub(super) fn wait(&mut self, client: &mut Client, signals: &mut PipeReader) -> Result<Arrived, ClientError> {
+        let mut files = [
+            PollFd::new(&*client, PollFlags::IN),
+            PollFd::new(&*signals, PollFlags::IN),
+            PollFd::new(&self.woken, PollFlags::IN),
+        ];
+        match poll(&mut files, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Arrived::Nothing),
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+        let [server, signalled, answers] = files.map(|file| !file.revents().is_empty());
+        while let Some((id, reply)) = answers.then(|| self.next_answer()).flatten() {
+            client.answer(&id, &reply)?;
+        }
+        if signalled {
+            let mut number = [0];
+            signals.read_exact(&mut number)?;
+            let [number] = number;
+            return Ok(Arrived::Signal(number));
+        }
+        Ok(if server { Arrived::Server } else { Arrived::Nothing })
     }
 
     /// Whether there is a person to ask.
@@ -99,8 +142,7 @@ impl Asking {
             })
         });
         if !matches!(asked, Some(Ok(_))) {
-            let error = RpcError::new(ErrorKind::Failed, "this client has no terminal to ask at");
-            self.sender.send((id, unasked, Asked::Answered(Err(error)))).ok();
+            self.sender.send((id, unasked, Asked::Answered(Err(no_terminal())))).ok();
             (&*self.wake).write_all(&[0]).ok();
         }
     }

@@ -6,15 +6,13 @@ use std::io::{self, PipeReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
 use stockade_protocol::{Argv, AskForApproval, Outcome};
 use stockade_server::wire::{
     ApprovalResolved, Capability, CommandId, CommandState, ListedSession, ServerNotification, SessionId, SessionName,
 };
 use stockade_server::{Client, ClientError, FromServer};
 
-use super::asking::Asking;
+use super::asking::{Arrived, Asking};
 use super::joining::is_open;
 use super::manage::{no_such, sessions};
 use super::place::{Place, Ticket};
@@ -128,26 +126,11 @@ impl Attending {
                     return Ok(None);
                 }
             }
-            let mut files = [
-                PollFd::new(&self.client, PollFlags::IN),
-                PollFd::new(&self.signals, PollFlags::IN),
-                PollFd::new(self.asking.woken(), PollFlags::IN),
-            ];
-            match poll(&mut files, None) {
-                Ok(_) => {}
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(io::Error::from(error).into()),
+            let arrived = self.asking.wait(&mut self.client, &mut self.signals)?;
+            if let Arrived::Signal(number) = arrived {
+                return Ok(Some(number));
             }
-            let [server, signals, answers] = files.map(|file| !file.revents().is_empty());
-            while let Some((id, reply)) = answers.then(|| self.asking.next_answer()).flatten() {
-                self.client.answer(&id, &reply)?;
-            }
-            if signals {
-                let mut number = [0];
-                self.signals.read_exact(&mut number)?;
-                return Ok(number.first().copied());
-            }
-            if self.asking.is_left() || (server && self.take()?) {
+            if self.asking.is_left() || (arrived == Arrived::Server && self.take()?) {
                 return Ok(None);
             }
         }

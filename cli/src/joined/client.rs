@@ -12,16 +12,16 @@ use rustix::process::Resource;
 use rustix::termios::SpecialCodeIndex;
 use stockade_core::{Cancellation, Clock, Explanation};
 use stockade_protocol::{
-    AbsPath, ApprovalReply, ApprovalSubject, Argv, EscalationExecution, Refusal, RefusedBy, RequestId, ReviewDecision,
-    Rlimit, RlimitResource, Rlimits, Umask,
+    AbsPath, ApprovalReply, ApprovalSubject, Argv, EscalationExecution, Refusal, RefusedBy, ReviewDecision, Rlimit,
+    RlimitResource, Rlimits, Umask,
 };
 use stockade_server::wire::{
     CommandExplainParams, CommandId, CommandRunParams, CommandRunResult, ErrorKind, ProgramProblem, RpcError, RpcId,
-    SentStreams, ServerNotification, SessionId, SessionListResult, StdinKind,
+    SentStreams, ServerNotification, SessionId,
 };
 use stockade_server::{Client, ClientError, FromServer};
 
-use super::asking::Asking;
+use super::asking::{Asking, no_terminal};
 use super::joining::{self, Joined};
 use super::terminal::Follower;
 use super::{Answers, Wanted, joining::JoinError};
@@ -34,10 +34,6 @@ use crate::signals;
 
 /// The polling interval for keys, if the command has a terminal.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-
-/// How often, and with which pauses, a program without a terminal looks whether other clients of the session stay.
-const LOOKS_FOR_OTHERS: usize = 20;
-const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(50);
 
 #[derive(Debug, thiserror::Error)]
 enum RunError {
@@ -185,26 +181,22 @@ impl Running {
             None => AbsPath::from_path(&std::env::current_dir().map_err(JoinError::NoDirectory)?)?,
         };
         let command_id = own_id()?;
+        let words = Argv::from_os(wanted.command.iter().cloned())?;
         let params = CommandRunParams {
-            session_id: session_id.clone(),
             capability: Some(capability),
-            command_id: Some(command_id.clone()),
-            command: Argv::from_os(wanted.command.iter().cloned())?,
             cwd: Some(cwd),
             timeout_ms: wanted.timeout.and_then(|limit| u64::try_from(limit.as_millis()).ok()?.try_into().ok()),
             escalation: wanted.escalation.clone(),
             justification: wanted.justification.clone(),
             terminal: relay.as_ref().map(|relay| relay.size()),
-            stdin: StdinKind::None,
             stream: false,
-            acknowledge: false,
             until_disconnect: true,
             environment: Some(joining::environment()),
             umask: umask(),
             ignores_broken_pipes: crate::sys::has_broken_pipes_ignored(),
             rlimits: Some(limits()),
-            at_most: None,
             streams: Some(streams),
+            ..CommandRunParams::new(session_id.clone(), command_id.clone(), words)
         };
         let request = client.send("command/run", &params, &sent.0);
         let asking = Asking::new()?;
@@ -286,9 +278,9 @@ impl Running {
                     ApprovalReply { id: params.request.id.clone(), decision: ReviewDecision::Approved, content: None };
                 self.client.answer(&id, &Ok(reply))?;
             }
-            FromServer::Question { id, params } if self.answers != Answers::Terminal || !self.asking.has_person() => {
-                let reply = self.without_person(&params.request.id)?;
-                self.client.answer(&id, &reply)?;
+            FromServer::Question { id, .. } if self.answers != Answers::Terminal || !self.asking.has_person() => {
+                // The session's other clients may answer.
+                self.client.answer(&id, &Err(no_terminal()))?;
             }
             FromServer::Question { id, params } => self.asking.ask(id, *params),
             FromServer::Notification(ServerNotification::ApprovalResolved(resolved)) => {
@@ -298,22 +290,6 @@ impl Running {
             FromServer::Notification(_) => {}
         }
         Ok(self.ended_by_signal())
-    }
-
-    /// The answer of a program without a terminal: no, unless another client of the session can be asked.
-    fn without_person(&mut self, request: &RequestId) -> Result<Result<ApprovalReply, RpcError>, ClientError> {
-        let why = "there is no terminal to ask at";
-        // A client that is about to leave, such as the hook that began this command, answers nothing.
-        for _ in 0..LOOKS_FOR_OTHERS {
-            let listed: SessionListResult = self.client.call("session/list", &serde_json::json!({}))?;
-            let session = listed.sessions.iter().find(|session| session.session_id == self.session_id);
-            if session.is_none_or(|session| session.clients <= 1) {
-                let decision = ReviewDecision::Denied { reason: Some(String::from(why)) };
-                return Ok(Ok(ApprovalReply { id: request.clone(), decision, content: None }));
-            }
-            std::thread::sleep(BETWEEN_LOOKS);
-        }
-        Ok(Err(RpcError::new(ErrorKind::Failed, why)))
     }
 
     /// Forwards this program's signals to the command.

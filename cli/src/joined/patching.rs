@@ -1,17 +1,13 @@
 //! `stockade patch --session NAME`: the server of a session judges and writes a patch, and its answers are remembered.
 
-use std::io::{self, PipeReader, Read as _};
+use std::io::PipeReader;
 use std::process::ExitCode;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
 use stockade_protocol::{AbsPath, ApprovalReply, RequestId, ReviewDecision};
-use stockade_server::wire::{
-    ErrorKind, PatchApplyParams, PatchApplyResult, RpcError, RpcId, ServerNotification, SessionId,
-};
+use stockade_server::wire::{PatchApplyParams, PatchApplyResult, RpcId, ServerNotification, SessionId};
 use stockade_server::{Client, ClientError, FromServer};
 
-use super::asking::Asking;
+use super::asking::{Arrived, Asking, no_terminal};
 use super::joining::{self, JoinError, Joined};
 use super::{Opening, Wanted};
 use crate::exit::{Failure, note};
@@ -88,29 +84,17 @@ impl Patching {
                     return Ok(end);
                 }
             }
-            let mut files = [
-                PollFd::new(&self.client, PollFlags::IN),
-                PollFd::new(&self.signals, PollFlags::IN),
-                PollFd::new(self.asking.woken(), PollFlags::IN),
-            ];
-            match poll(&mut files, None) {
-                Ok(_) => {}
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(io::Error::from(error).into()),
-            }
-            let [server, signals, answers] = files.map(|file| !file.revents().is_empty());
-            while let Some((id, reply)) = answers.then(|| self.asking.next_answer()).flatten() {
-                self.client.answer(&id, &reply)?;
-            }
-            if signals {
-                let mut number = [0];
-                self.signals.read_exact(&mut number)?;
-                let [number] = number;
-                self.decline()?;
-                return Ok(Patched::Signal(ExitCode::from(number.saturating_add(128))));
-            }
-            if server && let Some(end) = self.take()? {
-                return Ok(end);
+            match self.asking.wait(&mut self.client, &mut self.signals)? {
+                Arrived::Signal(number) => {
+                    self.decline()?;
+                    return Ok(Patched::Signal(ExitCode::from(number.saturating_add(128))));
+                }
+                Arrived::Server => {
+                    if let Some(end) = self.take()? {
+                        return Ok(end);
+                    }
+                }
+                Arrived::Nothing => {}
             }
         }
     }
@@ -137,8 +121,7 @@ impl Patching {
                 self.asking.ask(id, *params);
             }
             FromServer::Question { id, .. } => {
-                let error = RpcError::new(ErrorKind::Failed, "there is no terminal to ask at");
-                self.client.answer(&id, &Err(error))?;
+                self.client.answer(&id, &Err(no_terminal()))?;
             }
             FromServer::Notification(ServerNotification::ApprovalResolved(resolved)) => {
                 self.asking.call_off(&resolved.question_id);

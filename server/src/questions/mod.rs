@@ -2,7 +2,8 @@
 //!
 //! [`Questions`] is the session's approver, and it knows who is attached, so that a client which comes later is asked
 //! everything that is still open, in order. A question ends with an answer, when its time is over, when the asker
-//! gives up, or with the session; the other clients are told. No question waits for a client that is gone.
+//! gives up, or with the session; the other clients are told. One that was put to clients, all of which have declined or
+//! left, ends at once; with no client left at all it waits for one as long as the session does.
 
 mod asking;
 mod open;
@@ -23,7 +24,7 @@ use crate::wire::{
     ApprovalRequestResult, ApprovalResolved, ApprovalUnusable, CommandId, ErrorKind, OpenQuestion, QuestionId,
     RpcError, ServerLimits, ServerNotification, SessionId, SessionName, SessionNotice,
 };
-use open::{Declined, Open, OpenQuestions};
+use open::{Answering, Open, OpenQuestions};
 
 /// The questions of one session, and its attached clients. Clones share them.
 #[derive(Clone)]
@@ -108,7 +109,13 @@ impl Questions {
         if state.clients.len() == before {
             return None;
         }
-        state.open.forget_client(peer.id());
+        let unanswered = state.open.forget_client(peer.id());
+        if !state.clients.is_empty() {
+            let why = "the last client of the session that could answer has left";
+            for number in unanswered {
+                self.resolve(&mut state, number, Resolution::without_answer(why));
+            }
+        }
         Some(state.clients.len())
     }
 
@@ -293,10 +300,10 @@ impl Questions {
                 }
             }
             Err(NoAnswer::Unusable(why)) => unusable(why),
-            Err(NoAnswer::Declined(_)) => {
-                if state.open.declined(number, peer.id()) == Declined::ByAll {
-                    let why = "no client of the session answers it";
-                    self.resolve(&mut state, number, Resolution::without_answer(why));
+            Err(NoAnswer::Declined(said)) => {
+                if state.open.declined(number, peer.id()) == Answering::None {
+                    let why = format!("no client of the session answers ({said})");
+                    self.resolve(&mut state, number, Resolution::without_answer(&why));
                 }
             }
             // Its session detaches it.

@@ -21,7 +21,7 @@ pub(super) struct Open {
     pub(super) answer: oneshot::Sender<Result<Answer, Unanswered>>,
     /// The clients that are being asked.
     asking: HashMap<ConnectionId, Asking>,
-    /// The clients that were asked and have not declined, gone or not.
+    /// The clients that were asked and have neither declined nor left.
     may_answer: HashSet<ConnectionId>,
     _room: OwnedSemaphorePermit,
 }
@@ -39,11 +39,11 @@ impl Open {
     }
 }
 
-/// Which of the clients that were asked have declined a question. One that went away has not: another may come.
+/// Whether a client is left that was asked a question and may still answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Declined {
-    BySome,
-    ByAll,
+pub(super) enum Answering {
+    Some,
+    None,
 }
 
 /// The open questions of a session by ascending numbers.
@@ -98,15 +98,22 @@ impl OpenQuestions {
     }
 
     /// A client says that it does not answer.
-    pub(super) fn declined(&mut self, number: u64, client: ConnectionId) -> Declined {
-        let Some(open) = self.by_number.get_mut(&number) else { return Declined::BySome };
+    pub(super) fn declined(&mut self, number: u64, client: ConnectionId) -> Answering {
+        let Some(open) = self.by_number.get_mut(&number) else { return Answering::Some };
         open.may_answer.remove(&client);
-        if open.may_answer.is_empty() { Declined::ByAll } else { Declined::BySome }
+        if open.may_answer.is_empty() { Answering::None } else { Answering::Some }
     }
 
-    pub(super) fn forget_client(&mut self, client: ConnectionId) {
-        for open in self.by_number.values_mut() {
-            open.asking.remove(&client);
+    /// A client has left. Returns the questions that it was the last one to answer.
+    pub(super) fn forget_client(&mut self, client: ConnectionId) -> Vec<u64> {
+        let mut unanswered = Vec::new();
+        for (number, open) in &mut self.by_number {
+            let was_asked = open.asking.remove(&client).is_some();
+            open.may_answer.remove(&client);
+            if was_asked && open.may_answer.is_empty() {
+                unanswered.push(*number);
+            }
         }
+        unanswered
     }
 }

@@ -185,6 +185,47 @@ async fn nothing_waits_for_a_client_that_dies_or_declines() {
     assert_eq!(answer(asked).await, Ok(ReviewDecision::Denied { reason: None }));
 }
 
+/// Clients that left are not waited for by those that don't answer, in whatever order they do; the time of a question is ten minutes here.
+#[tokio::test]
+async fn a_question_that_no_client_is_left_to_answer_ends_at_once() {
+    let why = |error: Unanswered| error.to_string();
+    for leaves_first in [true, false] {
+        let (questions, mut declining, mut leaving) = (questions(), Client::new(1, true), Client::new(2, true));
+        questions.attach(&declining.peer);
+        questions.attach(&leaving.peer);
+        let asked = ask(&questions, "c1");
+        leaving.question().await;
+        if leaves_first {
+            assert_eq!(questions.detach(&leaving.peer), Some(1));
+            assert!(!asked.is_finished());
+            declining.declines().await;
+        } else {
+            declining.declines().await;
+            assert_eq!(questions.len(), 1);
+            assert_eq!(questions.detach(&leaving.peer), Some(1));
+        }
+        let ended = why(answer(asked).await.unwrap_err());
+        assert!(ended.contains("no client of the session answers (no)") || ended.contains("has left"), "{ended}");
+    }
+    // The client that runs the command answers nothing, and the one that could answer leaves.
+    let (questions, silent, mut leaving) = (questions(), Client::new(1, false), Client::new(2, true));
+    questions.attach(&silent.peer);
+    questions.attach(&leaving.peer);
+    let asked = ask(&questions, "c1");
+    leaving.question().await;
+    questions.detach(&leaving.peer);
+    assert!(why(answer(asked).await.unwrap_err()).contains("has left"));
+    // One that was asked before anyone could answer waits for a client.
+    let asked = ask(&questions, "c2");
+    while questions.len() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let mut late = Client::new(3, true);
+    questions.attach(&late.peer);
+    late.says(json!("approved")).await;
+    assert_eq!(answer(asked).await, Ok(ReviewDecision::Approved));
+}
+
 #[tokio::test(start_paused = true)]
 async fn time_cancelling_and_closing_end_a_question() {
     let (questions, mut client) = (questions(), Client::new(1, true));

@@ -74,6 +74,33 @@ pub struct CommandRunParams {
     pub streams: Option<SentStreams>,
 }
 
+impl CommandRunParams {
+    /// A command of this name, as a session runs it by default: without input, its output sent while it is written.
+    pub fn new(session_id: SessionId, command_id: CommandId, command: Argv) -> Self {
+        Self {
+            session_id,
+            capability: None,
+            command_id: Some(command_id),
+            command,
+            cwd: None,
+            timeout_ms: None,
+            escalation: None,
+            justification: None,
+            terminal: None,
+            stdin: StdinKind::default(),
+            stream: true,
+            acknowledge: false,
+            until_disconnect: false,
+            environment: None,
+            umask: None,
+            ignores_broken_pipes: false,
+            rlimits: None,
+            at_most: None,
+            streams: None,
+        }
+    }
+}
+
 fn yes() -> bool {
     true
 }
