@@ -2,8 +2,8 @@
 //!
 //! [`Questions`] is the session's approver, and it knows who is attached, so that a client which comes later is asked
 //! everything that is still open, in order. A question ends with an answer, when its time is over, when the asker
-//! gives up, or with the session; the other clients are told. One that was put to clients, all of which have declined or
-//! left, ends at once; with no client left at all it waits for one as long as the session does.
+//! gives up, or with the session; the other clients are told. No question waits for a client that is gone: one that a
+//! client has declined, and all others that were asked have declined or left, ends at once.
 
 mod asking;
 mod open;
@@ -109,12 +109,9 @@ impl Questions {
         if state.clients.len() == before {
             return None;
         }
-        let unanswered = state.open.forget_client(peer.id());
-        if !state.clients.is_empty() {
+        for number in state.open.forget_client(peer.id()) {
             let why = "the last client of the session that could answer has left";
-            for number in unanswered {
-                self.resolve(&mut state, number, Resolution::without_answer(why));
-            }
+            self.resolve(&mut state, number, Resolution::without_answer(why));
         }
         Some(state.clients.len())
     }

@@ -23,6 +23,8 @@ pub(super) struct Open {
     asking: HashMap<ConnectionId, Asking>,
     /// The clients that were asked and have neither declined nor left.
     may_answer: HashSet<ConnectionId>,
+    /// A client said that it does not answer.
+    is_declined: bool,
     _room: OwnedSemaphorePermit,
 }
 
@@ -35,7 +37,7 @@ impl Open {
         room: OwnedSemaphorePermit,
     ) -> Self {
         let (asked, asking, may_answer) = (Instant::now(), HashMap::new(), HashSet::new());
-        Self { id, command_id, request, asked, answer, asking, may_answer, _room: room }
+        Self { id, command_id, request, asked, answer, asking, may_answer, is_declined: false, _room: room }
     }
 }
 
@@ -101,16 +103,18 @@ impl OpenQuestions {
     pub(super) fn declined(&mut self, number: u64, client: ConnectionId) -> Answering {
         let Some(open) = self.by_number.get_mut(&number) else { return Answering::Some };
         open.may_answer.remove(&client);
+        open.is_declined = true;
         if open.may_answer.is_empty() { Answering::None } else { Answering::Some }
     }
 
-    /// A client has left. Returns the questions that it was the last one to answer.
+    /// A client has left. Returns the questions that the other clients have declined. One that none has declined stays
+    /// open: a person who leaves may leave it to the next.
     pub(super) fn forget_client(&mut self, client: ConnectionId) -> Vec<u64> {
         let mut unanswered = Vec::new();
         for (number, open) in &mut self.by_number {
             let was_asked = open.asking.remove(&client).is_some();
             open.may_answer.remove(&client);
-            if was_asked && open.may_answer.is_empty() {
+            if was_asked && open.is_declined && open.may_answer.is_empty() {
                 unanswered.push(*number);
             }
         }
