@@ -326,9 +326,11 @@ fn signals_reach_the_command_and_a_killed_client_takes_it_along() {
     let sessions = Sessions::new();
     sessions.runs("true", 0);
     let start = |line: &str| {
-        let mut command = program(sessions.home.words()[0].clone());
+        // A shell can't trap what its caller ignores, and the tests may be run by `nohup`.
+        let mut command = program("env");
         sessions.home.surround(&mut command);
-        command.env("XDG_RUNTIME_DIR", sessions.home.path("run")).args(["run", "--session", "s", "-c", line]);
+        command.arg("--default-signal").arg(&sessions.home.words()[0]).args(["run", "--session", "s", "-c", line]);
+        command.env("XDG_RUNTIME_DIR", sessions.home.path("run"));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut ready = [0; 3];
         child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();

@@ -116,7 +116,7 @@ fn run_bash(home: &Path, work: &Path, log: &Path, start: usize) {
     let driver = format!("exec 9< lines\n{DRIVER}");
     // `timeout` ends the whole process group, including processes that a line left running.
     let status = Command::new("/usr/bin/timeout")
-        .args(["-s", "KILL", "60", "/bin/bash"])
+        .args(["-s", "KILL", "300", "/bin/bash"])
         .args(["--norc", "--noprofile", "-c", &driver, "driver"])
         .args([log.as_os_str(), start.to_string().as_ref()])
         .current_dir(work)
