@@ -8,6 +8,7 @@
 //! - `needs`: what ordinary programs ask for before they do any work, and have to get.
 //! - `networks`: destinations, sockets and services.
 //! - `spellings`: names in other cases, and patterns.
+//! - `policies`: policies that bring out every word of a profile, shared with the tests that run on a Mac.
 //! - `words`: every operation, filter and name of every profile has a line in `SOURCES.md`.
 //! - `snapshots`: the profiles of typical policies.
 
@@ -22,6 +23,8 @@ mod evaluator;
 mod limits_of_a_grant;
 mod needs;
 mod networks;
+#[path = "../policies/mod.rs"]
+mod policies;
 mod reader;
 mod snapshots;
 mod spellings;

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use stockade_protocol::{Decision, HostRule, HostRules, HttpMethods, NetworkPolicy, Permissions};
-use stockade_sandbox_macos::{Loss, ProxyPorts, Seatbelt, platform_defaults};
+use stockade_protocol::Permissions;
+use stockade_sandbox_macos::{Loss, ProxyPorts, Seatbelt};
 
+use crate::policies::policies;
 use crate::reader::{Expression, read};
-use crate::world::{World, command, files, path, with_network};
+use crate::world::{World, command};
 
 const SOURCES: &str = include_str!("../../SOURCES.md");
 
@@ -123,29 +124,10 @@ fn words(profile: &str) -> BTreeSet<Word> {
     found
 }
 
-/// Policies that between them bring out everything that a profile can hold.
-fn policies() -> Vec<Permissions> {
-    let rule = HostRule { host: "example.com".parse().unwrap(), protocol: None, port: None, decision: Decision::Allow };
-    let hosts = NetworkPolicy::Hosts(HostRules { rules: vec![rule], methods: HttpMethods::Any });
-    let workspace = ["/ read", "/w write", "/w/.git read protected", "/w/**/*.env none", "/private/tmp scratch"];
-    let defaults: Vec<String> = platform_defaults().iter().map(|path| format!("{path} read")).collect();
-    let restricted: Vec<&str> =
-        defaults.iter().map(String::as_str).chain(["/w write", "/private/tmp scratch"]).collect();
-    vec![
-        Permissions::default(),
-        files(&["/ write"]),
-        files(&workspace),
-        files(&restricted),
-        with_network(&workspace, NetworkPolicy::Full),
-        with_network(&workspace, hosts),
-        Permissions { unix_sockets: [path("/run/a.sock")].into(), ..files(&["/w none", "/w/sub write"]) },
-    ]
-}
-
 fn generated() -> BTreeSet<Word> {
     let ports = ProxyPorts::new([3128]);
     let mut found = BTreeSet::new();
-    for permissions in policies() {
+    for permissions in policies("/w").into_iter().chain([Permissions::default()]) {
         for seatbelt in [Seatbelt::new(), Seatbelt::new().accepting(Loss::CertificateFetches)] {
             let plan = seatbelt.plan_on(&command(), &permissions, Some(&ports), &World::default()).unwrap();
             found.extend(words(plan.profile().text()));
