@@ -93,6 +93,9 @@ pub(crate) enum Command {
     Audit(Audit),
     /// Say what this host can enforce, and how to get more
     Doctor(Doctor),
+    /// Take the marks of the sandbox off directories that commands could write
+    #[cfg(windows)]
+    Unmark(Unmark),
     /// Ask the rules what happens to a command
     Execpolicy(Execpolicy),
     /// Print the JSON Schemas of the protocol and of the settings
@@ -275,6 +278,37 @@ pub(crate) struct Doctor {
     /// Print the answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Take the marks of the sandbox off directories that commands could write.
+///
+/// A directory that a command may write bears an entry in its access control list and a low integrity label. Both stay,
+/// so that the next command need not wait. The label has an effect outside as well: Windows starts a program at the level
+/// of its file, so what is built there can't write elsewhere. Without an argument, the directories are listed. The next
+/// command that may write a directory marks it again.
+#[cfg(windows)]
+#[derive(Debug, Parser)]
+#[command(after_help = "Exit codes:
+  0    no marks are left there
+  125  a command that may write there is running, or something could not be changed
+
+Examples:
+  stockade unmark                       list the directories that bear marks
+  stockade unmark C:\\src\\app
+  stockade unmark --all
+  stockade unmark --all --json")]
+pub(crate) struct Unmark {
+    /// Take the marks off every directory that bears them
+    #[arg(long, conflicts_with = "directories")]
+    pub(crate) all: bool,
+
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// A directory; everything in it is meant, too
+    #[arg(value_name = "DIR")]
+    pub(crate) directories: Vec<PathBuf>,
 }
 
 /// Ask the rules what happens to a command, without running it.

@@ -37,6 +37,8 @@ mod signals;
 mod sys;
 mod telemetry;
 mod trust;
+#[cfg(windows)]
+mod unmark;
 mod warnings;
 
 use std::ffi::OsString;
@@ -136,6 +138,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Schema(schema) => schema::run(&schema).map(|()| ExitCode::SUCCESS),
         Command::Serve(serve) => serve::run(&serve),
         Command::Trust(trust) => trust::run(&trust),
+        #[cfg(windows)]
+        Command::Unmark(unmark) => unmark::run(&unmark),
     };
     telemetry.finish();
     result

@@ -1,5 +1,5 @@
-//! The plan against the oracle: marks are put on a made-up tree by the same functions that edit the
-//! real lists, Windows' rules decide over each object, and the answer has to be the one that
+//! The plan against the oracle: marks are put on a disk in memory by the same code that walks real trees
+//! and edits their lists, Windows' rules decide over each object, and the answer has to be the one that
 //! `Permissions::access` gives.
 //!
 //! The rules are those of [MS-DTYP], with one doubt: whether a write-restricted token is checked for
@@ -13,12 +13,13 @@ use proptest::prelude::*;
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget};
 use stockade_sandboxing::{FakeHost, HostFiles as _, Kind};
 
-use crate::Sid;
 use crate::acl::{Acl, Entry, Says, flag};
+use crate::fake_disk::{self, FakeDisk, FakeObject, allow};
 use crate::file_plan::{self, FilePlan};
 use crate::host::machine;
-use crate::mark::{Grant, LOW, Label, MEDIUM, Mark, Place, Way, is_kept_open, labelled, parts, reach, right};
+use crate::mark::{Grant, LOW, Label, MEDIUM, Place, Way, is_kept_open, is_open_to_all, reach, right};
 use crate::token_plan::TokenPlan;
+use crate::{Sid, roots, tree};
 
 /// What "generic write" stands for with files.
 const GENERIC_WRITE: u32 = right::WRITE_DATA | right::APPEND | right::WRITE_NAMED_ATTRIBUTES | right::WRITE_ATTRIBUTES;
@@ -32,101 +33,90 @@ enum Reading {
     Narrow,
 }
 
-struct Object {
-    kind: Kind,
-    list: Acl,
-    label: Option<Entry>,
-    kept_open: bool,
-}
-
 struct World {
-    objects: BTreeMap<AbsPath, Object>,
+    disk: FakeDisk,
+    kept_open: Vec<AbsPath>,
     /// The user and the groups that everybody is in.
     user: Vec<Sid>,
     restricting: Vec<Sid>,
     level: u32,
 }
 
+/// What everybody may write: a file, and a directory with all that is made in it.
+const SHARED: &[&str] = &[r"C:\w\a\shared", r"C:\home\a\b"];
+
+fn disk(host: &FakeHost) -> FakeDisk {
+    let disk = FakeDisk::new(host);
+    for path in SHARED {
+        let flags = flag::FILES | flag::DIRECTORIES;
+        let entry = Entry::Known { says: Says::Allow, flags, mask: right::ALL, sid: Sid::everyone() };
+        disk.change(&path.parse().unwrap(), |object| {
+            object.list = object.list.take().map(|list| list.with(vec![entry]))
+        });
+    }
+    disk
+}
+
+/// Whether a run is refused because a tree that it may write is open to all.
+fn is_refused(disk: &FakeDisk, plan: &FilePlan) -> bool {
+    let mut opened = plan.marks.iter().filter(|mark| mark.opens());
+    opened.any(|mark| tree::is_path_open_to_all(disk, &mark.path).unwrap())
+}
+
 impl World {
-    /// A tree of the user's with a plan's marks on it.
-    fn new(host: &FakeHost, plan: &FilePlan) -> Self {
+    /// A tree of the user's with a plan's marks on it. None if the run is refused.
+    fn new(host: &FakeHost, plan: &FilePlan) -> Option<Self> {
         Self::after(host, None, plan)
     }
 
     /// The same with what an earlier run has left there.
-    fn after(host: &FakeHost, earlier: Option<&FilePlan>, plan: &FilePlan) -> Self {
-        let (user, capability): (Sid, Sid) = ("S-1-5-21-9-9-9-1001".parse().unwrap(), Sid::capability("test"));
-        let allow =
-            |sid: &Sid| Entry::Known { says: Says::Allow, flags: flag::INHERITED, mask: right::ALL, sid: sid.clone() };
-        let list = Acl(vec![allow(&Sid::nt([18])), allow(&Sid::nt([32, 544])), allow(&user)]);
-        let object = |kind| Object { kind, list: list.clone(), label: None, kept_open: false };
-        let mut objects: BTreeMap<_, _> = host.iter().map(|(path, kind)| (path.clone(), object(kind))).collect();
-        for mark in plan.marks.iter().filter(|mark| mark.placeholder) {
-            objects.insert(mark.path.clone(), object(Kind::Directory));
+    fn after(host: &FakeHost, earlier: Option<&FilePlan>, plan: &FilePlan) -> Option<Self> {
+        let (disk, capability) = (disk(host), Sid::capability("test"));
+        if is_refused(&disk, plan) {
+            return None;
         }
-        let token = if plan.everything { TokenPlan::everything() } else { TokenPlan::confined() };
-        let roots = plan.marks.iter().filter(|mark| mark.opens()).map(|mark| Sid::root(&mark.path));
-        let capabilities: Vec<Sid> = std::iter::once(capability.clone()).chain(roots).collect();
-        let restricting = token.restricting_sids(&capabilities, &"S-1-5-5-0-77".parse().unwrap());
-        let level = token.integrity.sid().last().unwrap();
-        let user = vec![user, Sid::everyone(), Sid::nt([11])];
-        let mut world = Self { objects, user, restricting, level };
         let mut left_out: BTreeMap<AbsPath, Vec<AbsPath>> = BTreeMap::new();
-        for plan in earlier.into_iter().chain([plan]) {
-            for mark in plan.marks.iter().filter(|mark| mark.opens()) {
-                let closed: Vec<AbsPath> = others(mark, &plan.marks);
-                let (walked, left) = parts(&mark.path, left_out.get(&mark.path).map(Vec::as_slice), &closed);
-                walked.iter().for_each(|part| world.put(part, mark, &closed, &capability));
-                left_out.insert(mark.path.clone(), left);
+        for plan in earlier.into_iter().filter(|earlier| !is_refused(&disk, earlier)).chain([plan]) {
+            for root in roots::identify(&disk, &plan.marks).unwrap() {
+                let mark = plan.marks.iter().find(|mark| mark.opens() && mark.path == root.path).unwrap();
+                let before = left_out.remove(&root.path);
+                let (walked, left) = roots::still_closed(&disk, mark, &root, &plan.marks, before).unwrap();
+                roots::walk(&disk, mark, &root, &plan.marks, &walked).unwrap();
+                left_out.insert(root.path, left);
             }
         }
         for mark in plan.marks.iter().filter(|mark| !mark.opens()) {
-            world.put(&mark.path, mark, &others(mark, &plan.marks), &capability);
+            tree::put(&disk, mark, &plan.marks, &capability).unwrap();
         }
-        for mark in plan.marks.iter().filter(|mark| is_kept_open(mark, &plan.marks)) {
-            world.objects.get_mut(&mark.path).unwrap().kept_open = true;
-        }
-        world
-    }
-
-    /// Puts a mark on a part of its tree.
-    fn put(&mut self, part: &AbsPath, mark: &Mark, others: &[AbsPath], capability: &Sid) {
-        let is_inner = |path: &AbsPath| {
-            let inner = |other: &&AbsPath| *other != part && other.starts_with(part);
-            others.iter().filter(inner).any(|other| path.starts_with(other))
-        };
-        for (path, object) in &mut self.objects {
-            let is_top = *path == mark.path;
-            if !path.starts_with(part) || path != part && !mark.is_tree() || is_inner(path) {
-                continue;
-            }
-            let place = if is_top { Place::Top } else { Place::Below };
-            if let Some(grant) = mark.grant {
-                object.list = object.list.with(grant.entries(&mark.sid(capability), place, object.kind));
-            }
-            if let Some(label) = mark.label {
-                object.label = labelled(object.label.as_ref(), label, place, object.kind);
-            }
-        }
+        let token = if plan.everything { TokenPlan::everything() } else { TokenPlan::confined() };
+        let opened = roots::identify(&disk, &plan.marks).unwrap().into_iter().map(|root| root.sid);
+        let capabilities: Vec<Sid> = std::iter::once(capability).chain(opened).collect();
+        let restricting = token.restricting_sids(&capabilities, &"S-1-5-5-0-77".parse().unwrap());
+        let level = token.integrity.sid().last().unwrap();
+        let user = vec![fake_disk::user(), Sid::everyone(), Sid::nt([11])];
+        let kept = plan.marks.iter().filter(|mark| is_kept_open(mark, &plan.marks));
+        let kept_open = kept.map(|mark| mark.path.clone()).collect();
+        Some(Self { disk, kept_open, user, restricting, level })
     }
 
     /// Something that is no file of the user's.
-    fn with(mut self, path: &str, list: Vec<Entry>, label: Option<Entry>) -> Self {
-        let object = Object { kind: Kind::File, list: Acl(list), label, kept_open: false };
-        self.objects.insert(path.parse().unwrap(), object);
+    fn with(self, path: &str, list: Vec<Entry>, label: Option<Entry>) -> Self {
+        let object = FakeObject { kind: Kind::File, list: Some(Acl(list)), label };
+        self.disk.place(path.parse().unwrap(), object);
         self
     }
 
     /// Whether an object can be opened with these rights.
     fn opens(&self, path: &AbsPath, wanted: u32, reading: Reading) -> bool {
-        let Some(object) = self.objects.get(path) else { return false };
+        let Some(FakeObject { list, label, .. }) = self.disk.at(path) else { return false };
+        let list = list.unwrap();
         let checked = match reading {
             Reading::Wide => right::WRITES,
             Reading::Narrow => GENERIC_WRITE,
         };
-        self.level_allows(object.label.as_ref(), wanted)
-            && list_grants(&object.list, &self.user, wanted)
-            && (self.restricting.is_empty() || list_grants(&object.list, &self.restricting, wanted & checked))
+        self.level_allows(label.as_ref(), wanted)
+            && list_grants(&list, &self.user, wanted)
+            && (self.restricting.is_empty() || list_grants(&list, &self.restricting, wanted & checked))
     }
 
     fn level_allows(&self, label: Option<&Entry>, wanted: u32) -> bool {
@@ -142,15 +132,9 @@ impl World {
     /// something below it is kept open.
     fn moves(&self, path: &AbsPath, reading: Reading) -> bool {
         let by_parent = path.parent().is_some_and(|parent| self.opens(&parent, right::DELETE_CHILD, reading));
-        let kept = self.objects.iter().any(|(other, object)| object.kept_open && other.starts_with(path));
+        let kept = self.kept_open.iter().any(|other| other.starts_with(path));
         !kept && (by_parent || self.opens(path, right::DELETE, reading))
     }
-}
-
-/// The tops of what a plan's other marks speak of.
-fn others(mark: &Mark, all: &[Mark]) -> Vec<AbsPath> {
-    let others = all.iter().filter(|other| other.is_tree() && other.path != mark.path);
-    others.map(|other| other.path.clone()).collect()
 }
 
 fn list_grants(list: &Acl, whom: &[Sid], wanted: u32) -> bool {
@@ -170,6 +154,7 @@ const TREE: &[&str] = &[
     r"C:\w\.git\config",
     r"C:\w\a\b\c\d",
     r"C:\w\a\b\.git\hooks\x",
+    r"C:\w\a\shared",
     r"C:\w\a\x.env",
     r"C:\w\y.env",
     r"C:\w\link -> C:\home",
@@ -208,8 +193,11 @@ fn is_named(path: &AbsPath, plan: &FilePlan) -> bool {
 }
 
 fn compare(files: &FileRules, world: &World, plan: &FilePlan, reading: Reading) -> Result<(), TestCaseError> {
-    for (path, object) in &world.objects {
-        let access = files.access(path);
+    for (path, object) in &world.disk.all() {
+        // What everybody may write is left alone: no policy opens it.
+        let granted = files.access(path);
+        let left_alone = granted == Access::Write && world.level == LOW && is_open_to_all(object.list.as_ref());
+        let access = if left_alone { Access::Read } else { granted };
         let opens = |wanted| world.opens(path, wanted, reading);
         let context = format!("{path} {access} {reading:?} {:#?}", plan.marks);
         prop_assert_eq!(opens(right::READ_DATA), access >= Access::Read, "read {}", context);
@@ -218,7 +206,8 @@ fn compare(files: &FileRules, world: &World, plan: &FilePlan, reading: Reading) 
             prop_assert_eq!(opens(wanted), access == Access::Write, "write {:#x} {}", wanted, context);
         }
         let may_move = access == Access::Write && !is_named(path, plan);
-        prop_assert_eq!(world.moves(path, reading), may_move, "move {}", context);
+        // By way of its directory it may be removed or not, as the policy allows it.
+        prop_assert!(left_alone || world.moves(path, reading) == may_move, "move {}", context);
         // Lists are nobody's to change but, at the worst, in what can be written anyway.
         let changes_list = opens(right::WRITE_LIST) || opens(right::WRITE_OWNER);
         prop_assert!(!changes_list || (reading == Reading::Narrow && access == Access::Write), "list {}", context);
@@ -235,8 +224,9 @@ proptest! {
         let host = FakeHost::new(TREE);
         match file_plan::compile(&files, &machine().drives, &host) {
             Ok(plan) => {
-                compare(&files, &World::new(&host, &plan), &plan, Reading::Wide)?;
-                compare(&files, &World::new(&host, &plan), &plan, Reading::Narrow)?;
+                let Some(world) = World::new(&host, &plan) else { return Ok(()) };
+                compare(&files, &world, &plan, Reading::Wide)?;
+                compare(&files, &world, &plan, Reading::Narrow)?;
             }
             // Only for what is true of the policy.
             Err(error) => {
@@ -260,7 +250,8 @@ proptest! {
         let host = FakeHost::new(TREE);
         let plans = [&earlier, &files].map(|files| file_plan::compile(files, &machine().drives, &host));
         let [Ok(earlier), Ok(plan)] = plans else { return Ok(()) };
-        compare(&files, &World::after(&host, Some(&earlier), &plan), &plan, Reading::Wide)?;
+        let Some(world) = World::after(&host, Some(&earlier), &plan) else { return Ok(()) };
+        compare(&files, &world, &plan, Reading::Wide)?;
     }
 }
 
@@ -272,11 +263,21 @@ fn a_part_that_was_left_out_is_opened_below_a_denied_directory() {
         [&[r"C:\ read", r"C:\w\a\b write", r"C:\w\a\b\.git none"][..], &[r"C:\ read", r"C:\w none", r"C:\w\a\b write"]];
     let [earlier, files] = rules.map(stockade_sandboxing::rules);
     let [earlier, plan] = [&earlier, &files].map(|files| file_plan::compile(files, &machine().drives, &host).unwrap());
-    compare(&files, &World::after(&host, Some(&earlier), &plan), &plan, Reading::Wide).unwrap();
+    compare(&files, &World::after(&host, Some(&earlier), &plan).unwrap(), &plan, Reading::Wide).unwrap();
 }
 
-fn allow(sid: Sid, mask: u32) -> Entry {
-    Entry::Known { says: Says::Allow, flags: 0, mask, sid }
+/// A low label that stays opens nothing to a command that may only read, also where `Everyone` may write.
+#[test]
+fn a_label_that_stays_does_not_open_what_everybody_may_write() {
+    let host = FakeHost::new(TREE);
+    let [earlier, files] = [&[r"C:\ read", r"C:\w write"][..], &[r"C:\ read"]].map(stockade_sandboxing::rules);
+    let [earlier, plan] = [&earlier, &files].map(|files| file_plan::compile(files, &machine().drives, &host).unwrap());
+    let world = World::after(&host, Some(&earlier), &plan).unwrap();
+    let opens = |path: &str| world.opens(&path.parse().unwrap(), right::WRITE_DATA, Reading::Wide);
+    assert!(!opens(r"C:\w\a\shared") && !opens(r"C:\w\a\x.env"));
+    let open = stockade_sandboxing::rules(&[r"C:\ read", r"C:\home\a\b write"]);
+    let plan = file_plan::compile(&open, &machine().drives, &host).unwrap();
+    assert!(World::new(&host, &plan).is_none(), "a tree that everybody may write is refused");
 }
 
 /// "Modify", as Windows calls it: everything but to remove children, and to change list and owner.
@@ -298,7 +299,7 @@ fn devices_that_everybody_may_write_can_be_written() {
             allow(Sid::nt([12]), READ_AND_EXECUTE),
         ];
         let level = Label::Low.entry(Place::Top, Kind::File);
-        let world = World::new(&host, &plan).with(r"N:\NUL", list, Some(level));
+        let world = World::new(&host, &plan).unwrap().with(r"N:\NUL", list, Some(level));
         for reading in [Reading::Wide, Reading::Narrow] {
             for wanted in [right::READ_DATA, right::WRITE_DATA | right::APPEND, EXECUTE] {
                 assert!(world.opens(&r"N:\NUL".parse().unwrap(), wanted, reading), "{wanted:#x} {reading:?}");
@@ -312,7 +313,7 @@ fn devices_that_everybody_may_write_can_be_written() {
 fn files_that_everybody_may_write_are_out_of_reach() {
     let host = FakeHost::new(TREE);
     let plan = file_plan::compile(&stockade_sandboxing::rules(&[r"C:\ read"]), &machine().drives, &host).unwrap();
-    let world = World::new(&host, &plan).with(r"C:\public", vec![allow(Sid::everyone(), right::ALL)], None);
+    let world = World::new(&host, &plan).unwrap().with(r"C:\public", vec![allow(Sid::everyone(), right::ALL)], None);
     for reading in [Reading::Wide, Reading::Narrow] {
         assert!(world.opens(&r"C:\public".parse().unwrap(), right::READ_DATA, reading));
         for wanted in [right::WRITE_DATA, right::DELETE, right::WRITE_LIST, right::WRITE_OWNER] {
@@ -351,7 +352,7 @@ fn what_is_denied_is_told_from_what_is_not() {
     let files =
         stockade_sandboxing::rules(&[r"C:\ read", r"C:\w write", r"C:\w\.git read protected", r"C:\home\.ssh none"]);
     let plan = file_plan::compile(&files, &machine().drives, &host).unwrap();
-    let world = World::new(&host, &plan);
+    let world = World::new(&host, &plan).unwrap();
     let opens = |path: &str, wanted| world.opens(&path.parse().unwrap(), wanted, Reading::Wide);
     assert!(opens(r"C:\w\a\x.env", right::WRITE_DATA) && opens(r"C:\w\a\x.env", right::DELETE));
     assert!(opens(r"C:\w\.git\config", right::READ_DATA) && !opens(r"C:\w\.git\config", right::WRITE_DATA));

@@ -52,6 +52,12 @@ impl Entry {
         }
     }
 
+    /// Whether it allows something under a condition, or for a part of an object.
+    pub(crate) fn is_other_allowance(&self) -> bool {
+        // Compound, object, callback and callback-object entries.
+        matches!(self, Self::Other(bytes) if matches!(bytes.first(), Some(4 | 5 | 9 | 11)))
+    }
+
     pub(crate) fn is_inherited(&self) -> bool {
         self.flags() & flag::INHERITED != 0
     }

@@ -4,19 +4,25 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use stockade_protocol::{AbsPath, Access, Argv, FileRule, FileRules, Invalid, NetworkPolicy, Permissions, RuleSource};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Diagnosis, LayerSupport, Plan, Proxied, RealFiles, Running, SpawnError, Stdio, Support,
-    SupportLevel, Unenforceable, protect_repositories, resolve_links,
+    Backend, CommandSpec, Diagnosis, HostFiles as _, LayerSupport, Plan, Proxied, RealFiles, Running, SpawnError,
+    Stdio, Support, SupportLevel, Unenforceable, protect_repositories, resolve_links,
 };
 
-use crate::apply::{self, Checks};
 use crate::journal::Journal;
+use crate::marking::Checks;
 use crate::network::Loss;
 use crate::plan::WindowsPlan;
+use crate::real_disk::RealDisk;
+use crate::roots::{self, UnmarkError, Unmarked};
 use crate::sys::file;
-use crate::{Drive, Host, tree};
+use crate::{Drive, Host, apply, check, tree};
+
+/// How long the harmless command may take that the sandbox is tried out with.
+const MOST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A restricted token, marks on files, and a job object.
 #[derive(Debug)]
@@ -122,7 +128,23 @@ impl Windows {
         };
         let plan = self.compile(&command, &permissions).map_err(|error| error.to_string())?;
         let mut running = plan.spawn(Stdio::default()).map_err(|error| chain(&error))?;
-        running.wait(None).map(drop).map_err(|error| chain(&error))
+        check::ended_well(running.wait(Some(MOST_PATIENCE)).map_err(|error| chain(&error))?)
+    }
+
+    /// The directories on which marks stay: commands could write them.
+    pub fn marked(&self) -> Result<Vec<AbsPath>, UnmarkError> {
+        let mut paths: Vec<AbsPath> = self.records()?.roots()?.into_iter().map(|root| root.path).collect();
+        paths.dedup();
+        Ok(paths)
+    }
+
+    /// Takes all marks off a directory and what lies in it.
+    pub fn unmark(&self, directory: &AbsPath) -> Result<Unmarked, UnmarkError> {
+        roots::unmark(&RealDisk, self.records()?, &RealFiles.canonical(directory))
+    }
+
+    fn records(&self) -> io::Result<&Journal> {
+        self.machine.as_ref().map(|machine| &machine.journal).map_err(|why| io::Error::other(why.clone()))
     }
 }
 
@@ -135,7 +157,7 @@ impl Default for Windows {
 impl Machine {
     fn look(directory: PathBuf) -> io::Result<Self> {
         let journal = Journal::open(directory)?;
-        journal.lock()?.recover(tree::take_off)?;
+        journal.lock()?.recover(|record, living| tree::take_off(&RealDisk, record, living))?;
         Ok(Self { host: this_machine()?, journal })
     }
 

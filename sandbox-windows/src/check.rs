@@ -8,6 +8,7 @@
 //! its token is also used to try what must work: a read, a write, the null device, and each tree that is granted.
 
 use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus};
+use stockade_sandboxing::WaitStatus;
 
 use crate::job_plan::{ALL_UI_LIMITS, limit};
 use crate::plan::WindowsPlan;
@@ -27,8 +28,17 @@ pub(crate) struct Found {
     pub(crate) opened: Vec<Opened>,
     /// What the token could not open and has to.
     pub(crate) closed: Vec<Closed>,
-    /// Files in trees that can be written which have other names, and were left alone.
+    /// What was left alone in trees that can be written.
+    pub(crate) left_alone: LeftAlone,
+}
+
+/// Objects in trees that can be written which got no mark, and can't be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeftAlone {
+    /// Files with other names.
     pub(crate) linked: usize,
+    /// What every sandbox could write then.
+    pub(crate) open_to_all: usize,
 }
 
 /// What a token says of itself.
@@ -58,6 +68,8 @@ pub(crate) struct JobFound {
 pub(crate) enum Opened {
     ForReading(AbsPath),
     ForWriting(AbsPath),
+    /// A tree that only earlier commands could write.
+    Marked(AbsPath),
 }
 
 /// Something that could not be opened with the command's token.
@@ -116,13 +128,17 @@ fn windows(job: JobFound) -> Finding {
 }
 
 fn marks(found: &Found) -> Finding {
-    match (left_over(found.missing_marks.iter()), found.linked) {
-        (Some(missing), _) => Finding::Missing(missing),
-        (None, 0) => Finding::Holds(None),
-        (None, count) => Finding::Holds(Some(format!(
-            "{count} files have other names (hard links) and can't be written: a mark would open those names, too"
-        ))),
+    if let Some(missing) = left_over(found.missing_marks.iter()) {
+        return Finding::Missing(missing);
     }
+    let LeftAlone { linked, open_to_all } = found.left_alone;
+    let told = [
+        (linked, "files have other names (hard links) and can't be written: a mark would open those names, too"),
+        (open_to_all, "files or directories let `Everyone` write and can't be written: a mark would open them to all"),
+    ];
+    let told = told.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}"));
+    let told: Vec<String> = told.collect();
+    Finding::Holds((!told.is_empty()).then(|| told.join("; ")))
 }
 
 /// What is missing, for a refusal. Nothing if everything holds.
@@ -133,6 +149,20 @@ pub(crate) fn missing(layers: &[Layer]) -> Option<String> {
     };
     let missing: Vec<String> = layers.iter().filter_map(told).collect();
     (!missing.is_empty()).then(|| missing.join(", "))
+}
+
+/// What the end of the harmless command says that a sandbox is tried out with: a program that can't load its libraries
+/// starts, too, and ends with a code of its own.
+pub(crate) fn ended_well(status: Option<WaitStatus>) -> Result<(), String> {
+    match status {
+        Some(WaitStatus::Exited(0)) => Ok(()),
+        Some(WaitStatus::Exited(code)) => {
+            let code = code.cast_unsigned();
+            Err(format!("the command interpreter ended with {code:#x} in the sandbox, instead of 0"))
+        }
+        Some(WaitStatus::Signaled(_)) => Err(String::from("the command interpreter was ended in the sandbox")),
+        None => Err(String::from("the command interpreter did not end in the sandbox")),
+    }
 }
 
 /// The report of a run.
@@ -203,6 +233,11 @@ impl std::fmt::Display for Opened {
         match self {
             Self::ForReading(path) => write!(f, "`{path}` can be read"),
             Self::ForWriting(path) => write!(f, "`{path}` can be written"),
+            Self::Marked(path) => write!(
+                f,
+                "`{path}` can be written: it bears marks of an earlier command, and its list lets `Everyone` write; \
+                 `stockade unmark \"{path}\"` takes the marks off"
+            ),
         }
     }
 }
@@ -243,7 +278,7 @@ mod tests {
     }
 
     fn restricting(plan: &WindowsPlan) -> Vec<Sid> {
-        plan.token.restricting_sids(&plan.capabilities(), &"S-1-5-5-0-7".parse().unwrap())
+        plan.token.restricting_sids(&plan.capabilities(&[]), &"S-1-5-5-0-7".parse().unwrap())
     }
 
     /// What is read back where everything holds.
@@ -283,7 +318,7 @@ mod tests {
         let plan = plan();
         let mut found = holds(&plan);
         found.job = JobFound { ui: 0, windows_left_out: true, ..found.job };
-        found.linked = 3;
+        found.left_alone = LeftAlone { linked: 3, open_to_all: 2 };
         let layers = layers(&plan, &restricting(&plan), &found);
         assert_eq!(missing(&layers), None);
         let report = enforcement(&plan, layers);
@@ -295,6 +330,18 @@ mod tests {
         assert!(status == LayerStatus::PartlyEnforced && detail.contains("clipboard"), "{detail}");
         let (status, detail) = told("marks");
         assert!(status == LayerStatus::FullyEnforced && detail.contains("3 files have other names"), "{detail}");
+        assert!(detail.contains("; 2 files or directories let `Everyone` write"), "{detail}");
+    }
+
+    /// `STATUS_DLL_INIT_FAILED` is how programs end that a token keeps from starting.
+    #[test]
+    fn a_command_that_crashed_is_no_sandbox_that_works() {
+        assert_eq!(ended_well(Some(WaitStatus::Exited(0))), Ok(()));
+        let crashed = ended_well(Some(WaitStatus::Exited(0xc000_0142_u32.cast_signed()))).unwrap_err();
+        assert!(crashed.contains("0xc0000142"), "{crashed}");
+        for other in [None, Some(WaitStatus::Signaled(9)), Some(WaitStatus::Exited(1))] {
+            assert!(ended_well(other).is_err(), "{other:?}");
+        }
     }
 
     /// A change to what was read back, and what is then told.
@@ -309,7 +356,7 @@ mod tests {
             change(&mut found);
             missing(&layers(&plan, &restricting(&plan), &found)).unwrap_or_default()
         };
-        let cases: [Case<'_>; 18] = [
+        let cases: [Case<'_>; 19] = [
             (&|found| found.token.restricting.clear(), "restricted_token (writes are restricted to nobody)"),
             (&|found| found.token.restricting.push(Sid::nt([11])), "restricted_token ("),
             (&|found| found.token.privileges.push("SeDebugPrivilege".into()), "privileges (SeDebugPrivilege)"),
@@ -325,6 +372,7 @@ mod tests {
             (&|found| found.missing_marks.push(path.clone()), r"marks (C:\w)"),
             (&|found| found.opened.push(Opened::ForReading(path.clone())), r"files (`C:\w` can be read)"),
             (&|found| found.opened.push(Opened::ForWriting(path.clone())), r"files (`C:\w` can be written)"),
+            (&|found| found.opened.push(Opened::Marked(path.clone())), r"files (`C:\w` can be written: it bears marks"),
             (&|found| found.closed.push(Closed::ForReading(path.clone())), r"controls (`C:\w` can't be read)"),
             (&|found| found.closed.push(Closed::ForWriting(path.clone())), r"controls (`C:\w` can't be written)"),
             (&|found| found.closed.push(Closed::NullDevice), r"controls (`NUL` can't be written)"),

@@ -13,15 +13,16 @@ use stockade_protocol::AbsPath;
 
 use crate::Sid;
 use crate::mark::{Label, Mark};
+use crate::root_record::Root;
 
 /// What one run has put on files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) capability: Sid,
     pub(crate) marks: Vec<Mark>,
-    /// Entries and labels that open trees stay when the run ends.
+    /// Trees whose entries and labels stay when the run ends.
     #[serde(default)]
-    pub(crate) keeps_roots: bool,
+    pub(crate) roots: Vec<Root>,
     /// Labels that stood there before and are put back.
     pub(crate) earlier_labels: Vec<EarlierLabel>,
     /// The run's own directory, with what it may write to as if it were temporary.
@@ -39,6 +40,20 @@ pub(crate) struct EarlierLabel {
 }
 
 impl Record {
+    fn root(&self, mark: &Mark) -> Option<&Root> {
+        self.roots.iter().find(|root| mark.opens() && root.path == mark.path)
+    }
+
+    /// Whom a mark's entries name: the tree where they stay, or else the policy.
+    pub(crate) fn sid(&self, mark: &Mark) -> &Sid {
+        self.root(mark).map_or(&self.capability, |root| &root.sid)
+    }
+
+    /// Whether a mark stays when the run ends.
+    pub(crate) fn stays(&self, mark: &Mark) -> bool {
+        self.root(mark).is_some()
+    }
+
     /// The innermost mark that speaks of a path.
     fn covering(&self, path: &AbsPath) -> Option<&Mark> {
         let covering = self.marks.iter().filter(|mark| mark.is_tree() && path.starts_with(&mark.path));
@@ -79,7 +94,7 @@ pub(crate) struct Living<'a>(pub(crate) &'a [Record]);
 impl Living<'_> {
     /// Whether entries that name an identifier are needed: of a policy, or of a tree that can be written.
     pub(crate) fn need_entries_of(self, sid: &Sid) -> bool {
-        self.0.iter().any(|record| record.marks.iter().any(|mark| mark.sid(&record.capability) == *sid))
+        self.0.iter().any(|record| record.marks.iter().any(|mark| record.sid(mark) == sid))
     }
 
     pub(crate) fn need_label(self, path: &AbsPath, label: Label) -> bool {
@@ -95,42 +110,6 @@ impl Living<'_> {
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     directory: PathBuf,
-}
-
-/// What is known of a tree whose entries stay.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RootRecord {
-    /// Parts that were left out, since a policy took them away.
-    pub(crate) left_out: Vec<AbsPath>,
-}
-
-/// A tree's own record, locked: trees are walked apart from each other, and apart from runs that begin and end.
-#[derive(Debug)]
-pub(crate) struct LockedRoot {
-    path: PathBuf,
-    _lock: File,
-}
-
-impl LockedRoot {
-    /// `None` if the tree was never walked to the end, or if the record can't be read: then it is walked again.
-    pub(crate) fn read(&self) -> io::Result<Option<RootRecord>> {
-        match fs::read_to_string(&self.path) {
-            Ok(text) => Ok(serde_json::from_str(&text).ok()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Nothing is known until the next record is written.
-    pub(crate) fn forget(&self) -> io::Result<()> {
-        remove_if_there(&self.path)
-    }
-
-    pub(crate) fn write(&self, record: &RootRecord) -> io::Result<()> {
-        let new = self.path.with_extension("root-new");
-        fs::write(&new, serde_json::to_string(record)?)?;
-        fs::rename(new, &self.path)
-    }
 }
 
 /// The lock over all records.
@@ -165,20 +144,12 @@ impl Journal {
         Ok(Locked { journal: self, _lock: lock })
     }
 
-    /// Waits until nobody else walks a tree.
-    pub(crate) fn lock_root(&self, root: &AbsPath) -> io::Result<LockedRoot> {
-        let id = Sid::root(root).to_string();
-        let lock = open_lock(&self.file(&id, "root-lock"))?;
-        lock.lock()?;
-        Ok(LockedRoot { path: self.file(&id, "root"), _lock: lock })
-    }
-
-    fn file(&self, id: &str, ending: &str) -> PathBuf {
+    pub(crate) fn file(&self, id: &str, ending: &str) -> PathBuf {
         self.directory.join(format!("{id}.{ending}"))
     }
 }
 
-fn open_lock(path: &Path) -> io::Result<File> {
+pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
 
@@ -273,7 +244,7 @@ impl Locked<'_> {
     }
 }
 
-fn remove_if_there(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
@@ -283,15 +254,21 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Identity;
     use crate::mark::Grant;
 
     fn mark(path: &str, grant: Grant, label: Option<Label>) -> Mark {
         Mark { path: path.parse().unwrap(), grant: Some(grant), label, placeholder: false }
     }
 
+    fn root(path: &AbsPath) -> Root {
+        Root { path: path.clone(), sid: Sid::root(path, Identity { volume: 1, index: 2 }) }
+    }
+
     fn record(name: &str, marks: Vec<Mark>) -> Record {
         let (capability, earlier_labels) = (Sid::capability(name), Vec::new());
-        Record { capability, marks, keeps_roots: true, earlier_labels, private: None }
+        let roots = marks.iter().filter(|mark| mark.opens()).map(|mark| root(&mark.path)).collect();
+        Record { capability, marks, roots, earlier_labels, private: None }
     }
 
     fn workspace() -> Record {
@@ -375,28 +352,10 @@ mod tests {
         let living = Living(&living);
         assert!(living.need_label(&r"C:\w\sub\x".parse().unwrap(), Label::Low));
         assert!(!living.need_label(&r"C:\w\x".parse().unwrap(), Label::Low));
-        let root = |text: &str| Sid::root(&text.parse().unwrap());
+        let root = |text: &str| root(&text.parse().unwrap()).sid;
         assert!(living.need_entries_of(&root(r"C:\w\sub")) && !living.need_entries_of(&root(r"C:\w")));
         let living = [sealed];
         assert!(Living(&living).need_entries_of(&Sid::capability("s")));
-    }
-
-    /// A record is written when a walk has come to its end, and says nothing while one is under way.
-    #[test]
-    fn a_tree_is_known_once_it_was_walked_to_the_end() {
-        let directory = tempfile::tempdir().unwrap();
-        let journal = Journal::open(directory.path().to_owned()).unwrap();
-        let (path, other): (AbsPath, AbsPath) = (r"C:\w".parse().unwrap(), r"C:\v".parse().unwrap());
-        let root = journal.lock_root(&path).unwrap();
-        let apart = journal.lock_root(&other).unwrap();
-        assert_eq!(root.read().unwrap(), None);
-        let record = RootRecord { left_out: vec![r"C:\w\.git".parse().unwrap()] };
-        root.write(&record).unwrap();
-        assert_eq!((root.read().unwrap(), apart.read().unwrap()), (Some(record), None));
-        root.forget().unwrap();
-        assert_eq!(root.read().unwrap(), None);
-        // They are not taken for runs.
-        assert_eq!(journal.lock().unwrap().recover(|_, _| panic!("there was no run")).unwrap(), Vec::new());
     }
 
     #[test]

@@ -12,25 +12,35 @@ mod batch;
 mod check;
 mod command_line;
 mod console;
+mod disk;
 mod environment;
+#[cfg(test)]
+mod fake_disk;
 mod file_plan;
 mod host;
 mod job_plan;
 mod journal;
 mod mark;
+mod marking;
 mod network;
 mod plan;
 #[cfg(test)]
 mod plan_snapshots;
 mod program;
 #[cfg(windows)]
+mod real_disk;
+mod root_record;
+mod roots;
+#[cfg(windows)]
 mod running;
 mod sid;
 #[cfg(windows)]
+mod streams;
+#[cfg(windows)]
 mod sys;
 mod token_plan;
-#[cfg(windows)]
 mod tree;
+mod trial;
 #[cfg(test)]
 mod wine_tests;
 
@@ -40,6 +50,7 @@ pub use host::{Drive, DriveKind, Host};
 pub use mark::{Grant, Label, Mark};
 pub use network::Loss;
 pub use plan::WindowsPlan;
+pub use roots::{UnmarkError, Unmarked};
 pub use sid::Sid;
 
 /// Bytes or text of Windows that are not what they should be.

@@ -94,11 +94,6 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Whom its entries name.
-    pub(crate) fn sid(&self, policy: &Sid) -> Sid {
-        if self.opens() { Sid::root(&self.path) } else { policy.clone() }
-    }
-
     /// Whether it opens a tree for writing.
     pub(crate) fn opens(&self) -> bool {
         self.grant == Some(Grant::Write)
@@ -108,6 +103,22 @@ impl Mark {
     pub(crate) fn is_tree(&self) -> bool {
         self.grant != Some(Grant::Pin)
     }
+}
+
+/// Whether a list lets every sandbox write that is low enough, whatever its policy says: it allows a write to an
+/// identifier that all of their tokens are restricted to, or it is of a kind whose meaning is not known here. Such an
+/// object never gets a low label. What is only passed on counts, too: the label would be passed on with it.
+pub(crate) fn is_open_to_all(list: Option<&Acl>) -> bool {
+    const GENERIC: u32 = 0x5000_0000;
+    const MAXIMUM: u32 = 0x0200_0000;
+    let opens = |entry: &Entry| match entry {
+        Entry::Known { says: Says::Allow, mask, sid, .. } => {
+            mask & (right::WRITES | GENERIC | MAXIMUM) != 0 && sid.is_in_every_token()
+        }
+        Entry::Known { says: Says::Deny | Says::Label, .. } => false,
+        Entry::Other(_) => entry.is_other_allowance(),
+    };
+    list.is_none_or(|list| list.0.iter().any(opens))
 }
 
 /// How a mark can be put on an object.
@@ -277,6 +288,11 @@ pub(crate) fn labelled(found: Option<&Entry>, label: Label, place: Place, kind: 
     }
 }
 
+/// Whether a label is the command's level, whoever has put it there.
+pub(crate) fn is_low(label: &Entry) -> bool {
+    matches!(label, Entry::Known { says: Says::Label, sid, .. } if *sid == Sid::label(LOW))
+}
+
 /// The label that is left when a mark goes: none where it was the mark's own.
 pub(crate) fn unlabelled(found: Option<&Entry>, label: Label, place: Place, kind: Kind) -> Option<Entry> {
     found.filter(|found| **found != label.entry(place, kind)).cloned()
@@ -342,6 +358,29 @@ mod tests {
             (paths(&[git]), vec![]),
             "a mark around the tree closes no part of it"
         );
+    }
+
+    #[test]
+    fn what_every_sandbox_could_write_is_known() {
+        let list = |sid: &str, mask, flags| {
+            Acl(vec![Entry::Known { says: Says::Allow, flags, mask, sid: sid.parse().unwrap() }])
+        };
+        for (sid, mask, flags) in [
+            ("S-1-1-0", right::ALL, 0),
+            ("S-1-1-0", right::APPEND, flag::INHERITED),
+            ("S-1-1-0", right::WRITE_DATA, flag::FILES | flag::ONLY_BELOW),
+            ("S-1-1-0", 0x4000_0000, 0),
+            ("S-1-5-12", right::DELETE, 0),
+            ("S-1-5-5-0-99", right::ALL, 0),
+        ] {
+            assert!(is_open_to_all(Some(&list(sid, mask, flags))), "{sid} {mask:#x}");
+        }
+        for (sid, mask) in [("S-1-1-0", 0x12_00a9), ("S-1-5-11", right::ALL), ("S-1-5-21-1-2-3-1001", right::ALL)] {
+            assert!(!is_open_to_all(Some(&list(sid, mask, 0))), "{sid} {mask:#x}");
+        }
+        assert!(is_open_to_all(None), "without a list everybody may do everything");
+        let conditional = |kind: u8| Acl(vec![Entry::Other(vec![kind, 0, 8, 0, 0, 0, 0, 0])]);
+        assert!(is_open_to_all(Some(&conditional(9))) && !is_open_to_all(Some(&conditional(10))));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::job_plan::JobPlan;
 use crate::mark::Mark;
 use crate::network::{Loss, NetworkPlan};
 use crate::program::Program;
+use crate::root_record::Root;
 use crate::token_plan::TokenPlan;
 use crate::{Host, Sid, command_line, environment, file_plan};
 
@@ -129,9 +130,8 @@ impl WindowsPlan {
 impl WindowsPlan {
     /// What the command's token is restricted to, besides what all such tokens are: this policy's own, and the trees
     /// that can be written.
-    pub(crate) fn capabilities(&self) -> Vec<Sid> {
-        let roots = self.marks.iter().filter(|mark| mark.opens()).map(|mark| Sid::root(&mark.path));
-        std::iter::once(self.capability.clone()).chain(roots).collect()
+    pub(crate) fn capabilities(&self, roots: &[Root]) -> Vec<Sid> {
+        std::iter::once(&self.capability).chain(roots.iter().map(|root| &root.sid)).cloned().collect()
     }
 }
 
@@ -175,8 +175,9 @@ impl fmt::Display for WindowsPlan {
         }
         writeln!(f, "token integrity {}", name(integrity))?;
         if !self.token.restricting.is_empty() {
-            for sid in self.capabilities() {
-                writeln!(f, "token capability {sid}")?;
+            writeln!(f, "token capability {}", self.capability)?;
+            for mark in self.marks.iter().filter(|mark| mark.opens()) {
+                writeln!(f, "token capability of the tree {}", mark.path)?;
             }
         }
         writeln!(f, "job ends with its last handle, no breakaway, no windows but its own")?;
@@ -217,4 +218,35 @@ fn name(value: &impl serde::Serialize) -> String {
 
 fn names(values: &[impl serde::Serialize]) -> String {
     values.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use stockade_protocol::{Argv, NetworkPolicy};
+    use stockade_sandboxing::{FakeHost, rules};
+
+    use super::*;
+    use crate::host::machine;
+
+    pub(crate) const FILES: &[&str] = &[
+        r"C:\x.exe",
+        r"C:\w\.git\config",
+        r"C:\w\a\file",
+        r"C:\w\node_modules\linked",
+        r"C:\store\linked",
+        r"C:\home\id",
+        r"C:\v\",
+    ];
+
+    /// A plan for a machine with few files.
+    pub(crate) fn plan_of(lines: &[&str]) -> WindowsPlan {
+        let command = CommandSpec {
+            argv: Argv::parse([r"C:\x.exe"]).unwrap(),
+            cwd: r"C:\".parse().unwrap(),
+            environment: std::collections::BTreeMap::new(),
+            process: Default::default(),
+        };
+        let permissions = Permissions { files: rules(lines), network: NetworkPolicy::Full, ..Permissions::default() };
+        WindowsPlan::compile(&command, &permissions, &machine(), &FakeHost::new(FILES), &[]).unwrap()
+    }
 }

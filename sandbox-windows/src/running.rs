@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use stockade_protocol::Enforcement;
 use stockade_sandboxing::{Running, SpawnError, WaitStatus};
 
-use crate::apply::Marks;
+use crate::marking::Marks;
+use crate::real_disk::RealDisk;
 use crate::sys::process::{Console, Desktop};
 use crate::sys::{job, process};
 
@@ -29,13 +30,13 @@ pub(crate) struct Child {
     copies: Vec<thread::JoinHandle<()>>,
     _console: Option<Console>,
     _desktop: Desktop,
-    marks: Marks,
+    marks: Marks<RealDisk>,
 }
 
 /// What a command has besides its process and job.
 #[derive(Debug)]
 pub(crate) struct RunParts {
-    pub(crate) marks: Marks,
+    pub(crate) marks: Marks<RealDisk>,
     pub(crate) desktop: Desktop,
     pub(crate) console: Option<Console>,
     pub(crate) copies: Vec<thread::JoinHandle<()>>,

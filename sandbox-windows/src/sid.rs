@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use stockade_protocol::AbsPath;
 
 use crate::Malformed;
+use crate::disk::Identity;
 
 /// A security identifier, such as `S-1-5-32-544`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,10 +35,17 @@ impl Sid {
     }
 
     /// One that stands for writing to a tree, whatever else a sandbox may do. Entries for it stay on the tree: only a
-    /// sandbox that may write there has it.
-    pub(crate) fn root(path: &AbsPath) -> Self {
+    /// sandbox that may write there has it. Another tree that later stands at the same path has another one.
+    pub(crate) fn root(path: &AbsPath, identity: Identity) -> Self {
+        let Identity { volume, index } = identity;
         // Most volumes do not tell names in other cases apart, and one more identifier does no harm on others.
-        Self::capability(&format!("root {}", path.to_string().to_lowercase()))
+        Self::capability(&format!("root {volume:x} {index:x} {}", path.to_string().to_lowercase()))
+    }
+
+    /// Whether every sandbox's token is restricted to it, besides identifiers of its own.
+    pub(crate) fn is_in_every_token(&self) -> bool {
+        let (restricted, write_restricted) = (Self::nt([12]), Self::nt([33]));
+        *self == Self::everyone() || *self == restricted || *self == write_restricted || self.is_logon()
     }
 
     pub(crate) fn everyone() -> Self {
@@ -152,9 +160,10 @@ mod tests {
         assert_eq!(Sid::capability("a"), Sid::capability("a"));
         assert_ne!(Sid::capability("a"), Sid::capability("b"));
         assert!(Sid::capability("a").to_string().starts_with("S-1-5-21-"));
-        let root = |text: &str| Sid::root(&text.parse().unwrap());
-        assert_eq!(root(r"C:\w"), root(r"c:\W"));
-        assert_ne!(root(r"C:\w"), root(r"C:\v"));
+        let root = |text: &str, index| Sid::root(&text.parse().unwrap(), Identity { volume: 1, index });
+        assert_eq!(root(r"C:\w", 1), root(r"c:\W", 1));
+        assert_ne!(root(r"C:\w", 1), root(r"C:\v", 1));
+        assert_ne!(root(r"C:\w", 1), root(r"C:\w", 2), "another tree at the same path");
     }
 
     proptest! {

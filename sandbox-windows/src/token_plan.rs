@@ -110,4 +110,13 @@ mod tests {
         assert!(powerful("S-1-5-32-544") && powerful("S-1-5-32-551") && powerful("S-1-5-21-1-2-3-512"));
         assert!(!powerful("S-1-5-32-545") && !powerful("S-1-1-0") && !powerful("S-1-5-21-1-2-3-513"));
     }
+
+    /// What a low label must not be put beside is told by these.
+    #[test]
+    fn what_is_in_every_token_is_known() {
+        let (own, logon) = (Sid::capability("own"), "S-1-5-5-0-7".parse().unwrap());
+        let sids = TokenPlan::confined().restricting_sids(std::slice::from_ref(&own), &logon);
+        assert!(sids.iter().all(|sid| *sid == own || sid.is_in_every_token()), "{sids:?}");
+        assert!(!own.is_in_every_token() && !Sid::nt([11]).is_in_every_token());
+    }
 }

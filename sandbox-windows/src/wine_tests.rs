@@ -13,11 +13,14 @@ use proptest::prelude::*;
 use stockade_protocol::{AbsPath, Access, Argv, FileRule, FileRules, NetworkPolicy, Permissions, RawText};
 use stockade_sandboxing::{Backend as _, CommandSpec, Running, SpawnError, Stdio, Streams, WaitStatus};
 
-use crate::apply::{self, Checks};
-use crate::mark::{Grant, Mark};
+use crate::disk::{Disk as _, Identity};
+use crate::mark::{Grant, Mark, TO_LOOK};
+use crate::marking::Checks;
+use crate::real_disk::RealDisk;
+use crate::root_record::Root;
 use crate::running::Child;
 use crate::sys::process::inheritable;
-use crate::{Sid, Windows, diagnose, tree};
+use crate::{Sid, Windows, apply, diagnose, roots, streams, tree};
 
 struct World {
     windows: Windows,
@@ -278,7 +281,7 @@ fn hard_links_in_a_writable_tree_are_left_alone() {
     fs::hard_link(world.path("in-the-store"), tree.join("node_modules").join("linked")).unwrap();
     fs::write(tree.join("own"), "own").unwrap();
     let mark = writable(&tree);
-    let put = tree::put(&mark, &[], &Sid::capability("policy")).unwrap();
+    let put = tree::put(&RealDisk, &mark, &[], &Sid::capability("policy")).unwrap();
     // The tree, a directory and two files.
     assert_eq!((put.visited, put.linked), (4, 1), "{put:?}");
 }
@@ -291,7 +294,42 @@ fn hard_links_in_a_protected_tree_are_protected() {
     fs::write(world.path("other"), "").unwrap();
     fs::hard_link(world.path("other"), tree.join("linked")).unwrap();
     let mark = Mark { grant: Some(Grant::Protect), ..writable(&tree) };
-    assert_eq!(tree::put(&mark, &[], &Sid::capability("policy")).unwrap().linked, 0);
+    assert_eq!(tree::put(&RealDisk, &mark, &[], &Sid::capability("policy")).unwrap().linked, 0);
+}
+
+/// What tells trees apart is the system's own number, which stays with a tree that is moved.
+#[test]
+fn another_tree_at_the_same_path_has_another_identity() {
+    let world = World::new();
+    let tree = world.path("w");
+    let identity = |path: &Path| -> Identity {
+        RealDisk.identity(&RealDisk.open(&AbsPath::from_path(path).unwrap(), TO_LOOK).unwrap()).unwrap()
+    };
+    let (first, sid) = (identity(&tree), roots::identify(&RealDisk, &[writable(&tree)]).unwrap().remove(0).sid);
+    fs::rename(&tree, world.path("moved")).unwrap();
+    fs::create_dir(&tree).unwrap();
+    assert_eq!(identity(&world.path("moved")), first);
+    assert_ne!(identity(&tree), first);
+    assert_ne!(roots::identify(&RealDisk, &[writable(&tree)]).unwrap().remove(0).sid, sid);
+}
+
+/// A tree that was opened is known, its marks are taken off, and then it is not. Wine keeps neither entries nor labels,
+/// so what is on files is looked at elsewhere.
+#[test]
+fn marks_are_taken_off_a_tree_that_was_opened() {
+    let world = World::new();
+    let tree = world.path("w");
+    fs::write(tree.join("own"), "own").unwrap();
+    let path = AbsPath::from_path(&tree).unwrap();
+    let (mark, journal) = (writable(&tree), world.windows.journal());
+    let root: Root = roots::identify(&RealDisk, std::slice::from_ref(&mark)).unwrap().remove(0);
+    assert_eq!(roots::open(&RealDisk, &mark, &root, &[], journal).unwrap().visited, 2);
+    assert_eq!(world.windows.marked().unwrap(), std::slice::from_ref(&path));
+    let unmarked = world.windows.unmark(&path).unwrap();
+    assert_eq!((unmarked.path, unmarked.visited), (path.clone(), 2));
+    assert_eq!(world.windows.marked().unwrap(), []);
+    fs::remove_dir_all(&tree).unwrap();
+    assert_eq!(world.windows.unmark(&path).unwrap().visited, 0);
 }
 
 /// A command's output at a console comes by way of a pipe, whole and in order.
@@ -299,7 +337,7 @@ fn hard_links_in_a_protected_tree_are_protected() {
 fn what_is_copied_arrives_whole() {
     let world = World::new();
     let target = File::create(world.path("shown")).unwrap();
-    let (handle, copy) = apply::copied(&target).unwrap();
+    let (handle, copy) = streams::copied(&target).unwrap();
     let mut writer = File::from(handle);
     for number in 0..20_000 {
         writeln!(writer, "line {number}").unwrap();
@@ -328,6 +366,7 @@ fn a_hundred_thousand_files() {
         let count = act();
         println!("{what}: {count} objects in {:?}", start.elapsed());
     };
-    timed("the first command", &|| tree::open_root(&mark, &[], journal).unwrap().visited);
-    timed("the next command", &|| tree::open_root(&mark, &[], journal).unwrap().visited);
+    let root = roots::identify(&RealDisk, std::slice::from_ref(&mark)).unwrap().remove(0);
+    timed("the first command", &|| roots::open(&RealDisk, &mark, &root, &[], journal).unwrap().visited);
+    timed("the next command", &|| roots::open(&RealDisk, &mark, &root, &[], journal).unwrap().visited);
 }

@@ -23,6 +23,32 @@ pub fn diagnose() -> Diagnosis {
     Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
 }
 
+/// The marks that stay on directories which commands could write.
+#[cfg(windows)]
+#[derive(Debug, Default)]
+pub struct Marks(stockade_sandbox_windows::Windows);
+
+#[cfg(windows)]
+impl Marks {
+    /// Those of this user.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The directories that bear them.
+    pub fn directories(&self) -> Result<Vec<AbsPath>, stockade_sandbox_windows::UnmarkError> {
+        self.0.marked()
+    }
+
+    /// Takes all of them off a directory and what lies in it.
+    pub fn take_off(
+        &self,
+        directory: &AbsPath,
+    ) -> Result<stockade_sandbox_windows::Unmarked, stockade_sandbox_windows::UnmarkError> {
+        self.0.unmark(directory)
+    }
+}
+
 /// The losses that a user can accept on this system.
 pub const LOSSES: &[LossName] = {
     #[cfg(target_os = "linux")]

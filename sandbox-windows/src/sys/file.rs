@@ -19,22 +19,12 @@ use windows::core::PCWSTR;
 
 use super::{failed, raw, wide};
 use crate::DriveKind;
+use crate::disk::{Identity, Part};
 
-/// Which part of a descriptor is meant.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Part {
-    /// Who may do what.
-    List,
-    /// The integrity level.
-    Label,
-}
-
-impl Part {
-    fn information(self) -> OBJECT_SECURITY_INFORMATION {
-        match self {
-            Self::List => DACL_SECURITY_INFORMATION,
-            Self::Label => LABEL_SECURITY_INFORMATION,
-        }
+fn security_information(part: Part) -> OBJECT_SECURITY_INFORMATION {
+    match part {
+        Part::List => DACL_SECURITY_INFORMATION,
+        Part::Label => LABEL_SECURITY_INFORMATION,
     }
 }
 
@@ -70,17 +60,24 @@ pub(crate) fn final_path(file: &File) -> io::Result<String> {
     }
 }
 
-/// How many names an open file has.
-pub(crate) fn names(file: &File) -> io::Result<u32> {
+/// What a file system knows of an open object.
+pub(crate) struct Information {
+    /// How many names it has.
+    pub(crate) names: u32,
+    pub(crate) identity: Identity,
+}
+
+pub(crate) fn information(file: &File) -> io::Result<Information> {
     let mut found = BY_HANDLE_FILE_INFORMATION::default();
     // SAFETY: the file is open, and there is room for what is known of it.
     unsafe { GetFileInformationByHandle(raw(file), &raw mut found) }.map_err(failed)?;
-    Ok(found.nNumberOfLinks)
+    let index = u64::from(found.nFileIndexHigh) << 32 | u64::from(found.nFileIndexLow);
+    Ok(Information { names: found.nNumberOfLinks, identity: Identity { volume: found.dwVolumeSerialNumber, index } })
 }
 
 /// An object's descriptor, self-relative.
 pub(crate) fn descriptor(file: &File, part: Part) -> io::Result<Vec<u8>> {
-    let information = part.information().0;
+    let information = security_information(part).0;
     let mut length = 0;
     // SAFETY: no memory is given, only the length is written. That fails, and is told below.
     let _ = unsafe { GetKernelObjectSecurity(raw(file), information, None, 0, &raw mut length) };
@@ -105,7 +102,7 @@ pub(crate) fn set_descriptor(file: &File, part: Part, descriptor: &[u8]) -> io::
     memory.iter_mut().zip(words).for_each(|(to, from)| *to = from);
     let start = PSECURITY_DESCRIPTOR(memory.as_mut_ptr().cast());
     // SAFETY: the descriptor is self-relative, so that it holds all it points to, and outlives the call.
-    unsafe { SetKernelObjectSecurity(raw(file), part.information(), start) }.map_err(failed)
+    unsafe { SetKernelObjectSecurity(raw(file), security_information(part), start) }.map_err(failed)
 }
 
 /// Where the system's own programs are.
