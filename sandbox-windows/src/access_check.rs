@@ -17,7 +17,7 @@ use crate::acl::{Acl, Entry, Says, flag};
 use crate::fake_disk::{self, FakeDisk, FakeObject, allow};
 use crate::file_plan::{self, FilePlan};
 use crate::host::machine;
-use crate::mark::{Grant, LOW, Label, MEDIUM, Place, Way, is_kept_open, is_open_to_all, reach, right};
+use crate::mark::{Grant, LOW, Label, MEDIUM, Place, Way, is_kept_open, is_open_to_all, raised, reach, right};
 use crate::token_plan::TokenPlan;
 use crate::{Sid, roots, tree};
 
@@ -65,8 +65,23 @@ fn is_refused(disk: &FakeDisk, plan: &FilePlan) -> bool {
 
 impl World {
     /// A tree of the user's with a plan's marks on it. None if the run is refused.
-    fn new(host: &FakeHost, plan: &FilePlan) -> Option<Self> {
-        Self::after(host, None, plan)
+    fn new(host: &FakeHost, plan: &FilePlan, reading: Reading) -> Option<Self> {
+        match reading {
+            Reading::Wide => Self::after(host, None, plan),
+            Reading::Narrow => Self::without_roots(disk(host), plan),
+        }
+    }
+
+    /// Where nothing stays: all marks are those of one run.
+    fn without_roots(disk: FakeDisk, plan: &FilePlan) -> Option<Self> {
+        if is_refused(&disk, plan) {
+            return None;
+        }
+        let marks = raised(&plan.marks);
+        for mark in &marks {
+            tree::put(&disk, mark, &marks, &Sid::capability("test")).unwrap();
+        }
+        Some(Self::with_token(disk, plan, Vec::new()))
     }
 
     /// The same with what an earlier run has left there.
@@ -88,15 +103,19 @@ impl World {
         for mark in plan.marks.iter().filter(|mark| !mark.opens()) {
             tree::put(&disk, mark, &plan.marks, &capability).unwrap();
         }
+        let opened = roots::identify(&disk, &plan.marks).unwrap().into_iter().map(|root| root.sid).collect();
+        Some(Self::with_token(disk, plan, opened))
+    }
+
+    fn with_token(disk: FakeDisk, plan: &FilePlan, opened: Vec<Sid>) -> Self {
         let token = if plan.everything { TokenPlan::everything() } else { TokenPlan::confined() };
-        let opened = roots::identify(&disk, &plan.marks).unwrap().into_iter().map(|root| root.sid);
-        let capabilities: Vec<Sid> = std::iter::once(capability).chain(opened).collect();
+        let capabilities: Vec<Sid> = std::iter::once(Sid::capability("test")).chain(opened).collect();
         let restricting = token.restricting_sids(&capabilities, &"S-1-5-5-0-77".parse().unwrap());
         let level = token.integrity.sid().last().unwrap();
         let user = vec![fake_disk::user(), Sid::everyone(), Sid::nt([11])];
         let kept = plan.marks.iter().filter(|mark| is_kept_open(mark, &plan.marks));
         let kept_open = kept.map(|mark| mark.path.clone()).collect();
-        Some(Self { disk, kept_open, user, restricting, level })
+        Self { disk, kept_open, user, restricting, level }
     }
 
     /// Something that is no file of the user's.
@@ -224,9 +243,10 @@ proptest! {
         let host = FakeHost::new(TREE);
         match file_plan::compile(&files, &machine().drives, &host) {
             Ok(plan) => {
-                let Some(world) = World::new(&host, &plan) else { return Ok(()) };
-                compare(&files, &world, &plan, Reading::Wide)?;
-                compare(&files, &world, &plan, Reading::Narrow)?;
+                for reading in [Reading::Wide, Reading::Narrow] {
+                    let Some(world) = World::new(&host, &plan, reading) else { return Ok(()) };
+                    compare(&files, &world, &plan, reading)?;
+                }
             }
             // Only for what is true of the policy.
             Err(error) => {
@@ -266,6 +286,22 @@ fn a_part_that_was_left_out_is_opened_below_a_denied_directory() {
     compare(&files, &World::after(&host, Some(&earlier), &plan).unwrap(), &plan, Reading::Wide).unwrap();
 }
 
+/// What a command has made bears its level. If that is protected later, its list must not be the command's to change, in
+/// neither reading.
+#[test]
+fn what_a_command_has_made_can_be_protected() {
+    let host = FakeHost::new(TREE);
+    let files = stockade_sandboxing::rules(&[r"C:\ read", r"C:\w write", r"C:\w\.git read protected"]);
+    let plan = file_plan::compile(&files, &machine().drives, &host).unwrap();
+    let made = disk(&host);
+    for path in [r"C:\w\.git", r"C:\w\.git\config"] {
+        let label = Some(Label::Low.entry(Place::Top, Kind::File));
+        made.change(&path.parse().unwrap(), |object| object.label = label);
+    }
+    let world = World::without_roots(made, &plan).unwrap();
+    compare(&files, &world, &plan, Reading::Narrow).unwrap();
+}
+
 /// A low label that stays opens nothing to a command that may only read, also where `Everyone` may write.
 #[test]
 fn a_label_that_stays_does_not_open_what_everybody_may_write() {
@@ -277,7 +313,7 @@ fn a_label_that_stays_does_not_open_what_everybody_may_write() {
     assert!(!opens(r"C:\w\a\shared") && !opens(r"C:\w\a\x.env"));
     let open = stockade_sandboxing::rules(&[r"C:\ read", r"C:\home\a\b write"]);
     let plan = file_plan::compile(&open, &machine().drives, &host).unwrap();
-    assert!(World::new(&host, &plan).is_none(), "a tree that everybody may write is refused");
+    assert!(World::new(&host, &plan, Reading::Wide).is_none(), "a tree that everybody may write is refused");
 }
 
 /// "Modify", as Windows calls it: everything but to remove children, and to change list and owner.
@@ -299,8 +335,9 @@ fn devices_that_everybody_may_write_can_be_written() {
             allow(Sid::nt([12]), READ_AND_EXECUTE),
         ];
         let level = Label::Low.entry(Place::Top, Kind::File);
-        let world = World::new(&host, &plan).unwrap().with(r"N:\NUL", list, Some(level));
         for reading in [Reading::Wide, Reading::Narrow] {
+            let world = World::new(&host, &plan, reading).unwrap();
+            let world = world.with(r"N:\NUL", list.clone(), Some(level.clone()));
             for wanted in [right::READ_DATA, right::WRITE_DATA | right::APPEND, EXECUTE] {
                 assert!(world.opens(&r"N:\NUL".parse().unwrap(), wanted, reading), "{wanted:#x} {reading:?}");
             }
@@ -313,8 +350,9 @@ fn devices_that_everybody_may_write_can_be_written() {
 fn files_that_everybody_may_write_are_out_of_reach() {
     let host = FakeHost::new(TREE);
     let plan = file_plan::compile(&stockade_sandboxing::rules(&[r"C:\ read"]), &machine().drives, &host).unwrap();
-    let world = World::new(&host, &plan).unwrap().with(r"C:\public", vec![allow(Sid::everyone(), right::ALL)], None);
     for reading in [Reading::Wide, Reading::Narrow] {
+        let world = World::new(&host, &plan, reading).unwrap();
+        let world = world.with(r"C:\public", vec![allow(Sid::everyone(), right::ALL)], None);
         assert!(world.opens(&r"C:\public".parse().unwrap(), right::READ_DATA, reading));
         for wanted in [right::WRITE_DATA, right::DELETE, right::WRITE_LIST, right::WRITE_OWNER] {
             assert!(!world.opens(&r"C:\public".parse().unwrap(), wanted, reading), "{wanted:#x} {reading:?}");
@@ -352,7 +390,7 @@ fn what_is_denied_is_told_from_what_is_not() {
     let files =
         stockade_sandboxing::rules(&[r"C:\ read", r"C:\w write", r"C:\w\.git read protected", r"C:\home\.ssh none"]);
     let plan = file_plan::compile(&files, &machine().drives, &host).unwrap();
-    let world = World::new(&host, &plan).unwrap();
+    let world = World::new(&host, &plan, Reading::Wide).unwrap();
     let opens = |path: &str, wanted| world.opens(&path.parse().unwrap(), wanted, Reading::Wide);
     assert!(opens(r"C:\w\a\x.env", right::WRITE_DATA) && opens(r"C:\w\a\x.env", right::DELETE));
     assert!(opens(r"C:\w\.git\config", right::READ_DATA) && !opens(r"C:\w\.git\config", right::WRITE_DATA));

@@ -121,6 +121,17 @@ pub(crate) fn is_open_to_all(list: Option<&Acl>) -> bool {
     list.is_none_or(|list| list.0.iter().any(opens))
 }
 
+/// The marks of a run on a Windows that checks a restricted token for "generic write" alone: there an entry that denies
+/// writing does not keep a command from changing the list, so what is protected is raised above its level, too. It may be
+/// low because a command has made it, or because it is made in a tree that is.
+pub(crate) fn raised(marks: &[Mark]) -> Vec<Mark> {
+    let raise = |mark: &Mark| match (mark.grant, mark.label) {
+        (Some(Grant::Protect), None) => Mark { label: Some(Label::Plain), ..mark.clone() },
+        _ => mark.clone(),
+    };
+    marks.iter().map(raise).collect()
+}
+
 /// How a mark can be put on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {

@@ -14,7 +14,7 @@ use stockade_sandboxing::{SpawnError, Unenforceable};
 
 use crate::disk::Disk;
 use crate::journal::{self, Journal, Locked, Record};
-use crate::mark::{Grant, Label, Mark, is_kept_open};
+use crate::mark::{Grant, Label, Mark, is_kept_open, raised};
 use crate::plan::WindowsPlan;
 use crate::root_record::Root;
 use crate::roots;
@@ -60,7 +60,8 @@ pub(crate) struct Marks<D: Disk> {
 }
 
 impl<D: Disk + Clone> Marks<D> {
-    /// Puts a plan's marks on files. What opens `staying` trees stays there.
+    /// Puts a plan's marks on files. What opens `staying` trees stays there; without any, all marks come off, as on a
+    /// Windows that checks a restricted token for "generic write" alone.
     pub(crate) fn put(
         disk: D,
         plan: &WindowsPlan,
@@ -198,7 +199,8 @@ fn record<D: Disk>(
 ) -> Result<Record, SpawnError> {
     let private = AbsPath::from_path(&journal.directory().join(id));
     let private = private.map_err(io::Error::other).map_err(setup("name a directory"))?;
-    let (capability, marks) = (plan.capability.clone(), plan.marks.clone());
+    let marks = if roots.is_empty() { raised(&plan.marks) } else { plan.marks.clone() };
+    let capability = plan.capability.clone();
     let mut record = Record { capability, marks, roots, earlier_labels: Vec::new(), private: Some(private) };
     if let Some(path) = living.iter().find_map(|other| record.conflict(other)) {
         return Err(SpawnError::Unenforceable(Unenforceable {
@@ -207,8 +209,8 @@ fn record<D: Disk>(
             remedy: String::from("wait until that command has ended"),
         }));
     }
-    let coming_off: Vec<Mark> = plan.marks.iter().filter(|mark| !record.stays(mark)).cloned().collect();
-    let earlier = tree::earlier_labels(disk, &coming_off, &plan.marks);
+    let coming_off: Vec<Mark> = record.marks.iter().filter(|mark| !record.stays(mark)).cloned().collect();
+    let earlier = tree::earlier_labels(disk, &coming_off, &record.marks);
     record.earlier_labels = checks.settle(earlier, Vec::new).map_err(setup("read labels"))?;
     record.join(living);
     Ok(record)

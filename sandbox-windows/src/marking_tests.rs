@@ -169,6 +169,20 @@ fn what_is_only_for_a_run_comes_off_and_what_opens_stays() {
     assert_eq!(runs.filter(|file| file.path().extension().is_some_and(|ending| ending == "json")).count(), 0);
 }
 
+/// On a Windows where nothing stays, everything is as it was before, also what was raised above the command's level.
+#[test]
+fn where_nothing_stays_everything_comes_off() {
+    let world = World::new();
+    let made = Label::Low.entry(Place::Top, Kind::File);
+    world.disk.change(&path(r"C:\w\.git\config"), |object| object.label = Some(made));
+    let before = world.disk.all();
+    let plan = plan_of(WORKSPACE);
+    let (run, _) = Marks::put(world.disk.clone(), &plan, &world.journal, Vec::new(), Checks::Required).unwrap();
+    assert!(world.is_low(r"C:\w\a\file") && !world.is_low(r"C:\w\.git\config"));
+    drop(run);
+    assert_eq!(world.disk.all(), before);
+}
+
 /// What the token is tried with is there, and variables lead to directories of the run's own, which go with it.
 #[test]
 fn a_run_has_files_and_directories_of_its_own() {
