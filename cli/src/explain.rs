@@ -16,6 +16,9 @@ use crate::exit::{self, Failure, print};
 use crate::report;
 use crate::session::{Prepared, Purpose, prepare};
 
+/// Rules that are listed.
+const MOST_RULES: usize = 5;
+
 /// It would be asked.
 const ASKED: u8 = 1;
 
@@ -121,6 +124,12 @@ pub(crate) fn command_text(explanation: &Explanation) -> String {
     }
     for warning in &explanation.warnings {
         line("note", warning);
+    }
+    if !explanation.inside.is_empty() {
+        let shown: Vec<&str> = explanation.inside.iter().take(MOST_RULES).map(String::as_str).collect();
+        let more = explanation.inside.len().saturating_sub(MOST_RULES);
+        let more = if more > 0 { format!("; and {more} more (`--json` lists them)") } else { String::new() };
+        line("inside", &format!("programs that it starts are judged, too: {}{more}", shown.join("; ")));
     }
     if explanation.sandboxed {
         let then = if explanation.asks_after_denial { "you are asked for a wider run" } else { "it is reported" };

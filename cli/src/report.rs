@@ -82,7 +82,7 @@ fn denying(rule: &DenyingRule) -> String {
         DenyingRule::File(rule) => file_rule(rule),
         DenyingRule::Network(rule) => format!("the policy refuses `{}`", rule.host),
         DenyingRule::NotGranted => String::from("nothing grants it"),
-        DenyingRule::Layer { reason } => reason.clone(),
+        DenyingRule::Command { reason } | DenyingRule::Layer { reason } => reason.clone(),
     }
 }
 

@@ -170,6 +170,7 @@ impl Trail {
             | AuditEvent::SessionClosed { .. }
             | AuditEvent::Asked { .. }
             | AuditEvent::Answered { .. }
+            | AuditEvent::ProgramJudged { .. }
             | AuditEvent::WrittenOutside { .. }
             | AuditEvent::Connected { .. }
             | AuditEvent::Unrecorded { .. }

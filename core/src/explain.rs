@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stockade_execpolicy::CheckReport;
+use stockade_execpolicy::{CheckReport, Policy};
 use stockade_network_proxy::{LocalNetworks, Rules};
 use stockade_protocol::{
     AbsPath, Access, Decision, DecisionSource, Destination, ExecApprovalRequirement, ExecRequest, FileRule, Host,
@@ -17,6 +17,7 @@ use crate::judgement::{Judgement, Purpose};
 use crate::run::Orchestrator;
 use crate::session::Sandboxing;
 use crate::shell::{ShellRuntime, held_permissions, kept_by_variable};
+use crate::starts::are_judged;
 use crate::verdict::Verdict;
 
 /// Explains what would happen to a command.
@@ -43,6 +44,10 @@ pub struct Explanation {
     /// Ways around the permissions that no kernel can close, and what keeps it in the sandbox against its rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// The rules that hold for the programs that it starts, each with its decision and its place; none where no rule
+    /// restricts, and where starts are not seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<String>,
     /// Whether a denial by the sandbox would lead to a question.
     pub asks_after_denial: bool,
 }
@@ -88,6 +93,15 @@ pub struct HostExplanation {
     pub rule: Option<String>,
 }
 
+const UNSEEN_STARTS: &str = "rules that restrict hold for this line alone: here it is not seen what its programs start";
+
+/// The rules that restrict, in words.
+fn restricting(policy: &Policy) -> Vec<String> {
+    let rules = policy.rules().filter(|rule| rule.decision() != Decision::Allow);
+    let verb = |decision| if decision == Decision::Forbidden { "forbidden" } else { "asked" };
+    rules.map(|rule| format!("{} {rule} ({})", verb(rule.decision()), rule.origin())).collect()
+}
+
 impl Orchestrator {
     /// Explains what would happen to a command.
     pub fn explain(&self, request: &ExecRequest) -> Result<Explanation, stockade_protocol::Invalid> {
@@ -126,6 +140,14 @@ impl Orchestrator {
         if sandboxed {
             warnings.extend(kept_by_variable(ctx.session, &request.cwd, &verdict));
         }
+        let mut inside = Vec::new();
+        if are_judged(&ctx.rules.policy(), confinement) {
+            if ctx.sandbox.sees_starts() {
+                inside = restricting(&ctx.rules.policy());
+            } else {
+                warnings.push(String::from(UNSEEN_STARTS));
+            }
+        }
         Ok(Explanation {
             rules: verdict.report(),
             requirement,
@@ -136,6 +158,7 @@ impl Orchestrator {
             hosts_through,
             unenforceable,
             warnings,
+            inside,
             asks_after_denial,
         })
     }

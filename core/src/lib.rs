@@ -30,6 +30,7 @@ mod run_answers;
 mod runtime;
 mod session;
 mod shell;
+mod starts;
 mod steering_variable;
 mod tool_call;
 mod verdict;

@@ -9,12 +9,13 @@ use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 use stockade_execpolicy::Placement;
 use stockade_protocol::{
-    AbsPath, Access, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, EnvironmentPolicy,
-    EscalationExecution, ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation, Outcome,
-    Permissions, RawText, Refusal, RefusedBy, RequestId, Violation, ViolationTarget,
+    AbsPath, Access, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, DenyingRule,
+    EnvironmentPolicy, EscalationExecution, ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation,
+    Outcome, Permissions, RawText, Refusal, RefusedBy, RequestId, Violation, ViolationTarget,
 };
 use stockade_sandboxing::{
-    Backend as _, Bare, CommandSpec, Deciders, Plan, ProcessSettings, SpawnError, Unenforceable, make_private_directory,
+    Backend as _, Bare, CommandSpec, Deciders, Plan, ProcessSettings, SpawnError, Starts, Unenforceable,
+    make_private_directory,
 };
 
 use crate::Cancellation;
@@ -30,6 +31,7 @@ use crate::runtime::{
     Approvable, FirstAttempt, GIVEN_UP, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
 use crate::session::{RulesOutside, Sandboxing, Session};
+use crate::starts::{ProgramStarts, are_judged};
 use crate::steering_variable::steering_variable;
 use crate::verdict::{RuleVerdict, Verdict};
 use crate::writable_program::{has_writable_program, planted_program};
@@ -205,6 +207,7 @@ impl Approvable<ExecRequest> for ShellRuntime {
             justification: request.justification.clone(),
             violations: shown.violations.to_vec(),
             proposed_execpolicy_amendment: shown.amendment.cloned(),
+            started_by: Vec::new(),
         }))
     }
 
@@ -257,17 +260,23 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
 
     async fn attempt(&self, request: &ExecRequest, grant: &Grant, ctx: &ToolContext<'_>) -> Result<Outcome, RunError> {
         let held = held_permissions(grant.permissions(), grant.confinement(), ctx);
-        let (mut finished, mut seen) = self.guarded(request, grant, &held, ctx).await?;
+        let (mut finished, mut seen, mut refused) = self.guarded(request, grant, &held, ctx).await?;
         // An engine that sees no connections holds a network that is off all the same. Nothing has run.
         if matches!(&finished, Err(SpawnError::Unenforceable(_))) && held.network != grant.permissions().network {
-            (finished, seen) = self.guarded(request, grant, grant.permissions(), ctx).await?;
+            (finished, seen, refused) = self.guarded(request, grant, grant.permissions(), ctx).await?;
         }
         let finished = match finished {
             Ok(finished) => finished,
             Err(SpawnError::Unenforceable(refused)) => {
                 return Ok(Outcome::Refused(Refusal { by: RefusedBy::Sandbox, reason: refused.to_string() }));
             }
-            Err(other) => return Err(other.into()),
+            // Its own program was refused, such as the interpreter of a script.
+            Err(other) => match refused.first().and_then(|refused| refused.rule.as_ref()) {
+                Some(DenyingRule::Command { reason }) => {
+                    return Ok(Outcome::Refused(Refusal { by: RefusedBy::Rule, reason: reason.clone() }));
+                }
+                Some(_) | None => return Err(other.into()),
+            },
         };
         let spoken = match self.streaming(request).messages() {
             StreamName::Stdout => &finished.stdout,
@@ -289,7 +298,7 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
             found.operation != Operation::Connect || matches!(found.target, ViolationTarget::UnixSocket(_))
         };
         let found = found.into_iter().filter(|found| seen.is_none() || is_unseen(found));
-        let violations: Vec<Violation> = seen.iter().flatten().cloned().chain(found).collect();
+        let violations: Vec<Violation> = seen.iter().flatten().cloned().chain(refused).chain(found).collect();
         let matters = |found: &Violation| evidence::matters(found, finished.seen.as_ref());
         let denied = violations.iter().any(matters) && finished.ended != Ended::Exited(0);
         let execution = Execution {
@@ -343,27 +352,29 @@ impl ShellRuntime {
         }
     }
 
-    /// Runs it with these permissions, and tells which connections were denied, if any were decided on.
+    /// Runs it with these permissions, and tells which connections were denied, if any were decided on, and which
+    /// programs it could not start.
     async fn guarded(
         &self,
         request: &ExecRequest,
         grant: &Grant,
         held: &Permissions,
         ctx: &ToolContext<'_>,
-    ) -> Result<(Result<Finished, SpawnError>, Option<Vec<Violation>>), RunError> {
+    ) -> Result<(Result<Finished, SpawnError>, Option<Vec<Violation>>, Vec<Violation>), RunError> {
         let guard = match &ctx.connections {
             Some(connections) => {
                 connections.guard((held, grant.confinement()), ctx, &self.clock).await.map_err(no_proxy)?
             }
             None => None,
         };
-        let finished = self.execute(request, grant, held, ctx, guard.as_ref()).await;
+        let mut refused = Vec::new();
+        let finished = self.execute(request, grant, held, ctx, (guard.as_ref(), &mut refused)).await;
         // Whatever came of it, nothing goes through a proxy any more.
         let seen = match guard {
             Some(guard) => Some(guard.end().await),
             None => None,
         };
-        Ok((finished, seen))
+        Ok((finished, seen, refused))
     }
 
     /// Compiles the plan and runs it to its end.
@@ -373,7 +384,7 @@ impl ShellRuntime {
         grant: &Grant,
         held: &Permissions,
         ctx: &ToolContext<'_>,
-        guard: Option<&Guard>,
+        (guard, refused): (Option<&Guard>, &mut Vec<Violation>),
     ) -> Result<Finished, SpawnError> {
         let endpoint = guard.and_then(Guard::proxy);
         make_directories(ctx.session, held)?;
@@ -384,6 +395,10 @@ impl ShellRuntime {
         let writes = ctx.connections.as_ref();
         let writes = writes
             .and_then(|connections| Writes::new(connections, ctx.session, grant, plan.permissions(), &self.clock));
+        let starts = ctx.connections.as_ref().and_then(|connections| {
+            let run = (&request.command, plan.permissions());
+            ProgramStarts::new(connections, ctx.session, grant, run, &self.clock)
+        });
         let setting = Setting {
             streaming: self.streaming(request),
             output: ctx.session.output,
@@ -393,11 +408,15 @@ impl ShellRuntime {
             deciders: Deciders {
                 connections: guard.and_then(Guard::gatekeeper),
                 writes: writes.as_ref().map(Writes::keeper),
+                starts: starts.as_ref().map(ProgramStarts::keeper),
             },
         };
         let finished = exec::spawn(plan, grant, setting).await;
         if let Some(writes) = writes {
             writes.end().await;
+        }
+        if let Some(starts) = starts {
+            *refused = starts.end().await;
         }
         finished
     }
@@ -423,11 +442,12 @@ impl ShellRuntime {
         endpoint: Option<&ProxyEndpoint>,
     ) -> Result<Box<dyn Plan>, Unenforceable> {
         let inherited = ctx.session.environment.clone();
+        let starts = if are_judged(&ctx.rules.policy(), confinement) { Starts::Judged } else { Starts::Unseen };
         let command = CommandSpec {
             argv: request.command.clone(),
             cwd: request.cwd.clone(),
             environment: variables(&permissions.environment, inherited),
-            process: self.caller.process.clone(),
+            process: ProcessSettings { starts, ..self.caller.process.clone() },
         };
         match (confinement, endpoint.zip(proxied(ctx.sandbox, permissions))) {
             (Confinement::None, _) => Bare.compile(&command, permissions),

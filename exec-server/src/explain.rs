@@ -57,7 +57,8 @@ impl Bound {
             ViolationTarget::UnixSocket(_)
             | ViolationTarget::SystemCall(_)
             | ViolationTarget::Process(_)
-            | ViolationTarget::Limit(_) => false,
+            | ViolationTarget::Limit(_)
+            | ViolationTarget::Command(_) => false,
         }
     }
 }

@@ -89,6 +89,19 @@ impl Policy {
         self.rules.iter()
     }
 
+    /// Whether any rule restricts a command.
+    pub fn restricts(&self) -> bool {
+        self.index.any_restriction().is_some()
+    }
+
+    /// The base names of the programs that rules restrict, whatever their arguments.
+    pub fn restricted_programs(&self) -> HashSet<Vec<u8>> {
+        let restricting = self.rules.iter().filter(|rule| rule.decision != Decision::Allow);
+        let programs = restricting.filter_map(|rule| rule.pattern.first()).flat_map(|token| token.alternatives());
+        let base_name = |program: &str| program::base_name(program.as_bytes()).unwrap_or(program.as_bytes()).to_vec();
+        programs.map(|program| program::key(&base_name(program)).into_owned()).collect()
+    }
+
     /// The network rules, in the order of the layers.
     pub fn network_rules(&self) -> &[NetworkRule] {
         &self.network

@@ -179,7 +179,7 @@ impl Gate {
         match refused {
             Some((rule, address)) if addresses.is_empty() => {
                 let why = match &rule {
-                    DenyingRule::Layer { reason } => reason.clone(),
+                    DenyingRule::Command { reason } | DenyingRule::Layer { reason } => reason.clone(),
                     DenyingRule::Network(_) | DenyingRule::File(_) | DenyingRule::NotGranted => {
                         format!("it leads to {address}, which a rule does not allow")
                     }

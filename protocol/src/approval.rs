@@ -96,6 +96,10 @@ pub struct CommandApproval {
     /// A rule that would save this question in future.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposed_execpolicy_amendment: Option<ExecPolicyAmendment>,
+    /// For a program that a running command starts: the programs above it, the command first. Its start waits for the
+    /// answer. Long ones are cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub started_by: Vec<Argv>,
 }
 
 /// File changes that the host is going to write.
@@ -337,6 +341,7 @@ mod tests {
             escalation,
             justification: None,
             violations: Vec::new(),
+            started_by: Vec::new(),
         }))
     }
 

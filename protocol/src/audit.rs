@@ -109,6 +109,27 @@ pub enum AuditEvent {
         #[serde(default = "once", skip_serializing_if = "is_once")]
         times: u64,
     },
+    /// A rule that restricts was met by a program that the command started, and it was decided. Equal starts of a
+    /// request are recorded once.
+    ProgramJudged {
+        /// The program and its arguments. A long one is cut.
+        command: Argv,
+        /// Where it was started.
+        cwd: AbsPath,
+        /// The programs above it, the command first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        started_by: Vec<Argv>,
+        /// The process that started it, as the host numbers it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pid: Option<u32>,
+        /// The decision.
+        decision: Decision,
+        /// Who or what decided.
+        source: DecisionSource,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
     /// Calls on files were made for a command outside of the sandbox, after a yes. Written when the run ends.
     WrittenOutside {
         /// The files that were written, made or removed, without those beyond the first hundred.

@@ -71,6 +71,7 @@ impl fmt::Display for Violation {
                 write!(f, "{verb} `{}`", RawText::from(name.as_str()))
             }
             ViolationTarget::Process(number) => write!(f, "{verb} `{number}`"),
+            ViolationTarget::Command(command) => write!(f, "{verb} `{command}`"),
         }
     }
 }

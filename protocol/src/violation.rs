@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AbsPath, FileRule, Host, HostRule, NetworkProtocol, RawText};
+use crate::{AbsPath, Argv, FileRule, Host, HostRule, NetworkProtocol, RawText};
 
 /// A denied act, who tried it, what stood against it, and the least that would have allowed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,6 +68,8 @@ pub enum ViolationTarget {
     Process(u32),
     /// A limit, by its field in `ResourceLimits`.
     Limit(String),
+    /// A program that the command started, with its arguments. A long one is cut.
+    Command(Argv),
 }
 
 /// A destination on the network.
@@ -111,6 +113,11 @@ pub enum DenyingRule {
     Network(HostRule),
     /// No rule grants it.
     NotGranted,
+    /// A rule on commands, or the answer to the question that such a rule raised.
+    Command {
+        /// Which rule, and why.
+        reason: String,
+    },
     /// A layer that does not depend on the policy, with its reason.
     Layer {
         /// Why the layer refuses it.

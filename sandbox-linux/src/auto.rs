@@ -108,6 +108,10 @@ impl Backend for Auto {
         !self.is_landlock()
     }
 
+    fn sees_starts(&self) -> bool {
+        !self.is_landlock()
+    }
+
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
         let engines = Arc::clone(&self.engines);
         match self.engines.chosen.get() {

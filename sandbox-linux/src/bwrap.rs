@@ -115,7 +115,7 @@ impl Bwrap {
         let families = seccomp::Families::of(supervision.as_ref());
         let rules = landlock::within_view(self.landlock_version, &view.grants, families);
         let limits = Limits::of(permissions, self.user)?;
-        let watch = Watch::of(permissions, self.observe);
+        let watch = Watch::of(permissions, self.observe, command.process.starts);
         let steps = CommandSteps {
             confine: confine(rules.always, seccomp::filter(families), supervision.as_ref(), watch.as_ref()),
             start: CommandStart::new(command, rules.with_files.as_ref(), &limits.steps)?,
@@ -158,6 +158,10 @@ impl Backend for Bwrap {
 
     fn own_place(&self, path: &AbsPath, files: &FileRules) -> Option<OwnPlace> {
         devices::own_place(path, files)
+    }
+
+    fn sees_starts(&self) -> bool {
+        true
     }
 }
 
@@ -279,9 +283,10 @@ impl BwrapPlan {
             let (init, facts, supervisor) = ([Step::AdoptOrphans], Self::FACTS, supervisor.as_ref());
             let (engine, files) = ("bwrap", Some(&self.permissions.files));
             let (command, watch) = (&self.command, self.watch.as_ref());
-            let (masks, writes) = (masks.as_ref(), deciders.writes.as_ref());
+            let (masks, deciders) = (masks.as_ref(), deciders.clone());
+            let flags = 0;
             let run =
-                Run { engine, flags: 0, init: &init, command, files, facts, supervisor, sockets, watch, writes, masks };
+                Run { engine, flags, init: &init, command, files, facts, supervisor, sockets, watch, deciders, masks };
             let (confine, start) = (&self.command.confine, &self.command.start.steps(&stdio));
             let lists = StepLists { setup: &self.setup, init: &init, confine, start };
             let mut child = launcher.run_only(&run, &stdio).map_err(|failure| failure.told(&lists))?;
@@ -300,7 +305,8 @@ impl BwrapPlan {
     /// Covers bubblewrap's masks with FUSE masks, if commands are observed and this host permits it. Errors of the
     /// launcher are reported when it gets the command.
     fn answer_for_masks(&self, launcher: &Launcher, inside: Pid) -> Option<Arc<MaskServer>> {
-        let (mut server, socket) = self.watch.as_ref().and_then(|_| MaskServer::start(&self.masks, Commands::One))?;
+        let watch = self.watch.as_ref().filter(|watch| watch.observes_denials());
+        let (mut server, socket) = watch.and_then(|_| MaskServer::start(&self.masks, Commands::One))?;
         let covered = launcher.await_built();
         let covered = covered.and_then(|()| Launcher::cover_masks(inside, &self.masks.entries, socket.as_fd()));
         if covered.is_err() {

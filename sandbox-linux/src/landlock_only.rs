@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use serde::Serialize;
 use stockade_protocol::{AbsPath, Access, LayerReport, LayerStatus, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, HostFiles, Kind, Plan, Running, SeenOnce, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, Deciders, HostFiles, Kind, Plan, Running, SeenOnce, SpawnError, Stdio, Support, Unenforceable,
 };
 
 use crate::cgroup::Group;
@@ -244,7 +244,7 @@ impl Plan for LandlockPlan {
             supervisor: None,
             sockets: SocketsFrom::Nobody,
             watch: None,
-            writes: None,
+            deciders: Deciders::default(),
         };
         let mut child = launcher.run_only(&run, &stdio).map_err(|failure| failure.told(&lists))?;
         let mut report = child.enforcement().clone();

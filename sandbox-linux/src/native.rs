@@ -10,7 +10,7 @@ use serde::Serialize;
 use stockade_protocol::{AbsPath, FileRules, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
     Backend, CommandSpec, Deciders, Gatekeeper, HostFiles, OwnPlace, Plan, RealFiles, Running, SeenOnce, SpawnError,
-    Stdio, Support, Unenforceable, WriteKeeper, protect_repositories, resolve_links,
+    Starts, Stdio, Support, Unenforceable, protect_repositories, resolve_links,
 };
 
 use crate::cgroup::Group;
@@ -116,7 +116,8 @@ impl Native {
         permissions: &Permissions,
         files: &dyn HostFiles,
     ) -> Result<NativePlan, Unenforceable> {
-        NativePlan::new(Arc::new(self.sandbox(permissions, files)?), Arc::new(permissions.clone()), command)
+        let sandbox = self.sandbox(permissions, files, command.process.starts)?;
+        NativePlan::new(Arc::new(sandbox), Arc::new(permissions.clone()), command)
     }
 
     /// Whether a sandbox has the limits that permissions ask for on the host as it is now.
@@ -126,7 +127,12 @@ impl Native {
     }
 
     /// Everything that does not depend on the command.
-    pub(crate) fn sandbox(&self, permissions: &Permissions, files: &dyn HostFiles) -> Result<Sandbox, Unenforceable> {
+    pub(crate) fn sandbox(
+        &self,
+        permissions: &Permissions,
+        files: &dyn HostFiles,
+        starts: Starts,
+    ) -> Result<Sandbox, Unenforceable> {
         let supervision = Supervision::of(permissions)?;
         let own_files = supervision.as_ref().map(|_| Supervision::files(files)).unwrap_or_default();
         let view = view::compile(&permissions.files, files, &own_files)?;
@@ -155,7 +161,7 @@ impl Native {
             for_files: rules.with_files,
             families,
             supervision,
-            watch: Watch::of(permissions, self.observe),
+            watch: Watch::of(permissions, self.observe, starts),
             files: permissions.files.clone(),
         })
     }
@@ -184,7 +190,7 @@ impl Native {
         gatekeeper: Option<Arc<dyn Gatekeeper>>,
     ) -> Result<Session, SessionError> {
         let files = SeenOnce::default();
-        let sandbox = self.sandbox(&resolve(permissions, &files)?, &files)?;
+        let sandbox = self.sandbox(&resolve(permissions, &files)?, &files, Starts::Unseen)?;
         Ok(Session::start(Arc::new(sandbox), gatekeeper).map_err(|failed| failed.error)?)
     }
 
@@ -224,6 +230,10 @@ impl Backend for Native {
 
     fn own_place(&self, path: &AbsPath, files: &FileRules) -> Option<OwnPlace> {
         devices::own_place(path, files)
+    }
+
+    fn sees_starts(&self) -> bool {
+        true
     }
 }
 
@@ -306,13 +316,14 @@ impl Sandbox {
     fn run<'a>(&'a self, flags: u64, command: &'a CommandSteps, supervisor: Option<&'a Supervisor>) -> Run<'a> {
         let sockets = SocketsFrom::Setup(&self.setup);
         let files = Some(&self.files);
-        let (init, watch, writes, masks) = (&self.init, self.watch.as_ref(), None, None);
-        Run { engine: "native", flags, init, command, files, facts: FACTS, supervisor, sockets, watch, writes, masks }
+        let (init, watch, deciders, masks) = (&self.init, self.watch.as_ref(), Deciders::default(), None);
+        Run { engine: "native", flags, init, command, files, facts: FACTS, supervisor, sockets, watch, deciders, masks }
     }
 
     /// Starts what answers for masks, with the socket for the launcher, if commands are watched and it can be done.
     fn answer_for_masks(&self, commands: Commands) -> Option<(Arc<MaskServer>, OwnedFd)> {
-        let (server, socket) = self.watch.as_ref().and_then(|_| MaskServer::start(&self.masks, commands))?;
+        let watch = self.watch.as_ref().filter(|watch| watch.observes_denials());
+        let (server, socket) = watch.and_then(|_| MaskServer::start(&self.masks, commands))?;
         Some((Arc::new(server), socket))
     }
 
@@ -365,21 +376,22 @@ impl Session {
     /// Starts a command in the session's sandbox. While 64 are running, the next one waits for one of them
     /// to end.
     pub fn spawn(&self, command: &CommandSpec, stdio: Stdio) -> Result<Box<dyn Running>, SpawnError> {
-        self.spawn_asking(command, stdio, None)
+        self.spawn_asking(command, stdio, Deciders::default())
     }
 
-    /// Like [`spawn`](Self::spawn), but asks `writes` about what the policy denies to write.
+    /// Like [`spawn`](Self::spawn), but asks about what the policy denies to write, and about programs that are started
+    /// if the session was opened for that. Connections are decided on by the session's own gatekeeper.
     pub fn spawn_asking(
         &self,
         command: &CommandSpec,
         stdio: Stdio,
-        writes: Option<&Arc<dyn WriteKeeper>>,
+        deciders: Deciders,
     ) -> Result<Box<dyn Running>, SpawnError> {
         // The process that waits for it is confined already.
         let command = CommandSteps { confine: Vec::new(), start: self.sandbox.start(command)? };
         let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &command, self.supervisor.as_ref());
         run.masks = self.masks.as_ref();
-        run.writes = writes;
+        run.deciders = deciders;
         run.sockets = self.sockets.as_ref().map_or(SocketsFrom::Nobody, SocketsFrom::Given);
         let child = self.launcher.run(&run, &stdio).map_err(|failure| {
             let (confine, start) = (&self.sandbox.confine(), &command.start.steps(&stdio));
@@ -474,13 +486,13 @@ impl NativePlan {
     }
 
     pub(crate) fn start(&self, stdio: Stdio, deciders: Deciders) -> Result<Box<dyn Running>, NotStarted> {
-        let supervisor = self.sandbox.supervisor(deciders.connections);
+        let supervisor = self.sandbox.supervisor(deciders.connections.clone());
         let supervisor = supervisor.map_err(|error| NotStarted { error, is_refused_by_host: false })?;
         let with_console = Console::of(&stdio).and_then(|console| console.shown_by(&self.sandbox.setup));
         let steps = with_console.as_deref().unwrap_or(&self.sandbox.setup);
         let (masks, socket) = self.sandbox.answer_for_masks(Commands::One).unzip();
-        let (masks, writes) = (masks.as_ref(), deciders.writes.as_ref());
-        let run = Run { masks, writes, ..self.sandbox.run(NEW_PIDS, &self.command, supervisor.as_ref()) };
+        let masks = masks.as_ref();
+        let run = Run { masks, deciders, ..self.sandbox.run(NEW_PIDS, &self.command, supervisor.as_ref()) };
         let socket = socket.as_ref().map(OwnedFd::as_fd);
         let launcher = Launcher::start(&Setup { steps, masks: socket, ..self.sandbox.as_setup() });
         let started = launcher.and_then(|launcher| launcher.run_only(&run, &stdio));

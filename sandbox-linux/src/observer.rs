@@ -19,12 +19,14 @@
 
 mod act;
 mod calls;
+mod chain;
 mod destination;
 mod hold;
 mod judge;
 mod lineage;
 mod look_up;
 mod resolve;
+mod starts;
 mod turns;
 
 use std::collections::BTreeMap;
@@ -38,12 +40,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use serde::Serialize;
 use stockade_protocol::{FileRules, NetworkPolicy, Permissions};
-use stockade_sandboxing::{Coverage, DeniedAct, Observation, Observations, WriteKeeper};
+use stockade_sandboxing::{Coverage, Deciders, DeniedAct, Observation, Observations, Starts, WriteKeeper};
 
 use self::hold::{Fate, Holds};
 use self::judge::Judge;
 use self::lineage::Lineages;
 use self::resolve::Tree;
+use self::starts::{StartCalls, is_start};
 use self::turns::{Duty, Next, Turns};
 use crate::bpf::{Action, Instruction};
 use crate::seccomp;
@@ -64,21 +67,43 @@ pub enum Observe {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Watch {
     connections: bool,
+    /// Whether denials are noted.
+    #[serde(skip)]
+    observe: Observe,
+    /// Whether starts of programs are judged.
+    #[serde(skip_serializing_if = "is_unseen")]
+    starts: Starts,
     #[serde(skip)]
     files: Arc<FileRules>,
 }
 
+fn is_unseen(starts: &Starts) -> bool {
+    *starts == Starts::Unseen
+}
+
 impl Watch {
     /// For permissions as a backend completes them.
-    pub(crate) fn of(permissions: &Permissions, observe: Observe) -> Option<Self> {
-        let connections = permissions.network == NetworkPolicy::Off && permissions.unix_sockets.is_empty();
+    pub(crate) fn of(permissions: &Permissions, observe: Observe, starts: Starts) -> Option<Self> {
+        let is_off = permissions.network == NetworkPolicy::Off && permissions.unix_sockets.is_empty();
+        let connections = is_off && observe == Observe::Denials;
         let files = Arc::new(permissions.files.clone());
-        (observe == Observe::Denials).then_some(Self { connections, files })
+        let is_watched = observe == Observe::Denials || starts == Starts::Judged;
+        is_watched.then_some(Self { connections, observe, starts, files })
+    }
+
+    /// Whether denials are noted.
+    pub(crate) fn observes_denials(&self) -> bool {
+        self.observe == Observe::Denials
     }
 
     /// The filter's answers.
     pub(crate) fn answers(&self) -> BTreeMap<u32, Vec<Instruction>> {
-        let mut answers = calls::answers();
+        let mut answers = if self.observes_denials() { calls::answers() } else { BTreeMap::new() };
+        if self.starts == Starts::Judged {
+            for call in [libc::SYS_execve, libc::SYS_execveat] {
+                answers.insert(seccomp::number(call), vec![Instruction::answer(Action::Notify)]);
+            }
+        }
         if self.connections {
             answers.insert(seccomp::number(libc::SYS_connect), vec![Instruction::answer(Action::Notify)]);
         }
@@ -86,22 +111,25 @@ impl Watch {
     }
 
     /// Answers the calls of one command, until its last process has ended. Those that are the supervisor's are passed
-    /// on to it. What the policy denies is asked of `writes`, if there is one and the kernel can do what that takes.
+    /// on to it. What the policy denies, and which programs are started, is asked of `deciders`, if there are any and
+    /// the kernel can do what that takes.
     pub(crate) fn start(
         &self,
         listener: Arc<OwnedFd>,
         feed: Option<Feed>,
         denied_reads: bool,
-        writes: Option<Arc<dyn WriteKeeper>>,
+        deciders: &Deciders,
     ) -> io::Result<Arc<Observations>> {
-        let coverage = Coverage { writes: true, denied_reads, connections: self.connections };
+        let coverage = Coverage { writes: self.observes_denials(), denied_reads, connections: self.connections };
         let lineages = Arc::new(Lineages::default());
         let held = Arc::clone(&lineages);
         let notes = Arc::new(Observations::with_ends(coverage, Box::new(move |process| held.ended_well(process))));
         notify::wake_up_synchronously(listener.as_fd());
-        let writes = writes.filter(|_| notify::can_answer_with_descriptor(listener.as_fd()));
+        let writes = deciders.writes.clone().filter(|_| notify::can_answer_with_descriptor(listener.as_fd()));
+        let starts = deciders.starts.clone().map(|keeper| StartCalls::new(keeper, &listener));
         let observer = Observer {
             watch: self.clone(),
+            starts,
             listener,
             feed,
             notes: Arc::clone(&notes),
@@ -122,6 +150,8 @@ impl Watch {
 /// What the threads share that take a command's calls.
 struct Observer {
     watch: Watch,
+    /// Judges starts of programs, if something does.
+    starts: Option<StartCalls>,
     listener: Arc<OwnedFd>,
     feed: Option<Feed>,
     notes: Arc<Observations>,
@@ -195,7 +225,11 @@ impl Observer {
             return Next::Call;
         }
         if self.turns.is_blind() {
-            self.go_on(&call);
+            match self.starts.as_ref().filter(|_| is_start(call.call)) {
+                // What is not looked at may be what a rule forbids.
+                Some(starts) => starts.refuse(&call),
+                None => self.go_on(&call),
+            }
             return Next::Call;
         }
         if !self.is_watched.swap(true, Ordering::SeqCst) {
@@ -208,6 +242,12 @@ impl Observer {
     }
 
     fn observe(&self, call: &Notification) {
+        if is_start(call.call) {
+            return match &self.starts {
+                Some(starts) => starts.look(call, self.view_of(call), &self.watch.files),
+                None => self.go_on(call),
+            };
+        }
         if let Some(holds) = self.holds.get().filter(|_| self.acts.load(Ordering::SeqCst))
             && holds.by_grant(call, &self.watch.files) == Fate::Taken
         {
@@ -244,12 +284,17 @@ impl Observer {
             return destination::denied(call, || notify::is_waiting(self.listener.as_fd(), call.id));
         }
         let (path, does) = calls::find(call.call)?;
+        let view = self.view_of(call)?;
+        Judge { files: &self.watch.files, view, host: &self.host }.denied(call, path, does)
+    }
+
+    /// The command's tree, by way of the first process that lets itself be looked at.
+    fn view_of(&self, call: &Notification) -> Option<&Tree> {
         if self.view.get().is_none() {
             let view = Tree::of(call.thread).ok().filter(|_| notify::is_waiting(self.listener.as_fd(), call.id))?;
             self.view.get_or_init(|| Arc::new(view));
         }
-        let view = self.view.get()?;
-        Judge { files: &self.watch.files, view, host: &self.host }.denied(call, path, does)
+        self.view.get().map(Arc::as_ref)
     }
 
     fn note(&self, call: &Notification, denied: DeniedAct) {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stockade_protocol::Permissions;
-use stockade_sandboxing::{CommandSpec, SeenOnce, Unenforceable, protect_repositories, resolve_links};
+use stockade_sandboxing::{CommandSpec, SeenOnce, Starts, Unenforceable, protect_repositories, resolve_links};
 
 use crate::native::{Native, NativePlan, Sandbox};
 
@@ -22,6 +22,7 @@ pub(crate) struct Planned(Mutex<VecDeque<KnownPlan>>);
 
 #[derive(Debug)]
 struct KnownPlan {
+    starts: Starts,
     permissions: Permissions,
     /// The paths it depends on.
     files: SeenOnce,
@@ -40,9 +41,10 @@ impl Planned {
         command: &CommandSpec,
         permissions: &Permissions,
     ) -> Result<NativePlan, Unenforceable> {
-        let known = match self.take(permissions) {
+        let starts = command.process.starts;
+        let known = match self.take(permissions, starts) {
             Some(known) if known.still_holds(native)? => known,
-            Some(_) | None => KnownPlan::make(native, permissions)?,
+            Some(_) | None => KnownPlan::make(native, permissions, starts)?,
         };
         let plan = NativePlan::new(Arc::clone(&known.sandbox), Arc::clone(&known.protected), command)?;
         if !known.sandbox.is_supervised() {
@@ -58,20 +60,20 @@ impl Planned {
     }
 
     /// Takes a plan out, so that the host is looked at without a lock.
-    fn take(&self, permissions: &Permissions) -> Option<KnownPlan> {
+    fn take(&self, permissions: &Permissions, starts: Starts) -> Option<KnownPlan> {
         let mut kept = self.kept();
-        let found = kept.iter().position(|known| known.permissions == *permissions)?;
+        let found = kept.iter().position(|known| known.starts == starts && known.permissions == *permissions)?;
         kept.remove(found)
     }
 }
 
 impl KnownPlan {
-    fn make(native: &Native, permissions: &Permissions) -> Result<Self, Unenforceable> {
+    fn make(native: &Native, permissions: &Permissions, starts: Starts) -> Result<Self, Unenforceable> {
         let files = SeenOnce::default();
         let resolved = resolve_links(permissions, &files)?;
         let protected = Arc::new(protect_repositories(&resolved)?);
-        let sandbox = Arc::new(native.sandbox(&protected, &files)?);
-        Ok(Self { permissions: permissions.clone(), files, resolved, protected, sandbox })
+        let sandbox = Arc::new(native.sandbox(&protected, &files, starts)?);
+        Ok(Self { starts, permissions: permissions.clone(), files, resolved, protected, sandbox })
     }
 
     /// Whether the same plan would be compiled again.

@@ -115,6 +115,10 @@ impl Backend for Warm {
         self.shared.otherwise.sees_connections()
     }
 
+    fn sees_starts(&self) -> bool {
+        self.shared.otherwise.sees_starts()
+    }
+
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
         if self.shared.is_refused.load(Ordering::Relaxed) {
             return self.shared.otherwise.compile(command, permissions);
@@ -154,7 +158,7 @@ impl Plan for WarmPlan {
             return self.shared.otherwise.compile(&self.command, &self.permissions)?.spawn_guarded(stdio, deciders);
         };
         // There are no connections to decide on in such a sandbox.
-        match session.spawn_asking(&self.command, stdio, deciders.writes.as_ref()) {
+        match session.spawn_asking(&self.command, stdio, deciders) {
             Ok(running) => Ok(Box::new(Kept { running, _session: session })),
             Err(error) => {
                 // Its launcher may be gone. Its state is lost, and the next command gets another sandbox.

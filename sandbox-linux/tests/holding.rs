@@ -100,7 +100,7 @@ impl World {
         let errors = fs::File::create(self.path("errors")).unwrap();
         let stdio = Stdio { stderr: Streams::To(errors.into()), ..Stdio::default() };
         let writes = Arc::clone(person) as Arc<dyn WriteKeeper>;
-        plan.spawn_guarded(stdio, Deciders { connections: None, writes: Some(writes) }).unwrap()
+        plan.spawn_guarded(stdio, Deciders { writes: Some(writes), ..Deciders::default() }).unwrap()
     }
 
     /// Runs a program of Python, which has to end well and to have changed nothing that was not granted.
@@ -412,7 +412,7 @@ impl World {
         let command = CommandSpec { argv, cwd: self.at("ws"), environment, process: Default::default() };
         let plan = Native::new().compile(&command, &self.permissions()).unwrap();
         let writes = Arc::clone(silent) as Arc<dyn WriteKeeper>;
-        plan.spawn_guarded(Stdio::default(), Deciders { connections: None, writes: Some(writes) }).unwrap()
+        plan.spawn_guarded(Stdio::default(), Deciders { writes: Some(writes), ..Deciders::default() }).unwrap()
     }
 }
 

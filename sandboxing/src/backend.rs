@@ -51,6 +51,12 @@ pub trait Backend: Send + Sync {
     fn sees_connections(&self) -> bool {
         self.proxied().is_none()
     }
+
+    /// Whether the starts of programs below a command are seen on this host, so that rules can be held there. May try
+    /// out what works.
+    fn sees_starts(&self) -> bool {
+        false
+    }
 }
 
 /// A file or directory of the sandbox that replaces the host's.

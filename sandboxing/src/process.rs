@@ -18,6 +18,20 @@ pub struct ProcessSettings {
     /// The disposition of `SIGPIPE`. The Rust runtime ignores the signal, so this process's disposition is not its
     /// caller's.
     pub broken_pipes: BrokenPipes,
+    /// Whether the programs that it starts are judged while it runs.
+    pub starts: Starts,
+}
+
+/// Whether the starts of programs below a command are brought to [`Deciders::starts`](crate::Deciders::starts). A backend
+/// that can't see them, such as one without system call notifications, leaves them alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Starts {
+    /// They are nobody's business, and cost nothing.
+    #[default]
+    Unseen,
+    /// Each is judged before it happens.
+    Judged,
 }
 
 /// The effect of writing to a pipe without a reader.
@@ -46,7 +60,7 @@ impl ProcessSettings {
 
     /// For systems without these attributes.
     pub fn check_absent(&self) -> Result<(), Unenforceable> {
-        if *self == Self::default() {
+        if *self == (Self { starts: self.starts, ..Self::default() }) {
             return Ok(());
         }
         Err(Unenforceable {

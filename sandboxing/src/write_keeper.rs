@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use stockade_protocol::{AbsPath, Permissions, RawText};
 
-use crate::{DeniedAct, Gatekeeper};
+use crate::{DeniedAct, Gatekeeper, StartKeeper};
 
 /// A write that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,18 +97,23 @@ pub struct Deciders {
     /// Decides on writes that the policy denies. Without it, or with a backend that can't make calls for a command,
     /// they fail.
     pub writes: Option<Arc<dyn WriteKeeper>>,
+    /// On programs that the command starts, if it was compiled with [`Starts::Judged`](crate::Starts::Judged).
+    pub starts: Option<Arc<dyn StartKeeper>>,
 }
 
 impl<G: Gatekeeper + 'static> From<Arc<G>> for Deciders {
     fn from(gatekeeper: Arc<G>) -> Self {
-        Self { connections: Some(gatekeeper), writes: None }
+        Self { connections: Some(gatekeeper), ..Self::default() }
     }
 }
 
 impl fmt::Debug for Deciders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (connections, writes) = (self.connections.is_some(), self.writes.is_some());
-        f.debug_struct("Deciders").field("connections", &connections).field("writes", &writes).finish()
+        f.debug_struct("Deciders")
+            .field("connections", &self.connections.is_some())
+            .field("writes", &self.writes.is_some())
+            .field("starts", &self.starts.is_some())
+            .finish()
     }
 }
 

@@ -38,6 +38,8 @@ mod patch_agreement;
 mod patches;
 /// Named sets of permissions, with real tools.
 mod profiles;
+/// Rules for the programs that a command starts.
+mod programs;
 /// The recorded session in the README.
 mod recording;
 /// The flags that a denial names.

@@ -172,6 +172,7 @@ pub(crate) fn kind(event: &AuditEvent) -> &'static str {
         AuditEvent::Answered { in_time: true, .. } => "answered",
         AuditEvent::Answered { in_time: false, .. } => "answered late",
         AuditEvent::Connected { .. } => "connected",
+        AuditEvent::ProgramJudged { .. } => "program_judged",
         AuditEvent::WrittenOutside { .. } => "written_outside",
         AuditEvent::Refused(_) => "refused",
         AuditEvent::Ended { .. } => "ended",

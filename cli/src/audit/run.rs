@@ -128,6 +128,7 @@ impl Run {
             AuditEvent::SessionClosed { .. } => self.result = Some(String::from("closed")),
             AuditEvent::Failed { .. } => self.result = Some(String::from("failed")),
             AuditEvent::PatchRequested { .. }
+            | AuditEvent::ProgramJudged { .. }
             | AuditEvent::WrittenOutside { .. }
             | AuditEvent::ToolRequested { .. }
             | AuditEvent::PermissionsRequested { .. }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use stockade_protocol::{
-    ApprovalSubject, AuditEvent, AuditRecord, Decision, DecisionSource, EscalationExecution, PermissionsScope, RawText,
-    ReviewDecision, TrailDamage, ViolationTarget,
+    ApprovalSubject, Argv, AuditEvent, AuditRecord, Decision, DecisionSource, EscalationExecution, PermissionsScope,
+    RawText, ReviewDecision, TrailDamage, ViolationTarget,
 };
 
 use super::when;
@@ -33,6 +33,14 @@ fn headline(event: &AuditEvent) -> Result<String, serde_json::Error> {
     Ok(match event {
         AuditEvent::Requested { command, .. } => format!("asked to run  {command}"),
         AuditEvent::PatchRequested { paths } => format!("asked to change  {}", listed(paths)),
+        AuditEvent::ProgramJudged { command, decision, .. } => {
+            let decision = match decision {
+                Decision::Allow => "may start",
+                Decision::Prompt => "waits to start",
+                Decision::Forbidden => "may not start",
+            };
+            format!("its program {decision}  {command}")
+        }
         AuditEvent::WrittenOutside { paths, calls } => {
             format!("written outside of the sandbox, in {calls} calls  {}", listed(paths))
         }
@@ -107,7 +115,14 @@ fn details(event: &AuditEvent) -> Result<Vec<String>, serde_json::Error> {
             lines.extend(reason.iter().map(|reason| format!("because {}", shown(reason))));
             lines.extend(sandbox_warnings.iter().map(|warning| format!("warning: {}", shown(warning))));
         }
-        AuditEvent::Asked { subject: ApprovalSubject::Command(command) } => lines.extend(wish(&command.escalation)?),
+        AuditEvent::Asked { subject: ApprovalSubject::Command(command) } => {
+            lines.extend(wish(&command.escalation)?);
+            lines.extend(chain(&command.started_by));
+        }
+        AuditEvent::ProgramJudged { started_by, reason, .. } => {
+            lines.extend(chain(started_by));
+            lines.extend(reason.iter().map(|reason| format!("because {}", shown(reason))));
+        }
         AuditEvent::Ended { enforcement, violations, .. } => {
             let layers: Result<Vec<_>, _> = enforcement
                 .layers
@@ -215,6 +230,12 @@ fn answer(decision: &ReviewDecision) -> String {
     }
 }
 
+/// The programs above one that was started, the command first.
+fn chain(started_by: &[Argv]) -> Option<String> {
+    let above: Vec<String> = started_by.iter().map(|command| format!("`{command}`")).collect();
+    (!above.is_empty()).then(|| format!("started by {}", above.join(" › ")))
+}
+
 fn target(target: &ViolationTarget) -> String {
     match target {
         ViolationTarget::Path(path) => path.to_string(),
@@ -222,5 +243,6 @@ fn target(target: &ViolationTarget) -> String {
         ViolationTarget::UnixSocket(path) => format!("socket {path}"),
         ViolationTarget::SystemCall(name) | ViolationTarget::Limit(name) => shown(name).to_string(),
         ViolationTarget::Process(id) => format!("process {id}"),
+        ViolationTarget::Command(command) => command.to_string(),
     }
 }

@@ -320,6 +320,7 @@ export type AuditEvent =
   | AuditEventAsked
   | AuditEventAnswered
   | AuditEventConnected
+  | AuditEventProgramJudged
   | AuditEventWrittenOutside
   | AuditEventPatched
   | AuditEventToolCalled
@@ -335,7 +336,7 @@ export type AuditEvent =
   | AuditEventRepaired;
 
 /** A command was asked for. */
-export interface AuditEventRequested extends Without<"patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventRequested extends Without<"patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   requested: {
     /** The program and its arguments. */
     command: Argv;
@@ -349,7 +350,7 @@ export interface AuditEventRequested extends Without<"patch_requested" | "tool_r
 }
 
 /** A change of files was asked for. */
-export interface AuditEventPatchRequested extends Without<"requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventPatchRequested extends Without<"requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   patch_requested: {
     /** Every path that would change: both ends of a move. */
     paths: AbsPath[];
@@ -357,7 +358,7 @@ export interface AuditEventPatchRequested extends Without<"requested" | "tool_re
 }
 
 /** A call of a tool was asked for. */
-export interface AuditEventToolRequested extends Without<"requested" | "patch_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventToolRequested extends Without<"requested" | "patch_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   tool_requested: {
     /** The MCP server that has the tool. */
     server: string;
@@ -367,7 +368,7 @@ export interface AuditEventToolRequested extends Without<"requested" | "patch_re
 }
 
 /** Permissions were asked for in advance. */
-export interface AuditEventPermissionsRequested extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventPermissionsRequested extends Without<"requested" | "patch_requested" | "tool_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   permissions_requested: {
     /** Why, in the words of the requester. */
     justification?: string | null;
@@ -377,7 +378,7 @@ export interface AuditEventPermissionsRequested extends Without<"requested" | "p
 }
 
 /** It was decided what has to happen before something runs or connects. */
-export interface AuditEventDecided extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventDecided extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   decided: {
     /** The decision. */
     decision: Decision;
@@ -391,7 +392,7 @@ export interface AuditEventDecided extends Without<"requested" | "patch_requeste
 }
 
 /** A person was asked. */
-export interface AuditEventAsked extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventAsked extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   asked: {
     /** What. */
     subject: ApprovalSubject;
@@ -399,7 +400,7 @@ export interface AuditEventAsked extends Without<"requested" | "patch_requested"
 }
 
 /** The answer came. */
-export interface AuditEventAnswered extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventAnswered extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   answered: {
     /** The decision. */
     decision: ReviewDecision;
@@ -414,7 +415,7 @@ export interface AuditEventAnswered extends Without<"requested" | "patch_request
  * A connection was decided. Equal ones of a request are counted, and the count is written now and then and when
  * the request ends.
  */
-export interface AuditEventConnected extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventConnected extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   connected: {
     /** The decision. */
     decision: Decision;
@@ -427,8 +428,31 @@ export interface AuditEventConnected extends Without<"requested" | "patch_reques
   };
 }
 
+/**
+ * A rule that restricts was met by a program that the command started, and it was decided. Equal starts of a
+ * request are recorded once.
+ */
+export interface AuditEventProgramJudged extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+  program_judged: {
+    /** The program and its arguments. A long one is cut. */
+    command: Argv;
+    /** Where it was started. */
+    cwd: AbsPath;
+    /** The decision. */
+    decision: Decision;
+    /** The process that started it, as the host numbers it. */
+    pid?: number | null;
+    /** Why. */
+    reason?: string | null;
+    /** Who or what decided. */
+    source: DecisionSource;
+    /** The programs above it, the command first. */
+    started_by?: Argv[];
+  };
+}
+
 /** Calls on files were made for a command outside of the sandbox, after a yes. Written when the run ends. */
-export interface AuditEventWrittenOutside extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventWrittenOutside extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   written_outside: {
     /** How many calls there were. */
     calls: number;
@@ -438,7 +462,7 @@ export interface AuditEventWrittenOutside extends Without<"requested" | "patch_r
 }
 
 /** Files were changed. */
-export interface AuditEventPatched extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventPatched extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   patched: {
     /** The files that were written or removed, where they really are. */
     paths: AbsPath[];
@@ -446,7 +470,7 @@ export interface AuditEventPatched extends Without<"requested" | "patch_requeste
 }
 
 /** A tool was called, and answered. What it answered is not kept. */
-export interface AuditEventToolCalled extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventToolCalled extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   tool_called: {
     /** How long that took, in milliseconds. */
     duration_ms: number;
@@ -454,12 +478,12 @@ export interface AuditEventToolCalled extends Without<"requested" | "patch_reque
 }
 
 /** A tool may be called, by a client that does so itself. */
-export interface AuditEventToolApproved extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventToolApproved extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   tool_approved: Record<string, unknown>;
 }
 
 /** Permissions that were asked for in advance were granted. */
-export interface AuditEventPermissionsGranted extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventPermissionsGranted extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   permissions_granted: {
     /** On top of what the session has. */
     permissions: Permissions;
@@ -469,7 +493,7 @@ export interface AuditEventPermissionsGranted extends Without<"requested" | "pat
 }
 
 /** A tool was called, or files were to be changed, and that failed; or a request was given up before its end. */
-export interface AuditEventFailed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventFailed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   failed: {
     /** Why. */
     reason: string;
@@ -477,12 +501,12 @@ export interface AuditEventFailed extends Without<"requested" | "patch_requested
 }
 
 /** It was not run. */
-export interface AuditEventRefused extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventRefused extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   refused: Refusal;
 }
 
 /** It ran and ended. */
-export interface AuditEventEnded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventEnded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   ended: {
     /** How long it ran, in milliseconds. */
     duration_ms: number;
@@ -498,7 +522,7 @@ export interface AuditEventEnded extends Without<"requested" | "patch_requested"
 }
 
 /** A client of the server opened a session. The ids of it, of its changes and of its end are the session's. */
-export interface AuditEventSessionOpened extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventSessionOpened extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   session_opened: {
     /** When it asks. */
     ask: AskForApproval;
@@ -514,7 +538,7 @@ export interface AuditEventSessionOpened extends Without<"requested" | "patch_re
 }
 
 /** A client changed the policy of a session, from its next request on. */
-export interface AuditEventSessionChanged extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_closed" | "unrecorded" | "repaired"> {
+export interface AuditEventSessionChanged extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_closed" | "unrecorded" | "repaired"> {
   session_changed: {
     /** When it asks now. */
     ask: AskForApproval;
@@ -526,7 +550,7 @@ export interface AuditEventSessionChanged extends Without<"requested" | "patch_r
 }
 
 /** A session was closed, with its commands and everything that it remembered. */
-export interface AuditEventSessionClosed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "unrecorded" | "repaired"> {
+export interface AuditEventSessionClosed extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "unrecorded" | "repaired"> {
   session_closed: {
     /** How many commands were ended with it. */
     commands: number;
@@ -539,7 +563,7 @@ export interface AuditEventSessionClosed extends Without<"requested" | "patch_re
  * The run made more records than one run may have, so that no run pushes earlier ones out of the
  * trail. What came after the limit is counted.
  */
-export interface AuditEventUnrecorded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "repaired"> {
+export interface AuditEventUnrecorded extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "repaired"> {
   unrecorded: {
     /** How many events have no record of their own. */
     events: number;
@@ -550,7 +574,7 @@ export interface AuditEventUnrecorded extends Without<"requested" | "patch_reque
  * The trail itself did not end as it should, and goes on from here. The ids are those of the
  * request that found it so.
  */
-export interface AuditEventRepaired extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded"> {
+export interface AuditEventRepaired extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "program_judged" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded"> {
   repaired: {
     /** What was found. */
     damage: TrailDamage;
@@ -690,6 +714,11 @@ export interface CommandApproval {
   parsed: ParsedLine;
   /** A rule that would save this question in future. */
   proposed_execpolicy_amendment?: ExecPolicyAmendment | null;
+  /**
+   * For a program that a running command starts: the programs above it, the command first. Its start waits for the
+   * answer. Long ones are cut.
+   */
+  started_by?: Argv[];
   /** What the sandbox denied the run before this one. */
   violations?: Violation[];
 }
@@ -936,20 +965,29 @@ export type DenyingRule =
   | DenyingRuleFile
   | DenyingRuleNetwork
   | "not_granted"
+  | DenyingRuleCommand
   | DenyingRuleLayer;
 
 /** A rule on files. */
-export interface DenyingRuleFile extends Without<"network" | "layer"> {
+export interface DenyingRuleFile extends Without<"network" | "command" | "layer"> {
   file: FileRule;
 }
 
 /** A rule on hosts. */
-export interface DenyingRuleNetwork extends Without<"file" | "layer"> {
+export interface DenyingRuleNetwork extends Without<"file" | "command" | "layer"> {
   network: HostRule;
 }
 
+/** A rule on commands, or the answer to the question that such a rule raised. */
+export interface DenyingRuleCommand extends Without<"file" | "network" | "layer"> {
+  command: {
+    /** Which rule, and why. */
+    reason: string;
+  };
+}
+
 /** A layer that does not depend on the policy, with its reason. */
-export interface DenyingRuleLayer extends Without<"file" | "network"> {
+export interface DenyingRuleLayer extends Without<"file" | "network" | "command"> {
   layer: {
     /** Why the layer refuses it. */
     reason: string;
@@ -2485,36 +2523,42 @@ export type ViolationTarget =
   | ViolationTargetUnixSocket
   | ViolationTargetSystemCall
   | ViolationTargetProcess
-  | ViolationTargetLimit;
+  | ViolationTargetLimit
+  | ViolationTargetCommand;
 
 /** A file. */
-export interface ViolationTargetPath extends Without<"destination" | "unix_socket" | "system_call" | "process" | "limit"> {
+export interface ViolationTargetPath extends Without<"destination" | "unix_socket" | "system_call" | "process" | "limit" | "command"> {
   path: AbsPath;
 }
 
 /** A destination on the network. */
-export interface ViolationTargetDestination extends Without<"path" | "unix_socket" | "system_call" | "process" | "limit"> {
+export interface ViolationTargetDestination extends Without<"path" | "unix_socket" | "system_call" | "process" | "limit" | "command"> {
   destination: Destination;
 }
 
 /** A Unix socket. */
-export interface ViolationTargetUnixSocket extends Without<"path" | "destination" | "system_call" | "process" | "limit"> {
+export interface ViolationTargetUnixSocket extends Without<"path" | "destination" | "system_call" | "process" | "limit" | "command"> {
   unix_socket: AbsPath;
 }
 
 /** A system call, by name. */
-export interface ViolationTargetSystemCall extends Without<"path" | "destination" | "unix_socket" | "process" | "limit"> {
+export interface ViolationTargetSystemCall extends Without<"path" | "destination" | "unix_socket" | "process" | "limit" | "command"> {
   system_call: string;
 }
 
 /** A process outside. */
-export interface ViolationTargetProcess extends Without<"path" | "destination" | "unix_socket" | "system_call" | "limit"> {
+export interface ViolationTargetProcess extends Without<"path" | "destination" | "unix_socket" | "system_call" | "limit" | "command"> {
   process: number;
 }
 
 /** A limit, by its field in `ResourceLimits`. */
-export interface ViolationTargetLimit extends Without<"path" | "destination" | "unix_socket" | "system_call" | "process"> {
+export interface ViolationTargetLimit extends Without<"path" | "destination" | "unix_socket" | "system_call" | "process" | "command"> {
   limit: string;
+}
+
+/** A program that the command started, with its arguments. A long one is cut. */
+export interface ViolationTargetCommand extends Without<"path" | "destination" | "unix_socket" | "system_call" | "process" | "limit"> {
+  command: Argv;
 }
 
 /** A command that is too long for a record: what tells it from every other. */

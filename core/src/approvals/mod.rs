@@ -252,6 +252,23 @@ impl Approvals {
         })
     }
 
+    /// Asks about a program that a running command starts, until nothing waits for it any more: then there is no
+    /// decision. The answer is kept by the run that asks.
+    pub(crate) async fn ask_start(
+        &self,
+        subject: ApprovalSubject,
+        reason: Option<String>,
+        trail: &Trail,
+        given_up_by: impl Future<Output = ()>,
+    ) -> Result<Option<ReviewDecision>, Refusal> {
+        self.check_session()?;
+        let question = Arc::new(question::approval_request(trail, subject, reason, Vec::new()));
+        Ok(match question::put_until(self, question, trail, given_up_by).await? {
+            Put::Answered(answer) => Some(answer.decision),
+            Put::GivenUp => None,
+        })
+    }
+
     /// Passes a server's question on. Each is a new one: nothing is shared or remembered.
     pub(crate) async fn ask_for_server(
         &self,

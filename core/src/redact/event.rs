@@ -77,6 +77,17 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
             AuditEvent::SessionClosed { reason: scribe.text(&reason), commands }
         }
         called @ (AuditEvent::ToolCalled { .. } | AuditEvent::ToolApproved {}) => called,
+        AuditEvent::ProgramJudged { command, cwd, started_by, pid, decision, source, reason } => {
+            AuditEvent::ProgramJudged {
+                command: scribe.argv(&command),
+                cwd: scribe.path(&cwd),
+                started_by: scribe.commands(&started_by),
+                pid,
+                decision,
+                source: scribe.source(source),
+                reason: reason.map(|reason| scribe.text(&reason)),
+            }
+        }
         AuditEvent::WrittenOutside { paths, calls } => AuditEvent::WrittenOutside {
             paths: paths.iter().take(MAX_ENTRIES).map(|path| scribe.path(path)).collect(),
             calls,
@@ -108,6 +119,10 @@ impl Scribe {
 
     fn argv(&mut self, argv: &Argv) -> Argv {
         self.command(argv).0
+    }
+
+    fn commands(&mut self, commands: &[Argv]) -> Vec<Argv> {
+        commands.iter().take(MAX_ENTRIES).map(|command| self.argv(command)).collect()
     }
 
     fn command(&mut self, argv: &Argv) -> (Argv, Option<WholeCommand>) {
@@ -217,6 +232,7 @@ impl Scribe {
             proposed_execpolicy_amendment: command
                 .proposed_execpolicy_amendment
                 .map(|amendment| ExecPolicyAmendment(self.argv(&amendment.0))),
+            started_by: self.commands(&command.started_by),
         }
     }
 
@@ -275,7 +291,9 @@ impl Scribe {
                 ViolationTarget::Destination(_)
                 | ViolationTarget::SystemCall(_)
                 | ViolationTarget::Limit(_)
-                | ViolationTarget::Process(_) => 0,
+                | ViolationTarget::Process(_)
+                // Cut when it is redacted.
+                | ViolationTarget::Command(_) => 0,
             };
             let left = self.left.checked_sub(cost + 4 * WORD_COST);
             self.left = left.unwrap_or_default();
@@ -287,8 +305,11 @@ impl Scribe {
             if let ViolationTarget::Path(path) | ViolationTarget::UnixSocket(path) = &mut violation.target {
                 *path = self.path(path);
             }
+            if let ViolationTarget::Command(command) = &mut violation.target {
+                *command = self.argv(command);
+            }
             violation.program = violation.program.as_ref().map(|program| self.raw(program));
-            if let Some(DenyingRule::Layer { reason }) = &mut violation.rule {
+            if let Some(DenyingRule::Layer { reason } | DenyingRule::Command { reason }) = &mut violation.rule {
                 *reason = self.text(reason);
             }
         }

@@ -221,6 +221,7 @@ fn denied_act(violation: &Violation, around: &Surroundings<'_>) -> DeniedAct {
         ViolationTarget::Path(path) | ViolationTarget::UnixSocket(path) => path.to_string(),
         ViolationTarget::Destination(to) => to.to_string(),
         ViolationTarget::SystemCall(name) | ViolationTarget::Limit(name) => name.clone(),
+        ViolationTarget::Command(command) => command.to_string(),
         ViolationTarget::Process(pid) => pid.to_string(),
     };
     DeniedAct {

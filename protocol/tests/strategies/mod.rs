@@ -309,12 +309,14 @@ pub(crate) fn violation() -> BoxedStrategy<Violation> {
         wild_path().prop_map(ViolationTarget::UnixSocket),
         any::<String>().prop_map(ViolationTarget::SystemCall),
         any::<u32>().prop_map(ViolationTarget::Process),
+        argv().prop_map(ViolationTarget::Command),
     ];
     let evidence = prop_oneof![Just(Evidence::Observed), Just(Evidence::Reported), Just(Evidence::Guessed)];
     let rule = prop_oneof![
         file_rule().prop_map(DenyingRule::File),
         host_rule().prop_map(DenyingRule::Network),
         Just(DenyingRule::NotGranted),
+        any::<String>().prop_map(|reason| DenyingRule::Command { reason }),
         any::<String>().prop_map(|reason| DenyingRule::Layer { reason }),
     ];
     let amendment = prop_oneof![
@@ -363,9 +365,9 @@ fn file_change() -> impl Strategy<Value = FileChange> {
 }
 
 fn subject() -> BoxedStrategy<ApprovalSubject> {
-    let words = (option::of(any::<String>()), option::of(argv()));
+    let words = (option::of(any::<String>()), option::of(argv()), vec(argv(), 0..3));
     let command = (argv(), wild_path(), parsed_line(), escalation(), vec(violation(), 0..2), words).prop_map(
-        |(command, cwd, parsed, escalation, violations, (justification, amendment))| {
+        |(command, cwd, parsed, escalation, violations, (justification, amendment, started_by))| {
             let proposed_execpolicy_amendment = amendment.map(ExecPolicyAmendment);
             ApprovalSubject::Command(Box::new(CommandApproval {
                 command,
@@ -375,6 +377,7 @@ fn subject() -> BoxedStrategy<ApprovalSubject> {
                 justification,
                 violations,
                 proposed_execpolicy_amendment,
+                started_by,
             }))
         },
     );
@@ -521,6 +524,18 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
         ),
         vec(wild_path(), 0..3).prop_map(|paths| AuditEvent::PatchRequested { paths }),
         vec(wild_path(), 0..3).prop_map(|paths| AuditEvent::Patched { paths }),
+        (
+            argv(),
+            wild_path(),
+            vec(argv(), 0..3),
+            option::of(any::<u32>()),
+            decision(),
+            source(),
+            option::of(any::<String>())
+        )
+            .prop_map(|(command, cwd, started_by, pid, decision, source, reason)| {
+                AuditEvent::ProgramJudged { command, cwd, started_by, pid, decision, source, reason }
+            }),
         (vec(wild_path(), 0..3), any::<u64>()).prop_map(|(paths, calls)| AuditEvent::WrittenOutside { paths, calls }),
         (any::<String>(), any::<String>()).prop_map(|(server, tool)| AuditEvent::ToolRequested { server, tool }),
         any::<u64>().prop_map(|duration_ms| AuditEvent::ToolCalled { duration_ms }),

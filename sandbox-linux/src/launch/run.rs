@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use stockade_protocol::FileRules;
-use stockade_sandboxing::{Coverage, Observations, Running as _, SpawnError, Stdio, WriteKeeper};
+use stockade_sandboxing::{Coverage, Deciders, Observations, Running as _, SpawnError, Stdio};
 
 use super::{Launcher, StartFailure, frame, lost};
 use crate::cgroup::Made;
@@ -39,8 +39,8 @@ pub(crate) struct Run<'a> {
     pub(crate) sockets: SocketsFrom<'a>,
     /// Its observation, if any.
     pub(crate) watch: Option<&'a Watch>,
-    /// Decides on writes that are denied, if they are asked about.
-    pub(crate) writes: Option<&'a Arc<dyn WriteKeeper>>,
+    /// Decide on writes that are denied, and on programs that are started, if they are asked about.
+    pub(crate) deciders: Deciders,
     /// What answers for the masks of its sandbox, where something does.
     pub(crate) masks: Option<&'a Arc<MaskServer>>,
 }
@@ -156,7 +156,7 @@ impl Launcher {
         child.observations = match run.watch.zip(listener) {
             Some((watch, listener)) => Some(
                 watch
-                    .start(listener, feed, denied_reads, run.writes.cloned())
+                    .start(listener, feed, denied_reads, &run.deciders)
                     .map_err(lost("starting the observer"))?,
             ),
             None => run.masks.map(|_| Arc::new(Observations::new(Coverage { denied_reads, ..Coverage::default() }))),

@@ -56,6 +56,11 @@ impl Located {
         (self.name != b".").then_some(self.path)
     }
 
+    /// Opens it, in the tree in which it was looked for.
+    pub(super) fn open(&self, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        rustix::fs::openat(&self.directory, self.name.as_slice(), flags, mode)
+    }
+
     /// Whether something is there, in the tree in which it was looked for.
     pub(super) fn exists(&self) -> bool {
         rustix::fs::statat(&self.directory, self.name.as_slice(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
@@ -84,7 +89,7 @@ impl Tree {
     }
 
     /// The path of an open directory, from this root.
-    fn inside(&self, path: Vec<u8>) -> Option<Vec<u8>> {
+    pub(super) fn inside(&self, path: Vec<u8>) -> Option<Vec<u8>> {
         match self.name.as_slice() {
             b"/" => Some(path),
             name if path == name => Some(b"/".to_vec()),
@@ -245,26 +250,33 @@ fn normal(text: &[u8]) -> Vec<u8> {
     if path.is_empty() { b"/".to_vec() } else { path }
 }
 
-/// A path in the caller's memory. It is read up to the end of a page at a time, since the next one may not be there.
+/// A path in the caller's memory.
 pub(super) fn read_path(thread: i32, address: u64) -> io::Result<Vec<u8>> {
-    let mut path = Vec::with_capacity(256);
-    while path.len() < LONGEST_PATH {
-        let from = address.checked_add(path.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
-        let left = usize::try_from(PAGE - from % PAGE).unwrap_or(LONGEST_PATH).min(LONGEST_PATH - path.len());
+    let path = read_text(thread, address, LONGEST_PATH)?;
+    if path.len() < LONGEST_PATH { Ok(path) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+/// A text in the caller's memory, up to its end, or the beginning of one that is longer than `most`. It is read up to the
+/// end of a page at a time, since the next one may not be there.
+pub(super) fn read_text(thread: i32, address: u64, most: usize) -> io::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(256.min(most));
+    while text.len() < most {
+        let from = address.checked_add(text.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
+        let left = usize::try_from(PAGE - from % PAGE).unwrap_or(most).min(most - text.len());
         let mut chunk = [0; PAGE as usize];
         let chunk = chunk.get_mut(..left).ok_or(io::ErrorKind::InvalidInput)?;
         let read = notify::read_memory(thread, from, chunk)?;
         let chunk = chunk.get(..read).unwrap_or_default();
         if let Some(end) = chunk.iter().position(|byte| *byte == 0) {
-            path.extend(chunk.get(..end).unwrap_or_default());
-            return Ok(path);
+            text.extend(chunk.get(..end).unwrap_or_default());
+            return Ok(text);
         }
         if read == 0 {
-            break;
+            return Err(io::ErrorKind::InvalidInput.into());
         }
-        path.extend(chunk);
+        text.extend(chunk);
     }
-    Err(io::ErrorKind::InvalidInput.into())
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -247,5 +247,5 @@ fn sent_terminal(
 fn process(params: &CommandRunParams) -> ProcessSettings {
     let rlimits = params.rlimits.clone().unwrap_or_default();
     let broken_pipes = if params.ignores_broken_pipes { BrokenPipes::AreErrors } else { BrokenPipes::EndIt };
-    ProcessSettings { umask: params.umask, rlimits, broken_pipes }
+    ProcessSettings { umask: params.umask, rlimits, broken_pipes, ..ProcessSettings::default() }
 }

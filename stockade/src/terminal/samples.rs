@@ -34,6 +34,7 @@ fn asking(command: Argv, parsed: ParsedLine, escalation: EscalationExecution) ->
         justification: None,
         violations: Vec::new(),
         proposed_execpolicy_amendment: None,
+        started_by: Vec::new(),
     }
 }
 

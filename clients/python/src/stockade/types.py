@@ -439,6 +439,59 @@ class AuditEventPermissionsRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditEventProgramJudged:
+    """A rule that restricts was met by a program that the command started, and it was decided. Equal
+    starts of a request are recorded once.
+    """
+
+    command: list[RawText]
+    """The program and its arguments. A long one is cut."""
+    cwd: RawText
+    """Where it was started."""
+    decision: Decision
+    """The decision."""
+    source: DecisionSource
+    """Who or what decided."""
+
+    _: KW_ONLY
+    pid: int | None = None
+    """The process that started it, as the host numbers it."""
+    reason: str | None = None
+    """Why."""
+    started_by: list[list[RawText]] = field(default_factory=list)
+    """The programs above it, the command first."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> AuditEventProgramJudged:
+        """Reads the wire's form."""
+        return cls(
+            command=[decode_text(item) for item in value["command"]],
+            cwd=decode_text(value["cwd"]),
+            decision=value["decision"],
+            source=decode_decision_source(value["source"]),
+            pid=value.get("pid"),
+            reason=value.get("reason"),
+            started_by=[[decode_text(item) for item in item] for item in value.get("started_by", ())],
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        out: dict[str, Any] = {
+            "command": [encode_text(item) for item in self.command],
+            "cwd": encode_text(self.cwd),
+            "decision": self.decision,
+            "source": encode_decision_source(self.source),
+        }
+        if self.pid is not None:
+            out["pid"] = self.pid
+        if self.reason is not None:
+            out["reason"] = self.reason
+        if self.started_by:
+            out["started_by"] = [[encode_text(item) for item in item] for item in self.started_by]
+        return out
+
+
+@dataclass(frozen=True, slots=True)
 class AuditEventRepaired:
     """The trail itself did not end as it should, and goes on from here. The ids are those of the request
     that found it so.
@@ -915,6 +968,10 @@ class CommandApproval:
     """Why, in the words of the requester. Nothing is decided by it."""
     proposed_execpolicy_amendment: list[RawText] | None = None
     """A rule that would save this question in future."""
+    started_by: list[list[RawText]] = field(default_factory=list)
+    """For a program that a running command starts: the programs above it, the command first. Its start
+    waits for the answer. Long ones are cut.
+    """
     violations: list[Violation] = field(default_factory=list)
     """What the sandbox denied the run before this one."""
 
@@ -928,6 +985,7 @@ class CommandApproval:
             escalation=decode_escalation_execution(value["escalation"]),
             justification=value.get("justification"),
             proposed_execpolicy_amendment=None if (given := value.get("proposed_execpolicy_amendment")) is None else [decode_text(item) for item in given],
+            started_by=[[decode_text(item) for item in item] for item in value.get("started_by", ())],
             violations=[Violation.from_json(item) for item in value.get("violations", ())],
         )
 
@@ -943,6 +1001,8 @@ class CommandApproval:
             out["justification"] = self.justification
         if self.proposed_execpolicy_amendment is not None:
             out["proposed_execpolicy_amendment"] = [encode_text(item) for item in self.proposed_execpolicy_amendment]
+        if self.started_by:
+            out["started_by"] = [[encode_text(item) for item in item] for item in self.started_by]
         if self.violations:
             out["violations"] = [item.to_json() for item in self.violations]
         return out
@@ -1133,6 +1193,27 @@ class DeniedBecause:
         """Writes the wire's form."""
         return {
             "rejection": self.rejection,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DenyingRuleCommand:
+    """A rule on commands, or the answer to the question that such a rule raised."""
+
+    reason: str
+    """Which rule, and why."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> DenyingRuleCommand:
+        """Reads the wire's form."""
+        return cls(
+            reason=value["reason"],
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        return {
+            "reason": self.reason,
         }
 
 
@@ -3265,6 +3346,22 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
+class ViolationTargetCommand:
+    """A program that the command started, with its arguments. A long one is cut."""
+
+    command: list[RawText]
+
+    @classmethod
+    def from_json(cls, value: Any) -> ViolationTargetCommand:
+        """Reads the wire's form."""
+        return cls([decode_text(item) for item in value])
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        return [encode_text(item) for item in self.command]
+
+
+@dataclass(frozen=True, slots=True)
 class ViolationTargetLimit:
     """A limit, by its field in `ResourceLimits`."""
 
@@ -3458,6 +3555,7 @@ AuditEvent: TypeAlias = (
     | AuditEventAsked
     | AuditEventAnswered
     | AuditEventConnected
+    | AuditEventProgramJudged
     | AuditEventWrittenOutside
     | AuditEventPatched
     | AuditEventToolCalled
@@ -3515,7 +3613,7 @@ DecisionSource: TypeAlias = (
 """
 
 
-DenyingRule: TypeAlias = Literal["not_granted"] | FileRule | HostRule | DenyingRuleLayer
+DenyingRule: TypeAlias = Literal["not_granted"] | FileRule | HostRule | DenyingRuleCommand | DenyingRuleLayer
 """What stood against an act.
 
 - `not_granted`: No rule grants it.
@@ -3820,6 +3918,7 @@ ViolationTarget: TypeAlias = (
     | ViolationTargetSystemCall
     | ViolationTargetProcess
     | ViolationTargetLimit
+    | ViolationTargetCommand
 )
 """On what it was tried."""
 
@@ -3911,6 +4010,8 @@ def decode_audit_event(value: Any) -> AuditEvent:
         return AuditEventAnswered.from_json(body)
     if tag == "connected":
         return AuditEventConnected.from_json(body)
+    if tag == "program_judged":
+        return AuditEventProgramJudged.from_json(body)
     if tag == "written_outside":
         return AuditEventWrittenOutside.from_json(body)
     if tag == "patched":
@@ -3958,6 +4059,8 @@ def encode_audit_event(value: AuditEvent) -> Any:
         return {"answered": value.to_json()}
     if isinstance(value, AuditEventConnected):
         return {"connected": value.to_json()}
+    if isinstance(value, AuditEventProgramJudged):
+        return {"program_judged": value.to_json()}
     if isinstance(value, AuditEventWrittenOutside):
         return {"written_outside": value.to_json()}
     if isinstance(value, AuditEventPatched):
@@ -4011,6 +4114,8 @@ def decode_denying_rule(value: Any) -> DenyingRule:
         return FileRule.from_json(body)
     if tag == "network":
         return HostRule.from_json(body)
+    if tag == "command":
+        return DenyingRuleCommand.from_json(body)
     if tag == "layer":
         return DenyingRuleLayer.from_json(body)
     raise ValueError(f"DenyingRule: unknown variant {tag!r}")
@@ -4024,6 +4129,8 @@ def encode_denying_rule(value: DenyingRule) -> Any:
         return {"file": value.to_json()}
     if isinstance(value, HostRule):
         return {"network": value.to_json()}
+    if isinstance(value, DenyingRuleCommand):
+        return {"command": value.to_json()}
     return {"layer": value.to_json()}
 
 
@@ -4354,6 +4461,8 @@ def decode_violation_target(value: Any) -> ViolationTarget:
         return ViolationTargetProcess.from_json(body)
     if tag == "limit":
         return ViolationTargetLimit.from_json(body)
+    if tag == "command":
+        return ViolationTargetCommand.from_json(body)
     raise ValueError(f"ViolationTarget: unknown variant {tag!r}")
 
 
@@ -4369,7 +4478,9 @@ def encode_violation_target(value: ViolationTarget) -> Any:
         return {"system_call": value.to_json()}
     if isinstance(value, ViolationTargetProcess):
         return {"process": value.to_json()}
-    return {"limit": value.to_json()}
+    if isinstance(value, ViolationTargetLimit):
+        return {"limit": value.to_json()}
+    return {"command": value.to_json()}
 
 
 __all__ = [
@@ -4390,6 +4501,7 @@ __all__ = [
     "AuditEventPatched",
     "AuditEventPermissionsGranted",
     "AuditEventPermissionsRequested",
+    "AuditEventProgramJudged",
     "AuditEventRepaired",
     "AuditEventRequested",
     "AuditEventSessionChanged",
@@ -4418,6 +4530,7 @@ __all__ = [
     "Denied",
     "DeniedBecause",
     "DenyingRule",
+    "DenyingRuleCommand",
     "DenyingRuleLayer",
     "Destination",
     "ElicitationAccepted",
@@ -4523,6 +4636,7 @@ __all__ = [
     "UpdateFile",
     "Violation",
     "ViolationTarget",
+    "ViolationTargetCommand",
     "ViolationTargetLimit",
     "ViolationTargetPath",
     "ViolationTargetProcess",

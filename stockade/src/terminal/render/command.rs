@@ -19,12 +19,25 @@ pub(super) fn show(page: &mut Page, command: &CommandApproval) {
     page.plain(0, "");
     page.line(2, Tone::Title, &text::words(&secrets::words(command.command.words()), detail));
     page.plain(2, &format!("in {}", text::word(command.cwd.as_raw(), detail)));
+    show_chain(page, command);
     if let Some(justification) = &command.justification {
         let said = text::line(secrets::text(justification).as_bytes(), detail);
         page.plain(2, &format!("the requester says: {said}"));
     }
     show_parts(page, command);
     show_violations(page, &command.violations);
+}
+
+/// The programs above one that a running command starts: the command first, the one that is asked about last.
+fn show_chain(page: &mut Page, command: &CommandApproval) {
+    if command.started_by.is_empty() {
+        return;
+    }
+    let detail = page.detail;
+    let chain = command.started_by.iter().chain([&command.command]);
+    let links: Vec<String> =
+        chain.map(|link| format!("`{}`", text::words(&secrets::words(link.words()), detail))).collect();
+    page.plain(2, &format!("started by the running command, which waits: {}", links.join(" › ")));
 }
 
 fn show_parts(page: &mut Page, command: &CommandApproval) {
@@ -177,6 +190,7 @@ fn violation(violation: &Violation, detail: Detail) -> String {
         ViolationTarget::SystemCall(name) => format!("the system call {}", text::line(name.as_bytes(), detail)),
         ViolationTarget::Process(pid) => format!("process {pid}"),
         ViolationTarget::Limit(name) => format!("the limit {}", text::line(name.as_bytes(), detail)),
+        ViolationTarget::Command(command) => text::words(&secrets::words(command.words()), detail),
     };
     let who = violation.program.as_ref().map(|program| format!(", by {}", text::word(program, detail)));
     let who = who.unwrap_or_default();
@@ -194,6 +208,6 @@ fn denying(rule: &DenyingRule, detail: Detail) -> String {
         DenyingRule::File(rule) => format!("the rule \"{}\"", file_rule(rule, detail)),
         DenyingRule::Network(rule) => format!("the rule \"{}\"", host_rule(rule)),
         DenyingRule::NotGranted => String::from("nothing grants it"),
-        DenyingRule::Layer { reason } => text::sentence(reason, detail),
+        DenyingRule::Command { reason } | DenyingRule::Layer { reason } => text::sentence(reason, detail),
     }
 }
