@@ -26,6 +26,8 @@ mod proxied;
 mod recorded;
 /// How risky a request looks, for the person who is asked.
 mod risk;
+/// Programs that a command starts.
+mod starts;
 /// Streams that a caller gives.
 mod streams;
 /// What a subscriber of `tracing` sees.

@@ -1253,12 +1253,17 @@ export interface Execution {
   violations?: Violation[];
 }
 
-/** What would happen to a command. */
+/** Explains what would happen to a command. */
 export interface Explanation {
   /** Whether a denial by the sandbox would lead to a question. */
   asks_after_denial: boolean;
   /** How it would reach the hosts that are granted; none where the network is off or open. */
   hosts_through?: HostsThrough | null;
+  /**
+   * The rules that hold for the programs that it starts, each with its decision and its place; none where no rule
+   * restricts, and where starts are not seen.
+   */
+  inside?: string[];
   /** What it runs, part by part. */
   parsed: ParsedLine;
   /** What it would be held to. A network of hosts without a rule is one that is off, and asked for host by host. */

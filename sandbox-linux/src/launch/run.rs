@@ -154,11 +154,9 @@ impl Launcher {
         let denied_reads = run.masks.is_some_and(|masks| masks.sees_all_reads());
         child.masks = run.masks.cloned();
         child.observations = match run.watch.zip(listener) {
-            Some((watch, listener)) => Some(
-                watch
-                    .start(listener, feed, denied_reads, &run.deciders)
-                    .map_err(lost("starting the observer"))?,
-            ),
+            Some((watch, listener)) => {
+                Some(watch.start(listener, feed, denied_reads, &run.deciders).map_err(lost("starting the observer"))?)
+            }
             None => run.masks.map(|_| Arc::new(Observations::new(Coverage { denied_reads, ..Coverage::default() }))),
         };
         child.facts = facts;

@@ -30,6 +30,7 @@ from .types import (
     ToolCallApproval,
     UpdateFile,
     Violation,
+    ViolationTargetCommand,
     ViolationTargetLimit,
     ViolationTargetPath,
     ViolationTargetProcess,
@@ -137,6 +138,9 @@ def decision_text(decision: ReviewDecision) -> str:
 
 def _command(command: CommandApproval) -> list[str]:
     lines = [f"in {safe_line(command.cwd)}"]
+    if command.started_by:
+        chain = " > ".join(shell_words(one) for one in (*command.started_by, command.command))
+        lines.append(f"started by the running command, which waits: {chain}")
     parts = [one for one in command.parsed.commands if one.role != "wrapper"]
     if len(parts) > 1 or any(one.via for one in parts):
         lines += ["it runs:", *(f"  {_part(one)}" for one in parts)]
@@ -173,6 +177,8 @@ def violation_line(violation: Violation) -> str:
             target = f"process {pid}"
         case ViolationTargetLimit(limit):
             target = f"the limit {safe_line(limit)}"
+        case ViolationTargetCommand(command):
+            target = shell_words(command)
     by = "" if violation.program is None else f", by {safe_line(violation.program)}"
     guess = "perhaps " if violation.evidence == "guessed" else ""
     return f"{guess}{violation.operation.replace('_', ' ')}: {target}{by}"

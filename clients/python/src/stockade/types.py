@@ -1581,7 +1581,7 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What would happen to a command."""
+    """Explains what would happen to a command."""
 
     requirement: ExecApprovalRequirement
     """What happens before it runs."""
@@ -1603,6 +1603,10 @@ class Explanation:
     _: KW_ONLY
     hosts_through: HostsThrough | None = None
     """How it would reach the hosts that are granted; none where the network is off or open."""
+    inside: list[str] = field(default_factory=list)
+    """The rules that hold for the programs that it starts, each with its decision and its place; none
+    where no rule restricts, and where starts are not seen.
+    """
     unenforceable: str | None = None
     """Why that can't be enforced here, if it can't: then it does not run."""
     warnings: list[str] = field(default_factory=list)
@@ -1622,6 +1626,7 @@ class Explanation:
             permissions=Permissions.from_json(value["permissions"]),
             asks_after_denial=value["asks_after_denial"],
             hosts_through=value.get("hosts_through"),
+            inside=value.get("inside", []),
             unenforceable=value.get("unenforceable"),
             warnings=value.get("warnings", []),
         )
@@ -1639,6 +1644,8 @@ class Explanation:
         }
         if self.hosts_through is not None:
             out["hosts_through"] = self.hosts_through
+        if self.inside:
+            out["inside"] = self.inside
         if self.unenforceable is not None:
             out["unenforceable"] = self.unenforceable
         if self.warnings:
