@@ -1,9 +1,10 @@
-//! What one command of codex costs: by codex's own exec-server, and by `stockade exec-server`.
+//! The cost of one command of codex: by codex's own exec-server, and by `stockade exec-server`.
 //!
-//! One driver speaks to both and has each run `bash -c true` a hundred times, in codex's usual sandbox (everything readable, the workspace writable, no
-//! network), in turn, so that whatever else the machine does hits both alike. A command's time is from the request to the notice that its output
-//! is closed. What counts is the ratio of the medians. `scripts/test tools` installs the codex that is measured; `STOCKADE_CODEX` names another.
-//! `scripts/build && cargo bench -p stockade-cli --bench agents`.
+//! One driver speaks to both and has each run `bash -c true` a hundred times, in codex's usual sandbox (everything
+//! readable, the workspace writable, no network), alternating, so that other load affects both alike. A command's time
+//! is from the request to the notice that its output is closed. Only the ratio of the medians is meaningful.
+//! `scripts/test tools` installs the codex that is measured; `STOCKADE_CODEX` names another. `scripts/build && cargo
+//! bench -p stockade-cli --bench agents`.
 
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "a benchmark starts the programs that it measures")]
 

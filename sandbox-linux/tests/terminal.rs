@@ -45,7 +45,7 @@ impl Screen {
 
     fn watch(terminal: Terminal) -> Self {
         let Terminal { ours, theirs } = terminal;
-        // The command has it now: while it is open here as well, nobody would hear of its end.
+        // The command has it now: while it is open here as well, its end would go unnoticed.
         drop(theirs);
         let seen = Arc::new(Mutex::new(String::new()));
         let (reader, writer) = (ours.try_clone().unwrap(), Arc::clone(&seen));

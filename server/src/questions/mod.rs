@@ -1,9 +1,9 @@
 //! The questions of a session: every attached client that answers is asked, and the first usable answer counts.
 //!
-//! [`Questions`] is the session's approver, and it knows who is attached, so that a client which comes later is asked
-//! everything that is still open, in order. A question ends with an answer, when its time is over, when the asker
-//! gives up, or with the session; the other clients are told. No question waits for a client that is gone: one that a
-//! client has declined, and all others that were asked have declined or left, ends at once.
+//! [`Questions`] is the session's approver, and knows the attached clients, so that a client which attaches later is
+//! asked all open questions, in order. A question ends with an answer, a timeout, the asker's cancellation, or the
+//! session; the other clients are told. No question waits for a disconnected client: one that a client has declined
+//! ends at once if all other asked clients have declined or left.
 
 mod asking;
 mod open;

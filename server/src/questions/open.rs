@@ -23,7 +23,7 @@ pub(super) struct Open {
     asking: HashMap<ConnectionId, Asking>,
     /// The clients that were asked and have neither declined nor left.
     may_answer: HashSet<ConnectionId>,
-    /// A client said that it does not answer.
+    /// Whether a client has declined to answer.
     is_declined: bool,
     _room: OwnedSemaphorePermit,
 }
@@ -99,7 +99,7 @@ impl OpenQuestions {
         }
     }
 
-    /// A client says that it does not answer.
+    /// Records that a client declines to answer.
     pub(super) fn declined(&mut self, number: u64, client: ConnectionId) -> Answering {
         let Some(open) = self.by_number.get_mut(&number) else { return Answering::Some };
         open.may_answer.remove(&client);
@@ -107,8 +107,8 @@ impl OpenQuestions {
         if open.may_answer.is_empty() { Answering::None } else { Answering::Some }
     }
 
-    /// A client has left. Returns the questions that the other clients have declined. One that none has declined stays
-    /// open: a person who leaves may leave it to the next.
+    /// Removes a client that has left. Returns the questions that the other clients have declined. One that none has
+    /// declined stays open: a person who leaves may leave it to the next.
     pub(super) fn forget_client(&mut self, client: ConnectionId) -> Vec<u64> {
         let mut unanswered = Vec::new();
         for (number, open) in &mut self.by_number {

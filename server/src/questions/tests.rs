@@ -185,7 +185,7 @@ async fn nothing_waits_for_a_client_that_dies_or_declines() {
     assert_eq!(answer(asked).await, Ok(ReviewDecision::Denied { reason: None }));
 }
 
-/// Clients that left are not waited for by those that don't answer, in whatever order they do; the time of a question is ten minutes here.
+/// A question does not wait for clients that left, in any order; its timeout is ten minutes here.
 #[tokio::test]
 async fn a_question_that_no_client_is_left_to_answer_ends_at_once() {
     let why = |error: Unanswered| error.to_string();
