@@ -7,6 +7,7 @@ use stockade_protocol::{
     AbsPath, Access, AskForApproval, Decision, FileRules, FileTarget, HostPaths, HostRule, HostRules, Invalid,
     NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
 };
+use stockade_sandboxing::Repository;
 
 /// A session: its id, when to ask, and what its commands may do. A request changes none of it.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct Session {
     pub profiles: BTreeMap<String, Permissions>,
     /// Missing directories to be created when a command may write them: caches of tools that have not run yet.
     pub made_on_use: BTreeSet<AbsPath>,
+    /// Repositories in which commands may do what git does there.
+    pub repositories: Vec<Repository>,
     /// What happens to a connection where the network is off.
     pub off_network: OffNetwork,
     /// The host paths for which a policy is resolved.
@@ -114,6 +117,7 @@ impl Session {
             forbidden_hosts: Vec::new(),
             profiles: BTreeMap::new(),
             made_on_use: BTreeSet::new(),
+            repositories: Vec::new(),
             off_network: OffNetwork::default(),
             host: host.clone(),
         })
@@ -144,7 +148,7 @@ impl Session {
         };
         // An explicit policy determines the network.
         let off_network = OffNetwork::Denies;
-        let mut changed = Self { ask, sandbox, permissions, off_network, ..self.clone() };
+        let mut changed = Self { ask, sandbox, permissions, off_network, repositories: Vec::new(), ..self.clone() };
         changed.permissions.network = changed.with_denied_hosts(changed.permissions.network.clone());
         Ok(changed)
     }
@@ -188,6 +192,19 @@ impl Session {
             SandboxPolicy::DangerFullAccess {} => Sandboxing::Off,
             SandboxPolicy::ExternalSandbox { .. } => Sandboxing::External,
         }
+    }
+
+    /// The repositories that commands may use with git while this is enforced: those of a working tree that may be written,
+    /// if the administrator's bound allows writing their metadata.
+    pub(crate) fn usable_repositories(&self, enforced: &Permissions) -> Vec<Repository> {
+        let is_allowed =
+            |path: &AbsPath| self.maximum.as_ref().is_none_or(|maximum| maximum.access(path) == Access::Write);
+        let is_usable = |repository: &&Repository| {
+            enforced.access(&repository.worktree) == Access::Write
+                && is_allowed(&repository.own)
+                && is_allowed(&repository.common)
+        };
+        self.repositories.iter().filter(is_usable).cloned().collect()
     }
 
     /// The permissions restricted to the administrator's bound.

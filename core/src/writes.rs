@@ -13,7 +13,7 @@ use stockade_protocol::{
     AbsPath, Access, AskForApproval, AuditEvent, EscalationExecution, FileRule, FileRules, Permissions, ReviewDecision,
     RuleSource, WriteApproval, WriteOperation,
 };
-use stockade_sandboxing::{DeniedAct, WriteAnswer, WriteAttempt, WriteKeeper, WriteVerdict};
+use stockade_sandboxing::{DeniedAct, Repository, WriteAnswer, WriteAttempt, WriteKeeper, WriteVerdict};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -44,6 +44,9 @@ struct Keeper {
 }
 
 struct Shared {
+    /// Whether the policy asks about writes.
+    asks: bool,
+    repositories: Vec<Repository>,
     session: Session,
     /// The run's initial grant.
     grant: EscalationExecution,
@@ -72,7 +75,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Writes {
-    /// For a run that enforces these permissions; `None` where nothing is asked.
+    /// For a run that enforces these permissions; `None` where nothing is asked, and no repository was granted.
     pub(crate) fn new(
         connections: &Connections,
         session: &Session,
@@ -81,13 +84,17 @@ impl Writes {
         clock: &Clock,
     ) -> Option<Self> {
         let asks = match connections.ask {
-            AskForApproval::Untrusted | AskForApproval::OnFailure => grant.confinement() == Confinement::Sandbox,
+            AskForApproval::Untrusted | AskForApproval::OnFailure => true,
             AskForApproval::OnRequest | AskForApproval::Reject(_) | AskForApproval::Never => false,
         };
-        if !asks {
+        let repositories = session.usable_repositories(enforced);
+        let is_for_nothing = !asks && repositories.is_empty();
+        if is_for_nothing || grant.confinement() != Confinement::Sandbox {
             return None;
         }
         let shared = Shared {
+            asks,
+            repositories,
             session: session.clone(),
             grant: grant.escalation().clone(),
             enforced: enforced.files.clone(),
@@ -149,6 +156,10 @@ impl WriteKeeper for Keeper {
             done.paths.insert(path.clone());
         }
     }
+
+    fn repositories(&self) -> &[Repository] {
+        &self.shared.repositories
+    }
 }
 
 async fn unwanted(is_wanted: Arc<dyn Fn() -> bool + Send + Sync>) {
@@ -165,7 +176,8 @@ impl Shared {
             })
         };
         let is_declined = |path: &AbsPath| self.answers.declines_write(path);
-        !self.answers.declines_rest()
+        self.asks
+            && !self.answers.declines_rest()
             && !self.is_unanswered.load(Ordering::Relaxed)
             && paths.iter().all(|path| is_liftable(path) && !is_optional(path) && !is_declined(path))
             && self.with(paths).is_some()

@@ -25,6 +25,7 @@ mod hold;
 mod judge;
 mod lineage;
 mod look_up;
+mod repository;
 mod resolve;
 mod starts;
 mod turns;
@@ -42,9 +43,11 @@ use serde::Serialize;
 use stockade_protocol::{FileRules, NetworkPolicy, Permissions};
 use stockade_sandboxing::{Coverage, Deciders, DeniedAct, Observation, Observations, Starts, WriteKeeper};
 
+use self::act::{Actor, FileCall};
 use self::hold::{Fate, Holds};
 use self::judge::Judge;
 use self::lineage::Lineages;
+use self::repository::Repositories;
 use self::resolve::Tree;
 use self::starts::{StartCalls, is_start};
 use self::turns::{Duty, Next, Turns};
@@ -127,8 +130,10 @@ impl Watch {
         notify::wake_up_synchronously(listener.as_fd());
         let writes = deciders.writes.clone().filter(|_| notify::can_answer_with_descriptor(listener.as_fd()));
         let starts = deciders.starts.clone().map(|keeper| StartCalls::new(keeper, &listener));
+        let repositories = writes.as_ref().and_then(|writes| Repositories::new(writes.repositories()));
         let observer = Observer {
             watch: self.clone(),
+            repositories,
             starts,
             listener,
             feed,
@@ -161,6 +166,8 @@ struct Observer {
     /// The command's tree. No command can change its root, so all of its processes have the same.
     view: OnceLock<Arc<Tree>>,
     writes: Option<Arc<dyn WriteKeeper>>,
+    /// Where git's own calls are made for it.
+    repositories: Option<Arc<Repositories>>,
     holds: OnceLock<Arc<Holds>>,
     /// Whether this process can make files with any mode; if not, nothing is held.
     acts: AtomicBool,
@@ -248,6 +255,9 @@ impl Observer {
                 None => self.go_on(call),
             };
         }
+        if self.by_repository(call) == Fate::Taken {
+            return;
+        }
         if let Some(holds) = self.holds.get().filter(|_| self.acts.load(Ordering::SeqCst))
             && holds.by_grant(call, &self.watch.files) == Fate::Taken
         {
@@ -265,6 +275,24 @@ impl Observer {
     fn go_on(&self, call: &Notification) {
         // A process that is gone has no call that waits.
         notify::go_on(self.listener.as_fd(), call.id).ok();
+    }
+
+    /// Makes a call of git's in a repository that was granted.
+    fn by_repository(&self, call: &Notification) -> Fate {
+        let repositories = self.repositories.as_ref().filter(|_| self.acts.load(Ordering::SeqCst));
+        let (Some(repositories), Some(writes)) = (repositories, &self.writes) else { return Fate::Left };
+        let Some(view) = self.view_of(call) else { return Fate::Left };
+        let Some(copied) = FileCall::copy(call, view) else { return Fate::Left };
+        // Only now is it sure that all of this was the calling process's, and not one's with its number.
+        if !notify::is_waiting(self.listener.as_fd(), call.id) {
+            return Fate::Left;
+        }
+        let actor = Actor { view, host: &self.host };
+        let Ok(reply) = repositories.act(&copied, &self.watch.files, &actor) else { return Fate::Left };
+        // A process that is gone has no call that waits.
+        reply.send(self.listener.as_fd(), call.id).ok();
+        copied.paths().for_each(|path| writes.done(path));
+        Fate::Taken
     }
 
     /// Has a denied call wait for an answer, if it can be asked about.

@@ -14,6 +14,7 @@ mod observation;
 mod own_files;
 mod permits;
 mod process;
+mod repository;
 mod resolve;
 mod search;
 mod seen_once;
@@ -35,6 +36,7 @@ pub use observation::{Coverage, DeniedAct, IsHandled, Observation, Observations}
 pub use own_files::protect_own_files;
 pub use permits::{is_administrator, listens, listens_in, make_private_directory, permits, permits_signal};
 pub use process::{BrokenPipes, ProcessSettings, Starts};
+pub use repository::{NoRepository, Repository};
 pub use resolve::{absolute, leads_to, resolve_links, written_path};
 pub use search::Found;
 pub use seen_once::SeenOnce;

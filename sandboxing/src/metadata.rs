@@ -172,10 +172,7 @@ impl Search {
 
     /// The path in a file, relative to the file's directory.
     fn target(&mut self, base: &Path, text: &[u8]) -> Option<PathBuf> {
-        let text = text.strip_prefix(b" ").unwrap_or(text);
-        let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
-        let path = base.join(path_of(text.get(..=end)?)?);
-        self.canonical(&path)
+        self.canonical(&target_of(base, text)?)
     }
 
     /// The canonical path. An unreachable one is protected by its nearest reachable ancestor.
@@ -192,6 +189,13 @@ impl Search {
     }
 }
 
+/// The path that a file of git's names, relative to where it stands.
+pub(crate) fn target_of(base: &Path, text: &[u8]) -> Option<PathBuf> {
+    let text = text.strip_prefix(b" ").unwrap_or(text);
+    let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
+    Some(base.join(path_of(text.get(..=end)?)?))
+}
+
 fn unsearchable(root: &Path, why: String) -> Invalid {
     Invalid::Unsearchable { path: RawText::from(root.as_os_str().as_encoded_bytes().to_vec()), why }
 }
@@ -201,7 +205,7 @@ fn is_kernel_tree(path: &Path) -> bool {
 }
 
 /// The beginning of a regular file: nothing that blocks or has no end.
-fn read_file(path: &Path, limit: u64) -> Option<Vec<u8>> {
+pub(crate) fn read_file(path: &Path, limit: u64) -> Option<Vec<u8>> {
     // The type is checked first, since opening a device can have side effects.
     if !fs::metadata(path).ok()?.is_file() {
         return None;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use stockade_protocol::{AbsPath, Permissions, RawText};
 
-use crate::{DeniedAct, Gatekeeper, StartKeeper};
+use crate::{DeniedAct, Gatekeeper, Repository, StartKeeper};
 
 /// A write that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +44,11 @@ pub trait WriteKeeper: Send + Sync {
 
     /// Reports a path that was written outside for the command.
     fn done(&self, path: &AbsPath);
+
+    /// The repositories in which git's own calls are made outside, without a question.
+    fn repositories(&self) -> &[Repository] {
+        &[]
+    }
 }
 
 /// A channel for one verdict. Dropped without one, it refuses.

@@ -12,7 +12,7 @@ use stockade_protocol::{
     AbsPath, Access, FileRules, FileTarget, HostPaths, HostPattern, NetworkPolicy, NetworkProtocol,
     PermissionAmendment, Permissions, RawText,
 };
-use stockade_sandboxing::permits;
+use stockade_sandboxing::{Repository, permits};
 
 use crate::Error;
 use crate::assembly::{Recording, variable};
@@ -70,9 +70,47 @@ pub(crate) fn grant_named(
         all = all.and(&grant);
     }
     session.made_on_use.extend(all.directories.iter().cloned());
+    if all.repository {
+        session.repositories = repositories(setting.host, settings, session, notices);
+    }
     settings.granted = all;
     session.permissions = settings.permissions(setting.host)?;
     Ok(())
+}
+
+/// The repositories whose worktrees the workspace's directories are. Where there is none, the profile grants nothing, and a
+/// notice says so.
+fn repositories(
+    host: &HostPaths,
+    settings: &Settings,
+    session: &Session,
+    notices: &mut Vec<String>,
+) -> Vec<Repository> {
+    let why_not = match settings.mode {
+        SandboxMode::WorkspaceWrite => None,
+        SandboxMode::ReadOnly | SandboxMode::DangerFullAccess | SandboxMode::ExternalSandbox => {
+            Some("the workspace is not writable")
+        }
+    };
+    if let Some(why) = why_not {
+        notices.push(format!("no repository is granted: {why}"));
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for root in host.workspace_roots.iter().filter_map(AbsPath::to_host_path) {
+        match Repository::of_worktree(&root) {
+            Ok(repository) => {
+                let is_bounded = |maximum: &Permissions| maximum.access(&repository.common) != Access::Write;
+                if session.maximum.as_ref().is_some_and(is_bounded) {
+                    notices.push(format!("the administrator's maximum keeps `{}` read-only", repository.common));
+                } else {
+                    found.push(repository);
+                }
+            }
+            Err(error) => notices.push(format!("no repository is granted: {error}")),
+        }
+    }
+    found
 }
 
 /// Adds the profiles that rules name to a session.
@@ -134,7 +172,7 @@ fn possible(grant: ProfileGrant, notices: &mut Vec<String>) -> Result<ProfileGra
     });
     let files = FileRules::new(rules.cloned())?;
     let directories = grant.directories.iter().filter(|path| is_kept(path)).cloned().collect();
-    Ok(ProfileGrant { permissions: Permissions { files, ..grant.permissions }, directories, states: grant.states })
+    Ok(ProfileGrant { permissions: Permissions { files, ..grant.permissions.clone() }, directories, ..grant })
 }
 
 /// The built-in and own profiles that a command lacks, for advice after a denial.

@@ -44,6 +44,8 @@ mod programs;
 mod recording;
 /// The flags that a denial names.
 mod remedies;
+/// What git may do in the workspace's repository, and what it may not.
+mod repositories;
 /// How risky a request looks to a program.
 mod risk;
 /// What a rule means for the sandbox.

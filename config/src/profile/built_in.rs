@@ -12,6 +12,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("claude-code.toml", include_str!("built_in/claude-code.toml")),
     ("codex.toml", include_str!("built_in/codex.toml")),
     ("gemini.toml", include_str!("built_in/gemini.toml")),
+    ("git.toml", include_str!("built_in/git.toml")),
     ("go.toml", include_str!("built_in/go.toml")),
     ("gpg.toml", include_str!("built_in/gpg.toml")),
     ("gradle.toml", include_str!("built_in/gradle.toml")),

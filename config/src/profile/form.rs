@@ -32,6 +32,10 @@ pub(crate) struct ProfileForm {
     /// Unix sockets that may be connected to.
     #[serde(default)]
     pub(crate) socket: Vec<PathForm>,
+    /// The repository that the workspace is the top of: git may write there what it writes, and nothing else. Only `--with` and
+    /// the settings of the user and the administrator grant it.
+    #[serde(default)]
+    pub(crate) repository: Option<RepositoryForm>,
     /// Variables that are passed on where the settings keep only some, or set.
     #[serde(default)]
     pub(crate) env: Vec<VariableForm>,
@@ -62,6 +66,15 @@ pub(crate) struct PathForm {
 pub(crate) struct HostForm {
     /// `host`, `host:port`, `*.host`, or a variable that holds URLs: `${PIP_INDEX_URL:-https://pypi.org}`.
     pub(crate) host: Written<String>,
+    /// Why.
+    pub(crate) reason: Written<String>,
+}
+
+/// Why git has to write the repository.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ProfileRepository")]
+pub(crate) struct RepositoryForm {
     /// Why.
     pub(crate) reason: Written<String>,
 }

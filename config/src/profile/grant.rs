@@ -49,6 +49,8 @@ pub struct ProfileGrant {
     pub directories: BTreeSet<AbsPath>,
     /// Directories among the writable paths in which a tool keeps its state, and its login.
     pub states: BTreeSet<AbsPath>,
+    /// Whether git may write the workspace's repository.
+    pub repository: bool,
 }
 
 impl ProfileGrant {
@@ -59,6 +61,7 @@ impl ProfileGrant {
             permissions: together(&self.permissions, &other.permissions),
             directories: self.directories.union(&other.directories).cloned().collect(),
             states: self.states.union(&other.states).cloned().collect(),
+            repository: self.repository || other.repository,
         }
     }
 
@@ -73,7 +76,7 @@ impl ProfileGrant {
         );
         let files = FileRules::new(kept.cloned())?;
         let permissions = Permissions { files, ..self.permissions.clone() };
-        Ok(Self { permissions, directories: BTreeSet::new(), states: self.states.clone() })
+        Ok(Self { permissions, directories: BTreeSet::new(), ..self.clone() })
     }
 }
 
@@ -137,6 +140,7 @@ impl PermissionProfile {
                     Err(NoSocket::Absent(why)) => no_socket = Some(refuse(grants, why)),
                     Err(NoSocket::Refused(why)) => return Err(refuse(grants, why)),
                 },
+                LineGrant::Repository => found.repository = true,
                 LineGrant::Variable(name) => {
                     let pattern = name.as_str().parse()?;
                     found.permissions.environment.include_only.insert(pattern);
@@ -222,6 +226,7 @@ impl ProfileContext<'_> {
             LineGrant::Read(_)
             | LineGrant::Connect(_)
             | LineGrant::Socket(_)
+            | LineGrant::Repository
             | LineGrant::Variable(_)
             | LineGrant::Set(..)
             | LineGrant::State { .. }

@@ -89,6 +89,8 @@ pub enum LineGrant {
         /// The directory in the profile's own, if the tool has several.
         below: Option<String>,
     },
+    /// What git writes in the metadata of the workspace's repository.
+    Repository,
     /// Limits that are at least this high.
     Limits(ResourceLimits),
 }
@@ -124,6 +126,10 @@ impl PermissionProfile {
                 reason: sentence(&source, &line.reason, &format!("{key}.reason"))?,
             });
         }
+        if let Some(line) = &form.repository {
+            let reason = sentence(&source, &line.reason, "repository.reason")?;
+            lines.push(ProfileLine { grants: LineGrant::Repository, reason });
+        }
         lines.extend(variable_lines(&source, &form, &origin)?);
         for (index, line) in form.limit.iter().enumerate() {
             let reason = sentence(&source, &line.reason, &format!("limit[{index}].reason"))?;
@@ -133,7 +139,7 @@ impl PermissionProfile {
             name: name.to_owned(),
             about: sentence(&source, &form.about, "about")?,
             tools: source.list(&form.tools, "tools", tool_name)?,
-            only_when_named: form.only_when_named,
+            only_when_named: form.only_when_named || form.repository.is_some(),
             lines,
             origin,
         })
@@ -305,6 +311,7 @@ impl fmt::Display for LineGrant {
             Self::Read(path) => write!(f, "read {path}"),
             Self::Connect(host) => write!(f, "connect {host}"),
             Self::Socket(path) => write!(f, "socket {path}"),
+            Self::Repository => f.write_str("repository of the workspace"),
             Self::Variable(name) => write!(f, "variable {name}"),
             Self::Set(name, value) => write!(f, "set {name}={value}"),
             Self::State { variable, below: None } => write!(f, "state {variable}"),

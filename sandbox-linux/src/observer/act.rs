@@ -25,7 +25,8 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Timestamps, 
 use rustix::io::Errno;
 use stockade_protocol::{AbsPath, Access, FileRules, FileTarget};
 
-use self::place::Place;
+pub(super) use self::open::regular;
+pub(super) use self::place::Place;
 use super::resolve::Tree;
 use crate::sys::notify::{self, CloseOnExec};
 

@@ -69,7 +69,7 @@ pub(super) fn open(place: &Place, flags: i32, mode: u32) -> Result<Reply, NotAct
 }
 
 /// Opens a regular file that is there.
-pub(super) fn regular(place: &Place, access: OFlags) -> Result<Result<OwnedFd, Errno>, NotActed> {
+pub(crate) fn regular(place: &Place, access: OFlags) -> Result<Result<OwnedFd, Errno>, NotActed> {
     match place.look(Side::Host) {
         Ok(found) => reopen(&found, access),
         Err(Errno::NOENT) => Ok(Err(Errno::NOENT)),

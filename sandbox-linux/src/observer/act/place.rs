@@ -11,12 +11,12 @@ use super::{NotActed, guards_below};
 
 /// A name that the policy with its grants lets the command write.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Of the host, and opened for nothing but to find names below it.
-    pub(super) directory: OwnedFd,
+    pub(crate) directory: OwnedFd,
     /// The same directory as the command sees it, where it can't be written.
     theirs: OwnedFd,
-    pub(super) name: Vec<u8>,
+    pub(crate) name: Vec<u8>,
     path: AbsPath,
     /// What is there, on the host as in the command's view.
     found: Option<Stat>,
@@ -24,7 +24,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Finds a path on the host, without links. It has to be writable there, and the command has to see the same.
-    pub(super) fn hold(path: &AbsPath, view: &Tree, host: &Tree, files: &FileRules) -> Result<Self, NotActed> {
+    pub(crate) fn hold(path: &AbsPath, view: &Tree, host: &Tree, files: &FileRules) -> Result<Self, NotActed> {
         let name = path.components().last().ok_or(NotActed)?.to_vec();
         let parent = path.parent().ok_or(NotActed)?;
         let (directory, theirs) = (directory(host, &parent)?, directory(view, &parent)?);
@@ -51,11 +51,16 @@ impl Place {
         if guards_below(files, &self.path) { Err(NotActed) } else { Ok(self) }
     }
 
+    /// What the kernel calls it.
+    pub(crate) fn path(&self) -> &AbsPath {
+        &self.path
+    }
+
     pub(super) fn exists(&self) -> bool {
         self.found.is_some()
     }
 
-    pub(super) fn kind(&self) -> Option<FileType> {
+    pub(crate) fn kind(&self) -> Option<FileType> {
         self.found.map(|found| FileType::from_raw_mode(found.st_mode))
     }
 
