@@ -24,7 +24,7 @@ use self::names::{Check, Entry, Part};
 use super::act::{Actor, FileCall, NotActed, Place, Reply, regular};
 
 /// The longest file that is checked.
-const LONGEST: u64 = 256 << 20;
+const LONGEST: u64 = 64 << 20;
 /// What objects and packs are made: nothing else is a mode of theirs.
 const OBJECT_MODE: u32 = 0o444;
 
