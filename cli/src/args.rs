@@ -7,6 +7,7 @@ mod audit;
 mod exec_server;
 #[cfg(unix)]
 mod mcp;
+mod one_command;
 mod profile;
 mod repeated;
 mod serve;
@@ -51,12 +52,19 @@ Examples:
   stockade doctor                       what this machine can enforce"
 )]
 pub(crate) struct Args {
-    /// Export spans and counters to this OpenTelemetry collector, by OTLP over HTTP
-    #[arg(long, value_name = "ENDPOINT", global = true)]
-    pub(crate) otlp: Option<String>,
+    #[command(flatten)]
+    pub(crate) everywhere: Everywhere,
 
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Arguments)]
+pub(crate) struct Everywhere {
+    /// Export spans and counters to this OpenTelemetry collector, by OTLP over HTTP
+    #[arg(long, value_name = "ENDPOINT", global = true)]
+    pub(crate) otlp: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -112,7 +112,7 @@ fn work() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<ExitCode, Failure> {
-    let telemetry = Telemetry::start(args.otlp.as_deref())?;
+    let telemetry = Telemetry::start(args.everywhere.otlp.as_deref())?;
     let result = match args.command {
         Command::Audit(audit) => audit::run(&audit),
         Command::Completions(completions) => completions::run(&completions).map(|()| ExitCode::SUCCESS),

@@ -8,11 +8,12 @@ use std::time::Duration;
 use stockade::platform;
 use stockade::terminal::stage::{self, Outlet};
 use stockade_core::{CommandTerminal, Input, Output, OutputSink, RunError, ShellRuntime, StreamName, Streaming};
-use stockade_protocol::{EscalationExecution, Outcome, Refusal, RefusedBy};
+use stockade_protocol::{EscalationExecution, NetworkPolicy, Outcome, Refusal, RefusedBy};
 use stockade_sandboxing::SpawnError;
 
-use crate::args::Run;
+use crate::args::{Run, SessionArgs};
 use crate::exit::{self, Failure, note, print};
+use crate::flags::{Engine, Network, Policy};
 use crate::relay::Relay;
 use crate::remedy::Remedies;
 use crate::report;
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
         return Ok(code);
     }
     platform::check_open_files()?;
-    platform::get_ready();
+    get_ready(&args.session);
     let Prepared { stockade, mut tool, request, mut remedies } = prepare(&args.session, &args.words(), Purpose::Run)?;
     let relay = streams(args, &mut tool)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -75,6 +76,19 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
             Ok(ExitCode::from(signal.saturating_add(128)))
         }
     }
+}
+
+/// Has what most sandboxes need made while settings and rules are read, unless the arguments say that this one does not.
+fn get_ready(args: &SessionArgs) {
+    let is_other_engine = matches!(args.engine, Some(Engine::Bwrap | Engine::Landlock));
+    let is_open = matches!(args.sandbox, Some(Policy::DangerFullAccess | Policy::ExternalSandbox)) || args.unsandboxed;
+    if is_other_engine || is_open {
+        return;
+    }
+    platform::get_ready(&match args.network {
+        Some(Network::Full) => NetworkPolicy::Full,
+        Some(Network::Off | Network::Limited | Network::Hosts) | None => NetworkPolicy::Off,
+    });
 }
 
 /// A cancelled command that ignored a person's interrupts counts as ended by `SIGINT`.

@@ -34,7 +34,7 @@ pub use load::{ConfigLoader, Loaded, News, SYSTEM_DIRECTORY, check_config};
 pub use loss::LossName;
 pub use maximum::Maximum;
 pub use origin::Origin;
-pub use own_files::socket_directory;
+pub use own_files::{HELD_NAMES, socket_directory};
 pub use profile::{
     LineGrant, NamedBy, NoValue, PROFILE_SCHEMA_NAME, PermissionProfile, PermissionProfiles, ProfileContext,
     ProfileGrant, ProfileLine, ProfileOrigin, Template, profile_schema,

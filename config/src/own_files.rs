@@ -20,6 +20,12 @@ use crate::{ConfigError, ConfigLoader};
 const MOST_ENTRIES: usize = 4096;
 const DEEPEST: usize = 8;
 
+/// Where, in the state directory, empty directories wait that stand in for missing names of a workspace. Nothing there is
+/// followed, and nothing in it decides over a command.
+pub const HELD_NAMES: &str = "held";
+/// The state directory below a home directory: one of [`OWN_PATHS`].
+const USUAL_STATE: &str = ".local/state/stockade";
+
 /// The directory of a server's socket: `$XDG_RUNTIME_DIR/stockade`, else `run` in the state directory.
 pub fn socket_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -53,8 +59,10 @@ impl ConfigLoader {
             own.extend(OWN_PATHS.iter().map(|path| home.join(path)));
         }
         let mut found = BTreeSet::new();
+        let states = self.homes().into_iter().map(|home| home.join(USUAL_STATE)).chain(self.state.clone());
+        let held: Vec<PathBuf> = states.map(|state| state.join(HELD_NAMES)).collect();
         for directory in &own {
-            found.extend(links_in(directory)?);
+            found.extend(links_in(directory, &held)?);
         }
         found.extend(own);
         found.extend(settings.audit_directory.clone());
@@ -88,9 +96,9 @@ pub(crate) fn place(path: &Path) -> Result<AbsPath, ConfigError> {
     Ok(AbsPath::from_path(&plain)?)
 }
 
-/// The links in one of Stockade's directories. An incomplete scan is an error: a command could write the target of a
-/// missed link.
-fn links_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+/// The links in one of Stockade's directories, other than those in the directories of held names: each workspace leaves some
+/// directories there. An incomplete scan is an error: a command could write the target of a missed link.
+fn links_in(directory: &Path, held: &[PathBuf]) -> Result<Vec<PathBuf>, ConfigError> {
     let mut links = Vec::new();
     let mut seen = 0;
     let mut waiting = vec![(directory.to_owned(), 0)];
@@ -109,7 +117,8 @@ fn links_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
             if kind.is_symlink() {
                 links.push(entry.path());
             } else if kind.is_dir() {
-                waiting.push((entry.path(), depth + 1));
+                let path = entry.path();
+                waiting.extend((!held.contains(&path)).then_some((path, depth + 1)));
             }
         }
         if seen > MOST_ENTRIES || depth > DEEPEST {
@@ -175,12 +184,29 @@ mod tests {
         );
     }
 
+    /// Every workspace leaves some directories there, which every run would open.
+    #[test]
+    fn the_places_of_held_names_are_not_searched() {
+        let base = tempfile::tempdir().unwrap();
+        let home = base.path().join("home");
+        let (held, other) = (home.join(".local/state/stockade/held"), home.join(".config/stockade/held"));
+        for directory in [&held, &other] {
+            fs::create_dir_all(directory.join("1-2-.git")).unwrap();
+            std::os::unix::fs::symlink("/x", directory.join("1-2-.git/link")).unwrap();
+        }
+        let variable = |name: &str| (name == "HOME").then(|| home.clone().into());
+        let found = ConfigLoader::from_variables(variable).unwrap().own_files(&Settings::new(Vec::new())).unwrap();
+        let has = |path: &Path| found.contains(&AbsPath::from_path(&path.join("1-2-.git/link")).unwrap());
+        assert!(has(&other), "only what holds names is passed over: {found:?}");
+        assert!(!has(&held), "{found:?}");
+    }
+
     #[test]
     fn a_directory_that_cannot_be_searched_to_its_end_is_an_error() {
         let base = tempfile::tempdir().unwrap();
         for number in 0..=MOST_ENTRIES {
             fs::write(base.path().join(number.to_string()), "").unwrap();
         }
-        assert!(links_in(base.path()).unwrap_err().to_string().contains("holds more than"));
+        assert!(links_in(base.path(), &[]).unwrap_err().to_string().contains("holds more than"));
     }
 }

@@ -82,6 +82,8 @@ struct Session {
     slots: Slots,
     /// Whether the first steps were done ahead of the plan.
     begun: bool,
+    /// Whether a network is to be made among those.
+    owes_network: bool,
     built: Result<()>,
     failed_step: u64,
     /// The names that stand in the workspace for the time of the session.
@@ -109,6 +111,7 @@ extern "C" fn main() -> ! {
     let mut session = Session {
         slots: Slots::new(),
         begun: false,
+        owes_network: false,
         built: Err(EPROTO),
         failed_step: 0,
         names: None,
@@ -242,6 +245,10 @@ impl Session {
                 self.begun = true;
                 self.built = Ok(());
                 self.build(body);
+                // While the caller still makes the plan.
+                if self.owes_network && self.built.is_ok() {
+                    network::make_here();
+                }
                 Ok(())
             }
             Frame { kind: wire::FRAME_HELD, files, .. } => self.hold(files),
@@ -290,6 +297,10 @@ impl Session {
                 wire::STEP_DATAGRAMS => supervised::datagrams(&mut steps, CONTROL).map(|tap| self.tap = tap),
                 wire::STEP_ENTER_MOUNTS => self.masks.enter(&mut steps),
                 wire::STEP_MASKS => self.masks.mount(&mut steps, &mut self.slots),
+                wire::STEP_BEGIN_NETWORK if self.begun => {
+                    self.owes_network = true;
+                    Ok(())
+                }
                 other => build::step(other, &mut steps, &mut self.slots).unwrap_or(Err(EPROTO)),
             });
         }

@@ -1,8 +1,9 @@
 //! A network with nothing but loopback, made beside everything else.
 //!
 //! The kernel takes longer for a network namespace than for all others together, and nothing of the
-//! sandbox depends on it until the command starts. So a process of its own makes it while the launcher
-//! goes on, and leaves it as a descriptor for the launcher to enter.
+//! sandbox depends on it until the command starts. A launcher that has begun ahead of its plan makes it while it has nothing
+//! else to do. With a plan to follow, a process of its own makes it while the launcher goes on, and leaves it as a descriptor
+//! for the launcher to enter.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
@@ -21,6 +22,15 @@ struct Network {
 
 static NETWORK: Network = Network { maker: AtomicI32::new(0), made: AtomicI32::new(0) };
 
+/// The launcher is in it already: not a number that a descriptor has.
+const ENTERED: i32 = i32::MAX;
+
+/// Makes it here, and stays in it. What fails is told to who wants to enter it.
+pub(crate) fn make_here() {
+    let made = sys::unshare(NEW_NETWORK).and_then(|_| sys::loopback_up()).map(sys::close);
+    NETWORK.made.store(made.map_or_else(|errno| -errno.0, |()| ENTERED), Ordering::Release);
+}
+
 /// Begins to make it.
 pub(crate) fn begin() -> Result<()> {
     let maker = sys::start_with_files(make, &NETWORK)?;
@@ -38,8 +48,12 @@ extern "C" fn make(network: &Network) -> ! {
 
 /// Enters it, as soon as it is there.
 pub(crate) fn join() -> Result<()> {
-    sys::wait_for(NETWORK.maker.load(Ordering::Relaxed))?;
+    match NETWORK.maker.load(Ordering::Relaxed) {
+        0 => {}
+        maker => sys::wait_for(maker)?,
+    }
     match NETWORK.made.load(Ordering::Acquire) {
+        ENTERED => Ok(()),
         namespace @ 1.. => {
             let joined = sys::join_namespace(namespace, NEW_NETWORK);
             sys::close(namespace);

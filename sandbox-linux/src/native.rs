@@ -86,18 +86,18 @@ impl Native {
     }
 
     /// Has everything made that the next command needs whatever its policy is, while the caller still
-    /// finds out about that. The next start in this process uses it, if that is soon and gives the command
-    /// no network of the host's. It makes nothing possible that was not before, and what fails here
+    /// finds out about that. The next start in this process uses it, if that is soon and the command's network turns out to be
+    /// the expected one: the host's, or one of its own. It makes nothing possible that was not before, and what fails here
     /// fails at the start, with its reason; so it may be called or not.
     ///
     /// ```
     /// # use stockade_sandbox_linux::Native;
     /// let native = Native::new();
-    /// native.get_ready();
+    /// native.get_ready(&stockade_protocol::NetworkPolicy::Off);
     /// // Read settings, ask somebody, make a plan …
     /// ```
-    pub fn get_ready(&self) {
-        let mut steps = self.enter(NEW_NETWORK);
+    pub fn get_ready(&self, expected: &NetworkPolicy) {
+        let mut steps = self.enter(if *expected == NetworkPolicy::Full { 0 } else { NEW_NETWORK });
         // What can't be done now fails with its reason when the command starts.
         steps.extend(view::beginning(&RealFiles).unwrap_or_default());
         ahead::begin(steps).ok();

@@ -38,8 +38,8 @@ fn soon(what: impl Fn() -> bool) -> bool {
 }
 
 /// Gets ready and gives the number of the launcher.
-fn get_ready(native: &Native) -> i32 {
-    native.get_ready();
+fn get_ready(native: &Native, expected: &NetworkPolicy) -> i32 {
+    native.get_ready(expected);
     let [launcher] = children().try_into().unwrap();
     launcher
 }
@@ -82,23 +82,27 @@ fn what_is_started_ahead_is_used_or_gone() {
     let usual = SandboxPolicy::workspace_write().resolve(&host).unwrap();
     let native = Native::new();
 
-    let ahead = get_ready(&native);
+    let ahead = get_ready(&native, &NetworkPolicy::Off);
     assert_eq!(run(&native, &workspace, &usual), ahead, "it was used");
     assert_ne!(run(&native, &workspace, &usual), ahead, "and once only");
 
-    let ahead = get_ready(&native);
+    let ahead = get_ready(&native, &NetworkPolicy::Off);
     let on_hosts_network = Permissions { network: NetworkPolicy::Full, ..usual.clone() };
     assert_ne!(run(&native, &workspace, &on_hosts_network), ahead, "it has a network of its own, and is let go");
+    let ahead = get_ready(&native, &NetworkPolicy::Full);
+    assert_eq!(run(&native, &workspace, &on_hosts_network), ahead, "it has the host's network, as expected");
+    let ahead = get_ready(&native, &NetworkPolicy::Full);
+    assert_ne!(run(&native, &workspace, &usual), ahead, "it has the host's network, and is let go");
 
-    let killed = get_ready(&native);
+    let killed = get_ready(&native, &NetworkPolicy::Off);
     // When it has done all it can, and nobody else holds its socket.
     std::thread::sleep(Duration::from_millis(100));
     kill_process(Pid::from_raw(killed).unwrap(), Signal::KILL).unwrap();
     assert!(soon(|| children().is_empty()));
     assert_ne!(run(&native, &workspace, &usual), killed, "another takes its place");
 
-    let (first, second) = (get_ready(&native), {
-        native.get_ready();
+    let (first, second) = (get_ready(&native, &NetworkPolicy::Off), {
+        native.get_ready(&NetworkPolicy::Off);
         assert!(soon(|| children().len() == 1), "the earlier one is let go: {:?}", children());
         children()
     });

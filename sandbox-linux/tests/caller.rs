@@ -84,7 +84,7 @@ fn the_callers_umask_and_limits_hold_with_every_engine() {
 fn a_launcher_that_waits_keeps_no_umask_for_its_commands() {
     let native = Native::new();
     let permissions = reading(ResourceLimits::default());
-    native.get_ready();
+    native.get_ready(&permissions.network);
     let plan = native.compile(&command(settings(0o77, &[])), &permissions).unwrap();
     assert_eq!(printed(|stdio| plan.spawn(stdio))[0], "0077");
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stockade_config::{
-    AllowedCommands, AuditDurability, ConfigLoader, Layer, Loaded, NetworkMode, Origin, PermissionProfiles,
+    AllowedCommands, AuditDurability, ConfigLoader, HELD_NAMES, Layer, Loaded, NetworkMode, Origin, PermissionProfiles,
     SandboxMode, Settings, Watched, variable_of_user,
 };
 use stockade_core::{
@@ -348,7 +348,7 @@ impl Assembly {
 
     /// The backend for these settings.
     pub(crate) fn backend(&self, settings: &Settings) -> Result<Arc<dyn Backend>, Error> {
-        let kept_names = self.state_directory().map(|state| state.join("held"));
+        let kept_names = self.state_directory().map(|state| state.join(HELD_NAMES));
         let backend = platform::backend(settings, kept_names.clone())?;
         Ok(match self.sandboxes {
             Sandboxes::EndWithCommand => backend.into(),

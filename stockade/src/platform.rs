@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use stockade_config::{EngineName, LossName, Settings};
-use stockade_protocol::AbsPath;
+use stockade_protocol::{AbsPath, NetworkPolicy};
 use stockade_sandboxing::{Backend, Diagnosis};
 
 /// Whether two names denote the same environment variable on this system.
@@ -76,10 +76,13 @@ pub const LOSSES: &[LossName] = {
     }
 };
 
-/// Has what every sandbox needs made beside everything else, until it is known what this one needs.
-pub fn get_ready() {
+/// Has what every sandbox needs made beside everything else, until it is known what this one needs. The network is the one
+/// that is expected.
+pub fn get_ready(expected: &NetworkPolicy) {
     #[cfg(target_os = "linux")]
-    stockade_sandbox_linux::Native::new().get_ready();
+    stockade_sandbox_linux::Native::new().get_ready(expected);
+    #[cfg(not(target_os = "linux"))]
+    let _ = expected;
 }
 
 /// The minimum number of open files for a run: the event loop, the trail, the streams, the launcher and the supervisor

@@ -6,10 +6,18 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
 
-use super::Args;
+use super::{Args, one_command};
 
 /// Reads the command line.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
+    match one_command::parse(&arguments) {
+        Some(args) => Ok(args),
+        None => parse_any(arguments),
+    }
+}
+
+/// Reads the command line, with every command known.
+pub(super) fn parse_any(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
     let strict = Args::command();
     let matches = lenient(strict.clone()).try_get_matches_from(arguments)?;
     check(&strict, &matches)?;
@@ -18,21 +26,22 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
 
 /// A copy of the command in which a single-valued option may be repeated.
 fn lenient(command: Command) -> Command {
-    command
-        .mut_args(|argument| {
-            if has_one_value(&argument) {
-                return argument.action(ArgAction::Append);
-            }
-            if matches!(argument.get_action(), ArgAction::SetTrue) {
-                let id = argument.get_id().clone();
-                return argument.overrides_with(id);
-            }
-            argument
-        })
-        .mut_subcommands(lenient)
+    command.mut_args(repeatable).mut_subcommands(lenient)
 }
 
-fn has_one_value(argument: &Arg) -> bool {
+/// The same option, which may be given several times.
+pub(super) fn repeatable(argument: Arg) -> Arg {
+    if has_one_value(&argument) {
+        return argument.action(ArgAction::Append);
+    }
+    if matches!(argument.get_action(), ArgAction::SetTrue) {
+        let id = argument.get_id().clone();
+        return argument.overrides_with(id);
+    }
+    argument
+}
+
+pub(super) fn has_one_value(argument: &Arg) -> bool {
     argument.get_long().is_some() && matches!(argument.get_action(), ArgAction::Set)
 }
 
