@@ -73,10 +73,13 @@ struct Shared {
     /// Held by the start that is asked about.
     turn: tokio::sync::Mutex<()>,
     /// What was answered to equal starts, in the same directory.
-    answered: Mutex<HashMap<(Vec<Words>, Option<AbsPath>), Answered>>,
+    answered: Mutex<HashMap<Equal, Answered>>,
     is_unanswered: AtomicBool,
     told: Mutex<Told>,
 }
+
+/// What equal starts have in common: the commands that met a rule, and the directory.
+type Equal = (Vec<Words>, AbsPath);
 
 #[derive(Clone, Debug)]
 enum Answered {
@@ -263,7 +266,7 @@ impl Shared {
             () = &mut given_up => return StartVerdict::Refused,
         };
         let rule = || DecisionSource::Rule(met.reason.clone());
-        let equal = (met.words.clone(), Some(start.cwd.clone()));
+        let equal: Equal = (met.words.clone(), start.cwd.clone());
         let known = locked(&self.answered).get(&equal).cloned();
         match known {
             Some(Answered::Yes) => return StartVerdict::GoOn,
