@@ -249,10 +249,13 @@ fn marks_are_taken_off_a_tree_and_it_can_be_opened_again() {
     let refused = unmark(&world.disk, &world.journal, &path(r"C:\w\a")).unwrap_err();
     assert!(matches!(&refused, UnmarkError::InUse { path } if *path == self::path(r"C:\w")), "{refused}");
     drop(run);
-    // What a command has made bears the label of its level, and no flags of inheritance.
+    // What a command has made bears the label of its level, without flags of inheritance, and may have a list of its own.
     world.disk.create_file(&path(r"C:\w\built.exe")).unwrap();
     let made = Label::Low.entry(Place::Top, Kind::File);
-    world.disk.change(&path(r"C:\w\built.exe"), |object| object.label = Some(made.clone()));
+    world.disk.change(&path(r"C:\w\built.exe"), |object| {
+        object.label = Some(made.clone());
+        object.list = Some(Acl(vec![allow(crate::fake_disk::user(), right::ALL)]));
+    });
     world.disk.change(&path(r"C:\home\id"), |object| object.label = Some(made));
     let unmarked = unmark(&world.disk, &world.journal, &path(r"C:\w")).unwrap();
     assert!(unmarked.changed >= 4 && unmarked.visited > unmarked.changed, "{unmarked:?}");
