@@ -2,7 +2,9 @@
 
 use stockade::profiles::Advisable;
 use stockade_config::{SandboxMode, Settings};
-use stockade_protocol::{AbsPath, Access, FileTarget, PermissionAmendment, RuleSource, Violation, ViolationTarget};
+use stockade_protocol::{
+    AbsPath, Access, Evidence, FileTarget, PermissionAmendment, RuleSource, Violation, ViolationTarget,
+};
 use stockade_sandboxing::{HostFiles as _, RealFiles};
 
 use crate::report::host_rule;
@@ -60,6 +62,9 @@ impl Remedies {
         if self.written_for == WrittenFor::SettingsFile {
             return in_settings(violation);
         }
+        if self.session.is_none() && is_refused_call(violation) {
+            return Some(String::from("nothing less than `--sandbox danger-full-access`"));
+        }
         let flags = self.flags(violation)?;
         Some(match &self.session {
             None => flags,
@@ -112,6 +117,12 @@ impl Remedies {
         let rest = if self.reads_are_named { "" } else { "--readable / " };
         format!("`{rest}--readable {}`", word(path))
     }
+}
+
+/// Whether it is a system call that no policy allows, and that was seen: no flag lifts that but the one that lifts everything.
+fn is_refused_call(violation: &Violation) -> bool {
+    let is_call = matches!(&violation.target, ViolationTarget::SystemCall(name) if name != "socket");
+    is_call && violation.evidence == Evidence::Observed
 }
 
 /// The line for the user's settings.

@@ -53,13 +53,23 @@ pub(crate) struct Ending<'a> {
     pub(crate) seen: Option<&'a Seen>,
 }
 
+/// What was found.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) violations: Vec<Violation>,
+    /// Refused calls among them of which the output speaks as well.
+    pub(crate) said: Vec<ViolationTarget>,
+}
+
 /// What the sandbox denied, as far as it can be told: what was seen, and a guess only where nothing would have been.
-pub(crate) fn violations(ending: &Ending<'_>) -> Vec<Violation> {
-    let Some(seen) = ending.seen else { return unseen(ending) };
-    let mut found = observed::violations(seen, ending.command);
-    let is_unseen = |guess: &Violation| !observed::would_be_seen(seen, guess);
-    found.extend(unseen(ending).into_iter().filter(is_unseen));
-    found
+pub(crate) fn violations(ending: &Ending<'_>) -> Found {
+    let Some(seen) = ending.seen else { return Found { violations: unseen(ending), said: Vec::new() } };
+    let mut violations = observed::violations(seen, ending.command);
+    let (known, unseen): (Vec<Violation>, Vec<Violation>) =
+        unseen(ending).into_iter().partition(|guess| observed::would_be_seen(seen, guess));
+    let said = known.into_iter().filter(|guess| guess.operation == Operation::SystemCall).map(|guess| guess.target);
+    violations.extend(unseen.into_iter().map(|guess| observed::with_process(seen, guess)));
+    Found { violations, said: said.collect() }
 }
 
 /// Denials inferred from a signal or the output.

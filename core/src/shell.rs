@@ -21,7 +21,7 @@ use stockade_sandboxing::{
 use crate::Cancellation;
 use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant, RuleStore, written};
 use crate::connections::{Guard, with_named_rules};
-use crate::evidence::{self, Ending};
+use crate::evidence::{self, Ending, Found};
 use crate::exec::{self, Clock, Ended, Finished, Input, Setting, StreamName, Streaming};
 use crate::proxied::{ProxyEndpoint, proxied};
 use crate::redact::is_token;
@@ -291,15 +291,16 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
                 let (environment, seen) = (&ctx.session.environment, finished.seen.as_ref());
                 evidence::violations(&Ending { ended, text: &text, command, environment, cwd, permissions, seen })
             }
-            Confinement::None => Vec::new(),
+            Confinement::None => Found::default(),
         };
         // Observed acts need no guess. Unix sockets are not observed if none is granted.
         let is_unseen = |found: &Violation| {
             found.operation != Operation::Connect || matches!(found.target, ViolationTarget::UnixSocket(_))
         };
+        let Found { violations: found, said } = found;
         let found = found.into_iter().filter(|found| seen.is_none() || is_unseen(found));
         let violations: Vec<Violation> = seen.iter().flatten().cloned().chain(refused).chain(found).collect();
-        let matters = |found: &Violation| evidence::matters(found, finished.seen.as_ref());
+        let matters = |found: &Violation| evidence::matters(found, finished.seen.as_ref(), &said);
         let denied = violations.iter().any(matters) && finished.ended != Ended::Exited(0);
         let execution = Execution {
             stdout: finished.stdout,

@@ -316,6 +316,11 @@ fn operation(act: &DeniedAct) -> Option<WriteOperation> {
         DeniedAct::Create(_) => Some(WriteOperation::Create),
         DeniedAct::MakeDirectory(_) => Some(WriteOperation::MakeDirectory),
         DeniedAct::Replace(_) => Some(WriteOperation::Replace),
-        DeniedAct::Read(_) | DeniedAct::LookUp(_) | DeniedAct::Connect { .. } => None,
+        DeniedAct::Read(_)
+        | DeniedAct::LookUp(_)
+        | DeniedAct::Connect { .. }
+        | DeniedAct::Call(_)
+        | DeniedAct::UnixSocket
+        | DeniedAct::Exceed(_) => None,
     }
 }

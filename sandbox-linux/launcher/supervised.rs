@@ -74,12 +74,13 @@ pub(crate) fn listener(plan: &mut Reader, report: i32) -> Result<()> {
     pass_on(wire::REPORT_LISTENER, sys::seccomp_listener(plan.bytes()?)?, report)
 }
 
-/// The same for calls that are only looked at, and that the kernel decides on. An outer sandbox may watch this process already, and
-/// there is one listener only: then nothing is observed.
+/// The same for calls that are only looked at, and that the kernel decides on or the observer refuses. An outer sandbox may watch this
+/// process already, and there is one listener only: then nothing is observed, and a second filter refuses in place of the observer.
 pub(crate) fn observer(plan: &mut Reader, report: i32) -> Result<()> {
-    match sys::seccomp_listener(plan.bytes()?) {
+    let (filter, otherwise) = (plan.bytes()?, plan.bytes()?);
+    match sys::seccomp_listener(filter) {
         Ok(listener) => pass_on(wire::REPORT_LISTENER, listener, report),
-        Err(_) => Ok(()),
+        Err(_) => sys::seccomp(otherwise).map(drop),
     }
 }
 

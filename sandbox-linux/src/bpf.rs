@@ -29,6 +29,9 @@ pub(crate) enum Action {
     Fail(u16),
     /// The supervisor decides.
     Notify,
+    /// Left to another filter that notifies; fails (`ENOSYS`) if there is none. `SECCOMP_RET_TRACE`, which a process without a tracer
+    /// takes as a refusal.
+    LeaveToListener,
     Kill,
 }
 
@@ -90,6 +93,7 @@ impl Instruction {
             Action::Allow => 0x7fff_0000,
             Action::Fail(errno) => 0x0005_0000 | u32::from(errno),
             Action::Notify => 0x7fc0_0000,
+            Action::LeaveToListener => 0x7ff0_0000,
             Action::Kill => 0x8000_0000,
         };
         Self { code: RETURN, if_true: 0, if_false: 0, value }

@@ -26,7 +26,7 @@ use crate::bwrap_arguments::{Argument, Proc, Rendered, render};
 use crate::bwrap_process::{Bubblewrap, child_pid, end_group};
 use crate::bwrap_program::Program;
 use crate::cgroup::Group;
-use crate::command_steps::{CommandStart, CommandSteps, confine};
+use crate::command_steps::{CommandStart, CommandSteps, confine_watched};
 use crate::console::Console;
 use crate::enforcement::{namespaces, read_back};
 use crate::launch::{Launcher, Run, Setup, SocketsFrom, StepLists};
@@ -115,9 +115,9 @@ impl Bwrap {
         let families = seccomp::Families::of(supervision.as_ref());
         let rules = landlock::within_view(self.landlock_version, &view.grants, families);
         let limits = Limits::of(permissions, self.user)?;
-        let watch = Watch::of(permissions, self.observe, command.process.starts);
+        let watch = Watch::of(permissions, self.observe, command.process.starts, limits.group.as_ref());
         let steps = CommandSteps {
-            confine: confine(rules.always, seccomp::filter(families), supervision.as_ref(), watch.as_ref()),
+            confine: confine_watched(rules.always, families, supervision.as_ref(), watch.as_ref()),
             start: CommandStart::new(command, rules.with_files.as_ref(), &limits.steps)?,
         };
         let supervision_warnings = supervision.as_ref().map(Supervision::warnings).unwrap_or_default();

@@ -21,6 +21,8 @@ use serde::Serialize;
 use stockade_protocol::{AbsPath, Access, LayerReport, LayerStatus, Permissions, ResourceLimits};
 use stockade_sandboxing::SpawnError;
 
+use crate::limit_counters::LimitCounters;
+
 /// The launcher and its first process, which count in addition to the command's.
 const WATCHERS: u64 = 2;
 /// The name of this layer in an `Enforcement`.
@@ -169,6 +171,11 @@ pub(crate) struct Made {
 impl Made {
     fn write(&self, file: &str, text: &str) -> io::Result<()> {
         fs::write(self.path.join(file), text)
+    }
+
+    /// What the kernel counts of the limits from now on.
+    pub(crate) fn counters(&self) -> LimitCounters {
+        LimitCounters::of(&self.path, self.limits.iter().map(|(file, _)| *file))
     }
 
     /// What the kernel says of the limits and of who is in there.

@@ -12,6 +12,7 @@ use stockade_protocol::{Enforcement, RawText};
 use stockade_sandboxing::{Observations, Running, SpawnError, WaitStatus};
 
 use crate::launch::{Launcher, StartFailure, receive_part};
+use crate::limit_counters::LimitCounters;
 use crate::masks::{CommandKey, MaskServer};
 use crate::placeholder::Placeholder;
 use crate::supervisor::Supervisor;
@@ -28,6 +29,8 @@ pub(crate) struct Child {
     status: Option<WaitStatus>,
     /// The seccomp listener, until a supervisor takes it.
     pub(crate) listener: Option<OwnedFd>,
+    /// What the kernel counts of its limits, where it does.
+    pub(crate) counters: Option<LimitCounters>,
     /// What was seen of it.
     pub(crate) observations: Option<Arc<Observations>>,
     /// The supervisor, if it serves only this command.
@@ -113,6 +116,7 @@ impl Child {
             facts: 0,
             status: None,
             listener: None,
+            counters: None,
             observations: None,
             supervisor: None,
             session: None,
@@ -214,6 +218,10 @@ impl Child {
         self.status = Some(status);
         if let (Some(masks), Some(notes)) = (self.masks.take(), &self.observations) {
             masks.tell(self.key, notes);
+        }
+        // The group goes with the session.
+        if let (Some(counters), Some(notes)) = (self.counters.take(), &self.observations) {
+            counters.tell(notes);
         }
         if let Some(mut session) = self.session.take() {
             match told {

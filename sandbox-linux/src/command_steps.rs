@@ -6,9 +6,11 @@ use stockade_sandboxing::{BrokenPipes, CommandSpec, Stdio, Unenforceable};
 
 use crate::limits::with_callers;
 use crate::observer::Watch;
+use crate::refusals::{Does, Refusals};
+use crate::seccomp::Families;
 use crate::step::{Exec, Filter, Ruleset, Step};
 use crate::supervision::Supervision;
-use crate::{seccomp, supervisor};
+use crate::{refusals, seccomp, supervisor};
 
 /// The search path of a command that has none in its environment.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -27,29 +29,38 @@ impl CommandSteps {
     }
 }
 
-/// What the command's own process does before it looks at the command: the same in every engine.
-pub(crate) fn confine(
+/// What the command's own process does before it looks at the command, where calls may be watched.
+pub(crate) fn confine_watched(
     ruleset: Ruleset,
-    filter: Filter,
+    families: Families,
     supervision: Option<&Supervision>,
     watch: Option<&Watch>,
 ) -> Vec<Step> {
+    let refusals = watch.map_or(Refusals::Silent, Watch::refusals);
+    confine(ruleset, seccomp::filter(families, refusals), listener(families, supervision, watch))
+}
+
+/// The same in every engine.
+pub(crate) fn confine(ruleset: Ruleset, filter: Filter, listener: Option<Step>) -> Vec<Step> {
     let mut steps = vec![Step::Session, Step::NoNewPrivileges, Step::DropCapabilities, Step::Landlock { ruleset }];
     // The filter that comes last refuses to install another one.
-    steps.extend(listener(supervision, watch));
+    steps.extend(listener);
     steps.push(Step::Seccomp { filter });
     steps
 }
 
 /// Brings calls to the supervisor, which decides on connections, and to the observer. A process has one listener for both.
-fn listener(supervision: Option<&Supervision>, watch: Option<&Watch>) -> Option<Step> {
-    let mut answers = watch.map(Watch::answers).unwrap_or_default();
+fn listener(families: Families, supervision: Option<&Supervision>, watch: Option<&Watch>) -> Option<Step> {
+    let mut answers = watch.map(|watch| watch.answers(families)).unwrap_or_default();
     match supervision {
         Some(_) => {
             answers.extend(supervisor::answers());
             Some(Step::Supervise { filter: seccomp::program(&answers) })
         }
-        None => watch.map(|_| Step::Observe { filter: seccomp::program(&answers) }),
+        None => watch.map(|_| Step::Observe {
+            filter: seccomp::program(&answers),
+            otherwise: seccomp::program(&refusals::answers(families, Does::Refuse)),
+        }),
     }
 }
 

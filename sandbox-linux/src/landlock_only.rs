@@ -99,7 +99,7 @@ impl LandlockOnly {
         Ok(LandlockPlan {
             setup: vec![Step::AdoptOrphans, Step::KeepSignals, Step::Keyring],
             init: vec![Step::AdoptOrphans, Step::KeepSignals],
-            command: CommandSteps { confine: confine(ruleset, filter, None, None), start },
+            command: CommandSteps { confine: confine(ruleset, filter, None), start },
             permissions: permissions.clone(),
             group: limits.group,
             warnings: limits.warnings,

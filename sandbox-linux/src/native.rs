@@ -14,7 +14,7 @@ use stockade_sandboxing::{
 };
 
 use crate::cgroup::Group;
-use crate::command_steps::{CommandStart, CommandSteps, confine};
+use crate::command_steps::{CommandStart, CommandSteps, confine_watched};
 use crate::console::Console;
 use crate::launch::{Launcher, Parking, Run, Setup, SocketsFrom, StepLists};
 use crate::limits::Limits;
@@ -147,6 +147,7 @@ impl Native {
         let families = seccomp::Families::of(supervision.as_ref());
         let rules = landlock::within_view(self.landlock_version, &view.grants, families);
         let supervision_warnings = supervision.as_ref().map(Supervision::warnings).unwrap_or_default();
+        let watch = Watch::of(permissions, self.observe, starts, limits.group.as_ref());
         Ok(Sandbox {
             placeholders: view.placeholders,
             kept_names: self.kept_names.clone(),
@@ -161,7 +162,7 @@ impl Native {
             for_files: rules.with_files,
             families,
             supervision,
-            watch: Watch::of(permissions, self.observe, starts),
+            watch,
             files: permissions.files.clone(),
         })
     }
@@ -305,7 +306,7 @@ impl Sandbox {
 
     /// What a command's process does to itself, whatever the command is.
     fn confine(&self) -> Vec<Step> {
-        confine(self.ruleset.clone(), seccomp::filter(self.families), self.supervision.as_ref(), self.watch.as_ref())
+        confine_watched(self.ruleset.clone(), self.families, self.supervision.as_ref(), self.watch.as_ref())
     }
 
     /// What comes once the command is known.

@@ -6,6 +6,8 @@
 //! looked at. So a caller that changes its arguments, or its files, while they are read deceives the report and
 //! nothing else.
 //!
+//! - Calls that no policy allows, and that a command may need all the same, are noted and answered with their error ([`refused`]).
+//!   No way leads from there to the kernel's going on.
 //! - Where writes can be asked about, a denied one waits ([`hold`]), and after a yes it is made outside, from a copy and
 //!   judged once more ([`act`]). The kernel never goes on with a call because of a yes.
 //! - Calls are taken by one thread, and by another if that one is stuck ([`turns`]). It does not end before the last
@@ -25,6 +27,8 @@ mod hold;
 mod judge;
 mod lineage;
 mod look_up;
+mod process_limit;
+mod refused;
 mod repository;
 mod resolve;
 mod starts;
@@ -32,6 +36,7 @@ mod turns;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -41,7 +46,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use serde::Serialize;
 use stockade_protocol::{FileRules, NetworkPolicy, Permissions};
-use stockade_sandboxing::{Coverage, Deciders, DeniedAct, Observation, Observations, Starts, WriteKeeper};
+use stockade_sandboxing::{
+    CountedLimit, Coverage, Deciders, DeniedAct, Observation, Observations, Starts, WriteKeeper,
+};
 
 use self::act::{Actor, FileCall};
 use self::hold::{Fate, Holds};
@@ -52,7 +59,9 @@ use self::resolve::Tree;
 use self::starts::{StartCalls, is_start};
 use self::turns::{Duty, Next, Turns};
 use crate::bpf::{Action, Instruction};
-use crate::seccomp;
+use crate::cgroup::Group;
+use crate::refusals::{self, Does, Refusal, Refusals, refusal};
+use crate::seccomp::{self, Families};
 use crate::supervisor::{Feed, program_of};
 use crate::sys::notify::{self, Notification};
 
@@ -76,6 +85,9 @@ pub(crate) struct Watch {
     /// Whether starts of programs are judged.
     #[serde(skip_serializing_if = "is_unseen")]
     starts: Starts,
+    /// The most processes, where no control group counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processes: Option<NonZeroU64>,
     #[serde(skip)]
     files: Arc<FileRules>,
 }
@@ -86,12 +98,18 @@ fn is_unseen(starts: &Starts) -> bool {
 
 impl Watch {
     /// For permissions as a backend completes them.
-    pub(crate) fn of(permissions: &Permissions, observe: Observe, starts: Starts) -> Option<Self> {
+    pub(crate) fn of(
+        permissions: &Permissions,
+        observe: Observe,
+        starts: Starts,
+        group: Option<&Group>,
+    ) -> Option<Self> {
         let is_off = permissions.network == NetworkPolicy::Off && permissions.unix_sockets.is_empty();
         let connections = is_off && observe == Observe::Denials;
+        let processes = permissions.limits.processes.filter(|_| group.is_none() && observe == Observe::Denials);
         let files = Arc::new(permissions.files.clone());
         let is_watched = observe == Observe::Denials || starts == Starts::Judged;
-        is_watched.then_some(Self { connections, observe, starts, files })
+        is_watched.then_some(Self { connections, observe, starts, processes, files })
     }
 
     /// Whether denials are noted.
@@ -99,9 +117,21 @@ impl Watch {
         self.observe == Observe::Denials
     }
 
+    /// Which part refuses the calls that no policy allows.
+    pub(crate) fn refusals(&self) -> Refusals {
+        if self.observes_denials() { Refusals::Told } else { Refusals::Silent }
+    }
+
     /// The filter's answers.
-    pub(crate) fn answers(&self) -> BTreeMap<u32, Vec<Instruction>> {
-        let mut answers = if self.observes_denials() { calls::answers() } else { BTreeMap::new() };
+    pub(crate) fn answers(&self, families: Families) -> BTreeMap<u32, Vec<Instruction>> {
+        let mut answers = BTreeMap::new();
+        if self.observes_denials() {
+            answers.extend(calls::answers());
+            answers.extend(refusals::answers(families, Does::Notify));
+        }
+        if self.processes.is_some() {
+            answers.extend(process_limit::answers());
+        }
         if self.starts == Starts::Judged {
             for call in [libc::SYS_execve, libc::SYS_execveat] {
                 answers.insert(seccomp::number(call), vec![Instruction::answer(Action::Notify)]);
@@ -115,15 +145,21 @@ impl Watch {
 
     /// Answers the calls of one command, until its last process has ended. Those that are the supervisor's are passed
     /// on to it. What the policy denies, and which programs are started, is asked of `deciders`, if there are any and
-    /// the kernel can do what that takes.
+    /// the kernel can do what that takes. `others` is what is seen of the command otherwise.
     pub(crate) fn start(
         &self,
         listener: Arc<OwnedFd>,
         feed: Option<Feed>,
-        denied_reads: bool,
+        others: Coverage,
         deciders: &Deciders,
     ) -> io::Result<Arc<Observations>> {
-        let coverage = Coverage { writes: self.observes_denials(), denied_reads, connections: self.connections };
+        let coverage = Coverage {
+            writes: self.observes_denials(),
+            connections: self.connections,
+            calls: if self.observes_denials() { refusals::NAMES } else { &[] },
+            processes: others.processes || self.processes.is_some(),
+            ..others
+        };
         let lineages = Arc::new(Lineages::default());
         let held = Arc::clone(&lineages);
         let notes = Arc::new(Observations::with_ends(coverage, Box::new(move |process| held.ended_well(process))));
@@ -227,6 +263,10 @@ impl Observer {
     }
 
     fn look(self: &Arc<Self>, call: Notification, turn: u64) -> Next {
+        if let Some(refusal) = refusal(call.call, &call.arguments) {
+            self.refuse(&call, refusal);
+            return Next::Call;
+        }
         if let Some(feed) = self.feed.as_ref().filter(|_| Feed::takes(call.call)) {
             feed.pass_on(call);
             return Next::Call;
@@ -246,6 +286,15 @@ impl Observer {
         self.turns.begin();
         self.observe(&call);
         self.turns.end(turn)
+    }
+
+    /// Answers a call that no policy allows with its error, and nothing else.
+    fn refuse(&self, call: &Notification, refusal: Refusal) {
+        if let Some(denied) = refused::denied(call, refusal) {
+            self.note(call, denied);
+        }
+        // A process that is gone has no call that waits.
+        notify::answer(self.listener.as_fd(), call.id, refusal.errno).ok();
     }
 
     fn observe(&self, call: &Notification) {
@@ -274,7 +323,7 @@ impl Observer {
 
     fn go_on(&self, call: &Notification) {
         // A process that is gone has no call that waits.
-        notify::go_on(self.listener.as_fd(), call.id).ok();
+        notify::go_on(self.listener.as_fd(), call).ok();
     }
 
     /// Makes a call of git's in a repository that was granted.
@@ -308,6 +357,10 @@ impl Observer {
     }
 
     fn denied(&self, call: &Notification) -> Option<DeniedAct> {
+        if process_limit::starts(call.call) {
+            let is_reached = self.watch.processes.is_some_and(|limit| process_limit::is_reached(limit, call.thread));
+            return is_reached.then_some(DeniedAct::Exceed(CountedLimit::Processes));
+        }
         if call.call == libc::SYS_connect {
             return destination::denied(call, || notify::is_waiting(self.listener.as_fd(), call.id));
         }

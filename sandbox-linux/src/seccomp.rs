@@ -23,6 +23,7 @@ use libc::{
 };
 
 use crate::bpf::{Action, Field, Instruction, Test};
+use crate::refusals::{self, Refusals};
 use crate::step::Filter;
 use crate::supervision::Supervision;
 
@@ -39,7 +40,7 @@ const SETUID_BITS: u32 = 0o6000;
 /// `SOCK_SEQPACKET`, whose pairs stay connected to each other.
 const DATAGRAM_BIT: u32 = 2;
 /// Every flag of `clone` and `unshare` that makes a namespace.
-const NAMESPACE_FLAGS: u32 = 0x7e02_0080;
+pub(crate) const NAMESPACE_FLAGS: u32 = 0x7e02_0080;
 
 /// `open_tree_attr`, since Linux 6.15, which libc lacks.
 const SYS_OPEN_TREE_ATTR: i64 = 467;
@@ -164,7 +165,7 @@ impl Families {
         if supervision.is_some() { Self::InternetAndUnix } else { Self::Internet }
     }
 
-    fn allowed(self) -> &'static [i32] {
+    pub(crate) fn allowed(self) -> &'static [i32] {
         match self {
             Self::Internet => &[AF_INET, AF_INET6],
             Self::InternetAndUnix => &[AF_INET, AF_INET6, AF_UNIX],
@@ -182,16 +183,28 @@ pub(crate) struct More {
 }
 
 /// Compiles the lists above to a filter, once.
-pub(crate) fn filter(families: Families) -> Filter {
-    static INTERNET: OnceLock<Filter> = OnceLock::new();
-    static BOTH: OnceLock<Filter> = OnceLock::new();
-    static NONE: OnceLock<Filter> = OnceLock::new();
-    let compiled = match families {
-        Families::Internet => &INTERNET,
-        Families::InternetAndUnix => &BOTH,
-        Families::None => &NONE,
+pub(crate) fn filter(families: Families, refusals: Refusals) -> Filter {
+    static COMPILED: [[OnceLock<Filter>; 2]; 3] = [const { [const { OnceLock::new() }; 2] }; 3];
+    let [internet, both, none] = &COMPILED;
+    let [silent, told] = match families {
+        Families::Internet => internet,
+        Families::InternetAndUnix => both,
+        Families::None => none,
     };
-    compiled.get_or_init(|| filter_with(families, &[])).clone()
+    match refusals {
+        Refusals::Silent => silent.get_or_init(|| filter_with(families, &[])).clone(),
+        Refusals::Told => told.get_or_init(|| program(&left_to_listener(families))).clone(),
+    }
+}
+
+/// The answers where the observer refuses some of the calls.
+fn left_to_listener(families: Families) -> BTreeMap<u32, Vec<Instruction>> {
+    let mut answers = answers(families, &[]);
+    for (call, mut tests) in refusals::tests(families, refusals::Does::LeaveToListener) {
+        tests.extend(answers.remove(&call).unwrap_or_else(|| vec![Instruction::answer(Action::Allow)]));
+        answers.insert(call, tests);
+    }
+    answers
 }
 
 /// Like `filter`, with more calls refused.
@@ -318,7 +331,7 @@ mod tests {
     const ALLOWED: u32 = 0x7fff_0000;
 
     fn answer(call: i64, arguments: [u64; 6]) -> u32 {
-        run(&filter(Families::Internet).0, ARCHITECTURE, u32::try_from(call).unwrap(), arguments)
+        run(&filter(Families::Internet, Refusals::Silent).0, ARCHITECTURE, u32::try_from(call).unwrap(), arguments)
     }
 
     #[test]
@@ -407,7 +420,7 @@ mod tests {
 
     #[test]
     fn other_abis_die_and_newer_calls_do_not_exist() {
-        let filter = filter(Families::Internet).0;
+        let filter = filter(Families::Internet, Refusals::Silent).0;
         assert_eq!(run(&filter, 0x4000_0003, 1, [0; 6]), 0x8000_0000, "i386");
         assert_eq!(run(&filter, ARCHITECTURE, 0x4000_0029, [0; 6]), 0x8000_0000, "x32");
         for call in FIRST_UNREVIEWED..600 {
@@ -419,14 +432,14 @@ mod tests {
     #[test]
     fn every_number_is_found_in_a_few_steps() {
         for call in 0..FIRST_UNREVIEWED {
-            let steps = crate::bpf::steps(&filter(Families::Internet).0, ARCHITECTURE, call);
+            let steps = crate::bpf::steps(&filter(Families::Internet, Refusals::Silent).0, ARCHITECTURE, call);
             assert!(steps < 20, "call {call} takes {steps} steps");
         }
     }
 
     #[test]
     fn jumps_stay_inside() {
-        let filter = filter(Families::Internet).0;
+        let filter = filter(Families::Internet, Refusals::Silent).0;
         for call in 0..FIRST_UNREVIEWED {
             for argument in [0, 1, 0xffff_ffff, 0x5412, 0o4755] {
                 run(&filter, ARCHITECTURE, call, [argument; 6]);

@@ -130,6 +130,8 @@ pub(crate) enum Step {
     /// Passes calls to the observer, if no supervisor gets them already.
     Observe {
         filter: Filter,
+        /// Installed in its place if somebody does.
+        otherwise: Filter,
     },
     Seccomp {
         filter: Filter,
@@ -325,7 +327,9 @@ impl Encoder {
             Step::Resolver => self.op(wire::STEP_RESOLVER),
             Step::Datagrams { outlet } => self.outlet(outlet),
             Step::Supervise { filter } => self.op(wire::STEP_SUPERVISE).bytes(&filter.bytes()),
-            Step::Observe { filter } => self.op(wire::STEP_OBSERVE).bytes(&filter.bytes()),
+            Step::Observe { filter, otherwise } => {
+                self.op(wire::STEP_OBSERVE).bytes(&filter.bytes()).bytes(&otherwise.bytes())
+            }
             Step::Seccomp { filter } => self.op(wire::STEP_SECCOMP).bytes(&filter.bytes()),
             Step::Exec { command } => self.exec(command),
             Step::AdoptOrphans => self.op(wire::STEP_ADOPT_ORPHANS),

@@ -41,6 +41,11 @@ impl World {
     }
 
     fn observed(&self, engine: &dyn Backend, script: &str) -> (WaitStatus, Vec<Observation>) {
+        let (status, observed) = self.ended(engine, script);
+        (status, observed.unwrap())
+    }
+
+    fn ended(&self, engine: &dyn Backend, script: &str) -> (WaitStatus, Option<Vec<Observation>>) {
         let environment = BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]);
         let argv = Argv::parse(["bash", "-c", script]).unwrap();
         let cwd = AbsPath::from_path(&self.path("ws")).unwrap();
@@ -49,7 +54,7 @@ impl World {
         let mut running = plan.spawn(Stdio::default()).unwrap();
         let status = running.wait(Some(Duration::from_secs(60))).unwrap();
         let status = status.unwrap_or_else(|| panic!("`{script}` does not end"));
-        (status, running.observations().unwrap().kept())
+        (status, running.observations().map(|notes| notes.kept()))
     }
 
     /// The acts of a script, with paths from the world's own directory on.
@@ -65,6 +70,9 @@ impl World {
             DeniedAct::Replace(path) => format!("replace {}", told(path)),
             DeniedAct::LookUp(host) => format!("look up {host}"),
             DeniedAct::Connect { host, port, .. } => format!("connect {}", host.with_port(*port)),
+            DeniedAct::Call(name) => format!("call {name}"),
+            DeniedAct::UnixSocket => String::from("unix socket"),
+            DeniedAct::Exceed(limit) => format!("exceed {}", limit.field()),
         };
         observed.iter().map(act).collect()
     }
@@ -130,6 +138,57 @@ fn what_is_allowed_or_fails_anyway_is_not() {
         ] {
             assert_eq!(world.acts(&*engine, script), Vec::<String>::new(), "{script}");
         }
+    }
+}
+
+/// A call by number, with the error that the program gets as its status.
+fn call(number: i64, first: u64) -> String {
+    let code = "import ctypes,sys\nc=ctypes.CDLL(None,use_errno=True)\n\
+                n=c.syscall(int(sys.argv[1]),ctypes.c_ulong(int(sys.argv[2])),0,0,0,0,0)\n\
+                sys.exit(ctypes.get_errno() if n<0 else 0)";
+    format!("python3 -c '{code}' {number} {first}")
+}
+
+/// No policy allows these. What this user could do outside is noted, and the error is the one that the filter gives without an observer.
+#[test]
+fn refused_calls_are_seen_and_stay_refused() {
+    let world = World::new();
+    let unobserved: [Box<dyn Backend>; 2] =
+        [Box::new(Native::new().observing(Observe::Nothing)), Box::new(Bwrap::new().observing(Observe::Nothing))];
+    let new_users = libc::CLONE_NEWUSER.cast_unsigned().into();
+    let scripts = [
+        (call(libc::SYS_ptrace, 0), "call ptrace", libc::EPERM),
+        (call(libc::SYS_unshare, new_users), "call unshare", libc::EPERM),
+        (call(libc::SYS_clone, new_users | 17), "call clone", libc::EPERM),
+        (call(libc::SYS_socket, 1), "unix socket", libc::EAFNOSUPPORT),
+    ];
+    for (script, wanted, errno) in scripts {
+        for engine in engines() {
+            let (status, observed) = world.observed(&*engine, &script);
+            assert_eq!(status, WaitStatus::Exited(errno), "{script}");
+            let [only] = observed.as_slice() else { panic!("{script}: {observed:?}") };
+            assert!(only.pid.is_some() && only.program.is_some(), "{only:?}");
+            assert_eq!(world.acts(&*engine, &script), [wanted], "{script}");
+        }
+        for engine in &unobserved {
+            let (status, _) = world.ended(&**engine, &script);
+            assert_eq!(status, WaitStatus::Exited(errno), "without an observer: {script}");
+        }
+    }
+}
+
+/// What programs do all the time, and what stays refused without a word.
+#[test]
+fn ordinary_processes_and_sockets_are_not_told() {
+    let world = World::new();
+    let script = [
+        "(true); true | cat; python3 -c 'import threading as t; x = t.Thread(target=print); x.start(); x.join()'",
+        &python("import socket; socket.socket(); socket.socketpair(); socket.socket(16, 3)"),
+        &call(libc::SYS_unshare, libc::CLONE_FS.cast_unsigned().into()),
+        &call(libc::SYS_keyctl, 0),
+    ];
+    for engine in engines() {
+        assert_eq!(world.acts(&*engine, &script.join("; ")), Vec::<String>::new());
     }
 }
 

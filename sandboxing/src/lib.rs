@@ -32,7 +32,7 @@ pub use fake_host::{FakeHost, rules};
 pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
 pub use host_files::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles};
 pub use metadata::protect_repositories;
-pub use observation::{Coverage, DeniedAct, IsHandled, Observation, Observations};
+pub use observation::{CountedLimit, Coverage, DeniedAct, IsHandled, Observation, Observations};
 pub use own_files::protect_own_files;
 pub use permits::{is_administrator, listens, listens_in, make_private_directory, permits, permits_signal};
 pub use process::{BrokenPipes, ProcessSettings, Starts};

@@ -51,6 +51,31 @@ pub enum DeniedAct {
         /// The port.
         port: u16,
     },
+    /// A system call that the sandbox refuses whatever the policy, by name.
+    Call(&'static str),
+    /// Making a unix socket, in a sandbox that has none. What it was to be connected to is not known then.
+    UnixSocket,
+    /// Using more than a limit allows.
+    Exceed(CountedLimit),
+}
+
+/// A limit whose violations the kernel counts, or the backend sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CountedLimit {
+    /// Memory of the whole tree of processes.
+    Memory,
+    /// Processes and threads.
+    Processes,
+}
+
+impl CountedLimit {
+    /// The field of `ResourceLimits`.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Memory => "memory_bytes",
+            Self::Processes => "processes",
+        }
+    }
 }
 
 impl DeniedAct {
@@ -62,7 +87,7 @@ impl DeniedAct {
             | Self::Create(path)
             | Self::MakeDirectory(path)
             | Self::Replace(path) => Some(path),
-            Self::LookUp(_) | Self::Connect { .. } => None,
+            Self::LookUp(_) | Self::Connect { .. } | Self::Call(_) | Self::UnixSocket | Self::Exceed(_) => None,
         }
     }
 }
@@ -76,6 +101,12 @@ pub struct Coverage {
     pub denied_reads: bool,
     /// Connections to hosts, with the network off.
     pub connections: bool,
+    /// System calls that are refused whatever the policy and noted, by name.
+    pub calls: &'static [&'static str],
+    /// The limit on memory.
+    pub memory: bool,
+    /// The limit on processes.
+    pub processes: bool,
 }
 
 /// Whether a process is known to have coped with a denial. Called after the command has ended.

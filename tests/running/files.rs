@@ -51,13 +51,13 @@ fn denials_are_explained() {
         (
             "unshare -Ur true",
             String::from(
-                "the system call `unshare` was denied, judging by the output: no sandboxed command may use it",
+                "the system call `unshare` was denied: no sandboxed command may use it; nothing less than `--sandbox danger-full-access` would allow it",
             ),
         ),
         (
             "nc -U socket",
             String::from(
-                "the system call `socket` was denied, judging by the output: only internet sockets are allowed; `--allow-socket PATH` grants a unix socket",
+                "the system call `socket` was denied: only internet sockets are allowed; `--allow-socket PATH` grants a unix socket",
             ),
         ),
         // The port is the command's own where the message has none.

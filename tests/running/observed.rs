@@ -83,6 +83,67 @@ fn denials_of_a_run_that_ended_well_are_said_on_request() {
     assert!(told.stderr.contains("/outside/x` was denied: `/` may only be read;"), "{}", told.stderr);
 }
 
+/// The violations of a line, as they are in the outcome.
+fn violations(home: &Home, engine: &str, options: &[&str], line: &str) -> Vec<Value> {
+    let words =
+        [&["run", "--engine", engine, "--ask", "never", "--json"], options, &["--", "bash", "-c", line]].concat();
+    let output = home.stockade(&words).output().unwrap();
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{line}: {output:?}"));
+    let ended = outcome.as_object().unwrap().values().next().unwrap();
+    ended.pointer("/execution/violations").and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// A call that no policy allows is told with the program that made it, whether or not that says anything.
+#[test]
+fn refused_calls_are_facts() {
+    let home = world();
+    for engine in ["native", "bwrap"] {
+        for (line, program, call) in [
+            ("unshare -Ur true 2> /dev/null || exit 3", "/unshare", "unshare"),
+            ("strace -o trace true 2> /dev/null || exit 3", "/strace", "ptrace"),
+            (
+                "python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000) != 0)'",
+                "/python3",
+                "unshare",
+            ),
+        ] {
+            let found = violations(&home, engine, &[], line);
+            let [only] = found.as_slice() else { panic!("{engine}: {line}: {found:?}") };
+            assert_eq!(only["evidence"], "observed", "{only}");
+            assert_eq!(only["target"]["system_call"], call, "{only}");
+            assert!(only["program"].as_str().unwrap().contains(program) && only["pid"].is_u64(), "{only}");
+            assert_eq!(only["rule"]["layer"]["reason"], "no sandboxed command may use it", "{only}");
+        }
+        // What the user may not do anyway, words alone, and what was done without.
+        for line in [
+            "unshare -m true 2> /dev/null || exit 3",
+            "echo 'unshare: unshare failed: Operation not permitted' >&2; exit 1",
+            "echo 'ptrace: Operation not permitted.' >&2; exit 1",
+            "python3 -c 'import pwd; pwd.getpwuid(0)'; exit 1",
+        ] {
+            assert_eq!(violations(&home, engine, &[], line), Vec::<Value>::new(), "{engine}: {line}");
+        }
+    }
+}
+
+/// The kernel holds this limit without counting. It is seen where a process is to be started, whatever becomes of that.
+#[test]
+fn a_limit_on_processes_is_a_fact() {
+    let home = world();
+    let many = "dash -c 'for i in 1 2 3 4 5 6 7 8; do sleep 60 & done' 2> /dev/null";
+    for engine in ["native", "bwrap"] {
+        for line in [many, &format!("{many}; true")] {
+            let found = violations(&home, engine, &["--limit", "pids=7"], line);
+            let [only] = found.as_slice() else { panic!("{engine}: {line}: {found:?}") };
+            assert!(only["evidence"] == "observed" && only["target"]["limit"] == "processes", "{only}");
+            assert!(only["program"].as_str().unwrap().ends_with("dash"), "{only}");
+        }
+        let words = "true | cat; echo 'bash: cannot fork' >&2; exit 1";
+        let enough = violations(&home, engine, &["--limit", "pids=100"], words);
+        assert_eq!(enough, Vec::<Value>::new(), "{engine}: the limit was not reached");
+    }
+}
+
 /// For measuring, and where something else needs the only listener.
 #[test]
 fn observation_can_be_switched_off() {

@@ -8,11 +8,14 @@ use stockade_protocol::{
     HostRule, NetworkProtocol, Operation, PermissionAmendment, Permissions, RawText, RuleSource, Violation,
     ViolationTarget,
 };
-use stockade_sandboxing::{Coverage, DeniedAct, HostFiles as _, Observation, RealFiles, protect_repositories};
+use stockade_sandboxing::{
+    CountedLimit, Coverage, DeniedAct, HostFiles as _, Observation, RealFiles, protect_repositories,
+};
 
 use super::MOST_VIOLATIONS;
 use super::files::{first_missing, is_tool_directory};
 use super::hosts::{self, NamedHost};
+use super::resources;
 
 /// The observations of an ended run.
 #[derive(Clone, Debug)]
@@ -63,15 +66,21 @@ fn is_search(observation: &Observation, all: &[Observation]) -> bool {
         | DeniedAct::Create(_)
         | DeniedAct::MakeDirectory(_)
         | DeniedAct::Replace(_)
-        | DeniedAct::Connect { .. } => None,
+        | DeniedAct::Connect { .. }
+        | DeniedAct::Call(_)
+        | DeniedAct::UnixSocket
+        | DeniedAct::Exceed(_) => None,
     };
     let Some(own) = name(observation) else { return false };
     all.iter().filter_map(name).any(|shorter| own.strip_prefix(&shorter).is_some_and(|rest| rest.starts_with('.')))
 }
 
 /// Whether a denial may be why a command failed: what programs do without is not, and neither is what the processes that tried
-/// it are known to have done without.
-pub(crate) fn matters(violation: &Violation, seen: Option<&Seen>) -> bool {
+/// it are known to have done without. A debugger that ends well and says that it could not trace has not done without.
+pub(crate) fn matters(violation: &Violation, seen: Option<&Seen>, said: &[ViolationTarget]) -> bool {
+    if said.contains(&violation.target) {
+        return true;
+    }
     let mut tries =
         seen.into_iter().flat_map(|seen| &seen.observations).filter(|seen| is_of(violation, seen)).peekable();
     if violation.evidence == Evidence::Observed && tries.peek().is_some() && tries.all(|seen| seen.is_handled) {
@@ -110,6 +119,8 @@ fn is_of(violation: &Violation, seen: &Observation) -> bool {
         (DeniedAct::Connect { host, port, .. }, ViolationTarget::Destination(target)) => {
             *host == target.host && *port == target.port
         }
+        (DeniedAct::Call(name), ViolationTarget::SystemCall(target)) => name == target,
+        (DeniedAct::Exceed(limit), ViolationTarget::Limit(target)) => limit.field() == target,
         _ => false,
     }
 }
@@ -128,7 +139,33 @@ pub(crate) fn would_be_seen(Seen { coverage, permissions, observations }: &Seen,
         (Operation::Connect, ViolationTarget::Destination(Destination { host, .. })) => {
             observations.iter().any(|seen| matches!(&seen.act, DeniedAct::LookUp(known) if known == host))
         }
+        (Operation::SystemCall, ViolationTarget::SystemCall(name)) => coverage.calls.contains(&name.as_str()),
+        (Operation::Exceed, ViolationTarget::Limit(field)) => {
+            let limits = [(CountedLimit::Memory, coverage.memory), (CountedLimit::Processes, coverage.processes)];
+            limits.iter().any(|(limit, is_counted)| *is_counted && limit.field() == field)
+        }
         _ => false,
+    }
+}
+
+/// The first process that was refused a unix socket.
+fn unix_socket(observations: &[Observation]) -> Option<&Observation> {
+    observations.iter().find(|seen| seen.act == DeniedAct::UnixSocket)
+}
+
+/// A guess with what was seen of it: that a unix socket was refused is a fact, and what it was for is a guess.
+pub(crate) fn with_process(seen: &Seen, guess: Violation) -> Violation {
+    let Some(Observation { pid, program, .. }) = unix_socket(&seen.observations).cloned() else { return guess };
+    match &guess.target {
+        ViolationTarget::SystemCall(name) if name == "socket" => {
+            Violation { evidence: Evidence::Observed, pid, program, ..guess }
+        }
+        ViolationTarget::UnixSocket(_) => Violation { pid, program, ..guess },
+        ViolationTarget::SystemCall(_)
+        | ViolationTarget::Path(_)
+        | ViolationTarget::Destination(_)
+        | ViolationTarget::Process(_)
+        | ViolationTarget::Limit(_) => guess,
     }
 }
 
@@ -140,7 +177,16 @@ fn violation(permissions: &Permissions, observation: &Observation, command: &[Ra
         return Some(Violation { evidence: Evidence::Observed, pid, program, ..found });
     }
     let (operation, target, rule, amendment) = match &act {
-        DeniedAct::LookUp(_) => return None,
+        // What a unix socket was for is told by the command's words, if at all.
+        DeniedAct::LookUp(_) | DeniedAct::UnixSocket => return None,
+        DeniedAct::Call(name) => {
+            let target = ViolationTarget::SystemCall((*name).to_owned());
+            (Operation::SystemCall, target, resources::layer(resources::REFUSED_CALL), None)
+        }
+        DeniedAct::Exceed(limit) => {
+            let target = ViolationTarget::Limit(limit.field().to_owned());
+            (Operation::Exceed, target, resources::layer(resources::LIMIT_REACHED), None)
+        }
         DeniedAct::Connect { host, protocol, port } => {
             let destination = Destination { host: host.clone(), protocol: *protocol, port: *port };
             let rule = HostRule {
@@ -164,7 +210,10 @@ fn violation(permissions: &Permissions, observation: &Observation, command: &[Ra
             on_file(permissions, path, Access::Write, made.or_else(|| path.parent())?)
         }
     };
-    Some(Violation { operation, target, evidence: Evidence::Observed, pid, program, rule: Some(rule), amendment })
+    // A counter of the kernel's names no process.
+    let is_counted = matches!(act, DeniedAct::Exceed(_)) && pid.is_none();
+    let evidence = if is_counted { Evidence::Reported } else { Evidence::Observed };
+    Some(Violation { operation, target, evidence, pid, program, rule: Some(rule), amendment })
 }
 
 /// Programs that remove and move files.

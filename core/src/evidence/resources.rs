@@ -14,6 +14,9 @@ use super::{Ending, violation};
 /// The reason of a denial by a limit.
 pub(super) const LIMIT_REACHED: &str = "the limit was reached";
 
+/// What stands against a call that no policy allows.
+pub(super) const REFUSED_CALL: &str = "no sandboxed command may use it";
+
 /// Calls that the administrator alone may use, sandbox or not.
 const ADMINISTRATORS: &[&str] = &["mount", "umount", "pivot_root", "chroot", "setns", "bpf"];
 
@@ -26,7 +29,7 @@ pub(super) fn call(name: &str) -> Option<Violation> {
         return None;
     }
     let target = ViolationTarget::SystemCall(name.to_owned());
-    Some(violation(Operation::SystemCall, target, layer("no sandboxed command may use it"), None))
+    Some(violation(Operation::SystemCall, target, layer(REFUSED_CALL), None))
 }
 
 /// A refused kind of socket: a unix socket that the command or its environment names.
@@ -123,6 +126,6 @@ pub(super) fn limit(limits: &ResourceLimits, field: &str) -> Option<Violation> {
     is_set.then(|| violation(Operation::Exceed, target, layer(LIMIT_REACHED), None))
 }
 
-fn layer(reason: &str) -> DenyingRule {
+pub(super) fn layer(reason: &str) -> DenyingRule {
     DenyingRule::Layer { reason: reason.to_owned() }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use stockade_protocol::FileRules;
-use stockade_sandboxing::{Coverage, Deciders, Observations, Running as _, SpawnError, Stdio};
+use stockade_sandboxing::{CountedLimit, Coverage, Deciders, Observations, Running as _, SpawnError, Stdio};
 
 use super::{Launcher, StartFailure, frame, lost};
 use crate::cgroup::Made;
@@ -152,12 +152,16 @@ impl Launcher {
         let listener = child.listener.take().map(Arc::new);
         let feed = self.supervise(run, child, listener.as_ref())?;
         let denied_reads = run.masks.is_some_and(|masks| masks.sees_all_reads());
+        child.counters = self.group.as_ref().map(Made::counters);
+        let counts = |limit| child.counters.as_ref().is_some_and(|counters| counters.count(limit));
+        let (memory, processes) = (counts(CountedLimit::Memory), counts(CountedLimit::Processes));
+        let others = Coverage { denied_reads, memory, processes, ..Coverage::default() };
         child.masks = run.masks.cloned();
         child.observations = match run.watch.zip(listener) {
             Some((watch, listener)) => {
-                Some(watch.start(listener, feed, denied_reads, &run.deciders).map_err(lost("starting the observer"))?)
+                Some(watch.start(listener, feed, others, &run.deciders).map_err(lost("starting the observer"))?)
             }
-            None => run.masks.map(|_| Arc::new(Observations::new(Coverage { denied_reads, ..Coverage::default() }))),
+            None => (run.masks.is_some() || memory || processes).then(|| Arc::new(Observations::new(others))),
         };
         child.facts = facts;
         // They don't change during its life, so they are read back once.

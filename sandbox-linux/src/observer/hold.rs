@@ -99,7 +99,7 @@ struct Job {
 
 /// A call that waits.
 struct Held {
-    id: u64,
+    notification: Notification,
     call: FileCall,
     attempt: WriteAttempt,
 }
@@ -171,7 +171,7 @@ impl Holds {
             return Fate::Left;
         }
         let attempt = WriteAttempt { act: denied.clone(), paths, pid, program };
-        let held = Held { id: call.id, call: copied, attempt: attempt.clone() };
+        let held = Held { notification: *call, call: copied, attempt: attempt.clone() };
         let (answered, asked, id) = (Arc::clone(self), Arc::clone(self), call.id);
         let give = move |verdict| answered.decided(Job { call: held, verdict });
         self.keeper.decide(attempt, WriteAnswer::new(give, move || asked.is_waiting(id)));
@@ -245,10 +245,10 @@ impl Holds {
         } else if self.granted().is_some_and(|granted| granted.is_shaken_by(&call.call)) {
             return self.leave(&call);
         }
-        if !self.is_waiting(call.id) {
+        if !self.is_waiting(call.notification.id) {
             return;
         }
-        match self.act(call.id, &call.call, &files) {
+        match self.act(call.notification.id, &call.call, &files) {
             Fate::Taken => {}
             Fate::Left => self.leave(&call),
         }
@@ -268,13 +268,13 @@ impl Holds {
     }
 
     /// Leaves a call to the kernel, which denies it.
-    fn leave(&self, Held { id, attempt, .. }: &Held) {
+    fn leave(&self, Held { notification, attempt, .. }: &Held) {
         let WriteAttempt { act, pid, program, .. } = attempt.clone();
         self.notes.note(act, |act| {
             pid.into_iter().for_each(|process| self.lineages.hold(process));
-            self.is_waiting(*id).then_some(Observation { pid, program, act, is_handled: false })
+            self.is_waiting(notification.id).then_some(Observation { pid, program, act, is_handled: false })
         });
-        notify::go_on(self.listener.as_fd(), *id).ok();
+        notify::go_on(self.listener.as_fd(), notification).ok();
     }
 }
 

@@ -90,7 +90,7 @@ impl StartCalls {
     }
 
     fn go_on(&self, call: &Notification) {
-        notify::go_on(self.listener.as_fd(), call.id).ok();
+        notify::go_on(self.listener.as_fd(), call).ok();
     }
 
     fn decide(&self, call: &Notification, start: ProgramStart) {
@@ -98,17 +98,17 @@ impl StartCalls {
             self.held.fetch_sub(1, Ordering::Relaxed);
             return self.refuse(call);
         }
-        let (listener, held, id) = (Arc::clone(&self.listener), Arc::clone(&self.held), call.id);
+        let (listener, held, call) = (Arc::clone(&self.listener), Arc::clone(&self.held), *call);
         let give = move |verdict| {
             held.fetch_sub(1, Ordering::Relaxed);
             match verdict {
-                StartVerdict::GoOn => notify::go_on(listener.as_fd(), id).ok(),
-                StartVerdict::Refused => notify::answer(listener.as_fd(), id, libc::EACCES).ok(),
+                StartVerdict::GoOn => notify::go_on(listener.as_fd(), &call).ok(),
+                StartVerdict::Refused => notify::answer(listener.as_fd(), call.id, libc::EACCES).ok(),
             };
         };
         let asked = Arc::clone(&self.listener);
-        let answer = StartAnswer::new(give, move || notify::is_waiting(asked.as_fd(), id));
-        self.keeper.decide(start, caller(call), answer);
+        let answer = StartAnswer::new(give, move || notify::is_waiting(asked.as_fd(), call.id));
+        self.keeper.decide(start, caller(&call), answer);
     }
 }
 

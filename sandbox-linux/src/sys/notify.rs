@@ -6,6 +6,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 
+use crate::refusals::refusal;
+
 /// A system call that waits for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Notification {
@@ -49,10 +51,14 @@ pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64, errno: i32) -> io::Resul
     check(i64::from(unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw const answer) })).map(drop)
 }
 
-/// Lets the kernel make the call, with the arguments that the caller has by then: only for what the kernel itself decides.
-pub(crate) fn go_on(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
+/// Lets the kernel make the call, with the arguments that the caller has by then: only for what the kernel itself decides. A call
+/// that has to be refused is refused here as well, whichever way it came.
+pub(crate) fn go_on(listener: BorrowedFd<'_>, call: &Notification) -> io::Result<()> {
     const CONTINUE: u32 = 1;
-    let answer = libc::seccomp_notif_resp { id, val: 0, error: 0, flags: CONTINUE };
+    if let Some(refusal) = refusal(call.call, &call.arguments) {
+        return answer(listener, call.id, refusal.errno);
+    }
+    let answer = libc::seccomp_notif_resp { id: call.id, val: 0, error: 0, flags: CONTINUE };
     // SAFETY: the structure is the one that this call reads, and lives through it.
     check(i64::from(unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw const answer) })).map(drop)
 }
