@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use stockade_sandboxing::WaitStatus;
 
-use masked::{ENGINES, Engine, World, as_each_user, finish, in_each_engine};
+use masked::{ENGINES, Engine, World, as_each_user, finish, in_each_engine, without_the_device};
 
 #[test]
 fn a_read_behind_a_mask_is_seen_with_process_program_and_path() {
@@ -35,6 +35,18 @@ fn a_read_behind_a_mask_is_seen_with_process_program_and_path() {
             assert!(seen.sees_all_reads);
             let pids: Vec<u32> = seen.kept.iter().map(|seen| seen.pid.unwrap()).collect();
             assert!(pids.iter().all(|pid| *pid > 10) && pids[0] != pids[1], "numbers of this side: {pids:?}");
+        });
+    });
+}
+
+/// Masks hold without the device, and what is not watched is not said to be.
+#[test]
+fn without_the_device_masks_hold_and_nothing_is_seen() {
+    without_the_device("without_the_device_masks_hold_and_nothing_is_seen", || {
+        in_each_engine(|world| {
+            let seen = world.run("cat $H/.netrc; echo $?; ls $H/.ssh; echo $?");
+            assert_eq!(seen.output, "1\n2\n", "{seen:?}");
+            assert!(seen.kept.is_empty() && !seen.sees_all_reads, "{seen:?}");
         });
     });
 }

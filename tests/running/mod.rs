@@ -28,6 +28,8 @@ mod messages;
 mod network_questions;
 /// Denials as facts.
 mod observed;
+/// Ordinary commands raise no questions.
+mod ordinary;
 /// Stockade's own files.
 mod own_files;
 /// Unix sockets of a command's own.

@@ -158,19 +158,42 @@ pub(crate) fn as_each_user(name: &str, test: impl Fn()) {
     // Some look at what this program has open.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    const CHILD: &str = "STOCKADE_MASKS_AS_NOBODY";
     test();
-    if std::env::var_os(CHILD).is_some() || !rustix::process::geteuid().is_root() {
-        return;
+    if std::env::var_os(CHILD).is_none() && rustix::process::geteuid().is_root() {
+        run_as_nobody(name, "mknod -m 666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse");
     }
+}
+
+/// Has a test run as `nobody` where `/dev/fuse` is another device, and where there is none. Takes root to be started.
+pub(crate) fn without_the_device(name: &str, test: impl Fn()) {
+    const NONE: &str = "mkdir /mnt/all && mount --rbind /dev /mnt/all && mount -t tmpfs -o mode=755 none /dev \
+        && (cd /dev && touch null zero full random urandom tty && mkdir shm pts && ln -s /proc/self/fd fd \
+        && for name in null zero full random urandom tty shm pts; do mount --bind /mnt/all/$name $name || exit 1; done) \
+        && umount -l /mnt/all";
+    if std::env::var_os(CHILD).is_some() {
+        return test();
+    }
+    if rustix::process::geteuid().is_root() {
+        run_as_nobody(name, "mount --bind /dev/null /dev/fuse");
+        run_as_nobody(name, NONE);
+    } else if fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        test();
+    }
+}
+
+const CHILD: &str = "STOCKADE_MASKS_AS_NOBODY";
+
+/// Runs one test of this program again, as `nobody` with another `/dev/fuse`.
+fn run_as_nobody(name: &str, device: &str) {
     let place = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = place.path().join("test");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    let script = "mount --make-rprivate / && mount -t tmpfs none /mnt && mknod -m 666 /mnt/fuse c 10 229 \
-        && mount --bind /mnt/fuse /dev/fuse && umount -l /mnt \
-        && exec setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs \"$@\"";
-    let unshare = ["-m", "sh", "-c", script, "sh"];
+    let script = format!(
+        "mount --make-rprivate / && mount -t tmpfs none /mnt && {device} && umount -l /mnt \
+        && exec setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs \"$@\""
+    );
+    let unshare = ["-m", "sh", "-c", &script, "sh"];
     let mut command = Command::new("unshare");
     command.args(unshare).arg(&program).args(["--exact", name, "--nocapture", "--test-threads", "1"]).env(CHILD, "1");
     let output = command.env("TMPDIR", "/var/tmp").output().unwrap();
