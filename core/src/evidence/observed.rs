@@ -165,6 +165,7 @@ pub(crate) fn with_process(seen: &Seen, guess: Violation) -> Violation {
         | ViolationTarget::Path(_)
         | ViolationTarget::Destination(_)
         | ViolationTarget::Process(_)
+        | ViolationTarget::Command(_)
         | ViolationTarget::Limit(_) => guess,
     }
 }
