@@ -1,4 +1,4 @@
-//! A pseudo-terminal with somebody in front of it: keys are typed at one end, and the screen is read there.
+//! A pseudo-terminal and its user: tests type keys and read the screen at one end.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,6 +16,9 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 /// Longer than anything takes that is waited for.
 const LONGEST: Duration = Duration::from_secs(60);
+
+/// Printed after a program has ended, to know when all of its output was read.
+const LAST: &str = "<the program has ended>";
 
 /// A terminal, and the program that was started in it.
 #[derive(Debug)]
@@ -144,7 +147,10 @@ impl Screen {
         };
         while self.look(Duration::from_millis(50)) {}
         assert!(self.is_as_before(), "the terminal is left raw");
-        (status.code().unwrap(), std::mem::take(&mut self.seen))
+        // The kernel hands on in its own time what was printed, and in order.
+        self.inside.write_all(LAST.as_bytes()).unwrap();
+        let shown = self.sees(LAST);
+        (status.code().unwrap(), shown.strip_suffix(LAST).unwrap().to_owned())
     }
 
     /// Whether the terminal shows what is typed and takes lines, as it did at first.
