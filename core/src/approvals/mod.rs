@@ -383,10 +383,10 @@ fn is_settled(violation: &Violation) -> bool {
     violation.operation == Operation::Connect && violation.evidence == Evidence::Observed
 }
 
-/// Whether even a run without the sandbox would fail: a person or the system itself denies it. A guess about a system
-/// call from the output does not justify leaving the sandbox.
+/// Whether even a run without the sandbox would fail: a person or the system itself denies it. A refused system call
+/// does not justify leaving the sandbox: any command can make one, and would be asked about the way out of all limits.
 fn is_lasting(violation: &Violation) -> bool {
-    if violation.operation == Operation::SystemCall && violation.evidence == Evidence::Guessed {
+    if violation.operation == Operation::SystemCall {
         return true;
     }
     let about_files = matches!(violation.operation, Operation::Read | Operation::Write | Operation::Execute);
