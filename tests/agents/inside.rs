@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{agent, anthropic, openai};
 use crate::running::home::{Home, fed, said};
-use crate::support::text;
+use crate::support::{program, text};
 
 /// What a command of the agent's tries: a write inside and one outside, and the logins that lie around.
 const LINE: &str = "echo in > inside; echo out > ../outside/x; cat ~/.codex/auth.json ~/.claude/.credentials.json \
@@ -30,9 +30,21 @@ fn inside(home: &Home, options: &[&str], agent: &[&str]) -> Command {
     command
 }
 
-/// The program of an agent, where it really is: a link to it may lie below `/tmp`, which is private inside.
-fn real(path: &str) -> String {
-    std::fs::canonicalize(agent(path)).unwrap().display().to_string()
+/// The program of an agent, where a sandboxed command sees it: the repository may lie below `/tmp`, which is private inside.
+fn real(home: &Home, path: &str) -> String {
+    let modules = std::fs::canonicalize(agent("")).unwrap();
+    let file = std::fs::canonicalize(agent(path)).unwrap();
+    if !file.starts_with("/tmp") {
+        return file.display().to_string();
+    }
+    let below = file.strip_prefix(&modules).unwrap();
+    let scope = below.components().next().unwrap();
+    let copied = home.path("node_modules");
+    std::fs::create_dir(&copied).unwrap();
+    // Links take no space, where both places are on one file system.
+    let copies = |option| program("cp").arg(option).arg(modules.join(scope)).arg(&copied).status().unwrap().success();
+    assert!(copies("-al") || copies("-a"));
+    copied.join(below).display().to_string()
 }
 
 /// The write inside happened, the other did not, and no login but the agent's own was seen.
@@ -48,7 +60,7 @@ fn held(home: &Home, told: &str) {
 fn codex_logs_in_and_runs_its_first_command_inside() {
     let home = person();
     let model = openai::Model::new([openai::Step::Run(LINE, json!({"login": false})), openai::Step::Say("done")]);
-    let codex = real(".bin/codex");
+    let codex = real(&home, ".bin/codex");
     let login = ["--with", "codex"];
     let output =
         fed(inside(&home, &login, &[&codex, "login", "--with-api-key"]).stdin(Stdio::piped()), b"sk-own-login\n");
@@ -85,7 +97,7 @@ fn claude_code_runs_its_first_command_inside() {
     } });
     home.write("home/.local/share/stockade-agents/claude-code/.credentials.json", &login.to_string());
     let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
-    let claude = real(&format!("@anthropic-ai/claude-code-linux-{machine}/claude"));
+    let claude = real(&home, &format!("@anthropic-ai/claude-code-linux-{machine}/claude"));
     let mut command =
         inside(&home, &["--with", "claude-code"], &[&claude, "-p", "--allowedTools", "Bash", "--", "do it"]);
     let told = said(command.env("ANTHROPIC_BASE_URL", format!("http://{}", model.address)), 0);
