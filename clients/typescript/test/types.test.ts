@@ -38,6 +38,7 @@ function tagged(policy: SandboxPolicy): string[] {
 function words(rule: DenyingRule): string {
   if (rule === "not_granted") return rule;
   if (rule.layer) return rule.layer.reason;
+  if (rule.command) return rule.command.reason;
   return rule.network ? rule.network.host : rule.file.access;
 }
 
