@@ -117,7 +117,28 @@ const TAKEOVERS: &[&str] = &[
     "truncate -s 0 .git/config",
     "touch .git/config",
     "mkdir -m 777 .git/info/x",
+    // Git outside writes through a reference to another name.
+    "echo 'ref: commondir' > .git/ORIG_HEAD",
+    "echo 'ref: commondir' > .git/refs/stash",
+    "python3 publish.py .git/ORIG_HEAD 'ref: commondir'",
+    "python3 publish.py .git/refs/stash 'ref: commondir'",
+    "python3 publish.py .git/refs/heads/new 'ref: hooks/post-checkout'",
+    "python3 publish.py .git/HEAD \"ref: refs/replace/$(git rev-parse HEAD)\"",
+    "echo \"$(git rev-parse HEAD) refs/replace/$(git rev-parse HEAD)\" > .git/packed-refs",
+    "python3 publish.py .git/packed-refs \"$(git rev-parse HEAD) refs/replace/$(git rev-parse HEAD)\"",
 ];
+
+/// Gives a file a content by way of its lock, as git does.
+const PUBLISH: &str = r#"
+import os, sys
+name, lock = sys.argv[1], sys.argv[1] + ".lock"
+with open(lock, "x") as file:
+    file.write(sys.argv[2] + "\n")
+try:
+    os.rename(lock, name)
+finally:
+    os.path.exists(lock) and os.unlink(lock)
+"#;
 
 /// An index by which git would write a hook to the working tree.
 const EVIL_INDEX: &str = r##"
@@ -201,6 +222,10 @@ fn what_would_run_something_later_is_denied() {
         let home = set_up();
         home.write("ws/evil.py", EVIL_INDEX);
         home.write("ws/late.py", LATE);
+        home.write("ws/publish.py", PUBLISH);
+        // What is denied below is what the file says.
+        let publish = "python3 publish.py .git/refs/heads/own $(git rev-parse HEAD)";
+        home.runs(&["--engine", engine, "--with", "git"], publish, 0);
         let before = outside(&home, &home.path("ws"), "cat .git/config .git/HEAD; ls .git/hooks; git rev-parse HEAD");
         for line in TAKEOVERS {
             let words = ["run", "--engine", engine, "--ask", "never", "--with", "git", "--", "sh", "-c", line];

@@ -41,7 +41,8 @@ const IS_EXTENDED: u16 = 0x4000;
 /// Whether a content may stand in a file. `id` is the length of an object's name.
 pub(super) fn is_sound(check: Check, content: &[u8], id: usize) -> bool {
     match check {
-        Check::Head => is_head(content),
+        Check::Head | Check::Reference => is_head(content),
+        Check::PackedReferences => are_packed(content),
         Check::Todo => is_todo(content),
         Check::Index => index(content, id).is_some(),
     }
@@ -50,13 +51,35 @@ pub(super) fn is_sound(check: Check, content: &[u8], id: usize) -> bool {
 fn is_head(content: &[u8]) -> bool {
     let line = content.strip_suffix(b"\n").unwrap_or(content);
     match line.strip_prefix(b"ref: ") {
-        Some(name) => name.starts_with(b"refs/") && is_reference(name),
+        Some(name) => is_reference(name),
         None => is_hexadecimal(line, &[40, 64]),
     }
 }
 
+/// A commit, with its name or as what a tag before it leads to, in each line.
+fn are_packed(content: &[u8]) -> bool {
+    let is_commit = |word: &[u8]| is_hexadecimal(word, &[40, 64]);
+    let is_packed = |line: &[u8]| match line {
+        [] | [b'#', ..] => true,
+        [b'^', commit @ ..] => is_commit(commit),
+        _ => {
+            let space = line.iter().position(|byte| *byte == b' ');
+            let words = space.and_then(|space| Some((line.get(..space)?, line.get(space + 1..)?)));
+            words.is_some_and(|(commit, name)| is_commit(commit) && is_reference(name))
+        }
+    };
+    content.split(|byte| *byte == b'\n').all(is_packed)
+}
+
+/// A name below `refs`, but for those that put other objects in the place of a commit.
 /// <https://git-scm.com/docs/git-check-ref-format>
 fn is_reference(name: &[u8]) -> bool {
+    const REPLACEMENTS: &[u8] = b"refs/replace/";
+    if !name.starts_with(b"refs/")
+        || name.get(..REPLACEMENTS.len()).is_some_and(|start| start.eq_ignore_ascii_case(REPLACEMENTS))
+    {
+        return false;
+    }
     let is_part = |part: &[u8]| !part.is_empty() && !part.starts_with(b".") && !part.ends_with(b".lock");
     let is_plain = |byte: &u8| *byte > b' ' && *byte != 0x7f && !b"~^:?*[\\".contains(byte);
     let has = |pair: &[u8]| name.windows(2).any(|found| found == pair);
@@ -187,6 +210,26 @@ mod tests {
         index.extend(extensions);
         index.extend([0; ID]);
         index
+    }
+
+    #[test]
+    fn a_reference_leads_to_a_commit_or_another_reference() {
+        let commit = "0123456789abcdef0123456789abcdef01234567";
+        let is_sound = |check, content: &str| is_sound(check, content.as_bytes(), ID);
+        for content in [&format!("{commit}\n"), "ref: refs/heads/main\n", "ref: refs/remotes/origin/main\n"] {
+            assert!(is_sound(Check::Reference, content) && is_sound(Check::Head, content), "{content}");
+        }
+        // Git writes through such a name: `commondir` makes the directory no repository any more.
+        let replaced = format!("ref: refs/replace/{commit}\n");
+        for content in ["ref: commondir\n", "ref:commondir\n", "ref: refs/../config\n", "", "x\n", &replaced] {
+            assert!(!is_sound(Check::Reference, content) && !is_sound(Check::Head, content), "{content}");
+        }
+        let header = "# pack-refs with: peeled fully-peeled sorted \n";
+        assert!(is_sound(Check::PackedReferences, &format!("{header}{commit} refs/tags/a\n^{commit}\n")));
+        for line in [format!("{commit} refs/replace/{commit}"), format!("{commit} commondir"), "x refs/heads/a".into()]
+        {
+            assert!(!is_sound(Check::PackedReferences, &format!("{header}{line}\n")), "{line}");
+        }
     }
 
     #[test]

@@ -23,6 +23,10 @@ pub(super) enum Check {
     Index,
     /// No command to run.
     Todo,
+    /// A commit, or the name of another reference: git writes through such a name, so it has to stay below `refs`.
+    Reference,
+    /// Commits with the names of references.
+    PackedReferences,
 }
 
 /// Which part of a repository a directory of metadata is.
@@ -36,22 +40,12 @@ pub(super) enum Part {
     Common,
 }
 
-/// Heads and messages of single operations.
-const OF_OPERATIONS: &[&str] = &[
-    "AUTO_MERGE",
-    "CHERRY_PICK_HEAD",
-    "COMMIT_EDITMSG",
-    "FETCH_HEAD",
-    "MERGE_AUTOSTASH",
-    "MERGE_HEAD",
-    "MERGE_MODE",
-    "MERGE_MSG",
-    "ORIG_HEAD",
-    "REBASE_HEAD",
-    "REVERT_HEAD",
-    "SQUASH_MSG",
-    "TAG_EDITMSG",
-];
+/// Messages of single operations, and heads that git writes and removes by their names alone.
+const OF_OPERATIONS: &[&str] =
+    &["COMMIT_EDITMSG", "FETCH_HEAD", "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "SQUASH_MSG", "TAG_EDITMSG"];
+/// Heads of single operations that git writes as references.
+const PSEUDO_REFERENCES: &[&str] =
+    &["AUTO_MERGE", "CHERRY_PICK_HEAD", "MERGE_AUTOSTASH", "ORIG_HEAD", "REBASE_HEAD", "REVERT_HEAD"];
 
 /// The state of a rebase, but for its list of steps and the options by which programs are chosen (`strategy`).
 const OF_REBASE: &[&str] = &[
@@ -105,11 +99,13 @@ impl Part {
     pub(super) fn entry(self, names: &[&[u8]]) -> Option<Entry> {
         match names {
             [b"objects", below @ ..] if self.has_common() => object(below),
-            [b"refs", first, ..] if self.has_reference(first) => Some(Entry::Plain),
+            [b"refs", first, .., name] if self.has_reference(first) => Some(reference(name)),
+            [b"refs", name] if self.has_reference(unlocked(name)) => Some(reference(name)),
             [b"logs", b"refs", first, ..] if self.has_reference(first) => Some(Entry::Plain),
             [b"logs", name] if self.has_worktree() => {
                 let name = unlocked(name);
-                (name == b"HEAD" || is_one_of(OF_OPERATIONS, name)).then_some(Entry::Plain)
+                let is_head = name == b"HEAD" || is_one_of(PSEUDO_REFERENCES, name);
+                (is_head || is_one_of(OF_OPERATIONS, name)).then_some(Entry::Plain)
             }
             [b"rebase-merge", b"git-rebase-todo"] if self.has_worktree() => {
                 Some(Entry::Checked { by: Check::Todo, may_be_removed: true })
@@ -125,12 +121,19 @@ impl Part {
 
     fn top(self, name: &[u8]) -> Option<Entry> {
         let base = unlocked(name);
+        if name == b"packed-refs" {
+            let packed = Entry::Checked { by: Check::PackedReferences, may_be_removed: false };
+            return self.has_common().then_some(packed);
+        }
         let is_common = matches!(base, b"packed-refs" | b"shallow") || name == b"packed-refs.new";
         if is_common {
             return self.has_common().then_some(Entry::Plain);
         }
         if !self.has_worktree() {
             return None;
+        }
+        if is_one_of(PSEUDO_REFERENCES, base) {
+            return Some(reference(name));
         }
         let checked = match base {
             b"HEAD" => Some((Check::Head, false)),
@@ -172,6 +175,12 @@ impl Part {
             _ => false,
         }
     }
+}
+
+/// A reference, or the lock file that becomes one.
+fn reference(name: &[u8]) -> Entry {
+    let is_lock = name.ends_with(b".lock");
+    if is_lock { Entry::Plain } else { Entry::Checked { by: Check::Reference, may_be_removed: true } }
 }
 
 fn object(names: &[&[u8]]) -> Option<Entry> {
@@ -286,6 +295,11 @@ mod tests {
         assert_eq!(entry(Part::Whole, "HEAD"), checked(Check::Head, false));
         assert_eq!(entry(Part::Whole, "index"), checked(Check::Index, false));
         assert_eq!(entry(Part::Whole, "index.stash.12"), checked(Check::Index, true));
+        for path in ["refs/heads/x", "refs/heads/x/y", "refs/stash", "refs/heads/x.lock/y", "ORIG_HEAD"] {
+            assert_eq!(entry(Part::Whole, path), checked(Check::Reference, true), "{path}");
+            assert_eq!(entry(Part::Whole, &format!("{path}.lock")), Some(Entry::Plain), "{path}");
+        }
+        assert_eq!(entry(Part::Whole, "packed-refs"), checked(Check::PackedReferences, false));
         assert_eq!(entry(Part::Whole, "rebase-merge/git-rebase-todo"), checked(Check::Todo, true));
         let hash = "0".repeat(38);
         assert_eq!(entry(Part::Whole, &format!("objects/00/{hash}")), Some(Entry::Object));
