@@ -338,9 +338,10 @@ impl Observer {
         }
         let actor = Actor { view, host: &self.host };
         let Ok(reply) = repositories.act(&copied, &self.watch.files, &actor) else { return Fate::Left };
+        // Before the command goes on: it may end at once, and its record with it.
+        copied.paths().for_each(|path| writes.done(path));
         // A process that is gone has no call that waits.
         reply.send(self.listener.as_fd(), call.id).ok();
-        copied.paths().for_each(|path| writes.done(path));
         Fate::Taken
     }
 

@@ -258,9 +258,10 @@ impl Holds {
     fn act(&self, id: u64, call: &FileCall, files: &FileRules) -> Fate {
         match (Actor { view: &self.view, host: &self.host }).act(call, files) {
             Ok(reply) => {
+                // Before the command goes on: it may end at once, and its record with it.
+                call.paths().for_each(|path| self.keeper.done(path));
                 // A process that is gone has no call that waits.
                 reply.send(self.listener.as_fd(), id).ok();
-                call.paths().for_each(|path| self.keeper.done(path));
                 Fate::Taken
             }
             Err(_) => Fate::Left,
