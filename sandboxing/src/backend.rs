@@ -41,7 +41,7 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// How a policy with host rules is enforced. `None`: connections are intercepted, and a [`Gatekeeper`] decides on
+    /// How a policy with host rules is enforced. `None`: connections are intercepted, and a [`Gatekeeper`](crate::Gatekeeper) decides on
     /// each. Otherwise the caller has to start a proxy for the command.
     fn proxied(&self) -> Option<&dyn Proxied> {
         None
@@ -70,7 +70,7 @@ pub struct OwnPlace {
 
 /// A backend that can't filter by host and leaves that to a proxy on this machine.
 ///
-/// The proxy decides by the same rules as a [`Gatekeeper`] would. It serves one run, ends with it, and accepts no
+/// The proxy decides by the same rules as a [`Gatekeeper`](crate::Gatekeeper) would. It serves one run, ends with it, and accepts no
 /// other client.
 pub trait Proxied: Backend {
     /// Like [`Backend::compile`], for permissions with host rules. The command reaches hosts through the proxy at this
