@@ -130,7 +130,7 @@ pub(crate) enum Step {
     /// Passes calls to the observer, if no supervisor gets them already.
     Observe {
         filter: Filter,
-        /// Installed in its place if somebody does.
+        /// Installed in its place if a supervisor does.
         otherwise: Filter,
     },
     Seccomp {

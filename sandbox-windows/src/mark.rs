@@ -299,7 +299,7 @@ pub(crate) fn labelled(found: Option<&Entry>, label: Label, place: Place, kind: 
     }
 }
 
-/// Whether a label is the command's level, whoever has put it there.
+/// Whether a label is the command's level, put there by Stockade or not.
 pub(crate) fn is_low(label: &Entry) -> bool {
     matches!(label, Entry::Known { says: Says::Label, sid, .. } if *sid == Sid::label(LOW))
 }

@@ -55,7 +55,7 @@ impl LockedRoot {
 }
 
 impl Journal {
-    /// Waits until nobody else walks a tree.
+    /// Waits until no other process walks a tree.
     pub(crate) fn lock_root(&self, root: &Root) -> io::Result<LockedRoot> {
         let id = root.sid.to_string();
         let lock = open_lock(&self.file(&id, "root-lock"))?;

@@ -67,7 +67,7 @@ fn null() -> io::Result<OwnedHandle> {
     processes::inheritable(&null.as_handle())
 }
 
-/// A pipe whose content a thread copies to a stream of this program's, until nobody holds its other end.
+/// A pipe whose content a thread copies to a stream of this program's, until its other end is closed.
 pub(crate) fn copied(own: &impl AsRawHandle) -> io::Result<(OwnedHandle, JoinHandle<()>)> {
     let (mut reader, writer) = io::pipe()?;
     let mut target = File::from(processes::inheritable(own)?);

@@ -27,7 +27,7 @@ pub struct ProcessSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Starts {
-    /// They are nobody's business, and cost nothing.
+    /// They are not notified, and cost nothing.
     #[default]
     Unseen,
     /// Each is judged before it happens.

@@ -171,7 +171,7 @@ fn a_makefile_that_removes_fails_with_the_sentence_of_the_rule() {
     assert!(shown.contains("started by `make clean`"), "{shown}");
 }
 
-/// Nobody is there to ask, or nobody may be.
+/// Without an approver, and under a policy that never asks.
 #[test]
 fn what_would_be_asked_is_refused_where_nobody_is_asked() {
     let home = home(User::Ordinary, PROMPT);
