@@ -185,6 +185,11 @@ impl Session {
         }
     }
 
+    /// The directories of the workspace.
+    pub fn workspace_roots(&self) -> &[AbsPath] {
+        &self.host.workspace_roots
+    }
+
     /// Whether a sandbox is built.
     pub fn sandboxing(&self) -> Sandboxing {
         match self.sandbox {

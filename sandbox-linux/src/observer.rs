@@ -50,6 +50,8 @@ use stockade_sandboxing::{
     CountedLimit, Coverage, Deciders, DeniedAct, Observation, Observations, Starts, WriteKeeper,
 };
 
+pub use self::repository::git_writes;
+
 use self::act::{Actor, FileCall};
 use self::hold::{Fate, Holds};
 use self::judge::Judge;

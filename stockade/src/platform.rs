@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use stockade_config::{EngineName, LossName, Settings};
 use stockade_protocol::{AbsPath, NetworkPolicy};
-use stockade_sandboxing::{Backend, Diagnosis};
+use stockade_sandboxing::{Backend, Diagnosis, Repository};
 
 /// Whether two names denote the same environment variable on this system.
 pub(crate) fn is_same_variable(one: &[u8], other: &[u8]) -> bool {
@@ -21,6 +21,17 @@ pub fn diagnose() -> Diagnosis {
     return stockade_sandbox_windows::diagnose();
     #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
     Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
+}
+
+/// Whether a sandbox with the permission profile for git lets git write this file or directory of a repository's metadata.
+pub(crate) fn git_writes(repository: &Repository, path: &AbsPath) -> bool {
+    #[cfg(target_os = "linux")]
+    return stockade_sandbox_linux::git_writes(repository, path);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (repository, path);
+        false
+    }
 }
 
 /// The marks that stay on directories which commands could write.
