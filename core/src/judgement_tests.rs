@@ -146,6 +146,7 @@ impl ToolRuntime<ExecRequest> for Kept {
             duration_ms: 0,
             enforcement: Enforcement { engine: String::from("none"), layers: Vec::new() },
             violations: self.denied.iter().filter(|_| runs.len() == 1).cloned().collect(),
+            programs: Vec::new(),
             first_attempt: None,
         };
         Ok(match execution.violations.is_empty() {

@@ -30,6 +30,8 @@ pub(crate) enum Topic {
     Dangerous,
     /// The command is not known as a harmless read.
     NotKnownSafe,
+    /// A skill's script is started.
+    Skill,
 }
 
 /// The approval policy's answer to a question.
@@ -69,13 +71,18 @@ fn questions(rules: &RuleVerdict, escalation: &EscalationExecution) -> Vec<Quest
 fn answer(ask: AskForApproval, topic: Topic, sandboxing: Sandboxing) -> Answer {
     use AskForApproval::{Never, OnFailure, OnRequest, Reject, Untrusted};
     use Sandboxing::{External, Off, On};
-    use Topic::{Dangerous, LeaveSandbox, MorePermissions, NotKnownSafe, Rule};
+    use Topic::{Dangerous, LeaveSandbox, MorePermissions, NotKnownSafe, Rule, Skill};
     match (topic, ask, sandboxing) {
         // A rule prompts.
         (Rule, Untrusted | OnFailure | OnRequest, _) => Answer::Ask,
         (Rule, Reject(RejectConfig { rules: false, .. }), _) => Answer::Ask,
         (Rule, Reject(RejectConfig { rules: true, .. }), _) => Answer::Refuse(REJECTED_RULES),
         (Rule, Never, _) => Answer::Refuse(NEVER),
+
+        (Skill, Untrusted | OnFailure | OnRequest, _) => Answer::Ask,
+        (Skill, Reject(RejectConfig { skill_approval: false, .. }), _) => Answer::Ask,
+        (Skill, Reject(RejectConfig { skill_approval: true, .. }), _) => Answer::Refuse(REJECTED_SKILL),
+        (Skill, Never, _) => Answer::Refuse(NEVER),
 
         // Without Stockade's sandbox there is none to leave or to widen.
         (LeaveSandbox | MorePermissions, _, Off | External) => Answer::Run,
@@ -103,6 +110,7 @@ fn answer(ask: AskForApproval, topic: Topic, sandboxing: Sandboxing) -> Answer {
 
 const NEVER: &str = "the approval policy is `never`, so nobody is asked";
 const REJECTED_RULES: &str = "approval policy rejected rule approval prompt";
+const REJECTED_SKILL: &str = "approval policy rejected skill approval prompt";
 const REJECTED_SANDBOX: &str = "approval policy rejected sandbox approval prompt";
 const REJECTED_PERMISSIONS: &str = "approval policy rejected additional permissions prompt";
 
@@ -169,6 +177,27 @@ pub(crate) fn of_permissions(ask: AskForApproval, sandboxing: Sandboxing) -> Exe
     }
 }
 
+/// The requirement for what starts a skill's script, on top of its own.
+pub(crate) fn with_skill(
+    requirement: ExecApprovalRequirement,
+    (ask, sandboxing): (AskForApproval, Sandboxing),
+    script: &str,
+) -> ExecApprovalRequirement {
+    let own = match requirement {
+        ExecApprovalRequirement::Forbidden { .. } => return requirement,
+        ExecApprovalRequirement::NeedsApproval { reason, .. } => reason,
+        ExecApprovalRequirement::Skip { .. } => None,
+    };
+    match answer(ask, Topic::Skill, sandboxing) {
+        Answer::Refuse(policy) => ExecApprovalRequirement::Forbidden { reason: format!("{policy}: {script}") },
+        Answer::Ask | Answer::Run => {
+            let reasons: Vec<String> = own.into_iter().chain([script.to_owned()]).collect();
+            let reason = Some(reasons.join("; "));
+            ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment: None }
+        }
+    }
+}
+
 /// The requirement for a tool that itself demands a question.
 pub(crate) fn of_asking_tool(ask: AskForApproval, tool: &str) -> ExecApprovalRequirement {
     let reason = format!("the tool `{tool}` asks for an approval before each call");
@@ -204,6 +233,11 @@ pub(crate) fn asks_after_denial(ask: AskForApproval) -> bool {
         AskForApproval::Reject(reject) => !reject.rejects_sandbox_approval(),
         AskForApproval::OnRequest | AskForApproval::Never => false,
     }
+}
+
+/// Whether a rule that prompts leads to a question.
+pub(crate) fn asks_for_rules(ask: AskForApproval) -> bool {
+    answer(ask, Topic::Rule, Sandboxing::On) == Answer::Ask
 }
 
 /// Whether remembered and advance approvals count. They answer questions about leaving or widening the sandbox, so
@@ -406,6 +440,35 @@ external dangerous *           ask       ask        ask        ask  no    ask   
                 assert_eq!(found, expected, "{sandbox:?} {policy}");
             }
         }
+    }
+
+    #[test]
+    fn a_skill_is_asked_about_unless_the_policy_rejects_or_never_asks() {
+        let skip = ExecApprovalRequirement::Skip { bypass_sandbox: true, proposed_execpolicy_amendment: None };
+        let all = RejectConfig { skill_approval: true, ..RejectConfig::default() };
+        for (ask, expected) in [
+            (AskForApproval::Untrusted, "ask"),
+            (AskForApproval::OnFailure, "ask"),
+            (AskForApproval::OnRequest, "ask"),
+            (AskForApproval::Reject(RejectConfig::default()), "ask"),
+            (AskForApproval::Reject(all), "approval policy rejected skill approval prompt: skill script `/s`"),
+            (AskForApproval::Never, "the approval policy is `never`, so nobody is asked: skill script `/s`"),
+        ] {
+            for sandboxing in [Sandboxing::On, Sandboxing::Off, Sandboxing::External] {
+                let found = with_skill(skip.clone(), (ask, sandboxing), "skill script `/s`");
+                let found = match found {
+                    ExecApprovalRequirement::Skip { .. } => String::from("run"),
+                    ExecApprovalRequirement::NeedsApproval { reason, .. } => {
+                        assert_eq!(reason.as_deref(), Some("skill script `/s`"));
+                        String::from("ask")
+                    }
+                    ExecApprovalRequirement::Forbidden { reason } => reason,
+                };
+                assert_eq!(found, expected, "{ask:?} {sandboxing:?}");
+            }
+        }
+        let forbidden = ExecApprovalRequirement::Forbidden { reason: String::from("a rule") };
+        assert_eq!(with_skill(forbidden.clone(), (AskForApproval::OnRequest, Sandboxing::On), "x"), forbidden);
     }
 
     #[test]

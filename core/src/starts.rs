@@ -4,6 +4,7 @@
 //! goes on, in the sandbox that holds it. A question is put once for equal commands of a run: a yes covers them, and so
 //! does the yes with which the command itself was started.
 
+mod cut;
 mod judge;
 
 use std::collections::{HashMap, HashSet};
@@ -14,7 +15,7 @@ use std::time::Duration;
 use stockade_execpolicy::{Placement, Policy};
 use stockade_protocol::{
     AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, Decision, DecisionSource, DenyingRule,
-    EscalationExecution, Evidence, ExecApprovalRequirement, FileRules, Operation, Permissions, RawText, ReviewDecision,
+    EscalationExecution, Evidence, ExecApprovalRequirement, FileRules, JudgedProgram, Operation, Permissions, RawText, ReviewDecision,
     Violation, ViolationTarget,
 };
 use stockade_sandboxing::{Concern, ProgramStart, StartAnswer, StartCaller, StartKeeper, StartVerdict};
@@ -22,6 +23,8 @@ use stockade_shell_command::parse_argv;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+pub(crate) use self::judge::restricts_builtins;
+use self::cut::{ASKED, Cut, TOLD};
 use self::judge::{Met, Words, command_words, is_builtin, is_many_programs, is_shell, met};
 use crate::approvals::{ApprovalKey, Approvals, CommandKey, Confinement, Grant};
 use crate::audit_log::Trail;
@@ -30,14 +33,13 @@ use crate::exec::Clock;
 use crate::requirement::{self, approvals_count};
 use crate::run_answers::RunAnswers;
 use crate::session::Session;
-use crate::verdict::RuleVerdict;
+use crate::skills::{named, skill_script, skill_scripts};
+use crate::verdict::{RuleVerdict, Verdict};
 
 /// Different refusals of a run that are told, and decisions that are recorded.
 const MOST_TOLD: usize = 100;
 /// How often it is looked whether a call still waits.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
-/// Words of a start that are shown and recorded.
-const MOST_SHOWN: usize = 64;
 
 const UNREADABLE: &str = "rules restrict what may be started, and the process that starts it can't be looked at";
 
@@ -65,7 +67,8 @@ struct Shared {
     enforced: FileRules,
     /// What the command itself is, which was decided before.
     command: Argv,
-    decided_before: OnceLock<HashSet<Words>>,
+    cwd: AbsPath,
+    decided_before: OnceLock<DecidedBefore>,
     approvals: Arc<Approvals>,
     answers: Arc<RunAnswers>,
     trail: Trail,
@@ -78,8 +81,23 @@ struct Shared {
     told: Mutex<Told>,
 }
 
-/// What equal starts have in common: the commands that met a rule, and the directory.
-type Equal = (Vec<Words>, AbsPath);
+/// What equal starts have in common: the commands that met a rule, the skill's script, and the directory.
+type Equal = (Vec<Words>, Option<AbsPath>, AbsPath);
+
+/// What the line shows, and was decided on as a whole.
+struct DecidedBefore {
+    commands: HashSet<Words>,
+    skills: Vec<AbsPath>,
+}
+
+/// What became of the starts of a run.
+#[derive(Default)]
+pub(crate) struct StartsSeen {
+    /// What was refused.
+    pub(crate) refused: Vec<Violation>,
+    /// What a rule spoke of, refused or not.
+    pub(crate) programs: Vec<JudgedProgram>,
+}
 
 #[derive(Clone, Debug)]
 enum Answered {
@@ -90,7 +108,7 @@ enum Answered {
 #[derive(Default)]
 struct Told {
     recorded: HashSet<(Vec<RawText>, Decision)>,
-    refused: Vec<Violation>,
+    seen: StartsSeen,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -98,21 +116,22 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Whether the starts of a run are judged.
-pub(crate) fn are_judged(policy: &Policy, confinement: Confinement) -> bool {
-    confinement == Confinement::Sandbox && policy.restricts()
+pub(crate) fn are_judged(session: &Session, policy: &Policy, confinement: Confinement) -> bool {
+    confinement == Confinement::Sandbox && (policy.restricts() || !session.skills.is_empty())
 }
 
 impl ProgramStarts {
-    /// For a run of `command` that enforces these permissions; `None` where no rule restricts, or nothing holds it.
+    /// For a run of `command` in `cwd` that enforces these permissions; `None` where no rule restricts and no skills are
+    /// declared, or nothing holds it.
     pub(crate) fn new(
         connections: &Connections,
         session: &Session,
         grant: &Grant,
-        (command, enforced): (&Argv, &Permissions),
+        (command, cwd, enforced): (&Argv, &AbsPath, &Permissions),
         clock: &Clock,
     ) -> Option<Self> {
         let policy = connections.rules.policy();
-        if !are_judged(&policy, grant.confinement()) {
+        if !are_judged(session, &policy, grant.confinement()) {
             return None;
         }
         let restricted = policy.restricted_programs();
@@ -123,6 +142,7 @@ impl ProgramStarts {
             policy,
             enforced: enforced.files.clone(),
             command: command.clone(),
+            cwd: cwd.clone(),
             decided_before: OnceLock::new(),
             approvals: Arc::clone(&connections.approvals),
             answers: Arc::clone(&connections.answers),
@@ -139,11 +159,11 @@ impl ProgramStarts {
     }
 
     /// Ends with the run: takes questions away that are still open, and tells what was refused.
-    pub(crate) async fn end(self) -> Vec<Violation> {
+    pub(crate) async fn end(self) -> StartsSeen {
         self.stop.send_replace(true);
         let shared = &self.keeper.shared;
         drop(shared.turn.lock().await);
-        std::mem::take(&mut locked(&shared.told).refused)
+        std::mem::take(&mut locked(&shared.told).seen)
     }
 
     /// What a backend asks.
@@ -154,12 +174,11 @@ impl ProgramStarts {
 
 impl StartKeeper for Keeper {
     fn concerns(&self, name: &[u8]) -> bool {
-        let shared = &self.shared;
-        shared.restricted.contains(name) || is_many_programs(name) || (shared.restricts_builtins && is_shell(name))
+        !self.shared.session.skills.is_empty() || self.shared.is_restricted(name)
     }
 
     fn judge(&self, start: &ProgramStart) -> Concern {
-        match met(&self.shared.policy, start) {
+        match self.shared.met(start) {
             None => Concern::None,
             Some(met) if met.decision == Decision::Prompt && self.shared.is_decided_before(&met) => Concern::None,
             Some(_) => Concern::Decide,
@@ -167,7 +186,7 @@ impl StartKeeper for Keeper {
     }
 
     fn decide(&self, start: ProgramStart, caller: StartCaller, answer: StartAnswer) {
-        let Some(met) = met(&self.shared.policy, &start) else { return answer.give(StartVerdict::GoOn) };
+        let Some(met) = self.shared.met(&start) else { return answer.give(StartVerdict::GoOn) };
         let shared = Arc::clone(&self.shared);
         let Some(start) = shared.shown(&start) else {
             return answer.give(StartVerdict::Refused);
@@ -178,7 +197,15 @@ impl StartKeeper for Keeper {
         };
         let (ask, sandboxing) = (shared.session.ask, shared.session.sandboxing());
         let by_default = EscalationExecution::TurnDefault;
-        match requirement::of_command(ask, sandboxing, &rules, Placement::Inside, &by_default) {
+        let by_rule = match met.words.is_empty() {
+            true => ExecApprovalRequirement::Skip { bypass_sandbox: false, proposed_execpolicy_amendment: None },
+            false => requirement::of_command(ask, sandboxing, &rules, Placement::Inside, &by_default),
+        };
+        let required = match &met.skill {
+            Some(script) => requirement::with_skill(by_rule, (ask, sandboxing), &named(script)),
+            None => by_rule,
+        };
+        match required {
             ExecApprovalRequirement::Forbidden { reason } => {
                 let source = DecisionSource::Rule(met.reason);
                 shared.refuse(&start, &caller, source, reason);
@@ -207,7 +234,7 @@ impl StartKeeper for Keeper {
         let Ok(command) = Argv::parse([program]) else { return };
         let cwd = self.shared.session.host.workspace_roots.first().cloned();
         let Some(cwd) = cwd.or_else(|| "/".parse().ok()) else { return };
-        let start = Shown { command: command.clone(), key: command, cwd };
+        let start = Shown { asked: command.clone(), command: command.clone(), key: command, cwd };
         self.shared.refuse(&start, &caller, DecisionSource::Rule(String::from(UNREADABLE)), String::from(UNREADABLE));
     }
 }
@@ -221,6 +248,8 @@ async fn unwanted(is_wanted: Arc<dyn Fn() -> bool + Send + Sync>) {
 /// A start as it is shown and remembered.
 struct Shown {
     command: Argv,
+    /// As a question shows it, which has more of long words.
+    asked: Argv,
     /// With the program's whole path.
     key: Argv,
     cwd: AbsPath,
@@ -229,11 +258,40 @@ struct Shown {
 impl Shared {
     /// Whether it is a part of the command that was decided on before it began.
     fn is_decided_before(&self, met: &Met) -> bool {
-        let parts = self.decided_before.get_or_init(|| {
-            let line = parse_argv(&self.command);
-            line.commands.iter().filter_map(command_words).collect()
+        let before = self.decided_before.get_or_init(|| {
+            let verdict = Verdict::of(&self.policy, &self.command);
+            DecidedBefore {
+                commands: verdict.parsed.commands.iter().filter_map(command_words).collect(),
+                skills: skill_scripts(&self.session, &self.cwd, &verdict),
+            }
         });
-        met.words.iter().all(|words| parts.contains(words))
+        met.words.iter().all(|words| before.commands.contains(words))
+            && met.skill.as_ref().is_none_or(|script| before.skills.contains(script))
+    }
+
+    fn is_restricted(&self, name: &[u8]) -> bool {
+        self.restricted.contains(name) || is_many_programs(name) || (self.restricts_builtins && is_shell(name))
+    }
+
+    /// The rules that a start meets, and the skill whose script it is.
+    fn met(&self, start: &ProgramStart) -> Option<Met> {
+        let by_rule = met(&self.policy, start);
+        let Some(script) = self.skill_script(start) else { return by_rule };
+        let said = named(&script);
+        let nothing = Met { decision: Decision::Prompt, reason: String::new(), words: Vec::new(), skill: None };
+        let found = by_rule.unwrap_or(nothing);
+        let reason = if found.reason.is_empty() { said } else { format!("{}; {said}", found.reason) };
+        Some(Met { reason, skill: Some(script), ..found })
+    }
+
+    /// The skill's script that a start is, unless a rule allows it.
+    fn skill_script(&self, start: &ProgramStart) -> Option<AbsPath> {
+        if self.session.skills.is_empty() {
+            return None;
+        }
+        let paths = start.forms.iter().filter_map(|form| AbsPath::parse(form.first()?.clone()).ok()?.to_host_path());
+        let mut scripts = paths.filter_map(|path| skill_script(&self.session, &self.enforced, &path));
+        scripts.next().filter(|_| !judge::is_allowed(&self.policy, start))
     }
 
     fn shown(&self, start: &ProgramStart) -> Option<Shown> {
@@ -243,13 +301,10 @@ impl Shared {
             .is_ok_and(|path| self.enforced.access(&path) == stockade_protocol::Access::Write);
         // A program that commands can't write is known by its name.
         let name = if is_commands_own { path.clone() } else { judge::base_name(path) };
-        let rest = words.get(1..).unwrap_or_default();
-        let mut shown: Vec<RawText> = std::iter::once(name).chain(rest.iter().take(MOST_SHOWN).cloned()).collect();
-        if rest.len() > MOST_SHOWN {
-            shown.push(RawText::from("…"));
-        }
+        let shown = |cut: Cut| Argv::parse(cut.of(std::iter::once(&name).chain(words.iter().skip(1)))).ok();
         let cwd = start.cwd.clone().or_else(|| "/".parse().ok())?;
-        Some(Shown { command: Argv::parse(shown).ok()?, key: Argv::parse(words.iter().cloned()).ok()?, cwd })
+        let key = Argv::parse(words.iter().cloned()).ok()?;
+        Some(Shown { command: shown(TOLD)?, asked: shown(ASKED)?, key, cwd })
     }
 
     /// Finds the answer to a question: one that was given before, or a person's.
@@ -266,7 +321,7 @@ impl Shared {
             () = &mut given_up => return StartVerdict::Refused,
         };
         let rule = || DecisionSource::Rule(met.reason.clone());
-        let equal: Equal = (met.words.clone(), start.cwd.clone());
+        let equal: Equal = (met.words.clone(), met.skill.clone(), start.cwd.clone());
         let known = locked(&self.answered).get(&equal).cloned();
         match known {
             Some(Answered::Yes) => return StartVerdict::GoOn,
@@ -285,9 +340,9 @@ impl Shared {
             return self.refuse(start, caller, rule(), reason);
         }
         let question = ApprovalSubject::Command(Box::new(CommandApproval {
-            command: start.command.clone(),
+            command: start.asked.clone(),
             cwd: start.cwd.clone(),
-            parsed: parse_argv(&start.command),
+            parsed: parse_argv(&start.asked),
             escalation: by_default.clone(),
             justification: None,
             violations: Vec::new(),
@@ -348,9 +403,10 @@ impl Shared {
             amendment: None,
         };
         let mut told = locked(&self.told);
-        let is_known = told.refused.iter().any(|known| known.target == violation.target);
-        if !is_known && told.refused.len() < MOST_TOLD {
-            told.refused.push(violation);
+        let refused = &mut told.seen.refused;
+        let is_known = refused.iter().any(|known| known.target == violation.target);
+        if !is_known && refused.len() < MOST_TOLD {
+            refused.push(violation);
         }
         StartVerdict::Refused
     }
@@ -370,6 +426,13 @@ impl Shared {
             has_room && told.recorded.insert((start.command.words().to_vec(), decision))
         };
         if is_new {
+            locked(&self.told).seen.programs.push(JudgedProgram {
+                command: start.command.clone(),
+                started_by: caller.chain.clone(),
+                decision,
+                source: source.clone(),
+                reason: reason.clone(),
+            });
             self.trail.note(AuditEvent::ProgramJudged {
                 command: start.command.clone(),
                 cwd: start.cwd.clone(),

@@ -24,6 +24,7 @@ mod calls;
 mod chain;
 mod destination;
 mod hold;
+mod loader;
 mod judge;
 mod lineage;
 mod look_up;

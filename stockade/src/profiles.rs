@@ -70,6 +70,7 @@ pub(crate) fn grant_named(
         all = all.and(&grant);
     }
     session.made_on_use.extend(all.directories.iter().cloned());
+    session.skills.extend(all.skills.iter().cloned());
     if all.repository {
         session.repositories = repositories(settings, session, notices);
     }

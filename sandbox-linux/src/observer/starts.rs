@@ -21,6 +21,7 @@ use stockade_protocol::{AbsPath, Access, FileRules, RawText};
 use stockade_sandboxing::{Concern, ProgramStart, StartAnswer, StartCaller, StartKeeper, StartVerdict};
 
 use super::chain::chain;
+use super::loader::{is_loader, loaded};
 use super::resolve::{LastLink, Located, Tree, read_path, read_text};
 use crate::supervisor::program_of;
 use crate::sys::notify::{self, Notification};
@@ -163,7 +164,8 @@ impl Reader<'_> {
         programs.extend(self.led_to(&named));
         let of_interpreters = interpreters.iter().map(|interpreter| &interpreter.program);
         let names = programs.iter().chain(of_interpreters).chain(&file);
-        if !names.into_iter().any(|name| self.keeper.concerns(base_name(name))) {
+        let may_concern = |name: &[u8]| self.keeper.concerns(name) || is_loader(name);
+        if !names.into_iter().any(|name| may_concern(base_name(name))) {
             return Reading::Passes;
         }
         let words = match self.words(self.argument(path_at + 1), MOST_WORDS) {
@@ -179,8 +181,31 @@ impl Reader<'_> {
             forms.push(form(&before, rest));
             script = before;
         }
+        let file = self.load(&mut forms).or(file);
         let cwd = self.view.absolute(self.call.thread, None, b".").and_then(|path| AbsPath::parse(path).ok());
         Reading::Start(ProgramStart { forms, file: file.map(RawText::from), cwd })
+    }
+
+    /// Adds what a dynamic loader among the programs is told to run, and gives the base name of that file.
+    fn load(&self, forms: &mut Vec<Vec<RawText>>) -> Option<Vec<u8>> {
+        let (mut more, mut file) = (Vec::new(), None);
+        for form in forms.iter() {
+            let Some((first, arguments)) = form.split_first() else { continue };
+            let Some(loaded) = is_loader(base_name(first.as_bytes())).then(|| loaded(arguments)).flatten() else {
+                continue;
+            };
+            let given = loaded.program.as_bytes();
+            let path = self.view.absolute(self.call.thread, None, given).unwrap_or_else(|| given.to_vec());
+            let found = self.view.locate(&path, LastLink::Followed).ok().filter(Located::exists);
+            let named = Named { path, found };
+            let found = named.found.as_ref().map(|found| base_name(found.path.as_raw().as_bytes()).to_vec());
+            let names = [Some(named.path.clone()), self.led_to(&named), loaded.told.map(<[u8]>::to_vec)];
+            let forms = names.into_iter().flatten().map(RawText::from);
+            more.extend(forms.map(|name| std::iter::once(name).chain(loaded.rest.iter().cloned()).collect()));
+            file = file.or(found);
+        }
+        forms.extend(more);
+        file
     }
 
     /// The file of a call; `None` if there is none that the kernel could start.
