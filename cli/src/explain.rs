@@ -135,6 +135,9 @@ pub(crate) fn command_text(explanation: &Explanation) -> String {
         };
         line("inside", &format!("programs that it starts are judged by {rules}: {}{more}", shown.join("; ")));
     }
+    for skills in &explanation.skills {
+        line("skills", &format!("programs below `{skills}` are asked about as scripts of a skill"));
+    }
     if let Some(why) = &explanation.left_to_starts {
         line("", &format!("so it is not asked first, although {why}"));
     }

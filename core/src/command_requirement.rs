@@ -52,7 +52,9 @@ pub(crate) fn command_requirement(
     // A saved rule avoids the question and grants nothing, so it is offered only if nothing else is requested, and if
     // there is a file for it.
     let requirement = match (requirement, wanted) {
-        (ExecApprovalRequirement::NeedsApproval { reason, .. }, EscalationExecution::TurnDefault) if skills.is_empty() => {
+        (ExecApprovalRequirement::NeedsApproval { reason, .. }, EscalationExecution::TurnDefault)
+            if skills.is_empty() =>
+        {
             let proposed_execpolicy_amendment = if rules.can_save() { verdict.amendment(command) } else { None };
             ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment }
         }

@@ -45,10 +45,13 @@ pub struct Explanation {
     /// Ways around the permissions that no kernel can close, and what keeps it in the sandbox against its rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The rules that hold for the programs that it starts, each with its decision and its place, and the directories of
-    /// skills; none where no rule restricts, and where starts are not seen.
+    /// The rules that hold for the programs that it starts, each with its decision and its place; none where no rule
+    /// restricts, and where starts are not seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<String>,
+    /// Directories whose programs are asked about as scripts of a skill.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<AbsPath>,
     /// The question about what the line does not show, if it is not asked: each program that it starts is judged when
     /// it is started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,7 +153,6 @@ impl Orchestrator {
         if are_judged(ctx.session, &ctx.rules.policy(), confinement) {
             if ctx.sandbox.sees_starts() {
                 inside = restricting(&ctx.rules.policy());
-                inside.extend(ctx.session.skills.iter().map(|skills| format!("asked skill scripts below `{skills}`")));
             } else {
                 warnings.push(String::from(UNSEEN_STARTS));
             }
@@ -166,6 +168,7 @@ impl Orchestrator {
             unenforceable,
             warnings,
             inside,
+            skills: ctx.session.skills.iter().cloned().collect(),
             left_to_starts,
             asks_after_denial,
         })

@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 use stockade_protocol::{
-    AbsPath, Access, ApprovalSubject, AuditEvent, CommandApproval, DenyingRule, EnvironmentPolicy,
-    EscalationExecution, ExecExpiration, ExecRequest, Execution, Operation,
-    Outcome, Permissions, RawText, Refusal, RefusedBy, RequestId, Violation, ViolationTarget,
+    AbsPath, Access, ApprovalSubject, AuditEvent, CommandApproval, DenyingRule, EnvironmentPolicy, EscalationExecution,
+    ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, RawText, Refusal, RefusedBy, RequestId,
+    Violation, ViolationTarget,
 };
 use stockade_sandboxing::{
     Backend as _, Bare, CommandSpec, Deciders, Plan, ProcessSettings, SpawnError, Starts, Unenforceable,
@@ -366,7 +366,8 @@ impl ShellRuntime {
         endpoint: Option<&ProxyEndpoint>,
     ) -> Result<Box<dyn Plan>, Unenforceable> {
         let inherited = ctx.session.environment.clone();
-        let starts = if are_judged(ctx.session, &ctx.rules.policy(), confinement) { Starts::Judged } else { Starts::Unseen };
+        let starts =
+            if are_judged(ctx.session, &ctx.rules.policy(), confinement) { Starts::Judged } else { Starts::Unseen };
         let command = CommandSpec {
             argv: request.command.clone(),
             cwd: request.cwd.clone(),

@@ -15,16 +15,16 @@ use std::time::Duration;
 use stockade_execpolicy::{Placement, Policy};
 use stockade_protocol::{
     AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, Decision, DecisionSource, DenyingRule,
-    EscalationExecution, Evidence, ExecApprovalRequirement, FileRules, JudgedProgram, Operation, Permissions, RawText, ReviewDecision,
-    Violation, ViolationTarget,
+    EscalationExecution, Evidence, ExecApprovalRequirement, FileRules, JudgedProgram, Operation, Permissions, RawText,
+    ReviewDecision, Violation, ViolationTarget,
 };
 use stockade_sandboxing::{Concern, ProgramStart, StartAnswer, StartCaller, StartKeeper, StartVerdict};
 use stockade_shell_command::parse_argv;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-pub(crate) use self::judge::restricts_builtins;
 use self::cut::{ASKED, Cut, TOLD};
+pub(crate) use self::judge::restricts_builtins;
 use self::judge::{Met, Words, command_words, is_builtin, is_many_programs, is_shell, met};
 use crate::approvals::{ApprovalKey, Approvals, CommandKey, Confinement, Grant};
 use crate::audit_log::Trail;

@@ -56,3 +56,93 @@ fn is_telling(session: &Session, cwd: &AbsPath, program: &RawText) -> bool {
     let name = real.as_deref().and_then(|real| real.file_name()).and_then(OsStr::to_str);
     name.is_some_and(|name| TELLING.contains(&name))
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use stockade_execpolicy::{Layer, Policy};
+    use stockade_protocol::{HostPaths, Permissions, SandboxPolicy};
+    use stockade_sandboxing::{Backend, CommandSpec, Plan, Support, Unenforceable};
+    use stockade_shell_command::parse_argv;
+
+    use super::*;
+    use crate::approvals::RuleStore;
+
+    struct Sees(bool);
+
+    impl Backend for Sees {
+        fn support(&self) -> &Support {
+            static NONE: Support = Support { engine: String::new(), layers: Vec::new() };
+            &NONE
+        }
+
+        fn compile(&self, _: &CommandSpec, _: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
+            panic!("nothing is planned here")
+        }
+
+        fn sees_starts(&self) -> bool {
+            self.0
+        }
+    }
+
+    struct World {
+        session: Session,
+        rules: &'static str,
+        sees: bool,
+        execution: EscalationExecution,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let host = HostPaths::without_masks(["/repo".parse().unwrap()]);
+            let sandbox = SandboxPolicy::workspace_write();
+            let mut session = Session::new("t".parse().unwrap(), AskForApproval::Never, sandbox, &host).unwrap();
+            session.environment = [(RawText::from("PATH"), RawText::from("/usr/bin:/bin"))].into();
+            let rules = "prefix_rule(pattern = ['rm'], decision = 'forbidden')";
+            Self { session, rules, sees: true, execution: EscalationExecution::TurnDefault }
+        }
+
+        fn tells(&self, words: &[&str]) -> bool {
+            let rules = RuleStore::new(Policy::parse("t.rules", self.rules, Layer::User).unwrap());
+            let sandbox = Sees(self.sees);
+            let ctx = ToolContext { session: &self.session, rules: &rules, sandbox: &sandbox, connections: None };
+            let command = Argv::parse(words.iter().copied()).unwrap();
+            starts_tell(&ctx, (&command, &"/repo".parse().unwrap()), &parse_argv(&command), &self.execution)
+        }
+    }
+
+    #[test]
+    fn bash_and_dash_tell_by_their_files() {
+        let world = World::new();
+        for words in [&["bash", "-c", "$x"][..], &["/bin/sh", "-c", "$x"], &["sh"], &["bash", "-c", "sh -c \"$x\""]] {
+            assert!(world.tells(words), "{words:?}");
+        }
+        for words in [
+            &["zsh", "-c", "$x"][..],
+            &["make", "$x"],
+            &["env", "bash", "-c", "$x"],
+            &["/repo/bash", "-c", "$x"],
+            &["./bash", "-c", "$x"],
+            &["/nowhere/bash", "-c", "$x"],
+            &["bash", "-c", "/repo/sh -c \"$x\""],
+            &["bash", "-c", "busybox $x"],
+        ] {
+            assert!(!world.tells(words), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_tells_where_starts_are_not_judged_or_not_all_that_counts() {
+        let words = &["bash", "-c", "$x"][..];
+        assert!(World::new().tells(words));
+        assert!(!World { sees: false, ..World::new() }.tells(words));
+        assert!(!World { execution: EscalationExecution::Unsandboxed, ..World::new() }.tells(words));
+        let builtin = "prefix_rule(pattern = [['rm', 'kill']], decision = 'prompt')";
+        assert!(!World { rules: builtin, ..World::new() }.tells(words));
+        let mut world = World::new();
+        world.session.ask = AskForApproval::Untrusted;
+        assert!(!world.tells(words));
+        let mut world = World::new();
+        world.session.sandbox = SandboxPolicy::DangerFullAccess {};
+        assert!(!world.tells(words));
+    }
+}

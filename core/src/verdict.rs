@@ -183,12 +183,22 @@ fn restricting_rule(
     let (found, part) = found?;
     let rule = found.rule();
     let words: Vec<String> = part.words.iter().map(ToString::to_string).collect();
-    let words = words.join(" ");
+    let words = beginning(words.join(" "));
     let why = rule.justification().map(|why| format!(": {why}")).unwrap_or_default();
     Some(match found.certainty() {
         Certainty::Certain => format!("a rule ({}) {} `{words}`{why}", rule.origin(), verb(rule)),
         Certainty::Possible => format!("`{words}` may become what a rule ({}) {}: {rule}", rule.origin(), verb(rule)),
     })
+}
+
+/// A command as far as a reason shows it. A question shows all of it besides.
+fn beginning(mut text: String) -> String {
+    const MOST_SHOWN: usize = 1000;
+    if let Some((end, _)) = text.char_indices().nth(MOST_SHOWN) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 fn verb(rule: &PrefixRule) -> &'static str {
@@ -258,6 +268,12 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
             prompt.starts_with("Prompt") && prompt.contains("asks before `git push`: it leaves the machine"),
             "{prompt}"
         );
+    }
+
+    #[test]
+    fn a_reason_does_not_repeat_a_long_command() {
+        let RuleVerdict::Forbidden { reason } = verdict(RULES, &["curl", &"é".repeat(85_000)]) else { panic!() };
+        assert!(reason.chars().count() < 1100 && reason.contains("é…`"), "{reason}");
     }
 
     /// The prompt names what is unknown.

@@ -219,7 +219,9 @@ impl AutoPlan {
 fn unseen_starts() -> Unenforceable {
     Unenforceable {
         what: String::from("rules for the programs that a command starts"),
-        why: String::from("the engines that see the starts of programs have stopped working since they were counted on"),
+        why: String::from(
+            "the engines that see the starts of programs have stopped working since they were counted on",
+        ),
         remedy: String::from("run the command again"),
     }
 }

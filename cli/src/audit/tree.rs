@@ -54,7 +54,8 @@ impl Started {
 
 impl Node {
     fn draw(&self, own: &str, below: &str, text: &mut String) {
-        let decisions = if self.decisions.is_empty() { String::new() } else { format!("  {}", self.decisions.join("; ")) };
+        let decisions =
+            if self.decisions.is_empty() { String::new() } else { format!("  {}", self.decisions.join("; ")) };
         // Writing into memory does not fail.
         writeln!(text, "{own}{}{decisions}", self.command).ok();
         let last = self.below.len().saturating_sub(1);
@@ -109,7 +110,12 @@ mod tests {
         let shell = &["/bin/sh", "-c", "git push"][..];
         started.add(&judged(&["git", "push"], &[make, shell], Decision::Allow, DecisionSource::Reviewer));
         let rule = DecisionSource::Rule(String::from("a rule (x.rules:1:1) forbids it"));
-        started.add(&judged(&["ssh", "host"], &[make, shell, &["/usr/bin/git", "push"]], Decision::Forbidden, rule.clone()));
+        started.add(&judged(
+            &["ssh", "host"],
+            &[make, shell, &["/usr/bin/git", "push"]],
+            Decision::Forbidden,
+            rule.clone(),
+        ));
         started.add(&judged(&["rm", "-rf", "build"], &[make], Decision::Forbidden, rule));
         let expected = "
 what it started, as far as a rule spoke of it:

@@ -1245,6 +1245,8 @@ export interface Execution {
   enforcement: Enforcement;
   /** The run before this one, whose denial led to this wider one. */
   first_attempt?: Execution | null;
+  /** The programs that it started and that a rule spoke of, each with what was decided. Equal ones are told once. */
+  programs?: JudgedProgram[];
   /** What it wrote to standard error. */
   stderr: CapturedOutput;
   /** What it wrote to standard output. */
@@ -1260,10 +1262,15 @@ export interface Explanation {
   /** How it would reach the hosts that are granted; none where the network is off or open. */
   hosts_through?: HostsThrough | null;
   /**
-   * The rules that hold for the programs that it starts, each with its decision and its place; none where no rule
-   * restricts, and where starts are not seen.
+   * The rules that hold for the programs that it starts, each with its decision and its place, and the directories of
+   * skills; none where no rule restricts, and where starts are not seen.
    */
   inside?: string[];
+  /**
+   * The question about what the line does not show, if it is not asked: each program that it starts is judged when
+   * it is started.
+   */
+  left_to_starts?: string | null;
   /** What it runs, part by part. */
   parsed: ParsedLine;
   /** What it would be held to. A network of hosts without a rule is one that is off, and asked for host by host. */
@@ -1425,6 +1432,20 @@ export interface InitializeResult {
   protocol_version: number;
   /** The server program. */
   server: ServerInfo;
+}
+
+/** A program that a command started, and what was decided about it. */
+export interface JudgedProgram {
+  /** The program and its arguments. A long one is cut. */
+  command: Argv;
+  /** The decision. */
+  decision: Decision;
+  /** Why. */
+  reason?: string | null;
+  /** Who or what decided. */
+  source: DecisionSource;
+  /** The programs above it, the command first. */
+  started_by?: Argv[];
 }
 
 /** One layer. */

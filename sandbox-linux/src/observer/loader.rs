@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn loaders_are_known_by_name() {
-        for name in ["ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1", "ld.so", "ld-2.31.so", "ld64.so.2", "ld-linux.so.2"] {
+        for name in ["ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1", "ld.so", "ld-2.31.so", "ld64.so.2", "ld-linux.so.2"]
+        {
             assert!(is_loader(name.as_bytes()), "{name}");
         }
         for name in ["ld", "ld.gold", "ld.bfd", "libc.so.6", "ldd", "ldconfig", ""] {

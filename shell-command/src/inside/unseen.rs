@@ -98,7 +98,8 @@ mod tests {
         ] {
             assert!(works_unseen(&parse_bash(line)), "{line}");
         }
-        for line in ["$x y", "eval \"$x\"", "sh -c \"$x\"", "echo rm | bash", "hash -p /bin/rm ls; ls x", "cp a b; ls $x"]
+        for line in
+            ["$x y", "eval \"$x\"", "sh -c \"$x\"", "echo rm | bash", "hash -p /bin/rm ls; ls x", "cp a b; ls $x"]
         {
             assert!(!works_unseen(&parse_bash(line)), "{line}");
         }
