@@ -36,8 +36,8 @@ fn tries(home: &Home, options: &[&str], words: &[&str]) -> (Option<i32>, String)
 }
 
 fn explained(home: &Home, options: &[&str], words: &[&str]) -> serde_json::Value {
-    let said = home.says(&[&["explain", "--json"], options, &["--"], words].concat(), 0).stdout;
-    serde_json::from_str(&said).unwrap()
+    let output = home.stockade(&[&["explain", "--json"], options, &["--"], words].concat()).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn a_session_judges_the_starts_of_such_a_line() {
     let sessions = Sessions::of(User::Ordinary);
     sessions.home.write("config/stockade/rules/mine.rules", FORBIDDEN);
     sessions.home.give_to_user();
-    for _ in 0..2 {
-        let line = ["run", "--session", "s", "--ask", "never", "--", "bash", "-c", "t=tou; ${t}ch made; ${t}ch other"];
-        let output = sessions.stockade(&line).output().unwrap();
+    for options in [&["--ask", "never"][..], &[]] {
+        let line = ["--", "bash", "-c", "t=tou; ${t}ch made; ${t}ch other"];
+        let output = sessions.stockade(&[&["run", "--session", "s"], options, &line].concat()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("use the other tool") && !said.contains("nobody is asked"), "{said}");
         assert!(!sessions.home.exists("ws/made") && sessions.home.exists("ws/other"), "{said}");
@@ -179,7 +179,7 @@ fn long_words_are_cut_wherever_they_are_told() {
     let told = home.stockade(&[&["run", "--json", "--"][..], &words].concat()).output().unwrap().stdout;
     assert!(told.len() < 20_000, "{}", told.len());
     let shown = home.says(&["audit", "show", &last_request(&home)], 0).stdout;
-    assert!(shown.len() < 20_000 && shown.contains("touch made xxx"), "{}", shown.len());
+    assert!(shown.len() < 20_000 && shown.contains("xxx…"), "{}", shown.len());
 }
 
 fn last_request(home: &Home) -> String {

@@ -86,11 +86,11 @@ fn a_yes_for_the_session_is_remembered() {
     let sessions = Sessions::of(User::Ordinary);
     let home = &sessions.home;
     fill(home);
-    for words in [&[script(home)][..], &[String::from("sh"), String::from("./go.sh")]] {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let line = [&["run", "--session", "s", "--with", "skills", "--ask", "on-failure", "--"][..], &words].concat();
+    let script = script(home);
+    for (session, words) in [("a", &[script.as_str()][..]), ("b", &["sh", "./go.sh"])] {
         for is_asked in [true, false, false] {
-            let mut screen = sessions.screen(&line);
+            let options = if is_asked { &["--with", "skills", "--ask", "on-failure"][..] } else { &[] };
+            let mut screen = sessions.screen(&[&["run", "--session", session], options, &["--"], words].concat());
             if is_asked {
                 screen.sees("]? ");
                 screen.types("s");
@@ -137,7 +137,7 @@ fn a_rule_that_allows_it_answers_and_what_commands_can_write_is_no_skill() {
 fn explain_and_the_profile_say_what_skills_are() {
     let home = home();
     let script = script(&home);
-    let said = home.says(&["explain", "--with", "skills", "--ask", "reject=skill_approval", "--", &script], 0).stdout;
+    let said = home.says(&["explain", "--with", "skills", "--ask", "reject=skill_approval", "--", &script], 126).stdout;
     assert!(said.contains("is refused: approval policy rejected skill approval prompt: skill script `"), "{said}");
     let said = home.says(&["explain", "--with", "skills", "--", "make"], 0).stdout;
     assert!(said.contains("are asked about as scripts of a skill"), "{said}");
