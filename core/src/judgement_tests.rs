@@ -238,8 +238,8 @@ fn a_line_is_parsed_once_for_two_questions_and_two_runs() {
 #[test]
 fn a_way_out_of_the_sandbox_says_what_was_left_to_the_starts() {
     let denied = || Violation {
-        operation: Operation::Write,
-        target: ViolationTarget::Path("/usr/x".parse().unwrap()),
+        operation: Operation::Connect,
+        target: ViolationTarget::UnixSocket("/run/x".parse().unwrap()),
         rule: Some(DenyingRule::NotGranted),
         amendment: None,
         pid: None,

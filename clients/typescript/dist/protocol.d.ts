@@ -1262,8 +1262,8 @@ export interface Explanation {
   /** How it would reach the hosts that are granted; none where the network is off or open. */
   hosts_through?: HostsThrough | null;
   /**
-   * The rules that hold for the programs that it starts, each with its decision and its place, and the directories of
-   * skills; none where no rule restricts, and where starts are not seen.
+   * The rules that hold for the programs that it starts, each with its decision and its place; none where no rule
+   * restricts, and where starts are not seen.
    */
   inside?: string[];
   /**
@@ -1281,6 +1281,8 @@ export interface Explanation {
   rules: CheckReport;
   /** Whether a sandbox would be built. */
   sandboxed: boolean;
+  /** Directories whose programs are asked about as scripts of a skill. */
+  skills?: AbsPath[];
   /** Who says so. */
   source: DecisionSource;
   /** Why that can't be enforced here, if it can't: then it does not run. */

@@ -1611,13 +1611,15 @@ class Explanation:
     hosts_through: HostsThrough | None = None
     """How it would reach the hosts that are granted; none where the network is off or open."""
     inside: list[str] = field(default_factory=list)
-    """The rules that hold for the programs that it starts, each with its decision and its place, and the
-    directories of skills; none where no rule restricts, and where starts are not seen.
+    """The rules that hold for the programs that it starts, each with its decision and its place; none
+    where no rule restricts, and where starts are not seen.
     """
     left_to_starts: str | None = None
     """The question about what the line does not show, if it is not asked: each program that it starts is
     judged when it is started.
     """
+    skills: list[RawText] = field(default_factory=list)
+    """Directories whose programs are asked about as scripts of a skill."""
     unenforceable: str | None = None
     """Why that can't be enforced here, if it can't: then it does not run."""
     warnings: list[str] = field(default_factory=list)
@@ -1639,6 +1641,7 @@ class Explanation:
             hosts_through=value.get("hosts_through"),
             inside=value.get("inside", []),
             left_to_starts=value.get("left_to_starts"),
+            skills=[decode_text(item) for item in value.get("skills", ())],
             unenforceable=value.get("unenforceable"),
             warnings=value.get("warnings", []),
         )
@@ -1660,6 +1663,8 @@ class Explanation:
             out["inside"] = self.inside
         if self.left_to_starts is not None:
             out["left_to_starts"] = self.left_to_starts
+        if self.skills:
+            out["skills"] = [encode_text(item) for item in self.skills]
         if self.unenforceable is not None:
             out["unenforceable"] = self.unenforceable
         if self.warnings:
