@@ -57,7 +57,8 @@ fn is_telling(session: &Session, cwd: &AbsPath, program: &RawText) -> bool {
     name.is_some_and(|name| TELLING.contains(&name))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use stockade_execpolicy::{Layer, Policy};
     use stockade_protocol::{HostPaths, Permissions, SandboxPolicy};

@@ -29,6 +29,7 @@ mod lineage;
 mod loader;
 mod look_up;
 mod process_limit;
+mod process_links;
 mod refused;
 mod repository;
 mod resolve;

@@ -20,6 +20,8 @@ const LINES: &[&[&str]] = &[
     &["dash", "-c", "t=tou; ${t}ch made"],
     &["sh", "-c", "echo touch made | sh"],
     &["/bin/sh", "-c", "x='touch made'; $x"],
+    &["bash", "-c", "exec 9</usr/bin/touch; x=/proc/$$/fd/9; $x made"],
+    &["bash", "-c", "exec 9</usr/bin/touch; x=/proc/self/task/$$/fd/9; exec $x made"],
     &["/usr/bin/bash", "-c", "x=bash; $x -c \"$(echo touch made)\""],
 ];
 

@@ -22,6 +22,7 @@ use stockade_sandboxing::{Concern, ProgramStart, StartAnswer, StartCaller, Start
 
 use super::chain::chain;
 use super::loader::{is_loader, loaded};
+use super::process_links;
 use super::resolve::{LastLink, Located, Tree, read_path, read_text};
 use crate::supervisor::program_of;
 use crate::sys::notify::{self, Notification};
@@ -212,10 +213,10 @@ impl Reader<'_> {
     fn named(&self, directory: Option<i32>, text: &[u8]) -> Option<Named> {
         const EMPTY_PATH: i32 = libc::AT_EMPTY_PATH;
         let is_open_file = text.is_empty() && self.argument(4) as i32 & EMPTY_PATH != 0;
+        let link = process_links::link(text).and_then(|link| self.behind(&link));
         let path = match (directory, is_open_file) {
             (Some(number), true) => self.behind(&format!("fd/{number}"))?,
-            _ if text == b"/proc/self/exe" || text == b"/proc/thread-self/exe" => self.behind("exe")?,
-            _ => match self.view.absolute(self.call.thread, directory, text) {
+            _ => match link.or_else(|| self.view.absolute(self.call.thread, directory, text)) {
                 Some(path) => path,
                 None if text.is_empty() => return None,
                 // An open file without a path: `/dev/fd/3` of a file that was removed.
