@@ -29,7 +29,7 @@ pub(crate) fn starts_tell(
     execution: &EscalationExecution,
 ) -> bool {
     let session = ctx.session;
-    // `untrusted` asks about what is not known, whoever else looks at it.
+    // `untrusted` asks about every line that is not known, whether its starts are judged or not.
     session.ask != AskForApproval::Untrusted
         && session.sandboxing() == Sandboxing::On
         && *execution != EscalationExecution::Unsandboxed
