@@ -140,7 +140,7 @@ pub(crate) enum Way {
     ByOwnEntry,
 }
 
-const READ_ATTRIBUTES: u32 = 0x80;
+pub(crate) const READ_ATTRIBUTES: u32 = 0x80;
 const READ_LIST: u32 = 0x2_0000;
 /// What a reading of marks needs.
 pub(crate) const TO_LOOK: u32 = READ_ATTRIBUTES | READ_LIST;
