@@ -36,13 +36,13 @@ enum Reading {
 struct World {
     disk: FakeDisk,
     kept_open: Vec<AbsPath>,
-    /// The user and the groups that everybody is in.
+    /// The user and the groups that every user is in.
     user: Vec<Sid>,
     restricting: Vec<Sid>,
     level: u32,
 }
 
-/// What everybody may write: a file, and a directory with all that is made in it.
+/// Objects that `Everyone` may write: a file, and a directory with all that is made in it.
 const SHARED: &[&str] = &[r"C:\w\a\shared", r"C:\home\a\b"];
 
 /// The rights of the user on everything below `C:\w`, as its owner.
@@ -220,7 +220,7 @@ fn is_named(path: &AbsPath, plan: &FilePlan) -> bool {
 
 fn compare(files: &FileRules, world: &World, plan: &FilePlan, reading: Reading) -> Result<(), TestCaseError> {
     for (path, object) in &world.disk.all() {
-        // What everybody may write is left alone: no policy opens it.
+        // Objects that `Everyone` may write are left alone: no policy opens them.
         let granted = files.access(path);
         let left_alone = granted == Access::Write && world.level == LOW && is_open_to_all(object.list.as_ref());
         let access = if left_alone { Access::Read } else { granted };
@@ -234,7 +234,7 @@ fn compare(files: &FileRules, world: &World, plan: &FilePlan, reading: Reading) 
         let may_move = access == Access::Write && !is_named(path, plan);
         // By way of its directory it may be removed or not, as the policy allows it.
         prop_assert!(left_alone || world.moves(path, reading) == may_move, "move {}", context);
-        // Lists are nobody's to change but, at the worst, in what can be written anyway.
+        // A command changes no list but, at the worst, those of objects that it may write anyway.
         let changes_list = opens(right::WRITE_LIST) || opens(right::WRITE_OWNER);
         prop_assert!(!changes_list || (reading == Reading::Narrow && access == Access::Write), "list {}", context);
         prop_assert!(object.kind != Kind::Directory || world.level == LOW);
@@ -329,7 +329,7 @@ fn a_label_that_stays_does_not_open_what_everybody_may_write() {
 const READ_AND_EXECUTE: u32 = 0x1200a9;
 const READ_WRITE_EXECUTE: u32 = READ_AND_EXECUTE | GENERIC_WRITE;
 
-/// The null device and its like: everybody reads and writes, restricted code reads. Their level is taken for the low
+/// The null device and its like: `Everyone` reads and writes, restricted code reads. Their level is taken for the low
 /// one: programs at that level are known to write there.
 #[test]
 fn devices_that_everybody_may_write_can_be_written() {
@@ -353,7 +353,7 @@ fn devices_that_everybody_may_write_can_be_written() {
     }
 }
 
-/// What everybody may write is still above the command's level.
+/// Files that `Everyone` may write are still above the command's level.
 #[test]
 fn files_that_everybody_may_write_are_out_of_reach() {
     let host = FakeHost::new(TREE);

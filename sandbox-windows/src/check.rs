@@ -4,7 +4,7 @@
 //! a sandbox. So the command's own token, the job object and the marks are read back, and its token is
 //! used to try what must not work, before the command runs its first instruction.
 //!
-//! A token that can do nothing at all would pass that, and the command would fail in ways that nobody understands. So
+//! A token that can do nothing at all would pass that, and the command would fail without a visible cause. So
 //! its token is also used to try what must work: a read, a write, the null device, and each tree that is granted.
 
 use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus};
@@ -206,7 +206,7 @@ fn left_over<T: std::fmt::Display>(found: impl Iterator<Item = T>) -> Option<Str
 fn integrity(wanted: Integrity, found: Option<&Sid>) -> Option<String> {
     let level = |sid: &Sid| sid.last().filter(|_| sid.is_label());
     match found.and_then(level).zip(level(&wanted.sid())) {
-        // Whoever runs at a lower level already keeps it.
+        // A program that runs at a lower level already keeps it.
         Some((found, wanted)) if found <= wanted => None,
         _ => Some(found.map_or_else(|| String::from("no level"), |sid| format!("the level is {sid}"))),
     }

@@ -1,5 +1,5 @@
 //! Runs on a disk in memory whose lists keep this program out of something: directories with "Modify" alone, objects of
-//! other users, lists that let nobody in.
+//! other users, empty lists.
 
 use super::tests::{WORKSPACE, World, path};
 use super::*;
@@ -30,7 +30,7 @@ fn change(world: &World, text: &str, change: impl FnOnce(&mut FakeObject)) {
     world.disk.change(&path(text), change);
 }
 
-/// Lets nobody in: not even its owner gets more than the list.
+/// An empty list: not even the owner gets more than the right to change it.
 fn close(world: &World, text: &str) {
     change(world, text, |object| object.list = Some(Acl(Vec::new())));
 }

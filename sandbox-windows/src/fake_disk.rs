@@ -24,7 +24,7 @@ const VOLUME: u32 = 7;
 pub(crate) struct FakeObject {
     pub(crate) kind: Kind,
     pub(crate) owner: Sid,
-    /// None at all: everybody may do everything.
+    /// `None`: every user has all rights.
     pub(crate) list: Option<Acl>,
     pub(crate) label: Option<Entry>,
 }

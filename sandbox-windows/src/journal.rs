@@ -1,7 +1,7 @@
-//! What is on files at the moment and by whom, so that it comes off again whatever happens.
+//! The record of marks on files and of their runs, so that they come off again whatever happens.
 //!
 //! Before a run puts anything on a file it writes down what, and it holds a lock on that record for as
-//! long as it lives. A record that nobody holds belongs to a run that was killed: the next start takes
+//! long as it lives. A record without a lock belongs to a run that was killed: the next start takes
 //! off what it names. One lock over all of this orders runs that begin and end at the same time.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -64,7 +64,7 @@ impl Record {
         self.roots.iter().find(|root| mark.opens() && root.path == mark.path)
     }
 
-    /// Whom a mark's entries name: the tree where they stay, or else the policy.
+    /// The identifier in a mark's entries: the tree's if they stay, otherwise the policy's.
     pub(crate) fn sid(&self, mark: &Mark) -> &Sid {
         self.root(mark).map_or(&self.capability, |root| &root.sid)
     }
@@ -173,7 +173,7 @@ impl Journal {
         &self.directory
     }
 
-    /// Waits until nobody else begins, ends or recovers a run.
+    /// Waits until no other process begins, ends or recovers a run.
     pub(crate) fn lock(&self) -> io::Result<Locked<'_>> {
         let lock = open_lock(&self.directory.join("all.lock"))?;
         lock.lock()?;

@@ -11,7 +11,7 @@ use crate::Sid;
 use crate::disk::Identity;
 use crate::journal::{Journal, open_lock, remove_if_there};
 
-/// A tree that can be written, and whom the entries on it name.
+/// A tree that can be written, and the identifier in its entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Root {
     pub(crate) path: AbsPath,

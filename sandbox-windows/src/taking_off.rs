@@ -43,8 +43,8 @@ pub(crate) fn take_off<D: Disk>(disk: &D, record: &Record, living: Living<'_>, b
     Some(Record { left: Some(left), private, ..record.clone() })
 }
 
-/// Whether a run's own directory is gone. A command may have made directories in it whose lists let nobody in: their
-/// owner, this user, can still change them.
+/// Whether a run's own directory is gone. A command may have made directories in it that can't be listed:
+/// this user owns them and can still change their lists.
 fn remove_private<D: Disk>(disk: &D, directory: &AbsPath) -> bool {
     let is_gone = |removed: io::Result<()>| match removed {
         Ok(()) => true,

@@ -140,7 +140,7 @@ fn handles_that_are_not_listed_are_not_passed_on() {
     let world = World::new();
     let file = world.path("open");
     fs::write(&file, "12345").unwrap();
-    // Meant to be passed on by everybody who does not say which.
+    // It is inherited by every process that is started without a list of handles.
     let open = inheritable(&File::open(file).unwrap()).unwrap();
     let number = (open.as_raw_handle() as usize).to_string();
     let (_, text) = world.output(&world.command(&["handles", &number]));
