@@ -97,6 +97,16 @@ fn a_tree_that_can_not_be_marked_is_refused_and_later_runs_start() {
     }
 }
 
+/// The same for what is denied, of which labels are read first.
+#[test]
+fn a_denied_directory_that_can_not_be_looked_at_is_named() {
+    let world = World::new();
+    close(&world, r"C:\home\id");
+    let error = world.start(&[r"C:\ read", r"C:\home none"]).unwrap_err().to_string();
+    assert!(error.contains(r"C:\home") && error.contains("you may not change the access control list"), "{error}");
+    assert_eq!(records(&world), 0);
+}
+
 /// An object that a stranger owns inside of a writable tree stays closed; what lies in it is opened.
 #[test]
 fn objects_that_can_not_be_marked_in_a_writable_tree_stay_closed_and_are_counted() {
@@ -226,6 +236,24 @@ fn marks_come_off_everything_but_what_can_not_be_opened() {
     assert_eq!(unmark(&world.disk, &world.journal, &path(r"C:\w")).unwrap().left, []);
     assert!(!world.is_low(r"C:\w\a") && !world.is_low(r"C:\w\a\file"));
     assert_eq!(marked(&world.disk, &world.journal).unwrap(), []);
+}
+
+/// Windows has names that are no text. What lies there under such a name can't be reached, and that is told.
+#[test]
+fn a_child_whose_name_is_no_path_is_told() {
+    let world = World::new();
+    drop(world.start(WORKSPACE).unwrap());
+    let (run, _) = without_roots(&world, &[r"C:\ read", r"C:\v write"]);
+    [r"C:\w\a", r"C:\v"].iter().for_each(|directory| world.disk.add_odd_name(&path(directory)));
+    drop(run);
+    let (_run, put) = world.start(&[r"C:\ read"]).unwrap();
+    assert_eq!(put.left_behind, [path(r"C:\v")]);
+    let unmarked = unmark(&world.disk, &world.journal, &path(r"C:\w")).unwrap();
+    let left: Vec<&AbsPath> = unmarked.left.iter().map(|left| &left.path).collect();
+    assert!(left == [&path(r"C:\w\a")] && !world.is_low(r"C:\w\a\file"), "{left:?}");
+    assert_eq!(marked(&world.disk, &world.journal).unwrap(), [path(r"C:\w")], "it stays known");
+    let error = world.start(&[r"C:\ read", r"C:\w none"]).unwrap_err();
+    assert!(error.to_string().contains("C:\\w"), "{error}");
 }
 
 /// Whichever of its paths is named.

@@ -35,6 +35,8 @@ struct State {
     objects: Vec<FakeObject>,
     /// How often an object was opened.
     opened: usize,
+    /// Directories with a child whose name no path can hold.
+    odd: Vec<AbsPath>,
 }
 
 #[derive(Debug, Default)]
@@ -126,6 +128,11 @@ impl FakeDisk {
         let number = state.objects.len();
         state.objects.push(object);
         state.names.insert(path, number);
+    }
+
+    /// Puts something into a directory under a name that no path can hold.
+    pub(crate) fn add_odd_name(&self, directory: &AbsPath) {
+        self.0.borrow_mut().odd.push(directory.clone());
     }
 
     /// Gives a file another name.
@@ -290,7 +297,8 @@ impl Disk for FakeDisk {
             Some(_) => {}
         }
         let is_child = |child: &AbsPath| child.parent().as_ref() == Some(path);
-        Ok(self.paths().into_iter().filter(is_child).map(Some).collect())
+        let odd = self.0.borrow().odd.contains(path).then_some(None);
+        Ok(self.paths().into_iter().filter(is_child).map(Some).chain(odd).collect())
     }
 
     fn user(&self) -> io::Result<Sid> {

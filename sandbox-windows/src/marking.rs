@@ -219,9 +219,12 @@ fn record<D: Disk>(
             remedy: String::from("wait until that command has ended"),
         }));
     }
-    let coming_off: Vec<Mark> = record.marks.iter().filter(|mark| !record.stays(mark)).cloned().collect();
-    let earlier = tree::earlier_labels(disk, &coming_off, &record.marks);
-    record.earlier_labels = checks.settle(earlier, Vec::new).map_err(setup("read labels"))?;
+    let mut earlier_labels = Vec::new();
+    for mark in record.marks.iter().filter(|mark| !record.stays(mark)) {
+        let earlier = tree::earlier_labels(disk, mark, &record.marks);
+        earlier_labels.extend(checks.settle(earlier, Vec::new).map_err(not_marked(mark))?);
+    }
+    record.earlier_labels = earlier_labels;
     record.join(living);
     Ok(record)
 }

@@ -104,7 +104,10 @@ fn take_off_mark<D: Disk>(
             let could_not_be_marked = before == Before::RefusedStart && error.kind() == io::ErrorKind::PermissionDenied;
             // An object that was removed bears nothing.
             let is_gone = error.kind() == io::ErrorKind::NotFound;
-            if !is_gone && !could_not_be_marked && !bears_nothing(disk, path, mark, record).unwrap_or(false) {
+            // A child whose name no path can hold may have been made by a command, and inherits.
+            let is_odd = mark.opens() && error.kind() == io::ErrorKind::InvalidData;
+            let is_bare = !is_odd && bears_nothing(disk, path, mark, record).unwrap_or(false);
+            if !is_gone && !could_not_be_marked && !is_bare {
                 left.push(LeftObject { path: path.clone(), mark: mark.path.clone() });
             }
             Ok(())

@@ -81,25 +81,23 @@ fn with_own_entry<D: Disk>(
     done
 }
 
-/// Labels of others that marks are about to replace which come off again, among all marks of a plan.
-pub(crate) fn earlier_labels<D: Disk>(disk: &D, coming_off: &[Mark], all: &[Mark]) -> io::Result<Vec<EarlierLabel>> {
+/// The labels that a mark which comes off again is about to replace, among all marks of a plan.
+pub(crate) fn earlier_labels<D: Disk>(disk: &D, mark: &Mark, all: &[Mark]) -> io::Result<Vec<EarlierLabel>> {
     let mut earlier = Vec::new();
-    for mark in coming_off.iter().filter(|mark| !mark.placeholder) {
-        let Some(wanted) = mark.label else { continue };
-        let look = |path: &AbsPath, place| open(disk, path, place, TO_LOOK);
-        visit(disk, &mark.path, mark, all, look, |step| {
-            let object = match step {
-                Step::Object(object) => object,
-                Step::Failed(path, error) => return may_go_on(mark, path, error),
-            };
-            let found = label(disk, object)?;
-            let wanted = labelled(found.as_ref(), wanted, object.place, object.kind);
-            if let Some(Entry::Known { flags, mask, sid, .. }) = found.filter(|found| Some(found) != wanted.as_ref()) {
-                earlier.push(EarlierLabel { path: object.path.clone(), flags, mask, level: sid });
-            }
-            Ok(())
-        })?;
-    }
+    let Some(wanted) = mark.label.filter(|_| !mark.placeholder) else { return Ok(earlier) };
+    let look = |path: &AbsPath, place| open(disk, path, place, TO_LOOK);
+    visit(disk, &mark.path, mark, all, look, |step| {
+        let object = match step {
+            Step::Object(object) => object,
+            Step::Failed(path, error) => return may_go_on(mark, path, error),
+        };
+        let found = label(disk, object)?;
+        let wanted = labelled(found.as_ref(), wanted, object.place, object.kind);
+        if let Some(Entry::Known { flags, mask, sid, .. }) = found.filter(|found| Some(found) != wanted.as_ref()) {
+            earlier.push(EarlierLabel { path: object.path.clone(), flags, mask, level: sid });
+        }
+        Ok(())
+    })?;
     Ok(earlier)
 }
 

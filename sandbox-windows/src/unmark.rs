@@ -199,9 +199,14 @@ impl<D: Disk> Off<'_, D> {
         Ok(Borne { entries, low_label })
     }
 
-    /// An object that can't be changed matters only if it bears marks, or if that can't be told.
+    /// An object that can't be changed matters only if it bears marks, or if that can't be told. A child whose name no path
+    /// can hold is never visited.
     fn failed(&mut self, path: &AbsPath, error: &io::Error) {
         if error.kind() == io::ErrorKind::NotFound {
+            return;
+        }
+        if error.kind() == io::ErrorKind::InvalidData {
+            self.left.push(StillMarked { path: path.clone(), why: error.to_string() });
             return;
         }
         let looked = walk::open(self.disk, path, Place::Below, TO_LOOK).and_then(|object| self.borne(&object));
