@@ -34,6 +34,9 @@ pub(crate) fn git_writes(repository: &Repository, path: &AbsPath) -> bool {
     }
 }
 
+#[cfg(windows)]
+pub use stockade_sandbox_windows::{StillMarked, UnmarkError, Unmarked};
+
 /// The marks that stay on directories which commands could write.
 #[cfg(windows)]
 #[derive(Debug, Default)]
@@ -47,15 +50,12 @@ impl Marks {
     }
 
     /// The directories that bear them.
-    pub fn directories(&self) -> Result<Vec<AbsPath>, stockade_sandbox_windows::UnmarkError> {
+    pub fn directories(&self) -> Result<Vec<AbsPath>, UnmarkError> {
         self.0.marked()
     }
 
-    /// Takes all of them off a directory and what lies in it.
-    pub fn take_off(
-        &self,
-        directory: &AbsPath,
-    ) -> Result<stockade_sandbox_windows::Unmarked, stockade_sandbox_windows::UnmarkError> {
+    /// Takes all of them off a directory and what lies in it, and off trees that were moved out of it.
+    pub fn take_off(&self, directory: &AbsPath) -> Result<Unmarked, UnmarkError> {
         self.0.unmark(directory)
     }
 }
