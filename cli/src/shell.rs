@@ -104,7 +104,14 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let run = Run { session: SessionArgs::default(), name: None, json: false, verbose: false, line: None, command };
     match run::run(&run, Ending::BySignal) {
         Ok(code) => code,
-        Err(failure) => failure.report(Form::Text),
+        Err(failure) => {
+            let code = failure.report(Form::Text);
+            note(&format!(
+                "stockade-sh takes no flags: change `{}`, or type `stockade run FLAGS -c LINE`",
+                crate::remedy::settings_file()
+            ));
+            code
+        }
     }
 }
 
