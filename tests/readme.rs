@@ -52,7 +52,7 @@ fn run_examples(document: &Path) -> usize {
     let path = format!("{}:{}", program_directory.display(), std::env::var("PATH").unwrap());
     let examples: Vec<Example> = blocks(&document, "console").iter().flat_map(|block| examples(block)).collect();
     for example in &examples {
-        // Without a terminal, so that nobody is asked.
+        // Without a terminal, so that no question is asked.
         let mut shell = program("setsid");
         shell.args(["--wait", "bash", "-c", &format!("{{ {}; }} 2>&1", example.command)]).current_dir(&here);
         shell.env("PATH", &path).env("HOME", &home).env_remove("XDG_STATE_HOME").env_remove("XDG_CONFIG_HOME");

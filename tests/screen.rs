@@ -39,7 +39,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// A terminal that nobody uses yet.
+    /// A terminal that is not in use yet.
     pub fn open() -> Self {
         let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&outside).unwrap();

@@ -96,7 +96,7 @@ pub enum PatchError {
         limit: u64,
     },
     /// The file, a directory on its path, or the root has changed since the patch was prepared.
-    #[error("`{path}` was changed by somebody else since the patch was prepared: prepare it again")]
+    #[error("`{path}` was changed by another program since the patch was prepared: prepare it again")]
     Changed {
         /// The path.
         path: AbsPath,

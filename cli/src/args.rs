@@ -37,7 +37,7 @@ pub(crate) use self::session::SessionArgs;
 pub(crate) use self::sessions::{SessionAttend, SessionCommand, SessionEnd, SessionList, SessionShow, Sessions};
 use crate::{flags, shell};
 
-/// Runs commands nobody fully trusts inside an OS sandbox, with a person in charge.
+/// Runs commands that are not fully trusted inside an OS sandbox, with a person in charge.
 #[derive(Debug, Parser)]
 #[command(
     name = "stockade",
@@ -108,7 +108,7 @@ pub(crate) enum Command {
     Execpolicy(Execpolicy),
     /// Print the JSON Schemas of the protocol and of the settings
     Schema(Schema),
-    /// Vouch for the settings and rules that a project brings along
+    /// Trust the settings and rules of a project
     Trust(Trust),
     /// Print the script that completes arguments in a shell
     Completions(Completions),
@@ -141,7 +141,7 @@ Examples:
   stockade run --limit memory=2G,pids=200 --timeout 10m -- cargo build
   stockade run --ask never --json -- ./install.sh | jq .
 
-What a command was denied that failed is said on standard error, one line each, with what would allow it.")]
+If a command fails, each denial is a line on standard error, with the flag that would allow it.")]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
@@ -155,7 +155,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Also say what a command was denied that ended well
+    /// Also print the denials of a command that succeeded
     #[arg(short = 'v', long)]
     pub(crate) verbose: bool,
 

@@ -17,13 +17,13 @@ use stockade::platform;
 /// `--sandbox`
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Policy {
-    /// Nothing is written
+    /// Nothing can be written
     ReadOnly,
-    /// The workspace is written
+    /// The workspace can be written
     WorkspaceWrite,
     /// No sandbox
     DangerFullAccess,
-    /// Somebody else's sandbox is around already
+    /// Another sandbox is around this process already
     ExternalSandbox,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Network {
     Limited,
     /// The hosts that are allowed; others are asked for
     Hosts,
-    /// Whatever this machine can reach
+    /// Everything that this machine can reach
     Full,
 }
 

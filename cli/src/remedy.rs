@@ -13,7 +13,6 @@ use crate::report::host_rule;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WrittenFor {
     CommandLine,
-    #[cfg_attr(not(unix), expect(dead_code, reason = "sessions and agents are for unix"))]
     SettingsFile,
 }
 
@@ -57,10 +56,15 @@ impl Remedies {
         Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session: None, profiles }
     }
 
+    /// With the same settings, for a caller that takes no flags: `stockade-sh`.
+    pub(crate) fn without_flags(self) -> Self {
+        Self { written_for: WrittenFor::SettingsFile, session: None, ..self }
+    }
+
     /// The text to type, in backticks; `None` if no flag helps.
     pub(crate) fn of(&self, violation: &Violation) -> Option<String> {
         if self.written_for == WrittenFor::SettingsFile {
-            return in_settings(violation);
+            return self.setting(violation);
         }
         if self.session.is_none() && is_refused_call(violation) {
             return Some(String::from("nothing less than `--sandbox danger-full-access`"));
@@ -102,7 +106,7 @@ impl Remedies {
     }
 
     fn writing(&self, path: &AbsPath, is_protected: bool) -> String {
-        let in_workspace = !is_protected && self.workspace.iter().any(|root| path.starts_with(root));
+        let in_workspace = !is_protected && self.is_in_workspace(path);
         let mode = match self.mode {
             // A private `/tmp` comes with it.
             SandboxMode::ReadOnly if in_workspace || (!is_protected && is_temporary(path)) => {
@@ -118,6 +122,50 @@ impl Remedies {
         format!("{made}`{mode}--writable {path_word}`")
     }
 
+    /// The line for the user's settings.
+    fn setting(&self, violation: &Violation) -> Option<String> {
+        let file = settings_file();
+        if let ViolationTarget::Limit(field) = &violation.target {
+            return Some(format!("a higher `{field}` below `[limits]` in `{file}`"));
+        }
+        let amendment = violation.amendment.as_ref()?;
+        if let Some(name) = self.profiles.covering(amendment) {
+            return Some(format!("`with = [\"{name}\"]` in `{file}`"));
+        }
+        let in_sandbox = |made: &str, lines: &str| Some(format!("{made}{lines} below `[sandbox]` in `{file}`"));
+        let list = |key: &str, text: String| format!("`{key} = [{}]`", serde_json::Value::String(text));
+        match amendment {
+            PermissionAmendment::File(rule) => {
+                let FileTarget::Path(path) = &rule.target else { return None };
+                match rule.access {
+                    Access::Write => {
+                        let missing = RealFiles.kind(path).is_none();
+                        let made = if missing { format!("after `mkdir -p {}`, ", word(path)) } else { String::new() };
+                        let roots = list("writable_roots", path.to_string());
+                        let writable = "`mode = \"workspace-write\"`";
+                        match self.mode {
+                            SandboxMode::ReadOnly if self.is_in_workspace(path) => in_sandbox("", writable),
+                            SandboxMode::ReadOnly => in_sandbox(&made, &format!("{writable} and {roots}")),
+                            SandboxMode::WorkspaceWrite
+                            | SandboxMode::ExternalSandbox
+                            | SandboxMode::DangerFullAccess => in_sandbox(&made, &roots),
+                        }
+                    }
+                    Access::Read | Access::Scratch | Access::None => {
+                        let path = serde_json::Value::String(path.to_string());
+                        in_sandbox("", &format!("`readable_roots = [\"/\", {path}]`"))
+                    }
+                }
+            }
+            PermissionAmendment::Network(rule) => in_sandbox("", &list("allow_hosts", host_rule(rule))),
+            PermissionAmendment::UnixSocket(path) => in_sandbox("", &list("unix_sockets", path.to_string())),
+        }
+    }
+
+    fn is_in_workspace(&self, path: &AbsPath) -> bool {
+        self.workspace.iter().any(|root| path.starts_with(root))
+    }
+
     /// The flag for reading a path. If everything is readable, a flag that names one path would deny the rest.
     fn reading(&self, path: &AbsPath) -> String {
         let rest = if self.reads_are_named { "" } else { "--readable / " };
@@ -129,31 +177,6 @@ impl Remedies {
 fn is_refused_call(violation: &Violation) -> bool {
     let is_call = matches!(&violation.target, ViolationTarget::SystemCall(name) if name != "socket");
     is_call && violation.evidence == Evidence::Observed
-}
-
-/// The line for the user's settings.
-fn in_settings(violation: &Violation) -> Option<String> {
-    if let ViolationTarget::Limit(field) = &violation.target {
-        return Some(format!("a higher `{field}` below `[limits]` in `{}`", settings_file()));
-    }
-    let (made, key, value) = match violation.amendment.as_ref()? {
-        PermissionAmendment::File(rule) => {
-            let FileTarget::Path(path) = &rule.target else { return None };
-            let (key, made) = match rule.access {
-                Access::Write if RealFiles.kind(path).is_none() => {
-                    ("writable_roots", format!("after `mkdir -p {}`, ", word(path)))
-                }
-                Access::Write => ("writable_roots", String::new()),
-                Access::Read | Access::Scratch | Access::None => ("readable_roots", String::new()),
-            };
-            (made, key, path.to_string())
-        }
-        PermissionAmendment::Network(rule) => (String::new(), "allow_hosts", host_rule(rule)),
-        PermissionAmendment::UnixSocket(path) => (String::new(), "unix_sockets", path.to_string()),
-    };
-    let value = serde_json::Value::String(value);
-    let rest = if key == "readable_roots" { "\"/\", " } else { "" };
-    Some(format!("{made}`{key} = [{rest}{value}]` below `[sandbox]` in `{}`", settings_file()))
 }
 
 /// The user's settings, as a person would name them.

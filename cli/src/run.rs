@@ -28,7 +28,7 @@ const LAST_OUTPUT: Duration = Duration::from_millis(500);
 pub(crate) enum Ending {
     /// With an exit code that says so, as `env` and `timeout` do.
     ByCode,
-    /// By the same signal, as a shell that has exec'd the command.
+    /// By the same signal, as a shell that has exec'd the command: `stockade-sh`, which takes no flags.
     BySignal,
 }
 
@@ -60,6 +60,9 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
         && outcome.execution().is_some_and(|execution| !execution.violations.is_empty())
     {
         remedies = remedies.with_profiles(stockade.advisable_profiles(&request.command));
+    }
+    if ending == Ending::BySignal {
+        remedies = remedies.without_flags();
     }
     // This program is about to end, and the system frees everything at once.
     std::mem::forget((stockade, request, runtime));

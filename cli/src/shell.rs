@@ -115,7 +115,14 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     }
     match started(arguments, command) {
         Ok(code) => code,
-        Err(failure) => failure.report(Form::Text),
+        Err(failure) => {
+            let code = failure.report(Form::Text);
+            note(&format!(
+                "stockade-sh takes no flags: change `{}`, or type `stockade run FLAGS -c LINE`",
+                crate::remedy::settings_file()
+            ));
+            code
+        }
     }
 }
 

@@ -32,6 +32,8 @@ pub(crate) struct ReadFile {
     pub(crate) owner: Owner,
     pub(crate) path: PathBuf,
     pub(crate) layer: Layer,
+    /// The line and the column of `profile`.
+    pub(crate) profile_position: Option<(usize, usize)>,
     pub(crate) profiles: std::collections::BTreeMap<String, Layer>,
     pub(crate) maximum: Option<Maximum>,
 }

@@ -47,11 +47,9 @@ pub enum ConfigError {
         /// What is wrong with it and what to do.
         why: &'static str,
     },
-    /// No file has a profile of this name.
-    #[error("no profile is called `{name}`, which {place} names{suggestion}")]
+    /// No file has a profile of this name, which a flag names.
+    #[error("`--profile {name}`: no profile is called `{name}`{suggestion}")]
     UnknownProfile {
-        /// Where it is named: a file, or the flag.
-        place: String,
         /// The name.
         name: String,
         /// The known names.

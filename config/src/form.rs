@@ -88,7 +88,7 @@ pub enum SandboxMode {
     /// The workspace is written.
     #[default]
     WorkspaceWrite,
-    /// Somebody else's sandbox is around this process already.
+    /// Another sandbox is around this process already.
     ExternalSandbox,
     /// No sandbox.
     DangerFullAccess,

@@ -312,10 +312,11 @@ impl ConfigLoader {
         refuse_foreign_keys(&form, &source, owner)?;
         let mut layer = Layer::read(&form.settings(), &source)?;
         layer.profile = form.profile.as_ref().map(|name| name.value().clone());
+        let profile_position = form.profile.as_ref().map(|name| source.position(&name.span()));
         let profiles = form.profiles.iter().map(|(name, form)| Ok((name.clone(), Layer::read(form, &source)?)));
         let profiles = profiles.collect::<Result<_, ConfigError>>()?;
         let maximum = form.maximum.as_ref().map(|form| Maximum::read(form.value(), &source)).transpose()?;
-        Ok(ReadFile { owner, layer, profiles, maximum, path })
+        Ok(ReadFile { owner, layer, profile_position, profiles, maximum, path })
     }
 
     /// Reads the maximum from its own file or from the administrator's settings.
@@ -357,12 +358,15 @@ fn chosen_profile(files: &[ReadFile], flags: &Layer) -> Result<Option<String>, C
     match chosen {
         Some(name) if !known.contains(name.as_str()) => {
             let known: Vec<&str> = known.into_iter().collect();
-            let file = files.iter().rev().find(|file| flags.profile.is_none() && file.layer.profile.is_some());
-            let place = match file {
-                Some(file) => format!("`profile` in `{}`", file.path.display()),
-                None => String::from("`--profile`"),
-            };
-            Err(ConfigError::UnknownProfile { place, suggestion: suggest(&name, &known), name })
+            let suggestion = suggest(&name, &known);
+            let mut places = files.iter().rev().filter_map(|file| Some((&file.path, file.profile_position?)));
+            match places.next().filter(|_| flags.profile.is_none()) {
+                Some((file, (line, column))) => {
+                    let problem = format!("`profile`: no profile is called `{name}`{suggestion}");
+                    Err(ConfigError::Invalid { file: file.clone(), line, column, problem })
+                }
+                None => Err(ConfigError::UnknownProfile { suggestion, name }),
+            }
         }
         other => Ok(other),
     }

@@ -66,10 +66,15 @@ impl Source<'_> {
 
     /// An error at a position in the text.
     pub(crate) fn invalid(&self, span: Range<usize>, problem: String) -> ConfigError {
-        let before = self.text.get(..span.start).unwrap_or(self.text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let (line, column) = self.position(&span);
         ConfigError::Invalid { file: PathBuf::from(self.file), line, column, problem }
+    }
+
+    /// The line and the column of a value, counted from 1.
+    pub(crate) fn position(&self, span: &Range<usize>) -> (usize, usize) {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        (before.matches('\n').count() + 1, column)
     }
 }
 

@@ -168,7 +168,7 @@ fn a_profile_counts_more_than_what_stands_outside_of_it() {
     assert_eq!((settings.network, settings.ask), (NetworkMode::Full, Some(AskForApproval::Untrusted)));
     let flags = Layer { profile: Some(String::from("opne")), ..Layer::default() };
     let error = world.load_with(flags).unwrap_err().to_string();
-    assert_eq!(error, "no profile is called `opne`, which `--profile` names: did you mean `open`?");
+    assert_eq!(error, "`--profile opne`: no profile is called `opne`: did you mean `open`?");
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn not_offered(decision: &ReviewDecision) -> String {
 #[non_exhaustive]
 pub enum Unanswered {
     /// The approver is gone: the channel was closed, the program died, the terminal hung up.
-    #[error("nobody is there to answer: {why}")]
+    #[error("the question can't be answered: {why}")]
     Gone {
         /// The cause.
         why: String,
@@ -202,7 +202,7 @@ pub enum Unanswered {
         why: String,
     },
     /// The person dismissed the question on purpose and leaves it to others.
-    #[error("it was left to others to answer")]
+    #[error("the question was left to another client")]
     Left,
 }
 

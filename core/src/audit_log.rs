@@ -1,6 +1,7 @@
 //! One request's part of the audit trail.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use stockade_protocol::{AuditEvent, Decision, DecisionSource, Outcome, Refusal, RefusedBy, RequestId, ThreadId};
 
@@ -33,11 +34,14 @@ pub(crate) struct Trail {
     thread: ThreadId,
     request: RequestId,
     budget: Arc<RecordBudget>,
+    /// The user knows that records are missing.
+    is_warned: Arc<AtomicBool>,
 }
 
 impl AuditLog {
     pub(crate) fn begin(&self, thread: &ThreadId, request: &RequestId) -> Trail {
-        Trail { log: self.clone(), thread: thread.clone(), request: request.clone(), budget: Arc::default() }
+        let (log, thread, request) = (self.clone(), thread.clone(), request.clone());
+        Trail { log, thread, request, budget: Arc::default(), is_warned: Arc::default() }
     }
 }
 
@@ -75,7 +79,7 @@ impl Trail {
                 Err(format!("{}; the audit trail is required, so {otherwise}", with_cause(&error)))
             }
             (Err(error), AuditDemand::BestEffort) => {
-                tracing::warn!(%error, "the audit trail could not be written");
+                self.warn_unwritten(&error);
                 Ok(())
             }
         }
@@ -102,7 +106,7 @@ impl Trail {
     /// Records an event regardless of the budget.
     fn keep(&self, event: AuditEvent) {
         if let Err(error) = self.append(event) {
-            tracing::error!(%error, "the audit trail could not be written");
+            self.warn_unwritten(&error);
         }
     }
 
@@ -175,6 +179,13 @@ impl Trail {
             | AuditEvent::Connected { .. }
             | AuditEvent::Unrecorded { .. }
             | AuditEvent::Repaired { .. } => {}
+        }
+    }
+
+    /// Warns once for a request: the next records fail for the same reason.
+    fn warn_unwritten(&self, error: &AuditError) {
+        if !self.is_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(error = %with_cause(error), "this run is not fully on record");
         }
     }
 

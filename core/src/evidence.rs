@@ -64,7 +64,7 @@ pub(crate) struct Found {
 /// What the sandbox denied, as far as it can be told: what was seen, and a guess only where nothing would have been.
 pub(crate) fn violations(ending: &Ending<'_>) -> Found {
     let Some(seen) = ending.seen else { return Found { violations: unseen(ending), said: Vec::new() } };
-    let mut violations = observed::violations(seen, ending.command);
+    let mut violations = observed::violations(seen, ending.permissions, ending.command);
     let (known, unseen): (Vec<Violation>, Vec<Violation>) =
         unseen(ending).into_iter().partition(|guess| observed::would_be_seen(seen, guess));
     let said = known.into_iter().filter(|guess| guess.operation == Operation::SystemCall).map(|guess| guess.target);
@@ -113,7 +113,12 @@ fn guessed(ending: &Ending<'_>) -> Vec<Violation> {
     let mut found: Vec<Violation> = Vec::new();
     for failure in lines::failures(ending.text, &working_directory(ending)) {
         let violation = match failure {
-            Failure::File { path, attempt } => files::violation(&permissions, &path, attempt),
+            Failure::File { path, attempt } => {
+                let by_policy = files::violation(&permissions, &path, attempt);
+                // The target of a link that a glob denies is known to the backend alone.
+                let by_backend = || files::violation(&ending.seen?.permissions, &path, attempt);
+                by_policy.or_else(by_backend).map(|violation| observed::within_bounds(violation, ending.permissions))
+            }
             Failure::Host { named } => hosts::violation(&permissions, named, ending.command),
             Failure::Call { name } => resources::call(name),
             Failure::Socket => resources::socket(&permissions, ending),

@@ -252,7 +252,7 @@ fn requirement(ask: AskForApproval, outside: Option<&AbsPath>) -> ExecApprovalRe
     let reason = format!("`{path}` is outside of what may be written");
     match ask {
         AskForApproval::Never => ExecApprovalRequirement::Forbidden {
-            reason: format!("the approval policy is `never`, so nobody is asked: {reason}"),
+            reason: format!("the approval policy `never` asks no questions: {reason}"),
         },
         AskForApproval::Reject(reject) if reject.rejects_sandbox_approval() => ExecApprovalRequirement::Forbidden {
             reason: format!("approval policy rejected sandbox approval prompt: {reason}"),

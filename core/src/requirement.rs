@@ -108,7 +108,7 @@ fn answer(ask: AskForApproval, topic: Topic, sandboxing: Sandboxing) -> Answer {
     }
 }
 
-const NEVER: &str = "the approval policy is `never`, so nobody is asked";
+const NEVER: &str = "the approval policy `never` asks no questions";
 const REJECTED_RULES: &str = "approval policy rejected rule approval prompt";
 const REJECTED_SKILL: &str = "approval policy rejected skill approval prompt";
 const REJECTED_SANDBOX: &str = "approval policy rejected sandbox approval prompt";

@@ -193,7 +193,7 @@ fn a_skill_is_asked_about_unless_the_policy_rejects_or_never_asks() {
         (AskForApproval::OnRequest, "ask"),
         (AskForApproval::Reject(RejectConfig::default()), "ask"),
         (AskForApproval::Reject(all), "approval policy rejected skill approval prompt: skill script `/s`"),
-        (AskForApproval::Never, "the approval policy is `never`, so nobody is asked: skill script `/s`"),
+        (AskForApproval::Never, "the approval policy `never` asks no questions: skill script `/s`"),
     ] {
         for sandboxing in [Sandboxing::On, Sandboxing::Off, Sandboxing::External] {
             let found = with_skill(skip.clone(), (ask, sandboxing), "skill script `/s`");
@@ -224,6 +224,6 @@ fn a_refusal_names_the_policy_and_the_question() {
     let dangerous = RuleVerdict::Dangerous { reason: String::from("it wipes a disk") };
     let wanted = EscalationExecution::TurnDefault;
     let found = of_command(AskForApproval::Never, Sandboxing::On, &dangerous, Placement::Inside, &wanted);
-    let reason = String::from("the approval policy is `never`, so nobody is asked: it wipes a disk");
+    let reason = String::from("the approval policy `never` asks no questions: it wipes a disk");
     assert_eq!(found, ExecApprovalRequirement::Forbidden { reason });
 }

@@ -137,7 +137,7 @@ enum MissingPath {
 pub(crate) enum BoundError {
     #[error("codex's sandbox can't be enforced here: {0}")]
     Inexpressible(String),
-    #[error("codex's sandbox makes no sense")]
+    #[error("the sandbox that codex asks for is invalid")]
     Invalid(#[from] Invalid),
 }
 

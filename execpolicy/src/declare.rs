@@ -89,7 +89,7 @@ fn extent(exact: Option<Located<'_>>, decision: Decision) -> Result<Extent, Prob
         (true, Decision::Allow) => Ok(Extent::Exact),
         (true, Decision::Prompt | Decision::Forbidden) => Err(Problem::new(
             at,
-            "`exact` stands in a rule that does not allow, which one more word would evade",
+            "`exact` in a rule that does not allow: one more word would evade it",
             "leave `exact` out: the rule then holds for every command that starts with the pattern",
         )),
     }
@@ -103,12 +103,12 @@ fn placement(outside: Option<Located<'_>>, decision: Decision, layer: Layer) -> 
         (false, ..) => Ok(Some(Placement::Inside)),
         (true, Decision::Prompt | Decision::Forbidden, _) => Err(Problem::new(
             at,
-            "`outside` stands in a rule that does not allow, and speaks of commands that run",
+            "`outside` in a rule that does not allow: it is for commands that run",
             "leave `outside` out",
         )),
         (true, Decision::Allow, Layer::Project) => Err(Problem::new(
             at,
-            "`outside` stands in rules of a project, or in a file that commands may write",
+            "`outside` in rules of a project, or in a file that commands may write",
             "leave `outside` out, or move the rule to a file of your own that commands can't write, such as one in \
              `~/.config/stockade/rules`",
         )),
@@ -125,7 +125,7 @@ fn profiles(
     let Some(profile) = profile else { return Ok(Vec::new()) };
     let at = profile.at;
     if decision != Decision::Allow || placement == Some(Placement::Outside) {
-        let what = "`profile` stands in a rule that does not allow, or that lets its commands leave the sandbox";
+        let what = "`profile` in a rule that does not allow, or that lets its commands leave the sandbox";
         return Err(Problem::new(at, what, "leave `profile` out: it adds to the sandbox of commands that are allowed"));
     }
     let help = "write the name of a profile, or a list of names: `profile=\"npm\"`";

@@ -91,24 +91,9 @@ prefix_rule(pattern=["npm", "publish"], exact=True, outside=True)
 #[test]
 fn outside_and_exact_are_refused_where_they_have_no_meaning() {
     for (rules, layer, place, message) in [
-        (
-            r#"prefix_rule(pattern=["a"], outside=True)"#,
-            Layer::Project,
-            "1:36",
-            "`outside` stands in rules of a project",
-        ),
-        (
-            r#"prefix_rule(["a"], "prompt", outside=True)"#,
-            Layer::User,
-            "1:38",
-            "`outside` stands in a rule that does not",
-        ),
-        (
-            r#"prefix_rule(["a"], "forbidden", exact=True)"#,
-            Layer::User,
-            "1:39",
-            "`exact` stands in a rule that does not",
-        ),
+        (r#"prefix_rule(pattern=["a"], outside=True)"#, Layer::Project, "1:36", "`outside` in rules of a project"),
+        (r#"prefix_rule(["a"], "prompt", outside=True)"#, Layer::User, "1:38", "`outside` in a rule that does not"),
+        (r#"prefix_rule(["a"], "forbidden", exact=True)"#, Layer::User, "1:39", "`exact` in a rule that does not"),
         (r#"prefix_rule(["a"], outside="yes")"#, Layer::User, "1:28", "`outside` is a string"),
         (r#"prefix_rule(["a"], exact=1)"#, Layer::User, "1:26", "`exact` is a number"),
     ] {

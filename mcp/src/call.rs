@@ -28,7 +28,7 @@ pub(crate) struct Call {
     pub(crate) output: Option<Arc<Output>>,
     /// Elicitations that wait for an answer; dropped, they are taken back.
     pub(crate) asked: HashMap<QuestionId, oneshot::Sender<()>>,
-    /// A question was answered with a no because nobody could be asked.
+    /// A question was answered with a no because no client could be asked.
     pub(crate) unasked: bool,
     pub(crate) is_finished: bool,
     command: Option<(Link, CommandId)>,

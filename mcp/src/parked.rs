@@ -33,14 +33,14 @@ pub(crate) struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StateError {
     #[error(
-        "`requestState` is none that waits here: it was used, has expired, or was not given out. Call again without it"
+        "no call waits with this `requestState`: it was used, has expired, or was not given out. Call again without it"
     )]
     Unknown,
     #[error("`requestState` belongs to a call of another tool, or with other arguments; that call was ended")]
     OtherCall,
     #[error("{MOST} calls wait for an answer already")]
     TooMany,
-    #[error("there is no randomness to make a state of")]
+    #[error("the system gives no random bytes for `requestState`")]
     NoRandomness,
 }
 

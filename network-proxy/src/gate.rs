@@ -139,7 +139,10 @@ impl Gate {
                     Err(no) => no,
                 };
                 let (why, source) = no.unwrap_or_else(|| {
-                    (String::from("no rule allows it, and nobody may be asked"), DecisionSource::ApprovalPolicy)
+                    (
+                        String::from("no rule allows it, and the approval policy does not ask"),
+                        DecisionSource::ApprovalPolicy,
+                    )
                 });
                 Err(self.deny(destination, denying, None, source, why, who))
             }

@@ -12,7 +12,9 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, Shutdown};
@@ -253,7 +255,7 @@ impl Drop for Launcher {
         if !self.placeholders.is_empty() {
             self.let_go();
         }
-        if matches!(waitpid(Some(self.pid), WaitOptions::NOHANG), Ok(None)) {
+        if matches!(waitpid(Some(self.pid), WaitOptions::NOHANG), Ok(None)) && !is_reaped_beside(self.pid) {
             ENDING.lock().unwrap_or_else(PoisonError::into_inner).push(self.pid);
         }
     }
@@ -266,6 +268,22 @@ fn lost(doing: &'static str) -> impl FnOnce(io::Error) -> SpawnError {
 
 /// Launchers whose commands have ended. They dismantle their sandboxes asynchronously.
 static ENDING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+/// Whether this process outlives its sandboxes and reaps launchers as they end, not when it starts the next one.
+static REAPS_BESIDE: AtomicBool = AtomicBool::new(false);
+
+/// Makes this process reap each launcher as it ends, on a thread: a server would keep zombies until its next command.
+pub(crate) fn reap_beside() {
+    REAPS_BESIDE.store(true, Ordering::Relaxed);
+}
+
+fn is_reaped_beside(launcher: Pid) -> bool {
+    let reap = move || {
+        let _ = waitpid(Some(launcher), WaitOptions::empty());
+    };
+    let name = String::from("stockade-reaper");
+    REAPS_BESIDE.load(Ordering::Relaxed) && thread::Builder::new().name(name).spawn(reap).is_ok()
+}
 
 fn reap_earlier_launchers() {
     let mut ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -129,7 +129,7 @@ impl Supervision {
     pub(crate) fn start(&self, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Supervisor, SpawnError> {
         let gatekeeper = gatekeeper.ok_or_else(|| Unenforceable {
             what: String::from("a network policy by host"),
-            why: String::from("nobody is there to decide on connections"),
+            why: String::from("no supervisor decides on connections"),
             remedy: String::from("start the plan with a gatekeeper"),
         })?;
         let started = Supervisor::start(gatekeeper, self.reach.clone());

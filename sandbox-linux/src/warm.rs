@@ -85,6 +85,7 @@ impl Warm {
     /// Keeps sandboxes until this value is dropped. `otherwise` runs commands that can't use a kept one:
     /// [`Native`](crate::Native), or [`Auto`](crate::Auto) for hosts that may refuse it.
     pub fn new(otherwise: Box<dyn Backend>) -> Self {
+        crate::launch::reap_beside();
         let shared = Shared { otherwise, is_refused: AtomicBool::new(false), kept: Mutex::default() };
         Self { native: Native::new(), planned: Planned::default(), shared: Arc::new(shared) }
     }

@@ -158,8 +158,13 @@ fn named_by_settings(settings: &Settings, project: &Path) -> Vec<(String, NamedB
 fn possible(grant: ProfileGrant, notices: &mut Vec<String>) -> Result<ProfileGrant, Error> {
     let lacking = |path: &AbsPath| !permits(path, Access::Write);
     let lacking: BTreeSet<AbsPath> = grant.directories.iter().filter(|path| lacking(path)).cloned().collect();
-    notices.extend(lacking.iter().map(|path| {
-        format!("`{path}` of a profile is not made writable: you lack permission to write it outside the sandbox, too")
+    notices.extend(lacking.iter().map(|path| match grant.states.contains(path) {
+        true => format!("`{path}`, which holds the tool's state and login, is out of reach: type `chmod u+rwx {path}`"),
+        false => {
+            format!(
+                "`{path}` of a profile is not made writable: you lack permission to write it outside the sandbox, too"
+            )
+        }
     }));
     let is_kept = |path: &AbsPath| !lacking.contains(path);
     let rules = grant.permissions.files.iter().filter(|rule| match &rule.target {
@@ -167,8 +172,9 @@ fn possible(grant: ProfileGrant, notices: &mut Vec<String>) -> Result<ProfileGra
         FileTarget::Glob(_) => true,
     });
     let files = FileRules::new(rules.cloned())?;
-    let directories = grant.directories.iter().filter(|path| is_kept(path)).cloned().collect();
-    Ok(ProfileGrant { permissions: Permissions { files, ..grant.permissions.clone() }, directories, ..grant })
+    let kept = |paths: &BTreeSet<AbsPath>| paths.iter().filter(|path| is_kept(path)).cloned().collect();
+    let (directories, states) = (kept(&grant.directories), kept(&grant.states));
+    Ok(ProfileGrant { permissions: Permissions { files, ..grant.permissions.clone() }, directories, states, ..grant })
 }
 
 /// The built-in and own profiles that a command lacks, for advice after a denial.

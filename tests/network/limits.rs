@@ -73,7 +73,7 @@ fn limited_is_looked_into() {
     assert!(world.trail.lines().contains(&String::from("good.test:443 Forbidden")), "{:?}", world.trail.lines());
 }
 
-/// px21: nothing that a command asks a resolver leaves the machine, whoever it asks.
+/// px21: nothing that a command asks a resolver leaves the machine, whichever server it asks.
 #[test]
 fn no_query_leaves() {
     let world = World::good(1);
@@ -83,11 +83,11 @@ fn no_query_leaves() {
     );
     assert!(ended.stdout.contains("nameserver 127.0.0.1"), "{ended:?}");
     assert!(ended.stdout.contains("198.18.") || ended.stdout.contains("fd53:"), "{ended:?}");
-    // A look-up is no connection. Whoever asks somebody else sends datagrams, and those are decided on.
+    // A look-up is no connection. A query to another server is a datagram, which is decided on.
     assert_eq!(world.trail.lines(), ["192.0.2.53:53 Forbidden"]);
 }
 
-/// A server in one command is reached by the next of the same session, and by nobody else.
+/// A server in one command is reached by the next of the same session, and by no other process.
 #[test]
 fn loopback_is_shared_by_a_session() {
     let (port, _) = server("outside");
@@ -225,7 +225,7 @@ pub(crate) fn named_unix_sockets(engine: Engine) {
     assert_eq!(World { engine, ..World::good(1) }.run(&line).stdout, "", "none without a grant");
 }
 
-/// A file that comes through a socket which was granted is what whoever sent it has opened: to be read.
+/// A file that comes through a granted socket has the mode in which its sender opened it: for reading.
 #[test]
 fn a_file_from_a_named_unix_socket_is_not_cut() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -275,7 +275,7 @@ fn nothing_runs_without_somebody_to_decide() {
     assert!(LandlockOnly::new().compile(&command, &world.permissions()).is_err());
 }
 
-/// The command's end does not wait for a connection that nobody answers.
+/// The command's end does not wait for a connection without an answer.
 #[test]
 fn a_command_that_is_killed_while_it_waits_is_gone() {
     let world = World { person: Some(ReviewDecision::Approved), ..World::good(1) };

@@ -237,7 +237,7 @@ pub(crate) fn server(page: &'static str) -> (u16, Arc<Mutex<Vec<String>>>) {
 }
 
 /// Runs the tests of a file once more as a user who is not root, and makes sure that it were so many. For
-/// whoever is not root, they have just run as that.
+/// a user who is not root, they have just run as that.
 pub(crate) fn again_as_nobody(file: &str, tests: usize) {
     if !rustix::process::geteuid().is_root() {
         return;

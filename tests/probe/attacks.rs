@@ -69,7 +69,7 @@ fn lock(path: &str) -> io::Result<String> {
     answer(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })
 }
 
-/// Has whoever opens the file to write it wait until this is given up.
+/// Makes each program that opens the file for writing wait until this lease is given up.
 fn lease(path: &str) -> io::Result<String> {
     use std::os::fd::AsRawFd as _;
     let file = std::fs::File::open(path)?;

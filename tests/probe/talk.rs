@@ -112,7 +112,7 @@ fn send_message(socket: i32, path: &str) -> io::Result<String> {
     answer(unsafe { libc::sendmsg(socket, &raw const message, 0) } as i64)
 }
 
-/// A pair of connected sockets reaches nobody, unless it is of a kind that takes an address with
+/// A pair of connected sockets reaches no other process, unless it is of a kind that takes an address with
 /// each message, or can be connected anew.
 fn from_pairs(path: &str) -> Vec<Attempt> {
     let kinds = [
@@ -139,7 +139,7 @@ fn from_pairs(path: &str) -> Vec<Attempt> {
     attempts
 }
 
-/// Pairs of the kinds that reach nobody else.
+/// Pairs of the kinds that reach no other process.
 fn pairs() -> Vec<Attempt> {
     let kinds = [("stream", libc::SOCK_STREAM), ("packet", libc::SOCK_SEQPACKET)];
     kinds

@@ -10,7 +10,7 @@ use crate::support::{program, stockade, text};
 /// Who runs the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
-    /// Whoever runs the tests.
+    /// The user who runs the tests.
     Own,
     /// `nobody` if that is root; else the same.
     Ordinary,
@@ -83,7 +83,7 @@ impl Home {
         }
     }
 
-    /// The program, started in the workspace by a user without a terminal, so that nobody is asked.
+    /// The program, started in the workspace by a user without a terminal, so that no question is asked.
     pub(crate) fn stockade(&self, arguments: &[&str]) -> Command {
         // Whatever the shell ignores that runs the tests.
         let mut command = program("env");

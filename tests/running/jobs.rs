@@ -33,7 +33,7 @@ fn line(home: &Home, line: &str) -> Screen {
     shell(home, &["-c"], &[line])
 }
 
-/// A shell line without a terminal, whose standard error nobody reads.
+/// A shell line without a terminal, whose standard error is not read.
 fn unread(home: &Home, line: &str) -> Child {
     let mut command = program("env");
     command.args(["--default-signal", "setsid", "--wait", "bash", "--norc", "-c", line]);
@@ -267,7 +267,7 @@ fn a_signal_ends_a_question() {
     }
 }
 
-/// Standard error that nobody reads holds up neither a limit nor a signal.
+/// Standard error that is not read holds up neither a limit nor a signal.
 #[test]
 fn an_unread_stream_holds_nothing_up() {
     let home = Home::new();

@@ -150,7 +150,7 @@ fn an_error_in_the_settings_names_its_place() {
     let file = home.path("config/stockade/config.toml").display().to_string();
     for (bytes, words) in [
         (&b"[env.set]\nA = \"x\\u0000y\"\n"[..], format!("{file}:2:1: `env.set.A`: no variable can hold a NUL")),
-        (b"profile = \"nope\"\n", format!("no profile is called `nope`, which `profile` in `{file}` names")),
+        (b"profile = \"nope\"\n", format!("{file}:1:11: `profile`: no profile is called `nope`")),
         (b"ask = \"never\"\n# \xff\n", format!("{file}:2:3: this is not UTF-8")),
     ] {
         std::fs::create_dir_all(home.path("config/stockade")).unwrap();

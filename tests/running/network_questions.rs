@@ -148,7 +148,7 @@ fn explain_says_that_hosts_are_asked_for() {
     }
 }
 
-/// Off that somebody said, and policies that do not ask after a denial: reported at the end, as everywhere.
+/// Off by a flag or a setting, and policies that do not ask after a denial: reported at the end, as everywhere.
 #[test]
 fn a_network_that_is_said_to_be_off_is_off() {
     for options in [["--network", "off"], ["--ask", "on-request"], ["--ask", "never"]] {

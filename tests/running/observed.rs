@@ -70,7 +70,7 @@ fn labelled_failures_are_told_apart() {
     }
 }
 
-/// What a command did without is on record, and said only to whoever asks for it.
+/// What a command did without is on record, and printed only on request.
 #[test]
 fn denials_of_a_run_that_ended_well_are_said_on_request() {
     let home = world();

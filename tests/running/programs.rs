@@ -177,7 +177,7 @@ fn what_would_be_asked_is_refused_where_nobody_is_asked() {
     let home = home(User::Ordinary, PROMPT);
     for line in ["make -s", "sh ./plain.sh", "npm run --silent start", "/usr/bin/python3 start.py threads"] {
         let said = tries(&home, &["--ask", "never"], line);
-        assert!(said.contains("the approval policy is `never`") && !home.exists("ws/made"), "{line}: {said}");
+        assert!(said.contains("the approval policy `never`") && !home.exists("ws/made"), "{line}: {said}");
         let said = tries(&home, &[], line);
         assert!(said.contains("asks before `touch made`") && !home.exists("ws/made"), "{line}: {said}");
     }

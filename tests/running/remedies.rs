@@ -234,3 +234,56 @@ fn nothing_is_granted_in_vain() {
         assert!(home.read("outside/data.txt").ends_with("more\n") && !home.exists("outside/y"), "{engine}");
     }
 }
+
+/// No flag is advised that would not help: for Stockade's own files, also where a mask covers them, and for kinds of
+/// sockets that no flag grants.
+#[test]
+fn no_flag_is_advised_that_would_not_help() {
+    let home = world();
+    home.runs(&[], "true", 0);
+    let state = home.path("home/.local/state/stockade");
+    fs::create_dir_all(&state).unwrap();
+    home.give_to_user();
+    let home_directory = home.path("home").display().to_string();
+    for engine in ["native", "bwrap"] {
+        let told =
+            home.runs(&["--engine", engine, "--workspace", &home_directory], "touch $HOME/.local/state/stockade/x", 1);
+        let [denial] = denials(&told.stderr)[..] else { panic!("{}", told.stderr) };
+        assert!(denial.ends_with("holds Stockade's own files, which no sandboxed command may write"), "{denial}");
+        // AF_VSOCK, with a unix socket in the environment.
+        let agent = UnixListener::bind(home.path(&format!("outside/{engine}.sock"))).unwrap();
+        home.give_to_user();
+        let mut command =
+            home.stockade(&["run", "--engine", engine, "--", "python3", "-c", "import socket; socket.socket(40, 1)"]);
+        let told = said(command.env("SSH_AUTH_SOCK", home.path(&format!("outside/{engine}.sock"))), 1);
+        let [denial] = denials(&told.stderr)[..] else { panic!("{}", told.stderr) };
+        assert!(
+            denial.contains("no policy allows this kind of socket") && !denial.contains("--allow-socket"),
+            "{denial}"
+        );
+        drop(agent);
+    }
+}
+
+/// A file that a denied link leads to is a denied read.
+#[test]
+fn the_target_of_a_denied_link_is_named() {
+    let home = world();
+    home.write("ws/real", "secret\n");
+    std::os::unix::fs::symlink("real", home.path("ws/link.pem")).unwrap();
+    home.give_to_user();
+    let told = home.runs(&["--deny-read", "**/*.pem"], "cat real", 1);
+    let [denial] = denials(&told.stderr)[..] else { panic!("{}", told.stderr) };
+    assert!(denial.contains("/ws/real` was denied") && denial.contains("no approval lifts that"), "{denial}");
+}
+
+/// The state of an agent that this user can't write is told with what to type, and not said to be readable.
+#[test]
+fn a_closed_state_of_an_agent_is_told() {
+    let home = world();
+    let told = home.runs(&["--with", "codex"], "chmod 0 $CODEX_HOME", 0);
+    assert!(told.stderr.contains("every command that it starts can read and change them"), "{}", told.stderr);
+    let told = home.runs(&["--with", "codex"], "true", 0);
+    assert!(told.stderr.contains("type `chmod u+rwx "), "{}", told.stderr);
+    assert!(!told.stderr.contains("can read and change"), "{}", told.stderr);
+}

@@ -115,7 +115,7 @@ fn outside_in_a_projects_file_is_an_error() {
     for file in ["planted.rules", "linked.rules", "../ws/planted.rules"] {
         let told = home.says(&["run", "--rules", file, "--", "touch", "../outside/made"], 125).stderr;
         assert!(
-            told.contains("`outside` stands in rules of a project, or in a file that commands may write"),
+            told.contains("`outside` in rules of a project, or in a file that commands may write"),
             "{file}: {told}"
         );
     }
@@ -232,7 +232,7 @@ fn no_rule_is_offered_for_what_runs_anything_inside_a_shell() {
     }
 }
 
-/// Whoever vouches for a project sees what its files do, and nothing in them repaints the terminal.
+/// The person who vouches for a project sees what its files do, and nothing in them repaints the terminal.
 #[test]
 fn trust_says_what_a_projects_files_do() {
     let home = Home::new();

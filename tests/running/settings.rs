@@ -73,7 +73,7 @@ fn questions_are_refused_by_category() {
     home.write("ask.rules", "prefix_rule(pattern=[\"touch\"], decision=\"prompt\")\n");
     for (ask, words) in [
         ("reject=rules", "approval policy rejected rule approval prompt"),
-        ("never", "the approval policy is `never`, so nobody is asked"),
+        ("never", "the approval policy `never` asks no questions"),
     ] {
         let told = home.runs(&["--rules", "../ask.rules", "--ask", ask], "touch made", 126);
         assert!(told.stderr.contains(words), "{ask}: {}", told.stderr);
@@ -106,7 +106,7 @@ fn a_projects_own_rules_and_settings_need_trust() {
     // The sandbox keeps a command from writing rules for the next one.
     let told = home.runs(&[], "echo 'prefix_rule(pattern=[\"rm\"])' >> .stockade/rules/a.rules", 2);
     assert!(told.stderr.contains(".stockade` is protected from writing"), "{}", told.stderr);
-    // Whoever changes them from outside has to be vouched for again.
+    // A change from outside has to be vouched for again.
     home.write("ws/.stockade/rules/b.rules", "prefix_rule(pattern=[\"rm\"])\n");
     let told = home.says(&["run", "--ask", "untrusted", "--", "touch", "other"], 126);
     assert!(told.stderr.contains("b.rules"), "{}", told.stderr);
@@ -168,7 +168,7 @@ fn losses_are_accepted_by_name_and_on_record() {
     assert!(!explained.contains("lost     "), "{explained}");
 }
 
-/// What is not trusted yet is named, and its names are chosen by whoever made the project.
+/// What is not trusted yet is named, and its names are chosen by the project's author.
 #[test]
 fn names_in_a_project_do_not_repaint_the_terminal() {
     let home = Home::new();

@@ -248,3 +248,28 @@ fn screen_without_line(home: &Home) -> String {
     assert_eq!(exit_code, 2, "{shown}");
     shown
 }
+
+/// `stockade-sh` takes no flags, so a denial is answered with a setting, and that works.
+#[test]
+fn a_denial_names_a_setting() {
+    let home = home_with_shell(User::Own);
+    let outside = home.path("outside").display().to_string();
+    let file = home.path("config/stockade/config.toml").display().to_string();
+    let line = format!("touch {outside}/x");
+    let told = said(&mut sh(&home, &["-c", &line]), 1);
+    let setting = format!("writable_roots = [\"{outside}\"]");
+    assert!(told.stderr.contains(&format!("`{setting}` below `[sandbox]` in `{file}`")), "{}", told.stderr);
+    assert!(!told.stderr.contains("--writable"), "{}", told.stderr);
+    home.write("config/stockade/config.toml", &format!("[sandbox]\n{setting}\n"));
+    said(&mut sh(&home, &["-c", &line]), 0);
+    home.write("config/stockade/config.toml", "[sandbox]\nmode = \"read-only\"\n");
+    let told = said(&mut sh(&home, &["-c", "touch made"]), 1);
+    assert!(
+        told.stderr.contains(&format!("`mode = \"workspace-write\"` below `[sandbox]` in `{file}`")),
+        "{}",
+        told.stderr
+    );
+    home.write("config/stockade/config.toml", "profile = \"nope\"\n");
+    let told = said(&mut sh(&home, &["-c", "true"]), 125);
+    assert!(told.stderr.contains("stockade-sh takes no flags"), "{}", told.stderr);
+}

@@ -38,7 +38,7 @@ fn a_skill_is_refused_where_the_policy_rejects_skills_or_asks_nobody() {
     let no_person = String::from("there is no terminal to ask at");
     for (ask, said) in [
         ("reject=skill_approval", format!("approval policy rejected skill approval prompt: {named}")),
-        ("never", format!("the approval policy is `never`, so nobody is asked: {named}")),
+        ("never", format!("the approval policy `never` asks no questions: {named}")),
         ("reject=rules", no_person.clone()),
         ("on-request", no_person),
     ] {

@@ -44,7 +44,7 @@ fn every_exit_code_has_its_meaning() {
         (&["--cwd", "nowhere", "--", "true"], 125, "stockade: `nowhere` is no directory"),
         (&[], 125, "required arguments were not provided"),
         (&["--", "./text"], 126, "can't be run: Permission denied"),
-        (&["--", "rm", "-rf", "/"], 126, "stockade: refused: the approval policy is `never`"),
+        (&["--", "rm", "-rf", "/"], 126, "stockade: refused: the approval policy `never`"),
         (&["--unsandboxed", "--", "true"], 126, "the command asks to run without the sandbox"),
         (&["no-such-program"], 127, "stockade: command `no-such-program` was not found in the sandbox"),
         (&["sh", "-c", "kill -TERM $$"], 143, "stockade: the command was ended by signal 15"),
@@ -114,7 +114,7 @@ fn limits_hold() {
     assert!(told.stderr.contains("memory exhausted"), "{}", told.stderr);
 }
 
-/// The limits of whoever starts the program: it works, or says what is wrong. It never hangs.
+/// The caller's limits: the program works, or says what is wrong. It never hangs.
 #[test]
 fn low_limits_of_the_caller_end_in_a_clear_error() {
     for user in [User::Own, User::Ordinary] {
@@ -171,7 +171,7 @@ fn secrets_stay_outside_unless_they_are_named() {
     assert!(told.stderr.contains("--env"), "{}", told.stderr);
 }
 
-/// Where nobody is, nobody is waited for.
+/// Without a person no answer is waited for.
 #[test]
 fn without_a_terminal_it_never_waits() {
     let home = Home::new();

@@ -57,7 +57,7 @@ fn the_commands_terminal_has_a_name() {
     assert_eq!((exit_code, shown.as_str()), (0, "/dev/console\r\nby name\r\n"));
 }
 
-/// Whoever is asked knows what the sandbox may leave out.
+/// The question tells what the sandbox may leave out.
 #[test]
 fn accepted_losses_are_part_of_the_question() {
     let home = Home::new();

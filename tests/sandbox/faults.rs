@@ -3,7 +3,7 @@
 
 /// Eight sandboxes on one workspace.
 mod crowds;
-/// Somebody kills the caller, the launcher or the first process at any moment.
+/// The caller, the launcher or the first process is killed at any moment.
 mod kills;
 /// Processes, memory, output, files without end.
 mod loads;

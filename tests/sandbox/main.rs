@@ -1,6 +1,6 @@
 //! The sandbox on the real kernel: what every engine promises, held against what happens.
 //!
-//! Every suite runs for every engine, as whoever started the tests and as an ordinary user. The
+//! Every suite runs for every engine, as the user who started the tests and as an ordinary one. The
 //! host's side decides, not what a command says of itself. See `docs/testing.md`.
 
 #![cfg(target_os = "linux")]

@@ -20,9 +20,9 @@ use crate::support::{program, run};
 /// Who runs the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
-    /// Whoever runs the tests.
+    /// The user who runs the tests.
     Own,
-    /// `nobody`, without any group, if the tests run as root; else whoever runs them, who is
+    /// `nobody`, without any group, if the tests run as root; else the user who runs them, who is
     /// ordinary already.
     Ordinary,
 }

@@ -30,11 +30,11 @@ async fn a_known_safe_command_runs_unasked_and_an_unknown_one_is_asked() {
     assert!(world.exists("ws/made"));
 }
 
-/// or02: an agent that asks to leave the sandbox is always asked about, and refused where nobody is.
+/// or02: an agent that asks to leave the sandbox is always asked about, and refused where no question can be asked.
 #[tokio::test]
 async fn leaving_the_sandbox_is_always_a_question() {
     for (ask, words) in [
-        (AskForApproval::Never, "the approval policy is `never`"),
+        (AskForApproval::Never, "the approval policy `never`"),
         (
             AskForApproval::Reject(RejectConfig { sandbox_approval: true, ..RejectConfig::default() }),
             "approval policy rejected sandbox approval prompt",
@@ -141,7 +141,7 @@ async fn equal_requests_at_once_share_a_question() {
     assert_eq!(world.script.questions().len(), 1);
 }
 
-/// or10: when whoever answers is gone, everything that waits is denied, and the trail says so.
+/// or10: when the approver is gone, everything that waits is denied, and the trail says so.
 #[tokio::test]
 async fn a_dead_approver_denies_everything_that_waits() {
     let world = World::new(AskForApproval::Untrusted);
@@ -165,7 +165,7 @@ async fn a_dead_approver_denies_everything_that_waits() {
     };
     let (outcomes, ()) = tokio::join!(all, dies);
     for refused in outcomes {
-        assert!(refused.starts_with("Reviewer: nobody is there to answer"), "{refused}");
+        assert!(refused.starts_with("Reviewer: the question can't be answered"), "{refused}");
     }
     for request in &requests {
         assert_eq!(world.events(request), ["requested", "asked", "answered", "refused"]);

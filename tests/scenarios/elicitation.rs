@@ -67,7 +67,7 @@ async fn a_servers_question_is_answered_declined_or_cancelled() {
     assert_eq!(outcome, ElicitationOutcome::Cancel { reason: String::from("the reviewer stopped the session") });
 }
 
-/// An answer that the server could not use is none, whoever gives it.
+/// An answer that the server could not use is none, whichever approver gives it.
 #[tokio::test]
 async fn an_answer_has_to_fit_the_form() {
     for content in [None, Some(name(1.into())), Some(BTreeMap::from([(String::from("other"), Value::from("x"))]))] {
@@ -84,7 +84,7 @@ async fn where_nobody_may_be_asked_the_server_is_told_so() {
     let yes = || Arc::new(Says(Answer { decision: ReviewDecision::Approved, content: Some(name("x".into())) }));
     let reject = RejectConfig { mcp_elicitations: true, ..RejectConfig::default() };
     for (ask, words) in [
-        (AskForApproval::Never, "the approval policy is `never`, so nobody is asked"),
+        (AskForApproval::Never, "the approval policy `never` asks no questions"),
         (AskForApproval::Reject(reject), "approval policy rejected MCP elicitation prompt"),
     ] {
         let (outcome, events) = elicited(ask, yes()).await;
@@ -96,7 +96,7 @@ async fn where_nobody_may_be_asked_the_server_is_told_so() {
     assert!(matches!(outcome, ElicitationOutcome::Accept { .. }), "{outcome:?}");
 }
 
-/// Nobody is waited for without end.
+/// No answer is waited for without end.
 #[tokio::test]
 async fn a_question_that_nobody_answers_is_cancelled() {
     struct Silent;

@@ -141,7 +141,7 @@ async fn a_tool_that_needs_the_sandbox_never_leaves_it() {
     assert!(refused.starts_with("Sandbox: the tool runs only in a sandbox"), "{refused}");
     assert!(!world.exists("outside/f"));
 
-    // One that can't do with a sandbox asks to leave it, and nobody may be asked here.
+    // One that can't do with a sandbox asks to leave it, and no question may be asked here.
     let world = World::new(AskForApproval::Never);
     let tool = ShellRuntime { preference: SandboxPreference::Forbid, ..ShellRuntime::default() };
     let refused = refusal(&world.orchestrator().run_with(&tool, &world.command(&["ls"])).await.unwrap());

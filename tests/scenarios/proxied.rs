@@ -190,7 +190,7 @@ async fn hosts_are_decided_for_programs_that_look_at_their_variables() {
         assert!(denied.0 == host && denied.1 == Decision::Forbidden && rule(denied), "{denied:?}");
     }
     // The last one failed, so the run is one that was denied something: each destination once, and a stream
-    // that nobody looks into is another than a request.
+    // that is not looked into is another than a request.
     let Outcome::Denied { execution, .. } = &outcome else { panic!("{outcome:?}") };
     let target = |violation: &Violation| {
         let ViolationTarget::Destination(to) = &violation.target else { return None };
@@ -232,7 +232,7 @@ async fn the_proxy_is_the_commands_own_and_ends_with_it() {
     assert!(TcpStream::connect(address).is_err());
 }
 
-/// However a run ends, whoever holds a connection through its proxy loses it.
+/// However a run ends, every connection through its proxy ends with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_cancelled_or_dropped_cuts_its_connections() {
     if internet("proxied::a_run_that_is_cancelled_or_dropped_cuts_its_connections").is_none() {

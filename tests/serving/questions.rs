@@ -41,7 +41,7 @@ fn a_yes_for_the_session_is_remembered_until_it_is_forgotten() {
     let remembered = talk.call("approval/remembered", &json!({"session_id": session}));
     let approvals = remembered.get("approvals").unwrap().as_array().unwrap();
     assert_eq!(approvals.len(), 1, "{remembered}");
-    // A policy that asks nobody refuses what is not remembered.
+    // A policy that asks no questions refuses what is not remembered.
     let changed = talk.call("session/update", &json!({"session_id": session, "ask": "never"}));
     assert_eq!(changed.get("ask").unwrap(), "never");
     let other = json!({"session_id": session, "command": outside(&home, "b"), "stream": false});

@@ -90,7 +90,7 @@ pub(crate) struct AuditShow {
 
 /// Check that no record was changed, removed, inserted, moved or cut off, and name the first that was.
 ///
-/// Whoever may write the trail's files can write a whole new trail: keep the printed hash elsewhere to
+/// A program that may write the trail's files can write a whole new trail: keep the printed hash elsewhere to
 /// notice that as well.
 #[derive(Debug, Parser)]
 #[command(after_help = "Exit codes: 0 whole, 1 the first bad record was named, 125 the trail can't be read

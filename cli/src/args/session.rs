@@ -12,7 +12,7 @@ use crate::flags;
 /// What a command may do, and when to ask.
 #[derive(Debug, Default, Arguments)]
 pub(crate) struct SessionArgs {
-    /// How much the command is trusted with; no rule lets a command leave a sandbox that is named here
+    /// What the command may write; a sandbox that is named here holds against every rule
     /// [default: workspace-write]
     #[arg(long, value_enum, value_name = "POLICY")]
     pub(crate) sandbox: Option<flags::Policy>,
@@ -22,7 +22,7 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "WHEN", value_parser = flags::ask)]
     pub(crate) ask: Option<AskForApproval>,
 
-    /// Where the command starts. This makes nothing writable
+    /// The working directory of the command; it is not made writable
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
 
@@ -39,7 +39,7 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) readable: Vec<PathBuf>,
 
-    /// A path or glob that is out of reach, whatever anybody approves; may be given several times
+    /// A path or glob that can't be read, and that no approval opens; may be given several times
     #[arg(long, value_name = "PATH|GLOB")]
     pub(crate) deny_read: Vec<String>,
 
@@ -78,7 +78,7 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_enum, value_name = "ENGINE")]
     pub(crate) engine: Option<flags::Engine>,
 
-    /// Run the command without something that the engine can't hold, instead of refusing it; may be given
+    /// Run the command without a protection that the engine can't enforce, instead of refusing it; may be given
     /// several times
     #[arg(long, value_name = "NAME", value_parser = flags::losses())]
     pub(crate) accept_loss: Vec<LossName>,

@@ -30,7 +30,7 @@ pub(crate) enum SessionCommand {
   stockade session list
   stockade session list --json | jq -r '.sessions[].name'
 
-Exit codes: 0 also if there is none, 125 the server can't be spoken to")]
+Exit codes: 0 also if there is none, 125 the server does not answer")]
 pub(crate) struct SessionList {
     /// Print JSON
     #[arg(long)]
@@ -43,7 +43,7 @@ pub(crate) struct SessionList {
   stockade session show build
   stockade session show build --json | jq .approvals
 
-Exit codes: 0, 1 there is no such session, 125 the server can't be spoken to")]
+Exit codes: 0, 1 there is no such session, 125 the server does not answer")]
 pub(crate) struct SessionShow {
     /// Print JSON
     #[arg(long)]
@@ -60,7 +60,7 @@ pub(crate) struct SessionShow {
   stockade session end build
   stockade session end --all
 
-Exit codes: 0, 1 there is no such session, 125 the server can't be spoken to")]
+Exit codes: 0, 1 there is no such session, 125 the server does not answer")]
 pub(crate) struct SessionEnd {
     /// End every session of the command line
     #[arg(long, conflicts_with = "names")]
@@ -87,7 +87,7 @@ A session of `stockade run --session` is attended by its name. One that another 
 its id (`session/list`), with the capability that `session/open` gave to the program.
 
 Exit codes: 0 left with Ctrl-C, or the session was ended; 1 there is no such session; 125 there is no terminal, or the server
-can't be spoken to")]
+does not answer")]
 pub(crate) struct SessionAttend {
     /// The socket of another server
     #[arg(long, value_name = "PATH", requires = "capability_file")]

@@ -29,7 +29,7 @@ use crate::exit::{self, Failure, note};
 use crate::job::Interrupts;
 use crate::relay::Relay;
 use crate::remedy::Remedies;
-use crate::run::{ReportForm, as_interrupted, end_by_signal, finish, not_started, signal_of};
+use crate::run::{Ending, ReportForm, as_interrupted, end_by_signal, finish, not_started, signal_of};
 use crate::signals;
 
 /// The polling interval for keys, if the command has a terminal.
@@ -57,6 +57,7 @@ pub(super) fn run(wanted: &Wanted<'_>, joined: Joined) -> Result<Option<ExitCode
         Ok(End::Response(Ok(result))) => {
             let outcome = as_interrupted(result.outcome);
             let remedies = match wanted.answers {
+                Answers::Terminal if wanted.ending == Ending::BySignal => Remedies::in_settings(),
                 Answers::Terminal => Remedies::in_session(wanted.name.as_str()),
                 // An agent's command has no flags.
                 Answers::OtherClients | Answers::GivenBefore => Remedies::in_settings(),

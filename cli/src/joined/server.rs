@@ -45,7 +45,7 @@ pub(crate) enum ServerError {
          run the command without a session"
     )]
     Busy,
-    #[error("the server of sessions can't be spoken to")]
+    #[error("can't communicate with the server of sessions")]
     Speak(#[from] ClientError),
 }
 

@@ -2100,7 +2100,7 @@ export interface RulesCheckParams {
  * How much a command is trusted with, the least first.
  * - `read-only`: Nothing is written.
  * - `workspace-write`: The workspace is written.
- * - `external-sandbox`: Somebody else's sandbox is around this process already.
+ * - `external-sandbox`: Another sandbox is around this process already.
  * - `danger-full-access`: No sandbox.
  */
 export type SandboxMode =

@@ -132,7 +132,7 @@ impl Hook {
         let (Some(mut input), Some(output), Some(errors)) =
             (running.child.stdin.take(), running.child.stdout.take(), running.child.stderr.take())
         else {
-            return Err(self.gone("could not be spoken to"));
+            return Err(self.gone("was started without standard streams"));
         };
         let ask = async move {
             // A hook may answer without reading its input.

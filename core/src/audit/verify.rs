@@ -103,7 +103,9 @@ impl fmt::Display for Flaw {
             Self::Reordered => f.write_str("was moved: records that came before it stand behind it"),
             Self::Inserted => f.write_str("was inserted: another record has its place"),
             Self::CutOff { count } => write!(f, "was followed by {count} record{} that were cut off", plural(*count)),
-            Self::NoHead => f.write_str("is the last one here, but without a head nobody can tell if it was the last"),
+            Self::NoHead => {
+                f.write_str("is the last one here; without the head file it can't be told whether it was the last")
+            }
             Self::OtherHead => f.write_str("is not the one that the head of the trail knows"),
             Self::Damaged { what } => write!(f, "says that the trail was damaged before it: {what}"),
         }

@@ -26,21 +26,17 @@ pub(crate) struct Seen {
     pub(crate) observations: Vec<Observation>,
 }
 
+impl Seen {
+    /// Whether a process was refused a unix socket.
+    pub(super) fn refused_unix_socket(&self) -> bool {
+        unix_socket(&self.observations).is_some()
+    }
+}
+
 /// Files that programs write optionally, such as caches: they are not the cause of a failure. A name includes
-/// everything below it.
+/// everything below it. For histories see [`is_history`].
 const OPTIONAL: &[&str] = &[
-    ".bash_history",
-    ".zsh_history",
-    ".sh_history",
-    ".histfile",
-    ".python_history",
-    ".node_repl_history",
-    ".sqlite_history",
-    ".psql_history",
-    ".lesshst",
-    ".viminfo",
     ".wget-hsts",
-    ".Xauthority",
     ".npm/_logs",
     ".npm/_update-notifier-last-checked",
     ".config/configstore",
@@ -50,11 +46,29 @@ const OPTIONAL: &[&str] = &[
     "__pycache__",
 ];
 
-/// The denials of a run, in the order in which they happened.
-pub(crate) fn violations(seen: &Seen, command: &[RawText]) -> Vec<Violation> {
+/// Hidden files that programs keep between runs and do without: `.bash_history` and the like have a pattern of their own. The
+/// last letter of two is replaced while they are written.
+const HISTORIES: &[&str] = &["history", "histfile", "zhistory", "lesshst", "lesshsQ", "viminfo", "Xauthority"];
+
+/// The same for files that are not hidden, in a directory for state.
+const STATE_HISTORIES: &[&str] = &["lesshst", "lesshsQ", "fish_history"];
+
+/// The denials of a run, in the order in which they happened. `granted` has the bounds on Stockade's own files, which the
+/// permissions that a backend enforces have no more: there a mask may stand in the place of a bound.
+pub(crate) fn violations(seen: &Seen, granted: &Permissions, command: &[RawText]) -> Vec<Violation> {
     let all = seen.observations.iter().filter(|observation| !is_search(observation, &seen.observations));
     let all = all.filter_map(|observation| violation(&seen.permissions, observation, command));
-    all.take(MOST_VIOLATIONS).collect()
+    all.map(|violation| within_bounds(violation, granted)).take(MOST_VIOLATIONS).collect()
+}
+
+/// The violation with the bound that denies the act whatever is granted, if there is one: no amendment lifts it.
+pub(super) fn within_bounds(violation: Violation, granted: &Permissions) -> Violation {
+    let ViolationTarget::Path(path) = &violation.target else { return violation };
+    let wanted = if violation.operation == Operation::Write { Access::Write } else { Access::Read };
+    match granted.files.bound(path, wanted) {
+        Some(bound) => Violation { rule: Some(DenyingRule::File(bound.clone())), amendment: None, ..violation },
+        None => violation,
+    }
 }
 
 /// Whether a name was resolved only because the resolver appends its search domains to a name it did not find.
@@ -96,10 +110,22 @@ pub(crate) fn matters(violation: &Violation, seen: Option<&Seen>, said: &[Violat
 /// Whether writing this is optional for programs.
 pub(crate) fn is_optional(path: &AbsPath) -> bool {
     let names: Vec<&[u8]> = path.components().collect();
-    OPTIONAL.iter().any(|optional| {
+    let is_listed = OPTIONAL.iter().any(|optional| {
         let wanted: Vec<&[u8]> = optional.split('/').map(str::as_bytes).collect();
         names.windows(wanted.len()).any(|part| part == wanted.as_slice())
-    })
+    });
+    is_listed || names.last().is_some_and(|name| is_history(name))
+}
+
+/// Whether a file is a history, or one of the temporary, lock and backup files that are made in its place:
+/// `.bash_history-4711.tmp`, `.zsh_history.LOCK`, `.Xauthority-c`, `.viminfz.tmp`.
+fn is_history(name: &[u8]) -> bool {
+    let (hidden, name) = name.strip_prefix(b".").map_or((false, name), |name| (true, name));
+    let length = name.iter().take_while(|c| c.is_ascii_alphanumeric() || **c == b'_').count();
+    let stem = name.get(..length).unwrap_or_default();
+    let is_in = |list: &[&str]| list.iter().any(|known| known.as_bytes() == stem);
+    let is_spare_viminfo = stem.len() == b"viminfo".len() && stem.starts_with(b"viminf");
+    is_in(STATE_HISTORIES) || hidden && (stem.ends_with(b"_history") || is_in(HISTORIES) || is_spare_viminfo)
 }
 
 /// Whether a denial belongs to the observation.
@@ -305,4 +331,55 @@ fn suffices(permissions: &Permissions, amendment: &FileRule, path: &AbsPath) -> 
     let FileTarget::Path(target) = &amendment.target else { return false };
     RealFiles.kind(target).is_none()
         || protect_repositories(&merged).is_ok_and(|completed| completed.access(path) >= amendment.access)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histories_are_optional_in_every_form() {
+        for optional in [
+            "/h/.bash_history",
+            "/h/.bash_history-4711.tmp",
+            "/h/.zsh_history.LOCK",
+            "/h/.zsh_history.new",
+            "/h/.histfile",
+            "/h/.lesshst",
+            "/h/.lesshsQ",
+            "/h/.local/state/lesshsQ",
+            "/h/.viminfo.tmp",
+            "/h/.viminfz.tmp",
+            "/h/.psql_history-1.tmp",
+            "/h/.gdb_history-gdb77~",
+            "/h/.Xauthority-c",
+            "/h/.local/share/fish/fish_history.x7Q",
+            "/h/.npm/_logs/2026.log",
+        ] {
+            assert!(is_optional(&optional.parse().unwrap()), "{optional}");
+        }
+        for needed in
+            ["/h/order_history.csv", "/h/history", "/h/.vimrc", "/h/.historyx", "/h/.bash_history/x", "/h/.npmrc"]
+        {
+            assert!(!is_optional(&needed.parse().unwrap()), "{needed}");
+        }
+    }
+
+    #[test]
+    fn no_amendment_lifts_a_bound_behind_a_mask() {
+        let state: AbsPath = "/h/.local/state/stockade".parse().unwrap();
+        let rule = |path: &str, access, source| FileRule::path(path.parse().unwrap(), access).from_source(source);
+        let mask = rule("/h/.local/state/stockade", Access::None, RuleSource::CredentialMask);
+        let bound = FileRule::path(state.clone(), Access::Read).from_source(RuleSource::OwnFiles);
+        let files =
+            |rules: Vec<FileRule>| Permissions { files: FileRules::new(rules).unwrap(), ..Permissions::default() };
+        let granted = files(vec![rule("/", Access::Write, RuleSource::Policy), mask.clone(), bound.clone()]);
+        let enforced = files(vec![rule("/", Access::Write, RuleSource::Policy), mask]);
+        let act = DeniedAct::Create(state.join("x").unwrap());
+        let observations = vec![Observation { pid: None, program: None, act, is_handled: false }];
+        let seen = Seen { permissions: enforced, coverage: Coverage::default(), observations };
+        let found = violations(&seen, &granted, &[]);
+        let [found] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((&found.rule, &found.amendment), (&Some(DenyingRule::File(bound)), &None));
+    }
 }

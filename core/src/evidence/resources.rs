@@ -38,6 +38,13 @@ pub(super) fn socket(permissions: &Permissions, ending: &Ending<'_>) -> Option<V
     if !permissions.unix_sockets.is_empty() {
         return None;
     }
+    // The observer sees every unix socket that is refused, so this was another kind (`AF_PACKET`, `AF_VSOCK`, …).
+    let is_other_kind = ending.seen.is_some_and(|seen| !seen.coverage.calls.is_empty() && !seen.refused_unix_socket());
+    if is_other_kind {
+        let reason = layer("no policy allows this kind of socket: there are internet sockets and granted unix sockets");
+        let target = ViolationTarget::SystemCall(String::from("socket"));
+        return Some(violation(Operation::SystemCall, target, reason, None));
+    }
     let Some(path) = named_socket(ending) else {
         let reason = layer("only internet sockets are allowed; `--allow-socket PATH` grants a unix socket");
         let target = ViolationTarget::SystemCall(String::from("socket"));

@@ -212,8 +212,14 @@ fn sql_password(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     }
     let mut words = words_before(before);
     let is = |word: Option<&[u8]>, wanted: &str| word.is_some_and(|word| word.eq_ignore_ascii_case(wanted.as_bytes()));
+    // `SET PASSWORD FOR me = '…'`, `SET PASSWORD = PASSWORD('…')`.
+    let nearest: Vec<&[u8]> = words_before(before).take(LOOKED_BACK).collect();
+    let sets = nearest.windows(2).any(|pair| is(pair.first().copied(), "password") && is(pair.last().copied(), "set"));
+    let is_value = before.trim_ascii_end().last().is_some_and(|c| b"=(".contains(c));
     let last = words.next();
-    let is_named = if is(last, "by") {
+    let is_named = if sets && is_value {
+        true
+    } else if is(last, "by") {
         words.take(LOOKED_BACK).any(|word| is(Some(word), "identified"))
     } else {
         let speaks_of_user = |word: &[u8]| STATEMENTS.iter().any(|statement| is(Some(word), statement));
@@ -290,17 +296,22 @@ fn bearer(bytes: &[u8], at: usize) -> Option<Range<usize>> {
 /// Parses a part of the text as shell commands, and finds the secrets in their options and operands.
 fn find_in_commands(bytes: &[u8], part: Range<usize>, depth: usize, secrets: &mut Vec<Range<usize>>) {
     let mut command: Vec<Range<usize>> = Vec::new();
-    // The command whose output the next one reads.
-    let mut feeding: Vec<Range<usize>> = Vec::new();
+    // The earlier commands of a pipeline.
+    let mut feeding: Vec<Vec<Range<usize>>> = Vec::new();
     let mut at = part.start;
     let mut quotes = Quotes::default();
     while at < part.end {
         match bytes.get(at) {
             Some(byte @ (b'\n' | b';' | b'|' | b'&' | b'(' | b')' | b'`')) => {
                 judge(bytes, &command, secrets);
-                fed::find(bytes, &feeding, &command, secrets);
                 let is_pipe = *byte == b'|' && bytes.get(at + 1) != Some(&b'|') && !command.is_empty();
-                feeding = if is_pipe { std::mem::take(&mut command) } else { Vec::new() };
+                let below = (*byte == b'\n').then_some(at + 1..part.end);
+                fed::find(bytes, &feeding, &command, below, secrets);
+                if is_pipe && feeding.len() < fed::MOST_STAGES {
+                    feeding.push(std::mem::take(&mut command));
+                } else {
+                    feeding.clear();
+                }
                 command.clear();
                 at += 1;
             }
@@ -320,7 +331,7 @@ fn find_in_commands(bytes: &[u8], part: Range<usize>, depth: usize, secrets: &mu
         }
     }
     judge(bytes, &command, secrets);
-    fed::find(bytes, &feeding, &command, secrets);
+    fed::find(bytes, &feeding, &command, None, secrets);
 }
 
 fn judge(bytes: &[u8], command: &[Range<usize>], secrets: &mut Vec<Range<usize>>) {

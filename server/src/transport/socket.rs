@@ -91,7 +91,7 @@ impl BoundSocket {
         let temporary = PathBuf::from(temporary);
         match rustix::fs::unlinkat(&directory.handle, &temporary, AtFlags::empty()) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => {}
-            Err(error) => return Err(failed("remove what stands in the way of")(at(error))),
+            Err(error) => return Err(failed("remove the file in the place of")(at(error))),
         }
         let listener = UnixListener::bind(by_handle(&directory, parent, &temporary)).map_err(failed("bind"))?;
         rustix::fs::chmodat(&directory.handle, &temporary, Mode::RUSR | Mode::WUSR, AtFlags::empty())

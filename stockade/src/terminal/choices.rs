@@ -74,7 +74,7 @@ fn describe(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: Life
         ReviewDecision::DeniedForRun => {
             ('x', String::from("no, and to everything else that this run asks"), Vec::new())
         }
-        ReviewDecision::TimedOut => ('t', String::from("no, as if nobody had answered"), Vec::new()),
+        ReviewDecision::TimedOut => ('t', String::from("no, as if the time to answer had run out"), Vec::new()),
         ReviewDecision::Abort => ('q', String::from(stop(subject, lifetime)), Vec::new()),
     }
 }

@@ -209,7 +209,7 @@ mod tests {
             said += &text;
         }
         assert!(said.contains("****") && !said.contains("hunt") && !said.contains("er2"), "{said}");
-        assert!(said.contains("This looks like a secret. Whatever you type is sent to mail."), "{said}");
+        assert!(said.contains("This looks like a secret. Your input is sent to mail."), "{said}");
         assert!(said.contains("password: (not shown)"), "{said}");
         let Step::Decide(answer, _) = dialog.press(b"y") else { panic!("it is sent") };
         assert_eq!(answer.content.unwrap()["password"], "hunter2");

@@ -113,7 +113,7 @@ impl Filling {
             }
         }
         if is_secret(field) {
-            text += &format!("    This looks like a secret. Whatever you type is sent to {}.\n", self.form.server);
+            text += &format!("    This looks like a secret. Your input is sent to {}.\n", self.form.server);
         }
         text + "  > "
     }

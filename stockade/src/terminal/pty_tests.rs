@@ -115,7 +115,7 @@ fn a_form_can_be_declined_and_cancelled() {
     let shown = screen.sees("[y/n/q]? ");
     assert!(shown.contains("looks like a secret"), "{shown}");
     screen.types("y");
-    screen.sees("Whatever you type is sent to mail.\r\n  > ");
+    screen.sees("Your input is sent to mail.\r\n  > ");
     screen.types("hunter2\r");
     let shown = screen.sees("Send it? [y/n]? ");
     assert!(shown.contains("*******") && !shown.contains("hunter2"), "{shown}");

@@ -129,7 +129,7 @@ fn show_write(page: &mut Page, write: &WriteApproval) {
 
 fn show_justification(page: &mut Page, permissions: &PermissionsApproval) {
     if let Some(justification) = &permissions.justification {
-        page.section("In the words of whoever asks:");
+        page.section("Justification, in the caller's words:");
         page.plain(2, &text::line(secrets::text(justification).as_bytes(), page.detail));
     }
 }

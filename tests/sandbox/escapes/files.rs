@@ -71,7 +71,7 @@ attacks! {
     fs31_cut => Attack::with("$PROBE truncate /proc/self/fd/0; $PROBE open-cut /proc/self/fd/0; true")
         .behind(&["bash", "-c", "exec \"$@\" < $OUT/t", "-"])
         .hits(|world, _| text_of(&world.outside.join("t")) != "original\n");
-    /// Nor can a file that somebody outside has opened for reading and passes through a socket.
+    /// Nor can a file that a process outside has opened for reading and passes through a socket.
     fs31_passed => Attack::with("$PROBE cut-passed-file")
         .behind(&["/bin/sh", "-c", "exec \"$PROBE\" with-file $OUT/t \"$@\"", "-"])
         .hits(|world, _| text_of(&world.outside.join("t")) != "original\n");
@@ -112,7 +112,7 @@ for_each_user! {
 for_every_engine! {
     /// A root that an earlier run swapped for a link.
     fs21 => a_root_that_became_a_link_is_refused;
-    /// The launcher leaves no file behind, and makes none that somebody could foresee.
+    /// The launcher leaves no file behind, and makes none with a foreseeable name.
     fs30 => nothing_is_made_in_the_temporary_directory;
 }
 

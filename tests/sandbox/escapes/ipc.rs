@@ -93,10 +93,10 @@ fn single_sockets_are_refused(user: User, engine: &str) {
     let unix_sockets = BTreeSet::from([abs(&world.outside.join("stream.sock"))]);
     let permissions = Permissions { unix_sockets, ..world.permissions() };
     let seen = world.run(&world.request(engine, permissions, "echo started"));
-    // Where it can be held, somebody has to decide on each connection, and here nobody does.
+    // Where it can be enforced, a supervisor decides on each connection, and here there is none.
     let refused = match &seen.ended {
         Ended::Refused { what, .. } => what.contains("unix sockets"),
-        Ended::NotStarted { why } => why.contains("nobody is there to decide on connections"),
+        Ended::NotStarted { why } => why.contains("no supervisor decides on connections"),
         Ended::Exited { .. } | Ended::Signaled { .. } => false,
     };
     assert!(refused, "{seen:?}");

@@ -27,7 +27,7 @@ attacks! {
             mkdir n; $PROBE swap n a; $PROBE swap n a/b")
         .after(|world| world.make_directory(&world.workspace.join("a/b/c/.git/hooks")))
         .hits(|world, _| exists("a/b/c/.git/hooks/pre-commit")(world, &nothing()) || !world.workspace.join("a/b/c/.git/hooks").exists());
-    /// A new repository inside the workspace: nobody can tell it from any other directory.
+    /// A new repository inside the workspace: it can't be told from any other directory.
     gm06 => Attack::with("mkdir -p vendor/.git/hooks; echo x > vendor/.git/hooks/pre-commit").hits(exists("vendor/.git/hooks/pre-commit")).not_promised();
     /// A bare repository is a directory with certain files.
     gm07 => Attack::with("mkdir -p b/objects b/refs; echo x > b/HEAD; echo x > b/config").hits(exists("b/config")).not_promised();

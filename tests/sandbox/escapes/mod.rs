@@ -223,7 +223,7 @@ fn prove(id: &str, user: User, attack: &Attack) {
     }
 }
 
-/// Each attack as two tests: as whoever runs them, and as an ordinary user.
+/// Each attack as two tests: as the user who runs them, and as an ordinary user.
 macro_rules! attacks {
     ($($(#[doc = $about:literal])* $id:ident => $attack:expr;)*) => {
         $($(#[doc = $about])*

@@ -52,7 +52,7 @@ attacks! {
 for_every_engine! {
     /// The command's own terminal: it can be used, and not typed into.
     ns10_own => a_terminal_of_its_own_cannot_be_typed_into;
-    /// Root inside is nobody special.
+    /// Root inside has no privileges.
     ns15 => the_user_inside_is_the_user_outside;
 }
 

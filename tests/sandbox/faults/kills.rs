@@ -1,4 +1,4 @@
-//! Somebody kills the caller, the launcher, the first process or bubblewrap at any moment.
+//! The caller, the launcher, the first process or bubblewrap is killed at any moment.
 //!
 //! Afterwards nothing is left: no process, no mount, no file. The caller is started by a process that
 //! adopts all orphans below it, so whatever is left of a round is among the descendants of that one,
@@ -219,7 +219,7 @@ fn nothing_is_left(user: User, engine: &'static Engine) {
             false => early += 1,
         }
         let what = format!("{}, round {round}, {victim:?} killed as {user:?}", engine.name);
-        // Whoever else was killed, the caller hears of it and ends, or the command goes on as it should. The
+        // Whichever other process was killed, the caller learns of it and ends, or the command goes on as it should. The
         // launcher's first child makes the network and ends by itself, maybe before it is struck: then it is
         // the next one's turn.
         let settled = || !lives(kept.caller) || victim.may_be_missed() && scene.runs();
@@ -253,7 +253,7 @@ fn wait_for_some(lives: impl Fn() -> bool, mut look: impl FnMut() -> Option<i32>
     found
 }
 
-/// If all are killed at once nobody is left to clean up. The next run does.
+/// If all are killed at once no process is left to clean up. The next run does.
 fn the_next_run_cleans_up(user: User, engine: &'static Engine) {
     let scene = Scene::new(user, engine);
     for _ in 0..5 {

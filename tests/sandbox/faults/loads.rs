@@ -27,7 +27,7 @@ for_every_engine! {
     fork_bomb => a_fork_bomb_is_held;
     /// One process that wants all memory gets an error.
     memory_hog => a_memory_hog_is_told_no;
-    /// Whoever stops reading ends the command.
+    /// A reader that stops reading ends the command.
     closed_output => a_reader_that_goes_away_ends_the_command;
 }
 

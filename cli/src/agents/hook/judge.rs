@@ -84,7 +84,7 @@ fn replaced(call: &Call, line: &str, asked: Asked) -> Result<String, String> {
     let name = session_name(call.agent, &call.session)?;
     let program = std::env::current_exe().map_err(|error| with_causes(&error))?;
     let outer = line::outer(&program, &name, line, asked, next_line(call.agent));
-    let outer = outer.ok_or_else(|| String::from("this program has a name that is no text"))?;
+    let outer = outer.ok_or_else(|| String::from("the path of this program is not UTF-8"))?;
     if line::is_too_long(&outer) {
         let most = line::LONGEST_ARGUMENT / 1024;
         return Err(format!(

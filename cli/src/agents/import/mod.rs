@@ -34,11 +34,11 @@ pub(crate) enum ImportError {
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error("`{}` is larger than {LARGEST} bytes", .0.display())]
     TooLarge(PathBuf),
-    #[error("it is no JSON")]
+    #[error("it is not valid JSON")]
     Json(#[source] serde_json::Error),
-    #[error("it is no JSON")]
+    #[error("it is not valid JSON")]
     Comments(#[source] TextError),
-    #[error("it is no TOML: {0}")]
+    #[error("it is not valid TOML: {0}")]
     Toml(String),
     #[error("`{key}` has to be {expected}")]
     Form { key: String, expected: &'static str },

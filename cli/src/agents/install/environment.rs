@@ -8,7 +8,7 @@ use toml::{Table, Value};
 /// Why the list can't be changed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EnvironmentError {
-    #[error("it is no TOML: {0}")]
+    #[error("it is not valid TOML: {0}")]
     NoToml(String),
     #[error("`{key}` is `{value}` there: take it out, or change it by hand")]
     Taken { key: &'static str, value: String },

@@ -12,9 +12,9 @@ const DEEPEST: usize = 64;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TextError {
-    #[error("it is no JSON: at byte {at}, {expected} is missing")]
+    #[error("it is not valid JSON: at byte {at}, {expected} is missing")]
     NoJson { at: usize, expected: &'static str },
-    #[error("`{0}` stands twice in it")]
+    #[error("it names `{0}` twice")]
     Twice(String),
     #[error("`{key}` is not {expected} there")]
     Kind { key: String, expected: &'static str },

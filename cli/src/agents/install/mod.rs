@@ -42,7 +42,7 @@ pub(crate) enum InstallError {
     Shared(PathBuf),
     #[error("`{}` was changed by another program meanwhile: close the agent, and try again", .0.display())]
     Changed(PathBuf),
-    #[error("this program has a name that is no text")]
+    #[error("the path of this program is not UTF-8")]
     Unnamed,
 }
 

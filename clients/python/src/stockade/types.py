@@ -3932,7 +3932,7 @@ SandboxMode: TypeAlias = Literal["read-only", "workspace-write", "external-sandb
 
 - `read-only`: Nothing is written.
 - `workspace-write`: The workspace is written.
-- `external-sandbox`: Somebody else's sandbox is around this process already.
+- `external-sandbox`: Another sandbox is around this process already.
 - `danger-full-access`: No sandbox.
 """
 

@@ -22,7 +22,11 @@ pub(super) fn show_escalation(page: &mut Page, escalation: &EscalationExecution)
         EscalationExecution::Unsandboxed => {
             page.plain(0, "");
             page.line(1, Tone::Warning, "WARNING: with a yes, it runs WITHOUT THE SANDBOX.");
-            page.line(1, Tone::Warning, "It can then do whatever you can: change and send any file, use any network.");
+            page.line(
+                1,
+                Tone::Warning,
+                "It can then do everything that you can: change and send any file, use any network.",
+            );
             page.plain(1, "Only reads that a person denied stay denied.");
         }
     }
