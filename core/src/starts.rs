@@ -1,10 +1,15 @@
 //! Programs that a running command starts: judged by the rules as plain commands, while the call that starts them waits.
 //!
-//! Only rules that restrict count here. `forbidden` fails the call, `prompt` has it wait for an answer; everything else
-//! goes on, in the sandbox that holds it. A question is put once for equal commands of a run: a yes covers them, and so
-//! does the yes with which the command itself was started.
+//! `forbidden` fails the call, `prompt` has it wait for an answer. A question is put once for equal commands of a run: a
+//! yes covers them, and so does the yes with which the command itself was started. A rule that gives a program more
+//! than its caller has ([`rule_grant`]) has it run elsewhere ([`elsewhere`]), if nothing that commands write can choose
+//! what is run ([`trusted`]). Everything else goes on, in the sandbox that holds it.
 
+mod elsewhere;
+mod git;
 mod judge;
+mod rule_grant;
+mod trusted;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,12 +22,16 @@ use stockade_protocol::{
     EscalationExecution, Evidence, ExecApprovalRequirement, FileRules, Operation, Permissions, RawText, ReviewDecision,
     Violation, ViolationTarget,
 };
-use stockade_sandboxing::{Concern, ProgramStart, StartAnswer, StartCaller, StartKeeper, StartVerdict};
+use stockade_sandboxing::{
+    Concern, ProcessSettings, ProgramStart, StartAnswer, StartCaller, StartCopy, StartKeeper, StartVerdict,
+};
 use stockade_shell_command::parse_argv;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use self::elsewhere::{Elsewhere, all_ended};
 use self::judge::{Met, Words, command_words, is_builtin, is_many_programs, is_shell, met};
+use self::rule_grant::RuleGrant;
 use crate::approvals::{ApprovalKey, Approvals, CommandKey, Confinement, Grant};
 use crate::audit_log::Trail;
 use crate::connections::Connections;
@@ -38,6 +47,8 @@ const MOST_TOLD: usize = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 /// Words of a start that are shown and recorded.
 const MOST_SHOWN: usize = 64;
+/// How deep programs that run elsewhere may start others elsewhere.
+const DEEPEST: usize = 4;
 
 const UNREADABLE: &str = "rules restrict what may be started, and the process that starts it can't be looked at";
 
@@ -56,9 +67,19 @@ struct Keeper {
 
 struct Shared {
     session: Session,
+    /// What the run is decided with, and was granted.
+    connections: Connections,
+    grant: Grant,
+    process: ProcessSettings,
     policy: Arc<Policy>,
     /// Base names that a rule restricts.
     restricted: HashSet<Vec<u8>>,
+    /// Base names that a rule gives something to.
+    granted: HashSet<Vec<u8>>,
+    /// How many programs above it run elsewhere.
+    depth: usize,
+    /// How many programs of it run elsewhere now.
+    elsewhere: watch::Sender<usize>,
     /// Whether a rule restricts what shells do themselves.
     restricts_builtins: bool,
     /// What its sandbox enforces.
@@ -99,17 +120,34 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Whether the starts of a run are judged.
 pub(crate) fn are_judged(policy: &Policy, confinement: Confinement) -> bool {
-    confinement == Confinement::Sandbox && policy.restricts()
+    confinement == Confinement::Sandbox && (policy.restricts() || policy.grants())
 }
 
 impl ProgramStarts {
-    /// For a run of `command` that enforces these permissions; `None` where no rule restricts, or nothing holds it.
+    /// For a run of `command` that enforces these permissions; `None` where no rule restricts or grants, or nothing
+    /// holds it.
     pub(crate) fn new(
         connections: &Connections,
         session: &Session,
         grant: &Grant,
+        run: (&Argv, &Permissions),
+        (process, clock): (&ProcessSettings, &Clock),
+    ) -> Option<Self> {
+        Self::at_depth(connections, session, grant, run, (process, clock, 0))
+    }
+
+    /// For a program that a run has elsewhere.
+    fn below(above: &Shared, grant: &Grant, run: (&Argv, &Permissions)) -> Option<Self> {
+        let settings = (&above.process, &above.clock, above.depth + 1);
+        Self::at_depth(&above.connections, &above.session, grant, run, settings)
+    }
+
+    fn at_depth(
+        connections: &Connections,
+        session: &Session,
+        grant: &Grant,
         (command, enforced): (&Argv, &Permissions),
-        clock: &Clock,
+        (process, clock, depth): (&ProcessSettings, &Clock, usize),
     ) -> Option<Self> {
         let policy = connections.rules.policy();
         if !are_judged(&policy, grant.confinement()) {
@@ -118,8 +156,14 @@ impl ProgramStarts {
         let restricted = policy.restricted_programs();
         let shared = Shared {
             session: session.clone(),
+            connections: connections.clone(),
+            grant: grant.clone(),
+            process: process.clone(),
             restricts_builtins: restricted.iter().any(|name| is_builtin(name)),
             restricted,
+            granted: policy.granted_programs(),
+            depth,
+            elsewhere: watch::Sender::new(0),
             policy,
             enforced: enforced.files.clone(),
             command: command.clone(),
@@ -138,10 +182,12 @@ impl ProgramStarts {
         Some(Self { keeper: Arc::new(keeper), stop })
     }
 
-    /// Ends with the run: takes questions away that are still open, and tells what was refused.
+    /// Ends with the run: takes questions away that are still open, waits for programs that it has elsewhere, and tells
+    /// what was refused.
     pub(crate) async fn end(self) -> Vec<Violation> {
         self.stop.send_replace(true);
         let shared = &self.keeper.shared;
+        all_ended(shared.elsewhere.subscribe()).await;
         drop(shared.turn.lock().await);
         std::mem::take(&mut locked(&shared.told).refused)
     }
@@ -155,19 +201,29 @@ impl ProgramStarts {
 impl StartKeeper for Keeper {
     fn concerns(&self, name: &[u8]) -> bool {
         let shared = &self.shared;
-        shared.restricted.contains(name) || is_many_programs(name) || (shared.restricts_builtins && is_shell(name))
+        let may_restrict = || is_many_programs(name) || (shared.restricts_builtins && is_shell(name));
+        shared.restricted.contains(name)
+            || shared.granted.contains(name)
+            || (!shared.restricted.is_empty() && may_restrict())
+    }
+
+    fn restricts(&self) -> bool {
+        !self.shared.restricted.is_empty()
     }
 
     fn judge(&self, start: &ProgramStart) -> Concern {
         match met(&self.shared.policy, start) {
-            None => Concern::None,
+            None => match self.shared.rule_grant(start) {
+                Some(granted) => Concern::Escalate { variables: granted.variables },
+                None => Concern::None,
+            },
             Some(met) if met.decision == Decision::Prompt && self.shared.is_decided_before(&met) => Concern::None,
             Some(_) => Concern::Decide,
         }
     }
 
     fn decide(&self, start: ProgramStart, caller: StartCaller, answer: StartAnswer) {
-        let Some(met) = met(&self.shared.policy, &start) else { return answer.give(StartVerdict::GoOn) };
+        let Some(met) = met(&self.shared.policy, &start) else { return answer.give(self.elsewhere(start, caller)) };
         let shared = Arc::clone(&self.shared);
         let Some(start) = shared.shown(&start) else {
             return answer.give(StartVerdict::Refused);
@@ -212,6 +268,32 @@ impl StartKeeper for Keeper {
     }
 }
 
+impl Keeper {
+    /// What becomes of a start that no rule restricts.
+    fn elsewhere(&self, start: ProgramStart, caller: StartCaller) -> StartVerdict {
+        let shared = &self.shared;
+        let (Some(by_rule), Some(shown)) = (shared.rule_grant(&start), shared.shown(&start)) else {
+            return StartVerdict::GoOn;
+        };
+        match shared.granted(start, &by_rule) {
+            Ok((copy, grant, variables)) => StartVerdict::Elsewhere(Box::new(Elsewhere {
+                shared: Arc::clone(shared),
+                runtime: self.runtime.clone(),
+                caller,
+                shown,
+                copy,
+                by_rule,
+                grant,
+                variables,
+            })),
+            Err(why) => {
+                shared.tell_ungranted(&shown, &caller, &by_rule, &why);
+                StartVerdict::GoOn
+            }
+        }
+    }
+}
+
 async fn unwanted(is_wanted: Arc<dyn Fn() -> bool + Send + Sync>) {
     while is_wanted() {
         tokio::time::sleep(BETWEEN_LOOKS).await;
@@ -226,7 +308,73 @@ struct Shown {
     cwd: AbsPath,
 }
 
+/// A decision that is recorded.
+struct Decided {
+    decision: Decision,
+    source: DecisionSource,
+    reason: Option<String>,
+    /// What it runs with, if that is not what its caller has.
+    execution: Option<EscalationExecution>,
+}
+
+impl Decided {
+    fn allowed_by(source: DecisionSource) -> Self {
+        Self { decision: Decision::Allow, source, reason: None, execution: None }
+    }
+}
+
 impl Shared {
+    /// What rules give to a start beyond what this run has.
+    fn rule_grant(&self, start: &ProgramStart) -> Option<RuleGrant> {
+        let by_rule = RuleGrant::of(&self.policy, &self.session, start)?;
+        let has_it = by_rule.grant(&self.session).is_ok_and(|grant| {
+            (grant.permissions(), grant.confinement()) == (self.grant.permissions(), self.grant.confinement())
+        });
+        (!has_it).then_some(by_rule)
+    }
+
+    /// The grant to a start, and the variables to set; or why it has none.
+    fn granted(
+        &self,
+        start: ProgramStart,
+        by_rule: &RuleGrant,
+    ) -> Result<(StartCopy, Grant, trusted::Variables), String> {
+        let copy = start.copy.ok_or("its words, its program or its directory can't be copied as they are")?;
+        if self.depth >= DEEPEST {
+            return Err(String::from("too many programs above it run elsewhere"));
+        }
+        let grant = by_rule.grant(&self.session)?;
+        // The commands beside it may write what the session's may, and what this run may.
+        let permissions = self.session.permissions.merge(self.grant.permissions());
+        let beside = Session { permissions, ..self.session.clone() };
+        let variables = trusted::check(&beside, &copy, by_rule)?;
+        Ok((copy, grant, variables))
+    }
+
+    /// Notes that a program did not get what a rule gives it, and goes on as it is.
+    fn tell_ungranted(&self, start: &Shown, caller: &StartCaller, by_rule: &RuleGrant, why: &str) {
+        let reason = format!("could not be given {} by the rule at {}: {why}", by_rule.told(), by_rule.rules);
+        tracing::warn!(command = %start.command, %reason);
+        let source = DecisionSource::Rule(by_rule.rules.clone());
+        self.record(
+            start,
+            caller,
+            Decided { decision: Decision::Allow, source, reason: Some(reason.clone()), execution: None },
+        );
+        self.tell([violation(start, caller, reason)]);
+    }
+
+    /// Keeps what was denied, once for equal targets.
+    fn tell(&self, denied: impl IntoIterator<Item = Violation>) {
+        let mut told = locked(&self.told);
+        for violation in denied {
+            let is_known = told.refused.iter().any(|known| known.target == violation.target);
+            if !is_known && told.refused.len() < MOST_TOLD {
+                told.refused.push(violation);
+            }
+        }
+    }
+
     /// Whether it is a part of the command that was decided on before it began.
     fn is_decided_before(&self, met: &Met) -> bool {
         let parts = self.decided_before.get_or_init(|| {
@@ -277,7 +425,7 @@ impl Shared {
         let key = CommandKey::new(&start.key, &start.cwd, &self.session.permissions, &by_default);
         let keys = vec![ApprovalKey::Command(Box::new(key))];
         if approvals_count(self.session.ask) && self.approvals.memory.recall(&keys).is_some() {
-            self.record(start, caller, Decision::Allow, DecisionSource::SessionMemory, None);
+            self.record(start, caller, Decided::allowed_by(DecisionSource::SessionMemory));
             return StartVerdict::GoOn;
         }
         if self.answers.declines_rest() || self.is_unanswered.load(Ordering::Relaxed) {
@@ -324,7 +472,7 @@ impl Shared {
         match no {
             None => {
                 locked(&self.answered).insert(equal, Answered::Yes);
-                self.record(start, caller, Decision::Allow, DecisionSource::Reviewer, None);
+                self.record(start, caller, Decided::allowed_by(DecisionSource::Reviewer));
                 StartVerdict::GoOn
             }
             Some(said) => {
@@ -337,39 +485,22 @@ impl Shared {
 
     /// Notes a refusal, once for equal commands.
     fn refuse(&self, start: &Shown, caller: &StartCaller, source: DecisionSource, reason: String) -> StartVerdict {
-        self.record(start, caller, Decision::Forbidden, source, Some(reason.clone()));
-        let violation = Violation {
-            operation: Operation::Execute,
-            target: ViolationTarget::Command(start.command.clone()),
-            evidence: Evidence::Observed,
-            pid: caller.pid,
-            program: caller.program.clone(),
-            rule: Some(DenyingRule::Command { reason }),
-            amendment: None,
-        };
-        let mut told = locked(&self.told);
-        let is_known = told.refused.iter().any(|known| known.target == violation.target);
-        if !is_known && told.refused.len() < MOST_TOLD {
-            told.refused.push(violation);
-        }
+        let decided = Decided { decision: Decision::Forbidden, source, reason: Some(reason.clone()), execution: None };
+        self.record(start, caller, decided);
+        self.tell([violation(start, caller, reason)]);
         StartVerdict::Refused
     }
 
     /// Records a decision, once for equal commands.
-    fn record(
-        &self,
-        start: &Shown,
-        caller: &StartCaller,
-        decision: Decision,
-        source: DecisionSource,
-        reason: Option<String>,
-    ) {
+    fn record(&self, start: &Shown, caller: &StartCaller, decided: Decided) {
+        let Decided { decision, source, reason, execution } = decided;
         let is_new = {
             let mut told = locked(&self.told);
             let has_room = told.recorded.len() < MOST_TOLD;
             has_room && told.recorded.insert((start.command.words().to_vec(), decision))
         };
-        if is_new {
+        // What had more than its caller is recorded each time.
+        if is_new || execution.is_some() {
             self.trail.note(AuditEvent::ProgramJudged {
                 command: start.command.clone(),
                 cwd: start.cwd.clone(),
@@ -378,7 +509,20 @@ impl Shared {
                 decision,
                 source,
                 reason,
+                execution,
             });
         }
+    }
+}
+
+fn violation(start: &Shown, caller: &StartCaller, reason: String) -> Violation {
+    Violation {
+        operation: Operation::Execute,
+        target: ViolationTarget::Command(start.command.clone()),
+        evidence: Evidence::Observed,
+        pid: caller.pid,
+        program: caller.program.clone(),
+        rule: Some(DenyingRule::Command { reason }),
+        amendment: None,
     }
 }

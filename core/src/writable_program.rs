@@ -58,7 +58,7 @@ pub(crate) fn planted_program(session: &Session, cwd: &AbsPath, line: &ParsedLin
 }
 
 /// The file that would be started: the first of that name, as a shell and `execvp` search it.
-fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
+pub(crate) fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
     let given = Path::new(program);
     if given.components().count() > 1 || given.is_absolute() || program.as_encoded_bytes().contains(&b'/') {
         return Some(cwd.join(given));

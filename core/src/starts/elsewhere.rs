@@ -1,0 +1,218 @@
+//! The run of one program elsewhere than the command that starts it: from the copy of its start, with the grant of a
+//! rule, and with deciders of its own.
+
+use std::fmt;
+#[cfg(unix)]
+use std::os::fd::BorrowedFd as BorrowedStream;
+#[cfg(windows)]
+use std::os::windows::io::BorrowedHandle as BorrowedStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stockade_protocol::{Argv, Decision, DecisionSource, Enforcement, EscalationExecution, RawText, Umask, Violation};
+use stockade_sandboxing::{
+    CommandSpec, Deciders, ElsewhereStart, Observations, Plan, ProcessSettings, Running, SpawnError, StartCaller,
+    StartCopy, Starts, Stdio, WaitStatus,
+};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::rule_grant::RuleGrant;
+use super::trusted::Variables;
+use super::{Decided, ProgramStarts, Shared, Shown, are_judged};
+use crate::approvals::Grant;
+use crate::connections::Guard;
+use crate::runtime::ToolContext;
+use crate::shell::{compile, held_permissions, make_directories, no_proxy, variables};
+use crate::writes::Writes;
+
+/// How long a run waits for programs that it has elsewhere, after its own end. Their stubs are gone by then.
+const LONGEST_END: Duration = Duration::from_secs(20);
+
+/// A start that was granted.
+pub(super) struct Elsewhere {
+    pub(super) shared: Arc<Shared>,
+    pub(super) runtime: Handle,
+    pub(super) caller: StartCaller,
+    pub(super) shown: Shown,
+    pub(super) copy: StartCopy,
+    pub(super) by_rule: RuleGrant,
+    pub(super) grant: Grant,
+    pub(super) variables: Variables,
+}
+
+impl fmt::Debug for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Elsewhere").field("copy", &self.copy).field("grant", &self.grant).finish_non_exhaustive()
+    }
+}
+
+impl ElsewhereStart for Elsewhere {
+    fn start(self: Box<Self>, stdio: Stdio, umask: Option<Umask>) -> Result<Box<dyn Running>, SpawnError> {
+        let started = self.runtime.block_on(self.begin(stdio, umask));
+        match started {
+            Ok(running) => {
+                let reason = format!("a rule ({}) gives it {}", self.by_rule.rules, self.by_rule.told());
+                self.record(Some(self.grant.escalation().clone()), reason);
+                Ok(Box::new(running))
+            }
+            Err(error) => {
+                self.shared.tell_ungranted(&self.shown, &self.caller, &self.by_rule, &cause(&error));
+                Err(error)
+            }
+        }
+    }
+
+    fn impossible(self: Box<Self>, why: String) {
+        self.shared.tell_ungranted(&self.shown, &self.caller, &self.by_rule, &why);
+    }
+}
+
+/// An error with its cause.
+fn cause(error: &SpawnError) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+impl Elsewhere {
+    fn record(&self, execution: Option<EscalationExecution>, reason: String) {
+        let source = DecisionSource::Rule(self.by_rule.rules.clone());
+        let decided = Decided { decision: Decision::Allow, source, reason: Some(reason), execution };
+        self.shared.record(&self.shown, &self.caller, decided);
+    }
+
+    async fn begin(&self, stdio: Stdio, umask: Option<Umask>) -> Result<ProgramElsewhere, SpawnError> {
+        let Shared { session, connections, clock, .. } = &*self.shared;
+        let ctx = ToolContext {
+            session,
+            rules: &connections.rules,
+            sandbox: &*connections.sandbox,
+            connections: Some(connections.clone()),
+        };
+        let confinement = self.grant.confinement();
+        let held = held_permissions(self.grant.permissions(), confinement, &ctx);
+        let guard = connections.guard((&held, confinement), &ctx, clock).await.map_err(no_proxy)?;
+        make_directories(session, &held)?;
+        let endpoint = guard.as_ref().and_then(Guard::proxy);
+        let mut environment = variables(&held.environment, session.environment.clone());
+        if environment.contains_key(&RawText::from("PWD")) {
+            environment.insert(RawText::from("PWD"), self.copy.cwd.as_raw().clone());
+        }
+        environment.extend(self.variables.iter().cloned());
+        let words = self.copy.words.iter().skip(1).cloned();
+        let argv = Argv::parse(std::iter::once(self.copy.given.as_raw().clone()).chain(words));
+        let argv = argv.map_err(|invalid| SpawnError::Setup {
+            step: String::from("read its words"),
+            source: std::io::Error::other(invalid.to_string()),
+        })?;
+        let is_judged = are_judged(&self.shared.policy, confinement);
+        let process = ProcessSettings {
+            umask: umask.or(self.shared.process.umask),
+            starts: if is_judged { Starts::Judged } else { Starts::Unseen },
+            ..self.shared.process.clone()
+        };
+        let command = CommandSpec { argv: argv.clone(), cwd: self.copy.cwd.clone(), environment, process };
+        let plan = compile(command, &held, confinement, &ctx, endpoint.as_ref())?;
+        let writes = Writes::new(connections, session, &self.grant, plan.permissions(), clock);
+        let starts = ProgramStarts::below(&self.shared, &self.grant, (&argv, plan.permissions()));
+        let deciders = Deciders {
+            connections: guard.as_ref().and_then(Guard::gatekeeper),
+            writes: writes.as_ref().map(Writes::keeper),
+            starts: starts.as_ref().map(ProgramStarts::keeper),
+        };
+        let running = plan.spawn_guarded(stdio, deciders)?;
+        self.shared.elsewhere.send_modify(|count| *count += 1);
+        let after = After { guard, writes, starts, shared: Arc::clone(&self.shared), _plan: plan };
+        Ok(ProgramElsewhere { running, _then: AtEnd { after: Some(after), runtime: self.runtime.clone() } })
+    }
+}
+
+/// What ends with such a program.
+struct After {
+    guard: Option<Guard>,
+    writes: Option<Writes>,
+    starts: Option<ProgramStarts>,
+    shared: Arc<Shared>,
+    _plan: Box<dyn Plan>,
+}
+
+impl After {
+    async fn end(mut self) {
+        let mut denied: Vec<Violation> = Vec::new();
+        if let Some(guard) = self.guard.take() {
+            denied.extend(guard.end().await);
+        }
+        if let Some(writes) = self.writes.take() {
+            writes.end().await;
+        }
+        if let Some(starts) = self.starts.take() {
+            denied.extend(Box::pin(starts.end()).await);
+        }
+        self.shared.tell(denied);
+    }
+}
+
+impl Drop for After {
+    fn drop(&mut self) {
+        self.shared.elsewhere.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+/// A program that runs elsewhere. Its fields are dropped in order: first the program ends, then the rest.
+#[derive(Debug)]
+struct ProgramElsewhere {
+    running: Box<dyn Running>,
+    _then: AtEnd,
+}
+
+struct AtEnd {
+    after: Option<After>,
+    runtime: Handle,
+}
+
+impl fmt::Debug for AtEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AtEnd")
+    }
+}
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        if let Some(after) = self.after.take() {
+            self.runtime.spawn(after.end());
+        }
+    }
+}
+
+impl Running for ProgramElsewhere {
+    fn enforcement(&self) -> &Enforcement {
+        self.running.enforcement()
+    }
+
+    fn wait(&mut self, limit: Option<Duration>) -> Result<Option<WaitStatus>, SpawnError> {
+        self.running.wait(limit)
+    }
+
+    fn observations(&self) -> Option<&Observations> {
+        self.running.observations()
+    }
+
+    fn readable(&self) -> BorrowedStream<'_> {
+        self.running.readable()
+    }
+
+    fn signal(&mut self, signal: u8) -> Result<(), SpawnError> {
+        self.running.signal(signal)
+    }
+
+    fn kill(&mut self) -> Result<(), SpawnError> {
+        self.running.kill()
+    }
+}
+
+/// Waits until all programs of a run that are elsewhere have ended.
+pub(super) async fn all_ended(mut running: watch::Receiver<usize>) {
+    tokio::time::timeout(LONGEST_END, running.wait_for(|count| *count == 0)).await.ok().map(drop);
+}
