@@ -8,6 +8,7 @@
 mod elsewhere;
 mod git;
 mod judge;
+mod record;
 mod rule_grant;
 mod trusted;
 
@@ -18,9 +19,8 @@ use std::time::Duration;
 
 use stockade_execpolicy::{Placement, Policy};
 use stockade_protocol::{
-    AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, Decision, DecisionSource, DenyingRule,
-    EscalationExecution, Evidence, ExecApprovalRequirement, FileRules, Operation, Permissions, RawText, ReviewDecision,
-    Violation, ViolationTarget,
+    AbsPath, ApprovalSubject, Argv, CommandApproval, Decision, DecisionSource, EscalationExecution,
+    ExecApprovalRequirement, FileRules, Permissions, RawText, ReviewDecision, Violation,
 };
 use stockade_sandboxing::{
     Concern, ProcessSettings, ProgramStart, StartAnswer, StartCaller, StartCopy, StartKeeper, StartVerdict,
@@ -31,6 +31,7 @@ use tokio::sync::watch;
 
 use self::elsewhere::{Elsewhere, all_ended};
 use self::judge::{Met, Words, command_words, is_builtin, is_many_programs, is_shell, met};
+use self::record::{Decided, Told};
 use self::rule_grant::RuleGrant;
 use crate::approvals::{ApprovalKey, Approvals, CommandKey, Confinement, Grant};
 use crate::audit_log::Trail;
@@ -41,8 +42,6 @@ use crate::run_answers::RunAnswers;
 use crate::session::Session;
 use crate::verdict::RuleVerdict;
 
-/// Different refusals of a run that are told, and decisions that are recorded.
-const MOST_TOLD: usize = 100;
 /// How often it is looked whether a call still waits.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 /// Words of a start that are shown and recorded.
@@ -106,12 +105,6 @@ type Equal = (Vec<Words>, AbsPath);
 enum Answered {
     Yes,
     No { reason: String },
-}
-
-#[derive(Default)]
-struct Told {
-    recorded: HashSet<(Vec<RawText>, Decision)>,
-    refused: Vec<Violation>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -308,21 +301,6 @@ struct Shown {
     cwd: AbsPath,
 }
 
-/// A decision that is recorded.
-struct Decided {
-    decision: Decision,
-    source: DecisionSource,
-    reason: Option<String>,
-    /// What it runs with, if that is not what its caller has.
-    execution: Option<EscalationExecution>,
-}
-
-impl Decided {
-    fn allowed_by(source: DecisionSource) -> Self {
-        Self { decision: Decision::Allow, source, reason: None, execution: None }
-    }
-}
-
 impl Shared {
     /// What rules give to a start beyond what this run has.
     fn rule_grant(&self, start: &ProgramStart) -> Option<RuleGrant> {
@@ -349,30 +327,6 @@ impl Shared {
         let beside = Session { permissions, ..self.session.clone() };
         let variables = trusted::check(&beside, &copy, by_rule)?;
         Ok((copy, grant, variables))
-    }
-
-    /// Notes that a program did not get what a rule gives it, and goes on as it is.
-    fn tell_ungranted(&self, start: &Shown, caller: &StartCaller, by_rule: &RuleGrant, why: &str) {
-        let reason = format!("could not be given {} by the rule at {}: {why}", by_rule.told(), by_rule.rules);
-        tracing::warn!(command = %start.command, %reason);
-        let source = DecisionSource::Rule(by_rule.rules.clone());
-        self.record(
-            start,
-            caller,
-            Decided { decision: Decision::Allow, source, reason: Some(reason.clone()), execution: None },
-        );
-        self.tell([violation(start, caller, reason)]);
-    }
-
-    /// Keeps what was denied, once for equal targets.
-    fn tell(&self, denied: impl IntoIterator<Item = Violation>) {
-        let mut told = locked(&self.told);
-        for violation in denied {
-            let is_known = told.refused.iter().any(|known| known.target == violation.target);
-            if !is_known && told.refused.len() < MOST_TOLD {
-                told.refused.push(violation);
-            }
-        }
     }
 
     /// Whether it is a part of the command that was decided on before it began.
@@ -481,48 +435,5 @@ impl Shared {
                 self.refuse(start, caller, DecisionSource::Reviewer, reason)
             }
         }
-    }
-
-    /// Notes a refusal, once for equal commands.
-    fn refuse(&self, start: &Shown, caller: &StartCaller, source: DecisionSource, reason: String) -> StartVerdict {
-        let decided = Decided { decision: Decision::Forbidden, source, reason: Some(reason.clone()), execution: None };
-        self.record(start, caller, decided);
-        self.tell([violation(start, caller, reason)]);
-        StartVerdict::Refused
-    }
-
-    /// Records a decision, once for equal commands.
-    fn record(&self, start: &Shown, caller: &StartCaller, decided: Decided) {
-        let Decided { decision, source, reason, execution } = decided;
-        let is_new = {
-            let mut told = locked(&self.told);
-            let has_room = told.recorded.len() < MOST_TOLD;
-            has_room && told.recorded.insert((start.command.words().to_vec(), decision))
-        };
-        // What had more than its caller is recorded each time.
-        if is_new || execution.is_some() {
-            self.trail.note(AuditEvent::ProgramJudged {
-                command: start.command.clone(),
-                cwd: start.cwd.clone(),
-                started_by: caller.chain.clone(),
-                pid: caller.pid,
-                decision,
-                source,
-                reason,
-                execution,
-            });
-        }
-    }
-}
-
-fn violation(start: &Shown, caller: &StartCaller, reason: String) -> Violation {
-    Violation {
-        operation: Operation::Execute,
-        target: ViolationTarget::Command(start.command.clone()),
-        evidence: Evidence::Observed,
-        pid: caller.pid,
-        program: caller.program.clone(),
-        rule: Some(DenyingRule::Command { reason }),
-        amendment: None,
     }
 }

@@ -17,9 +17,10 @@ use stockade_sandboxing::{
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::record::Decided;
 use super::rule_grant::RuleGrant;
 use super::trusted::Variables;
-use super::{Decided, ProgramStarts, Shared, Shown, are_judged};
+use super::{ProgramStarts, Shared, Shown, are_judged};
 use crate::approvals::Grant;
 use crate::connections::Guard;
 use crate::runtime::ToolContext;

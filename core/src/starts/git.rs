@@ -169,3 +169,48 @@ fn check_words<'a>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_a_remote_or_could_become_a_path() {
+        let settings = ["[core]\n\tbare = false\n[remote \"origin\"]\n\turl = x\n"];
+        let check = |words: &[&str]| {
+            let words: Vec<RawText> = words.iter().map(|word| RawText::from(*word)).collect();
+            check_words(&words.iter().collect::<Vec<_>>(), settings.into_iter(), true).is_ok()
+        };
+        for words in [
+            &["push"][..],
+            &["push", "origin"],
+            &["push", "-q", "origin", "main:other", "HEAD"],
+            &["fetch", "https://host.test/x"],
+            &["push", "git@host.test:x/y", "main"],
+        ] {
+            assert!(check(words), "{words:?}");
+        }
+        for words in [
+            &["push", "late"][..],
+            &["push", "./late"],
+            &["push", "file:///x"],
+            &["push", "/x:y"],
+            &["push", "--recurse-submodules=on-demand", "origin"],
+            &["push", "--repo=late"],
+            &["clone", "origin", "x"],
+            &["status", "x"],
+        ] {
+            assert!(!check(words), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn values_of_settings_are_paths_references_or_addresses() {
+        for path in ["../x", ".husky", "~/x", "a/b", "/x", "file:///x"] {
+            assert!(looks_like_path(path), "{path}");
+        }
+        for other in ["+refs/heads/*:refs/remotes/origin/*", "refs/heads/main", "https://h.test/x", "git@h.test:x/y", "main", "true"] {
+            assert!(!looks_like_path(other), "{other}");
+        }
+    }
+}

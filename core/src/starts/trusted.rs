@@ -79,3 +79,40 @@ fn is_interpreter(copy: &StartCopy) -> bool {
         is_shell(name.as_bytes()) || is_shell(plain.as_bytes()) || INTERPRETERS.contains(&plain)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copy(given: &str, program: &str, told: &str) -> StartCopy {
+        StartCopy {
+            program: program.parse().unwrap(),
+            given: given.parse().unwrap(),
+            words: vec![RawText::from(told)],
+            cwd: "/".parse().unwrap(),
+            interpreters: Vec::new(),
+            variables: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_program_is_what_its_file_is_called() {
+        assert_eq!(check_name(&copy("/usr/bin/git", "/usr/bin/git", "git")), Ok(()));
+        assert_eq!(check_name(&copy("/bin/vi", "/usr/bin/vim.basic", "vi")), Ok(()));
+        for (given, program, told) in
+            [("/bin/sh", "/usr/bin/dash", "git"), ("/usr/bin/git", "/usr/bin/git", ""), ("/bin/git", "/bin/busybox", "git")]
+        {
+            assert!(check_name(&copy(given, program, told)).is_err(), "{given} {program} {told}");
+        }
+    }
+
+    #[test]
+    fn interpreters_are_known_with_their_versions() {
+        for (given, program) in
+            [("/usr/bin/python3", "/usr/bin/python3.13"), ("/bin/sh", "/usr/bin/dash"), ("/usr/bin/awk", "/usr/bin/mawk"), ("/opt/lua5.4", "/opt/lua5.4")]
+        {
+            assert!(is_interpreter(&copy(given, program, "x")), "{given}");
+        }
+        assert!(!is_interpreter(&copy("/usr/bin/git", "/usr/bin/git", "git")));
+    }
+}
