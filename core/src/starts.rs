@@ -29,7 +29,7 @@ use stockade_shell_command::parse_argv;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use self::elsewhere::{Elsewhere, all_ended};
+use self::elsewhere::{Elsewhere, Live, all_ended};
 use self::judge::{Met, Words, command_words, is_builtin, is_many_programs, is_shell, met};
 use self::record::{Decided, Told};
 use self::rule_grant::RuleGrant;
@@ -278,6 +278,7 @@ impl Keeper {
                 by_rule,
                 grant,
                 variables,
+                live: Live::new(shared),
             })),
             Err(why) => {
                 shared.tell_ungranted(&shown, &caller, &by_rule, &why);
@@ -305,6 +306,12 @@ impl Shared {
     /// What rules give to a start beyond what this run has.
     fn rule_grant(&self, start: &ProgramStart) -> Option<RuleGrant> {
         let by_rule = RuleGrant::of(&self.policy, &self.session, start)?;
+        // The command itself has what was decided for it.
+        let plain = |words: &[RawText]| words.split_first().map(|(name, rest)| (judge::base_name(name), rest.to_vec()));
+        let words = start.forms.first()?;
+        if plain(words) == plain(self.command.words()) {
+            return None;
+        }
         let has_it = by_rule.grant(&self.session).is_ok_and(|grant| {
             (grant.permissions(), grant.confinement()) == (self.grant.permissions(), self.grant.confinement())
         });

@@ -148,7 +148,11 @@ fn too_many_go_on_inside() {
         for p in $(jobs -p); do readlink /proc/$p/exe | grep -q stub && n=$((n+1)); done; echo $n > stubs; kill $(jobs -p); wait";
     let (status, impossible) = world.run(&Native::new(), &line.replace("'5'", "'sleep 30'"));
     assert_eq!(status, WELL);
-    assert_eq!((fs::read_to_string(world.path("ws/stubs")).unwrap().trim(), impossible.len()), ("32", 1), "{impossible:?}");
+    assert_eq!(
+        (fs::read_to_string(world.path("ws/stubs")).unwrap().trim(), impossible.len()),
+        ("32", 1),
+        "{impossible:?}"
+    );
 }
 
 /// The question of a stub is answered to a stub alone, and only once.

@@ -342,6 +342,24 @@ fn a_place_outside_is_given_only_where_nothing_needs_the_sandbox() {
     }
 }
 
+/// The command itself has what its rule gives, in its one sandbox; what it starts has it once more by itself.
+#[test]
+fn a_command_that_has_it_is_not_started_twice() {
+    let world = World::new(User::Own, "native", RULES);
+    said(&mut world.command(&[], &["note", "0", "itself"]), 0);
+    assert_eq!(world.notes(), ["0 itself"]);
+    world.runs(&[], "note 0 a; note 0 a", 0);
+    assert_eq!(world.notes(), ["0 a", "0 a"]);
+    let listed = world.home.says(&["audit", "list", "--json"], 0).stdout;
+    let shown: Vec<String> = listed
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|run| world.home.says(&["audit", "show", run["request_id"].as_str().unwrap()], 0).stdout)
+        .collect();
+    let count = |text: &str| text.matches("gives it the profile `notes`").count();
+    assert_eq!(shown.iter().map(|text| count(text)).collect::<Vec<_>>(), [0, 2], "{shown:?}");
+}
+
 /// Exactly what a profile gives: not what the session has.
 #[test]
 fn a_program_may_have_less_than_its_caller() {

@@ -9,10 +9,12 @@ use std::os::windows::io::BorrowedHandle as BorrowedStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stockade_protocol::{Argv, Decision, DecisionSource, Enforcement, EscalationExecution, RawText, Umask, Violation};
+use stockade_protocol::{
+    Argv, Decision, DecisionSource, Enforcement, EscalationExecution, Permissions, RawText, Umask, Violation,
+};
 use stockade_sandboxing::{
-    CommandSpec, Deciders, ElsewhereStart, Observations, Plan, ProcessSettings, Running, SpawnError, StartCaller,
-    StartCopy, Starts, Stdio, WaitStatus,
+    CommandSpec, Deciders, ElsewhereStart, Observations, ProcessSettings, Running, SpawnError, StartCaller, StartCopy,
+    Starts, Stdio, WaitStatus,
 };
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -23,6 +25,7 @@ use super::trusted::Variables;
 use super::{ProgramStarts, Shared, Shown, are_judged};
 use crate::approvals::Grant;
 use crate::connections::Guard;
+use crate::evidence::{Seen, seen_violations};
 use crate::runtime::ToolContext;
 use crate::shell::{compile, held_permissions, make_directories, no_proxy, variables};
 use crate::writes::Writes;
@@ -40,6 +43,8 @@ pub(super) struct Elsewhere {
     pub(super) by_rule: RuleGrant,
     pub(super) grant: Grant,
     pub(super) variables: Variables,
+    /// A run does not end before it is known what becomes of this.
+    pub(super) live: Live,
 }
 
 impl fmt::Debug for Elsewhere {
@@ -124,9 +129,25 @@ impl Elsewhere {
             starts: starts.as_ref().map(ProgramStarts::keeper),
         };
         let running = plan.spawn_guarded(stdio, deciders)?;
-        self.shared.elsewhere.send_modify(|count| *count += 1);
-        let after = After { guard, writes, starts, shared: Arc::clone(&self.shared), _plan: plan };
-        Ok(ProgramElsewhere { running, _then: AtEnd { after: Some(after), runtime: self.runtime.clone() } })
+        let after = After { guard, writes, starts, live: Live::new(&self.shared) };
+        let then = AtEnd { after: Some(after), runtime: self.runtime.clone() };
+        Ok(ProgramElsewhere { running, permissions: plan.permissions().clone(), command: argv, then })
+    }
+}
+
+/// Counts a program that runs elsewhere, or is about to.
+pub(super) struct Live(Arc<Shared>);
+
+impl Live {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        shared.elsewhere.send_modify(|count| *count += 1);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.elsewhere.send_modify(|count| *count = count.saturating_sub(1));
     }
 }
 
@@ -135,29 +156,23 @@ struct After {
     guard: Option<Guard>,
     writes: Option<Writes>,
     starts: Option<ProgramStarts>,
-    shared: Arc<Shared>,
-    _plan: Box<dyn Plan>,
+    live: Live,
 }
 
 impl After {
-    async fn end(mut self) {
+    async fn end(self) {
+        let Self { guard, writes, starts, live } = self;
         let mut denied: Vec<Violation> = Vec::new();
-        if let Some(guard) = self.guard.take() {
+        if let Some(guard) = guard {
             denied.extend(guard.end().await);
         }
-        if let Some(writes) = self.writes.take() {
+        if let Some(writes) = writes {
             writes.end().await;
         }
-        if let Some(starts) = self.starts.take() {
+        if let Some(starts) = starts {
             denied.extend(Box::pin(starts.end()).await);
         }
-        self.shared.tell(denied);
-    }
-}
-
-impl Drop for After {
-    fn drop(&mut self) {
-        self.shared.elsewhere.send_modify(|count| *count = count.saturating_sub(1));
+        live.0.tell(denied);
     }
 }
 
@@ -165,7 +180,9 @@ impl Drop for After {
 #[derive(Debug)]
 struct ProgramElsewhere {
     running: Box<dyn Running>,
-    _then: AtEnd,
+    permissions: Permissions,
+    command: Argv,
+    then: AtEnd,
 }
 
 struct AtEnd {
@@ -193,7 +210,13 @@ impl Running for ProgramElsewhere {
     }
 
     fn wait(&mut self, limit: Option<Duration>) -> Result<Option<WaitStatus>, SpawnError> {
-        self.running.wait(limit)
+        let status = self.running.wait(limit)?;
+        if let (Some(_), Some(notes), Some(after)) = (status, self.running.observations(), &self.then.after) {
+            let (permissions, coverage) = (self.permissions.clone(), notes.coverage());
+            let seen = Seen { permissions, coverage, observations: notes.kept() };
+            after.live.0.tell(seen_violations(&seen, self.command.words()));
+        }
+        Ok(status)
     }
 
     fn observations(&self) -> Option<&Observations> {

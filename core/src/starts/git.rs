@@ -209,7 +209,14 @@ mod tests {
         for path in ["../x", ".husky", "~/x", "a/b", "/x", "file:///x"] {
             assert!(looks_like_path(path), "{path}");
         }
-        for other in ["+refs/heads/*:refs/remotes/origin/*", "refs/heads/main", "https://h.test/x", "git@h.test:x/y", "main", "true"] {
+        for other in [
+            "+refs/heads/*:refs/remotes/origin/*",
+            "refs/heads/main",
+            "https://h.test/x",
+            "git@h.test:x/y",
+            "main",
+            "true",
+        ] {
             assert!(!looks_like_path(other), "{other}");
         }
     }

@@ -99,18 +99,23 @@ mod tests {
     fn a_program_is_what_its_file_is_called() {
         assert_eq!(check_name(&copy("/usr/bin/git", "/usr/bin/git", "git")), Ok(()));
         assert_eq!(check_name(&copy("/bin/vi", "/usr/bin/vim.basic", "vi")), Ok(()));
-        for (given, program, told) in
-            [("/bin/sh", "/usr/bin/dash", "git"), ("/usr/bin/git", "/usr/bin/git", ""), ("/bin/git", "/bin/busybox", "git")]
-        {
+        for (given, program, told) in [
+            ("/bin/sh", "/usr/bin/dash", "git"),
+            ("/usr/bin/git", "/usr/bin/git", ""),
+            ("/bin/git", "/bin/busybox", "git"),
+        ] {
             assert!(check_name(&copy(given, program, told)).is_err(), "{given} {program} {told}");
         }
     }
 
     #[test]
     fn interpreters_are_known_with_their_versions() {
-        for (given, program) in
-            [("/usr/bin/python3", "/usr/bin/python3.13"), ("/bin/sh", "/usr/bin/dash"), ("/usr/bin/awk", "/usr/bin/mawk"), ("/opt/lua5.4", "/opt/lua5.4")]
-        {
+        for (given, program) in [
+            ("/usr/bin/python3", "/usr/bin/python3.13"),
+            ("/bin/sh", "/usr/bin/dash"),
+            ("/usr/bin/awk", "/usr/bin/mawk"),
+            ("/opt/lua5.4", "/opt/lua5.4"),
+        ] {
             assert!(is_interpreter(&copy(given, program, "x")), "{given}");
         }
         assert!(!is_interpreter(&copy("/usr/bin/git", "/usr/bin/git", "git")));

@@ -18,10 +18,10 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -38,6 +38,8 @@ use crate::sys::trace::{Redirected, Traced};
 const MOST: usize = 32;
 /// How long a stub may take to ask for its socket. It does nothing before.
 const LONGEST_START: Duration = Duration::from_secs(10);
+/// How often it is looked whether its process is still there.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// How long a program that was killed may take to end.
 const LONGEST_END: Duration = Duration::from_secs(10);
 
@@ -137,15 +139,15 @@ impl Redirections {
     }
 
     fn run(&self, call: &Notification, empty: u64, start: Box<dyn ElsewhereStart>) {
-        let asks = match self.put_stub(call, empty) {
-            Ok(asks) => asks,
+        let (asks, process) = match self.put_stub(call, empty) {
+            Ok(put) => put,
             Err(Failed::Impossible(error)) => return self.leave(call, start, error.to_string()),
             Err(Failed::Gone) => return,
         };
-        let asked = asks.recv_timeout(LONGEST_START);
+        let question = question(&asks, process);
         self.forget(call.thread);
         // A caller that was killed, or could not execute the stub.
-        let Ok(question) = asked else { return };
+        let Some(question) = question else { return };
         let Ok((socket, stdio, umask)) = self.answer(&question) else { return };
         match start.start(stdio, umask) {
             Ok(running) => relay(&socket, running),
@@ -154,8 +156,8 @@ impl Redirections {
         }
     }
 
-    /// Has the caller execute the stub. What comes back is told when the stub asks for its socket.
-    fn put_stub(&self, call: &Notification, empty: u64) -> Result<Receiver<Notification>, Failed> {
+    /// Has the caller execute the stub. What comes back is told when the stub asks for its socket, and its process.
+    fn put_stub(&self, call: &Notification, empty: u64) -> Result<(Receiver<Notification>, i32), Failed> {
         let failed = |error: io::Error| {
             let is_waiting = notify::is_waiting(self.listener.as_fd(), call.id);
             if is_waiting { Failed::Impossible(error) } else { Failed::Gone }
@@ -175,7 +177,7 @@ impl Redirections {
         let file = u64::from(number.cast_unsigned());
         let arguments = [file, empty, words, variables, u64::from(libc::AT_EMPTY_PATH.cast_unsigned())];
         match traced.redirect(call, libc::SYS_execveat, arguments) {
-            Ok(Redirected::Yes) => Ok(asked),
+            Ok(Redirected::Yes) => Ok((asked, process)),
             Ok(Redirected::No) | Err(_) => {
                 self.forget(call.thread);
                 Err(Failed::Gone)
@@ -198,6 +200,19 @@ impl Redirections {
         notify::answer_with_descriptor(self.listener.as_fd(), question.id, theirs.as_fd(), CloseOnExec::Yes)?;
         Ok((ours, Stdio { stdin, stdout, stderr, controlling_terminal: false }, umask))
     }
+}
+
+/// The question of the stub that this process executes, unless it is gone before.
+fn question(asks: &Receiver<Notification>, process: i32) -> Option<Notification> {
+    let from = Instant::now();
+    while from.elapsed() < LONGEST_START {
+        match asks.recv_timeout(BETWEEN_LOOKS) {
+            Ok(question) => return Some(question),
+            Err(RecvTimeoutError::Timeout) if group_of(process).is_some() => {}
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+    None
 }
 
 fn is_stub(path: &str) -> bool {
