@@ -270,7 +270,7 @@ impl Keeper {
         };
         match shared.granted(start, &by_rule) {
             Ok((copy, grant, variables)) => StartVerdict::Elsewhere(Box::new(Elsewhere {
-                shared: Arc::clone(shared),
+                live: Live::new(shared),
                 runtime: self.runtime.clone(),
                 caller,
                 shown,
@@ -278,7 +278,6 @@ impl Keeper {
                 by_rule,
                 grant,
                 variables,
-                live: Live::new(shared),
             })),
             Err(why) => {
                 shared.tell_ungranted(&shown, &caller, &by_rule, &why);

@@ -35,7 +35,8 @@ const LONGEST_END: Duration = Duration::from_secs(20);
 
 /// A start that was granted.
 pub(super) struct Elsewhere {
-    pub(super) shared: Arc<Shared>,
+    /// Its run, which does not end before it is known what becomes of this.
+    pub(super) live: Live,
     pub(super) runtime: Handle,
     pub(super) caller: StartCaller,
     pub(super) shown: Shown,
@@ -43,8 +44,6 @@ pub(super) struct Elsewhere {
     pub(super) by_rule: RuleGrant,
     pub(super) grant: Grant,
     pub(super) variables: Variables,
-    /// A run does not end before it is known what becomes of this.
-    pub(super) live: Live,
 }
 
 impl fmt::Debug for Elsewhere {
@@ -63,14 +62,14 @@ impl ElsewhereStart for Elsewhere {
                 Ok(Box::new(running))
             }
             Err(error) => {
-                self.shared.tell_ungranted(&self.shown, &self.caller, &self.by_rule, &cause(&error));
+                self.live.0.tell_ungranted(&self.shown, &self.caller, &self.by_rule, &cause(&error));
                 Err(error)
             }
         }
     }
 
     fn impossible(self: Box<Self>, why: String) {
-        self.shared.tell_ungranted(&self.shown, &self.caller, &self.by_rule, &why);
+        self.live.0.tell_ungranted(&self.shown, &self.caller, &self.by_rule, &why);
     }
 }
 
@@ -86,11 +85,11 @@ impl Elsewhere {
     fn record(&self, execution: Option<EscalationExecution>, reason: String) {
         let source = DecisionSource::Rule(self.by_rule.rules.clone());
         let decided = Decided { decision: Decision::Allow, source, reason: Some(reason), execution };
-        self.shared.record(&self.shown, &self.caller, decided);
+        self.live.0.record(&self.shown, &self.caller, decided);
     }
 
     async fn begin(&self, stdio: Stdio, umask: Option<Umask>) -> Result<ProgramElsewhere, SpawnError> {
-        let Shared { session, connections, clock, .. } = &*self.shared;
+        let Shared { session, connections, clock, .. } = &*self.live.0;
         let ctx = ToolContext {
             session,
             rules: &connections.rules,
@@ -113,23 +112,23 @@ impl Elsewhere {
             step: String::from("read its words"),
             source: std::io::Error::other(invalid.to_string()),
         })?;
-        let is_judged = are_judged(&self.shared.policy, confinement);
+        let is_judged = are_judged(&self.live.0.policy, confinement);
         let process = ProcessSettings {
-            umask: umask.or(self.shared.process.umask),
+            umask: umask.or(self.live.0.process.umask),
             starts: if is_judged { Starts::Judged } else { Starts::Unseen },
-            ..self.shared.process.clone()
+            ..self.live.0.process.clone()
         };
         let command = CommandSpec { argv: argv.clone(), cwd: self.copy.cwd.clone(), environment, process };
         let plan = compile(command, &held, confinement, &ctx, endpoint.as_ref())?;
         let writes = Writes::new(connections, session, &self.grant, plan.permissions(), clock);
-        let starts = ProgramStarts::below(&self.shared, &self.grant, (&argv, plan.permissions()));
+        let starts = ProgramStarts::below(&self.live.0, &self.grant, (&argv, plan.permissions()));
         let deciders = Deciders {
             connections: guard.as_ref().and_then(Guard::gatekeeper),
             writes: writes.as_ref().map(Writes::keeper),
             starts: starts.as_ref().map(ProgramStarts::keeper),
         };
         let running = plan.spawn_guarded(stdio, deciders)?;
-        let after = After { guard, writes, starts, live: Live::new(&self.shared) };
+        let after = After { guard, writes, starts, live: Live::new(&self.live.0) };
         let then = AtEnd { after: Some(after), runtime: self.runtime.clone() };
         Ok(ProgramElsewhere { running, permissions: plan.permissions().clone(), command: argv, then })
     }
