@@ -13,11 +13,11 @@ use std::time::Duration;
 use stockade_protocol::{AbsPath, Argv, HostPaths, Permissions, SandboxPolicy, Umask};
 use stockade_sandbox_linux::{Bwrap, Native, Warm};
 use stockade_sandboxing::{
-    Backend, Bare, CommandSpec, Concern, Deciders, ElsewhereStart, ProcessSettings, ProgramStart, Running, SpawnError,
+    Backend, CommandSpec, Concern, Deciders, ElsewhereStart, ProcessSettings, ProgramStart, Running, SpawnError,
     StartAnswer, StartCaller, StartCopy, StartKeeper, StartVerdict, Starts, Stdio, WaitStatus,
 };
 
-/// Starts programs called `elsewhere` without a sandbox: a shell with their arguments as its line.
+/// Starts programs called `elsewhere` in a sandbox of their own: a shell with their first argument as its line.
 #[derive(Default)]
 struct Keeper {
     impossible: Arc<Mutex<Vec<String>>>,
@@ -33,13 +33,18 @@ fn environment() -> BTreeMap<stockade_protocol::RawText, stockade_protocol::RawT
     BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())])
 }
 
+fn permissions(workspace: &AbsPath) -> Permissions {
+    SandboxPolicy::workspace_write().resolve(&HostPaths::without_masks([workspace.clone()])).unwrap()
+}
+
 impl ElsewhereStart for Start {
     fn start(self: Box<Self>, stdio: Stdio, umask: Option<Umask>) -> Result<Box<dyn Running>, SpawnError> {
         let line = self.copy.words.get(1).unwrap().to_string();
         let process = ProcessSettings { umask, ..ProcessSettings::default() };
         let argv = Argv::parse(["sh", "-c", &line]).unwrap();
         let command = CommandSpec { argv, cwd: self.copy.cwd, environment: environment(), process };
-        Bare.compile(&command, &Permissions::default())?.spawn(stdio)
+        let permissions = permissions(&command.cwd);
+        Native::new().compile(&command, &permissions)?.spawn(stdio)
     }
 
     fn impossible(self: Box<Self>, why: String) {
@@ -89,8 +94,7 @@ impl World {
     /// Runs a line, and tells how it ended, and what could not be started elsewhere.
     fn run(&self, engine: &dyn Backend, line: &str) -> (Option<WaitStatus>, Vec<String>) {
         let workspace = AbsPath::from_path(&self.path("ws")).unwrap();
-        let permissions =
-            SandboxPolicy::workspace_write().resolve(&HostPaths::without_masks([workspace.clone()])).unwrap();
+        let permissions = permissions(&workspace);
         let process = ProcessSettings { starts: Starts::Judged, ..ProcessSettings::default() };
         let argv = Argv::parse(["bash", "-c", line]).unwrap();
         let command = CommandSpec { argv, cwd: workspace, environment: environment(), process };
@@ -131,7 +135,7 @@ fn a_stub_holds_its_streams_and_nothing_of_the_library_is_in_its_caller() {
 fn stops_are_passed_on() {
     let world = World::new();
     for engine in [&Native::new() as &dyn Backend, &Bwrap::new()] {
-        let line = "./elsewhere 'exec python3 -c \"import time\nwhile True: print(1, flush=True); time.sleep(0.02)\"' > log & p=$!; \
+        let line = "./elsewhere 'exec python3 -c \"import itertools, time; [(print(1, flush=True), time.sleep(0.02)) for _ in itertools.count()]\"' > log & p=$!; \
             for i in $(seq 100); do [ -s log ] && break; sleep 0.1; done; kill -TSTP $p; sleep 1; a=$(wc -c < log); sleep 1; \
             b=$(wc -c < log); grep -q '^State:.T' /proc/$p/status || exit 3; [ $a = $b ] || exit 4; \
             kill -CONT $p; sleep 1; [ $(wc -c < log) -gt $b ] || exit 5; kill -KILL $p; wait $p; [ $? = 137 ] || exit 6; \
