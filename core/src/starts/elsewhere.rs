@@ -56,13 +56,14 @@ impl ElsewhereStart for Elsewhere {
     fn start(self: Box<Self>, stdio: Stdio, umask: Option<Umask>) -> Result<Box<dyn Running>, SpawnError> {
         let started = self.runtime.block_on(self.begin(stdio, umask));
         match started {
-            Ok(running) => {
+            Ok(mut running) => {
                 let reason = format!("a rule ({}) gives it {}", self.by_rule.rules, self.by_rule.told());
                 self.record(Some(self.grant.escalation().clone()), reason);
+                running.start = Some(self);
                 Ok(Box::new(running))
             }
             Err(error) => {
-                self.live.0.tell_ungranted(&self.shown, &self.caller, &self.by_rule, &cause(&error));
+                self.failed(&error);
                 Err(error)
             }
         }
@@ -82,6 +83,10 @@ fn cause(error: &SpawnError) -> String {
 }
 
 impl Elsewhere {
+    fn failed(&self, error: &SpawnError) {
+        self.live.0.tell_ungranted(&self.shown, &self.caller, &self.by_rule, &cause(error));
+    }
+
     fn record(&self, execution: Option<EscalationExecution>, reason: String) {
         let source = DecisionSource::Rule(self.by_rule.rules.clone());
         let decided = Decided { decision: Decision::Allow, source, reason: Some(reason), execution };
@@ -130,7 +135,8 @@ impl Elsewhere {
         let running = plan.spawn_guarded(stdio, deciders)?;
         let after = After { guard, writes, starts, live: Live::new(&self.live.0) };
         let then = AtEnd { after: Some(after), runtime: self.runtime.clone() };
-        Ok(ProgramElsewhere { running, permissions: plan.permissions().clone(), command: argv, then })
+        let permissions = plan.permissions().clone();
+        Ok(ProgramElsewhere { running, permissions, command: argv, then, start: None })
     }
 }
 
@@ -182,6 +188,8 @@ struct ProgramElsewhere {
     permissions: Permissions,
     command: Argv,
     then: AtEnd,
+    /// Its start, to be told of if its program can't be executed after all.
+    start: Option<Box<Elsewhere>>,
 }
 
 struct AtEnd {
@@ -209,7 +217,9 @@ impl Running for ProgramElsewhere {
     }
 
     fn wait(&mut self, limit: Option<Duration>) -> Result<Option<WaitStatus>, SpawnError> {
-        let status = self.running.wait(limit)?;
+        let status = self.running.wait(limit).inspect_err(|error| {
+            self.start.iter().for_each(|start| start.failed(error));
+        })?;
         if let (Some(_), Some(notes), Some(after)) = (status, self.running.observations(), &self.then.after) {
             let (permissions, coverage) = (self.permissions.clone(), notes.coverage());
             let seen = Seen { permissions, coverage, observations: notes.kept() };

@@ -151,8 +151,7 @@ impl Redirections {
         let Ok((socket, stdio, umask)) = self.answer(&question) else { return };
         match start.start(stdio, umask) {
             Ok(running) => relay(&socket, running),
-            Err(SpawnError::NotFound { .. }) => tell(&socket, WaitStatus::Exited(127)),
-            Err(_) => tell(&socket, WaitStatus::Exited(wire::LOST.cast_signed())),
+            Err(error) => tell(&socket, of_failure(&error)),
         }
     }
 
@@ -242,7 +241,7 @@ fn relay(socket: &UnixStream, mut running: Box<dyn Running>) {
             match running.wait(Some(Duration::ZERO)) {
                 Ok(Some(status)) => return tell(socket, status),
                 Ok(None) => {}
-                Err(_) => break,
+                Err(error) => return tell(socket, of_failure(&error)),
             }
         }
         if stub {
@@ -261,6 +260,12 @@ fn relay(socket: &UnixStream, mut running: Box<dyn Running>) {
     running.wait(Some(LONGEST_END)).ok();
     drop(running);
     tell(socket, WaitStatus::Signaled(libc::SIGKILL));
+}
+
+/// How a program ends that could not be started, as a shell tells it.
+fn of_failure(error: &SpawnError) -> WaitStatus {
+    let is_missing = matches!(error, SpawnError::NotFound { .. });
+    WaitStatus::Exited(if is_missing { 127 } else { wire::LOST.cast_signed() })
 }
 
 /// Tells the stub how the program ended.
