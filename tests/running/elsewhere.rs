@@ -322,7 +322,7 @@ fn a_place_outside_is_given_only_where_nothing_needs_the_sandbox() {
     world.runs(&[], "true; note 0 out", 0);
     assert_eq!(world.notes(), ["0 out"]);
     let denied = world.home.path("home/x").display().to_string();
-    for options in [&["--sandbox", "workspace-write"][..], &["--limit", "processes=200"], &["--deny-read", &denied]] {
+    for options in [&["--sandbox", "workspace-write"][..], &["--limit", "cpu=300"], &["--deny-read", &denied]] {
         let said = world.command(options, &["sh", "-c", "true; note 0 kept; test $? = 9"]).output().unwrap();
         let text = String::from_utf8_lossy(&said.stderr).into_owned();
         assert!(world.notes().is_empty() && text.contains("could not be given a place outside"), "{options:?}: {text}");
