@@ -298,7 +298,8 @@ pub(crate) struct Doctor {
 #[derive(Debug, Parser)]
 #[command(after_help = "Exit codes:
   0    no marks are left there
-  125  a command that may write there is running, or something could not be changed
+  1    objects that could not be opened may still bear marks; they are named
+  125  a command that may write there is running, or the records can't be used
 
 Examples:
   stockade unmark                       list the directories that bear marks

@@ -2,6 +2,7 @@
 
 mod run;
 mod story;
+mod tree;
 mod when;
 
 use std::collections::VecDeque;
@@ -120,11 +121,16 @@ impl<'a> Filter<'a> {
 
 fn show_run(directory: &Path, args: &AuditShow) -> Result<ExitCode, Failure> {
     let mut text = String::new();
+    let mut started = tree::Started::default();
     for record in all(directory)? {
         let record = record?;
         if record.request_id.as_str() == args.request {
             text.push_str(&if args.json { serde_json::to_string(&record)? + "\n" } else { story::tell(&record)? });
+            started.add(&record.event);
         }
+    }
+    if !args.json {
+        text.push_str(&started.draw());
     }
     if text.is_empty() {
         eprintln!("stockade: no request is called `{}` in the trail", RawText::from(args.request.as_str()));

@@ -129,7 +129,17 @@ pub(crate) fn command_text(explanation: &Explanation) -> String {
         let shown: Vec<&str> = explanation.inside.iter().take(MOST_RULES).map(String::as_str).collect();
         let more = explanation.inside.len().saturating_sub(MOST_RULES);
         let more = if more > 0 { format!("; and {more} more (`--json` lists them)") } else { String::new() };
-        line("inside", &format!("programs that it starts are judged, too: {}{more}", shown.join("; ")));
+        let rules = match explanation.inside.len() {
+            1 => String::from("a rule"),
+            count => format!("{count} rules"),
+        };
+        line("inside", &format!("programs that it starts are judged by {rules}: {}{more}", shown.join("; ")));
+    }
+    for skills in &explanation.skills {
+        line("skills", &format!("programs below `{skills}` are asked about as scripts of a skill"));
+    }
+    if let Some(why) = &explanation.left_to_starts {
+        line("", &format!("so it is not asked first, although {why}"));
     }
     if explanation.sandboxed {
         let then = if explanation.asks_after_denial { "you are asked for a wider run" } else { "it is reported" };

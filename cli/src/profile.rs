@@ -1,5 +1,6 @@
 //! `stockade profile`: lists permission profiles, their grants here, and whether they can be granted.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -48,6 +49,8 @@ struct Shown {
     lines: Vec<ShownLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     permissions: Option<Permissions>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    skills: BTreeSet<AbsPath>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }
@@ -99,10 +102,10 @@ impl Known {
     }
 
     fn shown(&self, profile: &PermissionProfile, grant: Option<Result<ProfileGrant, ConfigError>>) -> Shown {
-        let (permissions, refused) = match grant {
-            Some(Ok(grant)) => (Some(grant.permissions), None),
-            Some(Err(error)) => (None, Some(error.to_string())),
-            None => (None, None),
+        let (permissions, skills, refused) = match grant {
+            Some(Ok(grant)) => (Some(grant.permissions), grant.skills, None),
+            Some(Err(error)) => (None, BTreeSet::new(), Some(error.to_string())),
+            None => (None, BTreeSet::new(), None),
         };
         let line = |line: &stockade_config::ProfileLine| ShownLine {
             grants: line.grants.to_string(),
@@ -116,6 +119,7 @@ impl Known {
             only_when_named: profile.only_when_named(),
             lines: profile.lines().iter().map(line).collect(),
             permissions,
+            skills,
             refused,
         }
     }
@@ -219,6 +223,7 @@ fn text(shown: &Shown) -> String {
                 text.extend(hosts.rules.iter().map(|rule| format!("  connect {}\n", crate::report::host_rule(rule))));
             }
             text.extend(permissions.unix_sockets.iter().map(|socket: &AbsPath| format!("  socket {socket}\n")));
+            text.extend(shown.skills.iter().map(|skills| format!("  skills {skills}\n")));
         }
         (None, Some(why)) => text.push_str(&format!("\nit can't be granted here: {}\n", RawText::from(why.as_str()))),
         (None, None) => {}

@@ -80,6 +80,12 @@ impl Remedies {
         if let Some(name) = self.profiles.covering(amendment) {
             return Some(format!("`--with {name}`"));
         }
+        // Only an engine that observes can let git write its metadata, and nothing else there.
+        if let (Evidence::Observed, ViolationTarget::Path(path)) = (violation.evidence, &violation.target)
+            && let Some(name) = self.profiles.covering_metadata(path)
+        {
+            return Some(format!("`--with {name}`"));
+        }
         match amendment {
             PermissionAmendment::File(rule) => {
                 let FileTarget::Path(path) = &rule.target else { return None };

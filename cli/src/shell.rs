@@ -1,5 +1,6 @@
 //! Shell lines instead of commands: `stockade run -c LINE`, and `stockade-sh`, a name of this program that serves as a
-//! shell wherever one can be configured (`SHELL`, `make SHELL=`, a prefix for lines).
+//! shell wherever one can be configured (`SHELL`, `make SHELL=`, a prefix for lines). `stockade-opencode` is the same,
+//! in the session of its caller.
 //!
 //! `bash` runs the line, or `sh` if there is no `bash`, so it is judged as `bash -c LINE`. `stockade-sh` passes the
 //! shell's options on unchanged, and parses them only to find the line. It has no options of its own, and no variable
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::args::{Run, SessionArgs};
-use crate::exit::{self, Form, note, print};
+use crate::exit::{self, Failure, Form, note, print};
 use crate::run::{self, Ending};
 
 /// The name that stands for a shell.
@@ -68,9 +69,20 @@ enum ShellUsage {
     Interpreter { script: String },
 }
 
-/// Whether this program was started under its shell name, possibly with the dash of a login shell.
+/// Whether this program was started under a shell name, possibly with the dash of a login shell.
 pub(crate) fn is_meant(arguments: &[OsString]) -> bool {
-    name(arguments).is_some_and(|name| name == NAME || is_login(name))
+    name(arguments).is_some_and(|name| name == NAME || is_login(name) || is_of_opencode(name))
+}
+
+#[cfg(unix)]
+fn is_of_opencode(name: &OsStr) -> bool {
+    name == crate::agents::opencode::NAME
+}
+
+/// Sessions need a server, which is there on Unix only.
+#[cfg(not(unix))]
+fn is_of_opencode(_: &OsStr) -> bool {
+    false
 }
 
 fn name(arguments: &[OsString]) -> Option<&OsStr> {
@@ -101,11 +113,19 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     if name(arguments).is_some_and(is_login) {
         command.insert(1, OsString::from("-l"));
     }
-    let run = Run { session: SessionArgs::default(), name: None, json: false, verbose: false, line: None, command };
-    match run::run(&run, Ending::BySignal) {
+    match started(arguments, command) {
         Ok(code) => code,
         Err(failure) => failure.report(Form::Text),
     }
+}
+
+fn started(arguments: &[OsString], command: Vec<OsString>) -> Result<ExitCode, Failure> {
+    #[cfg(unix)]
+    if name(arguments).is_some_and(is_of_opencode) {
+        return crate::agents::opencode::run(command);
+    }
+    let run = Run { session: SessionArgs::default(), name: None, json: false, verbose: false, line: None, command };
+    run::run(&run, Ending::BySignal)
 }
 
 /// The shell with a line and its `$0`, `$1` and so on.

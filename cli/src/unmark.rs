@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use stockade::platform;
+use stockade::platform::{self, StillMarked, Unmarked};
 use stockade_protocol::AbsPath;
 
 use crate::args::Unmark;
@@ -23,14 +23,30 @@ pub(crate) fn run(args: &Unmark) -> Result<ExitCode, Failure> {
     for directory in &directories {
         let unmarked = marks.take_off(directory)?;
         if !args.json {
-            print(&format!("{directory}: marks taken off {} of {} objects\n", unmarked.changed, unmarked.visited))?;
+            print(&told(&unmarked))?;
         }
         done.push(unmarked);
     }
     if args.json {
         print(&(serde_json::to_string_pretty(&done)? + "\n"))?;
     }
-    Ok(ExitCode::SUCCESS)
+    let is_complete = done.iter().all(|unmarked| unmarked.left.is_empty());
+    Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn told(unmarked: &Unmarked) -> String {
+    let Unmarked { path, moved, visited, changed, left } = unmarked;
+    let mut text = format!("{path}: marks taken off {changed} of {visited} objects\n");
+    text.extend(moved.iter().map(|moved| format!("  among them {moved}, which was moved there\n")));
+    text.extend(left.iter().map(|StillMarked { path, why }| format!("  {path} may still bear marks: {why}\n")));
+    if let Some(first) = left.first() {
+        let first = &first.path;
+        text.push_str(&format!(
+            "  to take them off, get the right to change its access control list (`takeown /f \"{first}\"`) and run \
+             `stockade unmark` again\n"
+        ));
+    }
+    text
 }
 
 fn absolute(path: &std::path::Path) -> Result<AbsPath, Failure> {

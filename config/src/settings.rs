@@ -348,7 +348,7 @@ impl Settings {
     pub(crate) fn keep_denied_hosts(&mut self) -> Option<String> {
         let denied = self.hosts.iter().find(|rule| rule.decision == stockade_protocol::Decision::Forbidden)?;
         let notice = format!(
-            "`sandbox.network` is `hosts`, not `full` ({}): `{}` is among `deny_hosts`, and a full network knows no hosts",
+            "`sandbox.network` ({}) lowered to `hosts`: `full` can't enforce per-host denials, and `deny_hosts` names `{}`",
             self.origin("sandbox.network"),
             denied.host
         );

@@ -11,12 +11,13 @@ use stockade_protocol::{
 use stockade_sandboxing::{OwnPlace, leads_to};
 
 use crate::approvals::Confinement;
+use crate::command_requirement::kept_by_variable;
 use crate::connections::named_rules;
 use crate::enforced::Enforced;
 use crate::judgement::{Judgement, Purpose};
 use crate::run::Orchestrator;
 use crate::session::Sandboxing;
-use crate::shell::{ShellRuntime, held_permissions, kept_by_variable};
+use crate::shell::{ShellRuntime, held_permissions};
 use crate::starts::are_judged;
 use crate::verdict::Verdict;
 
@@ -48,6 +49,13 @@ pub struct Explanation {
     /// restricts, and where starts are not seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<String>,
+    /// Directories whose programs are asked about as scripts of a skill.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<AbsPath>,
+    /// The question about what the line does not show, if it is not asked: each program that it starts is judged when
+    /// it is started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_to_starts: Option<String>,
     /// Whether a denial by the sandbox would lead to a question.
     pub asks_after_denial: bool,
 }
@@ -136,12 +144,13 @@ impl Orchestrator {
         let permissions = permissions.clone();
         drop(held);
         let Judgement { verdict, source, asks_after_denial, .. } = judgement;
+        let left_to_starts = verdict.as_ref().and_then(|verdict| verdict.left_to_starts.clone());
         let verdict = verdict.map_or_else(|| Verdict::of(&ctx.rules.policy(), &request.command), |verdict| *verdict);
         if sandboxed {
             warnings.extend(kept_by_variable(ctx.session, &request.cwd, &verdict));
         }
         let mut inside = Vec::new();
-        if are_judged(&ctx.rules.policy(), confinement) {
+        if are_judged(ctx.session, &ctx.rules.policy(), confinement) {
             if ctx.sandbox.sees_starts() {
                 inside = restricting(&ctx.rules.policy());
             } else {
@@ -159,6 +168,8 @@ impl Orchestrator {
             unenforceable,
             warnings,
             inside,
+            skills: ctx.session.skills.iter().cloned().collect(),
+            left_to_starts,
             asks_after_denial,
         })
     }

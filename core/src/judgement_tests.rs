@@ -56,6 +56,10 @@ impl Backend for Paper {
     fn compile(&self, _: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
         Ok(Box::new(PaperPlan(permissions.clone())))
     }
+
+    fn sees_starts(&self) -> bool {
+        true
+    }
 }
 
 /// Says the same to every question.
@@ -146,6 +150,7 @@ impl ToolRuntime<ExecRequest> for Kept {
             duration_ms: 0,
             enforcement: Enforcement { engine: String::from("none"), layers: Vec::new() },
             violations: self.denied.iter().filter(|_| runs.len() == 1).cloned().collect(),
+            programs: Vec::new(),
             first_attempt: None,
         };
         Ok(match execution.violations.is_empty() {
@@ -229,6 +234,39 @@ fn a_line_is_parsed_once_for_two_questions_and_two_runs() {
     assert_eq!(parses() - before, 2);
 }
 
+/// What was left to the starts of programs is asked about if the way out is a run where none is seen.
+#[test]
+fn a_way_out_of_the_sandbox_says_what_was_left_to_the_starts() {
+    let denied = || Violation {
+        operation: Operation::Connect,
+        target: ViolationTarget::UnixSocket("/run/x".parse().unwrap()),
+        rule: Some(DenyingRule::NotGranted),
+        amendment: None,
+        pid: None,
+        program: None,
+        evidence: Evidence::Guessed,
+    };
+    let rules = "prefix_rule(pattern = ['git', 'push'], decision = 'prompt')";
+    let rejecting = RejectConfig { rules: true, ..RejectConfig::default() };
+    for (ask, line, asked) in [
+        (AskForApproval::OnFailure, "$x y", Some("Outside, programs are not judged when they start: ")),
+        (AskForApproval::OnFailure, "touch made", Some("retry without the sandbox?")),
+        (AskForApproval::Reject(rejecting), "$x y", None),
+        (AskForApproval::Reject(rejecting), "touch made", Some("retry without the sandbox?")),
+    ] {
+        let Case { run, approver, .. } =
+            case(session(ask, SandboxPolicy::workspace_write()), rules, ReviewDecision::Approved);
+        let tool = Kept { denied: Some(denied()), ..Kept::default() };
+        block_on(run.run_with(&tool, &request(line, EscalationExecution::TurnDefault))).unwrap();
+        let questions = approver.1.lock().unwrap();
+        let reasons: Vec<&str> = questions.iter().filter_map(|question| question.reason.as_deref()).collect();
+        match asked {
+            Some(asked) => assert!(reasons.len() == 1 && reasons[0].contains(asked), "{ask:?} {line}: {reasons:?}"),
+            None => assert!(reasons.is_empty(), "{ask:?} {line}: {reasons:?}"),
+        }
+    }
+}
+
 const PARTS: &[&str] = &[
     "ls -l",
     "cat /etc/passwd",
@@ -249,6 +287,8 @@ const PARTS: &[&str] = &[
     "xargs -0 rm",
     "./planted",
     "dd if=/dev/zero of=/dev/sda",
+    "$x y",
+    "eval \"$x\"",
     "",
     "'",
 ];

@@ -38,6 +38,8 @@ pub struct Session {
     pub made_on_use: BTreeSet<AbsPath>,
     /// Repositories in which commands may do what git does there.
     pub repositories: Vec<Repository>,
+    /// Directories whose programs are asked about as scripts of a skill, unless commands can write them.
+    pub skills: BTreeSet<AbsPath>,
     /// What happens to a connection where the network is off.
     pub off_network: OffNetwork,
     /// The host paths for which a policy is resolved.
@@ -118,6 +120,7 @@ impl Session {
             profiles: BTreeMap::new(),
             made_on_use: BTreeSet::new(),
             repositories: Vec::new(),
+            skills: BTreeSet::new(),
             off_network: OffNetwork::default(),
             host: host.clone(),
         })
@@ -188,6 +191,11 @@ impl Session {
             }
             same @ (NetworkPolicy::Off | NetworkPolicy::Full | NetworkPolicy::Hosts(_)) => same,
         }
+    }
+
+    /// The directories of the workspace.
+    pub fn workspace_roots(&self) -> &[AbsPath] {
+        &self.host.workspace_roots
     }
 
     /// Whether a sandbox is built.

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
-use stockade_execpolicy::Placement;
 use stockade_protocol::{
-    AbsPath, Access, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, DenyingRule,
-    EnvironmentPolicy, EscalationExecution, ExecApprovalRequirement, ExecExpiration, ExecRequest, Execution, Operation,
-    Outcome, Permissions, RawText, Refusal, RefusedBy, RequestId, Violation, ViolationTarget,
+    AbsPath, Access, ApprovalSubject, AuditEvent, CommandApproval, DenyingRule, EnvironmentPolicy, EscalationExecution,
+    ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, RawText, Refusal, RefusedBy, RequestId,
+    Violation, ViolationTarget,
 };
 use stockade_sandboxing::{
     Backend as _, Bare, CommandSpec, Deciders, Plan, ProcessSettings, SpawnError, Starts, Unenforceable,
@@ -19,23 +18,21 @@ use stockade_sandboxing::{
 };
 
 use crate::Cancellation;
-use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant, RuleStore, written};
+use crate::approvals::{ApprovalKey, CommandKey, Confinement, Grant, written};
+use crate::command_requirement::command_requirement;
 use crate::connections::{Guard, with_named_rules};
 use crate::evidence::{self, Ending, Found};
 use crate::exec::{self, Clock, Ended, Finished, Input, Setting, StreamName, Streaming};
 use crate::proxied::{ProxyEndpoint, proxied};
 use crate::redact::is_token;
-use crate::requirement;
 use crate::run::RunError;
 use crate::runtime::{
     Approvable, FirstAttempt, GIVEN_UP, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
-use crate::session::{RulesOutside, Sandboxing, Session};
-use crate::starts::{ProgramStarts, are_judged};
-use crate::steering_variable::steering_variable;
-use crate::verdict::{RuleVerdict, Verdict};
-use crate::writable_program::{has_writable_program, planted_program};
-use crate::writable_repository::has_writable_repository;
+use crate::session::{Sandboxing, Session};
+use crate::starts::{ProgramStarts, StartsSeen, are_judged};
+use crate::verdict::Verdict;
+use crate::writable_program::planted_program;
 use crate::writes::Writes;
 
 /// Runs the command of an [`ExecRequest`].
@@ -90,83 +87,6 @@ impl Caller {
         let pairs: Vec<(&RawText, &RawText)> = lasting.iter().collect();
         Some(Sha256::digest(written(&pairs)).iter().map(|byte| format!("{byte:02x}")).collect())
     }
-}
-
-/// The requirement for a command, from the rules, the session and its escalation.
-fn command_requirement(
-    session: &Session,
-    rules: &RuleStore,
-    command: &Argv,
-    cwd: &AbsPath,
-    wanted: &EscalationExecution,
-) -> Requirement {
-    let mut verdict = Verdict::of(&rules.policy(), command);
-    // Only the system's program of that name is known as safe, not one that a command planted.
-    if verdict.rules == RuleVerdict::Safe
-        && let Some(program) = planted_program(session, cwd, &verdict.parsed)
-    {
-        let program = RawText::from(program.to_string_lossy().as_ref());
-        verdict.rules = RuleVerdict::Unknown { reason: format!("`{program}` may have been put there by a command") };
-    }
-    let placement = placement(session, cwd, &verdict);
-    let requirement = requirement::of_command(session.ask, session.sandboxing(), &verdict.rules, placement, wanted);
-    let source = match (&verdict.rules, &requirement) {
-        (RuleVerdict::Forbidden { reason } | RuleVerdict::Prompt { reason }, _) => DecisionSource::Rule(reason.clone()),
-        (RuleVerdict::Allowed, ExecApprovalRequirement::Skip { .. }) => DecisionSource::Rule(allowing_rules(&verdict)),
-        (RuleVerdict::Safe, ExecApprovalRequirement::Skip { .. }) => DecisionSource::Fallback,
-        (RuleVerdict::Allowed | RuleVerdict::Safe | RuleVerdict::Unknown { .. } | RuleVerdict::Dangerous { .. }, _) => {
-            DecisionSource::ApprovalPolicy
-        }
-    };
-    // A saved rule avoids the question and grants nothing, so it is offered only if nothing else is requested, and if
-    // there is a file for it.
-    let requirement = match (requirement, wanted) {
-        (ExecApprovalRequirement::NeedsApproval { reason, .. }, EscalationExecution::TurnDefault) => {
-            let proposed_execpolicy_amendment = if rules.can_save() { verdict.amendment(command) } else { None };
-            ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment }
-        }
-        (requirement, _) => requirement,
-    };
-    Requirement { requirement, source, verdict: Some(Box::new(verdict)) }
-}
-
-/// Where a command that rules allow runs: outside if its rules say so, no restriction needs the sandbox, and the
-/// session's commands could have planted neither its programs nor its repository.
-fn placement(session: &Session, cwd: &AbsPath, verdict: &Verdict) -> Placement {
-    let is_commands_own = || {
-        has_writable_program(session, cwd, &verdict.parsed) || has_writable_repository(session, cwd, &verdict.parsed)
-    };
-    if rules_let_leave(session, verdict) && !is_commands_own() { Placement::Outside } else { Placement::Inside }
-}
-
-fn rules_let_leave(session: &Session, verdict: &Verdict) -> bool {
-    let unsaid = match session.rules_outside {
-        RulesOutside::Never | RulesOutside::Said => Placement::Inside,
-        RulesOutside::Unsaid => Placement::Outside,
-    };
-    verdict.rules == RuleVerdict::Allowed
-        && session.rules_may_leave()
-        && verdict.evaluation.placement(&verdict.parsed, unsaid) == Placement::Outside
-}
-
-/// The variable that keeps a command in the sandbox although its rules let it leave.
-pub(crate) fn kept_by_variable(session: &Session, cwd: &AbsPath, verdict: &Verdict) -> Option<String> {
-    let cwd = cwd.to_host_path().filter(|_| rules_let_leave(session, verdict))?;
-    let name = steering_variable(session, &cwd)?;
-    Some(format!(
-        "a rule lets it leave the sandbox, but the variable `{name}` could lead it to what commands or the project wrote: \
-         unset it, or name it in `exclude` of `[env]`"
-    ))
-}
-
-/// The rules that allow a command, by their positions.
-fn allowing_rules(verdict: &Verdict) -> String {
-    let matches = verdict.evaluation.commands.iter().flat_map(|command| &command.matches);
-    let mut places: Vec<String> =
-        matches.chain(&verdict.evaluation.exact).map(|found| found.rule().origin().to_string()).collect();
-    places.sort();
-    places.dedup();
-    places.join(", ")
 }
 
 impl Approvable<ExecRequest> for ShellRuntime {
@@ -229,7 +149,8 @@ impl Approvable<ExecRequest> for ShellRuntime {
         ctx: &ToolContext<'_>,
         asked_for: &EscalationExecution,
     ) -> Option<Requirement> {
-        Some(command_requirement(ctx.session, ctx.rules, &request.command, &request.cwd, asked_for))
+        let execution = self.escalation(request);
+        Some(command_requirement(ctx, (&request.command, &request.cwd), asked_for, &execution))
     }
 
     fn escalation(&self, request: &ExecRequest) -> EscalationExecution {
@@ -260,11 +181,12 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
 
     async fn attempt(&self, request: &ExecRequest, grant: &Grant, ctx: &ToolContext<'_>) -> Result<Outcome, RunError> {
         let held = held_permissions(grant.permissions(), grant.confinement(), ctx);
-        let (mut finished, mut seen, mut refused) = self.guarded(request, grant, &held, ctx).await?;
+        let (mut finished, mut seen, mut starts) = self.guarded(request, grant, &held, ctx).await?;
         // An engine that sees no connections holds a network that is off all the same. Nothing has run.
         if matches!(&finished, Err(SpawnError::Unenforceable(_))) && held.network != grant.permissions().network {
-            (finished, seen, refused) = self.guarded(request, grant, grant.permissions(), ctx).await?;
+            (finished, seen, starts) = self.guarded(request, grant, grant.permissions(), ctx).await?;
         }
+        let StartsSeen { refused, programs } = starts;
         let finished = match finished {
             Ok(finished) => finished,
             Err(SpawnError::Unenforceable(refused)) => {
@@ -308,6 +230,7 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
             duration_ms: u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
             enforcement: finished.enforcement,
             violations,
+            programs,
             first_attempt: None,
         };
         Ok(match finished.ended {
@@ -354,28 +277,28 @@ impl ShellRuntime {
     }
 
     /// Runs it with these permissions, and tells which connections were denied, if any were decided on, and which
-    /// programs it could not start.
+    /// starts of programs a rule spoke of.
     async fn guarded(
         &self,
         request: &ExecRequest,
         grant: &Grant,
         held: &Permissions,
         ctx: &ToolContext<'_>,
-    ) -> Result<(Result<Finished, SpawnError>, Option<Vec<Violation>>, Vec<Violation>), RunError> {
+    ) -> Result<(Result<Finished, SpawnError>, Option<Vec<Violation>>, StartsSeen), RunError> {
         let guard = match &ctx.connections {
             Some(connections) => {
                 connections.guard((held, grant.confinement()), ctx, &self.clock).await.map_err(no_proxy)?
             }
             None => None,
         };
-        let mut refused = Vec::new();
-        let finished = self.execute(request, grant, held, ctx, (guard.as_ref(), &mut refused)).await;
+        let mut starts = StartsSeen::default();
+        let finished = self.execute(request, grant, held, ctx, (guard.as_ref(), &mut starts)).await;
         // Whatever came of it, nothing goes through a proxy any more.
         let seen = match guard {
             Some(guard) => Some(guard.end().await),
             None => None,
         };
-        Ok((finished, seen, refused))
+        Ok((finished, seen, starts))
     }
 
     /// Compiles the plan and runs it to its end.
@@ -385,7 +308,7 @@ impl ShellRuntime {
         grant: &Grant,
         held: &Permissions,
         ctx: &ToolContext<'_>,
-        (guard, refused): (Option<&Guard>, &mut Vec<Violation>),
+        (guard, seen_starts): (Option<&Guard>, &mut StartsSeen),
     ) -> Result<Finished, SpawnError> {
         let endpoint = guard.and_then(Guard::proxy);
         make_directories(ctx.session, held)?;
@@ -397,7 +320,7 @@ impl ShellRuntime {
         let writes = writes
             .and_then(|connections| Writes::new(connections, ctx.session, grant, plan.permissions(), &self.clock));
         let starts = ctx.connections.as_ref().and_then(|connections| {
-            let run = (&request.command, plan.permissions());
+            let run = (&request.command, &request.cwd, plan.permissions());
             ProgramStarts::new(connections, ctx.session, grant, run, (&self.caller.process, &self.clock))
         });
         let setting = Setting {
@@ -417,7 +340,7 @@ impl ShellRuntime {
             writes.end().await;
         }
         if let Some(starts) = starts {
-            *refused = starts.end().await;
+            *seen_starts = starts.end().await;
         }
         finished
     }
@@ -443,7 +366,8 @@ impl ShellRuntime {
         endpoint: Option<&ProxyEndpoint>,
     ) -> Result<Box<dyn Plan>, Unenforceable> {
         let inherited = ctx.session.environment.clone();
-        let starts = if are_judged(&ctx.rules.policy(), confinement) { Starts::Judged } else { Starts::Unseen };
+        let starts =
+            if are_judged(ctx.session, &ctx.rules.policy(), confinement) { Starts::Judged } else { Starts::Unseen };
         let command = CommandSpec {
             argv: request.command.clone(),
             cwd: request.cwd.clone(),

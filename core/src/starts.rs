@@ -5,6 +5,7 @@
 //! than its caller has ([`rule_grant`]) has it run elsewhere ([`elsewhere`]), if nothing that commands write can choose
 //! what is run ([`trusted`]). Everything else goes on, in the sandbox that holds it.
 
+mod cut;
 mod elsewhere;
 mod git;
 mod judge;
@@ -20,19 +21,20 @@ use std::time::Duration;
 use stockade_execpolicy::{Placement, Policy};
 use stockade_protocol::{
     AbsPath, ApprovalSubject, Argv, CommandApproval, Decision, DecisionSource, EscalationExecution,
-    ExecApprovalRequirement, FileRules, Permissions, RawText, ReviewDecision, Violation,
+    ExecApprovalRequirement, FileRules, JudgedProgram, Permissions, RawText, ReviewDecision, Violation,
 };
 use stockade_sandboxing::{
-    Concern, ProcessSettings, ProgramStart, StartAnswer, StartCaller, StartCopy, StartKeeper, StartVerdict,
+    Concern, ProcessSettings, ProgramStart, StartAnswer, StartCaller, StartKeeper, StartVerdict,
 };
 use stockade_shell_command::parse_argv;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use self::elsewhere::{Elsewhere, Live, all_ended};
+use self::cut::{ASKED, Cut, TOLD};
+use self::elsewhere::all_ended;
+pub(crate) use self::judge::restricts_builtins;
 use self::judge::{Met, Words, command_words, is_builtin, is_many_programs, is_shell, met};
 use self::record::{Decided, Told};
-use self::rule_grant::RuleGrant;
 use crate::approvals::{ApprovalKey, Approvals, CommandKey, Confinement, Grant};
 use crate::audit_log::Trail;
 use crate::connections::Connections;
@@ -40,14 +42,11 @@ use crate::exec::Clock;
 use crate::requirement::{self, approvals_count};
 use crate::run_answers::RunAnswers;
 use crate::session::Session;
-use crate::verdict::RuleVerdict;
+use crate::skills::{named, skill_script, skill_scripts};
+use crate::verdict::{RuleVerdict, Verdict};
 
 /// How often it is looked whether a call still waits.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
-/// Words of a start that are shown and recorded.
-const MOST_SHOWN: usize = 64;
-/// How deep programs that run elsewhere may start others elsewhere.
-const DEEPEST: usize = 4;
 
 const UNREADABLE: &str = "rules restrict what may be started, and the process that starts it can't be looked at";
 
@@ -85,7 +84,8 @@ struct Shared {
     enforced: FileRules,
     /// What the command itself is, which was decided before.
     command: Argv,
-    decided_before: OnceLock<HashSet<Words>>,
+    cwd: AbsPath,
+    decided_before: OnceLock<DecidedBefore>,
     approvals: Arc<Approvals>,
     answers: Arc<RunAnswers>,
     trail: Trail,
@@ -98,8 +98,23 @@ struct Shared {
     told: Mutex<Told>,
 }
 
-/// What equal starts have in common: the commands that met a rule, and the directory.
-type Equal = (Vec<Words>, AbsPath);
+/// What equal starts have in common: the commands that met a rule, the skill's script, and the directory.
+type Equal = (Vec<Words>, Option<AbsPath>, AbsPath);
+
+/// What the line shows, and was decided on as a whole.
+struct DecidedBefore {
+    commands: HashSet<Words>,
+    skills: Vec<AbsPath>,
+}
+
+/// What became of the starts of a run.
+#[derive(Default)]
+pub(crate) struct StartsSeen {
+    /// What was refused.
+    pub(crate) refused: Vec<Violation>,
+    /// What a rule spoke of, refused or not.
+    pub(crate) programs: Vec<JudgedProgram>,
+}
 
 #[derive(Clone, Debug)]
 enum Answered {
@@ -112,25 +127,25 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Whether the starts of a run are judged.
-pub(crate) fn are_judged(policy: &Policy, confinement: Confinement) -> bool {
-    confinement == Confinement::Sandbox && (policy.restricts() || policy.grants())
+pub(crate) fn are_judged(session: &Session, policy: &Policy, confinement: Confinement) -> bool {
+    confinement == Confinement::Sandbox && (policy.restricts() || policy.grants() || !session.skills.is_empty())
 }
 
 impl ProgramStarts {
-    /// For a run of `command` that enforces these permissions; `None` where no rule restricts or grants, or nothing
-    /// holds it.
+    /// For a run of `command` in `cwd` that enforces these permissions; `None` where no rule restricts or grants and no
+    /// skills are declared, or nothing holds it.
     pub(crate) fn new(
         connections: &Connections,
         session: &Session,
         grant: &Grant,
-        run: (&Argv, &Permissions),
+        run: (&Argv, &AbsPath, &Permissions),
         (process, clock): (&ProcessSettings, &Clock),
     ) -> Option<Self> {
         Self::at_depth(connections, session, grant, run, (process, clock, 0))
     }
 
     /// For a program that a run has elsewhere.
-    fn below(above: &Shared, grant: &Grant, run: (&Argv, &Permissions)) -> Option<Self> {
+    fn below(above: &Shared, grant: &Grant, run: (&Argv, &AbsPath, &Permissions)) -> Option<Self> {
         let settings = (&above.process, &above.clock, above.depth + 1);
         Self::at_depth(&above.connections, &above.session, grant, run, settings)
     }
@@ -139,11 +154,11 @@ impl ProgramStarts {
         connections: &Connections,
         session: &Session,
         grant: &Grant,
-        (command, enforced): (&Argv, &Permissions),
+        (command, cwd, enforced): (&Argv, &AbsPath, &Permissions),
         (process, clock, depth): (&ProcessSettings, &Clock, usize),
     ) -> Option<Self> {
         let policy = connections.rules.policy();
-        if !are_judged(&policy, grant.confinement()) {
+        if !are_judged(session, &policy, grant.confinement()) {
             return None;
         }
         let restricted = policy.restricted_programs();
@@ -152,14 +167,15 @@ impl ProgramStarts {
             connections: connections.clone(),
             grant: grant.clone(),
             process: process.clone(),
-            restricts_builtins: restricted.iter().any(|name| is_builtin(name)),
-            restricted,
             granted: policy.granted_programs(),
             depth,
             elsewhere: watch::Sender::new(0),
+            restricts_builtins: restricted.iter().any(|name| is_builtin(name)),
+            restricted,
             policy,
             enforced: enforced.files.clone(),
             command: command.clone(),
+            cwd: cwd.clone(),
             decided_before: OnceLock::new(),
             approvals: Arc::clone(&connections.approvals),
             answers: Arc::clone(&connections.answers),
@@ -177,12 +193,12 @@ impl ProgramStarts {
 
     /// Ends with the run: takes questions away that are still open, waits for programs that it has elsewhere, and tells
     /// what was refused.
-    pub(crate) async fn end(self) -> Vec<Violation> {
+    pub(crate) async fn end(self) -> StartsSeen {
         self.stop.send_replace(true);
         let shared = &self.keeper.shared;
         all_ended(shared.elsewhere.subscribe()).await;
         drop(shared.turn.lock().await);
-        std::mem::take(&mut locked(&shared.told).refused)
+        std::mem::take(&mut locked(&shared.told).seen)
     }
 
     /// What a backend asks.
@@ -194,18 +210,15 @@ impl ProgramStarts {
 impl StartKeeper for Keeper {
     fn concerns(&self, name: &[u8]) -> bool {
         let shared = &self.shared;
-        let may_restrict = || is_many_programs(name) || (shared.restricts_builtins && is_shell(name));
-        shared.restricted.contains(name)
-            || shared.granted.contains(name)
-            || (!shared.restricted.is_empty() && may_restrict())
+        !shared.session.skills.is_empty() || shared.granted.contains(name) || shared.is_restricted(name)
     }
 
     fn restricts(&self) -> bool {
-        !self.shared.restricted.is_empty()
+        !self.shared.restricted.is_empty() || !self.shared.session.skills.is_empty()
     }
 
     fn judge(&self, start: &ProgramStart) -> Concern {
-        match met(&self.shared.policy, start) {
+        match self.shared.met(start) {
             None => match self.shared.rule_grant(start) {
                 Some(granted) => Concern::Escalate { variables: granted.variables },
                 None => Concern::None,
@@ -216,7 +229,7 @@ impl StartKeeper for Keeper {
     }
 
     fn decide(&self, start: ProgramStart, caller: StartCaller, answer: StartAnswer) {
-        let Some(met) = met(&self.shared.policy, &start) else { return answer.give(self.elsewhere(start, caller)) };
+        let Some(met) = self.shared.met(&start) else { return answer.give(self.elsewhere(start, caller)) };
         let shared = Arc::clone(&self.shared);
         let Some(start) = shared.shown(&start) else {
             return answer.give(StartVerdict::Refused);
@@ -227,7 +240,15 @@ impl StartKeeper for Keeper {
         };
         let (ask, sandboxing) = (shared.session.ask, shared.session.sandboxing());
         let by_default = EscalationExecution::TurnDefault;
-        match requirement::of_command(ask, sandboxing, &rules, Placement::Inside, &by_default) {
+        let by_rule = match met.words.is_empty() {
+            true => ExecApprovalRequirement::Skip { bypass_sandbox: false, proposed_execpolicy_amendment: None },
+            false => requirement::of_command(ask, sandboxing, &rules, Placement::Inside, &by_default),
+        };
+        let required = match &met.skill {
+            Some(script) => requirement::with_skill(by_rule, (ask, sandboxing), &named(script)),
+            None => by_rule,
+        };
+        match required {
             ExecApprovalRequirement::Forbidden { reason } => {
                 let source = DecisionSource::Rule(met.reason);
                 shared.refuse(&start, &caller, source, reason);
@@ -256,34 +277,8 @@ impl StartKeeper for Keeper {
         let Ok(command) = Argv::parse([program]) else { return };
         let cwd = self.shared.session.host.workspace_roots.first().cloned();
         let Some(cwd) = cwd.or_else(|| "/".parse().ok()) else { return };
-        let start = Shown { command: command.clone(), key: command, cwd };
+        let start = Shown { asked: command.clone(), command: command.clone(), key: command, cwd };
         self.shared.refuse(&start, &caller, DecisionSource::Rule(String::from(UNREADABLE)), String::from(UNREADABLE));
-    }
-}
-
-impl Keeper {
-    /// What becomes of a start that no rule restricts.
-    fn elsewhere(&self, start: ProgramStart, caller: StartCaller) -> StartVerdict {
-        let shared = &self.shared;
-        let (Some(by_rule), Some(shown)) = (shared.rule_grant(&start), shared.shown(&start)) else {
-            return StartVerdict::GoOn;
-        };
-        match shared.granted(start, &by_rule) {
-            Ok((copy, grant, variables)) => StartVerdict::Elsewhere(Box::new(Elsewhere {
-                live: Live::new(shared),
-                runtime: self.runtime.clone(),
-                caller,
-                shown,
-                copy,
-                by_rule,
-                grant,
-                variables,
-            })),
-            Err(why) => {
-                shared.tell_ungranted(&shown, &caller, &by_rule, &why);
-                StartVerdict::GoOn
-            }
-        }
     }
 }
 
@@ -296,52 +291,51 @@ async fn unwanted(is_wanted: Arc<dyn Fn() -> bool + Send + Sync>) {
 /// A start as it is shown and remembered.
 struct Shown {
     command: Argv,
+    /// As a question shows it, which has more of long words.
+    asked: Argv,
     /// With the program's whole path.
     key: Argv,
     cwd: AbsPath,
 }
 
 impl Shared {
-    /// What rules give to a start beyond what this run has.
-    fn rule_grant(&self, start: &ProgramStart) -> Option<RuleGrant> {
-        let by_rule = RuleGrant::of(&self.policy, &self.session, start)?;
-        // The command itself has what was decided for it.
-        let plain = |words: &[RawText]| words.split_first().map(|(name, rest)| (judge::base_name(name), rest.to_vec()));
-        let words = start.forms.first()?;
-        if plain(words) == plain(self.command.words()) {
-            return None;
-        }
-        let has_it = by_rule.grant(&self.session).is_ok_and(|grant| {
-            (grant.permissions(), grant.confinement()) == (self.grant.permissions(), self.grant.confinement())
-        });
-        (!has_it).then_some(by_rule)
-    }
-
-    /// The grant to a start, and the variables to set; or why it has none.
-    fn granted(
-        &self,
-        start: ProgramStart,
-        by_rule: &RuleGrant,
-    ) -> Result<(StartCopy, Grant, trusted::Variables), String> {
-        let copy = start.copy.ok_or("its words, its program or its directory can't be copied as they are")?;
-        if self.depth >= DEEPEST {
-            return Err(String::from("too many programs above it run elsewhere"));
-        }
-        let grant = by_rule.grant(&self.session)?;
-        // The commands beside it may write what the session's may, and what this run may.
-        let permissions = self.session.permissions.merge(self.grant.permissions());
-        let beside = Session { permissions, ..self.session.clone() };
-        let variables = trusted::check(&beside, &copy, by_rule)?;
-        Ok((copy, grant, variables))
-    }
-
     /// Whether it is a part of the command that was decided on before it began.
     fn is_decided_before(&self, met: &Met) -> bool {
-        let parts = self.decided_before.get_or_init(|| {
-            let line = parse_argv(&self.command);
-            line.commands.iter().filter_map(command_words).collect()
+        let before = self.decided_before.get_or_init(|| {
+            let verdict = Verdict::of(&self.policy, &self.command);
+            DecidedBefore {
+                commands: verdict.parsed.commands.iter().filter_map(command_words).collect(),
+                skills: skill_scripts(&self.session, &self.cwd, &verdict),
+            }
         });
-        met.words.iter().all(|words| parts.contains(words))
+        met.words.iter().all(|words| before.commands.contains(words))
+            && met.skill.as_ref().is_none_or(|script| before.skills.contains(script))
+    }
+
+    fn is_restricted(&self, name: &[u8]) -> bool {
+        let may_be = || is_many_programs(name) || (self.restricts_builtins && is_shell(name));
+        self.restricted.contains(name) || (!self.restricted.is_empty() && may_be())
+    }
+
+    /// The rules that a start meets, and the skill whose script it is.
+    fn met(&self, start: &ProgramStart) -> Option<Met> {
+        let by_rule = met(&self.policy, start);
+        let Some(script) = self.skill_script(start) else { return by_rule };
+        let said = named(&script);
+        let nothing = Met { decision: Decision::Prompt, reason: String::new(), words: Vec::new(), skill: None };
+        let found = by_rule.unwrap_or(nothing);
+        let reason = if found.reason.is_empty() { said } else { format!("{}; {said}", found.reason) };
+        Some(Met { reason, skill: Some(script), ..found })
+    }
+
+    /// The skill's script that a start is, unless a rule allows it.
+    fn skill_script(&self, start: &ProgramStart) -> Option<AbsPath> {
+        if self.session.skills.is_empty() {
+            return None;
+        }
+        let paths = start.forms.iter().filter_map(|form| AbsPath::parse(form.first()?.clone()).ok()?.to_host_path());
+        let mut scripts = paths.filter_map(|path| skill_script(&self.session, &self.enforced, &path));
+        scripts.next().filter(|_| !judge::is_allowed(&self.policy, start))
     }
 
     fn shown(&self, start: &ProgramStart) -> Option<Shown> {
@@ -351,13 +345,10 @@ impl Shared {
             .is_ok_and(|path| self.enforced.access(&path) == stockade_protocol::Access::Write);
         // A program that commands can't write is known by its name.
         let name = if is_commands_own { path.clone() } else { judge::base_name(path) };
-        let rest = words.get(1..).unwrap_or_default();
-        let mut shown: Vec<RawText> = std::iter::once(name).chain(rest.iter().take(MOST_SHOWN).cloned()).collect();
-        if rest.len() > MOST_SHOWN {
-            shown.push(RawText::from("…"));
-        }
+        let shown = |cut: Cut| Argv::parse(cut.of(std::iter::once(&name).chain(words.iter().skip(1)))).ok();
         let cwd = start.cwd.clone().or_else(|| "/".parse().ok())?;
-        Some(Shown { command: Argv::parse(shown).ok()?, key: Argv::parse(words.iter().cloned()).ok()?, cwd })
+        let key = Argv::parse(words.iter().cloned()).ok()?;
+        Some(Shown { command: shown(TOLD)?, asked: shown(ASKED)?, key, cwd })
     }
 
     /// Finds the answer to a question: one that was given before, or a person's.
@@ -374,7 +365,7 @@ impl Shared {
             () = &mut given_up => return StartVerdict::Refused,
         };
         let rule = || DecisionSource::Rule(met.reason.clone());
-        let equal: Equal = (met.words.clone(), start.cwd.clone());
+        let equal: Equal = (met.words.clone(), met.skill.clone(), start.cwd.clone());
         let known = locked(&self.answered).get(&equal).cloned();
         match known {
             Some(Answered::Yes) => return StartVerdict::GoOn,
@@ -393,9 +384,9 @@ impl Shared {
             return self.refuse(start, caller, rule(), reason);
         }
         let question = ApprovalSubject::Command(Box::new(CommandApproval {
-            command: start.command.clone(),
+            command: start.asked.clone(),
             cwd: start.cwd.clone(),
-            parsed: parse_argv(&start.command),
+            parsed: parse_argv(&start.asked),
             escalation: by_default.clone(),
             justification: None,
             violations: Vec::new(),

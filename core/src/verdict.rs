@@ -1,7 +1,8 @@
 //! The verdict of the rules and the table of known commands on a command.
 
 use stockade_execpolicy::{
-    Certainty, CheckReport, CommandEvaluation, Evaluation, HostExecutables, Policy, PrefixRule, propose_amendment,
+    Certainty, CheckReport, CommandEvaluation, Evaluation, HostExecutables, Policy, PrefixRule, RuleMatch,
+    propose_amendment,
 };
 use stockade_protocol::{Argv, CommandRole, Decision, ExecPolicyAmendment, Invalid, ParsedCommand, ParsedLine};
 use stockade_shell_command::{MOST_SAFE_COMMANDS, Safety, line_safety, parse_argv, reads_secret, safety};
@@ -15,6 +16,16 @@ pub struct Verdict {
     pub evaluation: Evaluation,
     /// The result.
     pub rules: RuleVerdict,
+    /// The question about what the line does not show, if it is not asked: programs are judged when they are started.
+    pub left_to_starts: Option<String>,
+}
+
+/// What becomes of the parts of a line that are not known before it runs, and may match a rule that restricts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unknowns {
+    Asked,
+    /// The programs that they start are judged then.
+    JudgedAtStart,
 }
 
 /// The decision of the rules or, without a matching rule, of the command table.
@@ -72,8 +83,24 @@ impl Verdict {
         let fallback = |part: &ParsedCommand| safety(part).decision();
         let mut evaluation = policy.evaluate_argv(command, &parsed, HostExecutables::Resolve, fallback);
         evaluation.unseen = evaluation.unseen.filter(|_| !too_many);
-        let rules = RuleVerdict::of(&parsed, &evaluation);
-        Self { parsed, evaluation, rules }
+        let rules = RuleVerdict::of(&parsed, &evaluation, Unknowns::Asked);
+        Self { parsed, evaluation, rules, left_to_starts: None }
+    }
+
+    /// The verdict with the unknown parts of the line left to the starts of its programs, if that takes a question away:
+    /// not if a part that is known is restricted, or destroys something.
+    pub(crate) fn with_starts_judged(&self) -> Option<Self> {
+        let RuleVerdict::Prompt { reason } = &self.rules else { return None };
+        let rules = match RuleVerdict::of(&self.parsed, &self.evaluation, Unknowns::JudgedAtStart) {
+            rules @ (RuleVerdict::Unknown { .. } | RuleVerdict::Safe) => rules,
+            // A rule for the whole line does not give what a rule that restricts has not let it have.
+            RuleVerdict::Allowed
+            | RuleVerdict::Forbidden { .. }
+            | RuleVerdict::Prompt { .. }
+            | RuleVerdict::Dangerous { .. } => return None,
+        };
+        let evaluation = Evaluation { unseen: None, ..self.evaluation.clone() };
+        Some(Self { parsed: self.parsed.clone(), evaluation, rules, left_to_starts: Some(reason.clone()) })
     }
 
     /// A rule that would avoid the question about this command, if one may be offered.
@@ -90,16 +117,18 @@ impl Verdict {
 }
 
 impl RuleVerdict {
-    fn of(line: &ParsedLine, evaluation: &Evaluation) -> Self {
+    fn of(line: &ParsedLine, evaluation: &Evaluation, unknowns: Unknowns) -> Self {
         for (decision, verdict) in [
             (Decision::Forbidden, (|reason| Self::Forbidden { reason }) as fn(String) -> Self),
             (Decision::Prompt, |reason| Self::Prompt { reason }),
         ] {
-            if let Some(reason) = restricting_rule(line, evaluation, decision) {
+            if let Some(reason) = restricting_rule(line, evaluation, decision, unknowns) {
                 return verdict(reason);
             }
         }
-        if let Some(reason) = unseen_rule(line, evaluation) {
+        if unknowns == Unknowns::Asked
+            && let Some(reason) = unseen_rule(line, evaluation)
+        {
             return Self::Prompt { reason };
         }
         if evaluation.exact.is_some() {
@@ -140,20 +169,36 @@ pub(crate) fn parses() -> usize {
 }
 
 /// The first rule with this decision, and the part of the line that it matches, as text.
-fn restricting_rule(line: &ParsedLine, evaluation: &Evaluation, decision: Decision) -> Option<String> {
+fn restricting_rule(
+    line: &ParsedLine,
+    evaluation: &Evaluation,
+    decision: Decision,
+    unknowns: Unknowns,
+) -> Option<String> {
+    let counts = |found: &&RuleMatch| unknowns == Unknowns::Asked || found.certainty() == Certainty::Certain;
     let found = evaluation.commands.iter().zip(&line.commands).find_map(|(judged, part)| {
-        let found = judged.matches.iter().find(|found| found.decision() == decision)?;
+        let found = judged.matches.iter().filter(counts).find(|found| found.decision() == decision)?;
         Some((found, part))
     });
     let (found, part) = found?;
     let rule = found.rule();
     let words: Vec<String> = part.words.iter().map(ToString::to_string).collect();
-    let words = words.join(" ");
+    let words = beginning(words.join(" "));
     let why = rule.justification().map(|why| format!(": {why}")).unwrap_or_default();
     Some(match found.certainty() {
         Certainty::Certain => format!("a rule ({}) {} `{words}`{why}", rule.origin(), verb(rule)),
         Certainty::Possible => format!("`{words}` may become what a rule ({}) {}: {rule}", rule.origin(), verb(rule)),
     })
+}
+
+/// A command as far as a reason shows it. A question shows all of it besides.
+fn beginning(mut text: String) -> String {
+    const MOST_SHOWN: usize = 1000;
+    if let Some((end, _)) = text.char_indices().nth(MOST_SHOWN) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 fn verb(rule: &PrefixRule) -> &'static str {
@@ -225,6 +270,12 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
         );
     }
 
+    #[test]
+    fn a_reason_does_not_repeat_a_long_command() {
+        let RuleVerdict::Forbidden { reason } = verdict(RULES, &["curl", &"é".repeat(85_000)]) else { panic!() };
+        assert!(reason.chars().count() < 1100 && reason.contains("é…`"), "{reason}");
+    }
+
     /// The prompt names what is unknown.
     #[test]
     fn a_line_of_allowed_parts_that_may_run_more_says_so() {
@@ -249,6 +300,29 @@ prefix_rule(pattern = ["curl"], decision = "forbidden")
             let exact = format!("{RULES}\nprefix_rule(pattern = [\"bash\", \"-c\", {line:?}])");
             assert!(matches!(verdict(&exact, &words), RuleVerdict::Prompt { .. }), "{line}: rules that restrict count");
         }
+    }
+
+    /// The question goes only if nothing but the unknown part raises it, and nothing is gained beyond that.
+    #[test]
+    fn the_unknown_parts_of_a_line_can_be_left_to_the_starts_of_programs() {
+        let policy = |rules: &str| Policy::parse("t.rules", rules, Layer::User).unwrap();
+        let left = |rules: &str, line: &str| {
+            Verdict::of(&policy(rules), &Argv::parse(["bash", "-c", line]).unwrap()).with_starts_judged()
+        };
+        for line in ["echo $((x))", "echo curl | sh", "make; eval \"$x\"", "$X y", "git $x", "make; git $x"] {
+            let verdict = left(RULES, line).unwrap_or_else(|| panic!("{line}"));
+            assert!(matches!(verdict.rules, RuleVerdict::Unknown { .. }), "{line}: {:?}", verdict.rules);
+            assert!(verdict.left_to_starts.is_some_and(|why| why.contains("a rule (t.rules:")), "{line}");
+            // Not even a rule for all of it gives more.
+            let exact = format!("{RULES}\nprefix_rule(pattern = [\"bash\", \"-c\", {line:?}], outside = True)");
+            let verdict = left(&exact, line).unwrap_or_else(|| panic!("{line}"));
+            assert!(matches!(verdict.rules, RuleVerdict::Unknown { .. }), "{line}: {:?}", verdict.rules);
+        }
+        for line in ["git push; $x", "curl x; $x", "make", "ls", "npm i", "rm -rf /; $x", "rm -rf ~; eval $x"] {
+            assert!(left(RULES, line).is_none(), "{line}");
+        }
+        let only_allows = r#"prefix_rule(pattern = ["make"], decision = "allow")"#;
+        assert!(left(only_allows, "$x y").is_none(), "no rule asks");
     }
 
     /// A rule for the words may let a command leave the sandbox, and with it the masks on credentials.

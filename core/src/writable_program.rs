@@ -57,6 +57,13 @@ pub(crate) fn planted_program(session: &Session, cwd: &AbsPath, line: &ParsedLin
     programs.filter_map(|program| find(&program, &path, &host_cwd)).find(is_planted)
 }
 
+/// The file of a program with the session's variables.
+pub(crate) fn program_file(session: &Session, cwd: &AbsPath, program: &OsStr) -> Option<PathBuf> {
+    let variables = session.permissions.environment.apply(session.environment.clone());
+    let path = variables.get(&RawText::from("PATH")).and_then(RawText::to_os_string).unwrap_or_default();
+    find(program, &path, &cwd.to_host_path()?)
+}
+
 /// The file that would be started: the first of that name, as a shell and `execvp` search it.
 pub(crate) fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
     let given = Path::new(program);

@@ -86,6 +86,10 @@ pub fn read_message(line: &[u8]) -> Result<Incoming, ErrorBody> {
         params: Option<Box<RawValue>>,
     }
     let envelope: Envelope = serde_json::from_slice(line).map_err(ErrorBody::parse)?;
+    // serde reads a list as the members of an object, in their order.
+    if line.trim_ascii_start().first() != Some(&b'{') {
+        return Err(ErrorBody::invalid_request("a message is a JSON object"));
+    }
     match (envelope.id, envelope.method) {
         (Some(id), Some(method)) => {
             let params = envelope.params.unwrap_or_else(|| RawValue::NULL.to_owned());
@@ -104,6 +108,9 @@ fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(deserializer: 
 
 /// Reads the parameters of a request.
 pub(crate) fn read_params<T: DeserializeOwned>(params: &RawValue) -> Result<T, ErrorBody> {
+    if params.get().starts_with('[') {
+        return Err(ErrorBody::invalid_params("parameters are a JSON object"));
+    }
     serde_json::from_str(params.get()).map_err(ErrorBody::invalid_params)
 }
 
@@ -191,6 +198,10 @@ mod tests {
         for bad in ["", "[]", "{}", "1", r#"{"id":null,"method":"a"}"#, r#"{"id":1.5,"method":"a"}"#, "\u{feff}{}"] {
             read(bad).unwrap_err();
         }
+        // The order of an object's members makes no message of a list, nor parameters.
+        read(r#"[6,"a",{}]"#).unwrap_err();
+        let params = RawValue::from_string(String::from("[1]")).unwrap();
+        assert_eq!(read_params::<(u8,)>(&params).unwrap_err().code, -32602);
         let twice = r#"{"id":1,"id":2,"method":"a"}"#;
         assert_eq!(read(twice).unwrap_err().code, -32700);
     }

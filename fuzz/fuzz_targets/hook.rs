@@ -45,8 +45,9 @@ fn check_line(text: &str) {
         return;
     }
     let session = "claude-code-1".parse().unwrap();
-    for asked in [line::Asked::No, line::Asked::Yes] {
-        let Some(outer) = line::outer(Path::new("/usr/bin/stockade"), &session, text, asked) else { continue };
+    let both = [(line::Asked::No, line::NextLine::Follows), (line::Asked::Yes, line::NextLine::StartsAnew)];
+    for (asked, next) in both {
+        let Some(outer) = line::outer(Path::new("/usr/bin/stockade"), &session, text, asked, next) else { continue };
         assert_eq!(line::original(&outer).as_deref(), Some(text), "{outer}");
     }
 }

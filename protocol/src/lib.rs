@@ -67,7 +67,9 @@ pub use id::{CancelToken, RequestId, ThreadId};
 pub use ip_network::IpNetwork;
 pub use limits::ResourceLimits;
 pub use network::{HostRule, HostRules, HttpMethods, NetworkPolicy, NetworkProtocol};
-pub use outcome::{CapturedOutput, Enforcement, Execution, LayerReport, LayerStatus, Outcome, Refusal, RefusedBy};
+pub use outcome::{
+    CapturedOutput, Enforcement, Execution, JudgedProgram, LayerReport, LayerStatus, Outcome, Refusal, RefusedBy,
+};
 pub use parse::{ParseError, Problem, parse};
 pub use permissions::Permissions;
 pub use process::{Rlimit, RlimitResource, Rlimits, Umask};

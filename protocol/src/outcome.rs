@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{RawText, Violation};
+use crate::{Argv, Decision, DecisionSource, RawText, Violation};
 
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,9 +64,29 @@ pub struct Execution {
     /// What it tried and was denied, also where it went on regardless.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
+    /// The programs that it started and that a rule spoke of, each with what was decided. Equal ones are told once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<JudgedProgram>,
     /// The run before this one, whose denial led to this wider one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_attempt: Option<Box<Execution>>,
+}
+
+/// A program that a command started, and what was decided about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JudgedProgram {
+    /// The program and its arguments. A long one is cut.
+    pub command: Argv,
+    /// The programs above it, the command first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub started_by: Vec<Argv>,
+    /// The decision.
+    pub decision: Decision,
+    /// Who or what decided.
+    pub source: DecisionSource,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Output, whole or with its middle left out.

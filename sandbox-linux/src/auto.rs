@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use stockade_protocol::{AbsPath, FileRules, Permissions};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Deciders, OwnPlace, Plan, Running, SpawnError, Stdio, Support, Unenforceable,
+    Backend, CommandSpec, Deciders, OwnPlace, Plan, Running, SpawnError, Starts, Stdio, Support, Unenforceable,
 };
 
 use crate::bwrap::Bwrap;
@@ -40,6 +40,9 @@ struct Engines {
     kept_names: Option<PathBuf>,
     /// The engine that has started a command.
     chosen: OnceLock<Choice>,
+    /// Set once it was said that starts are seen: then a command whose starts are to be judged runs in no engine that
+    /// does not see them.
+    sees_starts: OnceLock<()>,
     support: OnceLock<Support>,
 }
 
@@ -109,7 +112,11 @@ impl Backend for Auto {
     }
 
     fn sees_starts(&self) -> bool {
-        !self.is_landlock()
+        let sees = !self.is_landlock();
+        if sees {
+            self.engines.sees_starts.get_or_init(|| ());
+        }
+        sees
     }
 
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
@@ -198,11 +205,24 @@ impl AutoPlan {
             }
             Err(error) => format!("`bwrap`: {}", told(&error)),
         };
+        if self.engines.sees_starts.get().is_some() && self.command.process.starts == Starts::Judged {
+            return Err(explain(unseen_starts(), &[native, bwrap]).into());
+        }
         let by_landlock = self.engines.landlock().compile(&self.command, &self.permissions);
         let plan = by_landlock.map_err(|refused| explain(refused, &[native, bwrap]))?;
         let running = plan.spawn(again)?;
         self.engines.chosen.get_or_init(|| Choice::Landlock);
         Ok(running)
+    }
+}
+
+fn unseen_starts() -> Unenforceable {
+    Unenforceable {
+        what: String::from("rules for the programs that a command starts"),
+        why: String::from(
+            "the engines that see the starts of programs have stopped working since they were counted on",
+        ),
+        remedy: String::from("run the command again"),
     }
 }
 

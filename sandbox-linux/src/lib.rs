@@ -60,7 +60,7 @@ pub use doctor::diagnose;
 pub use landlock_only::{LandlockOnly, LandlockPlan};
 pub use losses::Loss;
 pub use native::{Native, NativePlan, Session, SessionError};
-pub use observer::Observe;
+pub use observer::{Observe, git_writes};
 pub use platform_defaults::PLATFORM_DEFAULTS;
 #[doc(hidden)]
 pub use supervisor::{answer_query, read_packet};

@@ -27,8 +27,10 @@ mod elsewhere;
 mod hold;
 mod judge;
 mod lineage;
+mod loader;
 mod look_up;
 mod process_limit;
+mod process_links;
 mod refused;
 mod repository;
 mod resolve;
@@ -50,6 +52,8 @@ use stockade_protocol::{FileRules, NetworkPolicy, Permissions};
 use stockade_sandboxing::{
     CountedLimit, Coverage, Deciders, DeniedAct, Observation, Observations, Starts, WriteKeeper,
 };
+
+pub use self::repository::git_writes;
 
 use self::act::{Actor, FileCall};
 use self::hold::{Fate, Holds};

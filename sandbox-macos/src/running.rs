@@ -1,7 +1,7 @@
 //! A command that was started: waiting for it, signalling it, and seeing to it that nothing of it is left.
 //!
 //! A thread waits for the command. When it has ended, everything that it started is killed: its process
-//! group, and whoever else is in the sandbox of this run, which no process can leave.
+//! group, and every other process in the sandbox of this run, which no process can leave.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -50,7 +50,7 @@ impl Run {
     }
 }
 
-/// The command's process. As long as nobody has waited for it, no other can have its number.
+/// The command's process. Until it is waited for, no other process can have its number.
 #[derive(Debug)]
 struct Leader {
     pid: Pid,
@@ -60,7 +60,7 @@ struct Leader {
 }
 
 impl Leader {
-    /// Signals the command and everything it started, again and again until nobody is left to be signalled.
+    /// Signals the command and everything it started, again and again until no process is left.
     fn kill_all(&self) {
         let is_gone = self.is_gone.lock().unwrap_or_else(PoisonError::into_inner);
         if *is_gone {
@@ -72,8 +72,8 @@ impl Leader {
         self.kill_members();
     }
 
-    /// Whoever has left the process group is still in the sandbox. A member may start others while it is
-    /// looked for, so nobody is trusted to be the last.
+    /// A process that has left the process group is still in the sandbox. A member may start others during the
+    /// search, so the search is repeated until it finds none.
     fn kill_members(&self) {
         until(|| {
             let members: Vec<Pid> = sys::members(&self.name).into_iter().filter(|pid| *pid != self.pid).collect();
@@ -103,7 +103,7 @@ impl Leader {
             match rustix::process::waitpid(Some(self.pid), WaitOptions::empty()) {
                 Err(Errno::INTR) => {}
                 Ok(Some((_, status))) => return sys::wait_status(status),
-                // Somebody else in this program has waited for it.
+                // Another part of this program has waited for it.
                 Ok(None) | Err(_) => return WaitStatus::Signaled(Signal::KILL.as_raw()),
             }
         }
@@ -111,7 +111,7 @@ impl Leader {
 }
 
 /// Asks again and again, and gives up in the end: a process that the kernel can't end yet (a disk that
-/// does not answer) is killed and will end, and nobody gains by waiting for it.
+/// does not answer) is killed and will end, so it is not waited for.
 fn until(is_done: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_done() && Instant::now() < end {
@@ -139,7 +139,7 @@ impl RunningCommand {
         let waiter = std::thread::Builder::new().name(String::from("stockade-wait")).spawn(move || {
             let status = waiting.see_off();
             drop(run);
-            // If nobody listens any more, nobody wants to know.
+            // If the receiver is gone, the result is not needed.
             theirs.write_all(&encode(status)).ok();
         });
         let waiter = waiter.map_err(|source| {

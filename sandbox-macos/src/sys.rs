@@ -33,7 +33,7 @@ pub(crate) enum Membership {
     Inside,
     /// It is not, or not yet.
     Outside,
-    /// There is nobody to be asked.
+    /// The system has no Seatbelt to ask.
     Unknown,
 }
 
@@ -98,7 +98,7 @@ fn set_limit(limit: &Limit) -> io::Result<()> {
     Ok(rustix::process::setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?)
 }
 
-/// How a process ended that nobody has waited for yet; `None` while it runs.
+/// The end of a process that was not waited for yet; `None` while it runs.
 pub(crate) fn peek(process: Pid) -> Option<WaitStatus> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let status = rustix::process::waitid(WaitId::Pid(process), options).ok()??;
@@ -127,7 +127,7 @@ pub(crate) fn members(_: &str) -> Vec<Pid> {
 }
 
 /// The file name of the program that a process has become last, cut off where the kernel cuts it off. It is told as
-/// long as nobody has waited for the process.
+/// long as the process was not waited for.
 #[cfg(not(target_os = "macos"))]
 pub(crate) fn last_program(process: Pid) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{}/comm", process.as_raw_pid())).ok()?;
@@ -183,7 +183,7 @@ mod macos {
         }
     }
 
-    /// A member may look for the run's name and not for another. Whoever has no sandbox, or one that
+    /// A member may look for the run's name and not for another. A process without a sandbox, or with one that
     /// allows every name, may look for both.
     pub(crate) fn membership(process: Pid, run: &str) -> Membership {
         let (Ok(own), Ok(other)) = (CString::new(run), CString::new(format!("{run}.other"))) else {
@@ -217,7 +217,7 @@ mod macos {
     }
 
     /// The file name of the program that a process has become last, cut off where the kernel cuts it off. It is told
-    /// as long as nobody has waited for the process.
+    /// as long as the process was not waited for.
     pub(crate) fn last_program(process: Pid) -> Option<String> {
         /// Processes that have ended are told of, too.
         const ENDED_AS_WELL: u64 = 1;
@@ -257,7 +257,7 @@ mod macos {
         if value.is_null() {
             return Managed::Other;
         }
-        // SAFETY: the value is there, and whoever copies one has to release it, which this does.
+        // SAFETY: the value exists, and a copied value has to be released by its owner, which is here.
         let value = unsafe { CFPropertyList::wrap_under_create_rule(value) };
         let text = value.downcast::<CFString>().map(|text| text.to_string());
         text.map_or(Managed::Other, Managed::Text)

@@ -14,10 +14,10 @@ use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget};
 use stockade_sandboxing::{FakeHost, HostFiles as _, Kind};
 
 use crate::acl::{Acl, Entry, Says, flag};
-use crate::fake_disk::{self, FakeDisk, FakeObject, allow};
+use crate::fake_disk::{self, FakeDisk, FakeObject, allow, list_grants, modify_alone};
 use crate::file_plan::{self, FilePlan};
 use crate::host::machine;
-use crate::mark::{Grant, LOW, Label, MEDIUM, Place, Way, is_kept_open, is_open_to_all, raised, reach, right};
+use crate::mark::{Grant, LOW, Label, MEDIUM, Place, is_kept_open, is_open_to_all, raised, right};
 use crate::token_plan::TokenPlan;
 use crate::{Sid, roots, tree};
 
@@ -36,17 +36,29 @@ enum Reading {
 struct World {
     disk: FakeDisk,
     kept_open: Vec<AbsPath>,
-    /// The user and the groups that everybody is in.
+    /// The user and the groups that every user is in.
     user: Vec<Sid>,
     restricting: Vec<Sid>,
     level: u32,
 }
 
-/// What everybody may write: a file, and a directory with all that is made in it.
+/// Objects that `Everyone` may write: a file, and a directory with all that is made in it.
 const SHARED: &[&str] = &[r"C:\w\a\shared", r"C:\home\a\b"];
 
-fn disk(host: &FakeHost) -> FakeDisk {
+/// The rights of the user on everything below `C:\w`, as its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rights {
+    All,
+    Modify,
+}
+
+fn disk(host: &FakeHost, rights: Rights) -> FakeDisk {
     let disk = FakeDisk::new(host);
+    let workspace: AbsPath = r"C:\w".parse().unwrap();
+    let in_workspace = disk.paths().into_iter().filter(|path| path.starts_with(&workspace));
+    for path in in_workspace.filter(|_| rights == Rights::Modify) {
+        disk.change(&path, |object| object.list = Some(modify_alone(object.kind)));
+    }
     for path in SHARED {
         let flags = flag::FILES | flag::DIRECTORIES;
         let entry = Entry::Known { says: Says::Allow, flags, mask: right::ALL, sid: Sid::everyone() };
@@ -66,9 +78,13 @@ fn is_refused(disk: &FakeDisk, plan: &FilePlan) -> bool {
 impl World {
     /// A tree of the user's with a plan's marks on it. None if the run is refused.
     fn new(host: &FakeHost, plan: &FilePlan, reading: Reading) -> Option<Self> {
+        Self::on(disk(host, Rights::All), plan, reading)
+    }
+
+    fn on(disk: FakeDisk, plan: &FilePlan, reading: Reading) -> Option<Self> {
         match reading {
-            Reading::Wide => Self::after(host, None, plan),
-            Reading::Narrow => Self::without_roots(disk(host), plan),
+            Reading::Wide => Self::after(disk, None, plan),
+            Reading::Narrow => Self::without_roots(disk, plan),
         }
     }
 
@@ -85,8 +101,8 @@ impl World {
     }
 
     /// The same with what an earlier run has left there.
-    fn after(host: &FakeHost, earlier: Option<&FilePlan>, plan: &FilePlan) -> Option<Self> {
-        let (disk, capability) = (disk(host), Sid::capability("test"));
+    fn after(disk: FakeDisk, earlier: Option<&FilePlan>, plan: &FilePlan) -> Option<Self> {
+        let capability = Sid::capability("test");
         if is_refused(&disk, plan) {
             return None;
         }
@@ -112,7 +128,7 @@ impl World {
         let capabilities: Vec<Sid> = std::iter::once(Sid::capability("test")).chain(opened).collect();
         let restricting = token.restricting_sids(&capabilities, &"S-1-5-5-0-77".parse().unwrap());
         let level = token.integrity.sid().last().unwrap();
-        let user = vec![fake_disk::user(), Sid::everyone(), Sid::nt([11])];
+        let user = fake_disk::user_and_groups();
         let kept = plan.marks.iter().filter(|mark| is_kept_open(mark, &plan.marks));
         let kept_open = kept.map(|mark| mark.path.clone()).collect();
         Self { disk, kept_open, user, restricting, level }
@@ -120,7 +136,7 @@ impl World {
 
     /// Something that is no file of the user's.
     fn with(self, path: &str, list: Vec<Entry>, label: Option<Entry>) -> Self {
-        let object = FakeObject { kind: Kind::File, list: Some(Acl(list)), label };
+        let object = FakeObject { kind: Kind::File, owner: Sid::nt([18]), list: Some(Acl(list)), label };
         self.disk.place(path.parse().unwrap(), object);
         self
     }
@@ -154,19 +170,6 @@ impl World {
         let kept = self.kept_open.iter().any(|other| other.starts_with(path));
         !kept && (by_parent || self.opens(path, right::DELETE, reading))
     }
-}
-
-fn list_grants(list: &Acl, whom: &[Sid], wanted: u32) -> bool {
-    let mut left = wanted;
-    for entry in list.0.iter().filter(|entry| entry.flags() & flag::ONLY_BELOW == 0) {
-        let Entry::Known { says, mask, sid, .. } = entry else { continue };
-        match says {
-            Says::Deny if whom.contains(sid) && left & mask != 0 => return false,
-            Says::Allow if whom.contains(sid) => left &= !mask,
-            Says::Allow | Says::Deny | Says::Label => {}
-        }
-    }
-    left == 0
 }
 
 const TREE: &[&str] = &[
@@ -206,6 +209,10 @@ fn policies() -> impl Strategy<Value = FileRules> {
     })
 }
 
+fn rights() -> impl Strategy<Value = Rights> {
+    prop_oneof![Just(Rights::All), Just(Rights::Modify)]
+}
+
 /// Whether an object has to stay where it is because a rule names it, or something below it.
 fn is_named(path: &AbsPath, plan: &FilePlan) -> bool {
     plan.marks.iter().any(|mark| mark.path.starts_with(path) && mark.grant != Some(Grant::Pin))
@@ -213,7 +220,7 @@ fn is_named(path: &AbsPath, plan: &FilePlan) -> bool {
 
 fn compare(files: &FileRules, world: &World, plan: &FilePlan, reading: Reading) -> Result<(), TestCaseError> {
     for (path, object) in &world.disk.all() {
-        // What everybody may write is left alone: no policy opens it.
+        // Objects that `Everyone` may write are left alone: no policy opens them.
         let granted = files.access(path);
         let left_alone = granted == Access::Write && world.level == LOW && is_open_to_all(object.list.as_ref());
         let access = if left_alone { Access::Read } else { granted };
@@ -227,7 +234,7 @@ fn compare(files: &FileRules, world: &World, plan: &FilePlan, reading: Reading) 
         let may_move = access == Access::Write && !is_named(path, plan);
         // By way of its directory it may be removed or not, as the policy allows it.
         prop_assert!(left_alone || world.moves(path, reading) == may_move, "move {}", context);
-        // Lists are nobody's to change but, at the worst, in what can be written anyway.
+        // A command changes no list but, at the worst, those of objects that it may write anyway.
         let changes_list = opens(right::WRITE_LIST) || opens(right::WRITE_OWNER);
         prop_assert!(!changes_list || (reading == Reading::Narrow && access == Access::Write), "list {}", context);
         prop_assert!(object.kind != Kind::Directory || world.level == LOW);
@@ -239,12 +246,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
-    fn marks_grant_what_the_oracle_says(files in policies()) {
+    fn marks_grant_what_the_oracle_says(files in policies(), rights in rights()) {
         let host = FakeHost::new(TREE);
         match file_plan::compile(&files, &machine().drives, &host) {
             Ok(plan) => {
                 for reading in [Reading::Wide, Reading::Narrow] {
-                    let Some(world) = World::new(&host, &plan, reading) else { return Ok(()) };
+                    let Some(world) = World::on(disk(&host, rights), &plan, reading) else { return Ok(()) };
                     compare(&files, &world, &plan, reading)?;
                 }
             }
@@ -266,11 +273,13 @@ proptest! {
     /// What opened a tree for an earlier command stays there, and gives the next one neither more nor less. That rests on
     /// the wide reading: where the narrow one holds, nothing stays.
     #[test]
-    fn what_an_earlier_command_could_write_does_not_matter(earlier in policies(), files in policies()) {
+    fn what_an_earlier_command_could_write_does_not_matter(
+        earlier in policies(), files in policies(), rights in rights(),
+    ) {
         let host = FakeHost::new(TREE);
         let plans = [&earlier, &files].map(|files| file_plan::compile(files, &machine().drives, &host));
         let [Ok(earlier), Ok(plan)] = plans else { return Ok(()) };
-        let Some(world) = World::after(&host, Some(&earlier), &plan) else { return Ok(()) };
+        let Some(world) = World::after(disk(&host, rights), Some(&earlier), &plan) else { return Ok(()) };
         compare(&files, &world, &plan, Reading::Wide)?;
     }
 }
@@ -283,7 +292,8 @@ fn a_part_that_was_left_out_is_opened_below_a_denied_directory() {
         [&[r"C:\ read", r"C:\w\a\b write", r"C:\w\a\b\.git none"][..], &[r"C:\ read", r"C:\w none", r"C:\w\a\b write"]];
     let [earlier, files] = rules.map(stockade_sandboxing::rules);
     let [earlier, plan] = [&earlier, &files].map(|files| file_plan::compile(files, &machine().drives, &host).unwrap());
-    compare(&files, &World::after(&host, Some(&earlier), &plan).unwrap(), &plan, Reading::Wide).unwrap();
+    compare(&files, &World::after(disk(&host, Rights::All), Some(&earlier), &plan).unwrap(), &plan, Reading::Wide)
+        .unwrap();
 }
 
 /// What a command has made bears its level. If that is protected later, its list must not be the command's to change, in
@@ -293,7 +303,7 @@ fn what_a_command_has_made_can_be_protected() {
     let host = FakeHost::new(TREE);
     let files = stockade_sandboxing::rules(&[r"C:\ read", r"C:\w write", r"C:\w\.git read protected"]);
     let plan = file_plan::compile(&files, &machine().drives, &host).unwrap();
-    let made = disk(&host);
+    let made = disk(&host, Rights::All);
     for path in [r"C:\w\.git", r"C:\w\.git\config"] {
         let label = Some(Label::Low.entry(Place::Top, Kind::File));
         made.change(&path.parse().unwrap(), |object| object.label = label);
@@ -308,7 +318,7 @@ fn a_label_that_stays_does_not_open_what_everybody_may_write() {
     let host = FakeHost::new(TREE);
     let [earlier, files] = [&[r"C:\ read", r"C:\w write"][..], &[r"C:\ read"]].map(stockade_sandboxing::rules);
     let [earlier, plan] = [&earlier, &files].map(|files| file_plan::compile(files, &machine().drives, &host).unwrap());
-    let world = World::after(&host, Some(&earlier), &plan).unwrap();
+    let world = World::after(disk(&host, Rights::All), Some(&earlier), &plan).unwrap();
     let opens = |path: &str| world.opens(&path.parse().unwrap(), right::WRITE_DATA, Reading::Wide);
     assert!(!opens(r"C:\w\a\shared") && !opens(r"C:\w\a\x.env"));
     let open = stockade_sandboxing::rules(&[r"C:\ read", r"C:\home\a\b write"]);
@@ -316,12 +326,10 @@ fn a_label_that_stays_does_not_open_what_everybody_may_write() {
     assert!(World::new(&host, &plan, Reading::Wide).is_none(), "a tree that everybody may write is refused");
 }
 
-/// "Modify", as Windows calls it: everything but to remove children, and to change list and owner.
-const MODIFY: u32 = 0x1301bf;
 const READ_AND_EXECUTE: u32 = 0x1200a9;
 const READ_WRITE_EXECUTE: u32 = READ_AND_EXECUTE | GENERIC_WRITE;
 
-/// The null device and its like: everybody reads and writes, restricted code reads. Their level is taken for the low
+/// The null device and its like: `Everyone` reads and writes, restricted code reads. Their level is taken for the low
 /// one: programs at that level are known to write there.
 #[test]
 fn devices_that_everybody_may_write_can_be_written() {
@@ -345,7 +353,7 @@ fn devices_that_everybody_may_write_can_be_written() {
     }
 }
 
-/// What everybody may write is still above the command's level.
+/// Files that `Everyone` may write are still above the command's level.
 #[test]
 fn files_that_everybody_may_write_are_out_of_reach() {
     let host = FakeHost::new(TREE);
@@ -358,30 +366,6 @@ fn files_that_everybody_may_write_are_out_of_reach() {
             assert!(!world.opens(&r"C:\public".parse().unwrap(), wanted, reading), "{wanted:#x} {reading:?}");
         }
     }
-}
-
-/// Outside of a profile everybody who is signed in has "Modify". Who made a directory there owns it, and may change its
-/// list; nobody else can mark it.
-#[test]
-fn a_directory_with_modify_can_be_marked_by_its_owner() {
-    let users = [Sid::nt([11]), Sid::everyone(), "S-1-5-21-9-9-9-1001".parse().unwrap()];
-    let list = Acl(vec![allow(Sid::nt([18]), right::ALL), allow(Sid::nt([11]), MODIFY)]);
-    let tried = |list: &Acl, owns: bool, label: Option<Label>| {
-        // An owner may always read and change the list.
-        let implied = if owns { right::WRITE_LIST | 0x2_0000 } else { 0 };
-        let opens = |rights: u32| match list_grants(list, &users, rights & !implied) {
-            true => Ok(()),
-            false => Err(std::io::Error::from(std::io::ErrorKind::PermissionDenied)),
-        };
-        reach(label, opens).map(|(_, way)| way).ok()
-    };
-    assert_eq!(tried(&list, true, Some(Label::Low)), Some(Way::ByOwnEntry));
-    assert_eq!(tried(&list, true, None), Some(Way::Directly));
-    assert_eq!(tried(&list, false, Some(Label::Low)), None);
-    let with_own_entry = list.with(vec![allow("S-1-5-21-9-9-9-1001".parse().unwrap(), right::WRITE_OWNER)]);
-    assert_eq!(tried(&with_own_entry, true, Some(Label::Low)), Some(Way::Directly), "which is what the entry is for");
-    let full = Acl(vec![allow("S-1-5-21-9-9-9-1001".parse().unwrap(), right::ALL)]);
-    assert_eq!(tried(&full, false, Some(Label::Low)), Some(Way::Directly));
 }
 
 #[test]

@@ -10,7 +10,7 @@ const ALLOWED: u8 = 0;
 const DENIED: u8 = 1;
 const MANDATORY_LABEL: u8 = 0x11;
 
-/// The flags of an entry: whom it is passed on to.
+/// The flags of an entry: the children that inherit it.
 pub(crate) mod flag {
     /// To files in the directory.
     pub(crate) const FILES: u8 = 1;
@@ -99,7 +99,7 @@ impl Entry {
     }
 }
 
-/// A list of entries. The first that speaks of a right and of somebody in the token decides over it.
+/// A list of entries. The first entry with a right and with an identifier of the token decides over that right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Acl(pub(crate) Vec<Entry>);
 
@@ -136,7 +136,7 @@ impl Acl {
 pub(crate) struct Descriptor {
     /// Whether entries of the directory above are kept away, and whether they were passed on.
     pub(crate) control: u16,
-    /// Who may do what. None at all means: everybody everything.
+    /// The access control list. Without one, every user has all rights.
     pub(crate) dacl: Option<Acl>,
     /// Where the label stands.
     pub(crate) sacl: Option<Acl>,

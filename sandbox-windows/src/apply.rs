@@ -183,8 +183,9 @@ fn look(
         (trial.opened(plan, opens), null.into_iter().chain(trial.closed(plan, opens)).collect())
     })?;
     let job = job::found(job, &suspended.process, windows)?;
-    let left_alone = LeftAlone { linked: put.linked, open_to_all: put.open_to_all };
-    Ok(Found { token: token::found(&token)?, job, missing_marks: put.missing, opened, closed, left_alone })
+    let Put { visited: _, missing, linked, open_to_all, unreached, left_behind } = put;
+    let left_alone = LeftAlone { linked, open_to_all, unreached, left_behind: left_behind.len() };
+    Ok(Found { token: token::found(&token)?, job, missing_marks: missing, opened, closed, left_alone })
 }
 
 fn opens(path: &AbsPath, rights: u32) -> bool {

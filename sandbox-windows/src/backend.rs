@@ -17,9 +17,10 @@ use crate::marking::Checks;
 use crate::network::Loss;
 use crate::plan::WindowsPlan;
 use crate::real_disk::RealDisk;
-use crate::roots::{self, UnmarkError, Unmarked};
 use crate::sys::file;
-use crate::{Drive, Host, apply, check, tree};
+use crate::taking_off::{Before, take_off};
+use crate::unmark::{self, UnmarkError, Unmarked};
+use crate::{Drive, Host, apply, check};
 
 /// How long the harmless command may take that the sandbox is tried out with.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
@@ -133,14 +134,12 @@ impl Windows {
 
     /// The directories on which marks stay: commands could write them.
     pub fn marked(&self) -> Result<Vec<AbsPath>, UnmarkError> {
-        let mut paths: Vec<AbsPath> = self.records()?.roots()?.into_iter().map(|root| root.path).collect();
-        paths.dedup();
-        Ok(paths)
+        Ok(unmark::marked(&RealDisk, self.records()?)?)
     }
 
-    /// Takes all marks off a directory and what lies in it.
+    /// Takes all marks off a directory and what lies in it, and off trees that were moved out of it.
     pub fn unmark(&self, directory: &AbsPath) -> Result<Unmarked, UnmarkError> {
-        roots::unmark(&RealDisk, self.records()?, &RealFiles.canonical(directory))
+        unmark::unmark(&RealDisk, self.records()?, &RealFiles.canonical(directory))
     }
 
     fn records(&self) -> io::Result<&Journal> {
@@ -157,7 +156,7 @@ impl Default for Windows {
 impl Machine {
     fn look(directory: PathBuf) -> io::Result<Self> {
         let journal = Journal::open(directory)?;
-        journal.lock()?.recover(|record, living| tree::take_off(&RealDisk, record, living))?;
+        journal.lock()?.recover(|record, living| take_off(&RealDisk, record, living, Before::Run))?;
         Ok(Self { host: this_machine()?, journal })
     }
 

@@ -1,7 +1,7 @@
 //! `cmd.exe` and the files it runs, which do not split a line as other programs do.
 //!
 //! To `cmd.exe` a line is a program in a language of its own: `&`, `|`, `%NAME%`, `^`. It gets the line
-//! that somebody approved, whole, or nothing. A batch file's arguments are read by the same language.
+//! that was approved, whole, or nothing. A batch file's arguments are read by the same language.
 //! Inside quotes everything is plain but quotes themselves, `%` and line ends, and those are refused:
 //! there is no way to write them that every batch file reads the same.
 

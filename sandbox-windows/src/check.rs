@@ -4,7 +4,7 @@
 //! a sandbox. So the command's own token, the job object and the marks are read back, and its token is
 //! used to try what must not work, before the command runs its first instruction.
 //!
-//! A token that can do nothing at all would pass that, and the command would fail in ways that nobody understands. So
+//! A token that can do nothing at all would pass that, and the command would fail without a visible cause. So
 //! its token is also used to try what must work: a read, a write, the null device, and each tree that is granted.
 
 use stockade_protocol::{AbsPath, Enforcement, LayerReport, LayerStatus};
@@ -32,13 +32,17 @@ pub(crate) struct Found {
     pub(crate) left_alone: LeftAlone,
 }
 
-/// Objects in trees that can be written which got no mark, and can't be written.
+/// Objects in trees that can be written which got no mark, and can't be written; and objects with marks of earlier runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftAlone {
     /// Files with other names.
     pub(crate) linked: usize,
-    /// What every sandbox could write then.
+    /// Objects that every sandbox could write then.
     pub(crate) open_to_all: usize,
+    /// Objects whose list or label the user may not change.
+    pub(crate) unreached: usize,
+    /// Objects from which marks of earlier runs could not be taken off.
+    pub(crate) left_behind: usize,
 }
 
 /// What a token says of itself.
@@ -131,10 +135,12 @@ fn marks(found: &Found) -> Finding {
     if let Some(missing) = left_over(found.missing_marks.iter()) {
         return Finding::Missing(missing);
     }
-    let LeftAlone { linked, open_to_all } = found.left_alone;
+    let LeftAlone { linked, open_to_all, unreached, left_behind } = found.left_alone;
     let told = [
         (linked, "files have other names (hard links) and can't be written: a mark would open those names, too"),
         (open_to_all, "files or directories let `Everyone` write and can't be written: a mark would open them to all"),
+        (unreached, "files or directories can't be written: you may not change their access control lists"),
+        (left_behind, "files or directories still bear marks of commands that have ended: they can't be opened"),
     ];
     let told = told.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}"));
     let told: Vec<String> = told.collect();
@@ -200,7 +206,7 @@ fn left_over<T: std::fmt::Display>(found: impl Iterator<Item = T>) -> Option<Str
 fn integrity(wanted: Integrity, found: Option<&Sid>) -> Option<String> {
     let level = |sid: &Sid| sid.last().filter(|_| sid.is_label());
     match found.and_then(level).zip(level(&wanted.sid())) {
-        // Whoever runs at a lower level already keeps it.
+        // A program that runs at a lower level already keeps it.
         Some((found, wanted)) if found <= wanted => None,
         _ => Some(found.map_or_else(|| String::from("no level"), |sid| format!("the level is {sid}"))),
     }
@@ -318,7 +324,7 @@ mod tests {
         let plan = plan();
         let mut found = holds(&plan);
         found.job = JobFound { ui: 0, windows_left_out: true, ..found.job };
-        found.left_alone = LeftAlone { linked: 3, open_to_all: 2 };
+        found.left_alone = LeftAlone { linked: 3, open_to_all: 2, unreached: 4, left_behind: 5 };
         let layers = layers(&plan, &restricting(&plan), &found);
         assert_eq!(missing(&layers), None);
         let report = enforcement(&plan, layers);
@@ -331,6 +337,8 @@ mod tests {
         let (status, detail) = told("marks");
         assert!(status == LayerStatus::FullyEnforced && detail.contains("3 files have other names"), "{detail}");
         assert!(detail.contains("; 2 files or directories let `Everyone` write"), "{detail}");
+        assert!(detail.contains("; 4 files or directories can't be written"), "{detail}");
+        assert!(detail.contains("; 5 files or directories still bear marks"), "{detail}");
     }
 
     /// `STATUS_DLL_INIT_FAILED` is how programs end that a token keeps from starting.

@@ -5,6 +5,7 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::Kind;
 
@@ -22,7 +23,7 @@ pub(crate) enum Part {
 
 /// What tells an object from every other, also from one that later stands at the same path: the volume's number, and
 /// the object's number on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) volume: u32,
     pub(crate) index: u64,
@@ -41,6 +42,9 @@ pub(crate) trait Disk {
     /// How many names a file has.
     fn names(&self, handle: &Self::Handle) -> io::Result<u32>;
     fn identity(&self, handle: &Self::Handle) -> io::Result<Identity>;
+    /// The current path of an object on the volume of `near`; `None` if it was removed. Fails if another volume is
+    /// mounted there.
+    fn locate(&self, identity: Identity, near: &AbsPath) -> io::Result<Option<AbsPath>>;
     fn descriptor(&self, handle: &Self::Handle, part: Part) -> io::Result<Descriptor>;
     /// Nothing is passed on to what lies in the object.
     fn set_descriptor(&self, handle: &Self::Handle, part: Part, descriptor: &Descriptor) -> io::Result<()>;

@@ -1,4 +1,5 @@
-//! A disk in memory: lists and labels as Windows keeps them, and passed on to what is made in a directory.
+//! A disk in memory: owners, lists and labels as Windows keeps them, inherited by what is made in a directory, and
+//! checked for each open object. The program itself runs at the medium level, so no label keeps it out.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,13 +11,20 @@ use stockade_sandboxing::{FakeHost, Kind};
 use crate::Sid;
 use crate::acl::{Acl, Descriptor, Entry, Says, flag};
 use crate::disk::{Disk, Identity, Part};
-use crate::mark::right;
+use crate::mark::{READ_ATTRIBUTES, right};
+
+/// Rights that the tests need and the code under test does not name.
+const READ_LIST: u32 = 0x2_0000;
+const SYNCHRONIZE: u32 = 0x10_0000;
+/// The number of the only volume.
+const VOLUME: u32 = 7;
 
 /// One object. Files with several names are one object at several paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FakeObject {
     pub(crate) kind: Kind,
-    /// None at all: everybody may do everything.
+    pub(crate) owner: Sid,
+    /// `None`: every user has all rights.
     pub(crate) list: Option<Acl>,
     pub(crate) label: Option<Entry>,
 }
@@ -27,6 +35,8 @@ struct State {
     objects: Vec<FakeObject>,
     /// How often an object was opened.
     opened: usize,
+    /// Directories with a child whose name no path can hold.
+    odd: Vec<AbsPath>,
 }
 
 #[derive(Debug, Default)]
@@ -40,8 +50,65 @@ pub(crate) fn allow(sid: Sid, mask: u32) -> Entry {
     Entry::Known { says: Says::Allow, flags: 0, mask, sid }
 }
 
+/// "Modify", as Windows calls it: everything but removing children, and changing list and owner.
+pub(crate) const MODIFY: u32 = 0x13_01bf;
+
+/// The list of an object outside of a profile: the system has all rights, and every user has "Modify".
+pub(crate) fn modify_alone(kind: Kind) -> Acl {
+    let down = if kind == Kind::Directory { flag::FILES | flag::DIRECTORIES } else { 0 };
+    let entry = |sid, mask| Entry::Known { says: Says::Allow, flags: down | flag::INHERITED, mask, sid };
+    Acl(vec![entry(Sid::nt([18]), right::ALL), entry(Sid::nt([11]), MODIFY)])
+}
+
+/// The user and the groups that every user is in.
+pub(crate) fn user_and_groups() -> Vec<Sid> {
+    vec![user(), Sid::everyone(), Sid::nt([11])]
+}
+
+/// Whether a list grants rights to identifiers, by the rules of [MS-DTYP]: entries count in their order.
+pub(crate) fn list_grants(list: &Acl, whom: &[Sid], wanted: u32) -> bool {
+    let mut left = wanted;
+    for entry in list.0.iter().filter(|entry| entry.flags() & flag::ONLY_BELOW == 0) {
+        let Entry::Known { says, mask, sid, .. } = entry else { continue };
+        match says {
+            Says::Deny if whom.contains(sid) && left & mask != 0 => return false,
+            Says::Allow if whom.contains(sid) => left &= !mask,
+            Says::Allow | Says::Deny | Says::Label => {}
+        }
+    }
+    left == 0
+}
+
+impl FakeObject {
+    /// Whether this program may do this. An owner may always read and change the list, whatever it denies, unless it
+    /// has an entry for "owner rights".
+    pub(crate) fn lets_user(&self, wanted: u32) -> bool {
+        let Some(list) = &self.list else { return true };
+        let limits_owner = list.0.iter().any(|entry| entry.speaks_of(&"S-1-3-4".parse().unwrap()));
+        let implied = if self.owner == user() && !limits_owner { READ_LIST | right::WRITE_LIST } else { 0 };
+        list_grants(list, &user_and_groups(), wanted & !implied)
+    }
+}
+
+/// An open object, and the rights that it was opened with: later changes of its list do not matter to it.
+#[derive(Clone, Debug)]
+pub(crate) struct FakeHandle {
+    number: usize,
+    granted: u32,
+}
+
+impl FakeHandle {
+    fn needs(&self, rights: u32) -> io::Result<()> {
+        if self.granted & rights == rights { Ok(()) } else { Err(denied()) }
+    }
+}
+
 fn not_found() -> io::Error {
     io::ErrorKind::NotFound.into()
+}
+
+fn denied() -> io::Error {
+    io::ErrorKind::PermissionDenied.into()
 }
 
 impl FakeDisk {
@@ -51,7 +118,7 @@ impl FakeDisk {
         let entry = |sid: Sid| Entry::Known { says: Says::Allow, flags: flag::INHERITED, mask: right::ALL, sid };
         let list = Acl(vec![entry(Sid::nt([18])), entry(Sid::nt([32, 544])), entry(user())]);
         for (path, kind) in host.iter() {
-            disk.place(path.clone(), FakeObject { kind, list: Some(list.clone()), label: None });
+            disk.place(path.clone(), FakeObject { kind, owner: user(), list: Some(list.clone()), label: None });
         }
         disk
     }
@@ -61,6 +128,11 @@ impl FakeDisk {
         let number = state.objects.len();
         state.objects.push(object);
         state.names.insert(path, number);
+    }
+
+    /// Puts something into a directory under a name that no path can hold.
+    pub(crate) fn add_odd_name(&self, directory: &AbsPath) {
+        self.0.borrow_mut().odd.push(directory.clone());
     }
 
     /// Gives a file another name.
@@ -106,17 +178,36 @@ impl FakeDisk {
         self.0.borrow().opened
     }
 
+    fn above(&self, path: &AbsPath) -> Option<FakeObject> {
+        path.parent().and_then(|parent| self.at(&parent))
+    }
+
     fn create(&self, path: &AbsPath, kind: Kind) -> io::Result<()> {
         if self.at(path).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        // Where nothing lies above, nothing is passed on.
-        let above = path.parent().and_then(|parent| self.at(&parent));
+        // If nothing lies above, nothing is inherited.
+        let above = self.above(path);
+        let needed = if kind == Kind::Directory { right::APPEND } else { right::WRITE_DATA };
+        if above.as_ref().is_some_and(|above| !above.lets_user(needed)) {
+            return Err(denied());
+        }
         let list = above.as_ref().and_then(|above| above.list.clone()).unwrap_or_default();
         let list =
             Acl(list.0.iter().filter_map(|entry| passed_on(entry, kind)).chain([allow(user(), right::ALL)]).collect());
         let label = above.and_then(|above| above.label).and_then(|label| passed_on(&label, kind));
-        self.place(path.clone(), FakeObject { kind, list: Some(list), label });
+        self.place(path.clone(), FakeObject { kind, owner: user(), list: Some(list), label });
+        Ok(())
+    }
+
+    /// Removes one name.
+    fn remove(&self, path: &AbsPath) -> io::Result<()> {
+        let object = self.at(path).ok_or_else(not_found)?;
+        let by_parent = self.above(path).is_none_or(|above| above.lets_user(right::DELETE_CHILD));
+        if !by_parent && !object.lets_user(right::DELETE) {
+            return Err(denied());
+        }
+        self.0.borrow_mut().names.remove(path);
         Ok(())
     }
 }
@@ -133,48 +224,81 @@ fn passed_on(entry: &Entry, kind: Kind) -> Option<Entry> {
 }
 
 impl Disk for FakeDisk {
-    type Handle = AbsPath;
-    type Kept = AbsPath;
+    type Handle = FakeHandle;
+    type Kept = FakeHandle;
 
-    fn open(&self, path: &AbsPath, _: u32) -> io::Result<AbsPath> {
+    fn open(&self, path: &AbsPath, rights: u32) -> io::Result<FakeHandle> {
         self.0.borrow_mut().opened += 1;
-        self.at(path).map(|_| path.clone()).ok_or_else(not_found)
-    }
-
-    fn kind(&self, path: &AbsPath) -> io::Result<Kind> {
-        self.at(path).map(|object| object.kind).ok_or_else(not_found)
-    }
-
-    fn names(&self, path: &AbsPath) -> io::Result<u32> {
-        let state = self.0.borrow();
-        let number = state.names.get(path).ok_or_else(not_found)?;
-        Ok(u32::try_from(state.names.values().filter(|other| *other == number).count()).unwrap())
-    }
-
-    fn identity(&self, path: &AbsPath) -> io::Result<Identity> {
-        let state = self.0.borrow();
-        Ok(Identity { volume: 7, index: u64::try_from(*state.names.get(path).ok_or_else(not_found)?).unwrap() })
-    }
-
-    fn descriptor(&self, path: &AbsPath, part: Part) -> io::Result<Descriptor> {
         let object = self.at(path).ok_or_else(not_found)?;
+        // `CreateFile` asks for these, too. A directory that can be listed lets the attributes of its children be read.
+        let granted = rights | READ_ATTRIBUTES | SYNCHRONIZE;
+        let implied =
+            if self.above(path).is_none_or(|above| above.lets_user(right::READ_DATA)) { READ_ATTRIBUTES } else { 0 };
+        if !object.lets_user(granted & !implied) {
+            return Err(denied());
+        }
+        Ok(FakeHandle { number: self.0.borrow().names[path], granted })
+    }
+
+    fn kind(&self, handle: &FakeHandle) -> io::Result<Kind> {
+        handle.needs(READ_ATTRIBUTES)?;
+        Ok(self.0.borrow().objects[handle.number].kind)
+    }
+
+    fn names(&self, handle: &FakeHandle) -> io::Result<u32> {
+        handle.needs(READ_ATTRIBUTES)?;
+        let state = self.0.borrow();
+        Ok(u32::try_from(state.names.values().filter(|other| **other == handle.number).count()).unwrap())
+    }
+
+    fn identity(&self, handle: &FakeHandle) -> io::Result<Identity> {
+        handle.needs(READ_ATTRIBUTES)?;
+        Ok(Identity { volume: VOLUME, index: u64::try_from(handle.number).unwrap() })
+    }
+
+    fn locate(&self, identity: Identity, _: &AbsPath) -> io::Result<Option<AbsPath>> {
+        if identity.volume != VOLUME {
+            return Err(not_found());
+        }
+        let state = self.0.borrow();
+        let is_it = |number: usize| u64::try_from(number).unwrap() == identity.index;
+        Ok(state.names.iter().find(|(_, number)| is_it(**number)).map(|(path, _)| path.clone()))
+    }
+
+    fn descriptor(&self, handle: &FakeHandle, part: Part) -> io::Result<Descriptor> {
+        handle.needs(READ_LIST)?;
+        let object = self.0.borrow().objects[handle.number].clone();
         Ok(match part {
             Part::List => Descriptor { dacl: object.list, ..Descriptor::default() },
             Part::Label => Descriptor { sacl: Some(Acl(object.label.into_iter().collect())), ..Descriptor::default() },
         })
     }
 
-    fn set_descriptor(&self, path: &AbsPath, part: Part, descriptor: &Descriptor) -> io::Result<()> {
-        self.change(path, |object| match part {
-            Part::List => object.list.clone_from(&descriptor.dacl),
-            Part::Label => object.label = descriptor.sacl.as_ref().and_then(|list| list.label().cloned()),
-        });
+    fn set_descriptor(&self, handle: &FakeHandle, part: Part, descriptor: &Descriptor) -> io::Result<()> {
+        let object = &mut self.0.borrow_mut().objects[handle.number];
+        match part {
+            Part::List => {
+                handle.needs(right::WRITE_LIST)?;
+                object.list.clone_from(&descriptor.dacl);
+            }
+            Part::Label => {
+                handle.needs(right::WRITE_OWNER)?;
+                object.label = descriptor.sacl.as_ref().and_then(|list| list.label().cloned());
+            }
+        }
         Ok(())
     }
 
     fn children(&self, path: &AbsPath) -> io::Result<Vec<Option<AbsPath>>> {
+        match self.at(path) {
+            None => return Err(not_found()),
+            Some(object) if object.kind != Kind::Directory => return Err(io::ErrorKind::NotADirectory.into()),
+            Some(object) if !object.lets_user(right::READ_DATA) => return Err(denied()),
+            Some(_) => {}
+        }
         let is_child = |child: &AbsPath| child.parent().as_ref() == Some(path);
-        Ok(self.paths().into_iter().filter(is_child).map(Some).collect())
+        let odd = self.0.borrow().odd.contains(path).then_some(None);
+        Ok(self.paths().into_iter().filter(is_child).map(Some).chain(odd).collect())
     }
 
     fn user(&self) -> io::Result<Sid> {
@@ -191,17 +315,22 @@ impl Disk for FakeDisk {
 
     fn remove_directory(&self, path: &AbsPath) -> io::Result<()> {
         match self.children(path)?.len() {
-            0 => self.0.borrow_mut().names.remove(path).map(drop).ok_or_else(not_found),
+            0 => self.remove(path),
             _ => Err(io::ErrorKind::DirectoryNotEmpty.into()),
         }
     }
 
     fn remove_tree(&self, path: &AbsPath) -> io::Result<()> {
-        self.0.borrow_mut().names.retain(|other, _| !other.starts_with(path));
-        Ok(())
+        for child in self.children(path)?.into_iter().flatten() {
+            match self.at(&child).ok_or_else(not_found)?.kind {
+                Kind::Directory => self.remove_tree(&child)?,
+                Kind::File | Kind::Symlink => self.remove(&child)?,
+            }
+        }
+        self.remove(path)
     }
 
-    fn keep_open(&self, path: &AbsPath) -> io::Result<AbsPath> {
-        self.open(path, 0)
+    fn keep_open(&self, path: &AbsPath) -> io::Result<FakeHandle> {
+        self.open(path, right::READ_DATA)
     }
 }

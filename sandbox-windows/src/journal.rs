@@ -1,7 +1,7 @@
-//! What is on files at the moment and by whom, so that it comes off again whatever happens.
+//! The record of marks on files and of their runs, so that they come off again whatever happens.
 //!
 //! Before a run puts anything on a file it writes down what, and it holds a lock on that record for as
-//! long as it lives. A record that nobody holds belongs to a run that was killed: the next start takes
+//! long as it lives. A record without a lock belongs to a run that was killed: the next start takes
 //! off what it names. One lock over all of this orders runs that begin and end at the same time.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -28,9 +28,29 @@ pub(crate) struct Record {
     /// The run's own directory, with what it may write to as if it were temporary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) private: Option<AbsPath>,
+    /// Once marks were taken off: the objects that they could not be taken off. `None` before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) left: Option<Vec<LeftObject>>,
 }
 
-/// A label of somebody else's that a mark had to replace.
+/// An object that still bears a mark of a run that has ended, or may do so: it could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeftObject {
+    pub(crate) path: AbsPath,
+    /// The path of the mark.
+    pub(crate) mark: AbsPath,
+}
+
+/// The runs before this one.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recovered {
+    /// Those that are still alive.
+    pub(crate) living: Vec<Record>,
+    /// Those that have ended and whose marks could not all be taken off.
+    pub(crate) left: Vec<Record>,
+}
+
+/// A label that was there before a mark replaced it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EarlierLabel {
     pub(crate) path: AbsPath,
@@ -44,9 +64,25 @@ impl Record {
         self.roots.iter().find(|root| mark.opens() && root.path == mark.path)
     }
 
-    /// Whom a mark's entries name: the tree where they stay, or else the policy.
+    /// The identifier in a mark's entries: the tree's if they stay, otherwise the policy's.
     pub(crate) fn sid(&self, mark: &Mark) -> &Sid {
         self.root(mark).map_or(&self.capability, |root| &root.sid)
+    }
+
+    /// The mark at a path.
+    pub(crate) fn mark(&self, path: &AbsPath) -> Option<&Mark> {
+        self.marks.iter().find(|mark| mark.path == *path)
+    }
+
+    /// The objects that still bear marks, or may do so.
+    pub(crate) fn left_objects(&self) -> impl Iterator<Item = &LeftObject> {
+        self.left.iter().flatten()
+    }
+
+    /// Those of them that can be written by a command.
+    pub(crate) fn left_open(&self) -> impl Iterator<Item = &AbsPath> {
+        let opens = |left: &&LeftObject| self.mark(&left.mark).is_none_or(Mark::opens);
+        self.left_objects().filter(opens).map(|left| &left.path)
     }
 
     /// Whether a mark stays when the run ends.
@@ -137,7 +173,7 @@ impl Journal {
         &self.directory
     }
 
-    /// Waits until nobody else begins, ends or recovers a run.
+    /// Waits until no other process begins, ends or recovers a run.
     pub(crate) fn lock(&self) -> io::Result<Locked<'_>> {
         let lock = open_lock(&self.directory.join("all.lock"))?;
         lock.lock()?;
@@ -154,48 +190,54 @@ pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
 }
 
 impl Locked<'_> {
-    /// Takes off what runs have left that are no longer alive, and gives the records of the living.
+    /// Takes off what runs have left that are no longer alive. `take_off` gives the record of what could not be taken off:
+    /// it stays in the place of the run's own, for the next start.
     pub(crate) fn recover(
         &self,
-        mut take_off: impl FnMut(&Record, Living<'_>) -> io::Result<()>,
-    ) -> io::Result<Vec<Record>> {
-        let (mut living, mut left) = (Vec::new(), Vec::new());
+        mut take_off: impl FnMut(&Record, Living<'_>) -> Option<Record>,
+    ) -> io::Result<Recovered> {
+        let (mut living, mut ended) = (Vec::new(), Vec::new());
         for id in self.ids()? {
             let lock = open_lock(&self.journal.file(&id, "lock"))?;
             match lock.try_lock() {
-                Ok(()) => left.push(Entry { id, lock }),
+                Ok(()) => ended.push(Entry { id, lock }),
                 Err(TryLockError::WouldBlock) => living.extend(self.read(&id)?),
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }
-        for entry in left {
-            if let Some(record) = self.read(&entry.id)? {
-                take_off(&record, Living(&living))?;
-            }
-            self.remove(entry)?;
+        let mut left = Vec::new();
+        for entry in ended {
+            let record = self.read(&entry.id)?;
+            let rest = record.as_ref().and_then(|record| take_off(record, Living(&living)));
+            self.settle(entry, record.as_ref(), rest.as_ref())?;
+            left.extend(rest);
         }
-        Ok(living)
+        Ok(Recovered { living, left })
     }
 
     /// Writes a record down before anything of it is done.
     pub(crate) fn begin(&self, id: &str, record: &Record) -> io::Result<Entry> {
         let lock = open_lock(&self.journal.file(id, "lock"))?;
         lock.lock()?;
+        self.write(id, record)?;
+        Ok(Entry { id: id.to_owned(), lock })
+    }
+
+    fn write(&self, id: &str, record: &Record) -> io::Result<()> {
         let (new, path) = (self.journal.file(id, "new"), self.journal.file(id, "json"));
         let mut file = File::create(&new)?;
         file.write_all(serde_json::to_string(record)?.as_bytes())?;
         file.sync_all()?;
         drop(file);
-        fs::rename(new, path)?;
-        Ok(Entry { id: id.to_owned(), lock })
+        fs::rename(new, path)
     }
 
-    /// Takes off what a run has put on, and forgets it. If that fails the record stays for the next start.
+    /// Takes off what a run has put on. What could not be taken off stays on record for the next start.
     pub(crate) fn finish(
         &self,
         entry: Entry,
         record: &Record,
-        take_off: impl FnOnce(&Record, Living<'_>) -> io::Result<()>,
+        take_off: impl FnOnce(&Record, Living<'_>) -> Option<Record>,
     ) -> io::Result<()> {
         let mut living = Vec::new();
         for id in self.ids()?.into_iter().filter(|id| *id != entry.id) {
@@ -205,8 +247,17 @@ impl Locked<'_> {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }
-        take_off(record, Living(&living))?;
-        self.remove(entry)
+        let rest = take_off(record, Living(&living));
+        self.settle(entry, Some(record), rest.as_ref())
+    }
+
+    /// Replaces the record of a run that has ended by what is left of it.
+    fn settle(&self, entry: Entry, record: Option<&Record>, rest: Option<&Record>) -> io::Result<()> {
+        match rest {
+            None => self.remove(entry),
+            Some(rest) if record == Some(rest) => Ok(()),
+            Some(rest) => self.write(&entry.id, rest),
+        }
     }
 
     /// Every run that has a lock or a record.
@@ -222,8 +273,8 @@ impl Locked<'_> {
         Ok(ids)
     }
 
-    /// None if the run was killed before it did anything. A record that can't be read stops everything:
-    /// nobody would know what is still on files.
+    /// None if the run was killed before it did anything. A record that can't be read is an error: what is still on files
+    /// would not be known.
     fn read(&self, id: &str) -> io::Result<Option<Record>> {
         let path = self.journal.file(id, "json");
         let text = match fs::read_to_string(&path) {
@@ -262,13 +313,14 @@ mod tests {
     }
 
     fn root(path: &AbsPath) -> Root {
-        Root { path: path.clone(), sid: Sid::root(path, Identity { volume: 1, index: 2 }) }
+        let identity = Identity { volume: 1, index: 2 };
+        Root { path: path.clone(), sid: Sid::root(path, identity), identity }
     }
 
     fn record(name: &str, marks: Vec<Mark>) -> Record {
         let (capability, earlier_labels) = (Sid::capability(name), Vec::new());
         let roots = marks.iter().filter(|mark| mark.opens()).map(|mark| root(&mark.path)).collect();
-        Record { capability, marks, roots, earlier_labels, private: None }
+        Record { capability, marks, roots, earlier_labels, private: None, left: None }
     }
 
     fn workspace() -> Record {
@@ -286,17 +338,17 @@ mod tests {
         let alive = journal.lock().unwrap().begin("2-b", &record("b", Vec::new())).unwrap();
         let recover = || {
             let mut taken = Vec::new();
-            let living = journal.lock().unwrap().recover(|record, living| {
+            let recovered = journal.lock().unwrap().recover(|record, living| {
                 taken.push((record.clone(), living.0.len()));
-                Ok(())
+                None
             });
-            (living.unwrap().len(), taken)
+            (recovered.unwrap().living.len(), taken)
         };
         assert_eq!(recover(), (2, Vec::new()), "nothing of the living is touched");
         drop(dead);
         assert_eq!(recover(), (1, vec![(workspace(), 1)]));
         assert_eq!(recover(), (1, Vec::new()));
-        journal.lock().unwrap().finish(alive, &record("b", Vec::new()), |_, _| Ok(())).unwrap();
+        journal.lock().unwrap().finish(alive, &record("b", Vec::new()), |_, _| None).unwrap();
         assert_eq!(fs::read_dir(journal.directory()).unwrap().count(), 1, "only the lock over all is left");
     }
 
@@ -305,19 +357,21 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let journal = Journal::open(directory.path().to_owned()).unwrap();
         let entry = journal.lock().unwrap().begin("1", &workspace()).unwrap();
-        let busy = || io::Error::from(io::ErrorKind::ResourceBusy);
-        assert!(journal.lock().unwrap().finish(entry, &workspace(), |_, _| Err(busy())).is_err());
-        assert!(journal.lock().unwrap().recover(|_, _| Err(busy())).is_err());
-        let mut taken = 0;
-        journal
-            .lock()
-            .unwrap()
-            .recover(|_, _| {
-                taken += 1;
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(taken, 1);
+        let path: AbsPath = r"C:\w\.git".parse().unwrap();
+        let rest = |record: &Record, _: Living<'_>| {
+            let left = vec![LeftObject { path: path.clone(), mark: path.clone() }];
+            Some(Record { left: Some(left), ..record.clone() })
+        };
+        let locked = journal.lock().unwrap();
+        locked.finish(entry, &workspace(), rest).unwrap();
+        for _ in 0..2 {
+            let recovered = locked.recover(rest).unwrap();
+            assert_eq!((recovered.living.len(), recovered.left.len()), (0, 1), "other runs start all the same");
+            assert_eq!(recovered.left[0].left_objects().count(), 1);
+            assert_eq!(recovered.left[0].left_open().count(), 0, "it only takes something away");
+        }
+        assert_eq!(locked.recover(|_, _| None).unwrap(), Recovered::default());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing but the lock is there");
     }
 
     #[test]
@@ -325,7 +379,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let journal = Journal::open(directory.path().to_owned()).unwrap();
         fs::write(directory.path().join("1.json"), "{").unwrap();
-        let error = journal.lock().unwrap().recover(|_, _| Ok(())).unwrap_err();
+        let error = journal.lock().unwrap().recover(|_, _| None).unwrap_err();
         assert!(error.to_string().contains("1.json"), "{error}");
     }
 

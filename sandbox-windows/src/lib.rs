@@ -38,9 +38,12 @@ mod sid;
 mod streams;
 #[cfg(windows)]
 mod sys;
+mod taking_off;
 mod token_plan;
 mod tree;
 mod trial;
+mod unmark;
+mod walk;
 #[cfg(test)]
 mod wine_tests;
 
@@ -50,8 +53,8 @@ pub use host::{Drive, DriveKind, Host};
 pub use mark::{Grant, Label, Mark};
 pub use network::Loss;
 pub use plan::WindowsPlan;
-pub use roots::{UnmarkError, Unmarked};
 pub use sid::Sid;
+pub use unmark::{StillMarked, UnmarkError, Unmarked};
 
 /// Bytes or text of Windows that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

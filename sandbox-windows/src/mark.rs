@@ -140,7 +140,7 @@ pub(crate) enum Way {
     ByOwnEntry,
 }
 
-const READ_ATTRIBUTES: u32 = 0x80;
+pub(crate) const READ_ATTRIBUTES: u32 = 0x80;
 const READ_LIST: u32 = 0x2_0000;
 /// What a reading of marks needs.
 pub(crate) const TO_LOOK: u32 = READ_ATTRIBUTES | READ_LIST;
@@ -181,7 +181,7 @@ pub(crate) fn parts(root: &AbsPath, before: Option<&[AbsPath]>, others: &[AbsPat
 
 /// Whether a mark's name must not be taken by anything else while the command runs: it lies in a tree
 /// that can be written, or is the top of one. Such an object is kept open for the time of the run, in a
-/// way that lets nobody remove or rename it or what lies above it, whatever the lists say.
+/// way that prevents removing or renaming it and the directories above it, whatever the lists say.
 pub(crate) fn is_kept_open(mark: &Mark, marks: &[Mark]) -> bool {
     let writable = |other: &&Mark| other.is_tree() && other.path != mark.path && mark.path.starts_with(&other.path);
     let around = marks.iter().filter(writable).max_by_key(|other| other.path.depth());

@@ -13,11 +13,12 @@ use stockade_protocol::AbsPath;
 use stockade_sandboxing::{SpawnError, Unenforceable};
 
 use crate::disk::Disk;
-use crate::journal::{self, Journal, Locked, Record};
+use crate::journal::{self, Journal, Locked, Record, Recovered};
 use crate::mark::{Grant, Label, Mark, is_kept_open, raised};
 use crate::plan::WindowsPlan;
 use crate::root_record::Root;
 use crate::roots;
+use crate::taking_off::{Before, take_off};
 use crate::tree::{self, Put};
 
 /// What to do about layers that do not hold.
@@ -57,6 +58,10 @@ pub(crate) struct Marks<D: Disk> {
     /// The command's own directories, and the files that its token is tried with.
     private: AbsPath,
     kept_open: Vec<D::Kept>,
+    /// Objects that still bear marks of earlier runs by which a command could write them.
+    left_open: Vec<AbsPath>,
+    /// Whether all marks are on.
+    is_put: bool,
 }
 
 impl<D: Disk + Clone> Marks<D> {
@@ -71,8 +76,8 @@ impl<D: Disk + Clone> Marks<D> {
     ) -> Result<(Self, Put), SpawnError> {
         let id = new_id();
         let locked = journal.lock().map_err(setup("lock the record of runs"))?;
-        let recovered = locked.recover(|record, living| tree::take_off(&disk, record, living));
-        let living = recovered.map_err(setup("take off what an earlier run has left"))?;
+        let recovered = locked.recover(|record, living| take_off(&disk, record, living, Before::Run));
+        let Recovered { living, left } = recovered.map_err(setup("take off marks of earlier runs"))?;
         refuse_open_to_all(&disk, plan)?;
         let record = record(&disk, plan, journal, (&id, staying), checks, &living)?;
         let entry = locked.begin(&id, &record).map_err(setup("write the record of this run"))?;
@@ -80,9 +85,12 @@ impl<D: Disk + Clone> Marks<D> {
         let private = record.private.clone().unwrap_or_else(|| plan.cwd.clone());
         let (journal, entry, kept_open) = (journal.clone(), Some(entry), Vec::new());
         // Dropped because of an error below, it takes off what was put on.
-        let mut marks = Self { disk, journal, entry, record, id, private, kept_open };
+        let left_open = left.iter().flat_map(Record::left_open).cloned().collect();
+        let mut marks = Self { disk, journal, entry, record, id, private, kept_open, left_open, is_put: false };
         let mut put = marks.open_roots(checks)?;
         put.add(marks.put_all(plan, checks)?);
+        put.left_behind.extend(left.iter().flat_map(Record::left_objects).map(|left| left.path.clone()));
+        marks.is_put = true;
         Ok((marks, put))
     }
 
@@ -167,9 +175,9 @@ impl<D: Disk> Marks<D> {
         self.private.join(name).ok()
     }
 
-    /// Trees on which marks of earlier runs stay.
+    /// Trees on which marks of earlier runs stay, and objects from which they could not be taken off.
     pub(crate) fn known_roots(&self) -> io::Result<Vec<AbsPath>> {
-        Ok(self.journal.roots()?.into_iter().map(|root| root.path).collect())
+        Ok(self.journal.roots()?.into_iter().map(|root| root.path).chain(self.left_open.iter().cloned()).collect())
     }
 
     /// Takes everything off.
@@ -177,7 +185,8 @@ impl<D: Disk> Marks<D> {
         self.kept_open.clear();
         let Some(entry) = self.entry.take() else { return Ok(()) };
         let disk = &self.disk;
-        self.journal.lock()?.finish(entry, &self.record, |record, living| tree::take_off(disk, record, living))
+        let before = if self.is_put { Before::Run } else { Before::RefusedStart };
+        self.journal.lock()?.finish(entry, &self.record, |record, living| take_off(disk, record, living, before))
     }
 }
 
@@ -201,7 +210,8 @@ fn record<D: Disk>(
     let private = private.map_err(io::Error::other).map_err(setup("name a directory"))?;
     let marks = if roots.is_empty() { raised(&plan.marks) } else { plan.marks.clone() };
     let capability = plan.capability.clone();
-    let mut record = Record { capability, marks, roots, earlier_labels: Vec::new(), private: Some(private) };
+    let mut record =
+        Record { capability, marks, roots, earlier_labels: Vec::new(), private: Some(private), left: None };
     if let Some(path) = living.iter().find_map(|other| record.conflict(other)) {
         return Err(SpawnError::Unenforceable(Unenforceable {
             what: format!("the rule for `{path}`"),
@@ -209,9 +219,12 @@ fn record<D: Disk>(
             remedy: String::from("wait until that command has ended"),
         }));
     }
-    let coming_off: Vec<Mark> = record.marks.iter().filter(|mark| !record.stays(mark)).cloned().collect();
-    let earlier = tree::earlier_labels(disk, &coming_off, &record.marks);
-    record.earlier_labels = checks.settle(earlier, Vec::new).map_err(setup("read labels"))?;
+    let mut earlier_labels = Vec::new();
+    for mark in record.marks.iter().filter(|mark| !record.stays(mark)) {
+        let earlier = tree::earlier_labels(disk, mark, &record.marks);
+        earlier_labels.extend(checks.settle(earlier, Vec::new).map_err(not_marked(mark))?);
+    }
+    record.earlier_labels = earlier_labels;
     record.join(living);
     Ok(record)
 }
@@ -300,3 +313,7 @@ pub(crate) fn new_id() -> String {
 #[cfg(test)]
 #[path = "marking_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "denied_tests.rs"]
+mod denied_tests;

@@ -11,7 +11,7 @@ use crate::disk::{Identity, Part};
 use crate::fake_disk::{FakeDisk, allow};
 use crate::mark::{Place, is_low, right};
 use crate::plan::tests::{FILES, plan_of};
-use crate::roots::{UnmarkError, unmark};
+use crate::unmark::{UnmarkError, unmark};
 
 /// The same disk for several runs.
 impl<D: Disk> Disk for Rc<D> {
@@ -29,6 +29,9 @@ impl<D: Disk> Disk for Rc<D> {
     }
     fn identity(&self, handle: &D::Handle) -> io::Result<Identity> {
         (**self).identity(handle)
+    }
+    fn locate(&self, identity: Identity, near: &AbsPath) -> io::Result<Option<AbsPath>> {
+        (**self).locate(identity, near)
     }
     fn descriptor(&self, handle: &D::Handle, part: Part) -> io::Result<crate::acl::Descriptor> {
         (**self).descriptor(handle, part)
@@ -59,20 +62,20 @@ impl<D: Disk> Disk for Rc<D> {
     }
 }
 
-struct World {
-    disk: Rc<FakeDisk>,
-    journal: Journal,
+pub(super) struct World {
+    pub(super) disk: Rc<FakeDisk>,
+    pub(super) journal: Journal,
     _directory: tempfile::TempDir,
 }
 
-const WORKSPACE: &[&str] = &[r"C:\ read", r"C:\w write", r"C:\w\.git read protected"];
+pub(super) const WORKSPACE: &[&str] = &[r"C:\ read", r"C:\w write", r"C:\w\.git read protected"];
 
-fn path(text: &str) -> AbsPath {
+pub(super) fn path(text: &str) -> AbsPath {
     text.parse().unwrap()
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let journal = Journal::open(directory.path().join("records")).unwrap();
         let disk = FakeDisk::new(&FakeHost::new(FILES));
@@ -80,21 +83,21 @@ impl World {
         Self { disk: Rc::new(disk), journal, _directory: directory }
     }
 
-    fn start(&self, lines: &[&str]) -> Result<(Marks<Rc<FakeDisk>>, Put), SpawnError> {
+    pub(super) fn start(&self, lines: &[&str]) -> Result<(Marks<Rc<FakeDisk>>, Put), SpawnError> {
         let plan = plan_of(lines);
         let staying = roots::identify(&self.disk, &plan.marks).unwrap();
         Marks::put(self.disk.clone(), &plan, &self.journal, staying, Checks::Required)
     }
 
-    fn label(&self, text: &str) -> Option<Entry> {
+    pub(super) fn label(&self, text: &str) -> Option<Entry> {
         self.disk.at(&path(text)).unwrap().label
     }
 
-    fn is_low(&self, text: &str) -> bool {
+    pub(super) fn is_low(&self, text: &str) -> bool {
         self.label(text).as_ref().is_some_and(is_low)
     }
 
-    fn list(&self, text: &str) -> Acl {
+    pub(super) fn list(&self, text: &str) -> Acl {
         self.disk.at(&path(text)).unwrap().list.unwrap()
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use stockade_protocol::{NetworkPolicy, Permissions};
 use stockade_sandboxing::Unenforceable;
 
-/// A protection that can't be had without an administrator, by name, so that nobody loses it without
+/// A protection that can't be had without an administrator, by name, so that it is not lost without
 /// having said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -94,7 +94,7 @@ impl NetworkPlan {
     }
 }
 
-/// Without the proxy in every variable nobody would decide at all.
+/// Without the proxy in every variable no host would be checked at all.
 fn require_proxy(environment: &[(String, String)], proxy: Option<SocketAddr>) -> Result<(), Unenforceable> {
     let refuse =
         |why: String, remedy: String| Unenforceable { what: String::from("a network policy by host"), why, remedy };

@@ -40,7 +40,7 @@ fn command(words: &[&str]) -> CommandSpec {
 
 fn told(command: &CommandSpec, permissions: &Permissions, machine: &Host, accepted: &[Loss]) -> String {
     let plan = WindowsPlan::compile(command, permissions, machine, &FakeHost::new(HOST), accepted);
-    // A plan, or why there is none: both are what somebody has to know.
+    // A plan, or the reason for a refusal: both are printed.
     plan.map_or_else(|error| error.to_string(), |plan| plan.to_string())
 }
 

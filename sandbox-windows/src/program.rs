@@ -1,7 +1,7 @@
 //! Which file a command's first word means.
 //!
 //! Windows would look in this program's directory, the working directory and the system's before it
-//! looks along the search path, and try names that nobody wrote. Here a bare name is looked up along the
+//! looks along the search path, and try names that were not written. Here a bare name is looked up along the
 //! `PATH` of the command's own environment and nowhere else, and the file's whole path is handed over.
 
 use stockade_protocol::{AbsPath, RawText};

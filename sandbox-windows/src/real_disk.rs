@@ -13,7 +13,7 @@ use stockade_sandboxing::Kind;
 use crate::Sid;
 use crate::acl::Descriptor;
 use crate::disk::{Disk, Identity, Part, invalid};
-use crate::mark::right;
+use crate::mark::{READ_ATTRIBUTES, right};
 use crate::sys::file::{self, Others};
 use crate::sys::token;
 
@@ -53,6 +53,19 @@ impl Disk for RealDisk {
 
     fn identity(&self, file: &File) -> io::Result<Identity> {
         Ok(file::information(file)?.identity)
+    }
+
+    fn locate(&self, identity: Identity, near: &AbsPath) -> io::Result<Option<AbsPath>> {
+        let root = near.ancestors().last().ok_or_else(|| invalid("the path has no root"))?;
+        let volume = file::open(&host_path(&root)?, READ_ATTRIBUTES, Others::Everything)?;
+        if file::information(&volume)?.identity.volume != identity.volume {
+            return Err(invalid(format!("another volume is mounted at `{root}`")));
+        }
+        let Some(found) = file::open_by_index(&volume, identity.index, READ_ATTRIBUTES)? else { return Ok(None) };
+        if file::information(&found)?.identity != identity {
+            return Ok(None);
+        }
+        AbsPath::parse(file::final_path(&found)?).map(Some).map_err(invalid)
     }
 
     fn descriptor(&self, file: &File, part: Part) -> io::Result<Descriptor> {

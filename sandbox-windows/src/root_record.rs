@@ -8,13 +8,16 @@ use serde::{Deserialize, Serialize};
 use stockade_protocol::AbsPath;
 
 use crate::Sid;
+use crate::disk::Identity;
 use crate::journal::{Journal, open_lock, remove_if_there};
 
-/// A tree that can be written, and whom the entries on it name.
+/// A tree that can be written, and the identifier in its entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Root {
     pub(crate) path: AbsPath,
     pub(crate) sid: Sid,
+    /// By which the tree is found again after it was moved.
+    pub(crate) identity: Identity,
 }
 
 /// What is known of a tree whose entries stay.
@@ -81,11 +84,11 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Identity;
 
     fn root(path: &str) -> Root {
         let path: AbsPath = path.parse().unwrap();
-        Root { sid: Sid::root(&path, Identity { volume: 1, index: 2 }), path }
+        let identity = Identity { volume: 1, index: 2 };
+        Root { sid: Sid::root(&path, identity), path, identity }
     }
 
     /// While a walk is under way the tree is known, so that marks can be taken off, and counts as not walked.
@@ -104,7 +107,7 @@ mod tests {
         }
         assert_eq!(journal.roots().unwrap(), [one]);
         // They are not taken for runs.
-        assert_eq!(journal.lock().unwrap().recover(|_, _| panic!("there was no run")).unwrap(), Vec::new());
+        assert_eq!(journal.lock().unwrap().recover(|_, _| panic!("there was no run")).unwrap().living, Vec::new());
         locked.forget().unwrap();
         assert_eq!(journal.roots().unwrap(), vec![]);
     }

@@ -1,4 +1,4 @@
-//! Security identifiers: whom an access control entry speaks of.
+//! Security identifiers: the users, groups and sandboxes that access control entries name.
 //! <https://learn.microsoft.com/windows/win32/secauthz/security-identifiers>
 
 use std::fmt;
@@ -25,7 +25,7 @@ const AUTHORITY_NT: u64 = 5;
 const AUTHORITY_LABEL: u64 = 16;
 
 impl Sid {
-    /// One that only a sandbox with exactly these marks has. It stands for nobody: Windows lets a
+    /// One that only a sandbox with exactly these marks has. It belongs to no user: Windows lets a
     /// token be restricted to any identifier, and nothing but this program's own entries names it.
     pub(crate) fn capability(marks: &str) -> Self {
         let digest = Sha256::digest(marks.as_bytes());

@@ -26,7 +26,7 @@ fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
     if handle.is_invalid() {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
-    // SAFETY: the caller got the handle from Windows, open and owned by nobody else.
+    // SAFETY: the caller got the handle from Windows, open and with no other owner.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle.0) })
 }
 

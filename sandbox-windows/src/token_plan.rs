@@ -25,12 +25,12 @@ const DOMAIN_ADMINISTRATORS: &[u32] = &[512, 518, 519, 520, 526, 527];
 /// The token that the command runs with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct TokenPlan {
-    /// A write needs an entry for one of these as well. Nobody: writes are not confined.
+    /// A write needs an entry for one of these as well. If it is empty, writes are not confined.
     pub(crate) restricting: Vec<Whom>,
     pub(crate) integrity: Integrity,
 }
 
-/// Somebody whose identifier is known when the token is made.
+/// An identifier that is known when the token is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Whom {
@@ -39,8 +39,8 @@ pub(crate) enum Whom {
     /// The logon session: the window station and the session's directory for named objects, which
     /// programs need to start and to talk to what they have started.
     LogonSession,
-    /// Everyone: the null device and its like, which everybody may write and restricted code may only read. What else
-    /// everybody may write is above the command's level.
+    /// `Everyone`: the null device and its like, which `Everyone` may write and restricted code may only read. Other
+    /// objects that `Everyone` may write are above the command's level.
     Everyone,
     /// Restricted code: what the system means such programs to use.
     Restricted,
@@ -59,7 +59,7 @@ pub(crate) enum Integrity {
 }
 
 impl TokenPlan {
-    /// Everybody may be written by whoever may write today: only privileges and groups go.
+    /// Writes stay as they are for the user: only privileges and groups go.
     pub(crate) fn everything() -> Self {
         Self { restricting: Vec::new(), integrity: Integrity::Medium }
     }

@@ -1,4 +1,4 @@
-//! Marks put on a tree, read back, and taken off again.
+//! Marks put on a tree, and read back.
 
 use std::io;
 
@@ -8,17 +8,9 @@ use stockade_sandboxing::Kind;
 use crate::Sid;
 use crate::acl::{Acl, Descriptor, Entry, Says};
 use crate::disk::{Disk, Part, invalid};
-use crate::journal::{EarlierLabel, Living, Record};
-use crate::mark::{Grant, Label, Mark, Place, TO_LOOK, Way, is_open_to_all, labelled, reach, right, unlabelled};
-
-/// An object of a marked tree.
-pub(crate) struct Object<H> {
-    pub(crate) handle: H,
-    pub(crate) path: AbsPath,
-    pub(crate) kind: Kind,
-    place: Place,
-    way: Way,
-}
+use crate::journal::EarlierLabel;
+use crate::mark::{Grant, Label, Mark, Place, TO_LOOK, Way, is_open_to_all, labelled, right};
+use crate::walk::{Object, Step, open, open_to_mark, visit};
 
 /// What became of a mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +23,10 @@ pub(crate) struct Put {
     pub(crate) linked: usize,
     /// Objects that every sandbox could write then, which were left alone.
     pub(crate) open_to_all: usize,
+    /// Objects of a tree to be opened that could not be marked: they stay closed.
+    pub(crate) unreached: usize,
+    /// Objects that still bear marks of earlier runs, which can't be taken off.
+    pub(crate) left_behind: Vec<AbsPath>,
 }
 
 impl Put {
@@ -43,70 +39,12 @@ impl Put {
         self.missing.extend(other.missing);
         self.linked += other.linked;
         self.open_to_all += other.open_to_all;
+        self.unreached += other.unreached;
+        self.left_behind.extend(other.left_behind);
     }
 }
 
-fn open<D: Disk>(disk: &D, path: &AbsPath, place: Place, rights: u32) -> io::Result<Object<D::Handle>> {
-    let handle = disk.open(path, rights)?;
-    let kind = disk.kind(&handle)?;
-    Ok(Object { handle, path: path.clone(), kind, place, way: Way::Directly })
-}
-
-pub(crate) fn open_to_mark<D: Disk>(
-    disk: &D,
-    path: &AbsPath,
-    place: Place,
-    label: Option<Label>,
-) -> io::Result<Object<D::Handle>> {
-    let (object, way) = reach(label, |rights| open(disk, path, place, rights))?;
-    Ok(Object { way, ..object })
-}
-
-/// Visits a mark's top and everything below that no other mark speaks of.
-fn visit<D: Disk>(
-    disk: &D,
-    mark: &Mark,
-    others: &[Mark],
-    open: impl FnMut(&AbsPath, Place) -> io::Result<Object<D::Handle>>,
-    act: impl FnMut(&Object<D::Handle>) -> io::Result<()>,
-) -> io::Result<()> {
-    visit_part(disk, (&mark.path, Place::Top), mark, others, open, act)
-}
-
-/// The same for a part of the mark's tree.
-pub(crate) fn visit_part<D: Disk>(
-    disk: &D,
-    (start, place): (&AbsPath, Place),
-    mark: &Mark,
-    others: &[Mark],
-    mut open: impl FnMut(&AbsPath, Place) -> io::Result<Object<D::Handle>>,
-    mut act: impl FnMut(&Object<D::Handle>) -> io::Result<()>,
-) -> io::Result<()> {
-    // What is only opened up may miss an object: it stays closed. What is taken away may not.
-    let may_miss = mark.opens();
-    let mut waiting = vec![(start.clone(), place)];
-    while let Some((path, place)) = waiting.pop() {
-        let object = match open(&path, place) {
-            Err(error) if path != *start && (may_miss || error.kind() == io::ErrorKind::NotFound) => continue,
-            other => other?,
-        };
-        act(&object)?;
-        if object.kind != Kind::Directory || !mark.is_tree() {
-            continue;
-        }
-        for child in disk.children(&path)? {
-            match child {
-                Some(child) if others.iter().any(|other| other.is_tree() && other.path == child) => {}
-                Some(child) => waiting.push((child, Place::Below)),
-                None if may_miss => {}
-                None => return Err(invalid(format!("a name in `{path}` is no path"))),
-            }
-        }
-    }
-    Ok(())
-}
-
-fn list<D: Disk>(disk: &D, object: &Object<D::Handle>) -> io::Result<Option<Acl>> {
+pub(crate) fn list<D: Disk>(disk: &D, object: &Object<D::Handle>) -> io::Result<Option<Acl>> {
     Ok(disk.descriptor(&object.handle, Part::List)?.dacl)
 }
 
@@ -143,21 +81,23 @@ fn with_own_entry<D: Disk>(
     done
 }
 
-/// Labels of others that marks are about to replace which come off again, among all marks of a plan.
-pub(crate) fn earlier_labels<D: Disk>(disk: &D, coming_off: &[Mark], all: &[Mark]) -> io::Result<Vec<EarlierLabel>> {
+/// The labels that a mark which comes off again is about to replace, among all marks of a plan.
+pub(crate) fn earlier_labels<D: Disk>(disk: &D, mark: &Mark, all: &[Mark]) -> io::Result<Vec<EarlierLabel>> {
     let mut earlier = Vec::new();
-    for mark in coming_off.iter().filter(|mark| !mark.placeholder) {
-        let Some(wanted) = mark.label else { continue };
-        let look = |path: &AbsPath, place| open(disk, path, place, TO_LOOK);
-        visit(disk, mark, all, look, |object| {
-            let found = label(disk, object)?;
-            let wanted = labelled(found.as_ref(), wanted, object.place, object.kind);
-            if let Some(Entry::Known { flags, mask, sid, .. }) = found.filter(|found| Some(found) != wanted.as_ref()) {
-                earlier.push(EarlierLabel { path: object.path.clone(), flags, mask, level: sid });
-            }
-            Ok(())
-        })?;
-    }
+    let Some(wanted) = mark.label.filter(|_| !mark.placeholder) else { return Ok(earlier) };
+    let look = |path: &AbsPath, place| open(disk, path, place, TO_LOOK);
+    visit(disk, &mark.path, mark, all, look, |step| {
+        let object = match step {
+            Step::Object(object) => object,
+            Step::Failed(path, error) => return may_go_on(mark, path, error),
+        };
+        let found = label(disk, object)?;
+        let wanted = labelled(found.as_ref(), wanted, object.place, object.kind);
+        if let Some(Entry::Known { flags, mask, sid, .. }) = found.filter(|found| Some(found) != wanted.as_ref()) {
+            earlier.push(EarlierLabel { path: object.path.clone(), flags, mask, level: sid });
+        }
+        Ok(())
+    })?;
     Ok(earlier)
 }
 
@@ -175,19 +115,28 @@ pub(crate) fn put<D: Disk>(disk: &D, mark: &Mark, all: &[Mark], sid: &Sid) -> io
             Ok(()) | Err(_) => {}
         }
     }
-    put_part(disk, (&mark.path, Place::Top), mark, all, sid)
+    put_part(disk, &mark.path, mark, all, sid)
 }
 
-pub(crate) fn put_part<D: Disk>(
-    disk: &D,
-    part: (&AbsPath, Place),
-    mark: &Mark,
-    all: &[Mark],
-    sid: &Sid,
-) -> io::Result<Put> {
+/// What is only opened up may miss an object below its top: it stays closed. What is taken away may not, unless the object
+/// was removed meanwhile.
+fn may_go_on(mark: &Mark, path: &AbsPath, error: io::Error) -> io::Result<()> {
+    let may_miss = mark.opens() || error.kind() == io::ErrorKind::NotFound;
+    if may_miss && *path != mark.path { Ok(()) } else { Err(error) }
+}
+
+/// Puts a mark on a part of its tree.
+pub(crate) fn put_part<D: Disk>(disk: &D, part: &AbsPath, mark: &Mark, all: &[Mark], sid: &Sid) -> io::Result<Put> {
     let mut put = Put::default();
     let open = |path: &AbsPath, place| open_to_mark(disk, path, place, mark.label);
-    visit_part(disk, part, mark, all, open, |object| {
+    visit(disk, part, mark, all, open, |step| {
+        let object = match step {
+            Step::Object(object) => object,
+            Step::Failed(path, error) => {
+                put.unreached += usize::from(error.kind() != io::ErrorKind::NotFound);
+                return may_go_on(mark, path, error);
+            }
+        };
         put.visited += 1;
         if mark.opens() && object.kind == Kind::File && disk.names(&object.handle)? > 1 {
             put.linked += 1;
@@ -242,69 +191,4 @@ fn put_label<D: Disk>(disk: &D, object: &Object<D::Handle>, wanted: Label) -> io
         set_label(disk, object, wanted.clone())?;
     }
     Ok(label(disk, object)? == wanted)
-}
-
-/// Takes off what a run has put on, as far as no living run needs it.
-pub(crate) fn take_off<D: Disk>(disk: &D, record: &Record, living: Living<'_>) -> io::Result<()> {
-    for mark in record.marks.iter().rev().filter(|mark| !record.stays(mark)) {
-        let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        match take_off_mark(disk, mark, record, living) {
-            // What the command or another program has removed has nothing on it.
-            Err(error) if !gone(&error) => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-    }
-    if let Some(directory) = &record.private {
-        match disk.remove_tree(directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-    }
-    Ok(())
-}
-
-fn take_off_mark<D: Disk>(disk: &D, mark: &Mark, record: &Record, living: Living<'_>) -> io::Result<()> {
-    if mark.placeholder && !living.need_placeholder(&mark.path) {
-        // Something that the host has put in there stays, and so does the directory.
-        if disk.remove_directory(&mark.path).is_ok() {
-            return Ok(());
-        }
-    }
-    let sid = record.sid(mark);
-    let keeps_entries = living.need_entries_of(sid);
-    let open = |path: &AbsPath, place| open_to_mark(disk, path, place, mark.label);
-    visit(disk, mark, &record.marks, open, |object| {
-        if mark.grant.is_some() && !keeps_entries {
-            take_off_entries(disk, object, std::slice::from_ref(sid))?;
-        }
-        match mark.label {
-            Some(label) if !living.need_label(&object.path, label) => take_off_label(disk, object, label, record),
-            Some(_) | None => Ok(()),
-        }
-    })
-}
-
-/// Takes off all entries that name one of these.
-pub(crate) fn take_off_entries<D: Disk>(disk: &D, object: &Object<D::Handle>, sids: &[Sid]) -> io::Result<()> {
-    let descriptor = disk.descriptor(&object.handle, Part::List)?;
-    let Some(list) = &descriptor.dacl else { return Ok(()) };
-    let left = sids.iter().fold(list.clone(), |list, sid| list.without(sid));
-    if left == *list {
-        return Ok(());
-    }
-    let changed = Descriptor { control: descriptor.control, dacl: Some(left), sacl: None };
-    disk.set_descriptor(&object.handle, Part::List, &changed)
-}
-
-fn take_off_label<D: Disk>(disk: &D, object: &Object<D::Handle>, own: Label, record: &Record) -> io::Result<()> {
-    let found = label(disk, object)?;
-    let earlier = record.earlier_labels.iter().find(|earlier| earlier.path == object.path);
-    let earlier = earlier.map(|EarlierLabel { flags, mask, level, .. }| Entry::Known {
-        says: Says::Label,
-        flags: *flags,
-        mask: *mask,
-        sid: level.clone(),
-    });
-    let left = earlier.or_else(|| unlabelled(found.as_ref(), own, object.place, object.kind));
-    if found == left { Ok(()) } else { set_label(disk, object, left) }
 }

@@ -7,6 +7,10 @@ use crate::check::{Closed, Opened};
 use crate::mark::{Grant, Label, right};
 use crate::plan::WindowsPlan;
 
+/// The changes that are tried on trees which only earlier commands could write. On a Windows that checks a restricted
+/// token for "generic write" alone, a low label opens the second and the third.
+const CHANGES: &[u32] = &[right::WRITE_DATA, right::DELETE, right::WRITE_LIST];
+
 /// What is tried besides a plan's own marks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trial {
@@ -40,8 +44,9 @@ impl Trial {
             let writes = |path: &&AbsPath| opens(path, right::WRITE_DATA);
             opened.extend(self.canaries.iter().filter(writes).cloned().map(Opened::ForWriting));
             let closed = |path: &&AbsPath| plan.permissions.access(path) != Access::Write;
+            let changes = |path: &&AbsPath| CHANGES.iter().any(|rights| opens(path, *rights));
             let others = self.known_roots.iter().filter(closed);
-            opened.extend(others.filter(writes).cloned().map(Opened::Marked));
+            opened.extend(others.filter(changes).cloned().map(Opened::Marked));
         }
         opened
     }
@@ -101,7 +106,9 @@ mod tests {
             move |path: &AbsPath, rights: u32| behaves(path, rights) ^ (path.to_string() == wrong && rights == with)
         };
         let path = |text: &str| -> AbsPath { text.parse().unwrap() };
-        assert_eq!(trial.opened(&plan, but(r"C:\v", right::WRITE_DATA)), [Opened::Marked(path(r"C:\v"))]);
+        for change in CHANGES {
+            assert_eq!(trial.opened(&plan, but(r"C:\v", *change)), [Opened::Marked(path(r"C:\v"))], "{change:#x}");
+        }
         for wrong in [r"C:\runs\canary", r"C:\runs\low-canary", r"C:\w\.git", r"C:\home"] {
             let opened = trial.opened(&plan, but(wrong, right::WRITE_DATA));
             assert_eq!(opened, [Opened::ForWriting(path(wrong))], "{wrong}");

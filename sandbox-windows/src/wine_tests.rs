@@ -140,7 +140,7 @@ fn handles_that_are_not_listed_are_not_passed_on() {
     let world = World::new();
     let file = world.path("open");
     fs::write(&file, "12345").unwrap();
-    // Meant to be passed on by everybody who does not say which.
+    // It is inherited by every process that is started without a list of handles.
     let open = inheritable(&File::open(file).unwrap()).unwrap();
     let number = (open.as_raw_handle() as usize).to_string();
     let (_, text) = world.output(&world.command(&["handles", &number]));
@@ -330,6 +330,33 @@ fn marks_are_taken_off_a_tree_that_was_opened() {
     assert_eq!(world.windows.marked().unwrap(), []);
     fs::remove_dir_all(&tree).unwrap();
     assert_eq!(world.windows.unmark(&path).unwrap().visited, 0);
+}
+
+/// A tree is found by its number on the volume, under its new path, until it is removed.
+#[test]
+fn a_tree_that_was_moved_is_found_by_its_old_path() {
+    let world = World::new();
+    let (tree, moved) = (world.path("w"), world.path("moved"));
+    fs::write(tree.join("own"), "own").unwrap();
+    let [old, new] = [&tree, &moved].map(|path| AbsPath::from_path(path).unwrap());
+    let (mark, journal) = (writable(&tree), world.windows.journal());
+    let root: Root = roots::identify(&RealDisk, std::slice::from_ref(&mark)).unwrap().remove(0);
+    let open = || roots::open(&RealDisk, &mark, &root, &[], journal).unwrap();
+    open();
+    fs::rename(&tree, &moved).unwrap();
+    assert_eq!(RealDisk.locate(root.identity, &old).unwrap(), Some(new.clone()));
+    assert_eq!(world.windows.marked().unwrap(), std::slice::from_ref(&new));
+    let unmarked = world.windows.unmark(&old).unwrap();
+    assert_eq!((unmarked.moved, unmarked.visited, unmarked.left), (vec![new], 2, vec![]));
+    assert_eq!(world.windows.marked().unwrap(), []);
+    fs::rename(&moved, &tree).unwrap();
+    open();
+    fs::remove_dir_all(&tree).unwrap();
+    assert_eq!(RealDisk.locate(root.identity, &old).unwrap(), None);
+    let elsewhere = Identity { volume: root.identity.volume.wrapping_add(1), ..root.identity };
+    assert!(RealDisk.locate(elsewhere, &old).is_err(), "another volume");
+    assert_eq!(world.windows.unmark(&old).unwrap().visited, 0);
+    assert_eq!(world.windows.marked().unwrap(), []);
 }
 
 /// A command's output at a console comes by way of a pipe, whole and in order.

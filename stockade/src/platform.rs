@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use stockade_config::{EngineName, LossName, Settings};
 use stockade_protocol::{AbsPath, NetworkPolicy};
-use stockade_sandboxing::{Backend, Diagnosis};
+use stockade_sandboxing::{Backend, Diagnosis, Repository};
 
 /// Whether two names denote the same environment variable on this system.
 pub(crate) fn is_same_variable(one: &[u8], other: &[u8]) -> bool {
@@ -23,6 +23,20 @@ pub fn diagnose() -> Diagnosis {
     Diagnosis { chosen: None, complete: false, host: Vec::new(), engines: Vec::new() }
 }
 
+/// Whether a sandbox with the permission profile for git lets git write this file or directory of a repository's metadata.
+pub(crate) fn git_writes(repository: &Repository, path: &AbsPath) -> bool {
+    #[cfg(target_os = "linux")]
+    return stockade_sandbox_linux::git_writes(repository, path);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (repository, path);
+        false
+    }
+}
+
+#[cfg(windows)]
+pub use stockade_sandbox_windows::{StillMarked, UnmarkError, Unmarked};
+
 /// The marks that stay on directories which commands could write.
 #[cfg(windows)]
 #[derive(Debug, Default)]
@@ -36,15 +50,12 @@ impl Marks {
     }
 
     /// The directories that bear them.
-    pub fn directories(&self) -> Result<Vec<AbsPath>, stockade_sandbox_windows::UnmarkError> {
+    pub fn directories(&self) -> Result<Vec<AbsPath>, UnmarkError> {
         self.0.marked()
     }
 
-    /// Takes all of them off a directory and what lies in it.
-    pub fn take_off(
-        &self,
-        directory: &AbsPath,
-    ) -> Result<stockade_sandbox_windows::Unmarked, stockade_sandbox_windows::UnmarkError> {
+    /// Takes all of them off a directory and what lies in it, and off trees that were moved out of it.
+    pub fn take_off(&self, directory: &AbsPath) -> Result<Unmarked, UnmarkError> {
         self.0.unmark(directory)
     }
 }

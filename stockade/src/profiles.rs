@@ -70,8 +70,9 @@ pub(crate) fn grant_named(
         all = all.and(&grant);
     }
     session.made_on_use.extend(all.directories.iter().cloned());
+    session.skills.extend(all.skills.iter().cloned());
     if all.repository {
-        session.repositories = repositories(setting.host, settings, session, notices);
+        session.repositories = repositories(settings, session, notices);
     }
     settings.granted = all;
     session.permissions = settings.permissions(setting.host)?;
@@ -80,12 +81,7 @@ pub(crate) fn grant_named(
 
 /// The repositories whose worktrees the workspace's directories are. Where there is none, the profile grants nothing, and a
 /// notice says so.
-fn repositories(
-    host: &HostPaths,
-    settings: &Settings,
-    session: &Session,
-    notices: &mut Vec<String>,
-) -> Vec<Repository> {
+fn repositories(settings: &Settings, session: &Session, notices: &mut Vec<String>) -> Vec<Repository> {
     let why_not = match settings.mode {
         SandboxMode::WorkspaceWrite => None,
         SandboxMode::ReadOnly | SandboxMode::DangerFullAccess | SandboxMode::ExternalSandbox => {
@@ -97,7 +93,7 @@ fn repositories(
         return Vec::new();
     }
     let mut found = Vec::new();
-    for root in host.workspace_roots.iter().filter_map(AbsPath::to_host_path) {
+    for root in session.workspace_roots().iter().filter_map(AbsPath::to_host_path) {
         match Repository::of_worktree(&root) {
             Ok(repository) => {
                 let is_bounded = |maximum: &Permissions| maximum.access(&repository.common) != Access::Write;
@@ -180,7 +176,11 @@ fn possible(grant: ProfileGrant, notices: &mut Vec<String>) -> Result<ProfileGra
 
 /// The built-in and own profiles that a command lacks, for advice after a denial.
 #[derive(Clone, Debug, Default)]
-pub struct Advisable(Vec<(PermissionProfile, Permissions)>);
+pub struct Advisable {
+    profiles: Vec<(PermissionProfile, Permissions)>,
+    /// The profile for git, and the repositories in which it would let git write.
+    git: Option<(PermissionProfile, Vec<Repository>)>,
+}
 
 impl Advisable {
     /// The profiles that fit a command, without those that can't be granted here, or only by a person.
@@ -194,18 +194,29 @@ impl Advisable {
         let own = |name: &str| variable(&session.environment, name);
         let homes: Vec<PathBuf> = homes.iter().filter_map(AbsPath::to_host_path).collect();
         let context = ProfileContext { variable: &own, homes, writable: Vec::new(), settings };
-        let mut found = Vec::new();
+        let mut found = Self::default();
         for name in profiles.names() {
             let Ok(Some(profile)) = profiles.get(name) else { continue };
             let is_had = settings.with.iter().any(|own| own == name);
-            if is_had || profile.only_when_named() || !names_tool(command, profile.tools()) {
+            if is_had || !names_tool(command, profile.tools()) {
                 continue;
             }
-            if let Ok(grant) = profiles.grant(&profile, &context) {
-                found.push((profile, settings.fitting(&grant).permissions));
+            let Ok(grant) = profiles.grant(&profile, &context) else { continue };
+            if grant.repository {
+                // It writes less than `--writable .git` does, which would be advised otherwise.
+                found.git = Some((profile, repositories(settings, session, &mut Vec::new())));
+            } else if !profile.only_when_named() {
+                found.profiles.push((profile, settings.fitting(&grant).permissions));
             }
         }
-        Self(found)
+        found
+    }
+
+    /// The profile that would have let git write this metadata.
+    pub fn covering_metadata(&self, path: &AbsPath) -> Option<&str> {
+        let (profile, repositories) = self.git.as_ref()?;
+        let is_covered = repositories.iter().any(|repository| crate::platform::git_writes(repository, path));
+        is_covered.then(|| profile.name())
     }
 
     /// The profile that would have allowed this.
@@ -224,7 +235,7 @@ impl Advisable {
             },
             PermissionAmendment::UnixSocket(path) => permissions.unix_sockets.contains(path),
         };
-        self.0.iter().find(|(_, permissions)| covers(permissions)).map(|(profile, _)| profile.name())
+        self.profiles.iter().find(|(_, permissions)| covers(permissions)).map(|(profile, _)| profile.name())
     }
 }
 

@@ -352,7 +352,7 @@ fn lowered(was_open: bool, orchestrator: &Orchestrator) -> Option<String> {
     let is_lowered = was_open && orchestrator.session().permissions.network != NetworkPolicy::Full;
     is_lowered.then(|| {
         String::from(
-            "the network is `hosts`, not `full`: a network rule denies a host, and a full network knows no hosts",
+            "network lowered to `hosts`: `full` can't enforce per-host denials, and a network rule denies a host",
         )
     })
 }

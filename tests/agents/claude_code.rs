@@ -159,7 +159,7 @@ fn what_the_policy_asks_is_not_done_without_an_answer() {
 #[test]
 fn a_yes_in_the_dialog_runs_the_command_in_the_sandbox() {
     let user = User::new();
-    user.home.write("config/stockade/rules/mine.rules", "prefix_rule(pattern = [\"touch\"], decision = \"prompt\")\n");
+    user.home.write("config/stockade/config.toml", "ask = \"untrusted\"\n");
     let outside = user.home.path("outside/asked.txt").display().to_string();
     let model = Model::start(vec![bash("touch asked.txt"), bash(&format!("touch {outside}"))]);
     // How programs that drive Claude Code are asked in the place of its dialog.
@@ -195,7 +195,7 @@ fn a_yes_in_the_dialog_runs_the_command_in_the_sandbox() {
         }
         if message["type"] == "control_request" && message["request"]["subtype"] == "can_use_tool" {
             let input = message["request"]["input"].clone();
-            asked.push(input["command"].as_str().unwrap().to_owned());
+            asked.push((input["command"].as_str().unwrap().to_owned(), message["request"].clone()));
             let answer = json!({ "behavior": "allow", "updatedInput": input });
             told(json!({ "type": "control_response", "response": {
                 "subtype": "success", "request_id": message["request_id"], "response": answer,
@@ -206,14 +206,38 @@ fn a_yes_in_the_dialog_runs_the_command_in_the_sandbox() {
     child.wait().unwrap();
     let results = model.results();
     assert_eq!(asked.len(), 2, "{asked:#?} {results:#?}");
-    assert!(asked[0].ends_with("--asked -c 'touch asked.txt'"), "{asked:#?}");
+    assert!(asked[0].0.ends_with("--asked -c 'touch asked.txt'"), "{asked:#?}");
+    // Claude Code offers no "always" for a question of a hook: the reason has the rule for it.
+    for (_, question) in &asked {
+        assert_eq!(question["permission_suggestions"], Value::Null, "{question}");
+        let reason = question["decision_reason"].as_str().unwrap();
+        assert!(reason.contains("(always: `prefix_rule(pattern = [") && reason.contains("touch "), "{reason}");
+    }
     assert!(user.home.exists("ws/asked.txt"), "{results:#?}");
     // The yes was for the command, not for more than its sandbox has.
     assert!(!user.home.exists("outside/asked.txt") && results[1].contains("was denied"), "{results:#?}");
 }
 
+/// A dialog that Claude Code's own rules demand is answered by Stockade's rules: what they allow is done in the sandbox, and
+/// what they forbid is refused.
+#[test]
+fn a_dialog_of_claude_code_is_answered_from_the_rules() {
+    let user = User::new();
+    user.home.write(
+        "config/stockade/rules/mine.rules",
+        "prefix_rule(pattern = [\"git\", \"push\"], decision = \"forbidden\", justification = \"a person pushes\")\n",
+    );
+    user.home.write("ws/.claude/settings.json", "{ \"permissions\": { \"ask\": [\"Bash\"] } }");
+    let outside = user.home.path("outside/x").display().to_string();
+    let results =
+        user.calls(vec![bash("echo in > inside.txt"), bash(&format!("echo out > {outside}")), bash("git push")]);
+    assert_eq!(user.home.read("ws/inside.txt"), "in\n", "{results:#?}");
+    assert!(!user.home.exists("outside/x") && results[1].contains("was denied"), "{results:#?}");
+    assert!(results[2].contains("a person pushes"), "{results:#?}");
+}
+
 /// A client of the session, beside the agent, that says yes for the session to everything it is asked.
-fn says_yes_for_the_session(socket: &UnixStream, ticket: &Value) {
+pub(super) fn says_yes_for_the_session(socket: &UnixStream, ticket: &Value) {
     let mut lines = BufReader::new(socket.try_clone().unwrap()).lines();
     let told = |message: &Value| (&mut &*socket).write_all(format!("{message}\n").as_bytes()).unwrap();
     let capabilities = json!({ "answers": true });

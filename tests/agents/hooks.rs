@@ -131,14 +131,20 @@ fn what_is_forbidden_or_asked_is_said_with_its_reason() {
     let dialog = |line: &str| hooks.answer("claude-code", "PermissionRequest", "Bash", &json!({ "command": line }));
     assert_eq!(dialog(replaced), Value::Null);
     let allowed = dialog(hooks.bash("echo 'x'")["updatedInput"]["command"].as_str().unwrap());
+    assert_eq!(allowed["hookSpecificOutput"]["decision"], json!({ "behavior": "allow" }), "{allowed}");
+    let allowed = dialog("echo 'x'");
     let decision = &allowed["hookSpecificOutput"]["decision"];
     assert_eq!(decision["behavior"], "allow", "{allowed}");
     assert!(decision["updatedInput"]["command"].as_str().unwrap().ends_with(" -c 'echo '\\''x'\\'''"), "{allowed}");
     assert_eq!(dialog("git push")["hookSpecificOutput"]["decision"]["behavior"], "deny");
-    // codex takes an answer other than a refusal for a broken hook, and gemini-cli can't ask.
+    // codex takes an answer other than a refusal for a broken hook, and gemini-cli can't ask without a screen.
     let input = json!({ "command": "git push" });
     assert_eq!(hooks.answer("codex", "PreToolUse", "Bash", &input)["hookSpecificOutput"]["permissionDecision"], "deny");
-    assert_eq!(hooks.answer("codex", "PreToolUse", "Bash", &json!({ "command": "git pull" })), Value::Null);
+    let pull = hooks.answer("codex", "PreToolUse", "Bash", &json!({ "command": "git pull" }));
+    assert_eq!(pull["hookSpecificOutput"]["permissionDecision"], "deny", "{pull}");
+    assert_eq!(hooks.answer("codex", "PreToolUse", "Bash", &json!({ "command": "ls" })), Value::Null);
+    // There, codex asks its person next.
+    assert_eq!(hooks.answer("codex", "PermissionRequest", "Bash", &json!({ "command": "git pull" })), Value::Null);
     assert_eq!(hooks.answer("gemini", "BeforeTool", "run_shell_command", &input)["decision"], "deny");
     let pull = hooks.answer("gemini", "BeforeTool", "run_shell_command", &json!({ "command": "git pull" }));
     assert_eq!(pull["decision"], "deny", "{pull}");
@@ -148,10 +154,29 @@ fn what_is_forbidden_or_asked_is_said_with_its_reason() {
         "{told}"
     );
     let patch = json!({ "command": format!("*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch", hooks.home.path("config/stockade/x").display()) });
-    assert_eq!(
-        hooks.answer("codex", "PreToolUse", "apply_patch", &patch)["hookSpecificOutput"]["permissionDecision"],
-        "deny"
-    );
+    // A patch in a shell line is applied by codex itself.
+    let line = json!({ "command": format!("apply_patch <<'EOF'\n{}\nEOF", patch["command"].as_str().unwrap()) });
+    for (tool, input) in [("apply_patch", &patch), ("Bash", &line)] {
+        let answer = hooks.answer("codex", "PreToolUse", tool, input);
+        assert_eq!(answer["hookSpecificOutput"]["permissionDecision"], "deny", "{answer}");
+    }
+}
+
+/// "Always" is a rule that the question shows: written down, it answers the question from then on.
+#[test]
+fn the_rule_that_is_offered_answers_the_question() {
+    let hooks = Hooks::new();
+    hooks.home.write("config/stockade/config.toml", "ask = \"untrusted\"\n");
+    let line = "touch made.txt";
+    let asked = hooks.bash(line);
+    assert_eq!(asked["permissionDecision"], "ask", "{asked}");
+    let reason = asked["permissionDecisionReason"].as_str().unwrap();
+    let Some(rule) = reason.split('`').find(|part| part.starts_with("prefix_rule(")) else { panic!("{reason}") };
+    hooks.home.write("config/stockade/rules/default.rules", &format!("{rule}\n"));
+    assert_eq!(hooks.bash(line)["permissionDecision"], "allow", "{rule}");
+    assert_eq!(hooks.bash("touch other.txt")["permissionDecision"], "ask", "{rule}");
+    let dialog = hooks.answer("claude-code", "PermissionRequest", "Bash", &json!({ "command": line }));
+    assert_eq!(dialog["hookSpecificOutput"]["decision"]["behavior"], "allow", "{dialog}");
 }
 
 /// What the agent does by itself is judged like what its commands do.

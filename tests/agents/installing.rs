@@ -86,7 +86,47 @@ fn what_changed_since_stays_and_what_was_missing_goes() {
     assert_eq!(home.read("home/.codex/environments.toml"), "# mine\n");
     home.write("home/.codex/environments.toml", "default = \"far\"\n");
     assert!(home.says(&["install", "codex"], 125).stderr.contains("`default` is `\"far\"`"));
-    assert!(home.says(&["install", "opencode"], 125).stderr.contains("stockade-sh"));
+}
+
+/// opencode is given a shell: a link to the program, which stays where another settings file may name it.
+#[test]
+fn opencode_is_given_a_shell() {
+    let home = Home::new();
+    let (settings, link) = ("config/opencode/opencode.json", home.path("config/opencode/stockade-opencode"));
+    let shown = home.says(&["install", "opencode", "--dry-run"], 0).stdout;
+    assert!(shown.contains("stockade-opencode") && !home.exists(settings) && !link.exists(), "{shown}");
+    let before = "{\n  // mine\n  \"model\": \"a/b\"\n}\n";
+    home.write(settings, before);
+    home.says(&["install", "opencode"], 0);
+    assert!(home.read(settings).contains(&format!("\"shell\": {:?}", link.to_str().unwrap())));
+    assert_eq!(std::fs::canonicalize(&link).unwrap(), std::fs::canonicalize(home.path("stockade")).unwrap());
+    assert!(home.says(&["install", "opencode"], 0).stdout.contains("nothing to do"));
+    home.says(&["install", "opencode", "--undo"], 0);
+    assert_eq!(home.read(settings), before);
+    assert!(link.exists());
+    // A lost link is made again, and told until then.
+    home.says(&["install", "opencode"], 0);
+    std::fs::remove_file(&link).unwrap();
+    assert!(
+        home.stockade(&["doctor"])
+            .output()
+            .is_ok_and(|told| { String::from_utf8_lossy(&told.stdout).contains("does not lead to this program") })
+    );
+    home.says(&["install", "opencode"], 0);
+    assert!(link.exists());
+    home.says(&["install", "opencode", "--undo"], 0);
+    // A person's own choice stays, and a file that is no link is not replaced.
+    home.write(settings, "{ \"shell\": \"/bin/zsh\" }");
+    assert!(home.says(&["install", "opencode"], 125).stderr.contains("`shell` is `/bin/zsh` there"));
+    std::fs::remove_file(&link).unwrap();
+    std::fs::write(&link, "mine").unwrap();
+    home.says(&["install", "opencode"], 125);
+    assert_eq!(std::fs::read_to_string(&link).unwrap(), "mine");
+    std::fs::remove_file(&link).unwrap();
+    home.says(&["install", "opencode", "--project"], 0);
+    assert!(home.read("ws/.opencode/opencode.json").contains(link.to_str().unwrap()));
+    home.says(&["install", "opencode", "--project", "--undo"], 0);
+    assert!(!home.exists("ws/.opencode/opencode.json"));
 }
 
 /// Flags in the entry are the person's: they stay, also when the program moves, and go with the entry.

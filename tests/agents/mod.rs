@@ -12,8 +12,11 @@
 mod anthropic;
 mod claude_code;
 mod codex;
+mod codex_hook;
 mod exec_server;
 mod flood;
+mod gemini;
+mod google;
 mod hooks;
 mod hostile;
 mod importing;
@@ -21,6 +24,7 @@ mod inside;
 mod installing;
 mod mcp;
 mod openai;
+mod opencode;
 mod transcripts;
 
 use std::path::PathBuf;

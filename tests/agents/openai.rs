@@ -84,7 +84,7 @@ fn serve(stream: TcpStream, seen: &Mutex<Seen>) {
 }
 
 /// The first line and the body of a request; none at the end of the connection.
-fn request(reader: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
+pub(super) fn request(reader: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
     let mut first = String::new();
     let mut length = 0;
     loop {

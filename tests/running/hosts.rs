@@ -144,7 +144,7 @@ fn localhost_is_this_machine_wherever_it_is_written() {
     }
 }
 
-/// An open network knows no hosts, so with one that a rule denies it is not open.
+/// An open network can't enforce per-host denials, so with a host that a rule denies it is not open.
 #[test]
 fn a_host_that_a_rule_denies_is_not_reached_by_a_full_network() {
     let home = Home::new();
@@ -155,7 +155,7 @@ fn a_host_that_a_rule_denies_is_not_reached_by_a_full_network() {
     let line = "curl -s http://good.test:8080/; curl -s http://evil.test:8080/";
     let told = runs(&home, &["--network", "full", "--rules", "../team.rules"], line, 7);
     assert_eq!(told.stdout, "a page\n", "{}", told.stderr);
-    assert!(told.stderr.contains("the network is `hosts`, not `full`"), "{}", told.stderr);
+    assert!(told.stderr.contains("network lowered to `hosts`"), "{}", told.stderr);
     assert_eq!(home.read("heard"), "good.test:8080\n");
 }
 

@@ -30,6 +30,8 @@ mod messages;
 mod network_questions;
 /// Denials as facts.
 mod observed;
+/// Lines that do not show what they run, and are judged as they run it.
+mod opaque_lines;
 /// Ordinary commands raise no questions.
 mod ordinary;
 /// Stockade's own files.
@@ -67,6 +69,8 @@ mod settings;
 mod shells;
 /// Signals, and what is left when Stockade is killed.
 mod signals;
+/// Scripts of skills.
+mod skills;
 /// What keeps a command from being started.
 mod starting;
 /// Input, output, exit codes, limits, the environment.

@@ -274,7 +274,7 @@ fn a_question_about_a_start_ends_with_its_limit_and_with_its_caller() {
 fn explain_says_which_rules_hold_inside() {
     let home = home(User::Ordinary, &[FORBIDDEN, PROMPT, OTHER].concat());
     let explained = home.says(&["explain", "--", "make"], 0).stdout;
-    assert!(explained.contains("inside   programs that it starts are judged, too: "), "{explained}");
+    assert!(explained.contains("inside   programs that it starts are judged by 3 rules: "), "{explained}");
     assert!(explained.contains("[\"shutdown\"]") || explained.contains("shutdown"), "{explained}");
     home.write("config/stockade/rules/mine.rules", "prefix_rule(pattern=[\"make\"])\n");
     let explained = home.says(&["explain", "--", "make"], 0).stdout;

@@ -187,8 +187,13 @@ fn passes(directory: &str) {
         let home = set_up();
         let directory = home.path(directory);
         let options = ["--engine", engine, "--ask", "never", "--with", "git"];
-        // Without the profile it does not.
-        home.runs_in(&directory, &["--engine", engine, "--ask", "never"], "echo 3 >> a && git commit -qam three", 128);
+        // Without the profile it does not, and the profile is what is advised: less than all of `.git`.
+        let bare = ["--engine", engine, "--ask", "never"];
+        let told = home.runs_in(&directory, &bare, "echo 3 >> a && git commit -qam three", 128);
+        assert!(told.stderr.contains("`--with git` would allow it"), "{engine}: {}", told.stderr);
+        // It does not let git change its configuration.
+        let told = home.runs_in(&directory, &bare, "git config a.b c", 255);
+        assert!(!told.stderr.contains("--with git"), "{engine}: {}", told.stderr);
         outside(&home, &directory, "git checkout -q -- a");
         outside(&home, &home.path("ws"), UPSTREAM);
         for (name, line) in WORKFLOWS {

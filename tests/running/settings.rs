@@ -1,6 +1,7 @@
 //! Who says what holds: flags, files, profiles, rules, trust.
 
 use super::home::Home;
+use crate::support::text;
 
 #[test]
 fn flags_are_over_profiles_and_profiles_over_the_rest() {
@@ -32,9 +33,10 @@ fn rules_are_read_from_the_files_that_are_named() {
     assert!(told.stderr.contains("broken.rules:1"), "{}", told.stderr);
 }
 
-/// What is hidden in a line may be what a rule forbids. Without such a rule the sandbox is enough.
+/// What is hidden in a line may be what a rule forbids, and fails there. `untrusted` asks before. Without such a rule the
+/// sandbox is enough.
 #[test]
-fn a_line_that_cannot_be_known_runs_only_where_no_rule_restricts() {
+fn what_a_line_hides_is_held_to_the_rules() {
     let home = Home::new();
     home.write("team.rules", "prefix_rule(pattern=[\"touch\"], decision=\"forbidden\")\n");
     home.write("open.rules", "prefix_rule(pattern=[\"ls\"])\n");
@@ -47,12 +49,18 @@ fn a_line_that_cannot_be_known_runs_only_where_no_rule_restricts() {
         "compgen -C 'touch made'",
     ] {
         for ask in ["never", "reject=rules"] {
-            let told = home.says(&["run", "--rules", "../team.rules", "--ask", ask, "--", "bash", "-c", line], 126);
-            assert!(told.stderr.contains("so the line may run what a rule ("), "{line}: {}", told.stderr);
+            let words = ["run", "--rules", "../team.rules", "--ask", ask, "--", "bash", "-c", line];
+            let told = text(&home.stockade(&words).output().unwrap().stderr);
+            assert!(told.contains("team.rules:1:1) forbids `touch made`"), "{line}: {told}");
             assert!(!home.exists("ws/made"), "{line}");
         }
-        for ask in ["untrusted", "on-failure", "on-request"] {
-            home.says(&["explain", "--rules", "../team.rules", "--ask", ask, "--", "bash", "-c", line], 1);
+        let explain = |ask, exit_code| {
+            home.says(&["explain", "--rules", "../team.rules", "--ask", ask, "--", "bash", "-c", line], exit_code)
+                .stdout
+        };
+        assert!(explain("untrusted", 1).contains("so the line may run what a rule ("), "{line}");
+        for ask in ["on-failure", "on-request"] {
+            assert!(explain(ask, 0).contains("so it is not asked first, although "), "{line}");
         }
     }
     home.says(&["run", "--rules", "../open.rules", "--ask", "never", "--", "bash", "-c", "echo touch made | sh"], 0);

@@ -15,8 +15,11 @@ pub(crate) struct AgentWiring {
     agent: &'static str,
     /// The settings file.
     file: String,
-    /// Whether the hook answers correctly.
+    /// Whether it answers correctly.
     works: bool,
+    /// What was seen, if it does.
+    #[serde(skip)]
+    does: &'static str,
     /// Why it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
@@ -25,13 +28,18 @@ pub(crate) struct AgentWiring {
 /// Reads the settings of the user and of the project in this directory, and tests each hook found.
 pub(crate) fn agents() -> Vec<AgentWiring> {
     let tried = |wired: Wired| {
-        // codex keeps its connection to the program that runs its commands, so there is no single answer to test.
-        let problem = wired.problem.or_else(|| match wired.agent {
-            AgentName::Codex => None,
-            agent @ (AgentName::ClaudeCode | AgentName::Gemini | AgentName::Opencode) => try_hook(agent).err(),
-        });
+        let is_environment = wired.path.ends_with("environments.toml");
+        let (result, does) = match (&wired.problem, wired.agent) {
+            (Some(problem), _) => (Err(problem.clone()), ""),
+            (None, AgentName::Codex) if is_environment => (try_exec_server(), "`stockade exec-server` answers"),
+            (None, AgentName::Opencode) => (try_shell(&wired), "its shell runs a line"),
+            (None, AgentName::ClaudeCode | AgentName::Codex | AgentName::Gemini) => {
+                (try_hook(wired.agent), "its hook answers")
+            }
+        };
+        let problem = result.err();
         let file = wired.path.display().to_string();
-        AgentWiring { agent: wired.agent.as_str(), file, works: problem.is_none(), problem }
+        AgentWiring { agent: wired.agent.as_str(), file, works: problem.is_none(), does, problem }
     };
     wired().into_iter().map(tried).collect()
 }
@@ -41,7 +49,7 @@ pub(crate) fn text(agents: &[AgentWiring]) -> String {
     let mut text = String::new();
     for agent in agents {
         let (mark, detail) = match &agent.problem {
-            None => ("yes", format!("{}; its hook answers", agent.file)),
+            None => ("yes", format!("{}; {}", agent.file, agent.does)),
             Some(problem) => ("no", format!("{}: {problem}", agent.file)),
         };
         text += &format!("  {mark:<5}{:<18}{detail}\n", agent.agent);
@@ -61,13 +69,10 @@ fn try_hook(agent: AgentName) -> Result<(), String> {
         "session_id": session, "cwd": here, "hook_event_name": event, "tool_name": tool,
         "tool_input": { "command": "true" },
     });
-    let output = own(&["hook", agent.as_str()], &document.to_string(), (variable, here.as_os_str()))?;
-    let name = format!("{}-{session}", agent.as_str());
-    // There may be none.
-    own(&["session", "end", &name], "", (variable, here.as_os_str())).ok();
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
-    }
+    let mut hook = own(&["hook", agent.as_str()])?;
+    let output = fed(hook.env(variable, here), &document.to_string())?;
+    end(&format!("{}-{session}", agent.as_str()));
+    succeeded(&output)?;
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let reason =
         ["/hookSpecificOutput/permissionDecisionReason", "/reason"].into_iter().find_map(|at| answer.pointer(at));
@@ -79,11 +84,48 @@ fn try_hook(agent: AgentName) -> Result<(), String> {
     }
 }
 
+/// Opens a session as codex does.
+fn try_exec_server() -> Result<(), String> {
+    let initialize = json!({ "id": 1, "method": "initialize", "params": { "clientName": "stockade-doctor" } });
+    let output = fed(&mut own(&["exec-server"])?, &format!("{initialize}\n"))?;
+    succeeded(&output)?;
+    let answer = output.stdout.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+    match (answer.pointer("/result/sessionId"), answer.pointer("/error/message").and_then(Value::as_str)) {
+        (Some(_), _) => Ok(()),
+        (None, error) => Err(error.unwrap_or("it gave no answer").to_owned()),
+    }
+}
+
+/// Runs a line as opencode does.
+#[expect(clippy::disallowed_methods, reason = "the link leads to this program, which was checked before")]
+fn try_shell(wired: &Wired) -> Result<(), String> {
+    let output = fed(Command::new(&wired.command).args(["-c", "true"]), "")?;
+    if let Ok(name) = super::opencode::session_of(std::process::id()) {
+        end(name.as_str());
+    }
+    succeeded(&output)
+}
+
+fn succeeded(output: &Output) -> Result<(), String> {
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
+}
+
+/// Ends a session. There may be none.
+fn end(session: &str) {
+    own(&["session", "end", session]).and_then(|mut command| fed(&mut command, "")).ok();
+}
+
 #[expect(clippy::disallowed_methods, reason = "this program starts itself, by the file that it is")]
-fn own(arguments: &[&str], input: &str, (name, value): (&str, &std::ffi::OsStr)) -> Result<Output, String> {
+fn own(arguments: &[&str]) -> Result<Command, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
-    command.args(arguments).env(name, value).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(arguments);
+    Ok(command)
+}
+
+fn fed(command: &mut Command, input: &str) -> Result<Output, String> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     if let Some(mut stdin) = child.stdin.take() {
         // A hook that has ended already reports why.

@@ -7,3 +7,4 @@ pub(crate) mod doctor;
 pub(crate) mod hook;
 pub(crate) mod import;
 pub(crate) mod install;
+pub(crate) mod opencode;

@@ -157,6 +157,14 @@ pub(crate) enum AgentName {
 }
 
 impl AgentName {
+    /// Whether its hooks can always have the person asked.
+    pub(crate) fn asks_for_hooks(self) -> bool {
+        match self {
+            Self::ClaudeCode => true,
+            Self::Codex | Self::Gemini | Self::Opencode => false,
+        }
+    }
+
     /// The name, as it is typed.
     pub(crate) fn as_str(self) -> &'static str {
         match self {

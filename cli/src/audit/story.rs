@@ -174,7 +174,7 @@ fn wish(escalation: &EscalationExecution) -> Result<Option<String>, serde_json::
     })
 }
 
-fn decided(decision: Decision) -> &'static str {
+pub(super) fn decided(decision: Decision) -> &'static str {
     match decision {
         Decision::Allow => "allowed",
         Decision::Prompt => "to be asked, decided",
@@ -182,7 +182,7 @@ fn decided(decision: Decision) -> &'static str {
     }
 }
 
-fn decider(source: &DecisionSource) -> String {
+pub(super) fn decider(source: &DecisionSource) -> String {
     match source {
         DecisionSource::Rule(rule) => format!("the rule {}", shown(rule)),
         DecisionSource::Fallback => String::from("the table of known commands"),

@@ -278,8 +278,13 @@ impl Running {
                     ApprovalReply { id: params.request.id.clone(), decision: ReviewDecision::Approved, content: None };
                 self.client.answer(&id, &Ok(reply))?;
             }
-            FromServer::Question { id, .. } if self.answers != Answers::Terminal || !self.asking.has_person() => {
-                // The session's other clients may answer.
+            FromServer::Question { id, params } if self.answers != Answers::Terminal || !self.asking.has_person() => {
+                // The session's other clients may answer. An agent is told what it waits for.
+                if let (Answers::OtherClients, Some(reason)) = (self.answers, &params.request.reason)
+                    && is_about_start(&params.request.subject)
+                {
+                    note(&format!("{reason}; `stockade session attend` answers, or a rule does"));
+                }
                 self.client.answer(&id, &Err(no_terminal()))?;
             }
             FromServer::Question { id, params } => self.asking.ask(id, *params),

@@ -1247,6 +1247,8 @@ export interface Execution {
   enforcement: Enforcement;
   /** The run before this one, whose denial led to this wider one. */
   first_attempt?: Execution | null;
+  /** The programs that it started and that a rule spoke of, each with what was decided. Equal ones are told once. */
+  programs?: JudgedProgram[];
   /** What it wrote to standard error. */
   stderr: CapturedOutput;
   /** What it wrote to standard output. */
@@ -1266,6 +1268,11 @@ export interface Explanation {
    * restricts, and where starts are not seen.
    */
   inside?: string[];
+  /**
+   * The question about what the line does not show, if it is not asked: each program that it starts is judged when
+   * it is started.
+   */
+  left_to_starts?: string | null;
   /** What it runs, part by part. */
   parsed: ParsedLine;
   /** What it would be held to. A network of hosts without a rule is one that is off, and asked for host by host. */
@@ -1276,6 +1283,8 @@ export interface Explanation {
   rules: CheckReport;
   /** Whether a sandbox would be built. */
   sandboxed: boolean;
+  /** Directories whose programs are asked about as scripts of a skill. */
+  skills?: AbsPath[];
   /** Who says so. */
   source: DecisionSource;
   /** Why that can't be enforced here, if it can't: then it does not run. */
@@ -1427,6 +1436,20 @@ export interface InitializeResult {
   protocol_version: number;
   /** The server program. */
   server: ServerInfo;
+}
+
+/** A program that a command started, and what was decided about it. */
+export interface JudgedProgram {
+  /** The program and its arguments. A long one is cut. */
+  command: Argv;
+  /** The decision. */
+  decision: Decision;
+  /** Why. */
+  reason?: string | null;
+  /** Who or what decided. */
+  source: DecisionSource;
+  /** The programs above it, the command first. */
+  started_by?: Argv[];
 }
 
 /** One layer. */

@@ -32,6 +32,10 @@ pub(crate) struct ProfileForm {
     /// Unix sockets that may be connected to.
     #[serde(default)]
     pub(crate) socket: Vec<PathForm>,
+    /// Directories of skills: a program below one of them that a command is, or starts, is asked about as a skill's
+    /// script. This grants nothing.
+    #[serde(default)]
+    pub(crate) skill: Vec<PathForm>,
     /// The repository that the workspace is the top of: git may write there what it writes, and nothing else. Only `--with` and
     /// the settings of the user and the administrator grant it.
     #[serde(default)]

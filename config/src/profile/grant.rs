@@ -49,6 +49,8 @@ pub struct ProfileGrant {
     pub directories: BTreeSet<AbsPath>,
     /// Directories among the writable paths in which a tool keeps its state, and its login.
     pub states: BTreeSet<AbsPath>,
+    /// Directories whose programs are asked about as scripts of a skill.
+    pub skills: BTreeSet<AbsPath>,
     /// Whether git may write the workspace's repository.
     pub repository: bool,
 }
@@ -61,6 +63,7 @@ impl ProfileGrant {
             permissions: together(&self.permissions, &other.permissions),
             directories: self.directories.union(&other.directories).cloned().collect(),
             states: self.states.union(&other.states).cloned().collect(),
+            skills: self.skills.union(&other.skills).cloned().collect(),
             repository: self.repository || other.repository,
         }
     }
@@ -140,6 +143,10 @@ impl PermissionProfile {
                     Err(NoSocket::Absent(why)) => no_socket = Some(refuse(grants, why)),
                     Err(NoSocket::Refused(why)) => return Err(refuse(grants, why)),
                 },
+                LineGrant::Skill(template) => {
+                    let places = context.places(template, Access::Read, by_profiles);
+                    found.skills.extend(places.map_err(|why| refuse(grants, why))?);
+                }
                 LineGrant::Repository => found.repository = true,
                 LineGrant::Variable(name) => {
                     let pattern = name.as_str().parse()?;
@@ -226,6 +233,7 @@ impl ProfileContext<'_> {
             LineGrant::Read(_)
             | LineGrant::Connect(_)
             | LineGrant::Socket(_)
+            | LineGrant::Skill(_)
             | LineGrant::Repository
             | LineGrant::Variable(_)
             | LineGrant::Set(..)

@@ -78,6 +78,8 @@ pub enum LineGrant {
     Connect(Template),
     /// Connections to a unix socket.
     Socket(Template),
+    /// Programs below a directory, which are asked about as scripts of a skill.
+    Skill(Template),
     /// An inherited variable, if only some are kept.
     Variable(VariableName),
     /// A variable with a value.
@@ -107,6 +109,7 @@ impl PermissionProfile {
             ("write", &form.write, LineGrant::Write as fn(Template) -> LineGrant),
             ("read", &form.read, LineGrant::Read),
             ("socket", &form.socket, LineGrant::Socket),
+            ("skill", &form.skill, LineGrant::Skill),
         ] {
             for (index, line) in forms.iter().enumerate() {
                 lines.push(path_line(&source, &format!("{key}[{index}]"), line, grant)?);
@@ -311,6 +314,7 @@ impl fmt::Display for LineGrant {
             Self::Read(path) => write!(f, "read {path}"),
             Self::Connect(host) => write!(f, "connect {host}"),
             Self::Socket(path) => write!(f, "socket {path}"),
+            Self::Skill(path) => write!(f, "skills {path}"),
             Self::Repository => f.write_str("repository of the workspace"),
             Self::Variable(name) => write!(f, "variable {name}"),
             Self::Set(name, value) => write!(f, "set {name}={value}"),

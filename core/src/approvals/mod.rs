@@ -25,6 +25,7 @@ use tokio::sync::watch;
 
 use crate::audit_log::Trail;
 use crate::judgement::{Course, Judgement, warned_of};
+use crate::requirement;
 use crate::risk::RiskAssessor;
 use crate::runtime::{Attempted, SandboxPreference, ToolContext, ToolRuntime};
 use crate::session::Session;
@@ -138,9 +139,18 @@ impl Approvals {
         // A saved rule keeps the command in the sandbox, where it would be denied again.
         let verdict = judgement.verdict.as_deref();
         let leaves = execution == EscalationExecution::Unsandboxed;
+        // Outside, no start of a program is seen, so what was left to the starts has to be asked after all.
+        let unseen = verdict.and_then(|verdict| verdict.left_to_starts.as_deref()).filter(|_| leaves);
+        if unseen.is_some() && !requirement::asks_for_rules(session.ask) {
+            return None;
+        }
+        let reason = match unseen {
+            Some(unseen) => format!("{reason} Outside, programs are not judged when they start: {unseen}"),
+            None => reason.to_owned(),
+        };
         let planted = leaves.then(|| tool.planted_program(request, session, verdict)).flatten();
         let only_once = planted.is_some();
-        let reason = Some(reason.to_owned());
+        let reason = Some(reason);
         let reason = match planted {
             Some(program) => Some(warned_of(&program, reason)),
             None => reason,

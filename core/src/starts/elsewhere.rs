@@ -13,8 +13,8 @@ use stockade_protocol::{
     Argv, Decision, DecisionSource, Enforcement, EscalationExecution, Permissions, RawText, Umask, Violation,
 };
 use stockade_sandboxing::{
-    CommandSpec, Deciders, ElsewhereStart, Observations, ProcessSettings, Running, SpawnError, StartCaller, StartCopy,
-    Starts, Stdio, WaitStatus,
+    CommandSpec, Deciders, ElsewhereStart, Observations, ProcessSettings, ProgramStart, Running, SpawnError,
+    StartCaller, StartCopy, StartVerdict, Starts, Stdio, WaitStatus,
 };
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -22,16 +22,80 @@ use tokio::sync::watch;
 use super::record::Decided;
 use super::rule_grant::RuleGrant;
 use super::trusted::Variables;
-use super::{ProgramStarts, Shared, Shown, are_judged};
+use super::{Keeper, ProgramStarts, Shared, Shown, are_judged, judge, trusted};
 use crate::approvals::Grant;
 use crate::connections::Guard;
 use crate::evidence::{Seen, seen_violations};
 use crate::runtime::ToolContext;
+use crate::session::Session;
 use crate::shell::{compile, held_permissions, make_directories, no_proxy, variables};
 use crate::writes::Writes;
 
+/// How deep programs that run elsewhere may start others elsewhere.
+const DEEPEST: usize = 4;
 /// How long a run waits for programs that it has elsewhere, after its own end. Their stubs are gone by then.
 const LONGEST_END: Duration = Duration::from_secs(20);
+
+impl Keeper {
+    /// What becomes of a start that no rule restricts.
+    pub(super) fn elsewhere(&self, start: ProgramStart, caller: StartCaller) -> StartVerdict {
+        let shared = &self.shared;
+        let (Some(by_rule), Some(shown)) = (shared.rule_grant(&start), shared.shown(&start)) else {
+            return StartVerdict::GoOn;
+        };
+        match shared.granted(start, &by_rule) {
+            Ok((copy, grant, variables)) => StartVerdict::Elsewhere(Box::new(Elsewhere {
+                live: Live::new(shared),
+                runtime: self.runtime.clone(),
+                caller,
+                shown,
+                copy,
+                by_rule,
+                grant,
+                variables,
+            })),
+            Err(why) => {
+                shared.tell_ungranted(&shown, &caller, &by_rule, &why);
+                StartVerdict::GoOn
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// What rules give to a start beyond what this run has.
+    pub(super) fn rule_grant(&self, start: &ProgramStart) -> Option<RuleGrant> {
+        let by_rule = RuleGrant::of(&self.policy, &self.session, start)?;
+        // The command itself has what was decided for it.
+        let plain = |words: &[RawText]| words.split_first().map(|(name, rest)| (judge::base_name(name), rest.to_vec()));
+        let words = start.forms.first()?;
+        if plain(words) == plain(self.command.words()) {
+            return None;
+        }
+        let has_it = by_rule.grant(&self.session).is_ok_and(|grant| {
+            (grant.permissions(), grant.confinement()) == (self.grant.permissions(), self.grant.confinement())
+        });
+        (!has_it).then_some(by_rule)
+    }
+
+    /// The grant to a start, and the variables to set; or why it has none.
+    fn granted(
+        &self,
+        start: ProgramStart,
+        by_rule: &RuleGrant,
+    ) -> Result<(StartCopy, Grant, trusted::Variables), String> {
+        let copy = start.copy.ok_or("its words, its program or its directory can't be copied as they are")?;
+        if self.depth >= DEEPEST {
+            return Err(String::from("too many programs above it run elsewhere"));
+        }
+        let grant = by_rule.grant(&self.session)?;
+        // The commands beside it may write what the session's may, and what this run may.
+        let permissions = self.session.permissions.merge(self.grant.permissions());
+        let beside = Session { permissions, ..self.session.clone() };
+        let variables = trusted::check(&beside, &copy, by_rule)?;
+        Ok((copy, grant, variables))
+    }
+}
 
 /// A start that was granted.
 pub(super) struct Elsewhere {
@@ -117,7 +181,7 @@ impl Elsewhere {
             step: String::from("read its words"),
             source: std::io::Error::other(invalid.to_string()),
         })?;
-        let is_judged = are_judged(&self.live.0.policy, confinement);
+        let is_judged = are_judged(session, &self.live.0.policy, confinement);
         let process = ProcessSettings {
             umask: umask.or(self.live.0.process.umask),
             starts: if is_judged { Starts::Judged } else { Starts::Unseen },
@@ -126,7 +190,7 @@ impl Elsewhere {
         let command = CommandSpec { argv: argv.clone(), cwd: self.copy.cwd.clone(), environment, process };
         let plan = compile(command, &held, confinement, &ctx, endpoint.as_ref())?;
         let writes = Writes::new(connections, session, &self.grant, plan.permissions(), clock);
-        let starts = ProgramStarts::below(&self.live.0, &self.grant, (&argv, plan.permissions()));
+        let starts = ProgramStarts::below(&self.live.0, &self.grant, (&argv, &self.copy.cwd, plan.permissions()));
         let deciders = Deciders {
             connections: guard.as_ref().and_then(Guard::gatekeeper),
             writes: writes.as_ref().map(Writes::keeper),
@@ -175,7 +239,9 @@ impl After {
             writes.end().await;
         }
         if let Some(starts) = starts {
-            denied.extend(Box::pin(starts.end()).await);
+            let seen = Box::pin(starts.end()).await;
+            denied.extend(seen.refused);
+            live.0.know(seen.programs);
         }
         live.0.tell(denied);
     }

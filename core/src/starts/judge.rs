@@ -5,9 +5,11 @@
 //! (`busybox rm`), and builtins of shells, do their work without another start, so they count here.
 
 use stockade_execpolicy::{Certainty, HostExecutables, Policy, RuleMatch};
-use stockade_protocol::{Argv, Decision, ParsedCommand, RawText};
+use stockade_protocol::{AbsPath, Argv, Decision, ParsedCommand, RawText};
 use stockade_sandboxing::ProgramStart;
 use stockade_shell_command::parse_argv;
+
+use super::cut::IN_REASON;
 
 /// A command by its words, with its program by its base name.
 pub(super) type Words = Vec<RawText>;
@@ -21,6 +23,8 @@ pub(super) struct Met {
     pub(super) reason: String,
     /// The commands that met one.
     pub(super) words: Vec<Words>,
+    /// The skill's script that it is.
+    pub(super) skill: Option<AbsPath>,
 }
 
 /// Programs that are many in one file, and start none of them as a process of its own.
@@ -30,8 +34,8 @@ const MANY_PROGRAMS: [&str; 4] = ["busybox", "toybox", "coreutils", "sbase-box"]
 const SHELLS: [&str; 12] =
     ["sh", "bash", "dash", "ash", "rbash", "zsh", "ksh", "ksh93", "mksh", "yash", "fish", "bash-static"];
 
-/// Builtins of bash and dash.
-const BUILTINS: [&str; 58] = [
+/// Builtins of bash and dash, and words that they act upon like a builtin.
+const BUILTINS: [&str; 64] = [
     ".",
     ":",
     "[",
@@ -42,11 +46,13 @@ const BUILTINS: [&str; 58] = [
     "builtin",
     "caller",
     "cd",
+    "chdir",
     "command",
     "compgen",
     "complete",
     "compopt",
     "continue",
+    "coproc",
     "declare",
     "dirs",
     "disown",
@@ -81,7 +87,9 @@ const BUILTINS: [&str; 58] = [
     "shift",
     "shopt",
     "source",
+    "suspend",
     "test",
+    "time",
     "times",
     "trap",
     "true",
@@ -89,7 +97,9 @@ const BUILTINS: [&str; 58] = [
     "typeset",
     "ulimit",
     "umask",
+    "unalias",
     "unset",
+    "wait",
 ];
 
 pub(super) fn is_many_programs(name: &[u8]) -> bool {
@@ -102,6 +112,11 @@ pub(super) fn is_shell(name: &[u8]) -> bool {
 
 pub(super) fn is_builtin(name: &[u8]) -> bool {
     BUILTINS.iter().any(|builtin| builtin.as_bytes() == name)
+}
+
+/// Whether a rule restricts what bash or dash does itself, without the start of a program.
+pub(crate) fn restricts_builtins(policy: &Policy) -> bool {
+    policy.restricted_programs().iter().any(|name| is_builtin(name))
 }
 
 pub(super) fn base_name(program: &RawText) -> RawText {
@@ -145,9 +160,18 @@ pub(super) fn met(policy: &Policy, start: &ProgramStart) -> Option<Met> {
     found
 }
 
+/// Whether a rule allows a start, under any of its names.
+pub(super) fn is_allowed(policy: &Policy, start: &ProgramStart) -> bool {
+    start.forms.iter().filter_map(|form| Argv::parse(form.iter().cloned()).ok()).any(|argv| {
+        let line = parse_argv(&argv);
+        let evaluation = policy.evaluate(&line, HostExecutables::Resolve, |_| Decision::Prompt);
+        evaluation.commands.first().is_some_and(|own| own.decision == Decision::Allow)
+    })
+}
+
 fn with(found: Option<Met>, rule: &RuleMatch, words: Words) -> Met {
     let Some(mut met) = found else {
-        return Met { decision: rule.decision(), reason: reason(rule, &words), words: vec![words] };
+        return Met { decision: rule.decision(), reason: reason(rule, &words), words: vec![words], skill: None };
     };
     if rule.decision() > met.decision {
         met.decision = rule.decision();
@@ -159,16 +183,12 @@ fn with(found: Option<Met>, rule: &RuleMatch, words: Words) -> Met {
     met
 }
 
-/// The words of it that are shown in a reason.
-const MOST_SHOWN: usize = 24;
-
 fn reason(found: &RuleMatch, words: &Words) -> String {
     let rule = found.rule();
     let verb = if rule.decision() == Decision::Forbidden { "forbids" } else { "asks before" };
-    let cut = if words.len() > MOST_SHOWN { " …" } else { "" };
-    let shown = Argv::parse(words.iter().take(MOST_SHOWN).cloned()).map(|argv| argv.to_string()).unwrap_or_default();
+    let shown = Argv::parse(IN_REASON.of(words)).map(|argv| argv.to_string()).unwrap_or_default();
     let why = rule.justification().map(|why| format!(": {why}")).unwrap_or_default();
-    format!("a rule ({}) {verb} `{shown}{cut}`{why}", rule.origin())
+    format!("a rule ({}) {verb} `{shown}`{why}", rule.origin())
 }
 
 #[cfg(test)]
@@ -216,6 +236,20 @@ prefix_rule(pattern = ["make"], decision = "allow")
         assert!(judged("dash", &[&["/bin/sh", "-c", "kill 1"]]).is_some(), "a builtin");
         assert!(judged("busybox", &[&["/bin/busybox", "rm", "x"]]).is_some());
         assert!(judged("busybox", &[&["/bin/sh", "-c", "rm x"]]).is_some());
+    }
+
+    #[test]
+    fn a_rule_for_a_builtin_is_known() {
+        let policy = |name: &str| {
+            let rule = format!("prefix_rule(pattern = [{name:?}], decision = \"prompt\")");
+            Policy::parse("t.rules", &rule, Layer::User).unwrap()
+        };
+        for name in ["kill", "echo", "[", "time", "wait", "unalias"] {
+            assert!(restricts_builtins(&policy(name)), "{name}");
+        }
+        for name in ["rm", "git", "sleep"] {
+            assert!(!restricts_builtins(&policy(name)), "{name}");
+        }
     }
 
     #[test]

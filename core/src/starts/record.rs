@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use stockade_protocol::{
-    AuditEvent, Decision, DecisionSource, DenyingRule, EscalationExecution, Evidence, Operation, RawText, Violation,
-    ViolationTarget,
+    AuditEvent, Decision, DecisionSource, DenyingRule, EscalationExecution, Evidence, JudgedProgram, Operation,
+    RawText, Violation, ViolationTarget,
 };
 use stockade_sandboxing::{StartCaller, StartVerdict};
 
 use super::rule_grant::RuleGrant;
-use super::{Shared, Shown, locked};
+use super::{Shared, Shown, StartsSeen, locked};
 
 /// Different refusals of a run that are told, and decisions that are recorded.
 const MOST_TOLD: usize = 100;
@@ -17,7 +17,7 @@ const MOST_TOLD: usize = 100;
 #[derive(Default)]
 pub(super) struct Told {
     recorded: HashSet<(Vec<RawText>, Decision)>,
-    pub(super) refused: Vec<Violation>,
+    pub(super) seen: StartsSeen,
 }
 
 /// A decision that is recorded.
@@ -52,11 +52,19 @@ impl Shared {
     pub(super) fn tell(&self, denied: impl IntoIterator<Item = Violation>) {
         let mut told = locked(&self.told);
         for violation in denied {
-            let is_known = told.refused.iter().any(|known| known.target == violation.target);
-            if !is_known && told.refused.len() < MOST_TOLD {
-                told.refused.push(violation);
+            let refused = &mut told.seen.refused;
+            let is_known = refused.iter().any(|known| known.target == violation.target);
+            if !is_known && refused.len() < MOST_TOLD {
+                refused.push(violation);
             }
         }
+    }
+
+    /// Keeps what became of the starts of a program that ran elsewhere.
+    pub(super) fn know(&self, programs: Vec<JudgedProgram>) {
+        let mut told = locked(&self.told);
+        let room = MOST_TOLD.saturating_sub(told.seen.programs.len());
+        told.seen.programs.extend(programs.into_iter().take(room));
     }
 
     /// Notes a refusal, once for equal commands.
@@ -81,6 +89,15 @@ impl Shared {
             let has_room = told.recorded.len() < MOST_TOLD;
             has_room && told.recorded.insert((start.command.words().to_vec(), decision))
         };
+        if is_new {
+            locked(&self.told).seen.programs.push(JudgedProgram {
+                command: start.command.clone(),
+                started_by: caller.chain.clone(),
+                decision,
+                source: source.clone(),
+                reason: reason.clone(),
+            });
+        }
         // What had more than its caller is recorded each time.
         if is_new || execution.is_some() {
             self.trail.note(AuditEvent::ProgramJudged {

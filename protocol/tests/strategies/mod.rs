@@ -465,6 +465,18 @@ fn refusal() -> impl Strategy<Value = Refusal> {
     (by, any::<String>()).prop_map(|(by, reason)| Refusal { by, reason })
 }
 
+fn judged_program() -> impl Strategy<Value = JudgedProgram> {
+    (argv(), vec(argv(), 0..3), decision(), decider(), option::of(any::<String>())).prop_map(
+        |(command, started_by, decision, source, reason)| JudgedProgram {
+            command,
+            started_by,
+            decision,
+            source,
+            reason,
+        },
+    )
+}
+
 pub(crate) fn outcome() -> impl Strategy<Value = Outcome> {
     let output = || {
         (raw_text(), any::<u64>(), raw_text()).prop_map(|(head, omitted_bytes, tail)| CapturedOutput {
@@ -475,13 +487,14 @@ pub(crate) fn outcome() -> impl Strategy<Value = Outcome> {
     };
     // Boxed, since the types of nested strategies fill the stack of a test thread otherwise.
     let execution = || {
-        (output(), output(), any::<u64>(), enforcement(), vec(violation(), 0..2)).prop_map(
-            |(stdout, stderr, duration_ms, enforcement, violations)| Execution {
+        (output(), output(), any::<u64>(), enforcement(), vec(violation(), 0..2), vec(judged_program(), 0..2)).prop_map(
+            |(stdout, stderr, duration_ms, enforcement, violations, programs)| Execution {
                 stdout,
                 stderr,
                 duration_ms,
                 enforcement,
                 violations,
+                programs,
                 first_attempt: None,
             },
         )
@@ -497,15 +510,17 @@ pub(crate) fn outcome() -> impl Strategy<Value = Outcome> {
     ]
 }
 
+fn decider() -> impl Strategy<Value = DecisionSource> {
+    prop_oneof![
+        any::<String>().prop_map(DecisionSource::Rule),
+        Just(DecisionSource::Fallback),
+        Just(DecisionSource::SessionMemory),
+        Just(DecisionSource::External)
+    ]
+}
+
 pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
-    let source = || {
-        prop_oneof![
-            any::<String>().prop_map(DecisionSource::Rule),
-            Just(DecisionSource::Fallback),
-            Just(DecisionSource::SessionMemory),
-            Just(DecisionSource::External)
-        ]
-    };
+    let source = decider;
     let hash = || any::<[u8; 32]>().prop_map(RecordHash);
     let whole =
         (any::<u64>(), any::<u64>(), hash()).prop_map(|(words, bytes, sha256)| WholeCommand { words, bytes, sha256 });

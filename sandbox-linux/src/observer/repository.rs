@@ -169,6 +169,15 @@ impl Repositories {
     }
 }
 
+/// Whether git may write or make this file or directory of a repository that was granted, as far as its name tells.
+#[must_use]
+pub fn git_writes(repository: &Repository, path: &AbsPath) -> bool {
+    let Some(granted) = Repositories::new(std::slice::from_ref(repository)) else { return false };
+    let Some(metadata) = granted.metadata(path) else { return false };
+    let names = metadata.names(path);
+    metadata.part.entry(&names).is_some() || metadata.part.makes_directory(&names)
+}
+
 impl Metadata {
     fn names<'a>(&self, path: &'a AbsPath) -> Vec<&'a [u8]> {
         path.components().skip(self.directory.depth()).collect()

@@ -9,6 +9,8 @@
 //! - A caller that can't be read, since it is not dumpable or its memory is another user's, starts nothing. A caller whose
 //!   words are at no address gets what the kernel says to that.
 
+mod copy;
+
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -19,18 +21,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use stockade_protocol::{AbsPath, Access, FileRules, RawText};
-use stockade_sandboxing::{Concern, ProgramStart, StartAnswer, StartCaller, StartCopy, StartKeeper, StartVerdict};
+use stockade_sandboxing::{Concern, ProgramStart, StartAnswer, StartCaller, StartKeeper, StartVerdict};
 
 use super::chain::chain;
 use super::elsewhere::Redirections;
+use super::loader::{is_loader, loaded};
+use super::process_links;
 use super::resolve::{LastLink, Located, Tree, read_path, read_text};
 use crate::supervisor::program_of;
 use crate::sys::notify::{self, Notification};
 
 /// The most words that are read: rules speak of the first ones, and what a wrapper starts is judged when it does.
 const MOST_WORDS: usize = 512;
-/// The most variables of a caller among which some are looked for.
-const MOST_VARIABLES: usize = 4096;
 /// The most bytes of all words together, and of one. The kernel takes no longer word.
 const MOST_BYTES: usize = 256 * 1024;
 const LONGEST_WORD: usize = 128 * 1024;
@@ -210,7 +212,8 @@ impl Reader<'_> {
         programs.extend(self.led_to(&named));
         let of_interpreters = interpreters.iter().map(|interpreter| &interpreter.program);
         let names = programs.iter().chain(of_interpreters).chain(&file);
-        if !names.into_iter().any(|name| self.keeper.concerns(base_name(name))) {
+        let may_concern = |name: &[u8]| self.keeper.concerns(name) || is_loader(name);
+        if !names.into_iter().any(|name| may_concern(base_name(name))) {
             return Reading::Passes;
         }
         let Words { words, are_all } = match self.words(self.argument(path_at + 1), MOST_WORDS) {
@@ -227,67 +230,42 @@ impl Reader<'_> {
             forms.push(form(&before, rest));
             script = before;
         }
+        let file = self.load(&mut forms).or(file);
         let cwd = self.view.absolute(self.call.thread, None, b".").and_then(|path| AbsPath::parse(path).ok());
         let start = ProgramStart { forms, file: file.map(RawText::from), cwd, copy };
         Reading::Start { start, empty: self.argument(path_at).wrapping_add(text.len() as u64) }
     }
 
-    /// The start as it can be made elsewhere, if its files are the host's.
-    fn copy(&self, named: &Named, words: &[Vec<u8>], interpreters: &[Interpreter]) -> Option<StartCopy> {
-        const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-        let found = named.found.as_ref()?;
-        let bytes = |path: &AbsPath| path.as_raw().as_bytes().to_vec();
-        let hosts = self.host.locate(&bytes(&found.path), LastLink::Kept).ok()?;
-        let are_same = |one: OwnedFd, other: OwnedFd| {
-            let identity = |file: OwnedFd| rustix::fs::fstat(file).map(|found| (found.st_dev, found.st_ino));
-            identity(one).ok().zip(identity(other).ok()).is_some_and(|(one, other)| one == other)
-        };
-        let open = |file: &Located| file.open(LOOK, Mode::empty()).ok();
-        let cwd = AbsPath::parse(self.view.absolute(self.call.thread, None, b".")?).ok()?;
-        let own_cwd = rustix::fs::open(
-            format!("/proc/{}/cwd", self.call.thread),
-            LOOK.difference(OFlags::NOFOLLOW),
-            Mode::empty(),
-        );
-        let hosts_cwd = self.host.locate(&bytes(&cwd), LastLink::Kept).ok()?;
-        let is_hosts = hosts.path == found.path
-            && hosts_cwd.path == cwd
-            && are_same(open(found)?, open(&hosts)?)
-            && are_same(own_cwd.ok()?, open(&hosts_cwd)?);
-        is_hosts.then_some(())?;
-        Some(StartCopy {
-            program: found.path.clone(),
-            given: AbsPath::parse(named.path.clone()).ok()?,
-            words: words.iter().cloned().map(RawText::from).collect(),
-            cwd,
-            interpreters: interpreters.iter().map(|found| RawText::from(found.program.clone())).collect(),
-            variables: Vec::new(),
-        })
-    }
-
-    /// Those of the caller's variables that have these names. Where they can't all be read, there are none.
-    fn variables(&self, names: &[RawText]) -> Vec<(RawText, RawText)> {
-        let (_, path_at) = self.path_at();
-        let Some(all) = (!names.is_empty()).then(|| self.words(self.argument(path_at + 2), MOST_VARIABLES)) else {
-            return Vec::new();
-        };
-        let words = all.ok().filter(|all| all.are_all).map(|all| all.words).unwrap_or_default();
-        let pairs = words.into_iter().filter_map(|word| {
-            let end = word.iter().position(|byte| *byte == b'=')?;
-            let (name, value) = word.split_at_checked(end)?;
-            Some((RawText::from(name.to_vec()), RawText::from(value.get(1..)?.to_vec())))
-        });
-        pairs.filter(|(name, _)| names.contains(name)).collect()
+    /// Adds what a dynamic loader among the programs is told to run, and gives the base name of that file.
+    fn load(&self, forms: &mut Vec<Vec<RawText>>) -> Option<Vec<u8>> {
+        let (mut more, mut file) = (Vec::new(), None);
+        for form in forms.iter() {
+            let Some((first, arguments)) = form.split_first() else { continue };
+            let Some(loaded) = is_loader(base_name(first.as_bytes())).then(|| loaded(arguments)).flatten() else {
+                continue;
+            };
+            let given = loaded.program.as_bytes();
+            let path = self.view.absolute(self.call.thread, None, given).unwrap_or_else(|| given.to_vec());
+            let found = self.view.locate(&path, LastLink::Followed).ok().filter(Located::exists);
+            let named = Named { path, found };
+            let found = named.found.as_ref().map(|found| base_name(found.path.as_raw().as_bytes()).to_vec());
+            let names = [Some(named.path.clone()), self.led_to(&named), loaded.told.map(<[u8]>::to_vec)];
+            let forms = names.into_iter().flatten().map(RawText::from);
+            more.extend(forms.map(|name| std::iter::once(name).chain(loaded.rest.iter().cloned()).collect()));
+            file = file.or(found);
+        }
+        forms.extend(more);
+        file
     }
 
     /// The file of a call; `None` if there is none that the kernel could start.
     fn named(&self, directory: Option<i32>, text: &[u8]) -> Option<Named> {
         const EMPTY_PATH: i32 = libc::AT_EMPTY_PATH;
         let is_open_file = text.is_empty() && self.argument(4) as i32 & EMPTY_PATH != 0;
+        let link = process_links::link(text).and_then(|link| self.behind(&link));
         let path = match (directory, is_open_file) {
             (Some(number), true) => self.behind(&format!("fd/{number}"))?,
-            _ if text == b"/proc/self/exe" || text == b"/proc/thread-self/exe" => self.behind("exe")?,
-            _ => match self.view.absolute(self.call.thread, directory, text) {
+            _ => match link.or_else(|| self.view.absolute(self.call.thread, directory, text)) {
                 Some(path) => path,
                 None if text.is_empty() => return None,
                 // An open file without a path: `/dev/fd/3` of a file that was removed.

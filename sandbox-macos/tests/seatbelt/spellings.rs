@@ -111,7 +111,7 @@ fn a_glob_behind_a_link_denies_where_it_leads() {
     assert!(!asked.allows("file-write-unlink", &Object::file("/private/tmp/x/y")), "it holds a file that is denied");
 }
 
-/// Names that mean something to somebody: to the language, to patterns, or to a shell.
+/// Names with a meaning in the profile language, in patterns, or in a shell.
 fn hostile_name() -> impl Strategy<Value = String> {
     prop_oneof![
         proptest::string::string_regex("[\\\\\"'()\\[\\]{}|^$.*+?#;,= \n\t-]{1,6}").unwrap(),

@@ -1,5 +1,5 @@
 //! Every operation, filter and name of every profile has a line in `SOURCES.md`, with the public profile or document
-//! that uses it in the same way, or the reason why it is there without one. Nobody has run these profiles, so a word
+//! that uses it in the same way, or the reason why it is there without one. These profiles were never run, so a word
 //! that no system knows would be found on a user's machine.
 
 #![expect(clippy::panic, clippy::indexing_slicing, reason = "a profile or a list that can't be read fails the test")]

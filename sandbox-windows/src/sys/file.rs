@@ -3,21 +3,23 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::windows::fs::OpenOptionsExt as _;
+use std::os::windows::io::{FromRawHandle as _, OwnedHandle};
 use std::path::Path;
 
+use windows::Win32::Foundation::{ERROR_FILE_NOT_FOUND, ERROR_INVALID_PARAMETER};
 use windows::Win32::Security::{
     DACL_SECURITY_INFORMATION, GetKernelObjectSecurity, LABEL_SECURITY_INFORMATION, OBJECT_SECURITY_INFORMATION,
     PSECURITY_DESCRIPTOR, SetKernelObjectSecurity,
 };
 use windows::Win32::Storage::FileSystem::{
-    BY_HANDLE_FILE_INFORMATION, FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT,
-    GETFINALPATHNAMEBYHANDLE_FLAGS, GetDriveTypeW, GetFileInformationByHandle, GetFinalPathNameByHandleW,
-    GetLogicalDrives, GetVolumeInformationW,
+    BY_HANDLE_FILE_INFORMATION, FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT, FILE_ID_DESCRIPTOR,
+    FILE_ID_DESCRIPTOR_0, FILE_SHARE_MODE, FileIdType, GETFINALPATHNAMEBYHANDLE_FLAGS, GetDriveTypeW,
+    GetFileInformationByHandle, GetFinalPathNameByHandleW, GetLogicalDrives, GetVolumeInformationW, OpenFileById,
 };
 use windows::Win32::System::SystemInformation::GetSystemDirectoryW;
 use windows::core::PCWSTR;
 
-use super::{failed, raw, wide};
+use super::{failed, raw, size_of, wide};
 use crate::DriveKind;
 use crate::disk::{Identity, Part};
 
@@ -44,6 +46,28 @@ pub(crate) fn open(path: &Path, rights: u32, others: Others) -> io::Result<File>
     };
     let flags = FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT;
     OpenOptions::new().access_mode(rights).share_mode(share).custom_flags(flags.0).open(path)
+}
+
+/// Opens an object by its number on the volume of another one; `None` if the volume has no such object.
+pub(crate) fn open_by_index(volume: &File, index: u64, rights: u32) -> io::Result<Option<File>> {
+    let identifier = FILE_ID_DESCRIPTOR {
+        dwSize: size_of::<FILE_ID_DESCRIPTOR>(),
+        Type: FileIdType,
+        Anonymous: FILE_ID_DESCRIPTOR_0 { FileId: index.cast_signed() },
+    };
+    let flags = FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT;
+    // SAFETY: the volume's object is open, and the identifier is as long as it says and outlives the call.
+    let opened = unsafe { OpenFileById(raw(volume), &raw const identifier, rights, FILE_SHARE_MODE(7), None, flags) };
+    match opened {
+        // SAFETY: the handle was opened above, and belongs to no other object.
+        Ok(handle) => Ok(Some(File::from(unsafe { OwnedHandle::from_raw_handle(handle.0) }))),
+        Err(error)
+            if [ERROR_INVALID_PARAMETER, ERROR_FILE_NOT_FOUND].iter().any(|gone| gone.to_hresult() == error.code()) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// Where an open object really is.

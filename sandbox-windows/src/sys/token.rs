@@ -92,7 +92,7 @@ pub(crate) fn found(token: &OwnedHandle) -> io::Result<TokenFound> {
             && attributes & SE_GROUP_USE_FOR_DENY_ONLY.cast_unsigned() == 0
     };
     let granting = groups(token, TokenGroups)?.into_iter().filter(|(_, attributes)| grants(*attributes));
-    // What can't be read is taken for what is missing: nobody, and no level.
+    // What can't be read counts as missing: no restricting identifiers, and no level.
     let restricting = groups(token, TokenRestrictedSids).unwrap_or_default();
     Ok(TokenFound {
         restricting: restricting.into_iter().map(|(sid, _)| sid).collect(),
@@ -130,7 +130,7 @@ fn privileges(token: &OwnedHandle) -> io::Result<Vec<String>> {
     Ok(entries.iter().map(name).collect())
 }
 
-/// The token without privileges, with groups that only deny, and restricted for writing to somebody.
+/// The token without privileges, with groups that only deny, and restricted for writing to these identifiers.
 pub(crate) fn restrict(token: &OwnedHandle, deny_only: &[Sid], restricting: &[Sid]) -> io::Result<OwnedHandle> {
     let bytes = |sids: &[Sid]| sids.iter().map(Sid::to_bytes).collect::<Vec<_>>();
     let (mut deny_only, mut restricting) = (bytes(deny_only), bytes(restricting));

@@ -12,6 +12,7 @@ mod options;
 mod own;
 mod runners;
 mod shells;
+mod unseen;
 mod variables;
 mod wrappers;
 
@@ -22,6 +23,7 @@ use stockade_protocol::{Argv, CommandRole, ParsedCommand, ParsedLine, Word};
 use crate::bash::{self, Found, Input, MOST_COMMANDS};
 use crate::safety::{Safety, safety};
 
+pub use unseen::{is_plain_shell, works_unseen};
 use variables::sets_locale;
 
 /// Limit on levels, which bounds the work for `nice nice nice …`.

@@ -55,6 +55,16 @@ pub(super) fn look(name: &str, command: &ParsedCommand, input: &Input) -> Option
     Some(unix_shell(name, dialect(name)?, command, input))
 }
 
+/// Whether a program of this name is a shell.
+pub(super) fn is_shell(name: &str) -> bool {
+    dialect(name).is_some()
+}
+
+/// Whether a shell of this name does nothing itself but what bash and dash do. An `ash` is busybox's.
+pub(super) fn is_plain(name: &str) -> bool {
+    matches!(name, "bash" | "bash-static" | "dash" | "sh")
+}
+
 fn dialect(name: &str) -> Option<Dialect> {
     Some(match name {
         "bash" | "rbash" | "bash-static" | LINE_SHELL => Dialect::Bash,

@@ -46,8 +46,8 @@ pub(super) enum Tool {
     Read { path: PathBuf },
     /// A search of the agent itself: for names or for text, in files that these patterns match.
     Search { below: Option<PathBuf>, patterns: Vec<String> },
-    /// An address that the agent itself fetches.
-    Fetch { url: String },
+    /// Addresses that the agent itself fetches.
+    Fetch { urls: Vec<String> },
     /// Another tool.
     Other,
 }
@@ -137,7 +137,9 @@ fn tool(agent: AgentName, name: &str, input: &Map<String, Value>) -> Result<Tool
             Tool::Search { below: below("dir_path")?, patterns: within(input.get("include_pattern")) }
         }
         (AgentName::Gemini, "read_many_files") => Tool::Search { below: None, patterns: listed("include")? },
-        (AgentName::ClaudeCode, "WebFetch") => Tool::Fetch { url: text("url")? },
+        (AgentName::ClaudeCode, "WebFetch") => Tool::Fetch { urls: vec![text("url")?] },
+        (AgentName::Gemini, "web_fetch") if input.contains_key("url") => Tool::Fetch { urls: vec![text("url")?] },
+        (AgentName::Gemini, "web_fetch") => Tool::Fetch { urls: addresses(&text("prompt")?) },
         _ => Tool::Other,
     })
 }
@@ -153,8 +155,13 @@ fn within(given: Option<&Value>) -> Vec<String> {
     if patterns.is_empty() { vec![String::from("**")] } else { patterns }
 }
 
+/// The addresses in a prompt for gemini-cli's `web_fetch`: words with a scheme, as it cuts them itself.
+fn addresses(prompt: &str) -> Vec<String> {
+    prompt.split_whitespace().filter(|word| word.contains("://")).map(String::from).collect()
+}
+
 /// The files that codex's envelope of a patch names.
-fn patched(patch: &str) -> Vec<PathBuf> {
+pub(super) fn patched(patch: &str) -> Vec<PathBuf> {
     let heads = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
     let named = |line: &str| heads.iter().find_map(|head| line.trim().strip_prefix(head)).map(PathBuf::from);
     patch.lines().filter_map(named).collect()

@@ -10,8 +10,8 @@ use stockade_protocol::{AbsPath, Decision, DecisionSource, ExecApprovalRequireme
 use stockade_server::wire::SessionName;
 
 use super::answer::Answer;
-use super::call::{Call, Event, Tool};
-use super::line::{self, Asked};
+use super::call::{self, Call, Event, Tool};
+use super::line::{self, Asked, NextLine};
 use super::{files, project};
 use crate::args::{AgentName, SessionArgs};
 use crate::exit::{Failure, with_causes};
@@ -33,6 +33,10 @@ fn session_name(agent: AgentName, session: &str) -> Result<SessionName, String> 
 /// Judges a call. Every error is a refusal.
 pub(super) fn judge(call: &Call) -> Answer {
     if nested::is_inside() && call.tool != Tool::Other {
+        if !call.agent.asks_for_hooks() {
+            // A question would be a refusal of every use.
+            return Answer::NoOpinion;
+        }
         // The agent asks as it would without a hook, and shows the reason.
         let reason =
             "the whole agent runs in a sandbox of Stockade, which holds for this, too; rules are not read in there";
@@ -40,11 +44,11 @@ pub(super) fn judge(call: &Call) -> Answer {
     }
     let judged = match &call.tool {
         Tool::Other => return Answer::NoOpinion,
-        Tool::Shell { line } => shell(call, line),
+        Tool::Shell { line } => shell(call, line).and_then(|answer| with_patches(call, line, answer)),
         Tool::Write { paths } => files::writing(call, paths),
         Tool::Read { path } => files::reading(call, path),
         Tool::Search { below, patterns } => files::searching(call, below.as_deref(), patterns),
-        Tool::Fetch { url } => fetching(call, url),
+        Tool::Fetch { urls } => fetching(call, urls),
     };
     judged.unwrap_or_else(|reason| Answer::Deny { reason: format!("Stockade can't judge this: {reason}") })
 }
@@ -65,6 +69,13 @@ pub(super) fn undecided(call: &Call, limit: Duration) -> Answer {
     }
 }
 
+fn next_line(agent: AgentName) -> NextLine {
+    match agent {
+        AgentName::ClaudeCode => NextLine::Follows,
+        AgentName::Codex | AgentName::Gemini | AgentName::Opencode => NextLine::StartsAnew,
+    }
+}
+
 fn said(failure: &Failure) -> String {
     failure.to_string()
 }
@@ -72,7 +83,7 @@ fn said(failure: &Failure) -> String {
 fn replaced(call: &Call, line: &str, asked: Asked) -> Result<String, String> {
     let name = session_name(call.agent, &call.session)?;
     let program = std::env::current_exe().map_err(|error| with_causes(&error))?;
-    let outer = line::outer(&program, &name, line, asked);
+    let outer = line::outer(&program, &name, line, asked, next_line(call.agent));
     let outer = outer.ok_or_else(|| String::from("this program has a name that is no text"))?;
     if line::is_too_long(&outer) {
         let most = line::LONGEST_ARGUMENT / 1024;
@@ -96,7 +107,7 @@ fn shell(call: &Call, line: &str) -> Result<Answer, String> {
     let cwd = AbsPath::from_path(&call.cwd).map_err(|error| error.to_string())?;
     let project = project(call)?;
     std::env::set_current_dir(&project).map_err(|error| format!("`{}`: {error}", project.display()))?;
-    let command = shell::with_line(&OsString::from(line::inner(line)), &[]);
+    let command = shell::with_line(&OsString::from(line::inner(line, next_line(call.agent))), &[]);
     let wanted = Wanted {
         name: session_name(call.agent, &call.session)?,
         named_by: NamedBy::Flag,
@@ -113,6 +124,20 @@ fn shell(call: &Call, line: &str) -> Result<Answer, String> {
     let explanation = joined::explain(&wanted, || session::opening(&SessionArgs::default()));
     let explanation = explanation.map_err(|failure| said(&failure))?;
     decided(call, line, &explanation)
+}
+
+/// codex applies patches that a line contains by itself, outside of every sandbox that a command of it has: the files
+/// are judged as well, and the stricter answer counts.
+fn with_patches(call: &Call, line: &str, answer: Answer) -> Result<Answer, String> {
+    let paths = if call.agent == AgentName::Codex { call::patched(line) } else { Vec::new() };
+    if paths.is_empty() || matches!(answer, Answer::Deny { .. }) {
+        return Ok(answer);
+    }
+    let written = files::writing(call, &paths)?;
+    Ok(match (&answer, &written) {
+        (_, Answer::Deny { .. } | Answer::Ask { .. }) => written,
+        (_, Answer::NoOpinion | Answer::Allow { .. }) => answer,
+    })
 }
 
 fn decided(call: &Call, line: &str, explanation: &Explanation) -> Result<Answer, String> {
@@ -163,13 +188,20 @@ pub(super) fn listed(key: &str, value: &str) -> String {
     format!("`{key} = [{value}]` below `[sandbox]` in `{}` would allow it", settings_file())
 }
 
-/// Judges a URL by its host.
-fn fetching(call: &Call, url: &str) -> Result<Answer, String> {
+/// Judges URLs by their hosts: the strictest decision counts. A use without a URL fetches nothing.
+fn fetching(call: &Call, urls: &[String]) -> Result<Answer, String> {
+    if urls.is_empty() {
+        return Ok(Answer::NoOpinion);
+    }
     let stockade = policy(call)?;
-    let destinations = destinations(url)?;
-    let explain = |to: &flags::Destination| stockade.orchestrator().explain_host(&to.host, to.protocol, to.port);
-    let decision = destinations.iter().map(|to| explain(to).decision).max().unwrap_or(Decision::Forbidden);
-    let host = destinations.first().map(|to| to.host.to_string()).unwrap_or_default();
+    let mut judged = Vec::new();
+    for to in urls.iter().map(|url| destinations(url)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
+        let decision = stockade.orchestrator().explain_host(&to.host, to.protocol, to.port).decision;
+        judged.push((decision, to.host.to_string()));
+    }
+    // The first one of the strictest.
+    let strictest = judged.into_iter().rev().max_by_key(|(decision, _)| *decision);
+    let (decision, host) = strictest.unwrap_or((Decision::Forbidden, String::new()));
     let remedy = listed("allow_hosts", &host);
     Ok(match decision {
         Decision::Allow => Answer::Allow { reason: format!("`{host}` may be reached"), line: None },

@@ -1,9 +1,10 @@
 //! The line that replaces an agent's own.
 //!
 //! The agent passes its line to its own shell, outside of the sandbox, so that shell must not interpret any of the
-//! original: it is one word in single quotes. A line that may change the directory reports its final directory, since
-//! agents such as Claude Code start the next line there; it uses descriptor 0, the only one besides the output that a
-//! sandboxed command inherits from its caller.
+//! original: it is one word in single quotes. A line that may change the directory reports its final directory, for agents
+//! that start the next line there, such as Claude Code; it uses descriptor 0, the only one besides the output that a
+//! sandboxed command inherits from its caller. Others get the plain form: gemini-cli starts each line in its workspace, and
+//! refuses lines with a substitution, even its hooks'.
 
 use std::path::Path;
 
@@ -14,6 +15,15 @@ use stockade_server::wire::SessionName;
 pub(super) enum Asked {
     Yes,
     No,
+}
+
+/// Where an agent starts the next line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextLine {
+    /// Where the last one ended.
+    Follows,
+    /// In a directory of the agent's choice.
+    StartsAnew,
 }
 
 /// Linux's limit on one argument (`MAX_ARG_STRLEN` in execve(2)).
@@ -34,20 +44,20 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// The text for `bash -c` that the session runs for a line.
-pub(super) fn inner(line: &str) -> String {
-    if may_move(line) { format!("eval {} </dev/null && pwd -P >&0", quoted(line)) } else { line.to_owned() }
+pub(super) fn inner(line: &str, next: NextLine) -> String {
+    if is_told(line, next) { format!("eval {} </dev/null && pwd -P >&0", quoted(line)) } else { line.to_owned() }
 }
 
 /// The line for the agent's shell.
-pub(super) fn outer(program: &Path, session: &SessionName, line: &str, asked: Asked) -> Option<String> {
+pub(super) fn outer(program: &Path, session: &SessionName, line: &str, asked: Asked, next: NextLine) -> Option<String> {
     let program = quoted(program.to_str()?);
     let asked = match asked {
         Asked::Yes => " --asked",
         Asked::No => "",
     };
     let start = format!("{program} hook run {session}{asked}");
-    let text = quoted(&inner(line));
-    Some(if may_move(line) {
+    let text = quoted(&inner(line, next));
+    Some(if is_told(line, next) {
         format!("{{ __stockade_at=$({start} --tell-directory -c {text} 3>&1 >&4) && cd -- \"$__stockade_at\"; }} 4>&1")
     } else {
         format!("{start} -c {text}")
@@ -73,6 +83,10 @@ fn unquoted(word: &str) -> Option<String> {
     let is_end = rest == "'" || rest == "' 3>&1 >&4) && cd -- \"$__stockade_at\"; } 4>&1";
     let text = word.strip_prefix('\'')?.replace(r"'\''", "\u{0}");
     (is_end && !text.contains('\'')).then(|| text.replace('\u{0}', "'"))
+}
+
+fn is_told(line: &str, next: NextLine) -> bool {
+    next == NextLine::Follows && may_move(line)
 }
 
 /// Whether a line may change the directory, judged by its words, with false positives.
@@ -114,21 +128,24 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             let program = printing(directory.path());
             let session = "s-1".parse().unwrap();
-            let output = bash(&outer(&program, &session, &line, Asked::Yes).unwrap());
+            let output = bash(&outer(&program, &session, &line, Asked::Yes, NextLine::Follows).unwrap());
             let told = String::from_utf8(output.stdout).unwrap();
             let words: Vec<&str> = told.split_terminator('\0').collect();
             let place = if may_move(&line) { "/usr" } else { "/" };
-            let (text, ended) = (inner(&line), String::from_utf8(output.stderr).unwrap());
+            let (text, ended) = (inner(&line, NextLine::Follows), String::from_utf8(output.stderr).unwrap());
             prop_assert_eq!(words.last().copied(), Some(text.as_str()));
             prop_assert_eq!(words.get(..4), Some(&["hook", "run", "s-1", "--asked"][..]));
             prop_assert_eq!(ended.trim(), place);
-            prop_assert_eq!(original(&outer(&program, &session, &line, Asked::Yes).unwrap()), Some(line));
+            for next in [NextLine::Follows, NextLine::StartsAnew] {
+                let outer = outer(&program, &session, &line, Asked::Yes, next).unwrap();
+                prop_assert_eq!(original(&outer), Some(line.clone()));
+            }
         }
 
         /// The session's shell evaluates exactly the line.
         #[test]
         fn the_wrapped_text_is_the_line(line in "[ -~\n]{0,60}") {
-            let wrapped = format!("eval() {{ printf %s \"$1\"; }}; {}", inner(&format!("cd {line}")));
+            let wrapped = format!("eval() {{ printf %s \"$1\"; }}; {}", inner(&format!("cd {line}"), NextLine::Follows));
             #[expect(clippy::disallowed_methods, reason = "a shell is what this is about")]
             let output = Command::new("bash").args(["-c", &wrapped]).output().unwrap();
             prop_assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("cd {line}"));
@@ -138,7 +155,8 @@ mod tests {
     #[test]
     fn plain_lines_stay_plain() {
         let session = "s".parse().unwrap();
-        let line = outer(Path::new("/bin/stockade"), &session, "npm test", Asked::No).unwrap();
-        assert_eq!(line, "'/bin/stockade' hook run s -c 'npm test'");
+        let plain = |line, next| outer(Path::new("/bin/stockade"), &session, line, Asked::No, next).unwrap();
+        assert_eq!(plain("npm test", NextLine::Follows), "'/bin/stockade' hook run s -c 'npm test'");
+        assert_eq!(plain("cd x && y", NextLine::StartsAnew), "'/bin/stockade' hook run s -c 'cd x && y'");
     }
 }

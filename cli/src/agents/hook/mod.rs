@@ -5,6 +5,7 @@
 
 mod answer;
 mod call;
+mod dialog;
 mod files;
 mod judge;
 mod line;
@@ -51,7 +52,7 @@ fn answer(agent: AgentName, hook: &HookAnswer) -> ExitCode {
 }
 
 fn tell(call: &Call, answer: Answer) -> ExitCode {
-    match answer::document(call, answer) {
+    match answer::document(call, answer, dialog::of(call.agent)) {
         Ok(None) => ExitCode::SUCCESS,
         Ok(Some(document)) => match print(&format!("{document}\n")) {
             Ok(()) => ExitCode::SUCCESS,

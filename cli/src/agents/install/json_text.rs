@@ -18,6 +18,8 @@ pub(crate) enum TextError {
     Twice(String),
     #[error("`{key}` is not {expected} there")]
     Kind { key: String, expected: &'static str },
+    #[error("`{key}` is `{value}` there: take it out, or change it by hand")]
+    Taken { key: &'static str, value: String },
 }
 
 /// A value and its position.
@@ -96,6 +98,42 @@ pub(crate) fn remove(text: &str, path: &[&str], is_meant: impl Fn(&str) -> bool)
         };
         changed.replace_range(range, "");
     }
+    Ok(changed)
+}
+
+/// The value of a member of the document, as text.
+pub(crate) fn member<'t>(text: &'t str, key: &str) -> Result<Option<&'t str>, TextError> {
+    let root = parse(text)?;
+    Ok(find(&root, &[key])?.and_then(|spot| text.get(spot.span.clone())))
+}
+
+/// Adds a member, which must not exist, to the document.
+pub(crate) fn put(text: &str, key: &str, value: &Value) -> Result<String, TextError> {
+    let text = if text.trim().is_empty() { "{}\n" } else { text };
+    let root = parse(text)?;
+    let Inside::Object(members) = &root.inside else { return Err(kind(&[], "an object")) };
+    let last = members.last().map(|(_, spot)| spot.span.end);
+    let member = format!("{}: {}", Value::String(key.to_owned()), shown(value, 1));
+    Ok(inserted(text, &root.span, last, members.is_empty(), &member, 1))
+}
+
+/// Removes a member of the document, with its comma.
+pub(crate) fn take_out(text: &str, key: &str) -> Result<String, TextError> {
+    let root = parse(text)?;
+    let Inside::Object(members) = &root.inside else { return Err(kind(&[], "an object")) };
+    let Some(index) = members.iter().position(|(name, _)| name == key) else { return Ok(text.to_owned()) };
+    let end = |index: usize| members.get(index).map(|(_, spot)| spot.span.end);
+    let range = match (index.checked_sub(1).and_then(end), end(index), end(index + 1)) {
+        (Some(before), Some(own), _) => before..own,
+        (None, Some(own), Some(_)) => {
+            let mut behind = Reader { text, at: own, comments: Vec::new() };
+            behind.take(',')?;
+            root.span.start + 1..behind.at
+        }
+        (_, _, _) => root.span.start + 1..root.span.end.saturating_sub(1),
+    };
+    let mut changed = text.to_owned();
+    changed.replace_range(range, "");
     Ok(changed)
 }
 

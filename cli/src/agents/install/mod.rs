@@ -1,9 +1,10 @@
-//! `stockade install AGENT`: installs, shows and removes a hook in the agent's settings.
+//! `stockade install AGENT`: puts a hook, an environment or a shell into the agent's settings, shows and removes it.
 
 mod diff;
 mod environment;
 mod file;
 pub(super) mod json_text;
+mod shell_setting;
 mod wiring;
 
 use std::path::{Path, PathBuf};
@@ -21,11 +22,6 @@ pub(crate) use self::wiring::{Wired, wired};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InstallError {
-    #[error(
-        "opencode has no hook that Stockade can answer: start it with Stockade as its shell instead, \
-         `SHELL=…/stockade-sh opencode` (see docs/agents.md)"
-    )]
-    NoHooks,
     #[error("`{variable}` is not set, so there are no settings of the user: use `--project`")]
     NoHome { variable: &'static str },
     #[error("`{}` can't be changed", .path.display())]
@@ -78,12 +74,15 @@ pub(crate) fn run(args: &Install) -> Result<ExitCode, Failure> {
 /// Makes the change, and returns a report.
 fn changed(args: &Install, scope: Scope, wiring: &Wiring) -> Result<String, InstallError> {
     let place = wiring.place(scope)?;
+    if !args.undo && !args.dry_run {
+        wiring.prepare()?;
+    }
     let _lock = SettingsFile::lock(&place)?;
     let file = SettingsFile::read(&place, scope)?;
     let (after, end) = if args.undo { taken_out(wiring, &file)? } else { put_in(wiring, &file)? };
     let shown = file.path.display();
     if after.as_deref() == file.text.as_deref() {
-        let what = if args.undo { "has no hook of Stockade" } else { "has the hook of Stockade already" };
+        let what = if args.undo { "names nothing of Stockade" } else { "names Stockade already" };
         return Ok(format!("{shown} {what}: nothing to do\n"));
     }
     let mut told = diff::shown(&shown.to_string(), file.text.as_deref(), after.as_deref());
@@ -134,9 +133,9 @@ fn taken_out(wiring: &Wiring, file: &SettingsFile) -> Result<(Option<String>, Co
 fn done(args: &Install, wiring: &Wiring, file: &SettingsFile) -> String {
     let agent = args.agent.as_str();
     if args.undo {
-        return format!("{agent} runs its commands without Stockade from its next start on.\n");
+        return format!("{agent} does without Stockade from its next start on.\n");
     }
-    let mut told = format!("{agent} runs its commands in Stockade from its next start on. {}\n", wiring.tested);
+    let mut told = format!("{agent} {} from its next start on. {}\n", wiring.effect(), wiring.tested);
     for note in wiring.notes(file) {
         told += &format!("Note: {note}\n");
     }
@@ -148,7 +147,7 @@ fn done(args: &Install, wiring: &Wiring, file: &SettingsFile) -> String {
 
 /// The existing settings files of all agents, for `stockade doctor`.
 pub(crate) fn places() -> Vec<(AgentName, Scope, PathBuf)> {
-    let agents = [AgentName::ClaudeCode, AgentName::Codex, AgentName::Gemini];
+    let agents = [AgentName::ClaudeCode, AgentName::Codex, AgentName::Gemini, AgentName::Opencode];
     let both = agents.into_iter().flat_map(|agent| [(agent, Scope::User), (agent, Scope::Project)]);
     let place = |(agent, scope)| Some((agent, scope, Wiring::of(agent, scope).ok()?.place(scope).ok()?));
     both.filter_map(place).filter(|(_, _, path)| Path::exists(path)).collect()

@@ -1,13 +1,13 @@
 //! The hook entries for each agent's settings file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::environment::OwnEnvironment;
 use super::file::SettingsFile;
 use super::json_text::{self, TextError};
-use super::{InstallError, Scope, environment, places};
+use super::{InstallError, Scope, environment, places, shell_setting};
 use crate::args::AgentName;
 
 /// The format of the settings file.
@@ -17,13 +17,15 @@ enum SettingsForm {
     Hooks,
     /// codex's list of environments.
     Environments,
+    /// JSON with the setting `shell` of opencode.
+    Shell,
 }
 
 /// The configuration that makes an agent use Stockade.
 pub(super) struct Wiring {
     agent: AgentName,
     form: SettingsForm,
-    /// The command line of the hook; for a list of environments, the program.
+    /// The command line of the hook; for a list of environments, the program; for opencode, its shell.
     pub(super) command: String,
     /// The tested versions.
     pub(super) tested: &'static str,
@@ -48,6 +50,12 @@ impl Wiring {
                 limit: 0,
             });
         }
+        if agent == AgentName::Opencode {
+            let shell = shell_setting::user_directory()?.join(crate::agents::opencode::NAME);
+            let command = shell.into_os_string().into_string().map_err(|_| InstallError::Unnamed)?;
+            let tested = "Tested with opencode 1.18.33.";
+            return Ok(Self { agent, form: SettingsForm::Shell, command, tested, events: &[], limit: 0 });
+        }
         let command = format!("'{}' hook {}", program.replace('\'', r"'\''"), agent.as_str());
         let (events, limit, tested): (&[_], _, _) = match agent {
             AgentName::ClaudeCode => (
@@ -61,37 +69,45 @@ impl Wiring {
             AgentName::Codex => (
                 &[("PreToolUse", "Bash|apply_patch"), ("PermissionRequest", "Bash|apply_patch")],
                 30,
-                "Written after codex's sources; not tested with a codex yet.",
+                "Tested with codex 0.169.0.",
             ),
             AgentName::Gemini => (
                 &[(
                     "BeforeTool",
                     "run_shell_command|write_file|replace|read_file|read_many_files|list_directory|glob|grep_search|\
-                     search_file_content",
+                     search_file_content|web_fetch",
                 )],
                 30_000,
-                "Written after the documentation of gemini-cli 0.61; not tested with one yet.",
+                "Tested with gemini-cli 0.61.0.",
             ),
-            AgentName::Opencode => return Err(InstallError::NoHooks),
+            AgentName::Opencode => (&[], 0, ""),
         };
         Ok(Self { agent, form: SettingsForm::Hooks, command, tested, events, limit })
     }
 
     /// The settings file.
     pub(super) fn place(&self, scope: Scope) -> Result<PathBuf, InstallError> {
+        if (self.form, scope) == (SettingsForm::Shell, Scope::User) {
+            return Ok(shell_setting::file_in(&shell_setting::user_directory()?));
+        }
         let (variable, directory, name) = match self.agent {
             AgentName::ClaudeCode => ("CLAUDE_CONFIG_DIR", ".claude", "settings.json"),
             AgentName::Codex if self.form == SettingsForm::Environments => {
                 ("CODEX_HOME", ".codex", "environments.toml")
             }
             AgentName::Codex => ("CODEX_HOME", ".codex", "hooks.json"),
-            AgentName::Gemini | AgentName::Opencode => ("", ".gemini", "settings.json"),
+            AgentName::Gemini => ("", ".gemini", "settings.json"),
+            AgentName::Opencode => ("", ".opencode", "opencode.json"),
         };
         if scope == Scope::Project {
             let here = std::env::current_dir();
             let here =
                 here.map_err(|source| InstallError::System { act: "found", path: PathBuf::from("."), source })?;
-            return Ok(here.join(directory).join(name));
+            let directory = here.join(directory);
+            return Ok(match self.form {
+                SettingsForm::Shell => shell_setting::file_in(&directory),
+                SettingsForm::Hooks | SettingsForm::Environments => directory.join(name),
+            });
         }
         let named =
             (!variable.is_empty()).then(|| std::env::var_os(variable)).flatten().filter(|path| !path.is_empty());
@@ -116,6 +132,11 @@ impl Wiring {
         }
         let mut changed = text.to_owned();
         let mut expected = if text.trim().is_empty() { json!({}) } else { meaning(file, text)? };
+        if self.form == SettingsForm::Shell {
+            changed = shell_setting::added(text, command).map_err(|source| file.text_error(source))?;
+            expected =
+                shell_setting::with_shell(expected, command).ok_or_else(|| InstallError::Meaning(file.path.clone()))?;
+        }
         for (event, matcher) in self.events {
             let entry = self.entry(matcher, command);
             changed =
@@ -144,6 +165,9 @@ impl Wiring {
         let mut changed = text.to_owned();
         if text.trim().is_empty() {
             return Ok(changed);
+        }
+        if self.form == SettingsForm::Shell {
+            changed = shell_setting::removed(text).map_err(|source| file.text_error(source))?;
         }
         for (event, _) in self.events {
             let removed = json_text::remove(&changed, &["hooks", event], |entry| self.is_ours(entry));
@@ -190,6 +214,9 @@ impl Wiring {
         if self.form == SettingsForm::Environments {
             return Ok(environment::is_default(text) && self.command_in(file)?.as_deref() == Some(command));
         }
+        if self.form == SettingsForm::Shell {
+            return Ok(self.command_in(file)?.as_deref() == Some(command));
+        }
         for (event, matcher) in self.events {
             let wanted = self.entry(matcher, command);
             let found = json_text::elements(text, &["hooks", event]).map_err(|source| file.text_error(source))?;
@@ -207,6 +234,9 @@ impl Wiring {
         if self.form == SettingsForm::Environments {
             let own = environment::found_in(text).map_err(|source| file.environment_error(source))?;
             return Ok(own.map(|own| own.program));
+        }
+        if self.form == SettingsForm::Shell {
+            return shell_setting::found_in(text).map_err(|source| file.text_error(source));
         }
         for (event, _) in self.events {
             let found = json_text::elements(text, &["hooks", event]).map_err(|source| file.text_error(source))?;
@@ -228,6 +258,14 @@ impl Wiring {
         self.command_of(entry).is_some()
     }
 
+    /// What the agent does then.
+    pub(super) fn effect(&self) -> &'static str {
+        match (self.agent, self.form) {
+            (AgentName::Codex, SettingsForm::Hooks) => "asks Stockade before it runs a command or applies a patch,",
+            _ => "runs its commands in Stockade",
+        }
+    }
+
     /// Notes for the user after the installation.
     pub(super) fn notes(&self, file: &SettingsFile) -> Vec<String> {
         match self.agent {
@@ -235,14 +273,41 @@ impl Wiring {
             AgentName::Codex if self.form == SettingsForm::Environments => Vec::new(),
             AgentName::Codex => vec![
                 String::from("codex uses a new hook only after you have reviewed it there, with `/hooks`"),
-                String::from("the hook refuses what the rules forbid; it puts no command into Stockade's sandbox"),
+                String::from(
+                    "the hook refuses what the rules forbid or ask about; it puts no command into Stockade's sandbox",
+                ),
             ],
             AgentName::Gemini => vec![String::from(
                 "commands may write `.gemini` in a workspace: `protected_names.add = [\".gemini\"]` in Stockade's \
                  settings keeps a project's settings from them",
             )],
-            AgentName::Opencode => Vec::new(),
+            AgentName::Opencode => vec![String::from(
+                "opencode takes settings from the project that it is started in, which may name another shell: `stockade \
+                 doctor` says so there; `protected_names.add = [\".opencode\"]` in Stockade's settings keeps commands \
+                 from them",
+            )],
         }
+    }
+
+    /// Makes what the settings name, if it is missing.
+    pub(super) fn prepare(&self) -> Result<(), InstallError> {
+        match self.form {
+            SettingsForm::Shell => shell_setting::make_link(Path::new(&self.command)),
+            SettingsForm::Hooks | SettingsForm::Environments => Ok(()),
+        }
+    }
+
+    /// Why settings that are as they should be have no effect.
+    fn obstacle(&self, scope: Scope) -> Option<String> {
+        if self.form != SettingsForm::Shell {
+            return None;
+        }
+        if !shell_setting::leads_here(Path::new(&self.command)) {
+            let again = "run `stockade install opencode` again: opencode takes `bash` meanwhile";
+            return Some(format!("`{}` does not lead to this program: {again}", self.command));
+        }
+        let (file, shell) = shell_setting::overruled_by().filter(|_| scope == Scope::User)?;
+        Some(format!("`{}` names another shell for this project, `{shell}`", file.display()))
     }
 }
 
@@ -287,6 +352,8 @@ fn push(settings: &mut Value, event: &str, entry: Value) -> Option<()> {
 pub(crate) struct Wired {
     pub(crate) agent: AgentName,
     pub(crate) path: PathBuf,
+    /// What the settings are to name.
+    pub(crate) command: String,
     /// Its problem, if any.
     pub(crate) problem: Option<String>,
 }
@@ -297,18 +364,24 @@ pub(crate) fn wired() -> Vec<Wired> {
         let wiring = Wiring::of(agent, scope).ok()?;
         let file = match SettingsFile::read(&path, scope) {
             Ok(file) => file,
-            Err(error) => return Some(Wired { agent, path, problem: Some(stockade::with_causes(&error)) }),
+            Err(error) => {
+                let problem = Some(stockade::with_causes(&error));
+                return Some(Wired { agent, path, command: wiring.command, problem });
+            }
         };
         let problem = match (wiring.is_in(&file, &wiring.command), wiring.command_in(&file)) {
             (Err(error), _) | (_, Err(error)) => Some(stockade::with_causes(&error)),
-            (Ok(true), _) => wiring.check(&file).err().map(|error| stockade::with_causes(&error)),
+            (Ok(true), _) => {
+                let refused = wiring.check(&file).err().map(|error| stockade::with_causes(&error));
+                refused.or_else(|| wiring.obstacle(scope))
+            }
             (Ok(false), Ok(None)) => return None,
             (Ok(false), Ok(Some(command))) => {
                 let again = format!("run `stockade install {}` again", agent.as_str());
                 Some(format!("it is not as this program would write it (`{command}`): {again}"))
             }
         };
-        Some(Wired { agent, path, problem })
+        Some(Wired { agent, path, command: wiring.command, problem })
     };
     places().into_iter().filter_map(found).collect()
 }

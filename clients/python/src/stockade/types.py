@@ -1529,6 +1529,10 @@ class Execution:
     _: KW_ONLY
     first_attempt: Execution | None = None
     """The run before this one, whose denial led to this wider one."""
+    programs: list[JudgedProgram] = field(default_factory=list)
+    """The programs that it started and that a rule spoke of, each with what was decided. Equal ones are
+    told once.
+    """
     violations: list[Violation] = field(default_factory=list)
     """What it tried and was denied, also where it went on regardless."""
 
@@ -1541,6 +1545,7 @@ class Execution:
             duration_ms=value["duration_ms"],
             enforcement=Enforcement.from_json(value["enforcement"]),
             first_attempt=None if (given := value.get("first_attempt")) is None else Execution.from_json(given),
+            programs=[JudgedProgram.from_json(item) for item in value.get("programs", ())],
             violations=[Violation.from_json(item) for item in value.get("violations", ())],
         )
 
@@ -1554,6 +1559,8 @@ class Execution:
         }
         if self.first_attempt is not None:
             out["first_attempt"] = self.first_attempt.to_json()
+        if self.programs:
+            out["programs"] = [item.to_json() for item in self.programs]
         if self.violations:
             out["violations"] = [item.to_json() for item in self.violations]
         return out
@@ -1612,6 +1619,12 @@ class Explanation:
     """The rules that hold for the programs that it starts, each with its decision and its place; none
     where no rule restricts, and where starts are not seen.
     """
+    left_to_starts: str | None = None
+    """The question about what the line does not show, if it is not asked: each program that it starts is
+    judged when it is started.
+    """
+    skills: list[RawText] = field(default_factory=list)
+    """Directories whose programs are asked about as scripts of a skill."""
     unenforceable: str | None = None
     """Why that can't be enforced here, if it can't: then it does not run."""
     warnings: list[str] = field(default_factory=list)
@@ -1632,6 +1645,8 @@ class Explanation:
             asks_after_denial=value["asks_after_denial"],
             hosts_through=value.get("hosts_through"),
             inside=value.get("inside", []),
+            left_to_starts=value.get("left_to_starts"),
+            skills=[decode_text(item) for item in value.get("skills", ())],
             unenforceable=value.get("unenforceable"),
             warnings=value.get("warnings", []),
         )
@@ -1651,6 +1666,10 @@ class Explanation:
             out["hosts_through"] = self.hosts_through
         if self.inside:
             out["inside"] = self.inside
+        if self.left_to_starts is not None:
+            out["left_to_starts"] = self.left_to_starts
+        if self.skills:
+            out["skills"] = [encode_text(item) for item in self.skills]
         if self.unenforceable is not None:
             out["unenforceable"] = self.unenforceable
         if self.warnings:
@@ -1858,6 +1877,48 @@ class InitializeResult:
             "methods": self.methods,
             "limits": self.limits.to_json(),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedProgram:
+    """A program that a command started, and what was decided about it."""
+
+    command: list[RawText]
+    """The program and its arguments. A long one is cut."""
+    decision: Decision
+    """The decision."""
+    source: DecisionSource
+    """Who or what decided."""
+
+    _: KW_ONLY
+    reason: str | None = None
+    """Why."""
+    started_by: list[list[RawText]] = field(default_factory=list)
+    """The programs above it, the command first."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> JudgedProgram:
+        """Reads the wire's form."""
+        return cls(
+            command=[decode_text(item) for item in value["command"]],
+            decision=value["decision"],
+            source=decode_decision_source(value["source"]),
+            reason=value.get("reason"),
+            started_by=[[decode_text(item) for item in item] for item in value.get("started_by", ())],
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        out: dict[str, Any] = {
+            "command": [encode_text(item) for item in self.command],
+            "decision": self.decision,
+            "source": encode_decision_source(self.source),
+        }
+        if self.reason is not None:
+            out["reason"] = self.reason
+        if self.started_by:
+            out["started_by"] = [[encode_text(item) for item in item] for item in self.started_by]
+        return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -4573,6 +4634,7 @@ __all__ = [
     "HostsThrough",
     "HttpMethods",
     "InitializeResult",
+    "JudgedProgram",
     "LayerReport",
     "LayerStatus",
     "ListedCommand",
