@@ -1,5 +1,5 @@
-//! Compiles the launcher, a program without a C library, for inclusion in the library. It is not a Cargo target: a
-//! library cannot depend on a program, and users of this crate should not have to install one.
+//! Compiles the launcher and the stub, programs without a C library, for inclusion in the library. They are no Cargo
+//! targets: a library cannot depend on a program, and users of this crate should not have to install one.
 
 use std::env;
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=launcher");
+    println!("cargo:rerun-if-changed=stub");
     println!("cargo:rerun-if-changed=build.rs");
     if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
         return;
     }
-    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("launcher");
     // System call numbers, the launcher's syscall instruction and the filter's lists are specific to a processor.
     let processor = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     assert!(
@@ -19,10 +19,16 @@ fn main() {
         "stockade-sandbox-linux supports x86_64 only so far, and this build is for {processor}: its launcher and its \
          lists of system calls have to be written for that processor first"
     );
+    compile("launcher");
+    compile("stub");
+}
+
+/// Compiles the program in a directory of this name.
+fn compile(name: &str) {
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join(name);
     let target = env::var("TARGET").unwrap_or_default();
     let flags = [
         "--edition=2024",
-        "--crate-name=stockade_launcher",
         "--crate-type=bin",
         "-Cpanic=abort",
         "-Copt-level=2",
@@ -38,6 +44,7 @@ fn main() {
     ];
     #[expect(clippy::disallowed_methods, reason = "a build script starts the compiler")]
     let mut compiler = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    let status = compiler.args(flags).arg("--target").arg(target).arg("-o").arg(&out).arg("launcher/main.rs").status();
-    assert!(status.as_ref().is_ok_and(|status| status.success()), "the launcher does not compile: {status:?}");
+    compiler.args(flags).arg(format!("--crate-name=stockade_{name}")).arg("--target").arg(target);
+    let status = compiler.arg("-o").arg(&out).arg(format!("{name}/main.rs")).status();
+    assert!(status.as_ref().is_ok_and(|status| status.success()), "the {name} does not compile: {status:?}");
 }

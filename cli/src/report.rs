@@ -64,6 +64,12 @@ fn ended_by(signal: i32) -> String {
 
 /// One denial: the act, the reason, the evidence, and the remedy.
 fn violation(violation: &Violation, remedies: &Remedies) -> String {
+    // It was started, without what a rule gives it.
+    if let (ViolationTarget::Command(command), Some(DenyingRule::Layer { reason })) =
+        (&violation.target, &violation.rule)
+    {
+        return format!("`{command}` {reason}");
+    }
     let evidence = match violation.evidence {
         Evidence::Observed | Evidence::Reported => "was denied",
         Evidence::Guessed => "was denied, judging by the output",

@@ -14,7 +14,7 @@ use stockade_protocol::{
     ApprovalSubject, AskForApproval, Decision, Destination, HostRule, NetworkApproval, NetworkPolicy,
     NetworkPolicyAmendment, Permissions, ReviewDecision, Violation,
 };
-use stockade_sandboxing::Gatekeeper;
+use stockade_sandboxing::{Backend, Gatekeeper};
 use tokio::runtime::Handle;
 
 use crate::approvals::{ApprovalKey, Approvals, Confinement, RuleStore};
@@ -39,6 +39,8 @@ pub(crate) struct Connections {
     pub(crate) answers: Arc<RunAnswers>,
     /// The questions about destinations and their answers, for all runs of a request.
     pub(crate) questions: Arc<OnceLock<Arc<NetworkApprovals>>>,
+    /// What builds sandboxes, also for single programs of a run.
+    pub(crate) sandbox: Arc<dyn Backend>,
 }
 
 /// Decides for one run, and collects its denials. When dropped, it decides nothing more and closes the connections
@@ -300,6 +302,7 @@ mod tests {
                 ask: AskForApproval::OnRequest,
                 answers: Arc::default(),
                 questions: Arc::default(),
+                sandbox: Arc::new(stockade_sandboxing::Bare),
             };
             let attempt = || async {
                 let rules = Rules::new(hosts(&[]), Vec::new());

@@ -27,7 +27,7 @@ mod paths;
 mod resources;
 
 pub(crate) use lines::Failure;
-pub(crate) use observed::{Seen, is_optional, matters};
+pub(crate) use observed::{Seen, is_optional, matters, violations as seen_violations};
 
 /// Signals that a filter or a limit sends, with the same numbers on every Linux but for MIPS.
 const SIGXCPU: i32 = 24;

@@ -184,6 +184,7 @@ impl Orchestrator {
             ask: in_force.session.ask,
             answers: Arc::default(),
             questions: Arc::default(),
+            sandbox: Arc::clone(&in_force.sandbox),
         };
         let ctx = ToolContext { connections: Some(connections), ..self.context(in_force) };
         if let Some(Err(refusal)) = tool.requested(request).map(|event| trail.record(event)) {

@@ -126,6 +126,11 @@ impl Session {
         })
     }
 
+    /// Sets the paths that every program needs to start, for programs that a rule gives exactly a profile.
+    pub fn know_platform_defaults(&mut self, paths: Vec<AbsPath>) {
+        self.host.platform_defaults = paths;
+    }
+
     /// This session with another policy. Restrictions beyond the former policy stay: denials, forbidden hosts, the
     /// administrator's bound, limits and the environment. Grants beyond it stay only with the policy they were granted
     /// with.

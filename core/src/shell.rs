@@ -321,7 +321,7 @@ impl ShellRuntime {
             .and_then(|connections| Writes::new(connections, ctx.session, grant, plan.permissions(), &self.clock));
         let starts = ctx.connections.as_ref().and_then(|connections| {
             let run = (&request.command, &request.cwd, plan.permissions());
-            ProgramStarts::new(connections, ctx.session, grant, run, &self.clock)
+            ProgramStarts::new(connections, ctx.session, grant, run, (&self.caller.process, &self.clock))
         });
         let setting = Setting {
             streaming: self.streaming(request),
@@ -374,16 +374,30 @@ impl ShellRuntime {
             environment: variables(&permissions.environment, inherited),
             process: ProcessSettings { starts, ..self.caller.process.clone() },
         };
-        match (confinement, endpoint.zip(proxied(ctx.sandbox, permissions))) {
-            (Confinement::None, _) => Bare.compile(&command, permissions),
-            (Confinement::Sandbox, Some((endpoint, sandbox))) => endpoint.compile(sandbox, command, permissions),
-            (Confinement::Sandbox, None) => ctx.sandbox.compile(&command, &with_named_rules(permissions, ctx)),
-        }
+        compile(command, permissions, confinement, ctx, endpoint)
+    }
+}
+
+/// The plan of a command with these permissions, behind a proxy if hosts are reached through one.
+pub(crate) fn compile(
+    command: CommandSpec,
+    permissions: &Permissions,
+    confinement: Confinement,
+    ctx: &ToolContext<'_>,
+    endpoint: Option<&ProxyEndpoint>,
+) -> Result<Box<dyn Plan>, Unenforceable> {
+    match (confinement, endpoint.zip(proxied(ctx.sandbox, permissions))) {
+        (Confinement::None, _) => Bare.compile(&command, permissions),
+        (Confinement::Sandbox, Some((endpoint, sandbox))) => endpoint.compile(sandbox, command, permissions),
+        (Confinement::Sandbox, None) => ctx.sandbox.compile(&command, &with_named_rules(permissions, ctx)),
     }
 }
 
 /// The variables of a command. One whose value looks like a token is not inherited either, unless it is named.
-fn variables(policy: &EnvironmentPolicy, inherited: BTreeMap<RawText, RawText>) -> BTreeMap<RawText, RawText> {
+pub(crate) fn variables(
+    policy: &EnvironmentPolicy,
+    inherited: BTreeMap<RawText, RawText>,
+) -> BTreeMap<RawText, RawText> {
     let mut variables = policy.apply(inherited);
     let is_named = |name: &RawText| {
         let name = name.as_str().unwrap_or_default();
@@ -396,7 +410,7 @@ fn variables(policy: &EnvironmentPolicy, inherited: BTreeMap<RawText, RawText>) 
 }
 
 /// Creates the granted missing directories of profiles: only existing ones can be made writable.
-fn make_directories(session: &Session, permissions: &Permissions) -> Result<(), SpawnError> {
+pub(crate) fn make_directories(session: &Session, permissions: &Permissions) -> Result<(), SpawnError> {
     let writable = |path: &&AbsPath| permissions.access(path) == Access::Write;
     for path in session.made_on_use.iter().filter(writable) {
         make_private_directory(path)
@@ -419,7 +433,7 @@ pub(crate) fn held_permissions<'a>(
     Cow::Owned(Permissions { network, ..permissions.clone() })
 }
 
-fn no_proxy(source: std::io::Error) -> SpawnError {
+pub(crate) fn no_proxy(source: std::io::Error) -> SpawnError {
     SpawnError::Setup { step: String::from("start the proxy of the command"), source }
 }
 

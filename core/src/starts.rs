@@ -1,11 +1,17 @@
 //! Programs that a running command starts: judged by the rules as plain commands, while the call that starts them waits.
 //!
-//! Only rules that restrict count here. `forbidden` fails the call, `prompt` has it wait for an answer; everything else
-//! goes on, in the sandbox that holds it. A question is put once for equal commands of a run: a yes covers them, and so
-//! does the yes with which the command itself was started.
+//! `forbidden` fails the call, `prompt` has it wait for an answer. A question is put once for equal commands of a run: a
+//! yes covers them, and so does the yes with which the command itself was started. A rule that gives a program more
+//! than its caller has ([`rule_grant`]) has it run elsewhere ([`elsewhere`]), if nothing that commands write can choose
+//! what is run ([`trusted`]). Everything else goes on, in the sandbox that holds it.
 
 mod cut;
+mod elsewhere;
+mod git;
 mod judge;
+mod record;
+mod rule_grant;
+mod trusted;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,18 +20,21 @@ use std::time::Duration;
 
 use stockade_execpolicy::{Placement, Policy};
 use stockade_protocol::{
-    AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, Decision, DecisionSource, DenyingRule,
-    EscalationExecution, Evidence, ExecApprovalRequirement, FileRules, JudgedProgram, Operation, Permissions, RawText,
-    ReviewDecision, Violation, ViolationTarget,
+    AbsPath, ApprovalSubject, Argv, CommandApproval, Decision, DecisionSource, EscalationExecution,
+    ExecApprovalRequirement, FileRules, JudgedProgram, Permissions, RawText, ReviewDecision, Violation,
 };
-use stockade_sandboxing::{Concern, ProgramStart, StartAnswer, StartCaller, StartKeeper, StartVerdict};
+use stockade_sandboxing::{
+    Concern, ProcessSettings, ProgramStart, StartAnswer, StartCaller, StartKeeper, StartVerdict,
+};
 use stockade_shell_command::parse_argv;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use self::cut::{ASKED, Cut, TOLD};
+use self::elsewhere::all_ended;
 pub(crate) use self::judge::restricts_builtins;
 use self::judge::{Met, Words, command_words, is_builtin, is_many_programs, is_shell, met};
+use self::record::{Decided, Told};
 use crate::approvals::{ApprovalKey, Approvals, CommandKey, Confinement, Grant};
 use crate::audit_log::Trail;
 use crate::connections::Connections;
@@ -36,8 +45,6 @@ use crate::session::Session;
 use crate::skills::{named, skill_script, skill_scripts};
 use crate::verdict::{RuleVerdict, Verdict};
 
-/// Different refusals of a run that are told, and decisions that are recorded.
-const MOST_TOLD: usize = 100;
 /// How often it is looked whether a call still waits.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
@@ -58,9 +65,19 @@ struct Keeper {
 
 struct Shared {
     session: Session,
+    /// What the run is decided with, and was granted.
+    connections: Connections,
+    grant: Grant,
+    process: ProcessSettings,
     policy: Arc<Policy>,
     /// Base names that a rule restricts.
     restricted: HashSet<Vec<u8>>,
+    /// Base names that a rule gives something to.
+    granted: HashSet<Vec<u8>>,
+    /// How many programs above it run elsewhere.
+    depth: usize,
+    /// How many programs of it run elsewhere now.
+    elsewhere: watch::Sender<usize>,
     /// Whether a rule restricts what shells do themselves.
     restricts_builtins: bool,
     /// What its sandbox enforces.
@@ -105,30 +122,40 @@ enum Answered {
     No { reason: String },
 }
 
-#[derive(Default)]
-struct Told {
-    recorded: HashSet<(Vec<RawText>, Decision)>,
-    seen: StartsSeen,
-}
-
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the starts of a run are judged.
 pub(crate) fn are_judged(session: &Session, policy: &Policy, confinement: Confinement) -> bool {
-    confinement == Confinement::Sandbox && (policy.restricts() || !session.skills.is_empty())
+    confinement == Confinement::Sandbox && (policy.restricts() || policy.grants() || !session.skills.is_empty())
 }
 
 impl ProgramStarts {
-    /// For a run of `command` in `cwd` that enforces these permissions; `None` where no rule restricts and no skills are
-    /// declared, or nothing holds it.
+    /// For a run of `command` in `cwd` that enforces these permissions; `None` where no rule restricts or grants and no
+    /// skills are declared, or nothing holds it.
     pub(crate) fn new(
         connections: &Connections,
         session: &Session,
         grant: &Grant,
+        run: (&Argv, &AbsPath, &Permissions),
+        (process, clock): (&ProcessSettings, &Clock),
+    ) -> Option<Self> {
+        Self::at_depth(connections, session, grant, run, (process, clock, 0))
+    }
+
+    /// For a program that a run has elsewhere.
+    fn below(above: &Shared, grant: &Grant, run: (&Argv, &AbsPath, &Permissions)) -> Option<Self> {
+        let settings = (&above.process, &above.clock, above.depth + 1);
+        Self::at_depth(&above.connections, &above.session, grant, run, settings)
+    }
+
+    fn at_depth(
+        connections: &Connections,
+        session: &Session,
+        grant: &Grant,
         (command, cwd, enforced): (&Argv, &AbsPath, &Permissions),
-        clock: &Clock,
+        (process, clock, depth): (&ProcessSettings, &Clock, usize),
     ) -> Option<Self> {
         let policy = connections.rules.policy();
         if !are_judged(session, &policy, grant.confinement()) {
@@ -137,6 +164,12 @@ impl ProgramStarts {
         let restricted = policy.restricted_programs();
         let shared = Shared {
             session: session.clone(),
+            connections: connections.clone(),
+            grant: grant.clone(),
+            process: process.clone(),
+            granted: policy.granted_programs(),
+            depth,
+            elsewhere: watch::Sender::new(0),
             restricts_builtins: restricted.iter().any(|name| is_builtin(name)),
             restricted,
             policy,
@@ -158,10 +191,12 @@ impl ProgramStarts {
         Some(Self { keeper: Arc::new(keeper), stop })
     }
 
-    /// Ends with the run: takes questions away that are still open, and tells what was refused.
+    /// Ends with the run: takes questions away that are still open, waits for programs that it has elsewhere, and tells
+    /// what was refused.
     pub(crate) async fn end(self) -> StartsSeen {
         self.stop.send_replace(true);
         let shared = &self.keeper.shared;
+        all_ended(shared.elsewhere.subscribe()).await;
         drop(shared.turn.lock().await);
         std::mem::take(&mut locked(&shared.told).seen)
     }
@@ -174,19 +209,27 @@ impl ProgramStarts {
 
 impl StartKeeper for Keeper {
     fn concerns(&self, name: &[u8]) -> bool {
-        !self.shared.session.skills.is_empty() || self.shared.is_restricted(name)
+        let shared = &self.shared;
+        !shared.session.skills.is_empty() || shared.granted.contains(name) || shared.is_restricted(name)
+    }
+
+    fn restricts(&self) -> bool {
+        !self.shared.restricted.is_empty() || !self.shared.session.skills.is_empty()
     }
 
     fn judge(&self, start: &ProgramStart) -> Concern {
         match self.shared.met(start) {
-            None => Concern::None,
+            None => match self.shared.rule_grant(start) {
+                Some(granted) => Concern::Escalate { variables: granted.variables },
+                None => Concern::None,
+            },
             Some(met) if met.decision == Decision::Prompt && self.shared.is_decided_before(&met) => Concern::None,
             Some(_) => Concern::Decide,
         }
     }
 
     fn decide(&self, start: ProgramStart, caller: StartCaller, answer: StartAnswer) {
-        let Some(met) = self.shared.met(&start) else { return answer.give(StartVerdict::GoOn) };
+        let Some(met) = self.shared.met(&start) else { return answer.give(self.elsewhere(start, caller)) };
         let shared = Arc::clone(&self.shared);
         let Some(start) = shared.shown(&start) else {
             return answer.give(StartVerdict::Refused);
@@ -270,7 +313,8 @@ impl Shared {
     }
 
     fn is_restricted(&self, name: &[u8]) -> bool {
-        self.restricted.contains(name) || is_many_programs(name) || (self.restricts_builtins && is_shell(name))
+        let may_be = || is_many_programs(name) || (self.restricts_builtins && is_shell(name));
+        self.restricted.contains(name) || (!self.restricted.is_empty() && may_be())
     }
 
     /// The rules that a start meets, and the skill whose script it is.
@@ -332,7 +376,7 @@ impl Shared {
         let key = CommandKey::new(&start.key, &start.cwd, &self.session.permissions, &by_default);
         let keys = vec![ApprovalKey::Command(Box::new(key))];
         if approvals_count(self.session.ask) && self.approvals.memory.recall(&keys).is_some() {
-            self.record(start, caller, Decision::Allow, DecisionSource::SessionMemory, None);
+            self.record(start, caller, Decided::allowed_by(DecisionSource::SessionMemory));
             return StartVerdict::GoOn;
         }
         if self.answers.declines_rest() || self.is_unanswered.load(Ordering::Relaxed) {
@@ -379,7 +423,7 @@ impl Shared {
         match no {
             None => {
                 locked(&self.answered).insert(equal, Answered::Yes);
-                self.record(start, caller, Decision::Allow, DecisionSource::Reviewer, None);
+                self.record(start, caller, Decided::allowed_by(DecisionSource::Reviewer));
                 StartVerdict::GoOn
             }
             Some(said) => {
@@ -387,61 +431,6 @@ impl Shared {
                 locked(&self.answered).insert(equal, Answered::No { reason: reason.clone() });
                 self.refuse(start, caller, DecisionSource::Reviewer, reason)
             }
-        }
-    }
-
-    /// Notes a refusal, once for equal commands.
-    fn refuse(&self, start: &Shown, caller: &StartCaller, source: DecisionSource, reason: String) -> StartVerdict {
-        self.record(start, caller, Decision::Forbidden, source, Some(reason.clone()));
-        let violation = Violation {
-            operation: Operation::Execute,
-            target: ViolationTarget::Command(start.command.clone()),
-            evidence: Evidence::Observed,
-            pid: caller.pid,
-            program: caller.program.clone(),
-            rule: Some(DenyingRule::Command { reason }),
-            amendment: None,
-        };
-        let mut told = locked(&self.told);
-        let refused = &mut told.seen.refused;
-        let is_known = refused.iter().any(|known| known.target == violation.target);
-        if !is_known && refused.len() < MOST_TOLD {
-            refused.push(violation);
-        }
-        StartVerdict::Refused
-    }
-
-    /// Records a decision, once for equal commands.
-    fn record(
-        &self,
-        start: &Shown,
-        caller: &StartCaller,
-        decision: Decision,
-        source: DecisionSource,
-        reason: Option<String>,
-    ) {
-        let is_new = {
-            let mut told = locked(&self.told);
-            let has_room = told.recorded.len() < MOST_TOLD;
-            has_room && told.recorded.insert((start.command.words().to_vec(), decision))
-        };
-        if is_new {
-            locked(&self.told).seen.programs.push(JudgedProgram {
-                command: start.command.clone(),
-                started_by: caller.chain.clone(),
-                decision,
-                source: source.clone(),
-                reason: reason.clone(),
-            });
-            self.trail.note(AuditEvent::ProgramJudged {
-                command: start.command.clone(),
-                cwd: start.cwd.clone(),
-                started_by: caller.chain.clone(),
-                pid: caller.pid,
-                decision,
-                source,
-                reason,
-            });
         }
     }
 }

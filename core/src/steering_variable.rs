@@ -83,16 +83,21 @@ const USUAL_PROGRAMS: &[&str] = &[
 /// The first variable that could influence a command in this directory. `PATH` is judged with the programs.
 pub(crate) fn steering_variable(session: &Session, cwd: &Path) -> Option<RawText> {
     let variables = session.permissions.environment.apply(session.environment.clone());
+    let is_found = |(name, value): &(RawText, RawText)| is_steering(session, cwd, name, value);
+    variables.into_iter().find(is_found).map(|(name, _)| name)
+}
+
+/// Whether a variable could influence a command in this directory.
+pub(crate) fn is_steering(session: &Session, cwd: &Path, name: &RawText, value: &RawText) -> bool {
     // Canonical, for comparison.
     let cwd = &*std::fs::canonicalize(cwd).unwrap_or_else(|_| cwd.to_owned());
     let project = cwd.ancestors().find(|above| above.join(".git").exists()).unwrap_or(cwd);
     let judged = Judged { session, cwd, project };
-    let is_steering = |(name, value): &(RawText, RawText)| match (name.as_str(), value.as_str()) {
+    match (name.as_str(), value.as_str()) {
         (Some("PATH"), _) => false,
         (Some(name), Some(value)) => !judged.is_harmless(name, value),
         _ => true,
-    };
-    variables.into_iter().find(is_steering).map(|(name, _)| name)
+    }
 }
 
 struct Judged<'a> {

@@ -65,7 +65,7 @@ pub(crate) fn program_file(session: &Session, cwd: &AbsPath, program: &OsStr) ->
 }
 
 /// The file that would be started: the first of that name, as a shell and `execvp` search it.
-fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
+pub(crate) fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
     let given = Path::new(program);
     if given.components().count() > 1 || given.is_absolute() || program.as_encoded_bytes().contains(&b'/') {
         return Some(cwd.join(given));

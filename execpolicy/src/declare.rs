@@ -1,5 +1,7 @@
 //! Turns the calls of a file into rules, and checks each argument.
 
+mod elsewhere;
+
 use std::ffi::OsStr;
 
 use stockade_protocol::{AbsPath, Decision, HostPattern};
@@ -55,7 +57,8 @@ fn prefix_rule(
     arguments: Arguments<'_>,
     origin: Origin,
 ) -> Result<(PrefixRule, examples::Examples), Problem> {
-    let [pattern, decision, matching, not_matching, justification, exact, outside, profile] = arguments;
+    let [pattern, decision, matching, not_matching, justification, exact, outside, profile, permissions, environment] =
+        arguments;
     let pattern = required(
         pattern,
         at,
@@ -64,11 +67,15 @@ fn prefix_rule(
     )?;
     let decision = optional(decision).map_or(Ok(Decision::Allow), command_decision)?;
     let placement = placement(optional(outside), decision, origin.layer)?;
+    let profiles = profiles(optional(profile), decision, placement)?;
+    let grants = !profiles.is_empty() || placement == Some(Placement::Outside);
     let rule = PrefixRule {
         pattern: pattern_tokens(pattern)?,
         extent: extent(optional(exact), decision)?,
         decision,
-        profiles: profiles(optional(profile), decision, placement)?,
+        breadth: elsewhere::breadth(optional(permissions), &profiles, origin.layer)?,
+        environment: elsewhere::environment(optional(environment), grants, origin.layer)?,
+        profiles,
         placement,
         justification: justification_text(justification)?,
         origin,

@@ -146,15 +146,19 @@ impl Evaluation {
 }
 
 impl CommandEvaluation {
+    /// The rules that allow it.
+    pub fn allowing(&self) -> impl Iterator<Item = &PrefixRule> {
+        self.matches.iter().filter(|found| found.decision() == Decision::Allow).map(RuleMatch::rule)
+    }
+
     /// The profiles that its allowing rules give to it.
-    fn profiles(&self) -> BTreeSet<&str> {
-        let allowing = self.matches.iter().filter(|found| found.decision() == Decision::Allow);
-        allowing.flat_map(|found| found.rule().profiles()).map(String::as_str).collect()
+    pub fn profiles(&self) -> BTreeSet<&str> {
+        self.allowing().flat_map(PrefixRule::profiles).map(String::as_str).collect()
     }
 
     /// Where its allowing rules let it run. One with `outside = False` keeps it inside.
-    fn placement(&self, unsaid: Placement) -> Placement {
-        let allowing = || self.matches.iter().filter(|found| found.decision() == Decision::Allow).map(RuleMatch::rule);
+    pub fn placement(&self, unsaid: Placement) -> Placement {
+        let allowing = || self.allowing();
         let stays = allowing().any(|rule| rule.said_placement() == Some(Placement::Inside));
         let leaves = allowing().any(|rule| rule.placement(unsaid) == Placement::Outside);
         if leaves && !stays { Placement::Outside } else { Placement::Inside }

@@ -26,5 +26,5 @@ pub use network::NetworkRule;
 pub use policy::{HostExecutables, Policy};
 pub use propose::propose_amendment;
 pub use report::{CheckReport, ReportedMatch};
-pub use rule::{Extent, Origin, PatternToken, Placement, PrefixRule};
+pub use rule::{Breadth, Extent, Origin, PatternToken, Placement, PrefixRule};
 pub use source::{Diagnostic, Position};

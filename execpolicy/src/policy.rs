@@ -94,10 +94,24 @@ impl Policy {
         self.index.any_restriction().is_some()
     }
 
+    /// Whether any rule gives a program more than its caller has: a profile, or a place outside of the sandbox.
+    pub fn grants(&self) -> bool {
+        self.rules.iter().any(PrefixRule::grants)
+    }
+
     /// The base names of the programs that rules restrict, whatever their arguments.
     pub fn restricted_programs(&self) -> HashSet<Vec<u8>> {
-        let restricting = self.rules.iter().filter(|rule| rule.decision != Decision::Allow);
-        let programs = restricting.filter_map(|rule| rule.pattern.first()).flat_map(|token| token.alternatives());
+        self.programs(|rule| rule.decision != Decision::Allow)
+    }
+
+    /// The base names of the programs that rules give something to, whatever their arguments.
+    pub fn granted_programs(&self) -> HashSet<Vec<u8>> {
+        self.programs(PrefixRule::grants)
+    }
+
+    fn programs(&self, counts: impl Fn(&PrefixRule) -> bool) -> HashSet<Vec<u8>> {
+        let counting = self.rules.iter().filter(|rule| counts(rule));
+        let programs = counting.filter_map(|rule| rule.pattern.first()).flat_map(|token| token.alternatives());
         let base_name = |program: &str| program::base_name(program.as_bytes()).unwrap_or(program.as_bytes()).to_vec();
         programs.map(|program| program::key(&base_name(program)).into_owned()).collect()
     }

@@ -17,6 +17,10 @@ pub struct PrefixRule {
     pub(crate) placement: Option<Placement>,
     /// The permission profiles that an allowed command has.
     pub(crate) profiles: Vec<String>,
+    /// The rule's `permissions` argument.
+    pub(crate) breadth: Breadth,
+    /// The rule's `environment` argument.
+    pub(crate) environment: Vec<String>,
     pub(crate) justification: Option<String>,
     pub(crate) origin: Origin,
 }
@@ -38,6 +42,16 @@ pub enum Placement {
     Inside,
     /// Without the sandbox.
     Outside,
+}
+
+/// What the profiles of a rule are added to, for a program that a command starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Breadth {
+    /// The session's permissions.
+    #[default]
+    Added,
+    /// Nothing: the program has exactly the profiles' permissions (`permissions = "exact"`).
+    Exact,
 }
 
 /// The alternatives for one word of a command.
@@ -99,6 +113,21 @@ impl PrefixRule {
     /// The permission profiles of a command that the rule allows, by name.
     pub fn profiles(&self) -> &[String] {
         &self.profiles
+    }
+
+    /// What the profiles are added to, for a program that a command starts.
+    pub fn breadth(&self) -> Breadth {
+        self.breadth
+    }
+
+    /// The names of the variables that a program keeps from its caller when the rule has it run elsewhere.
+    pub fn environment(&self) -> &[String] {
+        &self.environment
+    }
+
+    /// Whether the rule gives a program more than, or something other than, its caller has.
+    pub fn grants(&self) -> bool {
+        self.decision == Decision::Allow && (!self.profiles.is_empty() || self.placement == Some(Placement::Outside))
     }
 
     /// The justification by the rule's author. It may contain any character: escape it for display.

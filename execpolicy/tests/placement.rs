@@ -1,7 +1,7 @@
 //! The extent of allowing rules (`exact`), and the placement of their commands (`outside`).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test fails by panicking")]
 
-use stockade_execpolicy::{HostExecutables, Layer, Placement, Policy, RulesError};
+use stockade_execpolicy::{Breadth, HostExecutables, Layer, Placement, Policy, RulesError};
 use stockade_protocol::{Argv, CommandRole, Decision, ParsedCommand, ParsedLine};
 
 fn line(commands: &[&str]) -> ParsedLine {
@@ -117,4 +117,30 @@ fn the_report_says_outside_where_the_rule_does() {
     };
     assert!(!report("a").contains("outside"));
     assert!(report("b").contains(r#""decision":"allow","outside":true"#), "{}", report("b"));
+}
+
+#[test]
+fn a_rule_says_what_a_program_that_runs_elsewhere_has() {
+    let text = "prefix_rule([\"a\"], profile=[\"p\", \"q\"], permissions=\"exact\", environment=[\"CI\"])\nprefix_rule([\"b\"])\n";
+    let policy = Policy::parse("t.rules", text, Layer::User).unwrap();
+    let rule = policy.rules().next().unwrap();
+    assert_eq!((rule.breadth(), rule.environment(), rule.grants()), (Breadth::Exact, &[String::from("CI")][..], true));
+    assert!(policy.grants() && !policy.restricts() && policy.granted_programs().contains(&b"a"[..]));
+    assert!(!policy.granted_programs().contains(&b"b"[..]));
+    for (arguments, layer, message) in [
+        ("permissions=\"exact\"", Layer::User, "`permissions` stands in a rule without `profile`"),
+        ("profile=\"p\", permissions=\"wide\"", Layer::User, "unknown permissions `wide`"),
+        ("profile=\"p\", permissions=\"exact\"", Layer::Project, "`permissions` stands in rules of a project"),
+        ("profile=\"p\", environment=[\"CI\"]", Layer::Project, "`environment` stands in rules of a project"),
+        ("environment=[\"CI\"]", Layer::User, "`environment` stands in a rule with neither"),
+        ("outside=True, environment=[\"LD_PRELOAD\"]", Layer::User, "`LD_PRELOAD` chooses which code"),
+        ("outside=True, environment=[\"PATH\"]", Layer::User, "`PATH` chooses which code"),
+        ("outside=True, environment=[\"GIT_SSH_COMMAND\"]", Layer::User, "`GIT_SSH_COMMAND` chooses which code"),
+        ("outside=True, environment=[\"a b\"]", Layer::User, "`a b` is no name"),
+        ("outside=True, environment=\"CI\"", Layer::User, "`environment` is a string"),
+    ] {
+        let text = format!("prefix_rule([\"a\"], {arguments})");
+        let Err(RulesError::Invalid(found)) = Policy::parse("t.rules", &text, layer) else { panic!("{text}") };
+        assert!(found.message.starts_with(message), "{}", found.message);
+    }
 }

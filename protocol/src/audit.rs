@@ -109,8 +109,8 @@ pub enum AuditEvent {
         #[serde(default = "once", skip_serializing_if = "is_once")]
         times: u64,
     },
-    /// A rule that restricts was met by a program that the command started, and it was decided. Equal starts of a
-    /// request are recorded once.
+    /// A rule that restricts, or gives something, was met by a program that the command started, and it was decided. Equal
+    /// starts of a request are recorded once, but those that ran elsewhere.
     ProgramJudged {
         /// The program and its arguments. A long one is cut.
         command: Argv,
@@ -129,6 +129,9 @@ pub enum AuditEvent {
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// What it ran with, elsewhere than its caller, if a rule gave it more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        execution: Option<EscalationExecution>,
     },
     /// Calls on files were made for a command outside of the sandbox, after a yes. Written when the run ends.
     WrittenOutside {

@@ -24,7 +24,7 @@ use stockade_sandboxing::SpawnError;
 
 pub(crate) use self::failure::{StartFailure, StepLists};
 pub(crate) use self::frame::{receive_part, socket_pair};
-pub(crate) use self::program::launcher_file;
+pub(crate) use self::program::{launcher_file, stub_file};
 pub(crate) use self::run::{Run, SocketsFrom};
 use crate::cgroup::{Group, Made};
 use crate::child::{Report, readable_within};

@@ -46,6 +46,9 @@ mod sys;
 mod view;
 mod waiting_call;
 mod warm;
+// The constants shared with the stub.
+#[path = "../stub/wire.rs"]
+mod stub_wire;
 // The constants shared with the launcher; some are only used on its side.
 #[expect(dead_code, reason = "the launcher's side uses the rest")]
 #[path = "../launcher/wire.rs"]

@@ -23,6 +23,7 @@ mod act;
 mod calls;
 mod chain;
 mod destination;
+mod elsewhere;
 mod hold;
 mod judge;
 mod lineage;
@@ -60,7 +61,7 @@ use self::judge::Judge;
 use self::lineage::Lineages;
 use self::repository::Repositories;
 use self::resolve::Tree;
-use self::starts::{StartCalls, is_start};
+use self::starts::{StartCalls, Trees, is_start};
 use self::turns::{Duty, Next, Turns};
 use crate::bpf::{Action, Instruction};
 use crate::cgroup::Group;
@@ -278,7 +279,7 @@ impl Observer {
         if self.turns.is_blind() {
             match self.starts.as_ref().filter(|_| is_start(call.call)) {
                 // What is not looked at may be what a rule forbids.
-                Some(starts) => starts.refuse(&call),
+                Some(starts) => starts.pass_over(&call),
                 None => self.go_on(&call),
             }
             return Next::Call;
@@ -304,7 +305,10 @@ impl Observer {
     fn observe(&self, call: &Notification) {
         if is_start(call.call) {
             return match &self.starts {
-                Some(starts) => starts.look(call, self.view_of(call), &self.watch.files),
+                Some(starts) => {
+                    let trees = Trees { view: self.view_of(call), host: &self.host };
+                    starts.look(call, trees, &self.watch.files);
+                }
                 None => self.go_on(call),
             };
         }

@@ -68,7 +68,7 @@ use self::places::Places;
 use self::relay::{Destination, Relay};
 use self::table::Table;
 
-pub(crate) use self::caller::{Caller, program_of};
+pub(crate) use self::caller::{Caller, group_of, program_of};
 pub(crate) use self::dns::{Kind as QueryKind, Query};
 pub(crate) use self::filter::answers;
 pub(crate) use self::mailbox::{Feed, Receiving};

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "`posix_spawn` has no safe form, and forking a program with threads is worse")]
 
 pub(crate) mod notify;
+pub(crate) mod trace;
 
 use std::ffi::{CStr, CString};
 use std::io;

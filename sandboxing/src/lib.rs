@@ -40,7 +40,9 @@ pub use repository::{NoRepository, Repository};
 pub use resolve::{absolute, leads_to, resolve_links, written_path};
 pub use search::Found;
 pub use seen_once::SeenOnce;
-pub use start_keeper::{Concern, ProgramStart, StartAnswer, StartCaller, StartKeeper, StartVerdict};
+pub use start_keeper::{
+    Concern, ElsewhereStart, ProgramStart, StartAnswer, StartCaller, StartCopy, StartKeeper, StartVerdict,
+};
 pub use support::{Diagnosis, LayerSupport, Support, SupportLevel, Unenforceable};
 pub use terminal::{Terminal, resize};
 pub use write_keeper::{Deciders, WriteAnswer, WriteAttempt, WriteKeeper, WriteVerdict};

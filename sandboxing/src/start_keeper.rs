@@ -2,12 +2,15 @@
 //!
 //! What is judged is a copy of the caller's words. After a yes the kernel goes on with the call, so a caller that
 //! rewrites its words meanwhile starts something else, inside the same sandbox: a verdict guides programs, and the
-//! sandbox is what holds them.
+//! sandbox is what holds them. A program that is to have more than its caller is started elsewhere, from the copy, and
+//! never by letting the call go on.
 
 use std::fmt;
 use std::sync::Arc;
 
-use stockade_protocol::{AbsPath, Argv, RawText};
+use stockade_protocol::{AbsPath, Argv, RawText, Umask};
+
+use crate::{Running, SpawnError, Stdio};
 
 /// A program that is about to be started, as it was read from its caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +22,25 @@ pub struct ProgramStart {
     pub file: Option<RawText>,
     /// Where it is started.
     pub cwd: Option<AbsPath>,
+    /// What is known beyond that, if it could be started elsewhere.
+    pub copy: Option<StartCopy>,
+}
+
+/// A start that can be made elsewhere: copied whole, and of files that are the host's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartCopy {
+    /// The program's file, with links followed. The caller's file of this path is the host's.
+    pub program: AbsPath,
+    /// The path that the caller gave, from the root on.
+    pub given: AbsPath,
+    /// The name that it is told, and its arguments: all of them.
+    pub words: Vec<RawText>,
+    /// Where it is started. The caller's directory of this path is the host's.
+    pub cwd: AbsPath,
+    /// The interpreters of a script, its own first.
+    pub interpreters: Vec<RawText>,
+    /// Those variables of the caller that were asked for ([`Concern::Escalate`]), if it has them.
+    pub variables: Vec<(RawText, RawText)>,
 }
 
 /// The process that starts a program.
@@ -33,21 +55,38 @@ pub struct StartCaller {
 }
 
 /// What becomes of a start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum StartVerdict {
     /// The kernel makes it, in the same sandbox.
     GoOn,
     /// It fails with `EACCES`.
     Refused,
+    /// The program runs elsewhere, and a stub in its caller's place. A backend that can't do that lets the kernel make
+    /// the start, in the same sandbox.
+    Elsewhere(Box<dyn ElsewhereStart>),
+}
+
+/// Starts a program elsewhere, from what was copied of its start.
+pub trait ElsewhereStart: fmt::Debug + Send {
+    /// Starts it, with the streams and the file mode mask of its caller.
+    fn start(self: Box<Self>, stdio: Stdio, umask: Option<Umask>) -> Result<Box<dyn Running>, SpawnError>;
+
+    /// Hears that it can't be started elsewhere, and why: it goes on in its caller's sandbox.
+    fn impossible(self: Box<Self>, why: String);
 }
 
 /// Whether a start has to be decided on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Concern {
     /// It goes on.
     None,
     /// [`StartKeeper::decide`] decides.
     Decide,
+    /// The same; the program may be started elsewhere, with these variables of its caller.
+    Escalate {
+        /// Their names.
+        variables: Vec<RawText>,
+    },
 }
 
 /// Decides on starts of programs.
@@ -60,6 +99,11 @@ pub trait StartKeeper: Send + Sync {
 
     /// Decides on one start. Returns soon, and answers when the decision is there.
     fn decide(&self, start: ProgramStart, caller: StartCaller, answer: StartAnswer);
+
+    /// Whether a start may have to be refused. If not, what can't be looked at goes on.
+    fn restricts(&self) -> bool {
+        true
+    }
 
     /// Hears of a start that was refused since its caller can't be looked at.
     fn unreadable(&self, caller: StartCaller);
@@ -119,8 +163,8 @@ mod tests {
         let (sender, receiver) = channel();
         let (first, second) = (sender.clone(), sender);
         drop(StartAnswer::new(move |verdict| first.send(verdict).unwrap(), || true));
-        assert_eq!(receiver.try_recv(), Ok(StartVerdict::Refused));
+        assert!(matches!(receiver.try_recv(), Ok(StartVerdict::Refused)));
         StartAnswer::new(move |verdict| second.send(verdict).unwrap(), || true).give(StartVerdict::GoOn);
-        assert_eq!(receiver.iter().collect::<Vec<_>>(), [StartVerdict::GoOn]);
+        assert!(matches!(receiver.iter().collect::<Vec<_>>().as_slice(), [StartVerdict::GoOn]));
     }
 }

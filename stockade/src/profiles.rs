@@ -7,15 +7,15 @@ use stockade_config::{
     NamedBy, Origin, PermissionProfile, PermissionProfiles, ProfileContext, ProfileGrant, SandboxMode, Settings,
 };
 use stockade_core::Session;
-use stockade_execpolicy::Policy;
+use stockade_execpolicy::{Breadth, Policy};
 use stockade_protocol::{
     AbsPath, Access, FileRules, FileTarget, HostPaths, HostPattern, NetworkPolicy, NetworkProtocol,
     PermissionAmendment, Permissions, RawText,
 };
 use stockade_sandboxing::{Repository, permits};
 
-use crate::Error;
 use crate::assembly::{Recording, variable};
+use crate::{Error, platform};
 
 /// The context in which profiles are resolved.
 pub(crate) struct Setting<'a> {
@@ -122,6 +122,9 @@ pub(crate) fn know_of_rules(
         rule.profiles().iter().map(move |name| (name.clone(), NamedBy::Rule(place.clone())))
     });
     let by_rules: BTreeMap<String, NamedBy> = by_rules.filter(|_| is_sandboxed(settings)).collect();
+    if policy.rules().any(|rule| rule.breadth() == Breadth::Exact) {
+        session.know_platform_defaults(platform::platform_defaults());
+    }
     for (name, by) in &by_rules {
         let granted = settings.fitting(&setting.resolve(settings, session, (name, by), notices)?);
         session.made_on_use.extend(granted.directories);

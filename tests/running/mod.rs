@@ -6,6 +6,8 @@ mod attending;
 mod connections;
 /// Credentials, secrets in variables, and registries.
 mod credentials;
+/// Single programs that run with more than their caller.
+mod elsewhere;
 /// The decision without the deed.
 mod explaining;
 /// What a command may read and write.

@@ -429,8 +429,8 @@ export interface AuditEventConnected extends Without<"requested" | "patch_reques
 }
 
 /**
- * A rule that restricts was met by a program that the command started, and it was decided. Equal starts of a
- * request are recorded once.
+ * A rule that restricts, or gives something, was met by a program that the command started, and it was decided. Equal
+ * starts of a request are recorded once, but those that ran elsewhere.
  */
 export interface AuditEventProgramJudged extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   program_judged: {
@@ -440,6 +440,8 @@ export interface AuditEventProgramJudged extends Without<"requested" | "patch_re
     cwd: AbsPath;
     /** The decision. */
     decision: Decision;
+    /** What it ran with, elsewhere than its caller, if a rule gave it more. */
+    execution?: EscalationExecution | null;
     /** The process that started it, as the host numbers it. */
     pid?: number | null;
     /** Why. */

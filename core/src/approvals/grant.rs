@@ -67,6 +67,27 @@ impl Grant {
         Ok(Self { permissions, confinement, escalation, source, after_denial: false })
     }
 
+    /// The grant of a rule to one program that a command starts.
+    pub(super) fn to_program(
+        session: &Session,
+        execution: &ProgramExecution,
+        source: DecisionSource,
+    ) -> Result<Self, Invalid> {
+        match execution {
+            ProgramExecution::More(more) => {
+                Self::new(session, EscalationExecution::Permissions(Box::new(more.clone())), source)
+            }
+            ProgramExecution::Outside => Self::new(session, EscalationExecution::Unsandboxed, source),
+            ProgramExecution::Exactly(declared) => {
+                let permissions = exactly(session, declared)?;
+                check_sockets(&permissions)?;
+                let escalation = EscalationExecution::Permissions(Box::new(permissions.clone()));
+                let confinement = Confinement::Sandbox;
+                Ok(Self { permissions, confinement, escalation, source, after_denial: false })
+            }
+        }
+    }
+
     /// The grant for the first run of a judged request.
     pub(super) fn first(judgement: &Judgement, source: DecisionSource) -> Self {
         Self {
@@ -82,6 +103,33 @@ impl Grant {
         self.after_denial = true;
         self
     }
+}
+
+/// What a rule has one program run with, that a command starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ProgramExecution {
+    /// The session's permissions, and these.
+    More(Permissions),
+    /// Exactly these, and what every program needs to start.
+    Exactly(Permissions),
+    /// No sandbox.
+    Outside,
+}
+
+/// Permissions without the session's own. What the session denies stays denied, and its limits and environment stay.
+fn exactly(session: &Session, declared: &Permissions) -> Result<Permissions, Invalid> {
+    let stays = |rule: &&FileRule| rule.access == Access::None || rule.is_bound();
+    let denials = session.permissions.files.iter().filter(stays).cloned();
+    let defaults = session.host.platform_defaults.iter().map(|path| FileRule::path(path.clone(), Access::Read));
+    let least = Permissions {
+        files: FileRules::new(denials.chain(defaults))?,
+        network: NetworkPolicy::Off,
+        unix_sockets: Default::default(),
+        ..session.permissions.clone()
+    };
+    let merged = least.merge(declared);
+    let network = session.with_denied_hosts(merged.network.clone());
+    Ok(session.bounded(&Permissions { network, ..merged }))
 }
 
 /// The permissions of an execution in this session, and whether they need a sandbox.

@@ -14,8 +14,8 @@ use stockade_protocol::{
     ReviewDecision, Violation, ViolationTarget, WriteApproval,
 };
 
-pub(crate) use grant::execution;
 pub use grant::{Confinement, Grant, SERVER_MARK};
+pub(crate) use grant::{ProgramExecution, execution};
 pub use memory::{ApprovalKey, CommandKey};
 pub(crate) use memory::{Memory, written};
 pub use rules::RuleStore;
@@ -320,6 +320,19 @@ fn no(by: RefusedBy, reason: &str) -> Refusal {
 
 fn granted(session: &Session, execution: EscalationExecution, source: DecisionSource) -> Result<Grant, Refusal> {
     Grant::new(session, execution, source).map_err(|invalid| impossible(&invalid))
+}
+
+/// The grant of rules to one program that a command starts; or why there can't be one. No rule lifts what needs the
+/// sandbox: a hard denial, a limit, an administrator's maximum, a forbidden host, or a sandbox that a person chose.
+pub(crate) fn granted_to_program(
+    session: &Session,
+    execution: &ProgramExecution,
+    source: DecisionSource,
+) -> Result<Grant, String> {
+    if *execution == ProgramExecution::Outside && !session.rules_may_leave() {
+        return Err(String::from("the session's policy needs the sandbox"));
+    }
+    Grant::to_program(session, execution, source).map_err(|invalid| impossible(&invalid).reason)
 }
 
 fn impossible(invalid: &Invalid) -> Refusal {

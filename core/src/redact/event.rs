@@ -77,7 +77,7 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
             AuditEvent::SessionClosed { reason: scribe.text(&reason), commands }
         }
         called @ (AuditEvent::ToolCalled { .. } | AuditEvent::ToolApproved {}) => called,
-        AuditEvent::ProgramJudged { command, cwd, started_by, pid, decision, source, reason } => {
+        AuditEvent::ProgramJudged { command, cwd, started_by, pid, decision, source, reason, execution } => {
             AuditEvent::ProgramJudged {
                 command: scribe.argv(&command),
                 cwd: scribe.path(&cwd),
@@ -86,6 +86,7 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
                 decision,
                 source: scribe.source(source),
                 reason: reason.map(|reason| scribe.text(&reason)),
+                execution: execution.map(|execution| scribe.escalation(execution)),
             }
         }
         AuditEvent::WrittenOutside { paths, calls } => AuditEvent::WrittenOutside {

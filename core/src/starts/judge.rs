@@ -207,7 +207,7 @@ prefix_rule(pattern = ["make"], decision = "allow")
     fn judged(file: &str, forms: &[&[&str]]) -> Option<(Decision, String)> {
         let policy = Policy::parse("t.rules", RULES, Layer::User).unwrap();
         let forms = forms.iter().map(|words| words.iter().map(|word| RawText::from(*word)).collect()).collect();
-        let start = ProgramStart { forms, file: Some(RawText::from(file)), cwd: None };
+        let start = ProgramStart { forms, file: Some(RawText::from(file)), ..ProgramStart::default() };
         met(&policy, &start).map(|met| (met.decision, met.reason))
     }
 

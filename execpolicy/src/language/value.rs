@@ -14,7 +14,7 @@ pub(crate) enum Function {
 }
 
 /// The largest number of parameters of a function.
-pub(crate) const PARAMETERS: usize = 8;
+pub(crate) const PARAMETERS: usize = 10;
 
 impl Function {
     pub(crate) fn named(name: &str) -> Option<Self> {
@@ -34,12 +34,21 @@ impl Function {
         }
     }
 
-    /// The parameters in positional order, as in codex, which lacks `exact`, `outside` and `profile`.
+    /// The parameters in positional order, as in codex, which lacks `exact` and those behind it.
     pub(crate) fn parameters(self) -> &'static [&'static str] {
         match self {
-            Self::PrefixRule => {
-                &["pattern", "decision", "match", "not_match", "justification", "exact", "outside", "profile"]
-            }
+            Self::PrefixRule => &[
+                "pattern",
+                "decision",
+                "match",
+                "not_match",
+                "justification",
+                "exact",
+                "outside",
+                "profile",
+                "permissions",
+                "environment",
+            ],
             Self::HostExecutable => &["name", "paths"],
             Self::NetworkRule => &["host", "protocol", "decision", "justification", "port"],
         }

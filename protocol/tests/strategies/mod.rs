@@ -546,10 +546,11 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
             option::of(any::<u32>()),
             decision(),
             source(),
-            option::of(any::<String>())
+            option::of(any::<String>()),
+            option::of(escalation())
         )
-            .prop_map(|(command, cwd, started_by, pid, decision, source, reason)| {
-                AuditEvent::ProgramJudged { command, cwd, started_by, pid, decision, source, reason }
+            .prop_map(|(command, cwd, started_by, pid, decision, source, reason, execution)| {
+                AuditEvent::ProgramJudged { command, cwd, started_by, pid, decision, source, reason, execution }
             }),
         (vec(wild_path(), 0..3), any::<u64>()).prop_map(|(paths, calls)| AuditEvent::WrittenOutside { paths, calls }),
         (any::<String>(), any::<String>()).prop_map(|(server, tool)| AuditEvent::ToolRequested { server, tool }),

@@ -1,12 +1,15 @@
 //! Starts of programs: what is about to be started, read from the process that waits in `execve` or `execveat`.
 //!
 //! Everything is copied once, within bounds, and what was copied is judged. The kernel then goes on with the call or fails
-//! it; it is never made here. So what a caller changes meanwhile gains it nothing beyond the sandbox.
+//! it. So what a caller changes meanwhile gains it nothing beyond the sandbox. A program that is to have more is
+//! started from the copy ([`elsewhere`](super::elsewhere)), and the call goes on with a stub.
 //!
 //! - A path that leads nowhere is not judged: the kernel says so, and a search along `PATH` goes on to the next place.
 //! - What a script is started with is judged as the kernel would start it: the interpreter, its argument, the script.
 //! - A caller that can't be read, since it is not dumpable or its memory is another user's, starts nothing. A caller whose
 //!   words are at no address gets what the kernel says to that.
+
+mod copy;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -21,6 +24,7 @@ use stockade_protocol::{AbsPath, Access, FileRules, RawText};
 use stockade_sandboxing::{Concern, ProgramStart, StartAnswer, StartCaller, StartKeeper, StartVerdict};
 
 use super::chain::chain;
+use super::elsewhere::Redirections;
 use super::loader::{is_loader, loaded};
 use super::process_links;
 use super::resolve::{LastLink, Located, Tree, read_path, read_text};
@@ -43,13 +47,26 @@ pub(super) struct StartCalls {
     keeper: Arc<dyn StartKeeper>,
     listener: Arc<OwnedFd>,
     held: Arc<AtomicUsize>,
+    redirections: Redirections,
+}
+
+/// The trees that the files of a start are looked for in.
+#[derive(Clone, Copy)]
+pub(super) struct Trees<'a> {
+    /// The caller's, if it lets itself be looked at.
+    pub(super) view: Option<&'a Tree>,
+    pub(super) host: &'a Tree,
 }
 
 /// What could be read of a start.
 enum Reading {
     /// Nothing of concern, or nothing that the kernel would start.
     Passes,
-    Start(ProgramStart),
+    Start {
+        start: ProgramStart,
+        /// The end of the path, which is an empty text.
+        empty: u64,
+    },
     /// Its caller does not let itself be looked at.
     Unreadable,
 }
@@ -61,32 +78,48 @@ pub(super) fn is_start(call: i64) -> bool {
 
 impl StartCalls {
     pub(super) fn new(keeper: Arc<dyn StartKeeper>, listener: &Arc<OwnedFd>) -> Self {
-        Self { keeper, listener: Arc::clone(listener), held: Arc::default() }
+        let redirections = Redirections::new(listener);
+        Self { keeper, listener: Arc::clone(listener), held: Arc::default(), redirections }
     }
 
-    /// Fails a call: its words were not looked at.
-    pub(super) fn refuse(&self, call: &Notification) {
+    /// Fails a call whose words were not looked at, if a rule might forbid it.
+    pub(super) fn pass_over(&self, call: &Notification) {
+        if self.keeper.restricts() { self.refuse(call) } else { self.go_on(call) }
+    }
+
+    fn refuse(&self, call: &Notification) {
         // A process that is gone has no call that waits.
         notify::answer(self.listener.as_fd(), call.id, libc::EACCES).ok();
     }
 
     /// Judges a call, and answers it or has it wait. Without a view of its files it can't be judged.
-    pub(super) fn look(&self, call: &Notification, view: Option<&Tree>, files: &FileRules) {
-        let reading =
-            view.map_or(Reading::Unreadable, |view| Reader { call, view, files, keeper: &*self.keeper }.read());
+    pub(super) fn look(&self, call: &Notification, trees: Trees<'_>, files: &FileRules) {
+        if self.redirections.takes(call) {
+            return;
+        }
+        let Trees { view, host } = trees;
+        let reader = view.map(|view| Reader { call, view, host, files, keeper: &*self.keeper });
+        let reading = reader.as_ref().map_or(Reading::Unreadable, Reader::read);
         // Only now is it sure that all of this was the calling process's, and not one's with its number.
         if !notify::is_waiting(self.listener.as_fd(), call.id) {
             return;
         }
         match reading {
             Reading::Passes => self.go_on(call),
+            Reading::Unreadable if !self.keeper.restricts() => self.go_on(call),
             Reading::Unreadable => {
                 self.keeper.unreadable(caller(call));
                 self.refuse(call);
             }
-            Reading::Start(start) => match self.keeper.judge(&start) {
+            Reading::Start { mut start, empty } => match self.keeper.judge(&start) {
                 Concern::None => self.go_on(call),
-                Concern::Decide => self.decide(call, start),
+                Concern::Decide => self.decide(call, start, empty),
+                Concern::Escalate { variables } => {
+                    if let (Some(copy), Some(reader)) = (&mut start.copy, reader) {
+                        copy.variables = reader.variables(&variables);
+                    }
+                    self.decide(call, start, empty);
+                }
             },
         }
     }
@@ -95,18 +128,20 @@ impl StartCalls {
         notify::go_on(self.listener.as_fd(), call).ok();
     }
 
-    fn decide(&self, call: &Notification, start: ProgramStart) {
+    fn decide(&self, call: &Notification, start: ProgramStart, empty: u64) {
         if self.held.fetch_add(1, Ordering::Relaxed) >= MOST_HELD {
             self.held.fetch_sub(1, Ordering::Relaxed);
             return self.refuse(call);
         }
         let (listener, held, call) = (Arc::clone(&self.listener), Arc::clone(&self.held), *call);
+        let redirections = self.redirections.clone();
         let give = move |verdict| {
             held.fetch_sub(1, Ordering::Relaxed);
             match verdict {
-                StartVerdict::GoOn => notify::go_on(listener.as_fd(), &call).ok(),
-                StartVerdict::Refused => notify::answer(listener.as_fd(), call.id, libc::EACCES).ok(),
-            };
+                StartVerdict::GoOn => drop(notify::go_on(listener.as_fd(), &call)),
+                StartVerdict::Refused => drop(notify::answer(listener.as_fd(), call.id, libc::EACCES)),
+                StartVerdict::Elsewhere(start) => redirections.begin(&call, empty, start),
+            }
         };
         let asked = Arc::clone(&self.listener);
         let answer = StartAnswer::new(give, move || notify::is_waiting(asked.as_fd(), call.id));
@@ -123,6 +158,7 @@ fn caller(call: &Notification) -> StartCaller {
 struct Reader<'a> {
     call: &'a Notification,
     view: &'a Tree,
+    host: &'a Tree,
     files: &'a FileRules,
     keeper: &'a dyn StartKeeper,
 }
@@ -132,6 +168,13 @@ struct Named {
     /// The path as it is given, from the root on, or the name of a file that has no path.
     path: Vec<u8>,
     found: Option<Located>,
+}
+
+/// Words at an address.
+struct Words {
+    words: Vec<Vec<u8>>,
+    /// Whether none was left out or cut.
+    are_all: bool,
 }
 
 /// What a script is started by.
@@ -145,16 +188,20 @@ impl Reader<'_> {
         self.call.arguments.get(place).copied().unwrap_or_default()
     }
 
+    /// The directory of the call, and the place of its path among the arguments. Words and variables follow it.
+    fn path_at(&self) -> (Option<i32>, usize) {
+        if self.call.call == libc::SYS_execveat { (Some(self.argument(0) as i32), 1) } else { (None, 0) }
+    }
+
     fn read(&self) -> Reading {
-        let (directory, path_at) =
-            if self.call.call == libc::SYS_execveat { (Some(self.argument(0) as i32), 1) } else { (None, 0) };
+        let (directory, path_at) = self.path_at();
         let text = match read_path(self.call.thread, self.argument(path_at)) {
             Ok(text) => text,
             Err(error) => return unread(&error),
         };
         let Some(named) = self.named(directory, &text) else { return Reading::Passes };
         let first = match self.words(self.argument(path_at + 1), 1) {
-            Ok(first) => first.into_iter().next(),
+            Ok(first) => first.words.into_iter().next(),
             Err(error) => return unread(&error),
         };
         let told = first.map(|word| word.strip_prefix(b"-").map(<[u8]>::to_vec).unwrap_or(word));
@@ -169,10 +216,11 @@ impl Reader<'_> {
         if !names.into_iter().any(|name| may_concern(base_name(name))) {
             return Reading::Passes;
         }
-        let words = match self.words(self.argument(path_at + 1), MOST_WORDS) {
+        let Words { words, are_all } = match self.words(self.argument(path_at + 1), MOST_WORDS) {
             Ok(words) => words,
             Err(error) => return unread(&error),
         };
+        let copy = if are_all { self.copy(&named, &words, &interpreters) } else { None };
         let rest = words.get(1..).unwrap_or_default();
         let plain = programs.iter().map(|program| form(std::slice::from_ref(program), rest));
         let mut forms: Vec<Vec<RawText>> = plain.collect();
@@ -184,7 +232,8 @@ impl Reader<'_> {
         }
         let file = self.load(&mut forms).or(file);
         let cwd = self.view.absolute(self.call.thread, None, b".").and_then(|path| AbsPath::parse(path).ok());
-        Reading::Start(ProgramStart { forms, file: file.map(RawText::from), cwd })
+        let start = ProgramStart { forms, file: file.map(RawText::from), cwd, copy };
+        Reading::Start { start, empty: self.argument(path_at).wrapping_add(text.len() as u64) }
     }
 
     /// Adds what a dynamic loader among the programs is told to run, and gives the base name of that file.
@@ -267,26 +316,32 @@ impl Reader<'_> {
     }
 
     /// The words at an address, up to a number and a size.
-    fn words(&self, address: u64, most: usize) -> io::Result<Vec<Vec<u8>>> {
+    fn words(&self, address: u64, most: usize) -> io::Result<Words> {
         const POINTER: usize = size_of::<u64>();
         if address == 0 {
-            return Ok(Vec::new());
+            return Ok(Words { words: Vec::new(), are_all: true });
         }
         let mut pointers = vec![0; most * POINTER];
         let read = notify::read_memory(self.call.thread, address, &mut pointers)?;
         let pointers = pointers.get(..read).unwrap_or_default();
         let addresses =
             pointers.chunks_exact(POINTER).filter_map(|bytes| bytes.try_into().ok()).map(u64::from_ne_bytes);
-        let (mut words, mut left) = (Vec::new(), MOST_BYTES);
-        for address in addresses.take_while(|address| *address != 0) {
-            let word = read_text(self.call.thread, address, left.min(LONGEST_WORD))?;
+        let (mut words, mut left, mut are_all) = (Vec::new(), MOST_BYTES, false);
+        for address in addresses {
+            if address == 0 {
+                are_all = true;
+                break;
+            }
+            let most = left.min(LONGEST_WORD);
+            let word = read_text(self.call.thread, address, most)?;
+            let is_cut = word.len() >= most;
             left -= word.len().min(left);
             words.push(word);
-            if left == 0 {
+            if left == 0 || is_cut {
                 break;
             }
         }
-        Ok(words)
+        Ok(Words { words, are_all })
     }
 }
 

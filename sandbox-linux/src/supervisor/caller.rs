@@ -139,7 +139,8 @@ pub(crate) fn program_of(thread: i32) -> (Option<u32>, Option<RawText>) {
     (group_of(thread).and_then(|group| u32::try_from(group).ok()), program(thread))
 }
 
-fn group_of(thread: i32) -> Option<i32> {
+/// The process of a thread.
+pub(crate) fn group_of(thread: i32) -> Option<i32> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|group| group.trim().parse().ok())
 }

@@ -95,6 +95,17 @@ pub(crate) fn put_descriptor(
     check(i64::from(unsafe { libc::ioctl(listener.as_raw_fd(), ADD_DESCRIPTOR, &raw const request) })).map(drop)
 }
 
+/// Adds a descriptor to the calling process, which closes it with the next program, and gives its number there. The call
+/// goes on waiting.
+pub(crate) fn add_descriptor(listener: BorrowedFd<'_>, id: u64, file: BorrowedFd<'_>) -> io::Result<i32> {
+    let srcfd = u32::try_from(file.as_raw_fd()).map_err(io::Error::other)?;
+    let newfd_flags = u32::try_from(libc::O_CLOEXEC).map_err(io::Error::other)?;
+    let request = libc::seccomp_notif_addfd { id, flags: 0, srcfd, newfd: 0, newfd_flags };
+    // SAFETY: the structure is the one that this call reads, and lives through it.
+    let number = check(i64::from(unsafe { libc::ioctl(listener.as_raw_fd(), ADD_DESCRIPTOR, &raw const request) }))?;
+    i32::try_from(number).map_err(io::Error::other)
+}
+
 const ADD_AND_ANSWER: u32 = 2;
 
 /// Adds a descriptor to the calling process at its lowest free number, which the call returns.

@@ -440,8 +440,8 @@ class AuditEventPermissionsRequested:
 
 @dataclass(frozen=True, slots=True)
 class AuditEventProgramJudged:
-    """A rule that restricts was met by a program that the command started, and it was decided. Equal
-    starts of a request are recorded once.
+    """A rule that restricts, or gives something, was met by a program that the command started, and it was
+    decided. Equal starts of a request are recorded once, but those that ran elsewhere.
     """
 
     command: list[RawText]
@@ -454,6 +454,8 @@ class AuditEventProgramJudged:
     """Who or what decided."""
 
     _: KW_ONLY
+    execution: EscalationExecution | None = None
+    """What it ran with, elsewhere than its caller, if a rule gave it more."""
     pid: int | None = None
     """The process that started it, as the host numbers it."""
     reason: str | None = None
@@ -469,6 +471,7 @@ class AuditEventProgramJudged:
             cwd=decode_text(value["cwd"]),
             decision=value["decision"],
             source=decode_decision_source(value["source"]),
+            execution=None if (given := value.get("execution")) is None else decode_escalation_execution(given),
             pid=value.get("pid"),
             reason=value.get("reason"),
             started_by=[[decode_text(item) for item in item] for item in value.get("started_by", ())],
@@ -482,6 +485,8 @@ class AuditEventProgramJudged:
             "decision": self.decision,
             "source": encode_decision_source(self.source),
         }
+        if self.execution is not None:
+            out["execution"] = encode_escalation_execution(self.execution)
         if self.pid is not None:
             out["pid"] = self.pid
         if self.reason is not None:

@@ -1,0 +1,283 @@
+//! Programs that run elsewhere: the call that starts one starts a stub in its place, which passes signals on and ends as
+//! the program ends.
+//!
+//! 1. A descriptor of the stub is put into the caller, whose call waits, and the caller's registers are set so that it
+//!    executes that ([`trace`](crate::sys::trace)). Not a byte of its memory is written. That call is notified, too,
+//!    and let through: only the thread that was redirected, and only with the stub's own file, is taken for it.
+//! 2. The stub asks for a socket by a call that is answered with one. So no descriptor of it is ever in the caller,
+//!    where another thread could pass it on by a fork.
+//! 3. While it asks, its standard streams and its mask are copied. The program is started with those.
+//! 4. A thread passes on what the stub sends, and tells it the end. A stub that ends takes its program with it.
+//!
+//! A caller that gets around any of this gets around a stub that has no rights: the program was copied before.
+//! What can't be done leaves the program where it is, and is told.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use stockade_protocol::Umask;
+use stockade_sandboxing::{ElsewhereStart, Running, SpawnError, Stdio, Streams, WaitStatus};
+
+use crate::launch::stub_file;
+use crate::stub_wire as wire;
+use crate::supervisor::{Caller, group_of};
+use crate::sys::notify::{self, CloseOnExec, Notification};
+use crate::sys::trace::{Redirected, Traced};
+
+/// The most programs of a command that run elsewhere at once.
+const MOST: usize = 32;
+/// How long a stub may take to ask for its socket. It does nothing before.
+const LONGEST_START: Duration = Duration::from_secs(10);
+/// How often it is looked whether its process is still there.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+/// How long a program that was killed may take to end.
+const LONGEST_END: Duration = Duration::from_secs(10);
+
+/// The redirections of one command.
+#[derive(Clone)]
+pub(super) struct Redirections {
+    listener: Arc<OwnedFd>,
+    awaited: Arc<Mutex<Vec<Awaited>>>,
+    count: Arc<AtomicUsize>,
+}
+
+/// A stub that is to be executed next.
+struct Awaited {
+    thread: i32,
+    /// Its process, whose number the stub has, whichever thread executes it.
+    process: i32,
+    /// The stub's number in the caller.
+    number: i32,
+    asks: Sender<Notification>,
+}
+
+/// Why no stub stands in the program's place.
+enum Failed {
+    /// The call still waits, and nothing has changed.
+    Impossible(io::Error),
+    /// The caller is gone, or on its way elsewhere.
+    Gone,
+}
+
+impl Redirections {
+    pub(super) fn new(listener: &Arc<OwnedFd>) -> Self {
+        Self { listener: Arc::clone(listener), awaited: Arc::default(), count: Arc::default() }
+    }
+
+    /// Takes a call that is part of a redirection.
+    pub(super) fn takes(&self, call: &Notification) -> bool {
+        let [file, .., flags, _] = call.arguments;
+        if call.call != libc::SYS_execveat || self.awaited().is_empty() {
+            return false;
+        }
+        if file as i32 == -1 && flags == wire::ASKS_FOR_SOCKET as u64 {
+            return self.takes_question(call);
+        }
+        let is_empty_path = flags == u64::from(libc::AT_EMPTY_PATH.cast_unsigned());
+        let is_awaited = |found: &Awaited| found.thread == call.thread && found.number == file as i32;
+        let takes = is_empty_path
+            && self.awaited().iter().any(is_awaited)
+            && is_stub(&format!("/proc/{}/fd/{}", call.thread, file as i32));
+        // A process that is gone has no call that waits.
+        takes && notify::go_on(self.listener.as_fd(), call).is_ok()
+    }
+
+    /// Hands the question of a stub to the thread that waits for it.
+    fn takes_question(&self, call: &Notification) -> bool {
+        let is_ours = is_stub(&format!("/proc/{}/exe", call.thread));
+        let mut awaited = self.awaited();
+        let place = awaited.iter().position(|found| [found.process, found.thread].contains(&call.thread));
+        let Some(found) = place.filter(|_| is_ours).map(|place| awaited.swap_remove(place)) else { return false };
+        found.asks.send(*call).is_ok()
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, Vec<Awaited>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a program elsewhere, and a stub in its place. `empty` is where the caller has an empty text.
+    pub(super) fn begin(&self, call: &Notification, empty: u64, start: Box<dyn ElsewhereStart>) {
+        let (own, call) = (self.clone(), *call);
+        if self.count.fetch_add(1, Ordering::SeqCst) >= MOST {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+            return self.leave(&call, start, String::from("too many programs run elsewhere already"));
+        }
+        // A tracer is a thread.
+        let slot = Arc::new(Mutex::new(Some(start)));
+        let given = Arc::clone(&slot);
+        let take = |slot: &Mutex<Option<_>>| slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let run = move || {
+            if let Some(start) = take(&given) {
+                own.run(&call, empty, start);
+            }
+            own.count.fetch_sub(1, Ordering::SeqCst);
+        };
+        if let Err(error) = thread::Builder::new().name(String::from("stockade-elsewhere")).spawn(run) {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+            match take(&slot) {
+                Some(start) => self.leave(&call, start, error.to_string()),
+                None => drop(notify::go_on(self.listener.as_fd(), &call)),
+            }
+        }
+    }
+
+    /// Leaves a program where it is.
+    fn leave(&self, call: &Notification, start: Box<dyn ElsewhereStart>, why: String) {
+        start.impossible(why);
+        // A process that is gone has no call that waits.
+        notify::go_on(self.listener.as_fd(), call).ok();
+    }
+
+    fn run(&self, call: &Notification, empty: u64, start: Box<dyn ElsewhereStart>) {
+        let (asks, process) = match self.put_stub(call, empty) {
+            Ok(put) => put,
+            Err(Failed::Impossible(error)) => return self.leave(call, start, error.to_string()),
+            Err(Failed::Gone) => return,
+        };
+        let question = question(&asks, process);
+        self.forget(call.thread);
+        // A caller that was killed, or could not execute the stub.
+        let Some(question) = question else { return };
+        let Ok((socket, stdio, umask)) = self.answer(&question) else { return };
+        match start.start(stdio, umask) {
+            Ok(running) => relay(&socket, running),
+            Err(error) => tell(&socket, of_failure(&error)),
+        }
+    }
+
+    /// Has the caller execute the stub. What comes back is told when the stub asks for its socket, and its process.
+    fn put_stub(&self, call: &Notification, empty: u64) -> Result<(Receiver<Notification>, i32), Failed> {
+        let failed = |error: io::Error| {
+            let is_waiting = notify::is_waiting(self.listener.as_fd(), call.id);
+            if is_waiting { Failed::Impossible(error) } else { Failed::Gone }
+        };
+        let stub = stub_file().map_err(failed)?;
+        let process = group_of(call.thread).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        let traced = Traced::seize(call.thread).map_err(failed)?;
+        let number = notify::add_descriptor(self.listener.as_fd(), call.id, stub.as_fd()).map_err(failed)?;
+        traced.interrupt().map_err(failed)?;
+        let (asks, asked) = channel();
+        self.awaited().push(Awaited { thread: call.thread, process, number, asks });
+        // The call that waits is over in any case: kernels before 5.19 have ended it by the interruption.
+        notify::answer(self.listener.as_fd(), call.id, libc::EINTR).ok();
+        let skipped = usize::from(call.call == libc::SYS_execveat);
+        let mut lists = call.arguments.iter().skip(1 + skipped).copied();
+        let (words, variables) = (lists.next().unwrap_or_default(), lists.next().unwrap_or_default());
+        let file = u64::from(number.cast_unsigned());
+        let arguments = [file, empty, words, variables, u64::from(libc::AT_EMPTY_PATH.cast_unsigned())];
+        match traced.redirect(call, libc::SYS_execveat, arguments) {
+            Ok(Redirected::Yes) => Ok((asked, process)),
+            Ok(Redirected::No) | Err(_) => {
+                self.forget(call.thread);
+                Err(Failed::Gone)
+            }
+        }
+    }
+
+    fn forget(&self, thread: i32) {
+        self.awaited().retain(|found| found.thread != thread);
+    }
+
+    /// Copies what the stub has, and answers it with its socket.
+    fn answer(&self, question: &Notification) -> io::Result<(UnixStream, Stdio, Option<Umask>)> {
+        let caller = Caller::new(question.thread)?;
+        let stream = |number| caller.file(number).map_or(Streams::Null, Streams::To);
+        let (stdin, stdout, stderr) = (stream(0), stream(1), stream(2));
+        let umask = umask_of(question.thread);
+        let (ours, theirs) = UnixStream::pair()?;
+        // Only if it is the process that asked does this succeed.
+        notify::answer_with_descriptor(self.listener.as_fd(), question.id, theirs.as_fd(), CloseOnExec::Yes)?;
+        Ok((ours, Stdio { stdin, stdout, stderr, controlling_terminal: false }, umask))
+    }
+}
+
+/// The question of the stub that this process executes, unless it is gone before.
+fn question(asks: &Receiver<Notification>, process: i32) -> Option<Notification> {
+    let from = Instant::now();
+    while from.elapsed() < LONGEST_START {
+        match asks.recv_timeout(BETWEEN_LOOKS) {
+            Ok(question) => return Some(question),
+            Err(RecvTimeoutError::Timeout) if group_of(process).is_some() => {}
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+    None
+}
+
+fn is_stub(path: &str) -> bool {
+    let stub = stub_file().ok().and_then(|file| rustix::fs::fstat(file).ok());
+    stub.zip(fs::metadata(path).ok())
+        .is_some_and(|(stub, found)| (stub.st_dev, stub.st_ino) == (found.dev(), found.ino()))
+}
+
+fn umask_of(process: i32) -> Option<Umask> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+    Umask::try_from(u16::from_str_radix(mask.trim(), 8).ok()?).ok()
+}
+
+/// Passes signals on until the program or its stub has ended.
+fn relay(socket: &UnixStream, mut running: Box<dyn Running>) {
+    loop {
+        let mut files =
+            [PollFd::new(socket, PollFlags::IN), PollFd::from_borrowed_fd(running.readable(), PollFlags::IN)];
+        match poll(&mut files, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(_) => break,
+        }
+        let [stub, program] = files.map(|file| !file.revents().is_empty());
+        if program {
+            match running.wait(Some(Duration::ZERO)) {
+                Ok(Some(status)) => return tell(socket, status),
+                Ok(None) => {}
+                Err(error) => return tell(socket, of_failure(&error)),
+            }
+        }
+        if stub {
+            let mut signals = [0; 64];
+            let mut reader = socket;
+            match reader.read(&mut signals) {
+                // A program that has just ended hears nothing.
+                Ok(count @ 1..) => signals.iter().take(count).for_each(|signal| drop(running.signal(*signal))),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+    }
+    // Its stub is gone, or it is lost.
+    running.kill().ok();
+    running.wait(Some(LONGEST_END)).ok();
+    drop(running);
+    tell(socket, WaitStatus::Signaled(libc::SIGKILL));
+}
+
+/// How a program ends that could not be started, as a shell tells it.
+fn of_failure(error: &SpawnError) -> WaitStatus {
+    let is_missing = matches!(error, SpawnError::NotFound { .. });
+    WaitStatus::Exited(if is_missing { 127 } else { wire::LOST.cast_signed() })
+}
+
+/// Tells the stub how the program ended.
+fn tell(socket: &UnixStream, status: WaitStatus) {
+    let (kind, value) = match status {
+        WaitStatus::Exited(code) => (wire::EXITED, code.cast_unsigned() & 0xff),
+        WaitStatus::Signaled(signal) => (wire::SIGNALED, signal.cast_unsigned()),
+    };
+    let mut message = [0; wire::END];
+    let parts = kind.to_le_bytes().into_iter().chain(value.to_le_bytes());
+    message.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
+    // A stub that is gone has nothing to be told.
+    let mut socket = socket;
+    socket.write_all(&message).ok();
+}

@@ -1,0 +1,155 @@
+//! Every system call that the stub makes, and all of its `unsafe` but for copying memory.
+//!
+//! Numbers and layouts are the kernel's own (<https://man7.org/linux/man-pages/man2/syscalls.2.html>).
+
+#![allow(unsafe_code, reason = "the one room for it")]
+
+use core::arch::{asm, global_asm};
+
+pub(crate) const SIGCHLD: u32 = 17;
+pub(crate) const SIGSTOP: u32 = 19;
+pub(crate) const SIGTSTP: u32 = 20;
+pub(crate) const SIGTTIN: u32 = 21;
+pub(crate) const SIGTTOU: u32 = 22;
+
+const READ: usize = 0;
+const WRITE: usize = 1;
+const RT_SIGACTION: usize = 13;
+const RT_SIGPROCMASK: usize = 14;
+const GETPID: usize = 39;
+const KILL: usize = 62;
+const EXIT_GROUP: usize = 231;
+const PPOLL: usize = 271;
+const SIGNALFD4: usize = 289;
+const PRLIMIT64: usize = 302;
+const EXECVEAT: usize = 322;
+
+const EINTR: isize = -4;
+/// The bytes of a set of signals.
+const SET: usize = 8;
+const MOST_SIGNALS: u32 = 64;
+
+// The kernel enters here with the arguments on the stack, which this program does not use.
+#[cfg(target_arch = "x86_64")]
+global_asm!(".globl _start", "_start:", "xor %ebp, %ebp", "and $-16, %rsp", "call {main}", "ud2",
+    main = sym crate::main, options(att_syntax));
+
+/// Makes a system call with up to five arguments.
+#[cfg(target_arch = "x86_64")]
+fn call(number: usize, args: [usize; 5]) -> isize {
+    let [a, b, c, d, e] = args;
+    let result: isize;
+    // SAFETY: the functions below pass only pointers to memory that is alive for the call and of the size and kind that
+    // the kernel expects for this number; the clobbers are those of `syscall`.
+    unsafe {
+        asm!("syscall", inlateout("rax") number => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") 0,
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+pub(crate) fn exit(code: u32) -> ! {
+    loop {
+        // It does not come back; the loop is for the type.
+        call(EXIT_GROUP, [code as usize, 0, 0, 0, 0]);
+    }
+}
+
+pub(crate) fn bit(signal: u32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// The signals that this process was started to ignore.
+pub(crate) fn ignored_signals() -> u64 {
+    const IGNORE: u64 = 1;
+    let mut ignored = 0;
+    for signal in 1..=MOST_SIGNALS {
+        // `struct kernel_sigaction`: the handler, flags, a restorer, and the mask.
+        let mut action = [0_u64; 4];
+        let found = call(RT_SIGACTION, [signal as usize, 0, action.as_mut_ptr() as usize, SET, 0]);
+        if found == 0 && action[0] == IGNORE {
+            ignored |= bit(signal);
+        }
+    }
+    ignored
+}
+
+/// Blocks these signals, and no others.
+pub(crate) fn block_signals(mask: u64) {
+    const SET_MASK: usize = 2;
+    call(RT_SIGPROCMASK, [SET_MASK, &raw const mask as usize, 0, SET, 0]);
+}
+
+/// Asks for a socket by an `execveat` that starts nothing.
+pub(crate) fn ask_for_socket(flags: usize) -> Result<usize, ()> {
+    usize::try_from(call(EXECVEAT, [usize::MAX, 0, 0, 0, flags])).map_err(drop)
+}
+
+/// A descriptor from which these signals are read.
+pub(crate) fn signal_file(mask: u64) -> Result<usize, ()> {
+    const NEW: usize = usize::MAX;
+    const CLOEXEC: usize = 0o2_000_000;
+    usize::try_from(call(SIGNALFD4, [NEW, &raw const mask as usize, SET, CLOEXEC, 0])).map_err(drop)
+}
+
+/// Waits until either can be read, and tells which.
+pub(crate) fn wait_for(first: usize, second: usize) -> (bool, bool) {
+    #[repr(C)]
+    struct Poll {
+        file: i32,
+        events: i16,
+        happened: i16,
+    }
+    const READABLE: i16 = 1;
+    let poll = |file: usize| Poll { file: file as i32, events: READABLE, happened: 0 };
+    let mut files = [poll(first), poll(second)];
+    let found = call(PPOLL, [files.as_mut_ptr() as usize, files.len(), 0, 0, 0]);
+    let [first, second] = files;
+    // What can't be waited for is over.
+    if found < 0 { (found != EINTR, false) } else { (first.happened != 0, second.happened != 0) }
+}
+
+/// The next signal, by its number.
+pub(crate) fn next_signal(signals: usize) -> Option<u32> {
+    // `struct signalfd_siginfo` begins with the number.
+    let mut info = [0_u32; 32];
+    let read = call(READ, [signals, info.as_mut_ptr() as usize, size_of_val(&info), 0, 0]);
+    (read == size_of_val(&info) as isize).then_some(info[0])
+}
+
+pub(crate) fn write(file: usize, bytes: &[u8]) {
+    // A library that is gone is noticed by the next wait.
+    while call(WRITE, [file, bytes.as_ptr() as usize, bytes.len(), 0, 0]) == EINTR {}
+}
+
+pub(crate) fn read(file: usize, bytes: &mut [u8]) -> Option<usize> {
+    loop {
+        match call(READ, [file, bytes.as_mut_ptr() as usize, bytes.len(), 0, 0]) {
+            EINTR => {}
+            read => return usize::try_from(read).ok(),
+        }
+    }
+}
+
+pub(crate) fn kill_itself(signal: u32) {
+    let own = call(GETPID, [0; 5]);
+    call(KILL, [own as usize, signal as usize, 0, 0, 0]);
+}
+
+pub(crate) fn dump_nothing() {
+    const CORE: usize = 4;
+    let none = [0_u64; 2];
+    call(PRLIMIT64, [0, CORE, none.as_ptr() as usize, 0, 0]);
+}
+
+/// Ends this process by a signal, if the signal ends processes.
+pub(crate) fn end_by(signal: u32) {
+    if !(1..=MOST_SIGNALS).contains(&signal) {
+        return;
+    }
+    let default = [0_u64; 4];
+    call(RT_SIGACTION, [signal as usize, default.as_ptr() as usize, 0, SET, 0]);
+    block_signals(!bit(signal));
+    kill_itself(signal);
+}

@@ -1,0 +1,16 @@
+//! What is said between the library and the stub, in numbers that both sides compile in.
+//!
+//! The stub asks for its socket by a call that no program makes otherwise, and that the observer answers with a
+//! descriptor. Through the socket it sends the signals that it gets, one byte each; the library sends one message,
+//! how the program ended.
+
+/// The flags of the `execveat` without a file by which the stub asks for its socket.
+pub(crate) const ASKS_FOR_SOCKET: usize = 0x5374_6f63;
+/// The bytes of the message that the program has ended: `kind: u32, value: u32`.
+pub(crate) const END: usize = 8;
+/// It ended by itself; the value is its exit code.
+pub(crate) const EXITED: u32 = 1;
+/// It ended by a signal, the value.
+pub(crate) const SIGNALED: u32 = 2;
+/// The exit code of a stub whose program could not be started, or was lost.
+pub(crate) const LOST: u32 = 126;
