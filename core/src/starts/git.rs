@@ -128,6 +128,10 @@ fn looks_like_path(word: &str) -> bool {
 
 /// `user@host:path`: a colon before any slash, as git tells it from a path.
 fn is_short_address(word: &str) -> bool {
+    // `file:///x` names a path, and `ext::x` a program.
+    if word.contains("://") || word.contains("::") {
+        return false;
+    }
     let colon = word.find(':');
     colon.is_some_and(|colon| colon > 0 && word.find('/').is_none_or(|slash| colon < slash))
 }
@@ -194,6 +198,8 @@ mod tests {
             &["push", "late"][..],
             &["push", "./late"],
             &["push", "file:///x"],
+            &["push", "FILE:///x"],
+            &["push", "ext::sh -c x"],
             &["push", "/x:y"],
             &["push", "--recurse-submodules=on-demand", "origin"],
             &["push", "--repo=late"],
