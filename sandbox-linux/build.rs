@@ -11,14 +11,12 @@ fn main() {
     if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
         return;
     }
-    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("launcher");
-    // System call numbers, the launcher's syscall instruction and the filter's lists are specific to a processor.
+    // The launcher's way into the kernel and the filter's lists are specific to a processor. For others the crate is empty.
     let processor = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    assert!(
-        processor == "x86_64",
-        "stockade-sandbox-linux supports x86_64 only so far, and this build is for {processor}: its launcher and its \
-         lists of system calls have to be written for that processor first"
-    );
+    if !["x86_64", "aarch64"].contains(&processor.as_str()) {
+        return;
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("launcher");
     let target = env::var("TARGET").unwrap_or_default();
     let flags = [
         "--edition=2024",
@@ -38,6 +36,17 @@ fn main() {
     ];
     #[expect(clippy::disallowed_methods, reason = "a build script starts the compiler")]
     let mut compiler = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    if let Some(linker) = linker(&processor) {
+        compiler.arg(format!("-Clinker={linker}"));
+    }
     let status = compiler.args(flags).arg("--target").arg(target).arg("-o").arg(&out).arg("launcher/main.rs").status();
     assert!(status.as_ref().is_ok_and(|status| status.success()), "the launcher does not compile: {status:?}");
+}
+
+/// The linker that Cargo was told to use for the target, or the usual name of the one for another processor.
+fn linker(processor: &str) -> Option<String> {
+    println!("cargo:rerun-if-env-changed=RUSTC_LINKER");
+    let host = env::var("HOST").unwrap_or_default();
+    let told = env::var("RUSTC_LINKER").ok();
+    told.or_else(|| (!host.starts_with(processor)).then(|| format!("{processor}-linux-gnu-gcc")))
 }
