@@ -96,8 +96,7 @@ fn setuid_files(directory: &str) -> Vec<Attempt> {
         ),
         (
             "fchmodat2",
-            plain("fchmodat2")
-                .map(|path| unsafe { libc::syscall(FCHMODAT2, libc::AT_FDCWD, path.as_ptr(), MODE, 0) }),
+            plain("fchmodat2").map(|path| unsafe { libc::syscall(FCHMODAT2, libc::AT_FDCWD, path.as_ptr(), MODE, 0) }),
         ),
         #[cfg(target_arch = "x86_64")]
         ("creat", path("creat").map(|path| unsafe { libc::syscall(libc::SYS_creat, path.as_ptr(), MODE) })),
