@@ -6,6 +6,8 @@ mod attending;
 mod connections;
 /// Credentials, secrets in variables, and registries.
 mod credentials;
+/// Devices that are granted by name, and all others.
+mod devices;
 /// The decision without the deed.
 mod explaining;
 /// What a command may read and write.

@@ -86,6 +86,9 @@ struct Tally {
 }
 
 fn conforms(user: User, engine: &Engine, salt: u64) {
+    if crate::engines::is_refused_here(engine) {
+        return crate::engines::refuses_everything(user, engine);
+    }
     let name = engine.name;
     let mut seeds = Random::from_environment();
     let mut tally = Tally::default();
