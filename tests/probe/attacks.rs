@@ -309,7 +309,8 @@ fn getpid_of_32_bits(_: &str) -> io::Result<String> {
 /// with 42 if it was answered.
 #[cfg(target_arch = "aarch64")]
 fn getpid_of_32_bits(directory: &str) -> io::Result<String> {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
 
     const BASE: u32 = 0x1_0000;
     const HEADERS: u32 = 52 + 32;
@@ -332,8 +333,8 @@ fn getpid_of_32_bits(directory: &str) -> io::Result<String> {
         program.extend(word.to_le_bytes());
     }
     let path = format!("{directory}/32-bit");
-    std::fs::write(&path, program)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+    // With its mode from the beginning: not every sandbox lets modes be changed.
+    std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&path)?.write_all(&program)?;
     let path = c_text(path.as_bytes())?;
     let arguments = [path.as_ptr(), std::ptr::null()];
     answer(unsafe { libc::execv(path.as_ptr(), arguments.as_ptr()) })

@@ -46,7 +46,7 @@ fn a_device_is_used_by_its_name_alone() {
         let home = Home::of(user);
         for engine in [&["--engine", "native"][..], &["--engine", "bwrap"], &LANDLOCK[..]] {
             let refused = home.runs(engine, &line, 2);
-            assert!(!refused.stdout.contains("opened"), "{engine:?} {user:?}: {refused:?}");
+            assert!(!refused.stdout.contains("opened"), "{engine:?} {user:?}: {}", refused.stderr);
             let used = home.runs(&[engine, &["--device", &node.0]].concat(), &line, 0);
             assert_eq!(used.stdout, "opened\n", "{engine:?} {user:?}");
         }
