@@ -4,6 +4,9 @@
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "platform/other_processor.rs")]
 #[cfg(target_os = "linux")]
 mod linux;
+// For its tests: it can't be tried on the processors that it is for.
+#[cfg(all(test, target_os = "linux"))]
+mod other_processor;
 
 use std::path::PathBuf;
 

@@ -50,3 +50,24 @@ impl Backend for Refusing {
         Err(Unenforceable { what: String::from("the sandbox"), why: why(), remedy: REMEDY.to_owned() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_refused_with_a_sentence() {
+        let settings = Settings::new(Vec::new());
+        get_ready(&NetworkPolicy::Off);
+        let backend = keeping(&settings, backend(&settings, None), None);
+        let command = CommandSpec {
+            argv: stockade_protocol::Argv::parse(["/bin/true"]).unwrap(),
+            cwd: "/".parse().unwrap(),
+            environment: Default::default(),
+            process: Default::default(),
+        };
+        let refused = backend.compile(&command, &Permissions::default()).unwrap_err();
+        assert!(refused.to_string().contains("x86-64 and AArch64") && refused.remedy.contains("external-sandbox"));
+        assert!(!backend.support().works() && diagnose().chosen.is_none() && platform_defaults().is_empty());
+    }
+}
