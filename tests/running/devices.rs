@@ -70,10 +70,11 @@ fn what_is_no_node_below_dev_is_refused() {
     assert_eq!(home.runs(&[], &format!("exec 3<>{} && echo opened", node.0), 0).stdout, "opened\n");
 }
 
-/// A rule for a directory of devices makes none of them usable.
+/// A rule for a directory of devices makes none of them usable. Names in it that must not be made can be held by root alone.
 #[test]
 fn a_directory_of_devices_is_not_used() {
     let home = Home::new();
-    let told = home.runs(&["--writable", "/dev/net"], "exec 3<>/dev/net/tun && echo opened", 2);
+    let exit_code = if rustix::process::geteuid().is_root() { 2 } else { 125 };
+    let told = home.runs(&["--writable", "/dev/net"], "exec 3<>/dev/net/tun && echo opened", exit_code);
     assert!(!told.stdout.contains("opened"), "{}", told.stdout);
 }
