@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod config_file;
+mod device;
 mod error;
 mod form;
 mod homes;
@@ -26,6 +27,7 @@ mod values;
 mod watched;
 mod written;
 
+pub use device::{DevicePath, NoDevice};
 pub use error::ConfigError;
 pub use form::{AllowedCommands, AskWord, AuditDurability, EngineName, NetworkMode, SandboxMode};
 pub use homes::{user_variable, variable_of_user};

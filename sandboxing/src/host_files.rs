@@ -30,6 +30,11 @@ pub trait HostFiles {
     fn has_other_names(&self, path: &AbsPath) -> bool;
     /// The target of a symbolic link.
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf>;
+    /// Whether this is the node of a character or block device, without following a link.
+    fn is_device(&self, path: &AbsPath) -> bool {
+        let _ = path;
+        false
+    }
 }
 
 /// The mode of a placeholder: an empty directory that a run creates at a name which must stay absent. It is sticky and
@@ -87,6 +92,13 @@ impl HostFiles for RealFiles {
 
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf> {
         fs::read_link(path.to_host_path()?).ok()
+    }
+
+    #[cfg(unix)]
+    fn is_device(&self, path: &AbsPath) -> bool {
+        use std::os::unix::fs::FileTypeExt as _;
+        let found = path.to_host_path().and_then(|path| fs::symlink_metadata(path).ok());
+        found.is_some_and(|found| found.file_type().is_char_device() || found.file_type().is_block_device())
     }
 }
 

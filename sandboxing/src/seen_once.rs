@@ -155,6 +155,11 @@ impl HostFiles for SeenOnce {
         self.kind(path) == Some(Kind::File) && once(&self.other_names, path, || RealFiles.has_other_names(path))
     }
 
+    fn is_device(&self, path: &AbsPath) -> bool {
+        // Its number counts, and nothing that a plan could keep: the node is looked at again when the plan is used.
+        RealFiles.is_device(path)
+    }
+
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf> {
         once(&self.link_targets, path, || RealFiles.link_target(path))
     }

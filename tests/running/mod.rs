@@ -6,6 +6,8 @@ mod attending;
 mod connections;
 /// Credentials, secrets in variables, and registries.
 mod credentials;
+/// Devices that are granted by name, and all others.
+mod devices;
 /// Single programs that run with more than their caller.
 mod elsewhere;
 /// The decision without the deed.
