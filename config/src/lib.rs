@@ -39,7 +39,7 @@ pub use origin::Origin;
 pub use own_files::{HELD_NAMES, socket_directory};
 pub use profile::{
     LineGrant, NamedBy, NoValue, PROFILE_SCHEMA_NAME, PermissionProfile, PermissionProfiles, ProfileContext,
-    ProfileGrant, ProfileLine, ProfileOrigin, Template, profile_schema,
+    ProfileGrant, ProfileLine, ProfileOrigin, ProfileUse, Template, profile_schema, proposed_profile, save_profile,
 };
 pub use project::ProjectRules;
 pub use review::{ProjectFileKind, ProjectReview, ReviewedSetting};

@@ -56,6 +56,9 @@ impl InForce {
         if let Some(environment) = tool.environment(request) {
             Arc::make_mut(&mut own.session).environment.clone_from(environment);
         }
+        if let Some((command, cwd)) = tool.command(request).filter(|_| !self.session.saved.is_empty()) {
+            Arc::make_mut(&mut own.session).add_saved_grants(&self.rules, command, cwd);
+        }
         if let Some(bound) = tool.at_most(request) {
             let maximum = self.session.bounded(bound);
             Arc::make_mut(&mut own.session).maximum = Some(maximum);

@@ -22,6 +22,8 @@ mod holding;
 pub(crate) mod home;
 /// Network by host.
 mod hosts;
+/// Package managers in an empty home, with a person who is asked.
+mod installing;
 /// The program among others: in a job, in a pipeline, with streams that take nothing.
 mod jobs;
 /// Links that one run could leave behind for the next.
