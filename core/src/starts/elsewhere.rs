@@ -200,7 +200,7 @@ impl Elsewhere {
         let after = After { guard, writes, starts, held: held.into_owned(), live: Live::new(&self.live.0) };
         let then = AtEnd { after: Some(after), runtime: self.runtime.clone() };
         let permissions = plan.permissions().clone();
-        Ok(ProgramElsewhere { running, permissions, command: argv, then, start: None })
+        Ok(ProgramElsewhere { running, permissions, command: argv, _then: then, start: None })
     }
 }
 
@@ -255,7 +255,7 @@ struct ProgramElsewhere {
     running: Box<dyn Running>,
     permissions: Permissions,
     command: Argv,
-    then: AtEnd,
+    _then: AtEnd,
     /// Its start, to be told of if its program can't be executed after all.
     start: Option<Box<Elsewhere>>,
 }
@@ -288,10 +288,10 @@ impl Running for ProgramElsewhere {
         let status = self.running.wait(limit).inspect_err(|error| {
             self.start.iter().for_each(|start| start.failed(error));
         })?;
-        if let (Some(_), Some(notes), Some(after)) = (status, self.running.observations(), &self.then.after) {
+        if let (Some(_), Some(notes), Some(start)) = (status, self.running.observations(), &self.start) {
             let (permissions, coverage) = (self.permissions.clone(), notes.coverage());
             let seen = Seen { permissions, coverage, observations: notes.kept() };
-            after.live.0.tell(seen_violations(&seen, &after.held, self.command.words()));
+            start.live.0.tell(seen_violations(&seen, start.grant.permissions(), self.command.words()));
         }
         Ok(status)
     }
@@ -315,5 +315,5 @@ impl Running for ProgramElsewhere {
 
 /// Waits until all programs of a run that are elsewhere have ended.
 pub(super) async fn all_ended(mut running: watch::Receiver<usize>) {
-    tokio::time::timeout(LONGEST_END, running.wait_for(|count| *count == 0)).await.ok().map(drop);
+    drop(tokio::time::timeout(LONGEST_END, running.wait_for(|count| *count == 0)).await);
 }
