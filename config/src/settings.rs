@@ -247,6 +247,10 @@ impl Settings {
             FileTarget::Path(path) => FileRule::path(path.clone(), Access::None).from_source(source),
             FileTarget::Glob(glob) => FileRule::deny_glob(glob.clone()).from_source(source),
         });
+        let files = match self.deny_read.is_empty() {
+            true => resolved.files,
+            false => FileRules::new(resolved.files.iter().cloned().chain(denied))?,
+        };
         let network = match (self.mode, self.network) {
             // Such a command runs without Stockade's sandbox.
             (SandboxMode::DangerFullAccess | SandboxMode::ExternalSandbox, _) | (_, NetworkMode::Full) => {
@@ -261,7 +265,7 @@ impl Settings {
             }
         };
         Ok(Permissions {
-            files: FileRules::new(resolved.files.iter().cloned().chain(denied))?,
+            files,
             network,
             unix_sockets: self.unix_sockets.iter().cloned().collect(),
             limits: self.limits,
