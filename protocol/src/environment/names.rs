@@ -111,11 +111,28 @@ pub(super) fn intersect_patterns(a: &BTreeSet<NamePattern>, b: &BTreeSet<NamePat
 pub(super) fn wildcard(pattern: &str, text: &str) -> bool {
     // A fast path: nearly every name is ASCII, and each run checks all of its variables.
     if pattern.is_ascii() && text.is_ascii() {
+        // Most patterns are a name, or a part of one: those need no search for what each star stands for.
+        let bytes = pattern.as_bytes();
+        let is_plain = |part: &[u8]| !part.iter().any(|byte| matches!(byte, b'*' | b'?'));
+        let inner = bytes.strip_prefix(b"*").and_then(|rest| rest.strip_suffix(b"*"));
+        if let Some(inner) = inner.filter(|inner| is_plain(inner)) {
+            return contains(text.as_bytes(), inner);
+        }
+        if is_plain(bytes) {
+            return bytes.eq_ignore_ascii_case(text.as_bytes());
+        }
         let same = |a: &u8, b: &u8| *a == b'?' || a.eq_ignore_ascii_case(b);
         return matches(pattern.as_bytes(), text.as_bytes(), |c| *c == b'*', same);
     }
     let fold = |text: &str| text.chars().flat_map(char::to_uppercase).collect::<Vec<_>>();
     matches(&fold(pattern), &fold(text), |c| *c == '*', |a, b| *a == '?' || a == b)
+}
+
+/// Whether a text contains a part, without regard to the case of ASCII letters.
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    let Some(first) = part.first() else { return true };
+    let same = |window: &[u8]| window.first().is_some_and(|byte| byte.eq_ignore_ascii_case(first));
+    text.windows(part.len()).any(|window| same(window) && window.eq_ignore_ascii_case(part))
 }
 
 /// Matches a pattern in time linear in the text for each star.
@@ -152,6 +169,11 @@ mod tests {
     fn wildcards() {
         for (pattern, text, expected) in [
             ("*KEY*", "monkey", true),
+            ("*KEY*", "KE", false),
+            ("*KEY*", "keKEy", true),
+            ("**", "x", true),
+            ("PASS", "pass", true),
+            ("PASS", "PASSE", false),
             ("LD_*", "LD_", true),
             ("LD_*", "OLD_X", false),
             ("a?c", "aBc", true),
