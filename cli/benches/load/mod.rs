@@ -75,6 +75,15 @@ pub(crate) fn quartile(times: &[Duration], part: usize) -> f64 {
     times.get(times.len() * part / 4).copied().unwrap().as_secs_f64() * 1e3
 }
 
+/// A ratio, and whether it reaches its aim, if it has one.
+pub(crate) fn against(ratio: f64, aim: Option<f64>) -> String {
+    match aim {
+        Some(aim) if ratio <= aim => format!("{ratio:.2} (aim {aim:.2}, reached)"),
+        Some(aim) => format!("{ratio:.2} (aim {aim:.2}, not reached)"),
+        None => format!("{ratio:.2}"),
+    }
+}
+
 fn time(command: &mut Command) -> Duration {
     let start = Instant::now();
     assert!(command.status().unwrap().success(), "{command:?}");
