@@ -112,14 +112,18 @@ pub(super) fn wildcard(pattern: &str, text: &str) -> bool {
     // A fast path: nearly every name is ASCII, and each run checks all of its variables.
     if pattern.is_ascii() && text.is_ascii() {
         // Most patterns are a name, or a part of one: those need no search for what each star stands for.
-        let bytes = pattern.as_bytes();
-        let is_plain = |part: &[u8]| !part.iter().any(|byte| matches!(byte, b'*' | b'?'));
-        let inner = bytes.strip_prefix(b"*").and_then(|rest| rest.strip_suffix(b"*"));
-        if let Some(inner) = inner.filter(|inner| is_plain(inner)) {
-            return contains(text.as_bytes(), inner);
-        }
-        if is_plain(bytes) {
-            return bytes.eq_ignore_ascii_case(text.as_bytes());
+        let (bytes, name) = (pattern.as_bytes(), text.as_bytes());
+        let (from_any, rest) = bytes.strip_prefix(b"*").map_or((false, bytes), |rest| (true, rest));
+        let (to_any, plain) = rest.strip_suffix(b"*").map_or((false, rest), |plain| (true, plain));
+        if !plain.iter().any(|byte| matches!(byte, b'*' | b'?')) {
+            let end = name.len().checked_sub(plain.len());
+            let at = |part: Option<&[u8]>| part.is_some_and(|part| part.eq_ignore_ascii_case(plain));
+            return match (from_any, to_any) {
+                (true, true) => contains(name, plain),
+                (true, false) => at(end.and_then(|end| name.get(end..))),
+                (false, true) => at(name.get(..plain.len())),
+                (false, false) => name.eq_ignore_ascii_case(plain),
+            };
         }
         let same = |a: &u8, b: &u8| *a == b'?' || a.eq_ignore_ascii_case(b);
         return matches(pattern.as_bytes(), text.as_bytes(), |c| *c == b'*', same);
@@ -174,6 +178,11 @@ mod tests {
             ("**", "x", true),
             ("PASS", "pass", true),
             ("PASS", "PASSE", false),
+            ("*_PW", "db_pw", true),
+            ("*_PW", "PW", false),
+            ("*_PW", "_PWx", false),
+            ("LD_*", "ld", false),
+            ("*", "x", true),
             ("LD_*", "LD_", true),
             ("LD_*", "OLD_X", false),
             ("a?c", "aBc", true),
