@@ -84,8 +84,6 @@ fn is_absent(names: &[Box<[u8]>], name: &[u8]) -> bool {
 
 #[cfg(target_os = "linux")]
 fn list(directory: &AbsPath) -> Known {
-    use std::mem::MaybeUninit;
-
     use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
     use rustix::io::Errno;
 
@@ -104,8 +102,8 @@ fn list(directory: &AbsPath) -> Known {
         return Known::Unlisted;
     }
     let mut names = Vec::new();
-    let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
-    let mut entries = RawDir::new(&opened, &mut buffer);
+    let mut buffer = Vec::with_capacity(BUFFER);
+    let mut entries = RawDir::new(&opened, buffer.spare_capacity_mut());
     while let Some(entry) = entries.next() {
         match entry {
             Ok(entry) if names.len() < MOST_NAMES => names.push(entry.file_name().to_bytes().into()),
