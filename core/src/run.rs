@@ -214,12 +214,7 @@ impl Orchestrator {
     }
 
     /// Like [`new`](Self::new), with these rules from the beginning. It completes the session once.
-    pub fn under(
-        rules: RuleStore,
-        session: Session,
-        sandbox: Arc<dyn Backend>,
-        approver: Arc<dyn Approver>,
-    ) -> Self {
+    pub fn under(rules: RuleStore, session: Session, sandbox: Arc<dyn Backend>, approver: Arc<dyn Approver>) -> Self {
         Self {
             in_force: RwLock::new(InForce::new(session, Arc::new(rules), sandbox)),
             approvals: Arc::new(Approvals::new(approver)),
