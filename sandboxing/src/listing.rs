@@ -14,9 +14,9 @@ use stockade_protocol::AbsPath;
 /// How many names of a directory are asked for one by one before it is listed: a listing takes five calls.
 pub(crate) const FEW: usize = 3;
 
-/// What is known of some directories.
+/// What is known of some directories, by their paths.
 #[derive(Debug, Default)]
-pub struct Listings(RefCell<HashMap<AbsPath, Known>>);
+pub struct Listings(RefCell<HashMap<Vec<u8>, Known>>);
 
 #[derive(Debug)]
 enum Known {
@@ -30,45 +30,51 @@ enum Known {
     Names(Vec<Box<[u8]>>),
 }
 
-impl Listings {
-    /// Whether there is certainly nothing at this path. `false` says nothing.
-    pub fn lacks(&self, path: &AbsPath) -> bool {
-        let Some((directory, name)) = path.parent().zip(path.components().last()) else { return false };
-        let count = match self.0.borrow().get(&directory) {
-            Some(Known::Missing) => return true,
-            Some(Known::Unlisted) => return false,
-            Some(Known::Names(names)) => return is_absent(names, name),
-            Some(Known::Asked(count)) => *count,
-            None => 0,
-        };
-        if self.is_listed_without(&directory) {
-            self.0.borrow_mut().insert(directory, Known::Missing);
-            return true;
-        }
-        let known = if count < FEW { Known::Asked(count + 1) } else { list(&directory) };
-        let lacks = match &known {
-            Known::Names(names) => is_absent(names, name),
-            Known::Missing => true,
-            Known::Asked(_) | Known::Unlisted => false,
-        };
-        self.0.borrow_mut().insert(directory, known);
-        lacks
-    }
-
-    /// Whether a listing of the directory above has been made, and lacks this one.
-    fn is_listed_without(&self, directory: &AbsPath) -> bool {
-        let Some((above, name)) = directory.parent().zip(directory.components().last()) else { return false };
-        match self.0.borrow().get(&above) {
-            Some(Known::Missing) => true,
-            Some(Known::Names(names)) => is_absent(names, name),
-            Some(Known::Asked(_) | Known::Unlisted) | None => false,
+impl Known {
+    fn lacks(&self, name: &[u8]) -> bool {
+        match self {
+            Self::Missing => true,
+            Self::Names(names) => is_absent(names, name),
+            Self::Asked(_) | Self::Unlisted => false,
         }
     }
 }
 
+impl Listings {
+    /// Whether there is certainly nothing at this path. `false` says nothing.
+    pub fn lacks(&self, path: &AbsPath) -> bool {
+        let Some((directory, name)) = split(path.as_raw().as_bytes()) else { return false };
+        let mut known = self.0.borrow_mut();
+        match known.get_mut(directory) {
+            Some(Known::Asked(count)) if *count < FEW => {
+                *count += 1;
+                false
+            }
+            Some(asked @ Known::Asked(_)) => {
+                *asked = list(directory);
+                asked.lacks(name)
+            }
+            Some(known) => known.lacks(name),
+            None => {
+                let above = split(directory).and_then(|(above, own)| Some((known.get(above)?, own)));
+                let is_missing = above.is_some_and(|(above, own)| above.lacks(own));
+                known.insert(directory.to_vec(), if is_missing { Known::Missing } else { Known::Asked(1) });
+                is_missing
+            }
+        }
+    }
+}
+
+/// The directory and the name of a path; `None` for the root, and for a path of another system.
+fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (directory, name) = path.split_at_checked(path.iter().rposition(|byte| *byte == b'/')?)?;
+    let name = name.strip_prefix(b"/").filter(|name| !name.is_empty())?;
+    Some((if directory.is_empty() { b"/" } else { directory }, name))
+}
+
 /// Those of the names that are in a directory; `None` if a listing would not answer.
 pub(crate) fn present<'a>(directory: &AbsPath, names: &'a [PathBuf]) -> Option<Vec<&'a PathBuf>> {
-    match list(directory) {
+    match list(directory.as_raw().as_bytes()) {
         Known::Names(listed) => {
             let is_present = |name: &&PathBuf| !is_absent(&listed, name.as_os_str().as_encoded_bytes());
             Some(names.iter().filter(is_present).collect())
@@ -83,7 +89,7 @@ fn is_absent(names: &[Box<[u8]>], name: &[u8]) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-fn list(directory: &AbsPath) -> Known {
+fn list(directory: &[u8]) -> Known {
     use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
     use rustix::io::Errno;
 
@@ -91,9 +97,8 @@ fn list(directory: &AbsPath) -> Known {
     const MOST_NAMES: usize = 2000;
     const BUFFER: usize = 16 * 1024;
 
-    let Some(path) = directory.to_host_path() else { return Known::Unlisted };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let opened = match openat(CWD, path, flags, Mode::empty()) {
+    let opened = match openat(CWD, directory, flags, Mode::empty()) {
         Ok(opened) => opened,
         Err(Errno::NOENT) => return Known::Missing,
         Err(_) => return Known::Unlisted,
@@ -115,7 +120,7 @@ fn list(directory: &AbsPath) -> Known {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn list(_: &AbsPath) -> Known {
+fn list(_: &[u8]) -> Known {
     Known::Unlisted
 }
 
