@@ -252,6 +252,10 @@ impl Settings {
             FileTarget::Glob(glob) => FileRule::deny_glob(glob.clone()).from_source(source),
         });
         let devices = self.devices.iter().map(|device| FileRule::path(device.as_path().clone(), Access::Write));
+        let files = match self.deny_read.is_empty() && self.devices.is_empty() {
+            true => resolved.files,
+            false => FileRules::new(resolved.files.iter().cloned().chain(denied).chain(devices))?,
+        };
         let network = match (self.mode, self.network) {
             // Such a command runs without Stockade's sandbox.
             (SandboxMode::DangerFullAccess | SandboxMode::ExternalSandbox, _) | (_, NetworkMode::Full) => {
@@ -266,7 +270,7 @@ impl Settings {
             }
         };
         Ok(Permissions {
-            files: FileRules::new(resolved.files.iter().cloned().chain(denied).chain(devices))?,
+            files,
             network,
             unix_sockets: self.unix_sockets.iter().cloned().collect(),
             limits: self.limits,
