@@ -133,6 +133,18 @@ impl Screen {
         }
     }
 
+    /// Like [`sees`](Self::sees), but `None` if the program ends before.
+    pub fn sees_or_ends(&mut self, words: &str) -> Option<String> {
+        let start = Instant::now();
+        while !self.seen.contains(words) {
+            assert!(start.elapsed() < LONGEST, "neither `{words}` nor an end: {:?}", self.seen);
+            if !self.look(Duration::from_millis(100)) && self.child.as_mut().unwrap().try_wait().unwrap().is_some() {
+                return None;
+            }
+        }
+        Some(self.sees(words))
+    }
+
     /// Waits for the program's end: its exit code, and what has appeared since the last time. The
     /// terminal has to be as it was.
     pub fn ends(&mut self) -> (i32, String) {

@@ -13,7 +13,12 @@ mod load;
 
 use std::path::Path;
 
-use load::{Load, bubblewrap, own, quartile, words};
+use load::{Load, against, bubblewrap, own, quartile, words};
+
+const RUN: &str = "stockade run";
+const FULL: &str = "stockade run --network full";
+const BY_BUBBLEWRAP: &str = "stockade run --engine bwrap";
+const EXPLAIN: &str = "stockade explain";
 
 fn main() {
     let directory = load::directory();
@@ -22,14 +27,14 @@ fn main() {
     assert!(installed.is_file(), "{} is missing: run `scripts/build` first", installed.display());
     let run =
         |program, flags: &[&str]| own(program, &[&["run", "--ask", "never"], flags, &["--", "/bin/true"]].concat());
-    for load in Load::all() {
+    for load in Load::chosen() {
         let mut starts = vec![
             ("bare", words(&["/bin/true"])),
             ("bubblewrap", bubblewrap(directory.path(), &["/bin/true"])),
-            ("stockade run", run(&installed, &[])),
-            ("stockade run --network full", run(&installed, &["--network", "full"])),
-            ("stockade run --engine bwrap", run(&installed, &["--engine", "bwrap"])),
-            ("stockade explain", own(&installed, &["explain", "--", "/bin/true"])),
+            (RUN, run(&installed, &[])),
+            (FULL, run(&installed, &["--network", "full"])),
+            (BY_BUBBLEWRAP, run(&installed, &["--engine", "bwrap"])),
+            (EXPLAIN, own(&installed, &["explain", "--", "/bin/true"])),
             ("stockade --version", own(&installed, &["--version"])),
         ];
         if load.busy == 0 && !load.alone {
@@ -38,15 +43,26 @@ fn main() {
         let mut commands: Vec<_> = starts.iter().map(|(_, words)| load.command(words, directory.path())).collect();
         let times = load.during(|| load.times(&mut commands));
         let medians: Vec<f64> = times.iter().map(|times| quartile(times, 2)).collect();
-        let [bare, plain, ..] = medians.as_slice() else { continue };
+        let [bare, plain, off, full, ..] = medians.as_slice() else { continue };
         for (((name, _), times), median) in starts.iter().zip(&times).zip(&medians) {
             let (low, high) = (quartile(times, 1), quartile(times, 3));
             println!(
-                "{:14} {name:34} {median:7.2} ms ({low:.2} to {high:.2})  {:.2} x bubblewrap  {:.2} x bare",
+                "{:14} {name:34} {median:7.2} ms ({low:.2} to {high:.2})  {} x bubblewrap  {} x bare",
                 load.name,
-                median / plain,
-                median / bare
+                against(median / plain, by_bubblewrap(name, load)),
+                against(median / bare, (*name == EXPLAIN).then_some(1.6))
             );
         }
+        println!("{:14} {FULL} / off: {}", load.name, against(full / off, Some(1.0)));
+    }
+}
+
+/// What a start may take in units of bubblewrap's time.
+fn by_bubblewrap(name: &str, load: Load) -> Option<f64> {
+    let is_quiet = load.busy == 0 && !load.alone;
+    match name {
+        RUN => Some(if is_quiet { 0.7 } else { 0.8 }),
+        BY_BUBBLEWRAP => Some(1.3),
+        _ => None,
     }
 }

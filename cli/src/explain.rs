@@ -55,6 +55,8 @@ pub(crate) fn run(args: &Explain) -> Result<ExitCode, Failure> {
         }
         print(&text)?;
     }
+    // This program is about to end, and the system frees everything at once.
+    std::mem::forget((stockade, request));
     Ok(answers.command.map_or(ExitCode::SUCCESS, |explanation| exit_code(&explanation)))
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use stockade::workspace::{existing_directory, file_target};
 use stockade::{Error, Stockade};
-use stockade_config::Layer;
+use stockade_config::{DevicePath, Layer};
 use stockade_core::{Fixed, ShellRuntime};
 use stockade_protocol::{AbsPath, AskForApproval, EscalationExecution, ExecRequest};
 use stockade_sandboxing::written_path;
@@ -167,6 +167,7 @@ fn params(args: &SessionArgs, usual: AskForApproval) -> Result<(SessionOpenParam
     let given = [
         ("--readable", !args.readable.is_empty()),
         ("--allow-socket", !args.allow_socket.is_empty()),
+        ("--device", !args.device.is_empty()),
         ("--rules", !args.rules.is_empty()),
         ("--engine", args.engine.is_some()),
         ("--accept-loss", !args.accept_loss.is_empty()),
@@ -208,6 +209,13 @@ fn params(args: &SessionArgs, usual: AskForApproval) -> Result<(SessionOpenParam
 #[cfg(unix)]
 const LINGER_MS: u64 = 30 * 60 * 1000;
 
+/// The devices of the command line.
+fn devices(nodes: &[PathBuf], here: &AbsPath) -> Result<Option<Vec<DevicePath>>, Failure> {
+    let devices: Result<Vec<_>, Failure> =
+        nodes.iter().map(|node| Ok(DevicePath::new(written_path(here, node)?)?)).collect();
+    Ok(Some(devices?).filter(|devices| !devices.is_empty()))
+}
+
 /// The command line as a layer of settings.
 fn layer(args: &SessionArgs, here: &AbsPath) -> Result<Layer, Failure> {
     let all = |paths: &[PathBuf]| -> Result<Option<Vec<AbsPath>>, Failure> {
@@ -224,6 +232,7 @@ fn layer(args: &SessionArgs, here: &AbsPath) -> Result<Layer, Failure> {
         writable_roots: all(&args.writable)?,
         readable_roots: all(&args.readable)?,
         unix_sockets: all(&args.allow_socket)?,
+        devices: devices(&args.device, here)?,
         network: args.network.map(Into::into),
         allow_hosts: Some(args.allow_host.clone()).filter(|hosts| !hosts.is_empty()),
         accept_losses: Some(args.accept_loss.clone()).filter(|losses| !losses.is_empty()),

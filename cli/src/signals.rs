@@ -73,8 +73,8 @@ pub(crate) async fn pass_on(command: Cancellation, clock: Clock, relay: Option<A
                 command.end_by(number);
                 return number;
             }
-            (libc::SIGINT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VINTR) => {}
-            (libc::SIGQUIT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VQUIT) => {}
+            (libc::SIGINT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VINTR) => command.end_questions(),
+            (libc::SIGQUIT, Some(relay)) if relay.interrupt(SpecialCodeIndex::VQUIT) => command.end_questions(),
             _ => command.signal(u8::try_from(number).unwrap_or_default()),
         }
         if number == libc::SIGINT && interrupts.add() {

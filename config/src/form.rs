@@ -146,6 +146,8 @@ pub(crate) struct SandboxForm {
     pub(crate) deny_hosts: Vec<Written<String>>,
     /// Unix sockets that may be connected to, such as an SSH agent's.
     pub(crate) unix_sockets: Option<Vec<Written<String>>>,
+    /// Devices that may be used, by their nodes below `/dev`, such as `/dev/dri/renderD128`.
+    pub(crate) devices: Option<Vec<Written<String>>>,
     /// What a command may run without, where the sandbox can't hold it.
     pub(crate) accept_losses: Option<Written<Vec<LossName>>>,
     /// Give the command no private directory at `$TMPDIR`.

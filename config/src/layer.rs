@@ -10,6 +10,7 @@ use stockade_protocol::{
     AbsPath, Argv, AskForApproval, EnvironmentInherit, FileTarget, HostRule, NamePattern, ResourceLimits, VariableName,
 };
 
+use crate::device::DevicePath;
 use crate::form::{
     AllowedCommands, AuditDurability, EngineName, EnvForm, NamesForm, NetworkMode, SandboxForm, SandboxMode,
     SettingsForm,
@@ -51,6 +52,8 @@ pub struct Layer {
     pub deny_hosts: Vec<HostRule>,
     /// Unix sockets that may be connected to.
     pub unix_sockets: Option<Vec<AbsPath>>,
+    /// Devices that may be used.
+    pub devices: Option<Vec<DevicePath>>,
     /// Restrictions that may be dropped if the sandbox can't enforce them.
     pub accept_losses: Option<Vec<LossName>>,
     /// Permission profiles that every command has.
@@ -169,6 +172,7 @@ impl Layer {
             || self.allow_hosts.is_some()
             || !self.deny_hosts.is_empty()
             || self.unix_sockets.is_some()
+            || self.devices.is_some()
             || self.with.is_some()
     }
 
@@ -187,6 +191,9 @@ impl Layer {
         self.allow_hosts = allowed.transpose()?;
         self.deny_hosts = source.list(&form.deny_hosts, "sandbox.deny_hosts", deny)?;
         self.unix_sockets = roots(&form.unix_sockets, "sandbox.unix_sockets")?;
+        let device = |text: &str| DevicePath::new(resolve_path(text, source)?).map_err(|error| error.to_string());
+        let devices = form.devices.as_ref().map(|list| source.list(list, "sandbox.devices", device));
+        self.devices = devices.transpose()?;
         self.accept_losses = form.accept_losses.as_ref().map(|losses| losses.value().clone());
         self.exclude_tmpdir_env_var = form.exclude_tmpdir_env_var;
         self.exclude_slash_tmp = form.exclude_slash_tmp;

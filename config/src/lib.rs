@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod config_file;
+mod device;
 mod error;
 mod form;
 mod homes;
@@ -26,6 +27,7 @@ mod values;
 mod watched;
 mod written;
 
+pub use device::{DevicePath, NoDevice};
 pub use error::ConfigError;
 pub use form::{AllowedCommands, AskWord, AuditDurability, EngineName, NetworkMode, SandboxMode};
 pub use homes::{user_variable, variable_of_user};
@@ -37,7 +39,7 @@ pub use origin::Origin;
 pub use own_files::{HELD_NAMES, socket_directory};
 pub use profile::{
     LineGrant, NamedBy, NoValue, PROFILE_SCHEMA_NAME, PermissionProfile, PermissionProfiles, ProfileContext,
-    ProfileGrant, ProfileLine, ProfileOrigin, Template, profile_schema,
+    ProfileGrant, ProfileLine, ProfileOrigin, ProfileUse, Template, profile_schema, proposed_profile, save_profile,
 };
 pub use project::ProjectRules;
 pub use review::{ProjectFileKind, ProjectReview, ReviewedSetting};

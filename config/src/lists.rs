@@ -5,6 +5,7 @@ use std::fmt;
 
 use stockade_protocol::{AbsPath, FileTarget, HostRule};
 
+use crate::device::DevicePath;
 use crate::layer::Changes;
 use crate::loss::LossName;
 use crate::origin::Origin;
@@ -17,6 +18,7 @@ pub(crate) struct Lists {
     pub(crate) allow_hosts: Option<Vec<HostRule>>,
     pub(crate) deny_hosts: Vec<HostRule>,
     pub(crate) sockets: Option<Vec<AbsPath>>,
+    pub(crate) devices: Option<Vec<DevicePath>>,
     pub(crate) losses: Option<Vec<LossName>>,
     pub(crate) with: Option<Vec<String>>,
 }

@@ -157,6 +157,11 @@ impl ConfigLoader {
         self.home.iter().chain(&self.recorded_home).map(PathBuf::as_path).collect()
     }
 
+    /// The directory of the user's settings, if they are read.
+    pub fn user_directory(&self) -> Option<&Path> {
+        self.user.as_deref().filter(|_| !self.only_system)
+    }
+
     /// The list of trusted projects.
     pub fn trust_store(&self) -> Result<TrustStore, ConfigError> {
         self.state.as_ref().map(TrustStore::new).ok_or(ConfigError::NoPlace)

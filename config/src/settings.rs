@@ -1,7 +1,7 @@
 //! The settings of a run: the files, the profile and the flags merged, with the origin of each value.
 //!
 //! The nearest source wins: flags, then the profile, then the project, the user, the system. Granting lists
-//! (`writable_roots`, `readable_roots`, `allow_hosts`, `unix_sockets`, `with`, `accept_losses`, `include_only`) are
+//! (`writable_roots`, `readable_roots`, `allow_hosts`, `unix_sockets`, `devices`, `with`, `accept_losses`, `include_only`) are
 //! those of the nearest file that has them, and flags add to them. Denying lists (`deny_read`, `deny_hosts`,
 //! `exclude`) add up over all sources. Limits and variables are merged one by one.
 
@@ -16,6 +16,7 @@ use stockade_protocol::{
     ResourceLimits, RuleSource, SandboxPolicy,
 };
 
+use crate::device::DevicePath;
 use crate::form::{AllowedCommands, AuditDurability, EngineName, NetworkMode, SandboxMode};
 use crate::layer::Layer;
 use crate::lists::{Lists, add, change, grant};
@@ -63,6 +64,8 @@ pub struct Settings {
     pub hosts: Vec<HostRule>,
     /// Unix sockets that may be connected to.
     pub unix_sockets: Vec<AbsPath>,
+    /// Devices that may be used.
+    pub devices: Vec<DevicePath>,
     /// The permission profiles that every command has.
     pub with: Vec<String>,
     /// The permissions of those profiles.
@@ -129,6 +132,7 @@ impl Settings {
             network: NetworkMode::default(),
             hosts: Vec::new(),
             unix_sockets: Vec::new(),
+            devices: Vec::new(),
             with: Vec::new(),
             granted: ProfileGrant::default(),
             accept_losses: Vec::new(),
@@ -247,6 +251,11 @@ impl Settings {
             FileTarget::Path(path) => FileRule::path(path.clone(), Access::None).from_source(source),
             FileTarget::Glob(glob) => FileRule::deny_glob(glob.clone()).from_source(source),
         });
+        let devices = self.devices.iter().map(|device| FileRule::path(device.as_path().clone(), Access::Write));
+        let files = match self.deny_read.is_empty() && self.devices.is_empty() {
+            true => resolved.files,
+            false => FileRules::new(resolved.files.iter().cloned().chain(denied).chain(devices))?,
+        };
         let network = match (self.mode, self.network) {
             // Such a command runs without Stockade's sandbox.
             (SandboxMode::DangerFullAccess | SandboxMode::ExternalSandbox, _) | (_, NetworkMode::Full) => {
@@ -261,7 +270,7 @@ impl Settings {
             }
         };
         Ok(Permissions {
-            files: FileRules::new(resolved.files.iter().cloned().chain(denied))?,
+            files,
             network,
             unix_sockets: self.unix_sockets.iter().cloned().collect(),
             limits: self.limits,
@@ -312,6 +321,7 @@ impl Settings {
                 allow_hosts: layer.allow_hosts,
                 deny_hosts: layer.deny_hosts,
                 sockets: layer.unix_sockets,
+                devices: layer.devices,
                 losses: layer.accept_losses,
                 with: layer.with,
             },
@@ -394,6 +404,9 @@ impl Settings {
         add("sandbox.deny_hosts", &mut denied, lists.deny_hosts, origins, origin);
         if let Some(sockets) = lists.sockets {
             grant("sandbox.unix_sockets", &mut self.unix_sockets, sockets, origins, origin);
+        }
+        if let Some(devices) = lists.devices {
+            grant("sandbox.devices", &mut self.devices, devices, origins, origin);
         }
         if let Some(losses) = lists.losses {
             grant("sandbox.accept_losses", &mut self.accept_losses, losses, origins, origin);

@@ -164,6 +164,9 @@ fn not_offered(decision: &ReviewDecision) -> String {
         ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment: rule } => {
             return format!("no rule to allow `{}` was proposed", rule.0);
         }
+        ReviewDecision::ApprovedProfileAmendment { proposed_profile_amendment: profile } => {
+            return format!("no profile for `{}` was proposed", profile.command);
+        }
         ReviewDecision::NetworkPolicyAmendment { network_policy_amendment: rule } => {
             let verb = match rule.action {
                 NetworkPolicyRuleAction::Allow => "allow",

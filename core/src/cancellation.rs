@@ -1,6 +1,7 @@
 //! Ends a run from outside, and forwards signals to it.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -8,6 +9,8 @@ use stockade_protocol::CancelToken;
 use tokio::sync::Notify;
 #[cfg(unix)]
 use tokio::sync::futures::Notified;
+
+use crate::run_answers::RunAnswers;
 
 /// Cancels the run it was given to. Clones share the state.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +26,8 @@ struct State {
     ended_by: AtomicU8,
     /// Whether one of the signals is a terminating one.
     told_to_end: AtomicBool,
+    /// The number of signals that end open questions.
+    ending: AtomicUsize,
     /// The number of commands that currently take signals.
     running: AtomicUsize,
 }
@@ -32,6 +37,9 @@ struct State {
 const JOB_CONTROL: [i32; 2] = [rustix::process::Signal::TSTP.as_raw(), rustix::process::Signal::CONT.as_raw()];
 #[cfg(not(unix))]
 const JOB_CONTROL: [i32; 0] = [];
+
+/// The signals that end open questions: HUP, INT, QUIT and TERM, with the same numbers on every system.
+const ENDING_QUESTIONS: [u8; 4] = [1, 2, 3, 15];
 
 /// While this exists, a command takes signals.
 #[derive(Debug)]
@@ -88,7 +96,16 @@ impl Cancellation {
         if !JOB_CONTROL.contains(&i32::from(signal)) {
             self.0.told_to_end.store(true, Ordering::Release);
         }
+        if ENDING_QUESTIONS.contains(&signal) {
+            self.0.ending.fetch_add(1, Ordering::AcqRel);
+        }
         self.0.signals.lock().unwrap_or_else(PoisonError::into_inner).push(signal);
+        self.0.told.notify_waiters();
+    }
+
+    /// Ends the open questions of the command, for a terminating signal that reaches it in another way: by its terminal.
+    pub fn end_questions(&self) {
+        self.0.ending.fetch_add(1, Ordering::AcqRel);
         self.0.told.notify_waiters();
     }
 
@@ -110,6 +127,22 @@ impl Cancellation {
     pub(crate) fn takes_signals(&self) -> TakesSignals {
         self.0.running.fetch_add(1, Ordering::AcqRel);
         TakesSignals(self.clone())
+    }
+
+    /// Ends the open questions of a command at each signal that is to end it, and never completes: the program may block
+    /// the signal while its call waits, and a question that stays open would keep it so.
+    pub(crate) async fn interrupts(&self, answers: Option<Arc<RunAnswers>>) -> Infallible {
+        let Some(answers) = answers else { return std::future::pending().await };
+        let mut known = self.0.ending.load(Ordering::Acquire);
+        loop {
+            let told = self.0.told.notified();
+            let ending = self.0.ending.load(Ordering::Acquire);
+            if ending != known {
+                known = ending;
+                answers.interrupt();
+            }
+            told.await;
+        }
     }
 
     /// Completes at the next change after this call.

@@ -12,12 +12,12 @@ use stockade_network_proxy::{
 };
 use stockade_protocol::{
     ApprovalSubject, AskForApproval, Decision, Destination, HostRule, NetworkApproval, NetworkPolicy,
-    NetworkPolicyAmendment, Permissions, ReviewDecision, Violation,
+    NetworkPolicyAmendment, PermissionAmendment, Permissions, ReviewDecision, Violation,
 };
 use stockade_sandboxing::{Backend, Gatekeeper};
 use tokio::runtime::Handle;
 
-use crate::approvals::{ApprovalKey, Approvals, Confinement, RuleStore};
+use crate::approvals::{ApprovalKey, Approvals, Confinement, RuleStore, check_sockets};
 use crate::audit_log::Trail;
 use crate::connection_log::ConnectionLog;
 use crate::exec::Clock;
@@ -75,15 +75,22 @@ impl Guard {
         }
     }
 
-    /// Ends with the run, and returns the denials.
-    pub(crate) async fn end(self) -> Vec<Violation> {
+    /// Ends with the run, which had these permissions, and returns the denials.
+    pub(crate) async fn end(self, held: &Permissions) -> Vec<Violation> {
         match self.front {
             Front::Seen(gatekeeper) => drop(gatekeeper),
             Front::Asked(proxy) => proxy.end().await,
         }
         self.log.finish();
-        self.log.violations()
+        self.log.violations().into_iter().map(|seen| without_own_socket(held, seen)).collect()
     }
+}
+
+/// A denied connection to a socket of Stockade's own: no flag grants it, so none is advised.
+fn without_own_socket(held: &Permissions, violation: Violation) -> Violation {
+    let Some(PermissionAmendment::UnixSocket(path)) = &violation.amendment else { return violation };
+    let more = Permissions { unix_sockets: [path.clone()].into(), ..held.clone() };
+    if check_sockets(&more).is_ok() { violation } else { Violation { amendment: None, ..violation } }
 }
 
 /// The network rules of the rules files for the gate. No rule, in any file, grants more than the administrator's
@@ -163,6 +170,8 @@ impl Connections {
     }
 }
 
+const INTERRUPTED: &str = "a signal for the command ended the question";
+
 /// Asks for a run, whose clock is paused meanwhile.
 struct Person {
     connections: Connections,
@@ -184,6 +193,7 @@ impl Ask for Person {
             tokio::select! {
                 biased;
                 () = answers.declined() => ReviewDecision::DeniedForRun,
+                () = answers.interrupted() => ReviewDecision::Denied { reason: Some(String::from(INTERRUPTED)) },
                 decision = approvals.ask_destination(key, ApprovalSubject::Network(question), trail) => decision,
             }
         })

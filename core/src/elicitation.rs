@@ -73,6 +73,7 @@ impl Orchestrator {
             | ReviewDecision::ApprovedForRun
             | ReviewDecision::ApprovedForSession
             | ReviewDecision::ApprovedExecpolicyAmendment { .. }
+            | ReviewDecision::ApprovedProfileAmendment { .. }
             | ReviewDecision::NetworkPolicyAmendment { .. } => {
                 ElicitationOutcome::Cancel { reason: String::from("the reviewer stopped the session") }
             }

@@ -29,6 +29,7 @@ mod risk;
 mod run;
 mod run_answers;
 mod runtime;
+mod saved_grants;
 mod session;
 mod shell;
 mod skills;
@@ -67,6 +68,7 @@ pub use run::{Orchestrator, RunError};
 pub use runtime::{
     Approvable, Attempted, FirstAttempt, Requirement, SandboxPreference, Sandboxable, Shown, ToolContext, ToolRuntime,
 };
+pub use saved_grants::{ProfileStore, SavedGrant};
 pub use session::{OffNetwork, OutputLimit, RulesOutside, Sandboxing, Session};
 pub use shell::{Caller, ShellRuntime};
 pub use tool_call::{ToolCallOutcome, ToolCallRuntime, ToolCaller, ToolReview};

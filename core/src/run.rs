@@ -7,7 +7,7 @@ use stockade_protocol::{
     AskForApproval, AuditEvent, CancelRequest, EscalationExecution, ExecExpiration, ExecRequest, FileTarget, Invalid,
     Outcome, Permissions, Refusal, RequestId, RuleSource, SandboxPolicy, ThreadId,
 };
-use stockade_sandboxing::{Backend, RealFiles, SpawnError, protect_own_files};
+use stockade_sandboxing::{Backend, SeenOnce, SpawnError, protect_own_files};
 use tracing::Instrument as _;
 
 use crate::approvals::{ApprovalKey, Approvals, RuleStore};
@@ -55,6 +55,9 @@ impl InForce {
         let mut own = self.clone();
         if let Some(environment) = tool.environment(request) {
             Arc::make_mut(&mut own.session).environment.clone_from(environment);
+        }
+        if let Some((command, cwd)) = tool.command(request).filter(|_| !self.session.saved.is_empty()) {
+            Arc::make_mut(&mut own.session).add_saved_grants(&self.rules, command, cwd);
         }
         if let Some(bound) = tool.at_most(request) {
             let maximum = self.session.bounded(bound);
@@ -210,8 +213,13 @@ impl Orchestrator {
 impl Orchestrator {
     /// An orchestrator that asks `approver`, has no rules, and keeps no trail.
     pub fn new(session: Session, sandbox: Arc<dyn Backend>, approver: Arc<dyn Approver>) -> Self {
+        Self::under(RuleStore::default(), session, sandbox, approver)
+    }
+
+    /// Like [`new`](Self::new), with these rules from the beginning. It completes the session once.
+    pub fn under(rules: RuleStore, session: Session, sandbox: Arc<dyn Backend>, approver: Arc<dyn Approver>) -> Self {
         Self {
-            in_force: RwLock::new(InForce::new(session, Arc::default(), sandbox)),
+            in_force: RwLock::new(InForce::new(session, Arc::new(rules), sandbox)),
             approvals: Arc::new(Approvals::new(approver)),
             audit: AuditLog { sink: Arc::new(NoAudit), demand: AuditDemand::default() },
             running: Cancellable::default(),
@@ -374,7 +382,7 @@ impl<F: Fn() -> String> Drop for Unfinished<'_, F> {
 /// Completes a session: protects Stockade's own files at their real locations, for explanations and for patches, which
 /// run outside of a sandbox; and forbids the hosts that the rules forbid.
 fn completed(mut session: Session, rules: &RuleStore) -> Session {
-    if let Ok(protected) = protect_own_files(&session.permissions, &RealFiles) {
+    if let Ok(protected) = protect_own_files(&session.permissions, &SeenOnce::default()) {
         session.permissions = protected;
     }
     session.forbidden_hosts.extend(forbidden_by(rules));

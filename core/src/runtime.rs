@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use stockade_protocol::{
-    ApprovalSubject, AuditEvent, DecisionSource, EscalationExecution, ExecApprovalRequirement, ExecPolicyAmendment,
-    Permissions, RawText, Refusal, RequestId, Violation,
+    AbsPath, ApprovalSubject, Argv, AuditEvent, DecisionSource, EscalationExecution, ExecApprovalRequirement,
+    ExecPolicyAmendment, Permissions, RawText, Refusal, RequestId, Violation,
 };
 use stockade_sandboxing::Backend;
 
@@ -106,6 +106,11 @@ pub trait Approvable<Req>: Send + Sync {
 
     /// The request's environment, which replaces the session's.
     fn environment(&self, _request: &Req) -> Option<&BTreeMap<RawText, RawText>> {
+        None
+    }
+
+    /// The command that is run and its working directory, for a tool that runs commands.
+    fn command<'a>(&self, _request: &'a Req) -> Option<(&'a Argv, &'a AbsPath)> {
         None
     }
 

@@ -9,6 +9,8 @@ use stockade_protocol::{
 };
 use stockade_sandboxing::Repository;
 
+use crate::saved_grants::SavedGrant;
+
 /// A session: its id, when to ask, and what its commands may do. A request changes none of it.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -42,6 +44,8 @@ pub struct Session {
     pub skills: BTreeSet<AbsPath>,
     /// What happens to a connection where the network is off.
     pub off_network: OffNetwork,
+    /// Grants for single commands in this workspace, which a person saved.
+    pub saved: Vec<SavedGrant>,
     /// The host paths for which a policy is resolved.
     pub(crate) host: HostPaths,
 }
@@ -122,6 +126,7 @@ impl Session {
             repositories: Vec::new(),
             skills: BTreeSet::new(),
             off_network: OffNetwork::default(),
+            saved: Vec::new(),
             host: host.clone(),
         })
     }
@@ -156,7 +161,8 @@ impl Session {
         };
         // An explicit policy determines the network.
         let off_network = OffNetwork::Denies;
-        let mut changed = Self { ask, sandbox, permissions, off_network, repositories: Vec::new(), ..self.clone() };
+        let (repositories, saved) = (Vec::new(), Vec::new());
+        let mut changed = Self { ask, sandbox, permissions, off_network, repositories, saved, ..self.clone() };
         changed.permissions.network = changed.with_denied_hosts(changed.permissions.network.clone());
         Ok(changed)
     }

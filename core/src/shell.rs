@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 use stockade_protocol::{
-    AbsPath, Access, ApprovalSubject, AuditEvent, CommandApproval, DenyingRule, EnvironmentPolicy, EscalationExecution,
-    ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, RawText, Refusal, RefusedBy, RequestId,
-    Violation, ViolationTarget,
+    AbsPath, Access, ApprovalSubject, Argv, AuditEvent, CommandApproval, DenyingRule, EnvironmentPolicy,
+    EscalationExecution, ExecExpiration, ExecRequest, Execution, Operation, Outcome, Permissions, RawText, Refusal,
+    RefusedBy, RequestId, Violation, ViolationTarget,
 };
 use stockade_sandboxing::{
     Backend as _, Bare, CommandSpec, Deciders, Plan, ProcessSettings, SpawnError, Starts, Unenforceable,
@@ -135,6 +136,10 @@ impl Approvable<ExecRequest> for ShellRuntime {
         self.caller.environment.as_ref()
     }
 
+    fn command<'a>(&self, request: &'a ExecRequest) -> Option<(&'a Argv, &'a AbsPath)> {
+        Some((&request.command, &request.cwd))
+    }
+
     fn at_most(&self, _: &ExecRequest) -> Option<&Permissions> {
         self.caller.at_most.as_ref()
     }
@@ -222,7 +227,8 @@ impl ToolRuntime<ExecRequest> for ShellRuntime {
         let Found { violations: found, said } = found;
         let found = found.into_iter().filter(|found| seen.is_none() || is_unseen(found));
         let violations: Vec<Violation> = seen.iter().flatten().cloned().chain(refused).chain(found).collect();
-        let matters = |found: &Violation| evidence::matters(found, finished.seen.as_ref(), &said);
+        let matters =
+            |found: &Violation| evidence::matters(found, finished.seen.as_ref(), &said, request.command.words());
         let denied = violations.iter().any(matters) && finished.ended != Ended::Exited(0);
         let execution = Execution {
             stdout: finished.stdout,
@@ -295,7 +301,7 @@ impl ShellRuntime {
         let finished = self.execute(request, grant, held, ctx, (guard.as_ref(), &mut starts)).await;
         // Whatever came of it, nothing goes through a proxy any more.
         let seen = match guard {
-            Some(guard) => Some(guard.end().await),
+            Some(guard) => Some(guard.end(held).await),
             None => None,
         };
         Ok((finished, seen, starts))
@@ -318,7 +324,8 @@ impl ShellRuntime {
         }
         let writes = ctx.connections.as_ref();
         let writes = writes
-            .and_then(|connections| Writes::new(connections, ctx.session, grant, plan.permissions(), &self.clock));
+            .and_then(|connections| Writes::new(connections, ctx.session, grant, plan.permissions(), &self.clock))
+            .map(|writes| writes.of(&request.command, &request.cwd));
         let starts = ctx.connections.as_ref().and_then(|connections| {
             let run = (&request.command, &request.cwd, plan.permissions());
             ProgramStarts::new(connections, ctx.session, grant, run, (&self.caller.process, &self.clock))
@@ -335,7 +342,14 @@ impl ShellRuntime {
                 starts: starts.as_ref().map(ProgramStarts::keeper),
             },
         };
-        let finished = exec::spawn(plan, grant, setting).await;
+        let answers = ctx.connections.as_ref().map(|connections| Arc::clone(&connections.answers));
+        let finished = {
+            let interrupting = self.cancellation.interrupts(answers);
+            tokio::select! {
+                finished = exec::spawn(plan, grant, setting) => finished,
+                never = interrupting => match never {},
+            }
+        };
         if let Some(writes) = writes {
             writes.end().await;
         }

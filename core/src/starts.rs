@@ -263,7 +263,7 @@ impl StartKeeper for Keeper {
                         tokio::select! {
                             () = unwanted(is_wanted) => {}
                             _ = stop.wait_for(|stop| *stop) => {}
-                            () = shared.answers.declined() => {}
+                            () = shared.answers.given_up() => {}
                         }
                     };
                     answer.give(shared.settle(&met, &start, &caller, given_up).await);
@@ -418,6 +418,7 @@ impl Shared {
             ReviewDecision::Denied { reason: None }
             | ReviewDecision::DeniedForRun
             | ReviewDecision::ApprovedExecpolicyAmendment { .. }
+            | ReviewDecision::ApprovedProfileAmendment { .. }
             | ReviewDecision::NetworkPolicyAmendment { .. } => Some(String::from("the reviewer said no")),
         };
         match no {

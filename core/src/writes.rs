@@ -6,23 +6,24 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use stockade_protocol::{
-    AbsPath, Access, AskForApproval, AuditEvent, EscalationExecution, FileRule, FileRules, Permissions, ReviewDecision,
-    RuleSource, WriteApproval, WriteOperation,
+    AbsPath, Access, Argv, AskForApproval, AuditEvent, EscalationExecution, FileRule, FileRules, Permissions,
+    ProfileAmendment, ReviewDecision, RuleSource, WriteApproval, WriteOperation,
 };
 use stockade_sandboxing::{DeniedAct, Repository, WriteAnswer, WriteAttempt, WriteKeeper, WriteVerdict};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::approvals::{self, ApprovalKey, Approvals, Confinement, Grant, written};
+use crate::approvals::{self, ApprovalKey, Approvals, Confinement, Grant, RuleStore, written};
 use crate::audit_log::Trail;
 use crate::connections::Connections;
 use crate::evidence::is_optional;
 use crate::exec::Clock;
 use crate::run_answers::RunAnswers;
+use crate::saved_grants::{ProfileStore, can_be_saved};
 use crate::session::Session;
 
 /// Limit on the paths of a run that are recorded by name.
@@ -62,6 +63,9 @@ struct Shared {
     /// Whether a question got no answer: the next one would get none either.
     is_unanswered: AtomicBool,
     done: Mutex<Done>,
+    /// Where "always" is saved, and the command that it would be saved for.
+    saving: OnceLock<(Arc<dyn ProfileStore>, Argv)>,
+    rules: Arc<RuleStore>,
 }
 
 #[derive(Default)]
@@ -106,10 +110,24 @@ impl Writes {
             granted: Mutex::default(),
             is_unanswered: AtomicBool::new(false),
             done: Mutex::default(),
+            saving: OnceLock::new(),
+            rules: Arc::clone(&connections.rules),
         };
         let (stop, stopped) = watch::channel(false);
         let keeper = Keeper { shared: Arc::new(shared), stop: stopped, runtime: Handle::current() };
         Some(Self { keeper: Arc::new(keeper), stop })
+    }
+
+    /// Names the command, so that "always" can be offered for it.
+    pub(crate) fn of(self, command: &Argv, cwd: &AbsPath) -> Self {
+        let shared = &self.keeper.shared;
+        if shared.asks
+            && let Some(store) = shared.rules.profiles()
+            && can_be_saved(&shared.session, &shared.rules, command, cwd)
+        {
+            shared.saving.set((Arc::clone(store), command.clone())).ok();
+        }
+        self
     }
 
     /// Ends with the run: withdraws open questions, and records the writes.
@@ -142,7 +160,7 @@ impl WriteKeeper for Keeper {
                 tokio::select! {
                     () = unwanted(is_wanted) => {}
                     _ = stop.wait_for(|stop| *stop) => {}
-                    () = shared.answers.declined() => {}
+                    () = shared.answers.given_up() => {}
                 }
             };
             answer.give(shared.settle(&attempt, given_up).await);
@@ -220,6 +238,7 @@ impl Shared {
             paths: paths.clone(),
             directories: directories.clone(),
             program: attempt.program.clone(),
+            proposed_profile_amendment: self.proposed(&directories),
         };
         // A denial covers the directory, or only the paths if no directory is offered.
         let declined = if directories.is_empty() { paths.clone() } else { directories.clone() };
@@ -238,6 +257,15 @@ impl Shared {
             ReviewDecision::ApprovedForRun => self.grant(directories),
             ReviewDecision::ApprovedForSession => {
                 self.remember(&directories);
+                self.grant(directories)
+            }
+            ReviewDecision::ApprovedProfileAmendment { proposed_profile_amendment } => {
+                if let Some((store, _)) = self.saving.get()
+                    && let Err(error) = store.save(&proposed_profile_amendment)
+                {
+                    let file = &proposed_profile_amendment.file;
+                    tracing::warn!(%error, %file, "a profile was approved but could not be saved: it holds for this run");
+                }
                 self.grant(directories)
             }
             // The reviewer is absent: the next call should not wait again.
@@ -263,6 +291,12 @@ impl Shared {
         }
         locked(&self.granted).extend(directories.iter().cloned());
         self.with(&directories).map_or(WriteVerdict::Refused, WriteVerdict::Granted)
+    }
+
+    /// The profile that would grant these directories to this command in future, if one may.
+    fn proposed(&self, directories: &[AbsPath]) -> Option<ProfileAmendment> {
+        let (store, command) = self.saving.get()?;
+        if directories.is_empty() { None } else { store.propose(command, directories) }
     }
 
     /// Grants it to later runs of the session.
@@ -316,7 +350,9 @@ fn operation(act: &DeniedAct) -> Option<WriteOperation> {
         DeniedAct::Create(_) => Some(WriteOperation::Create),
         DeniedAct::MakeDirectory(_) => Some(WriteOperation::MakeDirectory),
         DeniedAct::Replace(_) => Some(WriteOperation::Replace),
-        DeniedAct::Read(_)
+        // A second name for a file would outlast the approval.
+        DeniedAct::Link { .. }
+        | DeniedAct::Read(_)
         | DeniedAct::LookUp(_)
         | DeniedAct::Connect { .. }
         | DeniedAct::Call(_)

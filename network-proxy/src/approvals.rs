@@ -239,6 +239,7 @@ impl Approvals {
             ReviewDecision::ApprovedForRun
             | ReviewDecision::ApprovedForSession
             | ReviewDecision::ApprovedExecpolicyAmendment { .. }
+            | ReviewDecision::ApprovedProfileAmendment { .. }
             | ReviewDecision::NetworkPolicyAmendment { .. }
             | ReviewDecision::DeniedForRun
             | ReviewDecision::Abort => false,
@@ -271,7 +272,9 @@ impl Approvals {
                     NetworkPolicyRuleAction::Deny => Answered::Refused(String::from("denied, now and always")),
                 }
             }
-            ReviewDecision::ApprovedForRun | ReviewDecision::ApprovedExecpolicyAmendment { .. } => {
+            ReviewDecision::ApprovedForRun
+            | ReviewDecision::ApprovedExecpolicyAmendment { .. }
+            | ReviewDecision::ApprovedProfileAmendment { .. } => {
                 Answered::Refused(String::from("the answer is not one to this question"))
             }
             ReviewDecision::Denied { reason } => Answered::Refused(reason.unwrap_or_else(|| String::from("denied"))),

@@ -184,7 +184,9 @@ impl AbsPath {
 /// Joins the components of `rest` to `prefix`, each after one separator.
 pub(crate) fn normalise(whole: &RawText, rest: &[u8], prefix: &[u8], style: PathStyle) -> Result<RawText, Invalid> {
     let is_separator = |byte: &u8| *byte == style.separator() || (style == PathStyle::Windows && *byte == b'/');
-    let mut normal = prefix.to_vec();
+    // Of its final length for a path in its normal form, so that it is allocated once.
+    let mut normal = Vec::with_capacity(prefix.len() + rest.len() + usize::from(!rest.starts_with(b"/")));
+    normal.extend_from_slice(prefix);
     for name in rest.split(is_separator).filter(|name| !matches!(*name, b"" | b".")) {
         if name == b".." {
             return Err(Invalid::ParentInPath { path: whole.clone() });

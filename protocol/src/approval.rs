@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AbsPath, Argv, EscalationExecution, ExecPolicyAmendment, Host, NetworkPolicyAmendment, NetworkProtocol, ParsedLine,
-    Permissions, RawText, RememberArguments, RequestId, ReviewDecision, ThreadId, Violation,
+    Permissions, ProfileAmendment, RawText, RememberArguments, RequestId, ReviewDecision, ThreadId, Violation,
 };
 
 /// A question. It says what will really happen: resolved paths, every command of a line, what is
@@ -187,6 +187,9 @@ pub struct WriteApproval {
     /// The program that wants it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<RawText>,
+    /// A permission profile that would save this question in future.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposed_profile_amendment: Option<ProfileAmendment>,
 }
 
 /// What a write does.
@@ -301,7 +304,12 @@ impl ApprovalSubject {
             }
             // There may be no directory that is narrow enough.
             Self::Write(write) if write.directories.is_empty() => {}
-            Self::Write(_) => decisions.extend([ReviewDecision::ApprovedForRun, ReviewDecision::ApprovedForSession]),
+            Self::Write(write) => {
+                decisions.extend([ReviewDecision::ApprovedForRun, ReviewDecision::ApprovedForSession]);
+                decisions.extend(write.proposed_profile_amendment.clone().map(|proposed_profile_amendment| {
+                    ReviewDecision::ApprovedProfileAmendment { proposed_profile_amendment }
+                }));
+            }
             Self::Patch(_) | Self::Permissions(_) | Self::ToolCall(_) => {
                 decisions.push(ReviewDecision::ApprovedForSession)
             }

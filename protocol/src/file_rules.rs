@@ -136,6 +136,9 @@ impl FileRules {
     /// Adds a grant. Hard denials, bounds and globs stay, and a mask stays unless the grant names its path or one
     /// below it.
     pub(crate) fn merge(&self, granted: &Self) -> Self {
+        if granted.0.is_empty() {
+            return self.clone();
+        }
         let grant = |path: &AbsPath| {
             let (own, theirs) = (self.granting(path), granted.deciding(path));
             let named = granted.0.iter().any(|rule| rule.own_path() == Some(path));

@@ -28,6 +28,7 @@ mod outcome;
 mod parse;
 mod permissions;
 mod process;
+mod profile_amendment;
 mod raw_text;
 mod review;
 mod sandbox_policy;
@@ -73,6 +74,7 @@ pub use outcome::{
 pub use parse::{ParseError, Problem, parse};
 pub use permissions::Permissions;
 pub use process::{Rlimit, RlimitResource, Rlimits, Umask};
+pub use profile_amendment::ProfileAmendment;
 pub use raw_text::RawText;
 pub use review::{ExecPolicyAmendment, NetworkPolicyAmendment, NetworkPolicyRuleAction, ReviewDecision};
 pub use sandbox_policy::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};

@@ -12,7 +12,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, IntoDeserializer as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Argv, Decision, HostPattern, HostRule, NetworkProtocol};
+use crate::{Argv, Decision, HostPattern, HostRule, NetworkProtocol, ProfileAmendment};
 
 /// A rule to be saved: exactly this command is allowed from now on, in the sandbox of its session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,6 +81,11 @@ pub enum ReviewDecision {
         /// The rule, as it was proposed.
         proposed_execpolicy_amendment: ExecPolicyAmendment,
     },
+    /// Yes, and save this permission profile.
+    ApprovedProfileAmendment {
+        /// The profile, as it was proposed.
+        proposed_profile_amendment: ProfileAmendment,
+    },
     /// Save this network rule; whether that is a yes stands in the rule.
     NetworkPolicyAmendment {
         /// The rule, as it was proposed.
@@ -106,7 +111,8 @@ impl ReviewDecision {
             Self::Approved
             | Self::ApprovedForRun
             | Self::ApprovedForSession
-            | Self::ApprovedExecpolicyAmendment { .. } => true,
+            | Self::ApprovedExecpolicyAmendment { .. }
+            | Self::ApprovedProfileAmendment { .. } => true,
             Self::NetworkPolicyAmendment { network_policy_amendment } => {
                 network_policy_amendment.action == NetworkPolicyRuleAction::Allow
             }
@@ -135,6 +141,9 @@ enum Payload {
     ApprovedExecpolicyAmendment {
         proposed_execpolicy_amendment: ExecPolicyAmendment,
     },
+    ApprovedProfileAmendment {
+        proposed_profile_amendment: ProfileAmendment,
+    },
     NetworkPolicyAmendment {
         network_policy_amendment: NetworkPolicyAmendment,
     },
@@ -152,6 +161,9 @@ impl Serialize for ReviewDecision {
             Self::ApprovedForSession => Word::ApprovedForSession.serialize(serializer),
             Self::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
                 Payload::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment }.serialize(serializer)
+            }
+            Self::ApprovedProfileAmendment { proposed_profile_amendment } => {
+                Payload::ApprovedProfileAmendment { proposed_profile_amendment }.serialize(serializer)
             }
             Self::NetworkPolicyAmendment { network_policy_amendment } => {
                 Payload::NetworkPolicyAmendment { network_policy_amendment }.serialize(serializer)
@@ -196,6 +208,9 @@ impl<'de> Visitor<'de> for DecisionVisitor {
         Ok(match Payload::deserialize(MapAccessDeserializer::new(map))? {
             Payload::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
                 ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment }
+            }
+            Payload::ApprovedProfileAmendment { proposed_profile_amendment } => {
+                ReviewDecision::ApprovedProfileAmendment { proposed_profile_amendment }
             }
             Payload::NetworkPolicyAmendment { network_policy_amendment } => {
                 ReviewDecision::NetworkPolicyAmendment { network_policy_amendment }

@@ -128,8 +128,8 @@ impl SandboxPolicy {
     /// otherwise the sender could choose what becomes writable.
     pub fn resolve(&self, host: &HostPaths) -> Result<Permissions, Invalid> {
         let (files, network_on) = match self {
-            Self::DangerFullAccess {} => (everything(host)?, true),
-            Self::ExternalSandbox { network_access } => (everything(host)?, *network_access == NetworkAccess::Enabled),
+            Self::DangerFullAccess {} => (everything(host), true),
+            Self::ExternalSandbox { network_access } => (everything(host), *network_access == NetworkAccess::Enabled),
             Self::ReadOnly { access, network_access } => (masked(reads(access, host), host)?, *network_access),
             Self::WorkspaceWrite { read_only_access, network_access, .. } => {
                 let mut grants = reads(read_only_access, host);
@@ -138,7 +138,7 @@ impl SandboxPolicy {
             }
         };
         let network = if network_on { NetworkPolicy::Full } else { NetworkPolicy::Off };
-        let files = FileRules::new(files.iter().cloned().chain(host.own_file_bounds()))?;
+        let files = FileRules::new(files.into_iter().chain(host.own_file_bounds()))?;
         Ok(Permissions { files, network, ..Permissions::default() })
     }
 
@@ -166,8 +166,8 @@ impl SandboxPolicy {
 /// Grants by path.
 type Grants = BTreeMap<AbsPath, Access>;
 
-fn everything(host: &HostPaths) -> Result<FileRules, Invalid> {
-    FileRules::new(host.file_system_roots.iter().map(|root| FileRule::path(root.clone(), Access::Write)))
+fn everything(host: &HostPaths) -> Vec<FileRule> {
+    host.file_system_roots.iter().map(|root| FileRule::path(root.clone(), Access::Write)).collect()
 }
 
 fn reads(access: &ReadOnlyAccess, host: &HostPaths) -> Grants {
@@ -181,8 +181,8 @@ fn reads(access: &ReadOnlyAccess, host: &HostPaths) -> Grants {
 }
 
 /// The grants without credentials and the metadata below each writable root. A path granted by name is not masked.
-fn masked(grants: Grants, host: &HostPaths) -> Result<FileRules, Invalid> {
-    let mut masks = Vec::new();
+fn masked(grants: Grants, host: &HostPaths) -> Result<Vec<FileRule>, Invalid> {
+    let mut masks = Vec::with_capacity(host.credentials.len() + grants.len() + host.protected_names.len());
     for credential in &host.credentials {
         masks.push(FileRule::path(credential.clone(), Access::None).from_source(RuleSource::CredentialMask));
     }
@@ -194,8 +194,9 @@ fn masked(grants: Grants, host: &HostPaths) -> Result<FileRules, Invalid> {
         }
     }
     let named = |rule: &FileRule| matches!(&rule.target, FileTarget::Path(path) if grants.contains_key(path));
-    let masks: Vec<_> = masks.into_iter().filter(|rule| !named(rule)).collect();
-    FileRules::new(masks.into_iter().chain(grants.into_iter().map(|(path, access)| FileRule::path(path, access))))
+    masks.retain(|rule| !named(rule));
+    masks.extend(grants.into_iter().map(|(path, access)| FileRule::path(path, access)));
+    Ok(masks)
 }
 
 /// The fields of all variants. Reading a plain struct keeps the name of the wrong field, which an internally tagged

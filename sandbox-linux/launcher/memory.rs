@@ -2,17 +2,14 @@
 
 #![allow(unsafe_code, reason = "these are the signatures that the compiler expects")]
 
-use core::arch::asm;
+use crate::sys;
 
 /// # Safety
 /// As for C's `memcpy`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
-    // SAFETY: the caller promises `count` bytes at both ends, which do not overlap.
-    unsafe {
-        asm!("rep movsb", inout("rcx") count => _, inout("rdi") to => _, inout("rsi") from => _,
-            options(nostack, preserves_flags));
-    }
+    // SAFETY: the same promise.
+    unsafe { sys::copy_memory(to, from, count) };
     to
 }
 
@@ -20,11 +17,8 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut 
 /// As for C's `memset`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8 {
-    // SAFETY: the caller promises `count` bytes.
-    unsafe {
-        asm!("rep stosb", inout("rcx") count => _, inout("rdi") to => _, in("al") byte as u8,
-            options(nostack, preserves_flags));
-    }
+    // SAFETY: the same promise.
+    unsafe { sys::fill_memory(to, byte as u8, count) };
     to
 }
 

@@ -15,9 +15,10 @@ mod network;
 mod number;
 mod poll;
 mod process;
+#[cfg_attr(target_arch = "x86_64", path = "sys/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "sys/aarch64.rs")]
+mod processor;
 mod signal;
-
-use core::arch::{asm, global_asm};
 
 pub(crate) use self::confine::{
     drop_capabilities, has_no_capabilities, landlock_path, landlock_restrict, landlock_ruleset, new_session_keyring,
@@ -42,6 +43,7 @@ pub(crate) use self::process::{
     PointerList, exec, exit, fork, new_session, own_group, own_pid, own_process, own_user, parent_pid, reap,
     run_elsewhere, start_and_wait_for_exec, start_with_files, take_terminal, wait_for,
 };
+pub(crate) use self::processor::{copy_memory, fill_memory};
 pub(crate) use self::signal::{
     SIGCHLD, SIGCONT, SIGKILL, SIGSTOP, SIGTSTP, block_signals, ignore_broken_pipes, kill, next_signal, signal_process,
 };
@@ -65,24 +67,14 @@ pub(crate) const ESTALE: Errno = Errno(116);
 pub(crate) const AT_FDCWD: i32 = -100;
 pub(crate) const CLOEXEC: u64 = 0o2_000_000;
 
-// The kernel enters here with the arguments on the stack, which this program does not use.
-#[cfg(target_arch = "x86_64")]
-global_asm!(".globl _start", "_start:", "xor %ebp, %ebp", "and $-16, %rsp", "call {main}", "ud2",
-    main = sym crate::main, options(att_syntax));
-
 /// Makes a system call with up to six arguments.
-#[cfg(target_arch = "x86_64")]
 fn call(number: usize, args: [usize; 6]) -> Result<usize> {
-    let result: isize;
-    // SAFETY: the wrappers in this room pass only pointers to memory that is alive for the call and of the
-    // size and kind that the kernel expects for this number; the clobbers are those of `syscall`.
-    unsafe {
-        asm!("syscall", inlateout("rax") number => result,
-            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
-            in("r10") args[3], in("r8") args[4], in("r9") args[5],
-            lateout("rcx") _, lateout("r11") _, options(nostack));
-    }
-    if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }
+    result(processor::call(number, args))
+}
+
+/// The kernel's answer: a value, or an error number below zero.
+fn result(answer: isize) -> Result<usize> {
+    if (-4095..0).contains(&answer) { Err(Errno(-answer as i32)) } else { Ok(answer as usize) }
 }
 
 /// Text for the kernel: ends in NUL, which [`CText::new`] checks.

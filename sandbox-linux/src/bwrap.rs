@@ -250,8 +250,10 @@ impl BwrapPlan {
     }
 
     fn start_with(&self, stdio: Stdio, deciders: &Deciders, proc: Proc) -> Result<Box<dyn Running>, Failed> {
-        let supervisor =
-            self.supervision.as_ref().map(|supervision| supervision.start(deciders.connections.clone())).transpose()?;
+        if self.supervision.is_some() {
+            Supervision::check(deciders.connections.as_ref()).map_err(SpawnError::from)?;
+        }
+        let supervisor = self.supervision.as_ref().map(Supervision::start).transpose()?;
         // Cleanup happens outside, since inside the names are covered.
         let covers = BTreeSet::new();
         let names = Setup {

@@ -4,7 +4,7 @@
 //! (<https://github.com/containers/bubblewrap>). Trees of the host are passed as open files, not as paths: bubblewrap
 //! follows links, and a link planted meanwhile would redirect it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
@@ -13,7 +13,7 @@ use stockade_sandboxing::{HostFiles, Kind, Unenforceable};
 
 use crate::console::{self, Console};
 use crate::devices;
-use crate::step::{MOUNT_READ_ONLY, Slot, Step};
+use crate::step::{MOUNT_NO_DEVICES, MOUNT_READ_ONLY, Slot, Step};
 
 /// The launcher's path inside. A command may read it: it contains no secret and has no privileges.
 pub(crate) const LAUNCHER: &str = "/dev/stockade";
@@ -139,6 +139,8 @@ struct Renderer<'a> {
     steps: &'a [Step],
     sources: BTreeMap<Slot, Source<'a>>,
     read_only: BTreeMap<Slot, bool>,
+    /// The copies that are devices which can be used.
+    devices: BTreeSet<Slot>,
     /// The root of the view, which bubblewrap chooses itself.
     base: &'static str,
     list: List,
@@ -153,6 +155,7 @@ pub(crate) fn render(steps: &[Step]) -> Result<Rendered, Unenforceable> {
         steps,
         sources: BTreeMap::new(),
         read_only: BTreeMap::new(),
+        devices: BTreeSet::new(),
         base: if in_place { "" } else { "/proc" },
         list: List::default(),
         sealed: Vec::new(),
@@ -171,7 +174,12 @@ impl<'a> Renderer<'a> {
             Step::ClonePart { slot, path, .. } | Step::CloneMask { slot, path, .. } => {
                 self.sources.insert(*slot, Source::Piece(path));
             }
-            Step::Attributes { slot, set } => drop(self.read_only.insert(*slot, set & MOUNT_READ_ONLY != 0)),
+            Step::Attributes { slot, set } => {
+                self.read_only.insert(*slot, set & MOUNT_READ_ONLY != 0);
+                if set & MOUNT_NO_DEVICES == 0 {
+                    self.devices.insert(*slot);
+                }
+            }
             Step::RootAttributes { set } if self.base.is_empty() => {
                 let bind = if set & MOUNT_READ_ONLY != 0 { "--ro-bind" } else { "--bind" };
                 self.list.texts([bind, "/", "/"]);
@@ -249,6 +257,10 @@ impl<'a> Renderer<'a> {
                 let (piece, seal) = (*piece, if read_only { Seal::Yes } else { Seal::No });
                 self.list.mode(self.mode_of(piece)).text("--tmpfs").path(&path);
                 self.fill(piece, &path, seal)?;
+            }
+            // By its name: bubblewrap takes no descriptor for a device, and only root can put another file into `/dev`.
+            Some(Source::Tree(tree)) if self.devices.contains(&slot) => {
+                self.list.text("--dev-bind").path(tree).path(&path);
             }
             Some(Source::Tree(tree)) => {
                 let bind = if read_only { "--ro-bind-fd" } else { "--bind-fd" };

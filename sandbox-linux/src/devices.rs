@@ -1,7 +1,7 @@
 //! The devices that every program expects, and no others.
 
 use stockade_protocol::{AbsPath, Access, FileRules, FileTarget};
-use stockade_sandboxing::{OwnPlace, Unenforceable};
+use stockade_sandboxing::{HostFiles, OwnPlace, Unenforceable};
 
 /// Device files that are copied from the host.
 pub(crate) const NODES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
@@ -49,6 +49,14 @@ pub(crate) fn own_place(path: &AbsPath, files: &FileRules) -> Option<OwnPlace> {
         }
         _ => None,
     }
+}
+
+/// Whether a rule makes this device of the host usable: one that names the node itself, below `/dev`, to be written. A directory of
+/// devices that a rule names is seen, and none of them can be opened; a mount can't keep a device from being written either, so that
+/// one to be read is seen as well and not opened.
+pub(crate) fn is_granted(path: &AbsPath, access: Access, host: &dyn HostFiles) -> bool {
+    let is_below_dev = path.depth() > 1 && path.components().next() == Some(b"dev");
+    is_below_dev && access == Access::Write && host.is_device(path)
 }
 
 /// Whether a rule names this device or its directory, not everything.

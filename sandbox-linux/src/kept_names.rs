@@ -40,7 +40,8 @@ impl KeptNames {
         };
         let found = rustix::fs::fstat(&place).ok()?;
         let is_private = found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o022 == 0;
-        let counted = found.st_nlink.checked_sub(2)?;
+        #[allow(clippy::useless_conversion, reason = "half as long on AArch64")]
+        let counted = u64::from(found.st_nlink).checked_sub(2)?;
         if counted > MOST {
             clear(&place);
         }

@@ -172,6 +172,9 @@ fn grants(permissions: &Permissions, files: &dyn HostFiles) -> Result<Vec<(AbsPa
         match (files.kind(&path), access) {
             // A link's target has a rule of its own.
             (Some(Kind::Symlink), _) | (_, Access::None | Access::Scratch) | (None, Access::Read) => {}
+            (Some(_), Access::Write) if devices::is_granted(&path, access, files) => {
+                grants.push((path, landlock::Grant::Device));
+            }
             (Some(kind), Access::Read | Access::Write) => grants.push((path, landlock::Grant::of(access, kind))),
             (None, Access::Write) => {
                 return Err(Unenforceable {

@@ -1,5 +1,5 @@
 #![doc = include_str!("../README.md")]
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod act;
 mod ahead;
@@ -43,6 +43,7 @@ mod streams;
 mod supervision;
 mod supervisor;
 mod sys;
+mod system_calls;
 mod view;
 mod waiting_call;
 mod warm;

@@ -50,6 +50,8 @@ pub struct Native {
     group: u32,
     observe: Observe,
     kept_names: Option<PathBuf>,
+    /// Whether a sandbox is made for one command.
+    commands: Commands,
 }
 
 impl Native {
@@ -63,6 +65,7 @@ impl Native {
             group: rustix::process::getgid().as_raw(),
             observe: Observe::default(),
             kept_names: None,
+            commands: Commands::One,
         }
     }
 
@@ -83,6 +86,12 @@ impl Native {
     #[must_use]
     pub fn keeping_names_in(self, directory: Option<PathBuf>) -> Self {
         Self { kept_names: directory, ..self }
+    }
+
+    /// For sandboxes that are kept for several commands: those have no datagrams to other machines.
+    #[must_use]
+    pub(crate) fn for_many_commands(self) -> Self {
+        Self { commands: Commands::Many, ..self }
     }
 
     /// Has everything made that the next command needs whatever its policy is, while the caller still
@@ -134,6 +143,10 @@ impl Native {
         starts: Starts,
     ) -> Result<Sandbox, Unenforceable> {
         let supervision = Supervision::of(permissions)?;
+        let supervision = match self.commands {
+            Commands::One => supervision,
+            Commands::Many => supervision.map(Supervision::without_datagrams),
+        };
         let own_files = supervision.as_ref().map(|_| Supervision::files(files)).unwrap_or_default();
         let view = view::compile(&permissions.files, files, &own_files)?;
         let network = if supervision.is_some() { NEW_NETWORK } else { network_flags(permissions)? };
@@ -328,16 +341,22 @@ impl Sandbox {
         Some((Arc::new(server), socket))
     }
 
-    /// Whoever decides on connections, where the permissions need somebody who does.
-    fn supervisor(&self, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Option<Supervisor>, SpawnError> {
-        self.supervision.as_ref().map(|supervision| supervision.start(gatekeeper)).transpose()
+    /// The supervisor, if connections are supervised.
+    fn supervisor(&self) -> Result<Option<Supervisor>, SpawnError> {
+        self.supervision.as_ref().map(Supervision::start).transpose()
+    }
+
+    /// Checks that a command's connections have a gatekeeper, if they are supervised.
+    fn check_gatekeeper(&self, gatekeeper: Option<&Arc<dyn Gatekeeper>>) -> Result<(), Unenforceable> {
+        self.supervision.as_ref().map_or(Ok(()), |_| Supervision::check(gatekeeper))
     }
 }
 
 /// A warm sandbox: see [`Native::session`].
-#[derive(Debug)]
 pub struct Session {
     sandbox: Arc<Sandbox>,
+    /// Decides on the connections of commands without a gatekeeper of their own.
+    gatekeeper: Option<Arc<dyn Gatekeeper>>,
     supervisor: Option<Supervisor>,
     /// The sockets of its network that the supervisor needs.
     sockets: Option<Sockets>,
@@ -345,9 +364,18 @@ pub struct Session {
     launcher: Launcher,
 }
 
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("sandbox", &self.sandbox)
+            .field("launcher", &self.launcher)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Session {
     fn start(sandbox: Arc<Sandbox>, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Self, NotStarted> {
-        let supervisor = sandbox.supervisor(gatekeeper);
+        let supervisor = sandbox.supervisor();
         let supervisor = supervisor.map_err(|error| NotStarted { error, is_refused_by_host: false })?;
         let confine = sandbox.confine();
         let parking = Parking { flags: NEW_PIDS | NEW_MOUNTS, init: &sandbox.init, confine: &confine };
@@ -366,7 +394,7 @@ impl Session {
                 start: &[],
             }),
         })?;
-        Ok(Self { sandbox, supervisor, sockets, masks, launcher })
+        Ok(Self { sandbox, gatekeeper, supervisor, sockets, masks, launcher })
     }
 
     /// Whether the sandbox is the one that a plan would build now.
@@ -381,13 +409,16 @@ impl Session {
     }
 
     /// Like [`spawn`](Self::spawn), but asks about what the policy denies to write, and about programs that are started
-    /// if the session was opened for that. Connections are decided on by the session's own gatekeeper.
+    /// if the session was opened for that. Without a gatekeeper of the command's own, the session's decides on its
+    /// connections.
     pub fn spawn_asking(
         &self,
         command: &CommandSpec,
         stdio: Stdio,
         deciders: Deciders,
     ) -> Result<Box<dyn Running>, SpawnError> {
+        let deciders = Deciders { connections: deciders.connections.or_else(|| self.gatekeeper.clone()), ..deciders };
+        self.sandbox.check_gatekeeper(deciders.connections.as_ref())?;
         // The process that waits for it is confined already.
         let command = CommandSteps { confine: Vec::new(), start: self.sandbox.start(command)? };
         let mut run = self.sandbox.run(NEW_PIDS | NEW_MOUNTS, &command, self.supervisor.as_ref());
@@ -469,7 +500,7 @@ impl NativePlan {
         Arc::ptr_eq(&self.sandbox, &other.sandbox)
     }
 
-    /// Builds the sandbox alone, for this command and others. Nothing may have to be decided while they run.
+    /// Builds the sandbox alone, for this command and others. Each brings its gatekeeper, if connections are supervised.
     pub(crate) fn session(&self) -> Result<Session, NotStarted> {
         Session::start(Arc::clone(&self.sandbox), None)
     }
@@ -481,13 +512,9 @@ impl NativePlan {
         })
     }
 
-    /// Whether connections are decided on while the command runs.
-    pub(crate) fn is_supervised(&self) -> bool {
-        self.sandbox.is_supervised()
-    }
-
     pub(crate) fn start(&self, stdio: Stdio, deciders: Deciders) -> Result<Box<dyn Running>, NotStarted> {
-        let supervisor = self.sandbox.supervisor(deciders.connections.clone());
+        let checked = self.sandbox.check_gatekeeper(deciders.connections.as_ref()).map_err(SpawnError::from);
+        let supervisor = checked.and_then(|()| self.sandbox.supervisor());
         let supervisor = supervisor.map_err(|error| NotStarted { error, is_refused_by_host: false })?;
         let with_console = Console::of(&stdio).and_then(|console| console.shown_by(&self.sandbox.setup));
         let steps = with_console.as_deref().unwrap_or(&self.sandbox.setup);

@@ -9,9 +9,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stockade_protocol::Permissions;
-use stockade_sandboxing::{CommandSpec, SeenOnce, Starts, Unenforceable, protect_repositories, resolve_links};
+use stockade_sandboxing::{
+    CommandSpec, RealFiles, SeenOnce, Starts, Unenforceable, protect_repositories, resolve_links,
+};
 
 use crate::native::{Native, NativePlan, Sandbox};
+use crate::supervision::Supervision;
+use crate::view::OwnFile;
 
 /// Limit on kept plans, most recently used first.
 const MOST_KEPT: usize = 4;
@@ -31,6 +35,8 @@ struct KnownPlan {
     /// Also with repositories protected.
     protected: Arc<Permissions>,
     sandbox: Arc<Sandbox>,
+    /// Where the supervisor's own files stand in, if connections are supervised.
+    own_files: Vec<OwnFile>,
 }
 
 impl Planned {
@@ -47,11 +53,9 @@ impl Planned {
             Some(_) | None => KnownPlan::make(native, permissions, starts)?,
         };
         let plan = NativePlan::new(Arc::clone(&known.sandbox), Arc::clone(&known.protected), command)?;
-        if !known.sandbox.is_supervised() {
-            let mut kept = self.kept();
-            kept.push_front(known);
-            kept.truncate(MOST_KEPT);
-        }
+        let mut kept = self.kept();
+        kept.push_front(known);
+        kept.truncate(MOST_KEPT);
         Ok(plan)
     }
 
@@ -73,15 +77,21 @@ impl KnownPlan {
         let resolved = resolve_links(permissions, &files)?;
         let protected = Arc::new(protect_repositories(&resolved)?);
         let sandbox = Arc::new(native.sandbox(&protected, &files, starts)?);
-        Ok(Self { starts, permissions: permissions.clone(), files, resolved, protected, sandbox })
+        let own_files = own_files(&sandbox);
+        Ok(Self { starts, permissions: permissions.clone(), files, resolved, protected, sandbox, own_files })
     }
 
     /// Whether the same plan would be compiled again.
     fn still_holds(&self, native: &Native) -> Result<bool, Unenforceable> {
         Ok(self.files.is_unchanged()
             && protect_repositories(&self.resolved)? == *self.protected
-            && native.has_same_limits(&self.sandbox, &self.protected)?)
+            && native.has_same_limits(&self.sandbox, &self.protected)?
+            && own_files(&self.sandbox) == self.own_files)
     }
+}
+
+fn own_files(sandbox: &Sandbox) -> Vec<OwnFile> {
+    if sandbox.is_supervised() { Supervision::files(&RealFiles) } else { Vec::new() }
 }
 
 #[cfg(test)]

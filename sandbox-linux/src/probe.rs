@@ -18,7 +18,7 @@ pub(crate) fn bwrap(bwrap: &Bwrap, program: Result<&Program, &Unenforceable>, la
         Ok(program) => layer("bubblewrap", SupportLevel::Full, Some(program.path().display().to_string()), None),
         Err(refused) => layer("bubblewrap", SupportLevel::Missing, Some(refused.why.clone()), Some(&refused.remedy)),
     };
-    let layers = vec![program, namespaces(bwrap), landlock(landlock_version), seccomp()];
+    let layers = vec![program, namespaces(bwrap, landlock_version), landlock(landlock_version), seccomp()];
     Support { engine: String::from("bwrap"), layers }
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn landlock_only(engine: &LandlockOnly, landlock_version: u32) -> Sup
 
 /// Builds a sandbox around a missing program: everything except the program has to work.
 pub(crate) fn support(native: &Native, landlock_version: u32) -> Support {
-    let layers = vec![namespaces(native), landlock(landlock_version), seccomp()];
+    let layers = vec![namespaces(native, landlock_version), landlock(landlock_version), seccomp()];
     Support { engine: String::from("native"), layers }
 }
 
@@ -46,8 +46,12 @@ fn layer(name: &str, level: SupportLevel, detail: Option<String>, remedy: Option
     LayerSupport { layer: name.to_owned(), level, detail, remedy: remedy.map(String::from) }
 }
 
-fn namespaces(engine: &dyn Backend) -> LayerSupport {
+fn namespaces(engine: &dyn Backend, landlock_version: u32) -> LayerSupport {
     let name = "namespaces";
+    if landlock_version == 0 {
+        // The engine would refuse before it made one, and a remedy for namespaces would be the wrong one.
+        return layer(name, SupportLevel::Missing, Some(String::from("not tried: Landlock is needed first")), None);
+    }
     match try_engine(engine) {
         Ok(()) => layer(name, SupportLevel::Full, None, None),
         Err(why) => {

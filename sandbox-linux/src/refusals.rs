@@ -115,9 +115,8 @@ pub(crate) fn answers(families: Families, does: Does) -> BTreeMap<u32, Vec<Instr
 mod tests_of_filters {
     use super::*;
     use crate::bpf::run;
-    use crate::seccomp::{self, program};
+    use crate::seccomp::{self, ARCHITECTURE, program};
 
-    const X86_64: u32 = 0xc000_003e;
     const ALLOWED: u32 = 0x7fff_0000;
     const NOTIFIED: u32 = 0x7fc0_0000;
     const TRACED: u32 = 0x7ff0_0000;
@@ -126,7 +125,7 @@ mod tests_of_filters {
     fn together(families: Families, call: i64, arguments: [u64; 6]) -> u32 {
         let one = program(&answers(families, Does::Notify));
         let other = seccomp::filter(families, Refusals::Told);
-        let answer = |filter: &crate::step::Filter| run(&filter.0, X86_64, number(call), arguments);
+        let answer = |filter: &crate::step::Filter| run(&filter.0, ARCHITECTURE, number(call), arguments);
         answer(&one).min(answer(&other))
     }
 
@@ -138,7 +137,7 @@ mod tests_of_filters {
             for call in 0..480 {
                 for first in [0, 1, 2, 16, 0x1000_0000, 0x0002_0000, 0x80, 0x11, u64::MAX] {
                     let arguments = [first, first, 0, 0, 0, 0];
-                    let before = run(&silent.0, X86_64, number(call), arguments);
+                    let before = run(&silent.0, ARCHITECTURE, number(call), arguments);
                     let now = together(families, call, arguments);
                     match refusal(call, &arguments) {
                         Some(refusal) if now == NOTIFIED => {
@@ -177,9 +176,9 @@ mod tests_of_filters {
         let otherwise = program(&answers(Families::Internet, Does::Refuse));
         for (call, first) in [(SYS_ptrace, 0), (SYS_unshare, 0x1000_0000), (SYS_clone, 0x1000_0011), (SYS_socket, 1)] {
             let arguments = [first, 0, 0, 0, 0, 0];
-            assert_eq!(run(&filter.0, X86_64, number(call), arguments), TRACED, "call {call}");
+            assert_eq!(run(&filter.0, ARCHITECTURE, number(call), arguments), TRACED, "call {call}");
             let errno = refusal(call, &arguments).unwrap().errno.cast_unsigned();
-            assert_eq!(run(&otherwise.0, X86_64, number(call), arguments), 0x0005_0000 | errno, "call {call}");
+            assert_eq!(run(&otherwise.0, ARCHITECTURE, number(call), arguments), 0x0005_0000 | errno, "call {call}");
         }
     }
 }

@@ -1,34 +1,37 @@
 //! The system call filter: the calls a command may not make, and why.
 //!
 //! Calls that are not listed are allowed, except for numbers that did not exist when the list was last reviewed: those
-//! fail as on an older kernel (`ENOSYS`), which every program can handle. Calls of another ABI (32-bit, x32) kill the
-//! process, since their numbers mean other calls.
+//! fail as on an older kernel (`ENOSYS`), which every program can handle. Calls of another ABI (32-bit programs of the same
+//! processor, x32) kill the process, since their numbers mean other calls.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use libc::{
-    AF_INET, AF_INET6, AF_UNIX, EPERM, F_SETLEASE, SYS_acct, SYS_add_key, SYS_adjtimex, SYS_bpf, SYS_chmod, SYS_chroot,
-    SYS_clock_adjtime, SYS_clock_settime, SYS_clone, SYS_clone3, SYS_creat, SYS_delete_module, SYS_fanotify_init,
-    SYS_fchmod, SYS_fchmodat, SYS_fchmodat2, SYS_fcntl, SYS_finit_module, SYS_fsconfig, SYS_fsmount, SYS_fsopen,
-    SYS_fspick, SYS_get_mempolicy, SYS_init_module, SYS_io_uring_enter, SYS_io_uring_register, SYS_io_uring_setup,
-    SYS_ioctl, SYS_ioperm, SYS_iopl, SYS_kcmp, SYS_kexec_file_load, SYS_kexec_load, SYS_keyctl, SYS_lookup_dcookie,
-    SYS_mbind, SYS_migrate_pages, SYS_mknod, SYS_mknodat, SYS_modify_ldt, SYS_mount, SYS_mount_setattr, SYS_move_mount,
-    SYS_move_pages, SYS_name_to_handle_at, SYS_nfsservctl, SYS_open, SYS_open_by_handle_at, SYS_open_tree, SYS_openat,
-    SYS_openat2, SYS_perf_event_open, SYS_personality, SYS_pidfd_getfd, SYS_pivot_root, SYS_process_madvise,
-    SYS_process_vm_readv, SYS_process_vm_writev, SYS_ptrace, SYS_quotactl, SYS_quotactl_fd, SYS_reboot,
-    SYS_request_key, SYS_set_mempolicy, SYS_setdomainname, SYS_sethostname, SYS_setns, SYS_settimeofday, SYS_socket,
-    SYS_socketpair, SYS_swapoff, SYS_swapon, SYS_syslog, SYS_umount2, SYS_unshare, SYS_uselib, SYS_userfaultfd,
-    SYS_ustat, SYS_vhangup,
+    AF_INET, AF_INET6, AF_UNIX, EPERM, F_SETLEASE, SYS_acct, SYS_add_key, SYS_adjtimex, SYS_bpf, SYS_chroot,
+    SYS_clock_adjtime, SYS_clock_settime, SYS_clone, SYS_clone3, SYS_delete_module, SYS_fanotify_init, SYS_fchmod,
+    SYS_fchmodat, SYS_fcntl, SYS_finit_module, SYS_fsconfig, SYS_fsmount, SYS_fsopen, SYS_fspick, SYS_get_mempolicy,
+    SYS_init_module, SYS_io_uring_enter, SYS_io_uring_register, SYS_io_uring_setup, SYS_ioctl, SYS_kcmp,
+    SYS_kexec_load, SYS_keyctl, SYS_lookup_dcookie, SYS_mbind, SYS_migrate_pages, SYS_mknodat, SYS_mount,
+    SYS_mount_setattr, SYS_move_mount, SYS_move_pages, SYS_name_to_handle_at, SYS_nfsservctl, SYS_open_by_handle_at,
+    SYS_open_tree, SYS_openat, SYS_openat2, SYS_perf_event_open, SYS_personality, SYS_pidfd_getfd, SYS_pivot_root,
+    SYS_process_madvise, SYS_process_vm_readv, SYS_process_vm_writev, SYS_ptrace, SYS_quotactl, SYS_quotactl_fd,
+    SYS_reboot, SYS_request_key, SYS_set_mempolicy, SYS_setdomainname, SYS_sethostname, SYS_setns, SYS_settimeofday,
+    SYS_socket, SYS_socketpair, SYS_swapoff, SYS_swapon, SYS_syslog, SYS_truncate, SYS_umount2, SYS_unshare,
+    SYS_userfaultfd, SYS_vhangup,
 };
 
 use crate::bpf::{Action, Field, Instruction, Test};
 use crate::refusals::{self, Refusals};
 use crate::step::Filter;
 use crate::supervision::Supervision;
+use crate::system_calls::{
+    SYS_OPEN_TREE_ATTR, SYS_chmod, SYS_creat, SYS_fchmodat2, SYS_ioperm, SYS_iopl, SYS_kexec_file_load, SYS_mknod,
+    SYS_modify_ldt, SYS_open, SYS_uselib, SYS_ustat,
+};
 
-/// x86-64 (`AUDIT_ARCH_X86_64`).
-const ARCHITECTURE: u32 = 0xc000_003e;
+/// The ABI whose numbers the lists have (`AUDIT_ARCH_X86_64`, `AUDIT_ARCH_AARCH64`).
+pub(crate) const ARCHITECTURE: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
 /// The first number that was not reviewed: Linux 6.18 ends at 470 (`file_setattr` is 469).
 const FIRST_UNREVIEWED: u32 = 471;
 const NOT_PERMITTED: Action = Action::Fail(1);
@@ -41,9 +44,6 @@ const SETUID_BITS: u32 = 0o6000;
 const DATAGRAM_BIT: u32 = 2;
 /// Every flag of `clone` and `unshare` that makes a namespace.
 pub(crate) const NAMESPACE_FLAGS: u32 = 0x7e02_0080;
-
-/// `open_tree_attr`, since Linux 6.15, which libc lacks.
-const SYS_OPEN_TREE_ATTR: i64 = 467;
 
 /// Calls that no sandboxed command may make, with any arguments.
 const REFUSED: &[(&[i64], &str)] = &[
@@ -174,6 +174,22 @@ impl Families {
     }
 }
 
+/// Which layer keeps a file that a command has for reading, and finds by way of `/proc`, from being cut to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cutting {
+    /// Landlock, from its version 3 on (Linux 6.2).
+    LeftToLandlock,
+    /// This filter: files are cut by a descriptor that was opened for writing, and not otherwise.
+    Refused,
+}
+
+impl Cutting {
+    fn here() -> Self {
+        const FIRST_WITH_TRUNCATION: u32 = 3;
+        if crate::sys::landlock_version() < FIRST_WITH_TRUNCATION { Self::Refused } else { Self::LeftToLandlock }
+    }
+}
+
 /// Calls that an engine refuses in addition to the lists above.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct More {
@@ -199,7 +215,7 @@ pub(crate) fn filter(families: Families, refusals: Refusals) -> Filter {
 
 /// The answers where the observer refuses some of the calls.
 fn left_to_listener(families: Families) -> BTreeMap<u32, Vec<Instruction>> {
-    let mut answers = answers(families, &[]);
+    let mut answers = answers(families, &[], Cutting::here());
     for (call, mut tests) in refusals::tests(families, refusals::Does::LeaveToListener) {
         tests.extend(answers.remove(&call).unwrap_or_else(|| vec![Instruction::answer(Action::Allow)]));
         answers.insert(call, tests);
@@ -212,7 +228,7 @@ fn left_to_listener(families: Families) -> BTreeMap<u32, Vec<Instruction>> {
 /// At installation the kernel runs the filter for every number, to cache those that pass with any arguments. So the
 /// numbers are found by binary search: a linear list would slow each start considerably.
 pub(crate) fn filter_with(families: Families, more: &[More]) -> Filter {
-    program(&answers(families, more))
+    program(&answers(families, more, Cutting::here()))
 }
 
 /// A filter with these answers. All other calls are allowed, except for unreviewed ones.
@@ -228,7 +244,7 @@ pub(crate) fn program(answers: &BTreeMap<u32, Vec<Instruction>>) -> Filter {
 }
 
 /// The instructions for each call that is not simply allowed. Each ends in an answer.
-fn answers(families: Families, more: &[More]) -> BTreeMap<u32, Vec<Instruction>> {
+fn answers(families: Families, more: &[More], cutting: Cutting) -> BTreeMap<u32, Vec<Instruction>> {
     let mut answers: BTreeMap<u32, Vec<Instruction>> = BTreeMap::new();
     let bits = REFUSED_BITS.iter().chain(more.iter().flat_map(|more| more.bits));
     let values = REFUSED_VALUES.iter().chain(more.iter().flat_map(|more| more.values));
@@ -237,6 +253,12 @@ fn answers(families: Families, more: &[More]) -> BTreeMap<u32, Vec<Instruction>>
     for (call, argument, test) in bits.chain(values) {
         let tests = answers.entry(number(*call)).or_default();
         tests.extend(on_argument(*argument, test, NOT_PERMITTED));
+    }
+    if cutting == Cutting::Refused {
+        for (call, flags) in [(SYS_open, 1), (SYS_openat, 2)] {
+            answers.entry(number(call)).or_default().extend(no_cutting_by_reading(flags));
+        }
+        answers.entry(number(SYS_truncate)).or_default().push(Instruction::answer(NOT_PERMITTED));
     }
     // A connected pair reaches no other process; a socket with a name may reach a service of the host.
     answers.entry(number(SYS_socketpair)).or_default().extend(only_families(&[AF_UNIX]));
@@ -265,8 +287,10 @@ fn ranges(answers: &BTreeMap<u32, Vec<Instruction>>) -> Vec<(u32, Vec<Instructio
         }
     }
     ranges.push((FIRST_UNREVIEWED, vec![Instruction::answer(NOT_THERE)]));
-    // The bit of x32 calls.
-    ranges.push((0x4000_0000, vec![Instruction::answer(Action::Kill)]));
+    if cfg!(target_arch = "x86_64") {
+        // The bit of x32 calls.
+        ranges.push((0x4000_0000, vec![Instruction::answer(Action::Kill)]));
+    }
     ranges
 }
 
@@ -290,13 +314,25 @@ fn search(ranges: &[(u32, Vec<Instruction>)]) -> Vec<Instruction> {
 }
 
 pub(crate) fn number(call: i64) -> u32 {
-    // Call numbers are small and positive; any other would match nothing.
+    // Call numbers are small and positive; any other is left out of a filter, since no call has it.
     u32::try_from(call).unwrap_or(u32::MAX)
 }
 
 /// Answers if the call's argument passes the test, and continues otherwise.
 pub(crate) fn on_argument(argument: u8, test: Test, action: Action) -> [Instruction; 3] {
     [Instruction::load(Field::Argument(argument)), Instruction::jump(test, 0, 1), Instruction::answer(action)]
+}
+
+/// Refuses to open a file for reading and cut it to nothing at once.
+fn no_cutting_by_reading(flags: u8) -> [Instruction; 4] {
+    const CUTS: u32 = libc::O_TRUNC as u32;
+    const WRITES: u32 = (libc::O_WRONLY | libc::O_RDWR) as u32;
+    [
+        Instruction::load(Field::Argument(flags)),
+        Instruction::jump(Test::AnyBit(CUTS), 0, 2),
+        Instruction::jump(Test::AnyBit(WRITES), 1, 0),
+        Instruction::answer(NOT_PERMITTED),
+    ]
 }
 
 fn only_families(families: &[i32]) -> Vec<Instruction> {
@@ -324,126 +360,4 @@ fn only_plain_personality() -> Vec<Instruction> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bpf::run;
-
-    const ALLOWED: u32 = 0x7fff_0000;
-
-    fn answer(call: i64, arguments: [u64; 6]) -> u32 {
-        run(&filter(Families::Internet, Refusals::Silent).0, ARCHITECTURE, u32::try_from(call).unwrap(), arguments)
-    }
-
-    #[test]
-    fn every_listed_call_fails_and_ordinary_ones_pass() {
-        for (call, errno) in REFUSED
-            .iter()
-            .flat_map(|(calls, _)| *calls)
-            .map(|call| (call, 1))
-            .chain(ABSENT.iter().flat_map(|(calls, _)| *calls).map(|call| (call, 38)))
-        {
-            assert_eq!(answer(*call, [0; 6]), 0x0005_0000 | errno, "call {call}");
-        }
-        for call in [
-            libc::SYS_read,
-            libc::SYS_execve,
-            libc::SYS_openat,
-            libc::SYS_clone,
-            libc::SYS_ioctl,
-            libc::SYS_chmod,
-            libc::SYS_connect,
-            libc::SYS_seccomp,
-        ] {
-            assert_eq!(answer(call, [0; 6]), ALLOWED, "call {call}");
-        }
-    }
-
-    #[test]
-    fn arguments_decide_where_they_matter() {
-        assert_eq!(answer(SYS_unshare, [0x1000_0000, 0, 0, 0, 0, 0]), 0x0005_0001);
-        assert_eq!(answer(SYS_clone, [0x1000_0000 | 17, 0, 0, 0, 0, 0]), 0x0005_0001);
-        assert_eq!(answer(SYS_fchmodat, [0, 0, 0o4755, 0, 0, 0]), 0x0005_0001);
-        assert_eq!(answer(SYS_fchmodat, [0, 0, 0o755, 0, 0, 0]), ALLOWED);
-        // The kernel uses 32 bits of an ioctl's number, so the upper half must not hide it.
-        assert_eq!(answer(SYS_ioctl, [0, 0xffff_ffff_0000_5412, 0, 0, 0, 0]), 0x0005_0001);
-        assert_eq!(answer(SYS_fcntl, [3, 1024, 1, 0, 0, 0]), 0x0005_0001, "F_SETLEASE");
-        assert_eq!(answer(SYS_fcntl, [3, 1025, 0, 0, 0, 0]), ALLOWED, "F_GETLEASE");
-        assert_eq!(answer(SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]), ALLOWED);
-        assert_eq!(answer(SYS_personality, [0x004_0000, 0, 0, 0, 0, 0]), 0x0005_0001);
-    }
-
-    #[test]
-    fn only_the_named_socket_families_exist() {
-        for family in 0..64_u64 {
-            let named = [AF_INET, AF_INET6].contains(&i32::try_from(family).unwrap());
-            assert_eq!(answer(SYS_socket, [family, 1, 0, 0, 0, 0]) == ALLOWED, named, "family {family}");
-        }
-        assert_eq!(answer(SYS_socketpair, [1, 1, 0, 0, 0, 0]), ALLOWED);
-        assert_eq!(answer(SYS_socketpair, [1, 5, 0, 0, 0, 0]), ALLOWED);
-        assert_eq!(answer(SYS_socketpair, [2, 1, 0, 0, 0, 0]), 0x0005_0061);
-        for datagrams in [2, 3, 0x80802] {
-            assert_eq!(answer(SYS_socketpair, [1, datagrams, 0, 0, 0, 0]), 0x0005_0001);
-        }
-    }
-
-    #[test]
-    fn what_shares_the_host_is_kept_from_more() {
-        use crate::shared_host::{ATTRIBUTES, OTHERS};
-        let filter = filter_with(Families::None, &[OTHERS, ATTRIBUTES]).0;
-        let answer = |call: i64, arguments| run(&filter, ARCHITECTURE, u32::try_from(call).unwrap(), arguments);
-        for (calls, _) in OTHERS.refused.iter().chain(ATTRIBUTES.refused) {
-            for call in *calls {
-                assert_eq!(answer(*call, [0; 6]), 0x0005_0001, "call {call}");
-            }
-        }
-        assert_eq!(answer(libc::SYS_prlimit64, [0; 6]), ALLOWED);
-        assert_eq!(answer(libc::SYS_prlimit64, [17, 0, 0, 0, 0, 0]), 0x0005_0001);
-        assert_eq!(answer(SYS_ioctl, [3, 0x4008_6602, 0, 0, 0, 0]), 0x0005_0001);
-        for call in [
-            libc::SYS_sched_setaffinity,
-            libc::SYS_sched_setscheduler,
-            libc::SYS_sched_setparam,
-            libc::SYS_sched_setattr,
-        ] {
-            assert_eq!(answer(call, [0, 8, 0, 0, 0, 0]), ALLOWED, "the caller's own, call {call}");
-            assert_eq!(answer(call, [17, 8, 0, 0, 0, 0]), 0x0005_0001, "another's, call {call}");
-        }
-        assert_eq!(answer(libc::SYS_ioprio_set, [1, 0, 0, 0, 0, 0]), ALLOWED);
-        for whom in [[1, 17], [2, 0], [3, 1000]] {
-            assert_eq!(answer(libc::SYS_ioprio_set, [whom[0], whom[1], 0, 0, 0, 0]), 0x0005_0001, "{whom:?}");
-        }
-        for family in 0..64 {
-            assert_eq!(answer(SYS_socket, [family, 1, 0, 0, 0, 0]), 0x0005_0061, "family {family}");
-        }
-        assert_eq!(answer(SYS_socketpair, [1, 1, 0, 0, 0, 0]), ALLOWED);
-    }
-
-    #[test]
-    fn other_abis_die_and_newer_calls_do_not_exist() {
-        let filter = filter(Families::Internet, Refusals::Silent).0;
-        assert_eq!(run(&filter, 0x4000_0003, 1, [0; 6]), 0x8000_0000, "i386");
-        assert_eq!(run(&filter, ARCHITECTURE, 0x4000_0029, [0; 6]), 0x8000_0000, "x32");
-        for call in FIRST_UNREVIEWED..600 {
-            assert_eq!(run(&filter, ARCHITECTURE, call, [0; 6]), 0x0005_0026, "call {call}");
-        }
-    }
-
-    /// The installation runs the filter for every number.
-    #[test]
-    fn every_number_is_found_in_a_few_steps() {
-        for call in 0..FIRST_UNREVIEWED {
-            let steps = crate::bpf::steps(&filter(Families::Internet, Refusals::Silent).0, ARCHITECTURE, call);
-            assert!(steps < 20, "call {call} takes {steps} steps");
-        }
-    }
-
-    #[test]
-    fn jumps_stay_inside() {
-        let filter = filter(Families::Internet, Refusals::Silent).0;
-        for call in 0..FIRST_UNREVIEWED {
-            for argument in [0, 1, 0xffff_ffff, 0x5412, 0o4755] {
-                run(&filter, ARCHITECTURE, call, [argument; 6]);
-            }
-        }
-    }
-}
+mod tests;

@@ -2,20 +2,18 @@
 //! these, so the system call filter refuses them.
 
 use libc::{
-    SYS_chmod, SYS_chown, SYS_fchmod, SYS_fchmodat, SYS_fchmodat2, SYS_fchown, SYS_fchownat, SYS_fremovexattr,
-    SYS_fsetxattr, SYS_futimesat, SYS_ioctl, SYS_ioprio_set, SYS_lchown, SYS_lremovexattr, SYS_lsetxattr,
-    SYS_mq_getsetattr, SYS_mq_notify, SYS_mq_open, SYS_mq_timedreceive, SYS_mq_timedsend, SYS_mq_unlink, SYS_msgctl,
-    SYS_msgget, SYS_msgrcv, SYS_msgsnd, SYS_prlimit64, SYS_removexattr, SYS_sched_setaffinity, SYS_sched_setattr,
-    SYS_sched_setparam, SYS_sched_setscheduler, SYS_semctl, SYS_semget, SYS_semop, SYS_semtimedop, SYS_setpriority,
-    SYS_setxattr, SYS_shmat, SYS_shmctl, SYS_shmget, SYS_utime, SYS_utimensat, SYS_utimes,
+    SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat, SYS_fremovexattr, SYS_fsetxattr, SYS_ioctl, SYS_ioprio_set,
+    SYS_lremovexattr, SYS_lsetxattr, SYS_mq_getsetattr, SYS_mq_notify, SYS_mq_open, SYS_mq_timedreceive,
+    SYS_mq_timedsend, SYS_mq_unlink, SYS_msgctl, SYS_msgget, SYS_msgrcv, SYS_msgsnd, SYS_prlimit64, SYS_removexattr,
+    SYS_sched_setaffinity, SYS_sched_setattr, SYS_sched_setparam, SYS_sched_setscheduler, SYS_semctl, SYS_semget,
+    SYS_semop, SYS_semtimedop, SYS_setpriority, SYS_setxattr, SYS_shmat, SYS_shmctl, SYS_shmget, SYS_utimensat,
 };
 
 use crate::seccomp::More;
-
-// Calls that libc lacks.
-const SYS_SETXATTRAT: i64 = 463;
-const SYS_REMOVEXATTRAT: i64 = 466;
-const SYS_FILE_SETATTR: i64 = 469;
+use crate::system_calls::{
+    SYS_FILE_SETATTR, SYS_REMOVEXATTRAT, SYS_SETXATTRAT, SYS_chmod, SYS_chown, SYS_fchmodat2, SYS_futimesat,
+    SYS_lchown, SYS_utime, SYS_utimes,
+};
 
 /// Other processes of the user, and their shared objects.
 pub(crate) const OTHERS: More = More {

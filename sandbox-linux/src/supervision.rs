@@ -125,15 +125,25 @@ impl Supervision {
         steps
     }
 
-    /// Starts the supervisor thread.
-    pub(crate) fn start(&self, gatekeeper: Option<Arc<dyn Gatekeeper>>) -> Result<Supervisor, SpawnError> {
-        let gatekeeper = gatekeeper.ok_or_else(|| Unenforceable {
+    /// The same without datagrams to other machines: in a sandbox with several commands their senders are unknown, and so
+    /// is the gatekeeper that would decide on them.
+    pub(crate) fn without_datagrams(self) -> Self {
+        Self { datagrams: Datagrams::GoNowhere, ..self }
+    }
+
+    /// Starts the supervisor thread. Each command brings its gatekeeper.
+    pub(crate) fn start(&self) -> Result<Supervisor, SpawnError> {
+        let started = Supervisor::start(self.reach.clone());
+        started.map_err(|source: io::Error| SpawnError::Launcher { doing: "starting the supervisor", source })
+    }
+
+    /// Checks that a command's connections have a gatekeeper.
+    pub(crate) fn check(gatekeeper: Option<&Arc<dyn Gatekeeper>>) -> Result<(), Unenforceable> {
+        gatekeeper.map(|_| ()).ok_or_else(|| Unenforceable {
             what: String::from("a network policy by host"),
             why: String::from("no supervisor decides on connections"),
             remedy: String::from("start the plan with a gatekeeper"),
-        })?;
-        let started = Supervisor::start(gatekeeper, self.reach.clone());
-        started.map_err(|source: io::Error| SpawnError::Launcher { doing: "starting the supervisor", source })
+        })
     }
 }
 
@@ -145,6 +155,16 @@ fn named_loopback(rule: &HostRule) -> Vec<SocketAddr> {
     let address = host.address().filter(IpAddr::is_loopback);
     let addresses = host.named_loopback().iter().copied().chain(address);
     addresses.map(|address| SocketAddr::new(address, port)).collect()
+}
+
+/// Whether a rule of a policy by host lets datagrams out, or asks about them by name.
+pub(crate) fn admits_datagrams(network: &NetworkPolicy) -> bool {
+    match network {
+        NetworkPolicy::Hosts(hosts) => hosts.rules.iter().any(|rule| {
+            rule.decision != Decision::Forbidden && matches!(rule.protocol, None | Some(NetworkProtocol::Udp))
+        }),
+        NetworkPolicy::Off | NetworkPolicy::Full => false,
+    }
 }
 
 /// Whether a rule would have less effect than it says. One for an address has a use besides: names may resolve to it.

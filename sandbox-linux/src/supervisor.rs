@@ -105,22 +105,29 @@ pub(crate) struct Reach {
 
 impl Supervisor {
     /// Starts a supervisor without commands.
-    pub(crate) fn start(gatekeeper: Arc<dyn Gatekeeper>, reach: Reach) -> io::Result<Self> {
+    pub(crate) fn start(reach: Reach) -> io::Result<Self> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, messages) = channel();
         let mailbox = Mailbox { sender, bell };
-        let watch = Watch::new(gatekeeper, reach, mailbox.clone(), messages)?;
+        let watch = Watch::new(reach, mailbox.clone(), messages)?;
         thread::Builder::new().name(String::from("stockade-supervisor")).spawn(move || watch.run())?;
         Ok(Self { mailbox })
     }
 
-    /// Handles the calls of one command from `listener`, and its sockets in the command's network.
-    pub(crate) fn watch(&self, listener: Arc<OwnedFd>, sockets: Sockets, receiving: Receiving) -> io::Result<Feed> {
+    /// Handles the calls of one command from `listener`, and its sockets in the command's network. Its gatekeeper decides on
+    /// its connections; datagrams of a network with several commands are decided on by that of the first.
+    pub(crate) fn watch(
+        &self,
+        listener: Arc<OwnedFd>,
+        sockets: Sockets,
+        receiving: Receiving,
+        gatekeeper: Arc<dyn Gatekeeper>,
+    ) -> io::Result<Feed> {
         let Sockets { resolver, datagrams } = sockets;
         let resolver = resolver.ok_or(io::ErrorKind::NotConnected)?;
         let network = socket::network_of(resolver.as_fd())?;
         let feed = Feed { mailbox: self.mailbox.clone(), listener: Arc::clone(&listener) };
-        self.mailbox.send(Message::Watch(Watched { listener, resolver, datagrams, network, receiving }));
+        self.mailbox.send(Message::Watch(Watched { gatekeeper, listener, resolver, datagrams, network, receiving }));
         Ok(feed)
     }
 }
@@ -142,7 +149,6 @@ const MOST_CALLS: usize = 256;
 struct Watch {
     epoll: OwnedFd,
     names: Names,
-    gatekeeper: Arc<dyn Gatekeeper>,
     reach: Reach,
     mailbox: Mailbox,
     messages: Receiver<Message>,
@@ -156,24 +162,18 @@ struct Watch {
     /// Unix sockets at which commands of this sandbox listen.
     own: OwnSockets,
     places: Places,
-    /// One relay per network, kept for the next command of a session.
-    relays: HashMap<u64, Relay>,
+    /// One relay per network, kept for the next command of a session, and what decides on its datagrams.
+    relays: HashMap<u64, (Relay, Arc<dyn Gatekeeper>)>,
     next: u64,
 }
 
 impl Watch {
-    fn new(
-        gatekeeper: Arc<dyn Gatekeeper>,
-        reach: Reach,
-        mailbox: Mailbox,
-        messages: Receiver<Message>,
-    ) -> io::Result<Self> {
+    fn new(reach: Reach, mailbox: Mailbox, messages: Receiver<Message>) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &*mailbox.bell, EventData::new_u64(BELL), EventFlags::IN)?;
         Ok(Self {
             epoll,
             names: Names::default(),
-            gatekeeper,
             granted: Granted::hold(&reach.unix_sockets),
             own: OwnSockets::default(),
             places: Places::default(),
@@ -219,12 +219,12 @@ impl Watch {
             for token in late {
                 self.on_dial(token, Dial::on_deadline);
             }
-            self.relays.values_mut().for_each(|relay| relay.sweep(now));
+            self.relays.values_mut().for_each(|(relay, _)| relay.sweep(now));
         }
     }
 
     fn next_deadline(&self) -> Option<std::time::Duration> {
-        let relays = self.relays.values().filter_map(Relay::deadline);
+        let relays = self.relays.values().filter_map(|(relay, _)| relay.deadline());
         let first = self.dials.values().filter_map(Dial::deadline).chain(relays).min()?;
         Some(first.saturating_duration_since(Instant::now()))
     }
@@ -248,7 +248,7 @@ impl Watch {
                     }
                 }
                 Message::DatagramVerdict(token, destination, verdict) => {
-                    if let Some(relay) = self.relays.get_mut(&token) {
+                    if let Some((relay, _)) = self.relays.get_mut(&token) {
                         relay.decided(&destination, verdict, Instant::now());
                     }
                 }
@@ -259,10 +259,10 @@ impl Watch {
 
     fn begin(&mut self, mut command: Watched) {
         let (token, data) = (self.token(), EventData::new_u64);
-        let is_known = self.relays.values().any(|relay| relay.network == command.network);
+        let is_known = self.relays.values().any(|(relay, _)| relay.network == command.network);
         if let Some(tap) = command.datagrams.take().filter(|_| !is_known) {
             // Without it datagrams go nowhere.
-            self.begin_relay(command.network, tap).ok();
+            self.begin_relay(command.network, tap, Arc::clone(&command.gatekeeper)).ok();
         }
         // Its end is always reported.
         let calls = match command.receiving {
@@ -277,15 +277,16 @@ impl Watch {
         }
     }
 
-    fn begin_relay(&mut self, network: u64, tap: Tap) -> io::Result<()> {
+    fn begin_relay(&mut self, network: u64, tap: Tap, gatekeeper: Arc<dyn Gatekeeper>) -> io::Result<()> {
         let (relay, token) = (Relay::new(network, tap, Instant::now())?, self.token());
         epoll::add(&self.epoll, &relay, EventData::new_u64(token), EventFlags::IN)?;
-        self.relays.insert(token, relay);
+        self.relays.insert(token, (relay, gatekeeper));
         Ok(())
     }
 
     fn on_relay(&mut self, token: u64) {
-        let Some(relay) = self.relays.get_mut(&token) else { return };
+        let Some((relay, gatekeeper)) = self.relays.get_mut(&token) else { return };
+        let gatekeeper = Arc::clone(gatekeeper);
         let Ok(asked) = relay.turn(&self.names, Instant::now()) else {
             // It would fail again and again. Without a relay datagrams go nowhere.
             self.relays.remove(&token);
@@ -298,7 +299,7 @@ impl Watch {
             let mailbox = self.mailbox.clone();
             let answer =
                 Answer::new(move |verdict| mailbox.send(Message::DatagramVerdict(token, destination, verdict)));
-            self.gatekeeper.decide(attempt, answer);
+            gatekeeper.decide(attempt, answer);
         }
     }
 
@@ -314,11 +315,11 @@ impl Watch {
     }
 
     fn on_listener(&mut self, token: u64, flags: EventFlags) {
-        let Some(Watched { listener, network, .. }) = self.commands.get(&token) else { return };
+        let Some(Watched { listener, network, gatekeeper, .. }) = self.commands.get(&token) else { return };
         if flags.contains(EventFlags::IN) {
-            let (listener, network) = (Arc::clone(listener), *network);
+            let (listener, network, gatekeeper) = (Arc::clone(listener), *network, Arc::clone(gatekeeper));
             match notify::receive(listener.as_fd()) {
-                Ok(notification) => self.on_call(&listener, network, &notification),
+                Ok(notification) => self.on_call(&listener, network, &gatekeeper, &notification),
                 // Its process has ended or was interrupted.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => {}
                 // The listener is broken and would fail for ever: its calls fail.
@@ -333,16 +334,22 @@ impl Watch {
     /// Handles a call taken by the observer. A call of an unknown command fails.
     fn on_taken(&mut self, taken: TakenCall) {
         let is_its = |command: &&Watched| Arc::ptr_eq(&command.listener, &taken.listener);
-        let Some(Watched { listener, network, .. }) = self.commands.values().find(is_its) else { return };
-        let (listener, network) = (Arc::clone(listener), *network);
+        let Some(Watched { listener, network, gatekeeper, .. }) = self.commands.values().find(is_its) else { return };
+        let (listener, network, gatekeeper) = (Arc::clone(listener), *network, Arc::clone(gatekeeper));
         if let Some(notification) = taken.take() {
-            self.on_call(&listener, network, &notification);
+            self.on_call(&listener, network, &gatekeeper, &notification);
         }
     }
 
-    fn on_call(&mut self, listener: &Arc<OwnedFd>, network: u64, notification: &Notification) {
+    fn on_call(
+        &mut self,
+        listener: &Arc<OwnedFd>,
+        network: u64,
+        gatekeeper: &Arc<dyn Gatekeeper>,
+        notification: &Notification,
+    ) {
         if let Some((call, act)) = call::decide_on(listener, notification, network, &self.reach, &mut self.own) {
-            self.act(call, act);
+            self.act(call, act, gatekeeper);
         }
     }
 
@@ -354,12 +361,12 @@ impl Watch {
         epoll::delete(&self.epoll, &resolver).ok();
     }
 
-    fn act(&mut self, call: Call, act: Act) {
+    fn act(&mut self, call: Call, act: Act, gatekeeper: &Arc<dyn Gatekeeper>) {
         match act {
             Act::Inside(address) => call.connect_inside(address, &self.places),
             Act::Unix(path) => {
                 if let Some(violation) = call.connect_unix(&path, (&self.granted, &self.own), &self.places) {
-                    self.gatekeeper.refused(violation);
+                    gatekeeper.refused(violation);
                 }
             }
             Act::Outside(_) if !self.has_room() => call.answer(libc::EAGAIN),
@@ -377,7 +384,7 @@ impl Watch {
                     let (mailbox, is_waiting) = (self.mailbox.clone(), call.waiting_check());
                     self.waiting.insert(token, call);
                     let answer = Answer::new(move |verdict| mailbox.send(Message::Verdict(token, verdict)));
-                    self.gatekeeper.decide(attempt, answer.wanted_while(is_waiting));
+                    gatekeeper.decide(attempt, answer.wanted_while(is_waiting));
                 }
             },
         }

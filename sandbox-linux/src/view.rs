@@ -218,7 +218,12 @@ impl<'a> Builder<'a> {
             && access > Access::None
             && !is_granted_above
         {
-            self.grants.push((path.clone(), landlock::Grant::of(access, kind)));
+            let grant = if devices::is_granted(path, access, self.host) {
+                landlock::Grant::Device
+            } else {
+                landlock::Grant::of(access, kind)
+            };
+            self.grants.push((path.clone(), grant));
         }
         match (kind, above.access, access) {
             // Hidden already.
@@ -226,7 +231,8 @@ impl<'a> Builder<'a> {
             (Some(_), same, own) if same == own && above.piece.is_none() => Ok(()),
             (Some(kind), _, Access::Read | Access::Write) => {
                 self.reach(path, &above, kind)?;
-                self.copy(path, self.restrictions(access))?;
+                let usable = if devices::is_granted(path, access, self.host) { MOUNT_NO_DEVICES } else { 0 };
+                self.copy(path, self.restrictions(access) & !usable)?;
                 self.note(path, access, None);
                 Ok(())
             }

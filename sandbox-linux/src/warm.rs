@@ -8,8 +8,9 @@
 //! Commands in one sandbox share its private directories, its loopback and its System V objects, as
 //! [`Native::session`] says.
 //!
-//! If connections are decided one by one, a command has its own sandbox, so that each decision is recorded with its
-//! command.
+//! Where connections are decided one by one, each command of a kept sandbox brings its gatekeeper, so that each decision is
+//! recorded with its command. Datagrams can't be told apart like that and go nowhere there: if a rule lets them out,
+//! a command has its own sandbox.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,6 +29,7 @@ use stockade_sandboxing::{
 use crate::native::{Native, NativePlan, Session};
 use crate::observer::Observe;
 use crate::planned::Planned;
+use crate::supervision::admits_datagrams;
 
 /// Limit on kept sandboxes, most recently used first. Each costs two processes of some 200 kB together.
 const MOST_KEPT: usize = 4;
@@ -87,7 +89,7 @@ impl Warm {
     pub fn new(otherwise: Box<dyn Backend>) -> Self {
         crate::launch::reap_beside();
         let shared = Shared { otherwise, is_refused: AtomicBool::new(false), kept: Mutex::default() };
-        Self { native: Native::new(), planned: Planned::default(), shared: Arc::new(shared) }
+        Self { native: Native::new().for_many_commands(), planned: Planned::default(), shared: Arc::new(shared) }
     }
 
     /// Sets whether denials are observed in kept sandboxes, which is the default.
@@ -125,10 +127,11 @@ impl Backend for Warm {
             return self.shared.otherwise.compile(command, permissions);
         }
         crate::landlock::require(crate::sys::landlock_version(), 1)?;
-        let plan = self.planned.plan(&self.native, command, permissions)?;
-        if plan.is_supervised() {
+        // Granted unix sockets are held by their files as they are now, so a later command needs them looked up again.
+        if admits_datagrams(&permissions.network) || !permissions.unix_sockets.is_empty() {
             return self.shared.otherwise.compile(command, permissions);
         }
+        let plan = self.planned.plan(&self.native, command, permissions)?;
         let (command, permissions) = (command.clone(), permissions.clone());
         Ok(Box::new(WarmPlan { plan, command, permissions, shared: Arc::clone(&self.shared) }))
     }
@@ -158,7 +161,6 @@ impl Plan for WarmPlan {
         let Some(session) = self.shared.session(&self.plan)? else {
             return self.shared.otherwise.compile(&self.command, &self.permissions)?.spawn_guarded(stdio, deciders);
         };
-        // There are no connections to decide on in such a sandbox.
         match session.spawn_asking(&self.command, stdio, deciders) {
             Ok(running) => Ok(Box::new(Kept { running, _session: session })),
             Err(error) => {

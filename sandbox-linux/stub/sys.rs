@@ -4,7 +4,18 @@
 
 #![allow(unsafe_code, reason = "the one room for it")]
 
-use core::arch::{asm, global_asm};
+// The launcher's way into the kernel, of which the stub needs a part.
+#[allow(dead_code, reason = "the launcher uses the rest")]
+#[path = "../launcher/sys/number.rs"]
+mod number;
+#[allow(dead_code, reason = "the launcher uses the rest")]
+#[cfg_attr(target_arch = "x86_64", path = "../launcher/sys/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "../launcher/sys/aarch64.rs")]
+mod processor;
+
+pub(crate) use processor::{copy_memory, fill_memory};
+
+use number as nr;
 
 pub(crate) const SIGCHLD: u32 = 17;
 pub(crate) const SIGSTOP: u32 = 19;
@@ -12,41 +23,19 @@ pub(crate) const SIGTSTP: u32 = 20;
 pub(crate) const SIGTTIN: u32 = 21;
 pub(crate) const SIGTTOU: u32 = 22;
 
-const READ: usize = 0;
-const WRITE: usize = 1;
-const RT_SIGACTION: usize = 13;
-const RT_SIGPROCMASK: usize = 14;
-const GETPID: usize = 39;
-const KILL: usize = 62;
-const EXIT_GROUP: usize = 231;
-const PPOLL: usize = 271;
-const SIGNALFD4: usize = 289;
-const PRLIMIT64: usize = 302;
-const EXECVEAT: usize = 322;
+/// Calls that the launcher does not make.
+const EXECVEAT: usize = if cfg!(target_arch = "x86_64") { 322 } else { 281 };
+const EXIT_GROUP: usize = if cfg!(target_arch = "x86_64") { 231 } else { 94 };
+const SIGNALFD4: usize = if cfg!(target_arch = "x86_64") { 289 } else { 74 };
 
 const EINTR: isize = -4;
 /// The bytes of a set of signals.
 const SET: usize = 8;
 const MOST_SIGNALS: u32 = 64;
 
-// The kernel enters here with the arguments on the stack, which this program does not use.
-#[cfg(target_arch = "x86_64")]
-global_asm!(".globl _start", "_start:", "xor %ebp, %ebp", "and $-16, %rsp", "call {main}", "ud2",
-    main = sym crate::main, options(att_syntax));
-
 /// Makes a system call with up to five arguments.
-#[cfg(target_arch = "x86_64")]
-fn call(number: usize, args: [usize; 5]) -> isize {
-    let [a, b, c, d, e] = args;
-    let result: isize;
-    // SAFETY: the functions below pass only pointers to memory that is alive for the call and of the size and kind that
-    // the kernel expects for this number; the clobbers are those of `syscall`.
-    unsafe {
-        asm!("syscall", inlateout("rax") number => result,
-            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") 0,
-            lateout("rcx") _, lateout("r11") _, options(nostack));
-    }
-    result
+fn call(number: usize, [a, b, c, d, e]: [usize; 5]) -> isize {
+    processor::call(number, [a, b, c, d, e, 0])
 }
 
 pub(crate) fn exit(code: u32) -> ! {
@@ -67,7 +56,7 @@ pub(crate) fn ignored_signals() -> u64 {
     for signal in 1..=MOST_SIGNALS {
         // `struct kernel_sigaction`: the handler, flags, a restorer, and the mask.
         let mut action = [0_u64; 4];
-        let found = call(RT_SIGACTION, [signal as usize, 0, action.as_mut_ptr() as usize, SET, 0]);
+        let found = call(nr::RT_SIGACTION, [signal as usize, 0, action.as_mut_ptr() as usize, SET, 0]);
         if found == 0 && action[0] == IGNORE {
             ignored |= bit(signal);
         }
@@ -78,7 +67,7 @@ pub(crate) fn ignored_signals() -> u64 {
 /// Blocks these signals, and no others.
 pub(crate) fn block_signals(mask: u64) {
     const SET_MASK: usize = 2;
-    call(RT_SIGPROCMASK, [SET_MASK, &raw const mask as usize, 0, SET, 0]);
+    call(nr::RT_SIGPROCMASK, [SET_MASK, &raw const mask as usize, 0, SET, 0]);
 }
 
 /// Asks for a socket by an `execveat` that starts nothing.
@@ -104,7 +93,7 @@ pub(crate) fn wait_for(first: usize, second: usize) -> (bool, bool) {
     const READABLE: i16 = 1;
     let poll = |file: usize| Poll { file: file as i32, events: READABLE, happened: 0 };
     let mut files = [poll(first), poll(second)];
-    let found = call(PPOLL, [files.as_mut_ptr() as usize, files.len(), 0, 0, 0]);
+    let found = call(nr::PPOLL, [files.as_mut_ptr() as usize, files.len(), 0, 0, 0]);
     let [first, second] = files;
     // What can't be waited for is over.
     if found < 0 { (found != EINTR, false) } else { (first.happened != 0, second.happened != 0) }
@@ -114,18 +103,18 @@ pub(crate) fn wait_for(first: usize, second: usize) -> (bool, bool) {
 pub(crate) fn next_signal(signals: usize) -> Option<u32> {
     // `struct signalfd_siginfo` begins with the number.
     let mut info = [0_u32; 32];
-    let read = call(READ, [signals, info.as_mut_ptr() as usize, size_of_val(&info), 0, 0]);
+    let read = call(nr::READ, [signals, info.as_mut_ptr() as usize, size_of_val(&info), 0, 0]);
     (read == size_of_val(&info) as isize).then_some(info[0])
 }
 
 pub(crate) fn write(file: usize, bytes: &[u8]) {
     // A library that is gone is noticed by the next wait.
-    while call(WRITE, [file, bytes.as_ptr() as usize, bytes.len(), 0, 0]) == EINTR {}
+    while call(nr::WRITE, [file, bytes.as_ptr() as usize, bytes.len(), 0, 0]) == EINTR {}
 }
 
 pub(crate) fn read(file: usize, bytes: &mut [u8]) -> Option<usize> {
     loop {
-        match call(READ, [file, bytes.as_mut_ptr() as usize, bytes.len(), 0, 0]) {
+        match call(nr::READ, [file, bytes.as_mut_ptr() as usize, bytes.len(), 0, 0]) {
             EINTR => {}
             read => return usize::try_from(read).ok(),
         }
@@ -133,14 +122,14 @@ pub(crate) fn read(file: usize, bytes: &mut [u8]) -> Option<usize> {
 }
 
 pub(crate) fn kill_itself(signal: u32) {
-    let own = call(GETPID, [0; 5]);
-    call(KILL, [own as usize, signal as usize, 0, 0, 0]);
+    let own = call(nr::GETPID, [0; 5]);
+    call(nr::KILL, [own as usize, signal as usize, 0, 0, 0]);
 }
 
 pub(crate) fn dump_nothing() {
     const CORE: usize = 4;
     let none = [0_u64; 2];
-    call(PRLIMIT64, [0, CORE, none.as_ptr() as usize, 0, 0]);
+    call(nr::PRLIMIT64, [0, CORE, none.as_ptr() as usize, 0, 0]);
 }
 
 /// Ends this process by a signal, if the signal ends processes.
@@ -149,7 +138,7 @@ pub(crate) fn end_by(signal: u32) {
         return;
     }
     let default = [0_u64; 4];
-    call(RT_SIGACTION, [signal as usize, default.as_ptr() as usize, 0, SET, 0]);
+    call(nr::RT_SIGACTION, [signal as usize, default.as_ptr() as usize, 0, SET, 0]);
     block_signals(!bit(signal));
     kill_itself(signal);
 }

@@ -68,6 +68,7 @@ impl World {
             DeniedAct::Create(path) => format!("create {}", told(path)),
             DeniedAct::MakeDirectory(path) => format!("mkdir {}", told(path)),
             DeniedAct::Replace(path) => format!("replace {}", told(path)),
+            DeniedAct::Link { path, .. } => format!("create {}", told(path)),
             DeniedAct::LookUp(host) => format!("look up {host}"),
             DeniedAct::Connect { host, port, .. } => format!("connect {}", host.with_port(*port)),
             DeniedAct::Call(name) => format!("call {name}"),

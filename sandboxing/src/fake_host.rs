@@ -66,6 +66,11 @@ impl HostFiles for FakeHost {
     fn has_other_names(&self, _: &AbsPath) -> bool {
         false
     }
+
+    /// Files below `/dev` are.
+    fn is_device(&self, path: &AbsPath) -> bool {
+        path.components().next() == Some(b"dev") && self.kind(path) == Some(Kind::File)
+    }
 }
 
 /// Rules as `path access [source]`, such as `/w/.git read protected`.

@@ -30,6 +30,11 @@ pub trait HostFiles {
     fn has_other_names(&self, path: &AbsPath) -> bool;
     /// The target of a symbolic link.
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf>;
+    /// Whether this is the node of a character or block device, without following a link.
+    fn is_device(&self, path: &AbsPath) -> bool {
+        let _ = path;
+        false
+    }
 }
 
 /// The mode of a placeholder: an empty directory that a run creates at a name which must stay absent. It is sticky and
@@ -57,6 +62,9 @@ impl HostFiles for RealFiles {
     }
 
     fn canonical(&self, path: &AbsPath) -> AbsPath {
+        if is_linkless(path) {
+            return path.clone();
+        }
         // A missing path keeps its name below the deepest existing directory.
         let found = path.ancestors().find_map(|above| {
             let real = fs::canonicalize(above.to_host_path()?).ok()?;
@@ -88,6 +96,28 @@ impl HostFiles for RealFiles {
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf> {
         fs::read_link(path.to_host_path()?).ok()
     }
+
+    #[cfg(unix)]
+    fn is_device(&self, path: &AbsPath) -> bool {
+        use std::os::unix::fs::FileTypeExt as _;
+        let found = path.to_host_path().and_then(|path| fs::symlink_metadata(path).ok());
+        found.is_some_and(|found| found.file_type().is_char_device() || found.file_type().is_block_device())
+    }
+}
+
+/// Whether a path exists and has no link in it, so that it is canonical: one call in place of one for each component. `false`
+/// says nothing.
+#[cfg(target_os = "linux")]
+fn is_linkless(path: &AbsPath) -> bool {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    let Some(path) = path.to_host_path() else { return false };
+    // Not `NOFOLLOW`, which would open a link at the end.
+    openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_linkless(_: &AbsPath) -> bool {
+    false
 }
 
 #[cfg(unix)]
@@ -107,4 +137,31 @@ pub(crate) fn is_placeholder(path: &Path, found: &fs::Metadata) -> bool {
 #[cfg(not(unix))]
 pub(crate) fn is_placeholder(_: &Path, _: &fs::Metadata) -> bool {
     false
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_path_is_canonical_only_without_links() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("real/deep")).unwrap();
+        symlink("real", root.join("link")).unwrap();
+        symlink("nowhere", root.join("dangling")).unwrap();
+        let base = AbsPath::from_path(&root).unwrap();
+        for (path, real) in [
+            ("real/deep", "real/deep"),
+            ("link", "real"),
+            ("link/deep", "real/deep"),
+            ("link/missing/x", "real/missing/x"),
+            ("real/missing", "real/missing"),
+            ("dangling", "dangling"),
+        ] {
+            assert_eq!(RealFiles.canonical(&base.join(path).unwrap()), base.join(real).unwrap(), "{path}");
+        }
+    }
 }

@@ -40,6 +40,13 @@ pub enum DeniedAct {
     MakeDirectory(AbsPath),
     /// Removing, renaming or replacing an existing name, which changes its directory.
     Replace(AbsPath),
+    /// Giving a file a second name.
+    Link {
+        /// The file.
+        from: AbsPath,
+        /// Its second name.
+        path: AbsPath,
+    },
     /// Resolving a host name without a reachable name server.
     LookUp(Host),
     /// Connecting, or sending, to a host.
@@ -86,7 +93,8 @@ impl DeniedAct {
             | Self::Write(path)
             | Self::Create(path)
             | Self::MakeDirectory(path)
-            | Self::Replace(path) => Some(path),
+            | Self::Replace(path)
+            | Self::Link { path, .. } => Some(path),
             Self::LookUp(_) | Self::Connect { .. } | Self::Call(_) | Self::UnixSocket | Self::Exceed(_) => None,
         }
     }

@@ -20,7 +20,13 @@ const ABOVE: &[u8] = b"..";
 
 /// Adds a bound for each link and target of the bounds on Stockade's own files.
 pub fn protect_own_files(permissions: &Permissions, files: &dyn HostFiles) -> Result<Permissions, Invalid> {
-    let rules = permissions.files.iter().cloned().chain(places_of_bounds(permissions, files));
+    let mut places = places_of_bounds(permissions, files);
+    places.retain(|place| !permissions.files.iter().any(|rule| rule == place));
+    // A path without links is its own target.
+    if places.is_empty() {
+        return Ok(permissions.clone());
+    }
+    let rules = permissions.files.iter().cloned().chain(places);
     Ok(Permissions { files: FileRules::new(rules)?, ..permissions.clone() })
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use stockade_protocol::{AbsPath, Glob, Invalid};
 
 use crate::host_files::{HostFiles, Kind, RealFiles};
+use crate::listing::Listings;
 use crate::search::Found;
 
 /// The real file system, with each path read once. Rules mostly name missing files in the same few directories, and a
@@ -14,6 +15,8 @@ use crate::search::Found;
 #[derive(Debug, Default)]
 pub struct SeenOnce {
     kinds: RefCell<HashMap<AbsPath, SeenKind>>,
+    /// Which names directories lack.
+    listings: Listings,
     /// Canonical paths.
     canonical: RefCell<HashMap<AbsPath, AbsPath>>,
     other_names: RefCell<HashMap<AbsPath, bool>>,
@@ -91,13 +94,23 @@ impl Places {
 #[cfg(target_os = "linux")]
 fn are_missing(directory: &AbsPath, names: &[PathBuf]) -> bool {
     use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+    use rustix::io::Errno;
     let is_missing = |name: &PathBuf| {
         directory.join(name.as_os_str().as_encoded_bytes().to_vec()).is_ok_and(|path| RealFiles.kind(&path).is_none())
     };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = directory.to_host_path().and_then(|path| rustix::fs::openat(CWD, path, flags, Mode::empty()).ok());
-    let Some(opened) = opened else { return names.iter().all(is_missing) };
     // An existing file may still count as missing, such as a placeholder.
+    if names.len() > crate::listing::FEW
+        && let Some(present) = crate::listing::present(directory, names)
+    {
+        return present.into_iter().all(is_missing);
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = match directory.to_host_path().map(|path| rustix::fs::openat(CWD, path, flags, Mode::empty())) {
+        Some(Ok(opened)) => opened,
+        // A directory that is missing contains nothing.
+        Some(Err(Errno::NOENT)) => return true,
+        Some(Err(_)) | None => return names.iter().all(is_missing),
+    };
     let is_still_missing =
         |name: &PathBuf| rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW).is_err() || is_missing(name);
     names.iter().all(is_still_missing)
@@ -126,7 +139,11 @@ impl HostFiles for SeenOnce {
             let is_missing = |parent| self.kinds.borrow().get(&parent).is_some_and(|seen| seen.kind().is_none());
             // A missing directory contains nothing.
             let is_orphan = path.parent().is_some_and(is_missing);
-            if is_orphan { SeenKind::Orphan } else { SeenKind::Looked(RealFiles.kind(path)) }
+            match is_orphan {
+                true => SeenKind::Orphan,
+                false if self.listings.lacks(path) => SeenKind::Looked(None),
+                false => SeenKind::Looked(RealFiles.kind(path)),
+            }
         };
         once(&self.kinds, path, look).kind()
     }
@@ -153,6 +170,11 @@ impl HostFiles for SeenOnce {
     fn has_other_names(&self, path: &AbsPath) -> bool {
         // Only an existing file can have hard links.
         self.kind(path) == Some(Kind::File) && once(&self.other_names, path, || RealFiles.has_other_names(path))
+    }
+
+    fn is_device(&self, path: &AbsPath) -> bool {
+        // Its number counts, and nothing that a plan could keep: the node is looked at again when the plan is used.
+        RealFiles.is_device(path)
     }
 
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf> {

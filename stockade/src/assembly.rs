@@ -29,8 +29,9 @@ use crate::fingerprint::Fingerprint;
 use crate::profiles::Setting;
 use crate::registries::Registries;
 use crate::rules::RuleFiles;
+use crate::saved_profiles::SavedProfiles;
 use crate::workspace::Workspace;
-use crate::{Error, platform, profiles, registries, rules};
+use crate::{Error, platform, profiles, registries, rules, saved_profiles};
 
 /// The settings files to read.
 #[derive(Clone, Debug, Default)]
@@ -253,6 +254,18 @@ impl Assembly {
         profiles::grant_named(&setting, &mut settings, &mut session, notices)?;
         let rules = rules::load(&self.rules, project_rules, &caller, &session)?;
         profiles::know_of_rules(&setting, &settings, &mut session, &rules.policy(), notices)?;
+        session.saved = saved_profiles::saved_grants(&setting, &settings, &session, &host, notices);
+        let rules = match loader.user_directory().filter(|_| rules.can_save()) {
+            Some(directory) => rules.saving_profiles(Arc::new(SavedProfiles {
+                directory: directory.to_owned(),
+                profiles: profiles.clone(),
+                settings: settings.clone(),
+                homes: homes.clone(),
+                workspace: host.workspace_roots.clone(),
+                environment: session.environment.clone(),
+            })),
+            None => rules,
+        };
         let assessor = settings.risk_hook.as_ref().map(|hook| program(hook, &session.permissions)).transpose()?;
         let approver = self.answers.approver(&settings, &session.permissions)?;
         if self.recording == Recording::Trail {
@@ -319,9 +332,7 @@ impl Assembly {
             AllowedCommands::Outside => RulesOutside::Unsaid,
         };
         let is_unsaid = settings.network == NetworkMode::Off && *settings.origin("sandbox.network") == Origin::Default;
-        // A kept sandbox does not decide on connections.
-        let may_ask = is_answered && self.sandboxes == Sandboxes::EndWithCommand;
-        session.off_network = if is_unsaid && may_ask { OffNetwork::Asks } else { OffNetwork::Denies };
+        session.off_network = if is_unsaid && is_answered { OffNetwork::Asks } else { OffNetwork::Denies };
         let is_forbidden = |rule: &&HostRule| rule.decision == Decision::Forbidden;
         session.forbidden_hosts = settings.hosts.iter().filter(is_forbidden).cloned().collect();
         session.environment = self.environment.clone();

@@ -11,6 +11,7 @@ pub mod platform;
 pub mod profiles;
 mod registries;
 pub mod rules;
+mod saved_profiles;
 mod stockade;
 #[cfg(feature = "terminal")]
 pub mod terminal;

@@ -1,5 +1,13 @@
 //! The only module that depends on the operating system.
 
+#[cfg_attr(any(target_arch = "x86_64", target_arch = "aarch64"), path = "platform/linux.rs")]
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "platform/other_processor.rs")]
+#[cfg(target_os = "linux")]
+mod linux;
+// For its tests: it can't be tried on the processors that it is for.
+#[cfg(all(test, target_os = "linux"))]
+mod other_processor;
+
 use std::path::PathBuf;
 
 use stockade_config::{EngineName, LossName, Settings};
@@ -14,7 +22,7 @@ pub(crate) fn is_same_variable(one: &[u8], other: &[u8]) -> bool {
 /// What this host can enforce.
 pub fn diagnose() -> Diagnosis {
     #[cfg(target_os = "linux")]
-    return stockade_sandbox_linux::diagnose();
+    return linux::diagnose();
     #[cfg(target_os = "macos")]
     return stockade_sandbox_macos::diagnose();
     #[cfg(windows)]
@@ -91,7 +99,7 @@ pub const LOSSES: &[LossName] = {
 /// that is expected.
 pub fn get_ready(expected: &NetworkPolicy) {
     #[cfg(target_os = "linux")]
-    stockade_sandbox_linux::Native::new().get_ready(expected);
+    linux::get_ready(expected);
     #[cfg(not(target_os = "linux"))]
     let _ = expected;
 }
@@ -131,36 +139,18 @@ pub struct NoSuchEngine {
 /// `kept_names` for the next run, if the engine uses them.
 #[cfg(target_os = "linux")]
 pub fn backend(settings: &Settings, kept_names: Option<PathBuf>) -> Result<Box<dyn Backend>, NoSuchEngine> {
-    use stockade_sandbox_linux::{Auto, Bwrap, LandlockOnly, Loss, Native};
-
-    let (accepted, observe) = (&settings.accept_losses, observe(settings));
-    // Losses of other systems are ignored.
-    let accepted = Loss::ALL.into_iter().filter(|loss| accepted.iter().any(|accepted| accepted.name() == loss.name()));
-    Ok(match settings.engine {
-        EngineName::Auto => Box::new(Auto::accepting(accepted, observe, kept_names)),
-        EngineName::Native => Box::new(Native::new().observing(observe).keeping_names_in(kept_names)),
-        EngineName::Bwrap => Box::new(Bwrap::new().observing(observe).keeping_names_in(kept_names)),
-        EngineName::Landlock => Box::new(accepted.fold(LandlockOnly::new(), LandlockOnly::accepting)),
-    })
+    Ok(linux::backend(settings, kept_names))
 }
 
 /// Wraps a backend so that sandboxes are kept for the next command, if the engine supports that.
 pub fn keeping(settings: &Settings, backend: Box<dyn Backend>, kept_names: Option<PathBuf>) -> Box<dyn Backend> {
     #[cfg(target_os = "linux")]
-    if matches!(settings.engine, EngineName::Auto | EngineName::Native) {
-        return Box::new(
-            stockade_sandbox_linux::Warm::new(backend).observing(observe(settings)).keeping_names_in(kept_names),
-        );
+    return linux::keeping(settings, backend, kept_names);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (settings, kept_names);
+        backend
     }
-    let _ = (settings, kept_names);
-    backend
-}
-
-#[cfg(target_os = "linux")]
-fn observe(settings: &Settings) -> stockade_sandbox_linux::Observe {
-    use stockade_sandbox_linux::Observe;
-
-    if settings.observe { Observe::Denials } else { Observe::Nothing }
 }
 
 /// The backend of this system, with the accepted losses.
@@ -203,9 +193,7 @@ pub fn backend(settings: &Settings, _: Option<PathBuf>) -> Result<Box<dyn Backen
 pub fn platform_defaults() -> Vec<AbsPath> {
     #[cfg(target_os = "linux")]
     {
-        let existing =
-            stockade_sandbox_linux::PLATFORM_DEFAULTS.iter().filter(|path| std::path::Path::new(path).exists());
-        existing.filter_map(|path| path.parse().ok()).collect()
+        linux::platform_defaults()
     }
     #[cfg(target_os = "macos")]
     {
@@ -214,18 +202,5 @@ pub fn platform_defaults() -> Vec<AbsPath> {
     #[cfg(not(any(target_os = "linux", target_os = "macos")))]
     {
         Vec::new()
-    }
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    /// Every loss of the engine can be accepted by its name.
-    #[test]
-    fn every_loss_of_the_engine_can_be_named() {
-        let engine: Vec<&str> = stockade_sandbox_linux::Loss::ALL.iter().map(|loss| loss.name()).collect();
-        let flags: Vec<&str> = LOSSES.iter().map(|loss| loss.name()).collect();
-        assert_eq!(engine, flags);
     }
 }

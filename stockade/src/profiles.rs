@@ -28,7 +28,7 @@ pub(crate) struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    fn resolve(
+    pub(crate) fn resolve(
         &self,
         settings: &Settings,
         session: &Session,

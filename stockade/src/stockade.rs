@@ -84,7 +84,7 @@ impl Stockade {
         let backend = assembly.backend(&settings)?;
         let is_assessed = assessor.is_some();
         let current = Arc::new(Current::new(approver, assessor));
-        let mut orchestrator = Orchestrator::new(session, backend, Arc::clone(&current) as _).with_rules(rules);
+        let mut orchestrator = Orchestrator::under(rules, session, backend, Arc::clone(&current) as _);
         if let Some(limit) = answer_limit {
             orchestrator = orchestrator.with_answer_limit(limit);
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use stockade_config::{ConfigLoader, SandboxMode, Settings};
 use stockade_protocol::{AbsPath, FileTarget};
-use stockade_sandboxing::{HostFiles as _, RealFiles, absolute, leads_to, written_path};
+use stockade_sandboxing::{HostFiles as _, Listings, RealFiles, absolute, leads_to, written_path};
 
 use crate::Error;
 
@@ -64,8 +64,9 @@ impl Workspace {
     }
 
     fn objection(&self, here: &AbsPath, settings: &Settings) -> Option<String> {
+        let listings = Listings::default();
         let around = |places: &[AbsPath]| {
-            let there = places.iter().filter(|place| may_exist(place));
+            let there = places.iter().filter(|place| !listings.lacks(place) && may_exist(place));
             there.map(leads_to).find(|place| here.starts_with(place))
         };
         if let Some(place) = around(&settings.own_files) {

@@ -32,11 +32,8 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Option<Vec<Attempt>> {
         ("memory", [bytes]) => one(name, bytes.parse().map_err(invalid).and_then(memory)),
         ("memfd-exec", []) => one(name, memfd_exec()),
         ("io-uring", []) => one(name, io_uring()),
-        ("x32-socket", []) => one(
-            name,
-            answer(unsafe { libc::syscall(0x4000_0000 | libc::SYS_socket, libc::AF_INET, libc::SOCK_STREAM, 0) }),
-        ),
-        ("i386-getpid", []) => one(name, i386_getpid()),
+        ("x32-socket", []) => one(name, x32_socket()),
+        ("32-bit-getpid", [directory]) => one(name, getpid_of_32_bits(directory)),
         ("unreviewed-calls", [first, last]) => calls(first, last),
         ("refused-calls", []) => Some(refused_calls()),
         ("type", [text]) => Some(type_into_terminal(text)),
@@ -79,6 +76,8 @@ fn lease(path: &str) -> io::Result<String> {
 /// Every way to a file whose mode has the set-user-id or set-group-id bit.
 fn setuid_files(directory: &str) -> Vec<Attempt> {
     const MODE: libc::mode_t = 0o6755;
+    // The same on every processor, and not in every list of names.
+    const FCHMODAT2: libc::c_long = 452;
     let path = |name: &str| c_text(format!("{directory}/{name}").as_bytes());
     let plain = |name: &str| {
         std::fs::write(format!("{directory}/{name}"), "#!/bin/sh\n")?;
@@ -86,7 +85,8 @@ fn setuid_files(directory: &str) -> Vec<Attempt> {
     };
     let open = libc::O_CREAT | libc::O_WRONLY | libc::O_EXCL;
     let file = |name: &str| plain(name).map(|path| unsafe { libc::open(path.as_ptr(), libc::O_WRONLY) });
-    let ways: [(&str, io::Result<i64>); 9] = [
+    let ways: Vec<(&str, io::Result<i64>)> = vec![
+        #[cfg(target_arch = "x86_64")]
         ("chmod", plain("chmod").map(|path| unsafe { libc::syscall(libc::SYS_chmod, path.as_ptr(), MODE) })),
         ("fchmod", file("fchmod").map(|file| unsafe { libc::syscall(libc::SYS_fchmod, file, MODE) })),
         (
@@ -96,16 +96,18 @@ fn setuid_files(directory: &str) -> Vec<Attempt> {
         ),
         (
             "fchmodat2",
-            plain("fchmodat2")
-                .map(|path| unsafe { libc::syscall(libc::SYS_fchmodat2, libc::AT_FDCWD, path.as_ptr(), MODE, 0) }),
+            plain("fchmodat2").map(|path| unsafe { libc::syscall(FCHMODAT2, libc::AT_FDCWD, path.as_ptr(), MODE, 0) }),
         ),
+        #[cfg(target_arch = "x86_64")]
         ("creat", path("creat").map(|path| unsafe { libc::syscall(libc::SYS_creat, path.as_ptr(), MODE) })),
+        #[cfg(target_arch = "x86_64")]
         ("open", path("open").map(|path| unsafe { libc::syscall(libc::SYS_open, path.as_ptr(), open, MODE) })),
         (
             "openat",
             path("openat")
                 .map(|path| unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), open, MODE) }),
         ),
+        #[cfg(target_arch = "x86_64")]
         (
             "mknod",
             path("mknod").map(|path| unsafe { libc::syscall(libc::SYS_mknod, path.as_ptr(), libc::S_IFREG | MODE, 0) }),
@@ -282,9 +284,20 @@ fn io_uring() -> io::Result<String> {
     answer(unsafe { libc::syscall(libc::SYS_io_uring_setup, 4, parameters.as_mut_ptr()) })
 }
 
+/// A call by its number in the ABI of x86-64 with short pointers.
+#[cfg(target_arch = "x86_64")]
+fn x32_socket() -> io::Result<String> {
+    answer(unsafe { libc::syscall(0x4000_0000 | libc::SYS_socket, libc::AF_INET, libc::SOCK_STREAM, 0) })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn x32_socket() -> io::Result<String> {
+    Err(invalid(()))
+}
+
 /// The 32-bit way into the kernel, where number 20 is `getpid`.
 #[cfg(target_arch = "x86_64")]
-fn i386_getpid() -> io::Result<String> {
+fn getpid_of_32_bits(_: &str) -> io::Result<String> {
     let result: i32;
     unsafe {
         std::arch::asm!("int 0x80", inout("eax") 20 => result, out("r8") _, out("r9") _, out("r10") _, out("r11") _)
@@ -292,9 +305,39 @@ fn i386_getpid() -> io::Result<String> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result.to_string()) }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn i386_getpid() -> io::Result<String> {
-    Err(invalid(()))
+/// The 32-bit way into the kernel, where number 20 is `getpid`: no program of 64 bits has it, so this becomes one of 32, which ends
+/// with 42 if it was answered.
+#[cfg(target_arch = "aarch64")]
+fn getpid_of_32_bits(directory: &str) -> io::Result<String> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    const BASE: u32 = 0x1_0000;
+    const HEADERS: u32 = 52 + 32;
+    // mov r7, #20; svc #0; mov r7, #1; mov r0, #42; svc #0
+    const CODE: [u32; 5] = [0xe3a0_7014, 0xef00_0000, 0xe3a0_7001, 0xe3a0_002a, 0xef00_0000];
+    const LENGTH: u32 = HEADERS + 4 * CODE.len() as u32;
+    let mut program = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    // A program for Arm: its entry, its one program header at 52, the version of its ABI, and the sizes of headers.
+    for half in [2_u16, 40] {
+        program.extend(half.to_le_bytes());
+    }
+    for word in [1, BASE + HEADERS, 52, 0, 0x0500_0000] {
+        program.extend(word.to_le_bytes());
+    }
+    for half in [52_u16, 32, 1, 0, 0, 0] {
+        program.extend(half.to_le_bytes());
+    }
+    // All of the file, to be read and run.
+    for word in [1, 0, BASE, BASE, LENGTH, LENGTH, 5, 0x1000].into_iter().chain(CODE) {
+        program.extend(word.to_le_bytes());
+    }
+    let path = format!("{directory}/32-bit");
+    // With its mode from the beginning: not every sandbox lets modes be changed.
+    std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&path)?.write_all(&program)?;
+    let path = c_text(path.as_bytes())?;
+    let arguments = [path.as_ptr(), std::ptr::null()];
+    answer(unsafe { libc::execv(path.as_ptr(), arguments.as_ptr()) })
 }
 
 fn calls(first: &str, last: &str) -> Option<Vec<Attempt>> {

@@ -84,7 +84,7 @@ fn address(path: &str) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     let bytes = path.bytes().enumerate().map(|(index, byte)| if index == 0 && byte == b'@' { 0 } else { byte });
-    address.sun_path.iter_mut().zip(bytes).for_each(|(to, from)| *to = from.cast_signed());
+    address.sun_path.iter_mut().zip(bytes).for_each(|(to, from)| *to = libc::c_char::from_ne_bytes([from]));
     let end = if path.starts_with('@') { 0 } else { 1 };
     let length = offset_of!(libc::sockaddr_un, sun_path) + path.len() + end;
     Ok((address, u32::try_from(length).map_err(invalid)?))

@@ -175,3 +175,99 @@ fn a_home_is_not_granted_as_a_whole() {
     screen.ends();
     assert!(!home.exists("home/.profile"));
 }
+
+/// "Always" is shown whole, saved as a profile, and used by exactly this command in this workspace.
+#[test]
+fn always_is_saved_for_this_command_in_this_workspace() {
+    for engine in ["native", "bwrap"] {
+        let home = home();
+        let mut screen = start(&home, &run(engine, INSTALL));
+        let asked = screen.sees("]? ");
+        assert!(asked.contains("  p  yes, and everything in ") && asked.contains("[[used_for]]"), "{asked}");
+        screen.types("p");
+        let (exit_code, rest) = screen.ends();
+        assert!(exit_code == 0 && rest.ends_with("one\r\n"), "{engine}: {rest}");
+        let saved: Vec<_> = std::fs::read_dir(home.path("config/stockade/profiles")).unwrap().collect();
+        let saved: Vec<_> = saved.iter().map(|entry| entry.as_ref().unwrap().file_name()).collect();
+        let [file] = saved.iter().filter(|name| name.to_string_lossy().ends_with(".toml")).collect::<Vec<_>>()[..]
+        else {
+            panic!("{saved:?}")
+        };
+        let text = home.read(&format!("config/stockade/profiles/{}", file.to_string_lossy()));
+        // Long lines are wrapped.
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            assert!(words(&asked).contains(&words(line)), "it was not shown: {line}: {asked}");
+        }
+        let again = "echo two > ~/.cache/tool/index";
+        std::fs::remove_dir_all(home.path("home/.cache/tool")).unwrap();
+        // The directory is made for the command, also where nobody is asked.
+        home.says(&["run", "--ask", "never", "--engine", engine, "--", "sh", "-c", INSTALL], 0);
+        std::fs::remove_dir_all(home.path("home/.cache/tool")).unwrap();
+        let (exit_code, rest) = start(&home, &run(engine, INSTALL)).ends();
+        assert!(exit_code == 0 && !rest.contains("stockade asks"), "{engine}: {rest}");
+        // Another command, and another workspace.
+        home.says(&["run", "--ask", "never", "--", "sh", "-c", again], 2);
+        let other = home.path("outside").display().to_string();
+        home.says(&["run", "--workspace", &other, "--ask", "never", "--", "sh", "-c", INSTALL], 1);
+        let listed = home.says(&["profile", "list"], 0).stdout;
+        assert!(listed.contains("saved-sh-"), "{listed}");
+    }
+}
+
+/// What profiles do not grant is not offered, and a project's profile is used by no command on its own.
+#[test]
+fn always_is_not_offered_for_what_profiles_do_not_grant() {
+    let home = home();
+    home.write(
+        "ws/.stockade/profiles/mine.toml",
+        "about = \"x\"\n[[used_for]]\ncommand = [\"touch\"]\nworkspace = [\"/\"]\n",
+    );
+    home.write("ws/own", "#!/bin/sh\necho x > ../outside/y\n");
+    std::fs::set_permissions(home.path("ws/own"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    home.give_to_user();
+    // A program that a command may have written, and a home as a whole.
+    for line in [&["run", "--", "./own"][..], &["run", "--", "sh", "-c", "echo x > ~/.profile"]] {
+        let mut screen = start(&home, line);
+        let asked = screen.sees("]? ");
+        assert!(!asked.contains("always"), "{asked}");
+        screen.types("x");
+        screen.ends();
+    }
+    let told = home.says(&["trust"], 125).stderr;
+    assert!(told.contains("used_for"), "{told}");
+}
+
+/// A signal for the command ends an open question, whether or not the command gets the signal while it waits.
+#[test]
+fn a_signal_ends_a_question() {
+    for signal in ["INT", "TERM"] {
+        let home = home();
+        let line = format!("trap '' {signal}; echo x > ../outside/x; echo after $?; exit 5");
+        let mut screen = start(&home, &run("native", &line));
+        screen.sees("]? ");
+        let program = home.path("stockade").display().to_string();
+        let pids =
+            super::home::said(crate::support::program("pgrep").args(["-o", "-f", &format!("^{program} run ")]), 0);
+        let pid = pids.stdout.trim().to_owned();
+        super::home::said(crate::support::program("kill").args([&format!("-{signal}"), pid.as_str()]), 0);
+        let (exit_code, rest) = screen.ends();
+        assert!(exit_code == 5 && rest.contains("after 2"), "{signal}: {exit_code} {rest}");
+        assert!(!home.exists("outside/x"), "{signal}");
+    }
+}
+
+/// A directory above a name that stays protected is moved by no answer, so nothing is asked.
+#[test]
+fn nothing_is_asked_that_no_answer_helps() {
+    let home = home();
+    home.write("home/.ssh/id", "");
+    home.give_to_user();
+    let line = "mv ~ ~/../moved; python3 -c 'import os; os.rename(os.path.expanduser(\"~/.ssh\"), \"x\")'; \
+                ln ../outside/data x; exit 3";
+    home.write("outside/data", "");
+    home.give_to_user();
+    let (exit_code, rest) = start(&home, &run("native", line)).ends();
+    assert!(exit_code == 3 && !rest.contains("stockade asks"), "{rest}");
+    assert!(home.exists("home/.ssh/id") && !home.exists("moved"));
+}

@@ -6,6 +6,8 @@ mod attending;
 mod connections;
 /// Credentials, secrets in variables, and registries.
 mod credentials;
+/// Devices that are granted by name, and all others.
+mod devices;
 /// Single programs that run with more than their caller.
 mod elsewhere;
 /// The decision without the deed.
@@ -20,6 +22,8 @@ mod holding;
 pub(crate) mod home;
 /// Network by host.
 mod hosts;
+/// Package managers in an empty home, with a person who is asked.
+mod installing;
 /// The program among others: in a job, in a pipeline, with streams that take nothing.
 mod jobs;
 /// Links that one run could leave behind for the next.

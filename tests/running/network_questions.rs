@@ -1,6 +1,8 @@
 //! A network that is off because nothing was said about it: at a terminal a person is asked for each destination the
 //! moment that a program connects, and the program goes on.
 
+use std::path::PathBuf;
+
 use stockade_tests::screen::Screen;
 
 use super::home::{Home, User};
@@ -8,14 +10,29 @@ use crate::support::{program, repository};
 
 /// Starts `stockade run` with these options in a terminal, in a network of the test's own.
 fn start(home: &Home, options: &[&str], line: &str) -> Screen {
+    start_with(home, options, line, &[])
+}
+
+/// The same, with further variables.
+pub(super) fn start_with(home: &Home, options: &[&str], line: &str, variables: &[(&str, &str)]) -> Screen {
+    let words: Vec<PathBuf> = home.words();
+    let words = words.iter().map(|word| word.to_str().unwrap());
+    let words: Vec<&str> =
+        words.chain(["run"]).chain(options.iter().copied()).chain(["--", "sh", "-c", line]).collect();
+    start_words(home, &words, variables)
+}
+
+/// Starts any program in a terminal, in a network of the test's own.
+fn start_words(home: &Home, words: &[&str], variables: &[(&str, &str)]) -> Screen {
     let is_root = rustix::process::geteuid().is_root();
     let mut screen = Screen::open();
     let mut command = program("unshare");
     command.args(if is_root { ["--net", "--mount"].as_slice() } else { &["--map-root-user", "--net", "--mount"] });
     command.arg("python3").arg(repository().join("tests/running/mirror.py")).arg(home.path("outside"));
     command.args(["env", "--default-signal", "setsid", "--ctty", "--wait"]);
-    command.args(home.words()).arg("run").args(options).args(["--", "sh", "-c", line]);
+    command.args(words);
     home.surround(&mut command);
+    command.envs(variables.iter().copied());
     // Where `ip` is.
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin").env("NO_COLOR", "1");
     screen.start(&mut command);
@@ -55,6 +72,42 @@ fn pip_asks_for_its_host_once_and_goes_on() {
         let told = home.says(&["audit", "list"], 0).stdout;
         assert!(told.contains("\"asked\":1") && told.contains("\"result\":\"exited\""), "{engine}: {told}");
     }
+}
+
+/// Commands of a session are asked about as well, each for itself, in the sandbox that they share; and have unix sockets of
+/// their own there.
+#[test]
+fn commands_in_a_kept_sandbox_are_asked_about() {
+    let home = Home::of(User::Ordinary);
+    let one = |line: &str| format!("\"$PROGRAM\" run --session s -- sh -c '{line}'");
+    let listen = "python3 -c \"import socket; s = socket.socket(socket.AF_UNIX); s.bind(\\\"/tmp/own\\\"); s.listen(); \
+                  c = socket.socket(socket.AF_UNIX); c.connect(\\\"/tmp/own\\\"); print(\\\"connected\\\")\"";
+    let script = [
+        one(&format!("echo mine > /tmp/shared; {}", fetch("pypi.test"))),
+        one(&format!("cat /tmp/shared; {}", fetch("pypi.test"))),
+        one(&fetch("pypi.test")),
+        one(listen),
+        String::from("\"$PROGRAM\" session end s"),
+    ];
+    let program = home.path("stockade").display().to_string();
+    let words: Vec<PathBuf> = home.words();
+    let mut words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
+    words.pop();
+    let script = script.join("; ");
+    words.extend(["sh", "-c", &script]);
+    let mut screen = start_words(&home, &words, &[("PROGRAM", &program)]);
+    let asked = screen.sees("]? ");
+    assert!(asked.contains("pypi.test, port 443") && looked_up(&home).is_empty(), "{asked}");
+    screen.types("y");
+    let second = screen.sees("]? ");
+    assert!(second.contains("ended 0") && second.contains("mine"), "a yes is for one run: {second}");
+    screen.types("s");
+    let (_, rest) = screen.ends();
+    assert!(rest.matches("ended 0").count() == 2 && !rest.contains("]? "), "{rest}");
+    assert!(rest.contains("connected") && rest.contains("ended s"), "{rest}");
+    let told = home.says(&["audit", "list"], 0).stdout;
+    let asked: Vec<usize> = told.lines().map(|line| line.matches("\"asked\":1").count()).collect();
+    assert_eq!(asked.iter().sum::<usize>(), 2, "each question is on record with its command: {told}");
 }
 
 #[test]

@@ -212,13 +212,14 @@ fn a_signal_at_a_question_is_on_record() {
     }
 }
 
-/// Interrupts at a question of a running command end it, and the record tells that from a timeout.
+/// An interrupt at a question of a running command ends the question, further ones the command, and the record tells that
+/// from a timeout.
 #[test]
 fn interrupts_at_a_question_of_a_running_command_are_no_timeout() {
     let home = Home::new();
     never_answers(&home);
     // Nothing is sent there: the question has no answer.
-    let line = "trap '' INT; exec 3<>/dev/tcp/93.184.216.34/80";
+    let line = "trap '' INT; (exec 3<>/dev/tcp/93.184.216.34/80); while :; do sleep 1; done";
     let words = ["run", "--ask", "on-failure", "--network", "hosts", "--", "bash", "-c", line];
     let mut child = home.stockade(&words).spawn().unwrap();
     until_asked(&home);

@@ -92,13 +92,41 @@ pub(crate) const ENGINES: &[Engine] = &[
     },
 ];
 
+/// The engines that this host's kernel can't be used with, by name and separated by commas: `STOCKADE_REFUSED_ENGINES`, for machines whose
+/// kernel is known. Each of them has to refuse.
+pub(crate) fn is_refused_here(engine: &Engine) -> bool {
+    let refused = std::env::var("STOCKADE_REFUSED_ENGINES").unwrap_or_default();
+    refused.split(',').any(|name| name == engine.name)
+}
+
+/// The engines that work on this host: all of them, unless the host is known to lack what one needs.
+pub(crate) fn usable() -> impl Iterator<Item = &'static Engine> {
+    ENGINES.iter().filter(|engine| !is_refused_here(engine))
+}
+
+/// An engine that lacks something here starts nothing.
+pub(crate) fn refuses_everything(user: User, engine: &Engine) {
+    let world = crate::world::World::new(user);
+    let seen = world.run(&world.request(engine.accepting, world.permissions(), "echo started"));
+    let is_refused = matches!(&seen.ended, crate::request::Ended::Refused { why, .. } if why.contains("is needed"));
+    assert!(is_refused && seen.stdout.is_empty(), "{}: {seen:?}", engine.name);
+}
+
+#[test]
+fn engines_that_lack_something_here_refuse() {
+    for engine in ENGINES.iter().filter(|engine| is_refused_here(engine)) {
+        refuses_everything(User::Own, engine);
+        refuses_everything(User::Ordinary, engine);
+    }
+}
+
 pub(crate) fn named(name: &str) -> &'static Engine {
     ENGINES.iter().find(|engine| engine.name == name).unwrap()
 }
 
 /// The engines that give a command a view of its own.
 pub(crate) fn with_own_view() -> impl Iterator<Item = &'static Engine> {
-    ENGINES.iter().filter(|engine| engine.view == View::Own)
+    usable().filter(|engine| engine.view == View::Own)
 }
 
 /// The engine that confines nothing, against which every attack has to work.

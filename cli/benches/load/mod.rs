@@ -24,15 +24,30 @@ impl Load {
             .map(|(name, busy, alone)| Self { name, busy, alone })
     }
 
+    /// The states that the arguments name; all of them without arguments. With real-time priority only those without busy processors
+    /// mean something: what keeps them busy has the same priority, and never waits.
+    pub(crate) fn chosen() -> Vec<Self> {
+        let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+        let is_chosen = |load: &Self| named.is_empty() || named.iter().any(|name| name == load.name);
+        Self::all().into_iter().filter(is_chosen).collect()
+    }
+
     /// How often each program is started.
     pub(crate) fn rounds(self) -> usize {
         if self.busy == 0 { ROUNDS } else { ROUNDS / 2 }
     }
 
-    /// Does something while the processors are busy.
+    /// Does something while the processors are busy, or on one processor alone, which all programs inherit.
     pub(crate) fn during<T>(self, work: impl FnOnce() -> T) -> T {
+        let last = std::thread::available_parallelism().map_or(0, |all| all.get() - 1);
         let spinning: Vec<Child> = (0..self.busy).map(|_| spin()).collect();
+        if self.alone {
+            bind("0");
+        }
         let done = work();
+        if self.alone {
+            bind(&format!("0-{last}"));
+        }
         for mut child in spinning {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -40,13 +55,10 @@ impl Load {
         done
     }
 
-    /// A program in a workspace of the directory, in a home without settings; on one processor, if that is wanted.
+    /// A program in a workspace of the directory, in a home without settings.
     pub(crate) fn command(self, words: &[String], directory: &Path) -> Command {
         let (first, rest) = words.split_first().unwrap();
-        let mut command = Command::new(if self.alone { "taskset" } else { first.as_str() });
-        if self.alone {
-            command.args(["-c", "0", first]);
-        }
+        let mut command = Command::new(first);
         command.args(rest).current_dir(directory.join("ws")).env_clear();
         command.env("HOME", directory.join("home")).env("PATH", "/usr/bin:/bin");
         command.env("XDG_RUNTIME_DIR", directory.join("run"));
@@ -75,10 +87,28 @@ pub(crate) fn quartile(times: &[Duration], part: usize) -> f64 {
     times.get(times.len() * part / 4).copied().unwrap().as_secs_f64() * 1e3
 }
 
+/// A ratio, and whether it reaches its aim, if it has one.
+pub(crate) fn against(ratio: f64, aim: Option<f64>) -> String {
+    match aim {
+        Some(aim) if ratio <= aim => format!("{ratio:.2} (aim {aim:.2}, reached)"),
+        Some(aim) => format!("{ratio:.2} (aim {aim:.2}, not reached)"),
+        None => format!("{ratio:.2}"),
+    }
+}
+
 fn time(command: &mut Command) -> Duration {
     let start = Instant::now();
     assert!(command.status().unwrap().success(), "{command:?}");
     start.elapsed()
+}
+
+/// Binds this program, and what it starts from now on, to processors. Started before each program, `taskset` would take
+/// longer than a bare spawn.
+fn bind(processors: &str) {
+    let own = std::process::id().to_string();
+    let mut taskset = Command::new("taskset");
+    taskset.args(["-p", "-c", processors, &own]).stdout(Stdio::null());
+    assert!(taskset.status().unwrap().success(), "{taskset:?}");
 }
 
 /// Keeps a processor busy.

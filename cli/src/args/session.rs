@@ -56,6 +56,10 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) allow_socket: Vec<PathBuf>,
 
+    /// A device that may be used, by its node below /dev, such as /dev/dri/renderD128; may be given several times
+    #[arg(long, value_name = "NODE")]
+    pub(crate) device: Vec<PathBuf>,
+
     /// Pass a variable on that is dropped by default, or set it; may be given several times
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<flags::Variable>,

@@ -219,6 +219,9 @@ fn answer(decision: &ReviewDecision) -> String {
         ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
             format!("yes, and saved as a rule: {}", proposed_execpolicy_amendment.0)
         }
+        ReviewDecision::ApprovedProfileAmendment { proposed_profile_amendment } => {
+            format!("yes, and saved as the profile `{}`", proposed_profile_amendment.file)
+        }
         ReviewDecision::NetworkPolicyAmendment { network_policy_amendment } => {
             format!("from now on, for {}", network_policy_amendment.host)
         }

@@ -98,6 +98,7 @@ mod tests {
             pid: None,
             decision,
             source,
+            execution: None,
             reason: None,
         }
     }

@@ -22,6 +22,7 @@ NAMES = {
     "FileChangeUpdate": "UpdateFile",
     "ReviewDecisionDenied": "DeniedBecause",
     "ReviewDecisionApprovedExecpolicyAmendment": "SaveCommandRule",
+    "ReviewDecisionApprovedProfileAmendment": "SaveProfile",
     "ReviewDecisionNetworkPolicyAmendment": "SaveNetworkRule",
     "PatchApplyResultApplied": "PatchApplied",
     "ToolReviewResultApproved": "ToolApproved",

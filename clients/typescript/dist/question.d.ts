@@ -43,6 +43,8 @@ export declare class Question {
     approveForSession(): Answer;
     /** Yes, and a rule is saved that allows exactly this command from now on. */
     approveAndSaveRule(): Answer;
+    /** Yes, and a permission profile is saved that lets exactly this command write there, in this workspace, from now on. */
+    approveAndSaveProfile(): Answer;
     /** Yes or no to a destination, saved as a rule: one of those that the question proposes. */
     saveNetworkRule(action: NetworkPolicyAmendment["action"]): Answer;
     /** No, with words for the program that asked. The command is not run, or not run again. */

@@ -69,6 +69,10 @@ export class Question {
     approveAndSaveRule() {
         return this.answer(this.#pick("approved_execpolicy_amendment"));
     }
+    /** Yes, and a permission profile is saved that lets exactly this command write there, in this workspace, from now on. */
+    approveAndSaveProfile() {
+        return this.answer(this.#pick("approved_profile_amendment"));
+    }
     /** Yes or no to a destination, saved as a rule: one of those that the question proposes. */
     saveNetworkRule(action) {
         const rule = this.decisions.find((decision) => typeof decision === "object" && decision.network_policy_amendment?.network_policy_amendment.action === action);

@@ -1852,6 +1852,18 @@ export interface PermissionsRequestResultRefused extends Without<"granted"> {
  */
 export type PermissionsScope = "session" | "once";
 
+/** A permission profile to be saved: exactly this command, in exactly this workspace, may write these paths from now on. */
+export interface ProfileAmendment {
+  /** The command, to the last word. */
+  command: Argv;
+  /** The new file, among the user's profiles. */
+  file: AbsPath;
+  /** The directories of the workspace. */
+  workspace: AbsPath[];
+  /** What may be written: each of these and everything below it, but for what stays protected there. */
+  write: AbsPath[];
+}
+
 /**
  * Why a program could not be started.
  * - `not_found`: There is none of this name.
@@ -2009,25 +2021,32 @@ export interface ResourceLimits {
 export type ReviewDecision =
   | ReviewDecisionWord
   | ReviewDecisionApprovedExecpolicyAmendment
+  | ReviewDecisionApprovedProfileAmendment
   | ReviewDecisionNetworkPolicyAmendment
   | ReviewDecisionDenied;
 
 /** The decisions that are a bare word on the wire. */
 export type ReviewDecisionWord = "approved" | "approved_for_run" | "approved_for_session" | "denied" | "denied_for_run" | "timed_out" | "abort";
 
-export interface ReviewDecisionApprovedExecpolicyAmendment extends Without<"network_policy_amendment" | "denied"> {
+export interface ReviewDecisionApprovedExecpolicyAmendment extends Without<"approved_profile_amendment" | "network_policy_amendment" | "denied"> {
   approved_execpolicy_amendment: {
     proposed_execpolicy_amendment: ExecPolicyAmendment;
   };
 }
 
-export interface ReviewDecisionNetworkPolicyAmendment extends Without<"approved_execpolicy_amendment" | "denied"> {
+export interface ReviewDecisionApprovedProfileAmendment extends Without<"approved_execpolicy_amendment" | "network_policy_amendment" | "denied"> {
+  approved_profile_amendment: {
+    proposed_profile_amendment: ProfileAmendment;
+  };
+}
+
+export interface ReviewDecisionNetworkPolicyAmendment extends Without<"approved_execpolicy_amendment" | "approved_profile_amendment" | "denied"> {
   network_policy_amendment: {
     network_policy_amendment: NetworkPolicyAmendment;
   };
 }
 
-export interface ReviewDecisionDenied extends Without<"approved_execpolicy_amendment" | "network_policy_amendment"> {
+export interface ReviewDecisionDenied extends Without<"approved_execpolicy_amendment" | "approved_profile_amendment" | "network_policy_amendment"> {
   denied: {
     rejection: string;
   };
@@ -2617,6 +2636,8 @@ export interface WriteApproval {
   paths: AbsPath[];
   /** The program that wants it. */
   program?: RawText | null;
+  /** A permission profile that would save this question in future. */
+  proposed_profile_amendment?: ProfileAmendment | null;
 }
 
 /**

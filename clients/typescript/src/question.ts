@@ -102,6 +102,11 @@ export class Question {
     return this.answer(this.#pick("approved_execpolicy_amendment"));
   }
 
+  /** Yes, and a permission profile is saved that lets exactly this command write there, in this workspace, from now on. */
+  approveAndSaveProfile(): Answer {
+    return this.answer(this.#pick("approved_profile_amendment"));
+  }
+
   /** Yes or no to a destination, saved as a rule: one of those that the question proposes. */
   saveNetworkRule(action: NetworkPolicyAmendment["action"]): Answer {
     const rule = this.decisions.find(

@@ -50,6 +50,20 @@ pub(crate) struct ProfileForm {
     /// Limits that are raised, where the settings have lower ones.
     #[serde(default)]
     pub(crate) limit: Vec<LimitForm>,
+    /// Commands that have it without being told so, each in one workspace. Not in a project's profile.
+    #[serde(default)]
+    pub(crate) used_for: Vec<UseForm>,
+}
+
+/// A command that has the profile in a workspace.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ProfileUse")]
+pub(crate) struct UseForm {
+    /// The program and its arguments, all of them.
+    pub(crate) command: Vec<Written<String>>,
+    /// The directories of the workspace, all of them, as absolute paths without links.
+    pub(crate) workspace: Vec<Written<String>>,
 }
 
 /// A path, and why it is needed.

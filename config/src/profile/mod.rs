@@ -8,6 +8,7 @@ mod built_in;
 mod expand;
 mod form;
 mod grant;
+mod saved;
 mod set;
 mod template;
 
@@ -25,6 +26,7 @@ use crate::values::check_profile_host;
 use crate::written::Written;
 
 pub use self::grant::{ProfileContext, ProfileGrant};
+pub use self::saved::{ProfileUse, proposed_profile, save_profile};
 pub use self::set::{NamedBy, PermissionProfiles};
 pub use self::template::{NoValue, Template};
 
@@ -42,6 +44,7 @@ pub struct PermissionProfile {
     tools: Vec<String>,
     only_when_named: bool,
     lines: Vec<ProfileLine>,
+    used_for: Vec<ProfileUse>,
     origin: ProfileOrigin,
 }
 
@@ -138,12 +141,18 @@ impl PermissionProfile {
             let reason = sentence(&source, &line.reason, &format!("limit[{index}].reason"))?;
             lines.push(ProfileLine { grants: LineGrant::Limits(line.at_least), reason });
         }
+        let used_for = saved::uses(&source, &form.used_for)?;
+        if !used_for.is_empty() {
+            not_of_project(&origin, "has `used_for`, by which commands would have it without being told so")
+                .map_err(|problem| source.invalid(0..0, problem))?;
+        }
         Ok(Self {
             name: name.to_owned(),
             about: sentence(&source, &form.about, "about")?,
             tools: source.list(&form.tools, "tools", tool_name)?,
             only_when_named: form.only_when_named || form.repository.is_some(),
             lines,
+            used_for,
             origin,
         })
     }
@@ -171,6 +180,11 @@ impl PermissionProfile {
     /// Its lines.
     pub fn lines(&self) -> &[ProfileLine] {
         &self.lines
+    }
+
+    /// The commands that have it without being told so.
+    pub fn used_for(&self) -> &[ProfileUse] {
+        &self.used_for
     }
 
     /// Where it comes from.

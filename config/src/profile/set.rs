@@ -9,7 +9,7 @@ use crate::config_file::read_text;
 use crate::suggest::suggest;
 
 /// Limit on profile files in a directory.
-const MOST_FILES: usize = 256;
+pub(super) const MOST_FILES: usize = 256;
 
 /// All profiles of a session: those of files and the built-in ones.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -159,7 +159,7 @@ pub(crate) fn execution(
 pub const SERVER_MARK: &str = ".stockade-server";
 
 /// Refuses to grant a server's socket: a command that reaches it could approve itself.
-fn check_sockets(permissions: &Permissions) -> Result<(), Invalid> {
+pub(crate) fn check_sockets(permissions: &Permissions) -> Result<(), Invalid> {
     for socket in &permissions.unix_sockets {
         let resolved = leads_to(socket);
         let holds = |rule: &&FileRule| match &rule.target {

@@ -15,7 +15,7 @@ use stockade_protocol::{
 };
 
 pub use grant::{Confinement, Grant, SERVER_MARK};
-pub(crate) use grant::{ProgramExecution, execution};
+pub(crate) use grant::{ProgramExecution, check_sockets, execution};
 pub use memory::{ApprovalKey, CommandKey};
 pub(crate) use memory::{Memory, written};
 pub use rules::RuleStore;
@@ -123,7 +123,10 @@ impl Approvals {
         let may_ask = !grant.is_after_denial()
             && judgement.asks_after_denial
             && !violations.is_empty()
-            && !ctx.connections.as_ref().is_some_and(|connections| connections.answers.declines_rest())
+            && !ctx
+                .connections
+                .as_ref()
+                .is_some_and(|connections| connections.answers.declines_rest() || connections.answers.is_interrupted())
             && self.check_session().is_ok();
         if !may_ask {
             return None;
@@ -191,9 +194,12 @@ impl Approvals {
                     ctx.rules.save(&proposed_execpolicy_amendment);
                 }
             }
-            // Only the network gate offers such a rule, and handles it itself.
-            ReviewDecision::NetworkPolicyAmendment { .. } => {
-                return Err(no(RefusedBy::Reviewer, "a network rule is no answer to this question"));
+            // Only the network gate and writes of a running command offer these, and handle them themselves.
+            ReviewDecision::NetworkPolicyAmendment { .. } | ReviewDecision::ApprovedProfileAmendment { .. } => {
+                return Err(no(
+                    RefusedBy::Reviewer,
+                    "a rule or a profile of another kind is no answer to this question",
+                ));
             }
             ReviewDecision::Denied { reason } => {
                 let reason = reason

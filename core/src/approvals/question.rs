@@ -232,6 +232,7 @@ fn usable(request: &ApprovalRequest, answer: Result<Answer, Unanswered>) -> Resu
         | ReviewDecision::ApprovedForRun
         | ReviewDecision::ApprovedForSession
         | ReviewDecision::ApprovedExecpolicyAmendment { .. }
+        | ReviewDecision::ApprovedProfileAmendment { .. }
         | ReviewDecision::NetworkPolicyAmendment { .. } => request.available_decisions.contains(&answer.decision),
     };
     if !offered {

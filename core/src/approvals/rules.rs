@@ -7,18 +7,21 @@ use std::sync::{Arc, PoisonError, RwLock};
 use stockade_execpolicy::{Policy, PolicyLoader, append_allow_rule, append_network_rule};
 use stockade_protocol::{ExecPolicyAmendment, HostPattern, HostRule, NetworkPolicyAmendment};
 
+use crate::saved_grants::ProfileStore;
+
 /// The rules of a session. A rule that a person saves counts from then on.
 #[derive(Debug, Default)]
 pub struct RuleStore {
     policy: RwLock<Arc<Policy>>,
     file: Option<PathBuf>,
     home: Option<OsString>,
+    profiles: Option<Arc<dyn ProfileStore>>,
 }
 
 impl RuleStore {
     /// These rules, without a file for new ones.
     pub fn new(policy: Policy) -> Self {
-        Self { policy: RwLock::new(Arc::new(policy)), file: None, home: None }
+        Self { policy: RwLock::new(Arc::new(policy)), file: None, home: None, profiles: None }
     }
 
     /// Saves new rules in this file.
@@ -31,6 +34,17 @@ impl RuleStore {
     #[must_use]
     pub fn with_home(self, home: Option<OsString>) -> Self {
         Self { home, ..self }
+    }
+
+    /// Saves permission profiles here.
+    #[must_use]
+    pub fn saving_profiles(self, profiles: Arc<dyn ProfileStore>) -> Self {
+        Self { profiles: Some(profiles), ..self }
+    }
+
+    /// Where permission profiles are saved, if they can be.
+    pub(crate) fn profiles(&self) -> Option<&Arc<dyn ProfileStore>> {
+        self.profiles.as_ref()
     }
 
     /// Whether a new rule could be saved.

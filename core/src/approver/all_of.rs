@@ -112,7 +112,7 @@ fn agreement(one: Result<Answer, Unanswered>, other: Result<Answer, Unanswered>)
 fn strictness(result: &Result<Answer, Unanswered>) -> u8 {
     let Ok(answer) = result else { return 4 };
     match &answer.decision {
-        ReviewDecision::ApprovedExecpolicyAmendment { .. } => 0,
+        ReviewDecision::ApprovedExecpolicyAmendment { .. } | ReviewDecision::ApprovedProfileAmendment { .. } => 0,
         ReviewDecision::NetworkPolicyAmendment { .. } if answer.decision.is_approval() => 0,
         ReviewDecision::ApprovedForSession => 1,
         ReviewDecision::ApprovedForRun => 2,

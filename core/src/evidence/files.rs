@@ -34,6 +34,9 @@ const TOOL_DIRECTORIES: &[&str] = &[
     "go",
 ];
 
+/// What stands against a device that the sandbox lacks.
+pub(super) const OWN_DEVICES: &str = "the sandbox has a `/dev` of its own, with the devices that every program needs";
+
 /// The act on a file according to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
@@ -95,7 +98,7 @@ fn leads_to(path: &AbsPath) -> Option<AbsPath> {
 fn missing_device(path: &AbsPath, attempt: Attempt) -> Option<Violation> {
     let is_device = "/dev".parse().is_ok_and(|devices| path.starts_with(&devices));
     let is_there = RealFiles.kind(path) == Some(stockade_sandboxing::Kind::File) && permits(path, Access::Read);
-    let reason = String::from("the sandbox has a `/dev` of its own, with the devices that every program needs");
+    let reason = String::from(OWN_DEVICES);
     (attempt == Attempt::Missing && is_device && is_there).then(|| {
         let target = ViolationTarget::Path(path.clone());
         super::violation(Operation::Read, target, DenyingRule::Layer { reason }, None)

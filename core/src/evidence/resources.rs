@@ -46,6 +46,10 @@ pub(super) fn socket(permissions: &Permissions, ending: &Ending<'_>) -> Option<V
         return Some(violation(Operation::SystemCall, target, reason, None));
     }
     let Some(path) = named_socket(ending) else {
+        // One that is not there can't be reached outside either.
+        if names_missing_socket(ending) {
+            return None;
+        }
         let reason = layer("only internet sockets are allowed; `--allow-socket PATH` grants a unix socket");
         let target = ViolationTarget::SystemCall(String::from("socket"));
         return Some(violation(Operation::SystemCall, target, reason, None));
@@ -69,6 +73,15 @@ pub(super) fn socket_in_words(permissions: &Permissions, ending: &Ending<'_>) ->
 fn in_words(ending: &Ending<'_>) -> Option<AbsPath> {
     let words = ending.command.iter().flat_map(pieces).collect::<Vec<_>>();
     words.iter().find_map(|word| existing_socket(ending.cwd, word))
+}
+
+/// Whether the command's words name a unix socket that does not exist.
+fn names_missing_socket(ending: &Ending<'_>) -> bool {
+    let mut words = ending.command.iter().flat_map(pieces);
+    words.any(|word| {
+        let is_named = word.starts_with('/') && (word.ends_with(".sock") || word.ends_with(".socket"));
+        is_named && Path::new(&word).symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    })
 }
 
 /// The unix socket in the command's words, else the only one in its environment.

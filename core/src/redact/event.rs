@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use stockade_protocol::{
     AbsPath, ApprovalSubject, Argv, AuditEvent, CommandApproval, DecisionSource, DenyingRule, EscalationExecution,
-    ExecPolicyAmendment, FileChange, ParsedLine, Permissions, RawText, ReviewDecision, Violation, ViolationTarget,
-    WholeCommand, Word,
+    ExecPolicyAmendment, FileChange, ParsedLine, Permissions, ProfileAmendment, RawText, ReviewDecision, Violation,
+    ViolationTarget, WholeCommand, Word,
 };
 
 use super::{REDACTED, names, redact_argv, redact_raw, redact_text, redact_variable, shorten, words};
@@ -177,6 +177,10 @@ impl Scribe {
                 let argv = self.argv(&proposed_execpolicy_amendment.0);
                 ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment: ExecPolicyAmendment(argv) }
             }
+            ReviewDecision::ApprovedProfileAmendment { proposed_profile_amendment } => {
+                let proposed_profile_amendment = self.profile(proposed_profile_amendment);
+                ReviewDecision::ApprovedProfileAmendment { proposed_profile_amendment }
+            }
             plain @ (ReviewDecision::Approved
             | ReviewDecision::ApprovedForRun
             | ReviewDecision::ApprovedForSession
@@ -185,6 +189,15 @@ impl Scribe {
             | ReviewDecision::DeniedForRun
             | ReviewDecision::TimedOut
             | ReviewDecision::Abort) => plain,
+        }
+    }
+
+    fn profile(&mut self, profile: ProfileAmendment) -> ProfileAmendment {
+        ProfileAmendment {
+            file: profile.file,
+            command: self.argv(&profile.command),
+            workspace: profile.workspace.iter().map(|path| self.path(path)).collect(),
+            write: profile.write.iter().map(|path| self.path(path)).collect(),
         }
     }
 
@@ -203,6 +216,8 @@ impl Scribe {
                 write.program = write.program.map(|program| self.raw(&program));
                 write.paths = write.paths.iter().map(|path| self.path(path)).collect();
                 write.directories = write.directories.iter().map(|path| self.path(path)).collect();
+                write.proposed_profile_amendment =
+                    write.proposed_profile_amendment.map(|profile| self.profile(profile));
                 ApprovalSubject::Write(write)
             }
             ApprovalSubject::Permissions(mut asked) => {

@@ -27,8 +27,16 @@ pub(super) fn redact(bytes: &[u8]) -> Vec<u8> {
 fn pass(bytes: &[u8]) -> Vec<u8> {
     let mut secrets = Vec::new();
     find_anywhere(bytes, &mut secrets);
-    find_in_commands(bytes, 0..bytes.len(), DEPTH, &mut secrets);
+    if !is_plain_word(bytes) {
+        find_in_commands(bytes, 0..bytes.len(), DEPTH, &mut secrets);
+    }
     hide(bytes, secrets)
+}
+
+/// Whether a text is one word, such as a path, that is neither an option nor an assignment: as a command it names a
+/// program, and no secret.
+fn is_plain_word(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'_'))
 }
 
 fn hide(bytes: &[u8], mut secrets: Vec<Range<usize>>) -> Vec<u8> {

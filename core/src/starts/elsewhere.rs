@@ -197,7 +197,7 @@ impl Elsewhere {
             starts: starts.as_ref().map(ProgramStarts::keeper),
         };
         let running = plan.spawn_guarded(stdio, deciders)?;
-        let after = After { guard, writes, starts, live: Live::new(&self.live.0) };
+        let after = After { guard, writes, starts, held: held.into_owned(), live: Live::new(&self.live.0) };
         let then = AtEnd { after: Some(after), runtime: self.runtime.clone() };
         let permissions = plan.permissions().clone();
         Ok(ProgramElsewhere { running, permissions, command: argv, _then: then, start: None })
@@ -225,15 +225,17 @@ struct After {
     guard: Option<Guard>,
     writes: Option<Writes>,
     starts: Option<ProgramStarts>,
+    /// Its permissions before they were compiled, with the bounds on Stockade's own files.
+    held: Permissions,
     live: Live,
 }
 
 impl After {
     async fn end(self) {
-        let Self { guard, writes, starts, live } = self;
+        let Self { guard, writes, starts, held, live } = self;
         let mut denied: Vec<Violation> = Vec::new();
         if let Some(guard) = guard {
-            denied.extend(guard.end().await);
+            denied.extend(guard.end(&held).await);
         }
         if let Some(writes) = writes {
             writes.end().await;

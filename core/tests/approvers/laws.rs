@@ -72,7 +72,9 @@ fn reach(decision: &ReviewDecision) -> u8 {
         ReviewDecision::Approved => 0,
         ReviewDecision::ApprovedForRun => 1,
         ReviewDecision::ApprovedForSession => 2,
-        ReviewDecision::ApprovedExecpolicyAmendment { .. } | ReviewDecision::NetworkPolicyAmendment { .. } => 3,
+        ReviewDecision::ApprovedExecpolicyAmendment { .. }
+        | ReviewDecision::ApprovedProfileAmendment { .. }
+        | ReviewDecision::NetworkPolicyAmendment { .. } => 3,
         ReviewDecision::Denied { .. }
         | ReviewDecision::DeniedForRun
         | ReviewDecision::TimedOut
@@ -91,7 +93,8 @@ fn strictness(decision: &ReviewDecision) -> u8 {
         ReviewDecision::Approved
         | ReviewDecision::ApprovedForRun
         | ReviewDecision::ApprovedForSession
-        | ReviewDecision::ApprovedExecpolicyAmendment { .. } => panic!("not a refusal"),
+        | ReviewDecision::ApprovedExecpolicyAmendment { .. }
+        | ReviewDecision::ApprovedProfileAmendment { .. } => panic!("not a refusal"),
     }
 }
 

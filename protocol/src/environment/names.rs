@@ -111,11 +111,32 @@ pub(super) fn intersect_patterns(a: &BTreeSet<NamePattern>, b: &BTreeSet<NamePat
 pub(super) fn wildcard(pattern: &str, text: &str) -> bool {
     // A fast path: nearly every name is ASCII, and each run checks all of its variables.
     if pattern.is_ascii() && text.is_ascii() {
+        // Most patterns are a name, or a part of one: those need no search for what each star stands for.
+        let (bytes, name) = (pattern.as_bytes(), text.as_bytes());
+        let (from_any, rest) = bytes.strip_prefix(b"*").map_or((false, bytes), |rest| (true, rest));
+        let (to_any, plain) = rest.strip_suffix(b"*").map_or((false, rest), |plain| (true, plain));
+        if !plain.iter().any(|byte| matches!(byte, b'*' | b'?')) {
+            let end = name.len().checked_sub(plain.len());
+            let at = |part: Option<&[u8]>| part.is_some_and(|part| part.eq_ignore_ascii_case(plain));
+            return match (from_any, to_any) {
+                (true, true) => contains(name, plain),
+                (true, false) => at(end.and_then(|end| name.get(end..))),
+                (false, true) => at(name.get(..plain.len())),
+                (false, false) => name.eq_ignore_ascii_case(plain),
+            };
+        }
         let same = |a: &u8, b: &u8| *a == b'?' || a.eq_ignore_ascii_case(b);
         return matches(pattern.as_bytes(), text.as_bytes(), |c| *c == b'*', same);
     }
     let fold = |text: &str| text.chars().flat_map(char::to_uppercase).collect::<Vec<_>>();
     matches(&fold(pattern), &fold(text), |c| *c == '*', |a, b| *a == '?' || a == b)
+}
+
+/// Whether a text contains a part, without regard to the case of ASCII letters.
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    let Some(first) = part.first() else { return true };
+    let same = |window: &[u8]| window.first().is_some_and(|byte| byte.eq_ignore_ascii_case(first));
+    text.windows(part.len()).any(|window| same(window) && window.eq_ignore_ascii_case(part))
 }
 
 /// Matches a pattern in time linear in the text for each star.
@@ -152,6 +173,16 @@ mod tests {
     fn wildcards() {
         for (pattern, text, expected) in [
             ("*KEY*", "monkey", true),
+            ("*KEY*", "KE", false),
+            ("*KEY*", "keKEy", true),
+            ("**", "x", true),
+            ("PASS", "pass", true),
+            ("PASS", "PASSE", false),
+            ("*_PW", "db_pw", true),
+            ("*_PW", "PW", false),
+            ("*_PW", "_PWx", false),
+            ("LD_*", "ld", false),
+            ("*", "x", true),
             ("LD_*", "LD_", true),
             ("LD_*", "OLD_X", false),
             ("a?c", "aBc", true),

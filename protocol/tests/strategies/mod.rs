@@ -177,6 +177,11 @@ fn network_amendment() -> impl Strategy<Value = NetworkPolicyAmendment> {
         .prop_map(|(host, action, protocol, port)| NetworkPolicyAmendment { host, action, protocol, port })
 }
 
+fn profile_amendment() -> impl Strategy<Value = ProfileAmendment> {
+    (wild_path(), argv(), vec(wild_path(), 1..3), vec(wild_path(), 1..3))
+        .prop_map(|(file, command, workspace, write)| ProfileAmendment { file, command, workspace, write })
+}
+
 pub(crate) fn review_decision() -> impl Strategy<Value = ReviewDecision> {
     prop_oneof![
         Just(ReviewDecision::Approved),
@@ -184,6 +189,9 @@ pub(crate) fn review_decision() -> impl Strategy<Value = ReviewDecision> {
         Just(ReviewDecision::ApprovedForSession),
         argv().prop_map(|prefix| ReviewDecision::ApprovedExecpolicyAmendment {
             proposed_execpolicy_amendment: ExecPolicyAmendment(prefix)
+        }),
+        profile_amendment().prop_map(|proposed_profile_amendment| ReviewDecision::ApprovedProfileAmendment {
+            proposed_profile_amendment
         }),
         network_amendment()
             .prop_map(|network_policy_amendment| ReviewDecision::NetworkPolicyAmendment { network_policy_amendment }),
@@ -403,10 +411,11 @@ fn subject() -> BoxedStrategy<ApprovalSubject> {
         WriteOperation::Replace,
     ]);
     let paths = || vec(wild_path(), 0..3);
-    let write =
-        (operation, paths(), paths(), option::of(raw_text())).prop_map(|(operation, paths, directories, program)| {
-            ApprovalSubject::Write(WriteApproval { operation, paths, directories, program })
-        });
+    let write = (operation, paths(), paths(), option::of(raw_text()), option::of(profile_amendment())).prop_map(
+        |(operation, paths, directories, program, proposed_profile_amendment)| {
+            ApprovalSubject::Write(WriteApproval { operation, paths, directories, program, proposed_profile_amendment })
+        },
+    );
     let wanted = (permissions(), option::of(any::<String>())).prop_map(|(permissions, justification)| {
         ApprovalSubject::Permissions(Box::new(PermissionsApproval { permissions, justification }))
     });

@@ -1,6 +1,7 @@
 //! Files, directories and names.
 
 use super::number as nr;
+use super::processor::{self, DIRECTORY};
 use super::{AT_FDCWD, CLOEXEC, CText, DOT, EINVAL, ELOOP, EMPTY, ENOSYS, ROOT, Result, call, fd};
 
 pub(crate) fn read(file: i32, buffer: &mut [u8]) -> Result<usize> {
@@ -35,7 +36,7 @@ pub(crate) fn make_file(directory: i32, path: CText<'_>, mode: u64) -> Result<us
 }
 
 /// Opens a link itself.
-pub(crate) const NO_FOLLOW: u64 = 0o400_000;
+pub(crate) const NO_FOLLOW: u64 = processor::NO_FOLLOW;
 pub(super) const EMPTY_PATH: usize = 0x1000;
 
 /// Opens a path for reference only, where no component of it may be a symbolic link.
@@ -53,7 +54,6 @@ pub(crate) fn open_exact(directory: i32, path: CText<'_>, flags: u64) -> Result<
 /// The same without the newer call: one directory at a time, none of which may be a link. A link in
 /// the last place is never followed: it is opened itself, for whoever says so, or else refused.
 fn open_by_steps(directory: i32, path: CText<'_>, flags: u64) -> Result<i32> {
-    const DIRECTORY: u64 = 0o200_000;
     let absolute = path.0.first() == Some(&b'/');
     let mut at = open(directory, if absolute { ROOT } else { DOT }, flags | DIRECTORY)?;
     let text = path.0.strip_suffix(b"\0").unwrap_or_default();
@@ -112,10 +112,10 @@ struct Found {
 }
 
 fn look(directory: i32, path: CText<'_>, flags: usize) -> Result<Found> {
-    // `struct stat` of x86-64: the device, the file's number, how many links, and in half a word the mode.
-    let mut found = [0_u64; 18];
+    // `struct stat`: the device, the file's number, and in half a word behind them the mode.
+    let mut found = [0_u64; processor::STAT_WORDS];
     call(nr::NEWFSTATAT, [directory as usize, path.pointer(), found.as_mut_ptr() as usize, flags, 0, 0])?;
-    Ok(Found { device: found[0], number: found[1], mode: found[3] as u32 })
+    Ok(Found { device: found[0], number: found[1], mode: found[processor::STAT_MODE] as u32 })
 }
 
 /// The number of the namespace of processes that this one is in.
@@ -174,8 +174,7 @@ pub(crate) fn has_no_entries(directory: i32) -> bool {
 
 /// Opens a directory for reading, if it is one and no link.
 pub(crate) fn open_directory(directory: i32, path: CText<'_>) -> Result<i32> {
-    const DIRECTORY_NO_FOLLOW: u64 = 0o200_000 | 0o400_000;
-    open(directory, path, DIRECTORY_NO_FOLLOW)
+    open(directory, path, DIRECTORY | NO_FOLLOW)
 }
 
 /// Whether a directory is what stands under a name, and has this mode, or what a mask has left of it: the sticky

@@ -1,62 +1,11 @@
-//! The numbers of the system calls, on x86-64. Those from 424 on are the same everywhere.
+//! The numbers of the system calls. Those from 424 on are the same on every processor.
 
-pub(crate) const READ: usize = 0;
-pub(crate) const WRITE: usize = 1;
-pub(crate) const CLOSE: usize = 3;
-pub(crate) const LSEEK: usize = 8;
-pub(crate) const MMAP: usize = 9;
-pub(crate) const RT_SIGACTION: usize = 13;
-pub(crate) const RT_SIGPROCMASK: usize = 14;
-pub(crate) const IOCTL: usize = 16;
-pub(crate) const GETPID: usize = 39;
-pub(crate) const SOCKET: usize = 41;
-pub(crate) const SENDMSG: usize = 46;
-pub(crate) const RECVMSG: usize = 47;
-pub(crate) const BIND: usize = 49;
-pub(crate) const SOCKETPAIR: usize = 53;
-pub(crate) const SETSOCKOPT: usize = 54;
-pub(crate) const CLONE: usize = 56;
-pub(crate) const EXECVE: usize = 59;
-pub(crate) const EXIT: usize = 60;
-pub(crate) const WAIT4: usize = 61;
-pub(crate) const KILL: usize = 62;
-pub(crate) const FCNTL: usize = 72;
-pub(crate) const FLOCK: usize = 73;
-pub(crate) const CHDIR: usize = 80;
-pub(crate) const FCHDIR: usize = 81;
-pub(crate) const FCHMOD: usize = 91;
-pub(crate) const UMASK: usize = 95;
-pub(crate) const GETUID: usize = 102;
-pub(crate) const GETGID: usize = 104;
-pub(crate) const GETPPID: usize = 110;
-pub(crate) const SETSID: usize = 112;
-pub(crate) const CAPGET: usize = 125;
-pub(crate) const CAPSET: usize = 126;
-pub(crate) const RT_SIGTIMEDWAIT: usize = 128;
-pub(crate) const PIVOT_ROOT: usize = 155;
-pub(crate) const PRCTL: usize = 157;
-pub(crate) const UMOUNT2: usize = 166;
-pub(crate) const SETHOSTNAME: usize = 170;
-pub(crate) const SCHED_SETAFFINITY: usize = 203;
-pub(crate) const SCHED_GETAFFINITY: usize = 204;
-pub(crate) const GETDENTS64: usize = 217;
-pub(crate) const KEYCTL: usize = 250;
-pub(crate) const OPENAT: usize = 257;
-pub(crate) const MKDIRAT: usize = 258;
-pub(crate) const MKNODAT: usize = 259;
-pub(crate) const NEWFSTATAT: usize = 262;
-pub(crate) const UNLINKAT: usize = 263;
-pub(crate) const SYMLINKAT: usize = 266;
-pub(crate) const PPOLL: usize = 271;
-pub(crate) const UNSHARE: usize = 272;
-pub(crate) const EVENTFD2: usize = 290;
-pub(crate) const DUP3: usize = 292;
-pub(crate) const PRLIMIT64: usize = 302;
-pub(crate) const SETNS: usize = 308;
-pub(crate) const GETCPU: usize = 309;
-pub(crate) const RENAMEAT2: usize = 316;
-pub(crate) const SECCOMP: usize = 317;
-pub(crate) const STATX: usize = 332;
+#[cfg_attr(target_arch = "x86_64", path = "number/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "number/aarch64.rs")]
+mod older;
+
+pub(crate) use self::older::*;
+
 pub(crate) const PIDFD_SEND_SIGNAL: usize = 424;
 pub(crate) const OPEN_TREE: usize = 428;
 pub(crate) const MOVE_MOUNT: usize = 429;

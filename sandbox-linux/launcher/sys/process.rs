@@ -1,10 +1,8 @@
 //! Processes: starting them, waiting for them, and what they run.
 
-use core::arch::asm;
-
 use super::number as nr;
 use super::signal::SIGCHLD;
-use super::{CText, EINTR, EINVAL, ENOSYS, Errno, Result, allocate, call, fd};
+use super::{CText, EINTR, EINVAL, ENOSYS, Errno, Result, allocate, call, fd, processor, result};
 
 pub(crate) fn exit(code: i32) -> ! {
     loop {
@@ -55,25 +53,14 @@ pub(crate) fn own_process() -> Result<i32> {
 
 /// Starts a process that shares this one's memory, and nothing else unless the flags say so, on a
 /// stack of its own. Copying the memory would cost more than most of what such a process does.
-#[cfg(target_arch = "x86_64")]
 fn start_beside<T>(flags: u64, entry: extern "C" fn(&T) -> !, argument: &T) -> Result<i32> {
     const SHARE_MEMORY: u64 = 0x100;
     const STACK: usize = 64 * 1024;
-    let stack = allocate(STACK)?;
-    let result: isize;
-    // SAFETY: the new process runs on fresh memory that nobody else has, calls a function that never
-    // returns, and so never sees this frame. What it is given is only read, and lives until it has ended
-    // or called `exec`: the first caller below waits for that, the second gives something that lives for
-    // ever. The clobbers are those of `syscall`; the other registers are as they were in the child, too.
-    unsafe {
-        asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call r13", "ud2", "2:",
-            inlateout("rax") nr::CLONE => result,
-            in("rdi") flags | SHARE_MEMORY | SIGCHLD as u64, in("rsi") stack.as_mut_ptr_range().end,
-            in("rdx") 0, in("r10") 0, in("r8") 0,
-            in("r12") core::ptr::from_ref(argument), in("r13") entry as usize,
-            lateout("rcx") _, lateout("r11") _);
-    }
-    if result < 0 { Err(Errno(-result as i32)) } else { Ok(result as i32) }
+    let stack = allocate(STACK)?.as_mut_ptr_range().end;
+    // SAFETY: the stack is fresh memory of whole pages. What the process is given is only read, and lives until it has
+    // ended or called `exec`: the first caller below waits for that, the second gives something that lives for ever.
+    let answer = unsafe { processor::clone_on_stack(flags | SHARE_MEMORY | SIGCHLD as u64, stack, entry, argument) };
+    result(answer).map(fd)
 }
 
 /// Starts a process; this one goes on only when that has called `exec` or ended.

@@ -190,8 +190,13 @@ impl Launcher {
             let missing = String::from("the supervisor of its connections");
             return Err(SpawnError::NotEnforced { missing }.into());
         };
+        let Some(gatekeeper) = run.deciders.connections.clone() else {
+            child.kill()?;
+            let missing = String::from("the gatekeeper of its connections");
+            return Err(SpawnError::NotEnforced { missing }.into());
+        };
         let receiving = if run.watch.is_some() { Receiving::ByObserver } else { Receiving::Here };
-        let feed = supervisor.watch(Arc::clone(listener), sockets, receiving);
+        let feed = supervisor.watch(Arc::clone(listener), sockets, receiving, gatekeeper);
         Ok(Some(feed.map_err(lost("watching its connections"))?))
     }
 }

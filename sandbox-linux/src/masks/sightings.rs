@@ -8,6 +8,7 @@ use stockade_protocol::RawText;
 
 use super::fuse::Touch;
 use crate::supervisor::program_of;
+use crate::system_calls;
 use crate::waiting_call::WaitingCall;
 
 /// Limit on names per mask and command: more than a program looks up in vain. Further ones count for the mask as a
@@ -104,7 +105,7 @@ fn reads(call: &WaitingCall) -> bool {
     let [_, second, third, ..] = call.arguments;
     let is_for_reading = |flags: u64| flags & libc::O_ACCMODE as u64 != libc::O_WRONLY as u64;
     match call.number {
-        libc::SYS_open => is_for_reading(second),
+        system_calls::SYS_open => is_for_reading(second),
         libc::SYS_openat => is_for_reading(third),
         libc::SYS_openat2 | libc::SYS_execve | libc::SYS_execveat | libc::SYS_chdir => true,
         _ => false,
@@ -160,8 +161,8 @@ mod tests {
             (libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x80000], true),
             (libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x241], false),
             (libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x2], true),
-            (libc::SYS_open, [0x7ffc, 0, 0], true),
-            (libc::SYS_open, [0x7ffc, 0x241, 0], false),
+            (system_calls::SYS_open, [0x7ffc, 0, 0], true),
+            (system_calls::SYS_open, [0x7ffc, 0x241, 0], false),
             (libc::SYS_newfstatat, [0xffff_ff9c, 0x7ffc, 0x7ffd], false),
             (libc::SYS_statx, [0xffff_ff9c, 0x7ffc, 0], false),
             (libc::SYS_faccessat2, [0xffff_ff9c, 0x7ffc, 4], false),

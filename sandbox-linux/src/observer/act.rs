@@ -65,6 +65,34 @@ impl FileCall {
         };
         std::iter::once(first).chain(second)
     }
+
+    /// Whether no grant of its paths would have it made: a name above one that stays protected is neither taken away nor
+    /// replaced, and a directory stays where patterns may deny something in it.
+    pub(crate) fn is_out_of_reach(&self, files: &FileRules) -> bool {
+        match self {
+            Self::Rename { from, to, .. } => {
+                let is_directory = |path: &AbsPath| {
+                    path.to_host_path()
+                        .and_then(|path| path.symlink_metadata().ok())
+                        .is_some_and(|found| found.is_dir())
+                };
+                let stays = !files.globs().is_empty() && (is_directory(from) || is_directory(to));
+                stays || guards_below(files, from) || guards_below(files, to)
+            }
+            Self::Unlink { at }
+            | Self::RemoveDirectory { at }
+            | Self::MakeLink { at, .. }
+            | Self::MakeFile { at, .. } => guards_below(files, at),
+            Self::Link { .. } => true,
+            // Only regular files are handed over.
+            Self::Open { at, .. } => at.components().next() == Some(b"dev".as_slice()),
+            Self::MakeDirectory { .. }
+            | Self::Truncate { .. }
+            | Self::Mode { .. }
+            | Self::Owner { .. }
+            | Self::Times { .. } => false,
+        }
+    }
 }
 
 /// What the call returns to its caller.

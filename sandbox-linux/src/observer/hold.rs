@@ -155,9 +155,9 @@ impl Holds {
         if !copied.paths().any(|path| denied.path() == Some(path)) {
             return Fate::Left;
         }
-        // A second name for a file would outlast what was granted, and metadata is protected wherever it is.
-        let is_link = matches!(copied, FileCall::Link { .. });
-        if is_link || leads_to_metadata(&copied, policy) {
+        // No question that no answer helps: a second name for a file would outlast what was granted, metadata is protected
+        // wherever it is, and so is a directory above a protected name.
+        if copied.is_out_of_reach(policy) || leads_to_metadata(&copied, policy) {
             return Fate::Left;
         }
         let paths: Vec<AbsPath> = copied.paths().filter(|path| policy.access(path) != Access::Write).cloned().collect();

@@ -52,7 +52,8 @@ impl Judge<'_> {
             Does::Rename { to, flags: place } => self.renamed(call, path, to, flags(place).cast_unsigned()),
             Does::Link { to } => {
                 let from = self.target(call, path, LastLink::Kept)?;
-                if self.there(&from) { self.made(call, to, is_file_name).map(DeniedAct::Create) } else { None }
+                let path = if self.there(&from) { self.made(call, to, is_file_name) } else { None };
+                path.map(|path| DeniedAct::Link { from: from.found.path, path })
             }
             Does::Truncate => self.changed(call, path, Follows::Always, |path, _| may(path, Wanted::WRITE_OK)),
             Does::Mode(follows) => {
@@ -101,7 +102,8 @@ impl Judge<'_> {
         match (self.files.access(path), own) {
             (_, Some(&"/proc")) => false,
             (Access::Write, _) => false,
-            (Access::Scratch, _) | (Access::Read | Access::None, Some(_)) => target.is_hidden,
+            (Access::Scratch, _) => target.is_hidden,
+            (Access::Read | Access::None, Some(_)) => target.is_hidden || is_missing_device(target),
             (Access::Read | Access::None, None) => true,
         }
     }
@@ -245,6 +247,13 @@ fn may_remove(path: &AbsPath, found: &Metadata) -> bool {
     let Some(parent) = path.parent().and_then(|parent| parent.to_host_path()?.metadata().ok()) else { return false };
     let is_sticky = parent.mode() & STICKY != 0;
     may_change_directory_of(path) && (!is_sticky || is_own(found) || is_own(&parent))
+}
+
+/// Whether the host has a device here that the sandbox's own `/dev` lacks.
+fn is_missing_device(target: &Target) -> bool {
+    !target.found.exists()
+        && metadata(&target.found.path)
+            .is_some_and(|found| found.file_type().is_char_device() || found.file_type().is_block_device())
 }
 
 fn is_file_name(target: &Target) -> bool {

@@ -11,10 +11,11 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use libc::{SYS_clone, SYS_fork, SYS_vfork};
+use libc::SYS_clone;
 
 use crate::bpf::{Action, Instruction};
 use crate::seccomp::number;
+use crate::system_calls::{SYS_fork, SYS_vfork};
 
 const STARTS: &[i64] = &[SYS_clone, SYS_fork, SYS_vfork];
 

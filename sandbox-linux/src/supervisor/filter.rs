@@ -64,10 +64,11 @@ pub(crate) fn filter() -> crate::step::Filter {
 mod tests {
     use super::*;
     use crate::bpf::run;
+    use crate::seccomp::ARCHITECTURE;
 
     #[test]
     fn connections_are_decided_and_fast_open_is_not_there() {
-        let answer = |call: i64, arguments| run(&filter().0, 0xc000_003e, u32::try_from(call).unwrap(), arguments);
+        let answer = |call: i64, arguments| run(&filter().0, ARCHITECTURE, u32::try_from(call).unwrap(), arguments);
         assert_eq!(answer(SYS_connect, [0; 6]), 0x7fc0_0000);
         assert_eq!(answer(SYS_listen, [0; 6]), 0x7fc0_0000);
         for (call, argument) in SENDS {

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use stockade_sandboxing::Verdict;
+use stockade_sandboxing::{Gatekeeper, Verdict};
 
 use super::relay::Destination;
 use super::sockets::Tap;
@@ -28,8 +28,9 @@ pub(super) enum Message {
 }
 
 /// The inputs from one command.
-#[derive(Debug)]
 pub(super) struct Watched {
+    /// Decides on its connections.
+    pub(super) gatekeeper: Arc<dyn Gatekeeper>,
     /// Its seccomp listener.
     pub(super) listener: Arc<OwnedFd>,
     /// The socket that its resolver queries, bound in its network.

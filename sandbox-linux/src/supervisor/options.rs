@@ -243,13 +243,14 @@ mod tests {
 
     use super::*;
     use crate::bpf::run;
+    use crate::seccomp::{ARCHITECTURE, number};
 
     fn answered(level: i32, name: i32) -> u32 {
         let [level, name] = [level, name].map(|number| u64::from(number.cast_unsigned()));
         // The kernel uses the lower halves.
         let high = [3, 1 << 32 | level, 7 << 32 | name, 0, 0, 0];
-        let found = run(&answer(), 0xc000_003e, 54, [3, level, name, 0, 0, 0]);
-        assert_eq!(run(&answer(), 0xc000_003e, 54, high), found, "{level} {name}");
+        let found = run(&answer(), ARCHITECTURE, number(libc::SYS_setsockopt), [3, level, name, 0, 0, 0]);
+        assert_eq!(run(&answer(), ARCHITECTURE, number(libc::SYS_setsockopt), high), found, "{level} {name}");
         found
     }
 

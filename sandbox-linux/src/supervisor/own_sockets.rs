@@ -58,7 +58,9 @@ impl OwnSockets {
 fn identity(file: BorrowedFd<'_>) -> Option<((u64, u64), u64)> {
     let found = rustix::fs::fstat(file).ok()?;
     let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
-    is_socket.then_some(((found.st_dev, found.st_ino), found.st_nlink))
+    #[allow(clippy::useless_conversion, reason = "half as long on AArch64")]
+    let links = u64::from(found.st_nlink);
+    is_socket.then_some(((found.st_dev, found.st_ino), links))
 }
 
 /// Opens a path in the caller's view, with `O_PATH`. If it is not the file that the kernel would find for the caller,

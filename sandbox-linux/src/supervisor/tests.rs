@@ -92,9 +92,9 @@ fn run(doorman: &Arc<Doorman>, unix_sockets: BTreeSet<AbsPath>, arguments: &[&st
     drop(starting);
     let sockets = Sockets { resolver: receive(&ours), datagrams: None };
     let doorman: Arc<dyn Gatekeeper> = Arc::<Doorman>::clone(doorman);
-    let supervisor = Supervisor::start(doorman, Reach { unix_sockets, ..Reach::default() }).unwrap();
+    let supervisor = Supervisor::start(Reach { unix_sockets, ..Reach::default() }).unwrap();
     let listener = Arc::new(receive(&ours).expect("a listener"));
-    drop(supervisor.watch(listener, sockets, Receiving::Here).unwrap());
+    drop(supervisor.watch(listener, sockets, Receiving::Here, doorman).unwrap());
     child.wait_with_output().unwrap()
 }
 

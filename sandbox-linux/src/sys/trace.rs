@@ -6,9 +6,14 @@
 //!
 //! <https://man7.org/linux/man-pages/man2/ptrace.2.html>
 
+#[cfg_attr(target_arch = "x86_64", path = "trace/x86_64.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "trace/aarch64.rs")]
+mod registers;
+
 use std::io;
 use std::time::{Duration, Instant};
 
+use self::registers::Registers;
 use super::notify::Notification;
 
 /// How long a thread may take to stop. It is on its way out of a call.
@@ -16,8 +21,6 @@ const LONGEST_STOP: Duration = Duration::from_secs(5);
 /// How long is slept between two looks, at first.
 const FIRST_LOOK: Duration = Duration::from_micros(20);
 const LAST_LOOK: Duration = Duration::from_millis(5);
-/// The length of the instruction that makes a call (`syscall`).
-const CALL_LENGTH: u64 = 2;
 
 /// A thread that this one traces.
 pub(crate) struct Traced {
@@ -63,17 +66,11 @@ impl Traced {
             return Ok(Redirected::No);
         }
         let mut registers = self.registers()?;
-        let given = [registers.rdi, registers.rsi, registers.rdx];
-        let is_there = registers.orig_rax == call.call.cast_unsigned() && call.arguments.starts_with(&given);
-        if !is_there {
+        if !registers.are_behind(call) {
             self.release(0)?;
             return Ok(Redirected::No);
         }
-        registers.rip = registers.rip.wrapping_sub(CALL_LENGTH);
-        registers.rax = number.cast_unsigned();
-        // No call is to be made again.
-        registers.orig_rax = u64::MAX;
-        [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8] = arguments;
+        registers.make(number, arguments);
         self.set_registers(&mut registers)?;
         self.release(0)?;
         Ok(Redirected::Yes)
@@ -99,19 +96,29 @@ impl Traced {
         }
     }
 
-    fn registers(&self) -> io::Result<libc::user_regs_struct> {
+    fn registers(&self) -> io::Result<Registers> {
         // SAFETY: all-zero bytes are a valid value of a structure of numbers.
-        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-        let none = std::ptr::null_mut::<libc::c_void>();
-        // SAFETY: the kernel fills the structure of this request, which lives through the call.
-        check(unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.thread, none, &raw mut registers) })?;
+        let mut registers: Registers = unsafe { std::mem::zeroed() };
+        let filled = self.exchange(libc::PTRACE_GETREGSET, &mut registers)?;
+        if filled != size_of::<Registers>() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         Ok(registers)
     }
 
-    fn set_registers(&self, registers: &mut libc::user_regs_struct) -> io::Result<()> {
-        let none = std::ptr::null_mut::<libc::c_void>();
-        // SAFETY: the kernel reads the structure of this request, which lives through the call.
-        check(unsafe { libc::ptrace(libc::PTRACE_SETREGS, self.thread, none, std::ptr::from_mut(registers)) }).map(drop)
+    fn set_registers(&self, registers: &mut Registers) -> io::Result<()> {
+        self.exchange(libc::PTRACE_SETREGSET, registers).map(drop)
+    }
+
+    /// Reads or writes the general registers, and tells how many bytes that were.
+    fn exchange(&self, request: libc::c_uint, registers: &mut Registers) -> io::Result<usize> {
+        const GENERAL: usize = libc::NT_PRSTATUS as usize;
+        let kind = std::ptr::without_provenance_mut::<libc::c_void>(GENERAL);
+        let mut place = libc::iovec { iov_base: std::ptr::from_mut(registers).cast(), iov_len: size_of::<Registers>() };
+        // SAFETY: the kernel reads or fills at most the length that is given for the structure, which lives through the
+        // call.
+        check(unsafe { libc::ptrace(request, self.thread, kind, &raw mut place) })?;
+        Ok(place.iov_len)
     }
 
     /// Lets a stopped thread go, with a signal if there is one for it.

@@ -2,7 +2,7 @@
 
 use stockade_protocol::{
     AbsPath, ApprovalRequest, ApprovalSubject, ExecPolicyAmendment, Invalid, NetworkPolicyAmendment,
-    NetworkPolicyRuleAction, RememberArguments, ReviewDecision, WriteOperation,
+    NetworkPolicyRuleAction, ProfileAmendment, RememberArguments, ReviewDecision, WriteOperation,
 };
 
 use super::filling::Form;
@@ -67,6 +67,10 @@ fn describe(decision: &ReviewDecision, subject: &ApprovalSubject, lifetime: Life
         ReviewDecision::ApprovedForSession => ('s', format!("yes, and {}", again(subject, lifetime)), Vec::new()),
         ReviewDecision::ApprovedExecpolicyAmendment { proposed_execpolicy_amendment } => {
             let (label, notes) = saved_command(proposed_execpolicy_amendment);
+            ('p', label, notes)
+        }
+        ReviewDecision::ApprovedProfileAmendment { proposed_profile_amendment } => {
+            let (label, notes) = saved_profile(proposed_profile_amendment, subject);
             ('p', label, notes)
         }
         ReviewDecision::NetworkPolicyAmendment { network_policy_amendment } => saved_host(network_policy_amendment),
@@ -144,6 +148,16 @@ fn saved_command(amendment: &ExecPolicyAmendment) -> (String, Vec<String>) {
         label,
         vec![saved, String::from("A rule that allows spares the question; the command runs in the session's sandbox.")],
     )
+}
+
+/// The whole file is shown: what is saved is what was seen.
+fn saved_profile(amendment: &ProfileAmendment, subject: &ApprovalSubject) -> (String, Vec<String>) {
+    let command = text::words(amendment.command.words(), text::Detail::Whole);
+    let label = format!("yes, and {}always, for exactly this command in this workspace: {command}", below(subject));
+    let mut notes = vec![format!("saves {}:", text::word(amendment.file.as_raw(), text::Detail::Whole))];
+    let lines = amendment.text().unwrap_or_default();
+    notes.extend(lines.lines().filter(|line| !line.is_empty()).map(|line| format!("  {line}")));
+    (label, notes)
 }
 
 fn saved_host(amendment: &NetworkPolicyAmendment) -> (char, String, Vec<String>) {

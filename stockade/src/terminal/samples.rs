@@ -7,8 +7,8 @@ use stockade_protocol::{
     ElicitationApproval, EscalationExecution, Evidence, ExecPolicyAmendment, FileChange, FileRule, FileRules, HostRule,
     HostRules, NetworkApproval, NetworkPolicy, NetworkPolicyAmendment, NetworkPolicyRuleAction, NetworkProtocol,
     Operation, ParsedCommand, ParsedLine, PatchApproval, PermissionAmendment, Permissions, PermissionsApproval,
-    RememberArguments, ResolvedPath, RiskAssessment, RiskLevel, RuleSource, ToolCallApproval, Violation,
-    ViolationTarget, Word, WriteApproval, WriteOperation,
+    ProfileAmendment, RememberArguments, ResolvedPath, RiskAssessment, RiskLevel, RuleSource, ToolCallApproval,
+    Violation, ViolationTarget, Word, WriteApproval, WriteOperation,
 };
 
 fn request(subject: ApprovalSubject, reason: &str) -> ApprovalRequest {
@@ -155,6 +155,12 @@ pub(super) fn write() -> ApprovalRequest {
         paths: vec!["/home/me/.npm/_cacache".parse().unwrap()],
         directories: vec!["/home/me/.npm/_cacache".parse().unwrap()],
         program: Some("/usr/bin/npm".into()),
+        proposed_profile_amendment: Some(ProfileAmendment {
+            file: "/home/me/.config/stockade/profiles/saved-npm-0a1b2c3d.toml".parse().unwrap(),
+            command: Argv::parse(["npm", "ci"]).unwrap(),
+            workspace: vec!["/home/me/app".parse().unwrap()],
+            write: vec!["/home/me/.npm/_cacache".parse().unwrap()],
+        }),
     };
     ApprovalRequest::new("1".parse().unwrap(), "thread".parse().unwrap(), ApprovalSubject::Write(write))
 }
@@ -166,6 +172,7 @@ pub(super) fn rename() -> ApprovalRequest {
         paths: vec!["/home/me/.config/a b".parse().unwrap(), "/home/me/.profile".parse().unwrap()],
         directories: vec!["/home/me/.config/a b".parse().unwrap(), "/home/me/.profile".parse().unwrap()],
         program: None,
+        proposed_profile_amendment: None,
     };
     ApprovalRequest::new("1".parse().unwrap(), "thread".parse().unwrap(), ApprovalSubject::Write(write))
 }

@@ -24,7 +24,7 @@ use std::process::Stdio;
 
 use stockade_protocol::{LayerStatus, NetworkPolicy, Permissions};
 
-use crate::engines::{ENGINES, Engine, NONE, View};
+use crate::engines::{Engine, NONE, View};
 use crate::request::{Ended, Request};
 use crate::world::{Seen, User, World, snapshot};
 
@@ -207,7 +207,7 @@ fn prove(id: &str, user: User, attack: &Attack) {
     if tried {
         assert!(attack.has_effect(id, user, None), "{id} has no effect without a sandbox, so it proves nothing");
     }
-    for engine in ENGINES {
+    for engine in crate::engines::usable() {
         let not_promised = attack.limit == Limit::NotPromised && !engine.also_held.contains(&id);
         let expected = not_promised || engine.does_not_claim(id, user);
         if engine.must_refuse(id) {
@@ -255,7 +255,7 @@ macro_rules! for_each_user {
 /// The same for every engine.
 macro_rules! for_every_engine {
     ($($(#[doc = $about:literal])* $id:ident => $test:expr;)*) => {
-        $(crate::escapes::for_engines!(crate::engines::ENGINES.iter(), $(#[doc = $about])* $id => $test);)*
+        $(crate::escapes::for_engines!(crate::engines::usable(), $(#[doc = $about])* $id => $test);)*
     };
 }
 

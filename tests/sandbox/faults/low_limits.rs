@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use super::kills::Kept;
-use crate::engines::ENGINES;
+use crate::engines::usable;
 use crate::request::Ended;
 use crate::world::{User, World, snapshot, wait_for};
 
@@ -36,7 +36,7 @@ const CLEAR: &[&str] = &[
 ];
 
 fn each_limit_ends_well(user: User) {
-    let engines = ENGINES.iter().map(|engine| engine.accepting).chain(["session"]);
+    let engines = usable().map(|engine| engine.accepting).chain(["session"]);
     for engine in engines {
         let world = World::new(user);
         // The names that are held must be missing, or none could be left behind.

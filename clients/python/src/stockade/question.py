@@ -16,6 +16,7 @@ from .types import (
     ReviewDecision,
     SaveCommandRule,
     SaveNetworkRule,
+    SaveProfile,
     encode_review_decision,
 )
 
@@ -112,13 +113,13 @@ class Question:
         return self._offered("approved_for_session")
 
     def approve_always(self) -> Answer:
-        """Yes, and save the rule that the question proposes."""
+        """Yes, and save the rule or the permission profile that the question proposes."""
         for decision in self.request.available_decisions:
-            if isinstance(decision, SaveCommandRule):
+            if isinstance(decision, SaveCommandRule | SaveProfile):
                 return Answer(decision)
             if isinstance(decision, SaveNetworkRule) and decision.network_policy_amendment.action == "allow":
                 return Answer(decision)
-        raise NotOfferedError("this question proposes no rule")
+        raise NotOfferedError("this question proposes nothing to save")
 
     def accept(self, content: Mapping[str, Any]) -> Answer:
         """Answers an MCP server's question."""

@@ -27,6 +27,7 @@ from .types import (
     ReviewDecision,
     SaveCommandRule,
     SaveNetworkRule,
+    SaveProfile,
     ToolCallApproval,
     UpdateFile,
     Violation,
@@ -117,6 +118,10 @@ def decision_text(decision: ReviewDecision) -> str:
     match decision:
         case SaveCommandRule(proposed_execpolicy_amendment=words):
             return f"yes, and always for: {shell_words(words)}"
+        case SaveProfile(proposed_profile_amendment=profile):
+            below = ", ".join(safe_line(one) for one in profile.write)
+            where = ", ".join(safe_line(one) for one in profile.workspace)
+            return f"yes, and always everything in {below}, for {shell_words(profile.command)} in {where}: saves {safe_line(profile.file)}"
         case SaveNetworkRule(network_policy_amendment=rule):
             port = "" if rule.port is None else f", port {rule.port}"
             verb = "yes, and always for" if rule.action == "allow" else "no, and never for"

@@ -2384,6 +2384,41 @@ class PermissionsGranted:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileAmendment:
+    """A permission profile to be saved: exactly this command, in exactly this workspace, may write these
+    paths from now on.
+    """
+
+    file: RawText
+    """The new file, among the user's profiles."""
+    command: list[RawText]
+    """The command, to the last word."""
+    workspace: list[RawText]
+    """The directories of the workspace."""
+    write: list[RawText]
+    """What may be written: each of these and everything below it, but for what stays protected there."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> ProfileAmendment:
+        """Reads the wire's form."""
+        return cls(
+            file=decode_text(value["file"]),
+            command=[decode_text(item) for item in value["command"]],
+            workspace=[decode_text(item) for item in value["workspace"]],
+            write=[decode_text(item) for item in value["write"]],
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        return {
+            "file": encode_text(self.file),
+            "command": [encode_text(item) for item in self.command],
+            "workspace": [encode_text(item) for item in self.workspace],
+            "write": [encode_text(item) for item in self.write],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ReadOnlyAccessFullAccess:
     """Everything but credentials."""
 
@@ -2835,6 +2870,26 @@ class SaveNetworkRule:
         """Writes the wire's form."""
         return {
             "network_policy_amendment": self.network_policy_amendment.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SaveProfile:
+    """SaveProfile."""
+
+    proposed_profile_amendment: ProfileAmendment
+
+    @classmethod
+    def from_json(cls, value: Any) -> SaveProfile:
+        """Reads the wire's form."""
+        return cls(
+            proposed_profile_amendment=ProfileAmendment.from_json(value["proposed_profile_amendment"]),
+        )
+
+    def to_json(self) -> Any:
+        """Writes the wire's form."""
+        return {
+            "proposed_profile_amendment": self.proposed_profile_amendment.to_json(),
         }
 
 
@@ -3559,6 +3614,8 @@ class WriteApproval:
     _: KW_ONLY
     program: RawText | None = None
     """The program that wants it."""
+    proposed_profile_amendment: ProfileAmendment | None = None
+    """A permission profile that would save this question in future."""
 
     @classmethod
     def from_json(cls, value: Any) -> WriteApproval:
@@ -3568,6 +3625,7 @@ class WriteApproval:
             paths=[decode_text(item) for item in value["paths"]],
             directories=[decode_text(item) for item in value["directories"]],
             program=None if (given := value.get("program")) is None else decode_text(given),
+            proposed_profile_amendment=None if (given := value.get("proposed_profile_amendment")) is None else ProfileAmendment.from_json(given),
         )
 
     def to_json(self) -> Any:
@@ -3579,6 +3637,8 @@ class WriteApproval:
         }
         if self.program is not None:
             out["program"] = encode_text(self.program)
+        if self.proposed_profile_amendment is not None:
+            out["proposed_profile_amendment"] = self.proposed_profile_amendment.to_json()
         return out
 
 
@@ -3901,6 +3961,7 @@ ReportedMatch: TypeAlias = ReportedMatchPrefixRuleMatch | ReportedMatchHeuristic
 ReviewDecision: TypeAlias = (
     Literal["approved", "approved_for_run", "approved_for_session", "denied", "denied_for_run", "timed_out", "abort"]
     | SaveCommandRule
+    | SaveProfile
     | SaveNetworkRule
     | DeniedBecause
 )
@@ -4448,6 +4509,8 @@ def decode_review_decision(value: Any) -> ReviewDecision:
     ((tag, body),) = value.items()
     if tag == "approved_execpolicy_amendment":
         return SaveCommandRule.from_json(body)
+    if tag == "approved_profile_amendment":
+        return SaveProfile.from_json(body)
     if tag == "network_policy_amendment":
         return SaveNetworkRule.from_json(body)
     if tag == "denied":
@@ -4461,6 +4524,8 @@ def encode_review_decision(value: ReviewDecision) -> Any:
         return value
     if isinstance(value, SaveCommandRule):
         return {"approved_execpolicy_amendment": value.to_json()}
+    if isinstance(value, SaveProfile):
+        return {"approved_profile_amendment": value.to_json()}
     if isinstance(value, SaveNetworkRule):
         return {"network_policy_amendment": value.to_json()}
     return {"denied": value.to_json()}
@@ -4661,6 +4726,7 @@ __all__ = [
     "PermissionsGranted",
     "PermissionsRequestResult",
     "PermissionsScope",
+    "ProfileAmendment",
     "ProgramProblem",
     "RawText",
     "ReadOnlyAccess",
@@ -4688,6 +4754,7 @@ __all__ = [
     "SandboxPolicyWorkspaceWrite",
     "SaveCommandRule",
     "SaveNetworkRule",
+    "SaveProfile",
     "ServerInfo",
     "ServerLimits",
     "SessionChanged",

@@ -10,6 +10,7 @@ use super::super::calls::{self, Does, Follows, PathAt};
 use super::super::resolve::{LastLink, Tree, read_path};
 use super::FileCall;
 use crate::sys::notify::{self, Notification};
+use crate::system_calls;
 
 /// The bits that make a program run as its owner. No command may set them.
 const SET_ID_BITS: u32 = 0o6000;
@@ -86,7 +87,7 @@ impl Copier<'_> {
         let at = self.at(path, if keeps { LastLink::Kept } else { LastLink::Followed })?;
         let mode = if has(libc::O_CREAT) { self.new_mode(mode)? } else { 0 };
         // The call has a flag of its own for this.
-        let flags = if self.call.call == libc::SYS_creat { flags & !libc::O_CLOEXEC } else { flags };
+        let flags = if self.call.call == system_calls::SYS_creat { flags & !libc::O_CLOEXEC } else { flags };
         Some(FileCall::Open { at, flags, mode })
     }
 
@@ -153,8 +154,8 @@ impl Copier<'_> {
         };
         let time = |seconds: usize, nanoseconds: i64| Some(Timespec { tv_sec: number(seconds)?, tv_nsec: nanoseconds });
         let [last_access, last_modification] = match self.call.call {
-            libc::SYS_utime => [time(0, 0)?, time(1, 0)?],
-            libc::SYS_utimes | libc::SYS_futimesat => {
+            system_calls::SYS_utime => [time(0, 0)?, time(1, 0)?],
+            system_calls::SYS_utimes | system_calls::SYS_futimesat => {
                 [time(0, number(1)?.checked_mul(1000)?)?, time(2, number(3)?.checked_mul(1000)?)?]
             }
             libc::SYS_utimensat => [time(0, number(1)?)?, time(2, number(3)?)?],

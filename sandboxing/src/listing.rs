@@ -1,0 +1,190 @@
+//! Names that a directory certainly lacks, from one listing of it.
+//!
+//! Credentials are looked for under a hundred names in a home directory, few of which exist. One listing answers for all
+//! of them, but not in every directory: one that compares names without regard to case opens `.ssh` and lists `.SSH`, and
+//! automounted, network and FUSE directories open names that they do not list. So a listing counts only in file systems
+//! that list what they open, in a directory that compares names by their bytes. Anywhere else each name is asked for.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use stockade_protocol::AbsPath;
+
+/// How many names of a directory are asked for one by one before it is listed: a listing takes five calls.
+pub(crate) const FEW: usize = 3;
+
+/// What is known of some directories, by their paths.
+#[derive(Debug, Default)]
+pub struct Listings(RefCell<HashMap<Vec<u8>, Known>>);
+
+#[derive(Debug)]
+enum Known {
+    /// It was asked about that often.
+    Asked(usize),
+    /// A listing would not answer.
+    Unlisted,
+    /// It does not exist.
+    Missing,
+    /// Its names, sorted.
+    Names(Vec<Box<[u8]>>),
+}
+
+impl Known {
+    fn lacks(&self, name: &[u8]) -> bool {
+        match self {
+            Self::Missing => true,
+            Self::Names(names) => is_absent(names, name),
+            Self::Asked(_) | Self::Unlisted => false,
+        }
+    }
+}
+
+impl Listings {
+    /// Whether there is certainly nothing at this path. `false` says nothing.
+    pub fn lacks(&self, path: &AbsPath) -> bool {
+        let Some((directory, name)) = split(path.as_raw().as_bytes()) else { return false };
+        let mut known = self.0.borrow_mut();
+        match known.get_mut(directory) {
+            Some(Known::Asked(count)) if *count < FEW => {
+                *count += 1;
+                false
+            }
+            Some(asked @ Known::Asked(_)) => {
+                *asked = list(directory);
+                asked.lacks(name)
+            }
+            Some(known) => known.lacks(name),
+            None => {
+                let above = split(directory).and_then(|(above, own)| Some((known.get(above)?, own)));
+                let is_missing = above.is_some_and(|(above, own)| above.lacks(own));
+                known.insert(directory.to_vec(), if is_missing { Known::Missing } else { Known::Asked(1) });
+                is_missing
+            }
+        }
+    }
+}
+
+/// The directory and the name of a path; `None` for the root, and for a path of another system.
+fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (directory, name) = path.split_at_checked(path.iter().rposition(|byte| *byte == b'/')?)?;
+    let name = name.strip_prefix(b"/").filter(|name| !name.is_empty())?;
+    Some((if directory.is_empty() { b"/" } else { directory }, name))
+}
+
+/// Those of the names that are in a directory; `None` if a listing would not answer.
+pub(crate) fn present<'a>(directory: &AbsPath, names: &'a [PathBuf]) -> Option<Vec<&'a PathBuf>> {
+    match list(directory.as_raw().as_bytes()) {
+        Known::Names(listed) => {
+            let is_present = |name: &&PathBuf| !is_absent(&listed, name.as_os_str().as_encoded_bytes());
+            Some(names.iter().filter(is_present).collect())
+        }
+        Known::Missing => Some(Vec::new()),
+        Known::Asked(_) | Known::Unlisted => None,
+    }
+}
+
+fn is_absent(names: &[Box<[u8]>], name: &[u8]) -> bool {
+    names.binary_search_by(|own| (**own).cmp(name)).is_err()
+}
+
+#[cfg(target_os = "linux")]
+fn list(directory: &[u8]) -> Known {
+    use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
+    use rustix::io::Errno;
+
+    /// Limit on entries: a directory with more is cheaper to ask.
+    const MOST_NAMES: usize = 2000;
+    const BUFFER: usize = 16 * 1024;
+
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let opened = match openat(CWD, directory, flags, Mode::empty()) {
+        Ok(opened) => opened,
+        Err(Errno::NOENT) => return Known::Missing,
+        Err(_) => return Known::Unlisted,
+    };
+    if !lists_what_it_opens(&opened) {
+        return Known::Unlisted;
+    }
+    let mut names = Vec::new();
+    let mut buffer = Vec::with_capacity(BUFFER);
+    let mut entries = RawDir::new(&opened, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        match entry {
+            Ok(entry) if names.len() < MOST_NAMES => names.push(entry.file_name().to_bytes().into()),
+            Ok(_) | Err(_) => return Known::Unlisted,
+        }
+    }
+    names.sort_unstable();
+    Known::Names(names)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn list(_: &[u8]) -> Known {
+    Known::Unlisted
+}
+
+/// Whether a directory opens exactly the names that it lists: it is on one of a few local file systems, and its names are
+/// compared by their bytes.
+#[cfg(target_os = "linux")]
+fn lists_what_it_opens(directory: &rustix::fd::OwnedFd) -> bool {
+    use rustix::fs::{IFlags, fstatfs, ioctl_getflags};
+
+    const EXT4: u64 = 0xef53;
+    const BTRFS: u64 = 0x9123_683e;
+    /// `FS_CASEFOLD_FL`.
+    const CASEFOLD: u32 = 0x4000_0000;
+
+    // XFS can compare without regard to case as a whole, and an overlay as its layers do, and neither says so.
+    let is_known = fstatfs(directory).is_ok_and(|found| matches!(found.f_type as u64, EXT4 | BTRFS));
+    is_known && ioctl_getflags(directory).is_ok_and(|flags| !flags.contains(IFlags::from_bits_retain(CASEFOLD)))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// What is there is never said to be missing, whatever the file system is.
+    #[test]
+    fn what_exists_is_not_lacked() {
+        for place in ["/var/tmp", "/dev/shm", "/tmp"] {
+            let Ok(directory) = tempfile::tempdir_in(place) else { continue };
+            let root = AbsPath::from_path(&directory.path().canonicalize().unwrap()).unwrap();
+            std::fs::create_dir_all(directory.path().join("there/deep")).unwrap();
+            std::os::unix::fs::symlink("nowhere", directory.path().join("dangling")).unwrap();
+            let listings = Listings::default();
+            for _ in 0..3 {
+                for name in ["there", "dangling", "there/deep"] {
+                    assert!(!listings.lacks(&root.join(name).unwrap()), "{place} {name}");
+                }
+                for number in 0..9 {
+                    listings.lacks(&root.join(format!("missing-{number}")).unwrap());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_listed_directory_lacks_what_is_missing_and_all_below() {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let root = AbsPath::from_path(&directory.path().canonicalize().unwrap()).unwrap();
+        let opened = rustix::fs::open(directory.path(), rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
+        let (listings, is_listed) = (Listings::default(), lists_what_it_opens(&opened));
+        let missing: Vec<AbsPath> = (0..9).map(|number| root.join(format!("missing-{number}")).unwrap()).collect();
+        let lacked = missing.iter().filter(|path| listings.lacks(path)).count();
+        assert_eq!(lacked, if is_listed { missing.len() - FEW } else { 0 });
+        assert_eq!(listings.lacks(&root.join("missing/below").unwrap()), is_listed);
+        assert_eq!(listings.lacks(&root.join("missing/below/deep").unwrap()), is_listed);
+    }
+
+    /// A pseudo file system opens names that it does not list.
+    #[test]
+    fn other_file_systems_are_asked_for_each_name() {
+        let listings = Listings::default();
+        let thread = format!("/proc/{}", rustix::thread::gettid().as_raw_nonzero());
+        for _ in 0..9 {
+            assert!(!listings.lacks(&thread.parse().unwrap()));
+            assert!(!listings.lacks(&"/proc/no-such-name".parse().unwrap()));
+        }
+    }
+}
