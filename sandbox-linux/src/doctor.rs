@@ -1,6 +1,6 @@
 //! The obstacles to a sandbox on this host, and the commands that remove them.
 //!
-//! Engines are probed ([`crate::probe`]); the settings that usually explain a failure are read, and reported only if
+//! Engines are probed ([`crate::engines::probe`]); the settings that usually explain a failure are read, and reported only if
 //! they are the cause.
 
 use std::fs;
@@ -8,11 +8,11 @@ use std::path::Path;
 
 use stockade_sandboxing::{Backend, Diagnosis, LayerSupport, Support, SupportLevel};
 
-use crate::bwrap::Bwrap;
-use crate::cgroup;
-use crate::landlock_only::LandlockOnly;
+use crate::engines::bwrap::Bwrap;
+use crate::engines::landlock_only::LandlockOnly;
+use crate::engines::native::Native;
+use crate::launch::cgroup;
 use crate::masks;
-use crate::native::Native;
 
 /// A profile that lets one program create user namespaces if AppArmor forbids it to all others.
 const APPARMOR_PROFILE: &str = "abi <abi/4.0>, include <tunables/global> \

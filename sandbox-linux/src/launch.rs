@@ -1,11 +1,20 @@
 //! Starts the launcher, lets it build a sandbox, and releases it.
 
+pub(crate) mod ahead;
+pub(crate) mod cgroup;
+pub(crate) mod child;
 mod failure;
 mod frame;
+pub(crate) mod kept_names;
 mod masks;
+pub(crate) mod memory_file;
+pub(crate) mod placeholder;
 mod program;
 mod run;
 mod sockets;
+pub(crate) mod starter;
+pub(crate) mod stdio;
+pub(crate) mod streams;
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -26,13 +35,13 @@ pub(crate) use self::failure::{StartFailure, StepLists};
 pub(crate) use self::frame::{receive_part, socket_pair};
 pub(crate) use self::program::{launcher_file, stub_file};
 pub(crate) use self::run::{Run, SocketsFrom};
-use crate::cgroup::{Group, Made};
-use crate::child::{Report, readable_within};
-use crate::kept_names::KeptNames;
-use crate::placeholder::{Name, Placeholder};
-use crate::starter::Starter;
-use crate::step::{Step, encode};
-use crate::{ahead, sys, wire};
+use crate::launch::cgroup::{Group, Made};
+use crate::launch::child::{Report, readable_within};
+use crate::launch::kept_names::KeptNames;
+use crate::launch::placeholder::{Name, Placeholder};
+use crate::launch::starter::Starter;
+use crate::plan::step::{Step, encode};
+use crate::{sys, wire};
 
 /// How long a failed launcher may take to report why.
 const LONGEST_LAST_WORDS: Duration = Duration::from_millis(200);

@@ -31,7 +31,7 @@ use stockade_sandboxing::{DeniedAct, Kind, Observation, Observations, permits};
 use self::fuse::{LONGEST_REQUEST, Tree};
 pub(crate) use self::sightings::{CommandKey, Commands};
 use self::sightings::{Sighting, Sightings};
-use crate::child::Report;
+use crate::launch::child::Report;
 use crate::launch::{receive_part, socket_pair};
 use crate::wire;
 

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use stockade_protocol::{Argv, HostRules, HttpMethods, NetworkPolicy, Permissions};
 use stockade_sandboxing::{CommandSpec, FakeHost, rules};
 
-use crate::bwrap::Bwrap;
-use crate::landlock_only::LandlockOnly;
-use crate::native::Native;
+use crate::engines::bwrap::Bwrap;
+use crate::engines::landlock_only::LandlockOnly;
+use crate::engines::native::Native;
 
 const HOST: &[&str] = &[
     "/dev/null",
@@ -105,9 +105,9 @@ fn native() {
 #[test]
 fn what_is_done_ahead_begins_every_plan_that_shows_the_root() {
     let host = FakeHost::new(HOST);
-    let ahead = crate::view::beginning(&host).unwrap();
+    let ahead = crate::plan::view::beginning(&host).unwrap();
     for (policy, lines, _) in POLICIES {
-        let view = crate::view::compile(&rules(lines), &host, &[]);
+        let view = crate::plan::view::compile(&rules(lines), &host, &[]);
         let shows_root = lines.iter().any(|line| line.starts_with("/ "));
         assert_eq!(view.unwrap().steps.starts_with(&ahead), shows_root, "{policy}");
     }

@@ -34,10 +34,12 @@ mod places;
 mod relay;
 mod socket;
 mod sockets;
+pub(crate) mod supervision;
 mod table;
 mod tap;
 #[cfg(test)]
 mod tests;
+pub(crate) mod waiting_call;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;

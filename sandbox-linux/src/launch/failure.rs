@@ -5,7 +5,7 @@ use std::io;
 use stockade_protocol::AbsPath;
 use stockade_sandboxing::SpawnError;
 
-use crate::step::Step;
+use crate::plan::step::Step;
 use crate::wire;
 
 /// The failure of a start.

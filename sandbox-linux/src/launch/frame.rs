@@ -13,8 +13,8 @@ use rustix::net::{
 use stockade_protocol::AbsPath;
 
 use super::Parking;
-use crate::placeholder::Name;
-use crate::step::{Encoder, Step, encode};
+use crate::launch::placeholder::Name;
+use crate::plan::step::{Encoder, Step, encode};
 use crate::wire;
 
 pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -9,9 +9,9 @@ use rustix::process::Pid;
 use stockade_protocol::AbsPath;
 
 use super::{Launcher, Setup, StartFailure, frame, lost};
-use crate::child::Report;
+use crate::launch::child::Report;
 use crate::masks::Mask;
-use crate::step::{MOUNT_NO_DEVICES, MOUNT_NO_SETUID, MOUNT_READ_ONLY, Step};
+use crate::plan::step::{MOUNT_NO_DEVICES, MOUNT_NO_SETUID, MOUNT_READ_ONLY, Step};
 use crate::wire;
 
 impl Launcher {

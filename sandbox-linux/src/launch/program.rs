@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 
-use crate::memory_file;
+use crate::launch::memory_file;
 
 /// The launcher's own file, compiled by the build script.
 const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));

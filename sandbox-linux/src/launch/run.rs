@@ -10,15 +10,15 @@ use stockade_protocol::FileRules;
 use stockade_sandboxing::{CountedLimit, Coverage, Deciders, Observations, Running as _, SpawnError, Stdio};
 
 use super::{Launcher, StartFailure, frame, lost};
-use crate::cgroup::Made;
-use crate::child::{Child, Report};
-use crate::command_steps::CommandSteps;
-use crate::enforcement::{enforcement, fact_names, own_namespaces};
+use crate::engines::enforcement::{enforcement, fact_names, own_namespaces};
+use crate::launch::cgroup::Made;
+use crate::launch::child::{Child, Report};
 use crate::masks::MaskServer;
 use crate::observer::Watch;
-use crate::step::{Encoder, Step, encode};
+use crate::plan::command_steps::CommandSteps;
+use crate::plan::step::{Encoder, Step, encode};
 use crate::supervisor::{Feed, Receiving, Sockets, Supervisor};
-use crate::{stdio, streams, wire};
+use crate::{launch::stdio, launch::streams, wire};
 
 /// The number of killed waiting processes after which a start fails.
 const TRIES: usize = 8;

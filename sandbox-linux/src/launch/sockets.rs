@@ -8,8 +8,8 @@ use rustix::process::Pid;
 use stockade_sandboxing::SpawnError;
 
 use super::{Launcher, Setup, StartFailure, StepLists, frame, lost};
-use crate::child::Report;
-use crate::step::Step;
+use crate::launch::child::Report;
+use crate::plan::step::Step;
 use crate::supervisor::{Sockets, Tap};
 use crate::wire;
 

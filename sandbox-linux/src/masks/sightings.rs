@@ -7,9 +7,9 @@ use std::os::unix::fs::MetadataExt as _;
 use stockade_protocol::RawText;
 
 use super::fuse::Touch;
+use crate::plan::system_calls;
 use crate::supervisor::program_of;
-use crate::system_calls;
-use crate::waiting_call::WaitingCall;
+use crate::supervisor::waiting_call::WaitingCall;
 
 /// Limit on names per mask and command: more than a program looks up in vain. Further ones count for the mask as a
 /// whole.

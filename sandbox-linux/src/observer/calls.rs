@@ -10,9 +10,9 @@ use libc::{
     SYS_removexattr, SYS_renameat2, SYS_setxattr, SYS_symlinkat, SYS_truncate, SYS_unlinkat, SYS_utimensat,
 };
 
-use crate::bpf::{Action, Field, Instruction, Test};
-use crate::seccomp::{number, on_argument};
-use crate::system_calls::{
+use crate::plan::bpf::{Action, Field, Instruction, Test};
+use crate::plan::seccomp::{number, on_argument};
+use crate::plan::system_calls::{
     SYS_REMOVEXATTRAT, SYS_SETXATTRAT, SYS_chmod, SYS_chown, SYS_creat, SYS_fchmodat2, SYS_futimesat, SYS_lchown,
     SYS_link, SYS_mkdir, SYS_mknod, SYS_open, SYS_rename, SYS_renameat, SYS_rmdir, SYS_symlink, SYS_unlink, SYS_utime,
     SYS_utimes,
@@ -169,9 +169,9 @@ pub(crate) fn answers() -> BTreeMap<u32, Vec<Instruction>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::run;
-    use crate::seccomp::{ARCHITECTURE, program};
-    use crate::system_calls::is_there;
+    use crate::plan::bpf::run;
+    use crate::plan::seccomp::{ARCHITECTURE, program};
+    use crate::plan::system_calls::is_there;
 
     const NOTIFIED: u32 = 0x7fc0_0000;
     const ALLOWED: u32 = 0x7fff_0000;

@@ -19,7 +19,7 @@ use stockade_sandboxing::{
 use super::act::{Actor, FileCall};
 use super::lineage::Lineages;
 use super::resolve::{LastLink, Tree};
-use crate::native;
+use crate::engines::native;
 use crate::supervisor::program_of;
 use crate::sys::notify::{self, Notification};
 

@@ -6,9 +6,9 @@
 
 use stockade_protocol::Host;
 
+use crate::supervisor::waiting_call::WaitingCall;
 use crate::supervisor::{Query, QueryKind};
 use crate::sys::notify;
-use crate::waiting_call::WaitingCall;
 
 /// How much of the stack is looked at: both queries and the frames of the functions around them.
 const LOOKED_AT: usize = 32 * 1024;

@@ -13,9 +13,9 @@ use std::path::PathBuf;
 
 use libc::SYS_clone;
 
-use crate::bpf::{Action, Instruction};
-use crate::seccomp::number;
-use crate::system_calls::{SYS_fork, SYS_vfork};
+use crate::plan::bpf::{Action, Instruction};
+use crate::plan::seccomp::number;
+use crate::plan::system_calls::{SYS_fork, SYS_vfork};
 
 const STARTS: &[i64] = &[SYS_clone, SYS_fork, SYS_vfork];
 

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use libc::{CLONE_NEWUSER, SYS_clone, SYS_ptrace, SYS_socket, SYS_unshare};
 use stockade_sandboxing::{DeniedAct, is_administrator};
 
-use crate::refusals::Refusal;
+use crate::plan::refusals::Refusal;
 use crate::sys::notify::Notification;
 
 /// What a refused call is noted as, if the user could make it.
@@ -52,7 +52,7 @@ fn host() -> &'static HostCalls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::refusals::refusal;
+    use crate::plan::refusals::refusal;
 
     fn noted(call: i64, first: u64) -> Option<DeniedAct> {
         let arguments = [first, 0, 0, 0, 0, 0];

@@ -1,7 +1,7 @@
 //! The filter that passes a command's connections to the supervisor. It is installed beside the filter of [`seccomp`],
 //! and the stricter answer of both counts.
 //!
-//! [`seccomp`]: crate::seccomp
+//! [`seccomp`]: crate::plan::seccomp
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use libc::{
 };
 
 use super::options;
-use crate::bpf::{Action, Field, Instruction, Test};
+use crate::plan::bpf::{Action, Field, Instruction, Test};
 #[cfg(test)]
-use crate::seccomp::program;
-use crate::seccomp::{number, on_argument};
+use crate::plan::seccomp::program;
+use crate::plan::seccomp::{number, on_argument};
 
 /// Connects and sends in one call, bypassing `connect`.
 const MSG_FASTOPEN: u32 = 0x2000_0000;
@@ -56,15 +56,15 @@ pub(crate) fn answers() -> BTreeMap<u32, Vec<Instruction>> {
 
 /// The filter for connections alone.
 #[cfg(test)]
-pub(crate) fn filter() -> crate::step::Filter {
+pub(crate) fn filter() -> crate::plan::step::Filter {
     program(&answers())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::run;
-    use crate::seccomp::ARCHITECTURE;
+    use crate::plan::bpf::run;
+    use crate::plan::seccomp::ARCHITECTURE;
 
     #[test]
     fn connections_are_decided_and_fast_open_is_not_there() {

@@ -12,7 +12,7 @@
 
 use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, IPPROTO_UDP, SOL_SOCKET};
 
-use crate::bpf::{Action, Field, Instruction, Test};
+use crate::plan::bpf::{Action, Field, Instruction, Test};
 
 /// The kernel's error for an unknown option.
 const NO_SUCH_OPTION: Action = Action::Fail(libc::ENOPROTOOPT as u16);
@@ -242,8 +242,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::bpf::run;
-    use crate::seccomp::{ARCHITECTURE, number};
+    use crate::plan::bpf::run;
+    use crate::plan::seccomp::{ARCHITECTURE, number};
 
     fn answered(level: i32, name: i32) -> u32 {
         let [level, name] = [level, name].map(|number| u64::from(number.cast_unsigned()));

@@ -10,8 +10,8 @@
 
 use serde::Serialize;
 
-use crate::bpf::{Instruction, Part, Take, Test};
-use crate::step::Filter;
+use crate::plan::bpf::{Instruction, Part, Take, Test};
+use crate::plan::step::Filter;
 
 /// Requests to the kernel.
 #[derive(Clone, PartialEq, Eq, Serialize)]
@@ -155,7 +155,7 @@ pub(crate) fn filter() -> Filter {
 mod tests {
     use super::super::packet::{Failure, Way, datagram, failure};
     use super::*;
-    use crate::bpf::takes;
+    use crate::plan::bpf::takes;
 
     #[test]
     fn what_goes_outside_is_seen_and_nothing_else() {

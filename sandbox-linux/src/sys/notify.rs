@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 
-use crate::refusals::refusal;
+use crate::plan::refusals::refusal;
 
 /// A system call that waits for an answer.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,8 @@ use stockade_protocol::AbsPath;
 use super::super::calls::{self, Does, Follows, PathAt};
 use super::super::resolve::{LastLink, Tree, read_path};
 use super::FileCall;
+use crate::plan::system_calls;
 use crate::sys::notify::{self, Notification};
-use crate::system_calls;
 
 /// The bits that make a program run as its owner. No command may set them.
 const SET_ID_BITS: u32 = 0o6000;
