@@ -209,7 +209,7 @@ fn always_is_saved_for_this_command_in_this_workspace() {
         // Another command, and another workspace.
         home.says(&["run", "--ask", "never", "--", "sh", "-c", again], 2);
         let other = home.path("outside").display().to_string();
-        home.says(&["run", "--workspace", &other, "--ask", "never", "--", "sh", "-c", INSTALL], 1);
+        home.says(&["run", "--workspace", &other, "--ask", "never", "--", "sh", "-c", INSTALL], 2);
         let listed = home.says(&["profile", "list"], 0).stdout;
         assert!(listed.contains("saved-sh-"), "{listed}");
     }

@@ -50,7 +50,10 @@ fn such_a_line_runs_and_the_rule_holds_at_the_start() {
             for ask in ["never", "on-request"] {
                 let (_, said) = tries(&home, &["--engine", engine, "--ask", ask], words);
                 assert!(!home.exists("ws/made"), "{engine} {ask} {words:?}: {said}");
-                assert!(said.contains("use the other tool") && !said.contains("nobody is asked"), "{words:?}: {said}");
+                assert!(
+                    said.contains("use the other tool") && !said.contains("asks no questions"),
+                    "{words:?}: {said}"
+                );
             }
         }
     }
@@ -84,7 +87,7 @@ fn a_session_judges_the_starts_of_such_a_line() {
         let line = ["--", "bash", "-c", "t=tou; ${t}ch made; ${t}ch other"];
         let output = sessions.stockade(&[&["run", "--session", "s"], options, &line].concat()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains("use the other tool") && !said.contains("nobody is asked"), "{said}");
+        assert!(said.contains("use the other tool") && !said.contains("asks no questions"), "{said}");
         assert!(!sessions.home.exists("ws/made") && sessions.home.exists("ws/other"), "{said}");
         std::fs::remove_file(sessions.home.path("ws/other")).unwrap();
     }
@@ -117,7 +120,7 @@ fn the_question_stays_where_starts_do_not_tell() {
         let told = explained(&home, &["--ask", "never"], words);
         assert!(told["requirement"]["forbidden"].is_object() && told["left_to_starts"].is_null(), "{words:?}: {told}");
         let (exit_code, said) = tries(&home, &["--ask", "never"], words);
-        assert!(exit_code == Some(126) && said.contains("nobody is asked"), "{words:?}: {said}");
+        assert!(exit_code == Some(126) && said.contains("asks no questions"), "{words:?}: {said}");
     }
     for options in [&["--ask", "untrusted"][..], &["--ask", "never", "--sandbox", "danger-full-access"]] {
         let told = explained(&home, options, &["bash", "-c", "$x y"]);

@@ -272,8 +272,8 @@ fn settings_and_rules_name_profiles() {
     home.says(&["run", "--", "touch", &made], 0);
     assert!(home.exists("home/cache/made"));
     home.says(&["run", "--", "mkdir", &format!("{made}-not")], 1);
-    // Another command in the same line has no part in it, so nothing in the line has.
-    home.runs(&[], &format!("touch {made} && mkdir x"), 1);
+    // Another command in the same line has no part in it; the program of the rule has it by itself.
+    home.runs(&[], &format!("touch {made} && mkdir {made}-not"), 1);
     home.runs(&[], &format!("touch {made}; touch {made}2"), 0);
     let explained = home.says(&["explain", "--", "touch", "x"], 0).stdout;
     assert!(explained.contains("home/cache"), "{explained}");
