@@ -13,8 +13,8 @@ use std::time::Duration;
 use stockade_protocol::{AbsPath, Argv, HostPaths, Permissions, SandboxPolicy, Umask};
 use stockade_sandbox_linux::{Bwrap, Native, Warm};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Concern, Deciders, ElsewhereStart, ProcessSettings, ProgramStart, Running, SpawnError,
-    StartAnswer, StartCaller, StartCopy, StartKeeper, StartVerdict, Starts, Stdio, WaitStatus,
+    Backend, CommandSpec, Concern, Deciders, DirectoryIdentity, ElsewhereStart, ProcessSettings, ProgramStart, Running,
+    SpawnError, StartAnswer, StartCaller, StartCopy, StartKeeper, StartVerdict, Starts, Stdio, WaitStatus,
 };
 
 /// Starts programs called `elsewhere` in a sandbox of their own: a shell with their first argument as its line.
@@ -38,9 +38,14 @@ fn permissions(workspace: &AbsPath) -> Permissions {
 }
 
 impl ElsewhereStart for Start {
-    fn start(self: Box<Self>, stdio: Stdio, umask: Option<Umask>) -> Result<Box<dyn Running>, SpawnError> {
+    fn start(
+        self: Box<Self>,
+        stdio: Stdio,
+        umask: Option<Umask>,
+        directory: DirectoryIdentity,
+    ) -> Result<Box<dyn Running>, SpawnError> {
         let line = self.copy.words.get(1).unwrap().to_string();
-        let process = ProcessSettings { umask, ..ProcessSettings::default() };
+        let process = ProcessSettings { umask, directory: Some(directory), ..ProcessSettings::default() };
         let argv = Argv::parse(["sh", "-c", &line]).unwrap();
         let command = CommandSpec { argv, cwd: self.copy.cwd, environment: environment(), process };
         let permissions = permissions(&command.cwd);
