@@ -6,8 +6,8 @@
 //!
 //! - A path that leads nowhere is not judged: the kernel says so, and a search along `PATH` goes on to the next place.
 //! - What a script is started with is judged as the kernel would start it: the interpreter, its argument, the script.
-//! - A caller that can't be read, since it is not dumpable or its memory is another user's, starts nothing. A caller whose
-//!   words are at no address gets what the kernel says to that.
+//! - A caller that can't be read starts nothing: its memory is another user's, or it is not dumpable and the sandbox has
+//!   no user namespace that this user made. A caller whose words are at no address gets what the kernel says to that.
 
 mod copy;
 
