@@ -19,6 +19,7 @@ const CAPABILITIES: usize = 64;
 pub(crate) fn step(number: u8, plan: &mut Reader, facts: &mut u64) -> Option<Result<()>> {
     Some(match number {
         wire::STEP_WORKING_DIRECTORY => plan.text().and_then(sys::change_directory).map(drop),
+        wire::STEP_SAME_DIRECTORY => same_directory(plan),
         wire::STEP_SESSION => sys::new_session().map(drop),
         wire::STEP_TAKE_TERMINAL => sys::take_terminal().map(drop),
         wire::STEP_LIMIT => limit(plan),
@@ -32,6 +33,11 @@ pub(crate) fn step(number: u8, plan: &mut Reader, facts: &mut u64) -> Option<Res
         wire::STEP_SECCOMP => plan.bytes().and_then(sys::seccomp).map(drop),
         _ => return None,
     })
+}
+
+fn same_directory(plan: &mut Reader) -> Result<()> {
+    let (device, number) = (plan.number()?, plan.number()?);
+    sys::is_working_directory(device, number)
 }
 
 fn limit(plan: &mut Reader) -> Result<()> {

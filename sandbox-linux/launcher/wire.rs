@@ -105,6 +105,7 @@ pub(crate) const STEP_KEYRING: u8 = 17;
 pub(crate) const STEP_AWAIT_NAMES: u8 = 18;
 pub(crate) const STEP_JOIN_NETWORK: u8 = 19;
 pub(crate) const STEP_WORKING_DIRECTORY: u8 = 20;
+pub(crate) const STEP_SAME_DIRECTORY: u8 = 46;
 pub(crate) const STEP_SESSION: u8 = 21;
 pub(crate) const STEP_TAKE_TERMINAL: u8 = 22;
 pub(crate) const STEP_LIMIT: u8 = 23;

@@ -13,8 +13,8 @@ use std::time::Duration;
 use stockade_protocol::{AbsPath, Argv, HostPaths, Permissions, SandboxPolicy, Umask};
 use stockade_sandbox_linux::{Bwrap, Native, Warm};
 use stockade_sandboxing::{
-    Backend, CommandSpec, Concern, Deciders, ElsewhereStart, ProcessSettings, ProgramStart, Running, SpawnError,
-    StartAnswer, StartCaller, StartCopy, StartKeeper, StartVerdict, Starts, Stdio, WaitStatus,
+    Backend, CommandSpec, Concern, Deciders, DirectoryIdentity, ElsewhereStart, ProcessSettings, ProgramStart, Running,
+    SpawnError, StartAnswer, StartCaller, StartCopy, StartKeeper, StartVerdict, Starts, Stdio, WaitStatus,
 };
 
 /// Starts programs called `elsewhere` in a sandbox of their own: a shell with their first argument as its line.
@@ -38,9 +38,14 @@ fn permissions(workspace: &AbsPath) -> Permissions {
 }
 
 impl ElsewhereStart for Start {
-    fn start(self: Box<Self>, stdio: Stdio, umask: Option<Umask>) -> Result<Box<dyn Running>, SpawnError> {
+    fn start(
+        self: Box<Self>,
+        stdio: Stdio,
+        umask: Option<Umask>,
+        directory: DirectoryIdentity,
+    ) -> Result<Box<dyn Running>, SpawnError> {
         let line = self.copy.words.get(1).unwrap().to_string();
-        let process = ProcessSettings { umask, ..ProcessSettings::default() };
+        let process = ProcessSettings { umask, directory: Some(directory), ..ProcessSettings::default() };
         let argv = Argv::parse(["sh", "-c", &line]).unwrap();
         let command = CommandSpec { argv, cwd: self.copy.cwd, environment: environment(), process };
         let permissions = permissions(&command.cwd);
@@ -63,7 +68,10 @@ impl StartKeeper for Keeper {
 
     fn decide(&self, start: ProgramStart, _: StartCaller, answer: StartAnswer) {
         let impossible = Arc::clone(&self.impossible);
-        answer.give(StartVerdict::Elsewhere(Box::new(Start { copy: start.copy.unwrap(), impossible })));
+        match start.copy {
+            Some(copy) => answer.give(StartVerdict::Elsewhere(Box::new(Start { copy, impossible }))),
+            None => answer.give(StartVerdict::Refused),
+        }
     }
 
     fn restricts(&self) -> bool {
@@ -157,6 +165,43 @@ fn too_many_go_on_inside() {
         ("32", 1),
         "{impossible:?}"
     );
+}
+
+/// The directory of a start is swapped with a link all the time. It is the caller's, or the program is not run.
+#[test]
+fn a_directory_that_is_swapped_is_not_left_for_another() {
+    let world = World::new();
+    fs::create_dir(world.path("other")).unwrap();
+    let swap = "import collections, ctypes, os, subprocess, sys, threading, time\n\
+        libc = ctypes.CDLL(None)\n\
+        own = os.getcwd()\n\
+        os.mkdir('d'); os.symlink(sys.argv[1], 'l'); held = os.open('d', os.O_RDONLY)\n\
+        going = True\n\
+        def swap():\n    while going: libc.renameat2(-100, b'd', -100, b'l', 2)\n\
+        threading.Thread(target=swap, daemon=True).start()\n\
+        seen = collections.Counter(); end = time.time() + 4\n\
+        while time.time() < end:\n\
+        \x20   try: seen[subprocess.run([own + '/elsewhere', 'pwd -P'], preexec_fn=lambda: os.fchdir(held), capture_output=True).stdout] += 1\n\
+        \x20   except OSError: pass\n\
+        going = False\n\
+        print(seen)\n\
+        assert not any(sys.argv[1].encode() in out for out in seen), seen\n\
+        assert any(b'/ws/' in out for out in seen), seen\n";
+    fs::write(world.path("ws/swap.py"), swap).unwrap();
+    let line = format!("python3 swap.py {}", world.path("other").display());
+    let (status, _) = world.run(&Native::new(), &line);
+    assert_eq!(status, WELL);
+}
+
+/// A stub's own file is its own: one that is spoiled spoils no other.
+#[test]
+fn a_stub_that_is_changed_changes_no_other() {
+    let world = World::new();
+    for engine in [&Native::new() as &dyn Backend, &Bwrap::new()] {
+        let line = "./elsewhere 'sleep 20' & p=$!; sleep 1; chmod 0 /proc/$p/exe; chmod 600 /proc/$p/exe; kill $p; wait $p; \
+            ./elsewhere 'exit 4'; [ $? = 4 ]";
+        assert_eq!(world.run(engine, line), (WELL, Vec::new()));
+    }
 }
 
 /// The question of a stub is answered to a stub alone, and only once.

@@ -263,18 +263,15 @@ impl Drop for BareRunning {
 /// Signals the command and its children that stayed in its process group.
 #[cfg(unix)]
 fn send(child: &mut Child, signal: u8) -> io::Result<()> {
-    use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
+    use rustix::process::{Pid, getpgid};
 
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let signal = Signal::from_named_raw(i32::from(signal));
-    let (Some(pid), Some(signal)) = (pid, signal) else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let Some(pid) = pid.filter(|_| signal != 0) else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let signal = i32::from(signal);
     // Its process group is orphaned, so the kernel would ignore a `SIGTSTP`.
-    let signal = if signal == Signal::TSTP { Signal::STOP } else { signal };
-    match getpgid(Some(pid)) {
-        Ok(group) if group == pid => kill_process_group(group, signal)?,
-        Ok(_) | Err(_) => kill_process(pid, signal)?,
-    }
-    Ok(())
+    let signal = if signal == libc::SIGTSTP { libc::SIGSTOP } else { signal };
+    let leads_its_group = getpgid(Some(pid)).is_ok_and(|group| group == pid);
+    crate::sys::send(pid, leads_its_group, signal)
 }
 
 #[cfg(not(unix))]
@@ -331,6 +328,37 @@ mod tests {
         let mut text = String::new();
         out.read_to_string(&mut text).unwrap();
         assert_eq!(text, "0027\n33\n44\n");
+    }
+
+    #[test]
+    fn a_directory_that_is_another_one_is_not_worked_in() {
+        let own = crate::DirectoryIdentity::of(std::fs::File::open("/").unwrap()).unwrap();
+        for (inode, is_run) in [(own.inode, true), (own.inode + 1, false)] {
+            let directory = Some(crate::DirectoryIdentity { inode, ..own });
+            let process = ProcessSettings { directory, ..ProcessSettings::default() };
+            let command = CommandSpec { process, ..command(&["true"]) };
+            let started = Bare.compile(&command, &Permissions::default()).unwrap().spawn(Stdio::default());
+            assert_eq!(started.is_ok(), is_run);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn it_has_no_descriptors_of_this_process_and_hears_realtime_signals() {
+        // `dup` marks nothing.
+        let left = rustix::io::dup(std::fs::File::open("/etc").unwrap()).unwrap();
+        let (mut out, theirs) = io::pipe().unwrap();
+        let stdio = Stdio { stdout: Streams::To(OwnedFd::from(theirs)), ..Stdio::default() };
+        let line = "trap 'exit 7' 40; readlink /proc/$$/fd/* | grep -x /etc; echo ready; while :; do sleep 0.05; done";
+        let mut running = spawn(&["bash", "-c", line], stdio).unwrap();
+        let mut text = [0; 6];
+        out.read_exact(&mut text).unwrap();
+        assert_eq!(&text, b"ready\n");
+        drop(left);
+        running.signal(40).unwrap();
+        let status = running.wait(Some(Duration::from_secs(10))).unwrap();
+        // The signal ends `sleep`, too, which is in the group.
+        assert_eq!(status, Some(WaitStatus::Exited(7)));
     }
 
     #[test]

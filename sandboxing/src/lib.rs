@@ -37,7 +37,7 @@ pub use metadata::protect_repositories;
 pub use observation::{CountedLimit, Coverage, DeniedAct, IsHandled, Observation, Observations};
 pub use own_files::protect_own_files;
 pub use permits::{is_administrator, listens, listens_in, make_private_directory, permits, permits_signal};
-pub use process::{BrokenPipes, ProcessSettings, Starts};
+pub use process::{BrokenPipes, DirectoryIdentity, ProcessSettings, Starts};
 pub use repository::{NoRepository, Repository};
 pub use resolve::{absolute, leads_to, resolve_links, written_path};
 pub use search::Found;

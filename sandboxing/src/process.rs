@@ -20,6 +20,19 @@ pub struct ProcessSettings {
     pub broken_pipes: BrokenPipes,
     /// Whether the programs that it starts are judged while it runs.
     pub starts: Starts,
+    /// The directory that its working directory has to be once it was entered by its path, which may lead elsewhere by
+    /// then. If it is another one the command is not executed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<DirectoryIdentity>,
+}
+
+/// A directory, whatever leads to it. It means the same one as long as that is held open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DirectoryIdentity {
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
 }
 
 /// Whether the starts of programs below a command are brought to [`Deciders::starts`](crate::Deciders::starts). A backend
@@ -125,7 +138,24 @@ impl ProcessSettings {
             // The width of the mode type differs between systems.
             rustix::process::umask(rustix::fs::Mode::from_raw_mode(rustix::fs::RawMode::from(mask.bits())));
         }
-        Ok(())
+        self.directory.map_or(Ok(()), DirectoryIdentity::check)
+    }
+}
+
+impl DirectoryIdentity {
+    /// Whether this process is in it, by a system call that may be made between `fork` and `exec`.
+    #[cfg(unix)]
+    fn check(self) -> std::io::Result<()> {
+        let own = Self::of(rustix::fs::CWD)?;
+        if own == self { Ok(()) } else { Err(rustix::io::Errno::STALE.into()) }
+    }
+
+    /// That of an open directory.
+    #[cfg(unix)]
+    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "the types differ between systems")]
+    pub fn of(directory: impl std::os::fd::AsFd) -> std::io::Result<Self> {
+        let found = rustix::fs::statat(directory, c".", rustix::fs::AtFlags::empty())?;
+        Ok(Self { device: found.st_dev as u64, inode: found.st_ino as u64 })
     }
 }
 

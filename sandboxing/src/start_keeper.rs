@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use stockade_protocol::{AbsPath, Argv, RawText, Umask};
 
-use crate::{Running, SpawnError, Stdio};
+use crate::{DirectoryIdentity, Running, SpawnError, Stdio};
 
 /// A program that is about to be started, as it was read from its caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,8 +68,14 @@ pub enum StartVerdict {
 
 /// Starts a program elsewhere, from what was copied of its start.
 pub trait ElsewhereStart: fmt::Debug + Send {
-    /// Starts it, with the streams and the file mode mask of its caller.
-    fn start(self: Box<Self>, stdio: Stdio, umask: Option<Umask>) -> Result<Box<dyn Running>, SpawnError>;
+    /// Starts it, with the streams and the file mode mask of its caller, in no other directory than its caller's
+    /// ([`ProcessSettings::directory`](crate::ProcessSettings::directory)).
+    fn start(
+        self: Box<Self>,
+        stdio: Stdio,
+        umask: Option<Umask>,
+        directory: DirectoryIdentity,
+    ) -> Result<Box<dyn Running>, SpawnError>;
 
     /// Hears that it can't be started elsewhere, and why: it goes on in its caller's sandbox.
     fn impossible(self: Box<Self>, why: String);

@@ -13,8 +13,8 @@ use stockade_protocol::{
     Argv, Decision, DecisionSource, Enforcement, EscalationExecution, Permissions, RawText, Umask, Violation,
 };
 use stockade_sandboxing::{
-    CommandSpec, Deciders, ElsewhereStart, Observations, ProcessSettings, ProgramStart, Running, SpawnError,
-    StartCaller, StartCopy, StartVerdict, Starts, Stdio, WaitStatus,
+    CommandSpec, Deciders, DirectoryIdentity, ElsewhereStart, Observations, ProcessSettings, ProgramStart, Running,
+    SpawnError, StartCaller, StartCopy, StartVerdict, Starts, Stdio, WaitStatus,
 };
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -117,8 +117,13 @@ impl fmt::Debug for Elsewhere {
 }
 
 impl ElsewhereStart for Elsewhere {
-    fn start(self: Box<Self>, stdio: Stdio, umask: Option<Umask>) -> Result<Box<dyn Running>, SpawnError> {
-        let started = self.runtime.block_on(self.begin(stdio, umask));
+    fn start(
+        self: Box<Self>,
+        stdio: Stdio,
+        umask: Option<Umask>,
+        directory: DirectoryIdentity,
+    ) -> Result<Box<dyn Running>, SpawnError> {
+        let started = self.runtime.block_on(self.begin(stdio, umask, directory));
         match started {
             Ok(mut running) => {
                 let reason = format!("a rule ({}) gives it {}", self.by_rule.rules, self.by_rule.told());
@@ -157,7 +162,12 @@ impl Elsewhere {
         self.live.0.record(&self.shown, &self.caller, decided);
     }
 
-    async fn begin(&self, stdio: Stdio, umask: Option<Umask>) -> Result<ProgramElsewhere, SpawnError> {
+    async fn begin(
+        &self,
+        stdio: Stdio,
+        umask: Option<Umask>,
+        directory: DirectoryIdentity,
+    ) -> Result<ProgramElsewhere, SpawnError> {
         let Shared { session, connections, clock, .. } = &*self.live.0;
         let ctx = ToolContext {
             session,
@@ -184,6 +194,7 @@ impl Elsewhere {
         let is_judged = are_judged(session, &self.live.0.policy, confinement);
         let process = ProcessSettings {
             umask: umask.or(self.live.0.process.umask),
+            directory: Some(directory),
             starts: if is_judged { Starts::Judged } else { Starts::Unseen },
             ..self.live.0.process.clone()
         };

@@ -2,7 +2,7 @@
 
 use super::number as nr;
 use super::processor::{self, DIRECTORY};
-use super::{AT_FDCWD, CLOEXEC, CText, DOT, EINVAL, ELOOP, EMPTY, ENOSYS, ROOT, Result, call, fd};
+use super::{AT_FDCWD, CLOEXEC, CText, DOT, EINVAL, ELOOP, EMPTY, ENOSYS, ESTALE, ROOT, Result, call, fd};
 
 pub(crate) fn read(file: i32, buffer: &mut [u8]) -> Result<usize> {
     call(nr::READ, [file as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0])
@@ -101,6 +101,12 @@ pub(crate) fn kind(file: i32) -> Result<u32> {
 pub(crate) fn is_no_directory(path: CText<'_>) -> bool {
     const DIRECTORY: u32 = 0o040_000;
     look(AT_FDCWD, path, 0).is_ok_and(|found| found.mode & KIND != DIRECTORY)
+}
+
+/// Fails if the working directory is another one than this.
+pub(crate) fn is_working_directory(device: u64, number: u64) -> Result<()> {
+    let found = look(AT_FDCWD, DOT, 0)?;
+    if (found.device, found.number) == (device, number) { Ok(()) } else { Err(ESTALE) }
 }
 
 /// What is known of a file.

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use stockade_protocol::Umask;
-use stockade_sandboxing::{ElsewhereStart, Running, SpawnError, Stdio, Streams, WaitStatus};
+use stockade_sandboxing::{DirectoryIdentity, ElsewhereStart, Running, SpawnError, Stdio, Streams, WaitStatus};
 
 use crate::launch::stub_file;
 use crate::stub_wire as wire;
@@ -58,6 +58,8 @@ struct Awaited {
     process: i32,
     /// The stub's number in the caller.
     number: i32,
+    /// The stub's device and inode.
+    stub: (u64, u64),
     asks: Sender<Notification>,
 }
 
@@ -84,20 +86,24 @@ impl Redirections {
             return self.takes_question(call);
         }
         let is_empty_path = flags == u64::from(libc::AT_EMPTY_PATH.cast_unsigned());
-        let is_awaited = |found: &Awaited| found.thread == call.thread && found.number == file as i32;
-        let takes = is_empty_path
-            && self.awaited().iter().any(is_awaited)
-            && is_stub(&format!("/proc/{}/fd/{}", call.thread, file as i32));
+        let executed = identity(&format!("/proc/{}/fd/{}", call.thread, file as i32));
+        let is_awaited = |found: &Awaited| {
+            found.thread == call.thread && found.number == file as i32 && executed == Some(found.stub)
+        };
+        let takes = is_empty_path && self.awaited().iter().any(is_awaited);
         // A process that is gone has no call that waits.
         takes && notify::go_on(self.listener.as_fd(), call).is_ok()
     }
 
     /// Hands the question of a stub to the thread that waits for it.
     fn takes_question(&self, call: &Notification) -> bool {
-        let is_ours = is_stub(&format!("/proc/{}/exe", call.thread));
+        let executed = identity(&format!("/proc/{}/exe", call.thread));
         let mut awaited = self.awaited();
-        let place = awaited.iter().position(|found| [found.process, found.thread].contains(&call.thread));
-        let Some(found) = place.filter(|_| is_ours).map(|place| awaited.swap_remove(place)) else { return false };
+        let is_ours =
+            |found: &Awaited| [found.process, found.thread].contains(&call.thread) && executed == Some(found.stub);
+        let Some(found) = awaited.iter().position(is_ours).map(|place| awaited.swap_remove(place)) else {
+            return false;
+        };
         found.asks.send(*call).is_ok()
     }
 
@@ -105,8 +111,12 @@ impl Redirections {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a program elsewhere, and a stub in its place. `empty` is where the caller has an empty text.
-    pub(super) fn begin(&self, call: &Notification, empty: u64, start: Box<dyn ElsewhereStart>) {
+    /// Starts a program elsewhere, and a stub in its place. `place` is where the caller has an empty text, and its
+    /// directory.
+    pub(super) fn begin(&self, call: &Notification, place: (u64, Option<OwnedFd>), start: Box<dyn ElsewhereStart>) {
+        let (empty, Some(directory)) = place else {
+            return self.leave(call, start, String::from("its directory is not known"));
+        };
         let (own, call) = (self.clone(), *call);
         if self.count.fetch_add(1, Ordering::SeqCst) >= MOST {
             self.count.fetch_sub(1, Ordering::SeqCst);
@@ -118,7 +128,7 @@ impl Redirections {
         let take = |slot: &Mutex<Option<_>>| slot.lock().unwrap_or_else(PoisonError::into_inner).take();
         let run = move || {
             if let Some(start) = take(&given) {
-                own.run(&call, empty, start);
+                own.run(&call, (empty, &directory), start);
             }
             own.count.fetch_sub(1, Ordering::SeqCst);
         };
@@ -138,36 +148,54 @@ impl Redirections {
         notify::go_on(self.listener.as_fd(), call).ok();
     }
 
-    fn run(&self, call: &Notification, empty: u64, start: Box<dyn ElsewhereStart>) {
-        let (asks, process) = match self.put_stub(call, empty) {
+    /// The directory is held until the program has ended, so that no other one gets its number.
+    fn run(&self, call: &Notification, (empty, directory): (u64, &OwnedFd), start: Box<dyn ElsewhereStart>) {
+        let put = stub_file().and_then(|stub| Ok((stub, DirectoryIdentity::of(directory)?)));
+        let (stub, directory) = match put {
+            Ok(put) => put,
+            Err(error) => return self.leave(call, start, error.to_string()),
+        };
+        let (asks, process) = match self.put_stub(call, empty, &stub) {
             Ok(put) => put,
             Err(Failed::Impossible(error)) => return self.leave(call, start, error.to_string()),
-            Err(Failed::Gone) => return,
+            Err(Failed::Gone) => return start.impossible(String::from("its caller was interrupted, or has ended")),
         };
         let question = question(&asks, process);
         self.forget(call.thread);
-        // A caller that was killed, or could not execute the stub.
-        let Some(question) = question else { return };
-        let Ok((socket, stdio, umask)) = self.answer(&question) else { return };
-        match start.start(stdio, umask) {
+        let answered = question.and_then(|question| self.answer(&question).ok());
+        let Some((socket, stdio, umask)) = answered else {
+            return start.impossible(String::from("its caller has ended, or could not execute the stub in its place"));
+        };
+        match start.start(stdio, umask, directory) {
             Ok(running) => relay(&socket, running),
             Err(error) => tell(&socket, of_failure(&error)),
         }
     }
 
     /// Has the caller execute the stub. What comes back is told when the stub asks for its socket, and its process.
-    fn put_stub(&self, call: &Notification, empty: u64) -> Result<(Receiver<Notification>, i32), Failed> {
+    fn put_stub(
+        &self,
+        call: &Notification,
+        empty: u64,
+        stub: &OwnedFd,
+    ) -> Result<(Receiver<Notification>, i32), Failed> {
         let failed = |error: io::Error| {
             let is_waiting = notify::is_waiting(self.listener.as_fd(), call.id);
             if is_waiting { Failed::Impossible(error) } else { Failed::Gone }
         };
-        let stub = stub_file().map_err(failed)?;
+        let identity = rustix::fs::fstat(stub).map_err(|error| failed(error.into()))?;
         let process = group_of(call.thread).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
         let traced = Traced::seize(call.thread).map_err(failed)?;
         let number = notify::add_descriptor(self.listener.as_fd(), call.id, stub.as_fd()).map_err(failed)?;
         traced.interrupt().map_err(failed)?;
         let (asks, asked) = channel();
-        self.awaited().push(Awaited { thread: call.thread, process, number, asks });
+        self.awaited().push(Awaited {
+            thread: call.thread,
+            process,
+            number,
+            stub: (identity.st_dev, identity.st_ino),
+            asks,
+        });
         // The call that waits is over in any case: kernels before 5.19 have ended it by the interruption.
         notify::answer(self.listener.as_fd(), call.id, libc::EINTR).ok();
         let skipped = usize::from(call.call == libc::SYS_execveat);
@@ -214,10 +242,9 @@ fn question(asks: &Receiver<Notification>, process: i32) -> Option<Notification>
     None
 }
 
-fn is_stub(path: &str) -> bool {
-    let stub = stub_file().ok().and_then(|file| rustix::fs::fstat(file).ok());
-    stub.zip(fs::metadata(path).ok())
-        .is_some_and(|(stub, found)| (stub.st_dev, stub.st_ino) == (found.dev(), found.ino()))
+/// The device and the inode of a file.
+fn identity(path: &str) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 fn umask_of(process: i32) -> Option<Umask> {

@@ -6,8 +6,8 @@
 //!
 //! - A path that leads nowhere is not judged: the kernel says so, and a search along `PATH` goes on to the next place.
 //! - What a script is started with is judged as the kernel would start it: the interpreter, its argument, the script.
-//! - A caller that can't be read, since it is not dumpable or its memory is another user's, starts nothing. A caller whose
-//!   words are at no address gets what the kernel says to that.
+//! - A caller that can't be read starts nothing: its memory is another user's, or it is not dumpable and the sandbox has
+//!   no user namespace that this user made. A caller whose words are at no address gets what the kernel says to that.
 
 mod copy;
 
@@ -66,6 +66,8 @@ enum Reading {
         start: ProgramStart,
         /// The end of the path, which is an empty text.
         empty: u64,
+        /// The caller's directory, if the start was copied.
+        directory: Option<OwnedFd>,
     },
     /// Its caller does not let itself be looked at.
     Unreadable,
@@ -111,14 +113,14 @@ impl StartCalls {
                 self.keeper.unreadable(caller(call));
                 self.refuse(call);
             }
-            Reading::Start { mut start, empty } => match self.keeper.judge(&start) {
+            Reading::Start { mut start, empty, directory } => match self.keeper.judge(&start) {
                 Concern::None => self.go_on(call),
-                Concern::Decide => self.decide(call, start, empty),
+                Concern::Decide => self.decide(call, start, (empty, directory)),
                 Concern::Escalate { variables } => {
                     if let (Some(copy), Some(reader)) = (&mut start.copy, reader) {
                         copy.variables = reader.variables(&variables);
                     }
-                    self.decide(call, start, empty);
+                    self.decide(call, start, (empty, directory));
                 }
             },
         }
@@ -128,7 +130,7 @@ impl StartCalls {
         notify::go_on(self.listener.as_fd(), call).ok();
     }
 
-    fn decide(&self, call: &Notification, start: ProgramStart, empty: u64) {
+    fn decide(&self, call: &Notification, start: ProgramStart, place: (u64, Option<OwnedFd>)) {
         if self.held.fetch_add(1, Ordering::Relaxed) >= MOST_HELD {
             self.held.fetch_sub(1, Ordering::Relaxed);
             return self.refuse(call);
@@ -140,7 +142,7 @@ impl StartCalls {
             match verdict {
                 StartVerdict::GoOn => drop(notify::go_on(listener.as_fd(), &call)),
                 StartVerdict::Refused => drop(notify::answer(listener.as_fd(), call.id, libc::EACCES)),
-                StartVerdict::Elsewhere(start) => redirections.begin(&call, empty, start),
+                StartVerdict::Elsewhere(start) => redirections.begin(&call, place, start),
             }
         };
         let asked = Arc::clone(&self.listener);
@@ -220,7 +222,8 @@ impl Reader<'_> {
             Ok(words) => words,
             Err(error) => return unread(&error),
         };
-        let copy = if are_all { self.copy(&named, &words, &interpreters) } else { None };
+        let copied = if are_all { self.copy(&named, &words, &interpreters) } else { None };
+        let (copy, directory) = copied.unzip();
         let rest = words.get(1..).unwrap_or_default();
         let plain = programs.iter().map(|program| form(std::slice::from_ref(program), rest));
         let mut forms: Vec<Vec<RawText>> = plain.collect();
@@ -233,7 +236,7 @@ impl Reader<'_> {
         let file = self.load(&mut forms).or(file);
         let cwd = self.view.absolute(self.call.thread, None, b".").and_then(|path| AbsPath::parse(path).ok());
         let start = ProgramStart { forms, file: file.map(RawText::from), cwd, copy };
-        Reading::Start { start, empty: self.argument(path_at).wrapping_add(text.len() as u64) }
+        Reading::Start { start, empty: self.argument(path_at).wrapping_add(text.len() as u64), directory }
     }
 
     /// Adds what a dynamic loader among the programs is told to run, and gives the base name of that file.

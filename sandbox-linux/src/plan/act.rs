@@ -26,6 +26,7 @@ impl Step {
             Self::AwaitNames => "wait for the names that are held",
             Self::JoinNetwork => "enter the sandbox's network",
             Self::WorkingDirectory { path } => return format!("enter the working directory `{path}`"),
+            Self::SameDirectory { .. } => "find the caller's directory at its path",
             Self::Session => "start a session",
             Self::TakeTerminal => "take the terminal",
             Self::Limit { resource, value } => return format!("set the limit {} to {value}", limit(*resource)),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use stockade_protocol::{AbsPath, RawText};
-use stockade_sandboxing::{BrokenPipes, CommandSpec, Stdio, Unenforceable};
+use stockade_sandboxing::{BrokenPipes, CommandSpec, DirectoryIdentity, Stdio, Unenforceable};
 
 use crate::observer::Watch;
 use crate::plan::limits::with_callers;
@@ -71,6 +71,8 @@ pub(crate) struct CommandStart {
     for_files: Option<Ruleset>,
     cwd: AbsPath,
     #[serde(skip_serializing_if = "Option::is_none")]
+    directory: Option<DirectoryIdentity>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     umask: Option<u16>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     signals: Vec<Step>,
@@ -87,6 +89,7 @@ impl CommandStart {
         Ok(Self {
             for_files: for_files.cloned(),
             cwd: command.cwd.clone(),
+            directory: command.process.directory,
             umask: command.process.umask.map(|mask| mask.bits()),
             signals: match command.process.broken_pipes {
                 BrokenPipes::EndIt => Vec::new(),
@@ -110,6 +113,8 @@ impl CommandStart {
         steps.extend(self.for_files.clone().map(|ruleset| Step::LandlockForFiles { ruleset }));
         steps.extend(stdio.controlling_terminal.then_some(Step::TakeTerminal));
         steps.push(Step::WorkingDirectory { path: self.cwd.clone() });
+        let same = |DirectoryIdentity { device, inode }| Step::SameDirectory { device, inode };
+        steps.extend(self.directory.map(same));
         steps.extend(self.umask.map(|mask| Step::Umask { mask }));
         steps.extend_from_slice(&self.signals);
         steps.extend_from_slice(&self.limits);

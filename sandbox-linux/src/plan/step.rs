@@ -94,6 +94,11 @@ pub(crate) enum Step {
     WorkingDirectory {
         path: AbsPath,
     },
+    /// The working directory has to be this one.
+    SameDirectory {
+        device: u64,
+        inode: u64,
+    },
     Session,
     TakeTerminal,
     Limit {
@@ -308,6 +313,7 @@ impl Encoder {
             Step::AwaitNames => self.op(wire::STEP_AWAIT_NAMES),
             Step::JoinNetwork => self.op(wire::STEP_JOIN_NETWORK),
             Step::WorkingDirectory { path } => self.op(wire::STEP_WORKING_DIRECTORY).path(path),
+            Step::SameDirectory { device, inode } => self.op(wire::STEP_SAME_DIRECTORY).number(*device).number(*inode),
             Step::Session => self.op(wire::STEP_SESSION),
             Step::TakeTerminal => self.op(wire::STEP_TAKE_TERMINAL),
             Step::Limit { resource, value } => self.op(wire::STEP_LIMIT).number(u64::from(*resource)).number(*value),

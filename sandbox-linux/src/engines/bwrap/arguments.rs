@@ -203,6 +203,7 @@ impl<'a> Renderer<'a> {
             | Step::Proc
             | Step::Keyring
             | Step::WorkingDirectory { .. }
+            | Step::SameDirectory { .. }
             | Step::Session
             | Step::TakeTerminal
             | Step::Limit { .. }

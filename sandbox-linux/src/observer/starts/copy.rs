@@ -13,14 +13,19 @@ use super::{Interpreter, Named, Reader};
 const MOST_VARIABLES: usize = 4096;
 
 impl Reader<'_> {
-    /// The start as it can be made elsewhere, if its files are the host's.
-    pub(super) fn copy(&self, named: &Named, words: &[Vec<u8>], interpreters: &[Interpreter]) -> Option<StartCopy> {
+    /// The start as it can be made elsewhere, if its files are the host's, and its directory, held.
+    pub(super) fn copy(
+        &self,
+        named: &Named,
+        words: &[Vec<u8>],
+        interpreters: &[Interpreter],
+    ) -> Option<(StartCopy, OwnedFd)> {
         const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
         let found = named.found.as_ref()?;
         let bytes = |path: &AbsPath| path.as_raw().as_bytes().to_vec();
         let hosts = self.host.locate(&bytes(&found.path), LastLink::Kept).ok()?;
-        let are_same = |one: OwnedFd, other: OwnedFd| {
-            let identity = |file: OwnedFd| rustix::fs::fstat(file).map(|found| (found.st_dev, found.st_ino));
+        let are_same = |one: &OwnedFd, other: &OwnedFd| {
+            let identity = |file: &OwnedFd| rustix::fs::fstat(file).map(|found| (found.st_dev, found.st_ino));
             identity(one).ok().zip(identity(other).ok()).is_some_and(|(one, other)| one == other)
         };
         let open = |file: &Located| file.open(LOOK, Mode::empty()).ok();
@@ -29,21 +34,23 @@ impl Reader<'_> {
             format!("/proc/{}/cwd", self.call.thread),
             LOOK.difference(OFlags::NOFOLLOW),
             Mode::empty(),
-        );
+        )
+        .ok()?;
         let hosts_cwd = self.host.locate(&bytes(&cwd), LastLink::Kept).ok()?;
         let is_hosts = hosts.path == found.path
             && hosts_cwd.path == cwd
-            && are_same(open(found)?, open(&hosts)?)
-            && are_same(own_cwd.ok()?, open(&hosts_cwd)?);
+            && are_same(&open(found)?, &open(&hosts)?)
+            && are_same(&own_cwd, &open(&hosts_cwd)?);
         is_hosts.then_some(())?;
-        Some(StartCopy {
+        let copy = StartCopy {
             program: found.path.clone(),
             given: AbsPath::parse(named.path.clone()).ok()?,
             words: words.iter().cloned().map(RawText::from).collect(),
             cwd,
             interpreters: interpreters.iter().map(|found| RawText::from(found.program.clone())).collect(),
             variables: Vec::new(),
-        })
+        };
+        Some((copy, own_cwd))
     }
 
     /// Those of the caller's variables that have these names. Where they can't all be read, there are none.
