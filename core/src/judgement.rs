@@ -15,6 +15,7 @@ use crate::requirement;
 use crate::runtime::{FirstAttempt, Requirement, SandboxPreference, ToolContext, ToolRuntime};
 use crate::session::{Sandboxing, Session};
 use crate::verdict::{RuleVerdict, Verdict};
+use crate::writable_repository::has_writable_repository;
 
 /// The decision about a request.
 #[derive(Clone, Debug)]
@@ -166,7 +167,12 @@ impl Approvals {
                 let may_bypass =
                     bypass_sandbox && !in_advance && tool.first_attempt(request) == FirstAttempt::AsRulesSay;
                 let bypasses_sandbox = may_bypass && session.rules_may_leave();
-                let by_rules = || granted_by_rules(session, verdict?).filter(|_| planted().is_none());
+                let by_rules = || {
+                    let verdict = verdict?;
+                    let is_led = |(_, cwd)| has_writable_repository(session, cwd, &verdict.parsed);
+                    let is_led = || tool.command(request).is_some_and(is_led);
+                    granted_by_rules(session, verdict).filter(|_| planted().is_none() && !is_led())
+                };
                 let execution = match wanted {
                     _ if bypasses_sandbox => EscalationExecution::Unsandboxed,
                     EscalationExecution::TurnDefault => by_rules().unwrap_or(EscalationExecution::TurnDefault),

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use stockade_protocol::{AbsPath, Access};
+use stockade_protocol::AbsPath;
 
 use crate::session::Session;
 
@@ -53,9 +53,9 @@ fn parts(path: &Path) -> Vec<OsString> {
 
 /// Whether the session's commands may have created the target of an absolute path, or a link in it. If that is
 /// unknown, it counts.
+///
+/// A command is also a program that a rule gives a profile, or one with a saved grant: see [`Session::may_be_written`].
 pub(crate) fn is_commands_own(session: &Session, path: &Path) -> bool {
-    let is_own = |place: &PathBuf| {
-        AbsPath::from_path(place).map_or(true, |place| session.permissions.access(&place) == Access::Write)
-    };
+    let is_own = |place: &PathBuf| AbsPath::from_path(place).map_or(true, |place| session.may_be_written(&place));
     !path.is_absolute() || places(path).is_none_or(|places| places.iter().any(is_own))
 }

@@ -136,6 +136,16 @@ impl Session {
         self.host.platform_defaults = paths;
     }
 
+    /// Whether any command of the session could have written this path: by the session's permissions, by a profile that
+    /// a rule gives, or by a saved grant. The bounds of one do not hold for the other.
+    pub(crate) fn may_be_written(&self, path: &AbsPath) -> bool {
+        let saved = self.saved.iter().map(|saved| &saved.permissions);
+        let all = std::iter::once(&self.permissions).chain(self.profiles.values()).chain(saved);
+        let made = self.saved.iter().flat_map(|saved| &saved.directories).chain(&self.made_on_use);
+        all.into_iter().any(|permissions| permissions.access(path) == Access::Write)
+            || made.into_iter().any(|directory| path.starts_with(directory))
+    }
+
     /// This session with another policy. Restrictions beyond the former policy stay: denials, forbidden hosts, the
     /// administrator's bound, limits and the environment. Grants beyond it stay only with the policy they were granted
     /// with.

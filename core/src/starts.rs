@@ -65,6 +65,8 @@ struct Keeper {
 
 struct Shared {
     session: Session,
+    /// The session with what the commands beside a program of this run may do: this run, and those above it.
+    beside: Session,
     /// What the run is decided with, and was granted.
     connections: Connections,
     grant: Grant,
@@ -141,18 +143,18 @@ impl ProgramStarts {
         run: (&Argv, &AbsPath, &Permissions),
         (process, clock): (&ProcessSettings, &Clock),
     ) -> Option<Self> {
-        Self::at_depth(connections, session, grant, run, (process, clock, 0))
+        Self::at_depth(connections, (session, &session.permissions), grant, run, (process, clock, 0))
     }
 
     /// For a program that a run has elsewhere.
     fn below(above: &Shared, grant: &Grant, run: (&Argv, &AbsPath, &Permissions)) -> Option<Self> {
         let settings = (&above.process, &above.clock, above.depth + 1);
-        Self::at_depth(&above.connections, &above.session, grant, run, settings)
+        Self::at_depth(&above.connections, (&above.session, &above.beside.permissions), grant, run, settings)
     }
 
     fn at_depth(
         connections: &Connections,
-        session: &Session,
+        (session, above): (&Session, &Permissions),
         grant: &Grant,
         (command, cwd, enforced): (&Argv, &AbsPath, &Permissions),
         (process, clock, depth): (&ProcessSettings, &Clock, usize),
@@ -164,6 +166,7 @@ impl ProgramStarts {
         let restricted = policy.restricted_programs();
         let shared = Shared {
             session: session.clone(),
+            beside: Session { permissions: above.merge(grant.permissions()), ..session.clone() },
             connections: connections.clone(),
             grant: grant.clone(),
             process: process.clone(),

@@ -60,16 +60,26 @@ fn has_telling_variable(session: &Session) -> bool {
     })
 }
 
-/// Whether commands may have written the user's git settings.
-fn has_writable_settings(session: &Session) -> bool {
+/// The files that may hold the user's and the system's git settings.
+pub(crate) fn user_settings(session: &Session) -> Vec<PathBuf> {
     let variables = session.permissions.environment.apply(session.environment.clone());
     let below = |variable: &str, name: &str| {
         let directory = variables.get(&RawText::from(variable)).and_then(RawText::to_os_string)?;
         (!directory.is_empty()).then(|| PathBuf::from(directory).join(name))
     };
-    let files =
-        [below("HOME", ".gitconfig"), below("HOME", ".config/git/config"), below("XDG_CONFIG_HOME", "git/config")];
-    files.iter().flatten().any(|file| !file.is_absolute() || (file.exists() && is_commands_own(session, file)))
+    let files = [
+        below("HOME", ".gitconfig"),
+        below("HOME", ".config/git/config"),
+        below("XDG_CONFIG_HOME", "git/config"),
+        Some(PathBuf::from("/etc/gitconfig")),
+    ];
+    files.into_iter().flatten().collect()
+}
+
+/// Whether commands may have written the user's git settings.
+fn has_writable_settings(session: &Session) -> bool {
+    let mut files = user_settings(session).into_iter();
+    files.any(|file| !file.is_absolute() || (file.exists() && is_commands_own(session, &file)))
 }
 
 /// Whether a word names a repository that commands may have created. A file may lead to one.
@@ -131,6 +141,10 @@ fn leads_to(file: &Path) -> Option<PathBuf> {
 fn names_writable(session: &Session, file: &Path, top: &Path) -> bool {
     let Ok(text) = text_of(file) else { return true };
     let text = text.unwrap_or_default();
+    // Another address than the words', which may be a path.
+    if text.to_ascii_lowercase().contains("insteadof") {
+        return true;
+    }
     let values = text.lines().map(|line| line.rsplit_once(']').map_or(line, |(_, rest)| rest));
     let mut words = values.flat_map(|line| line.split(|c: char| c.is_whitespace() || "\"\'=!;".contains(c)));
     words.any(|word| {

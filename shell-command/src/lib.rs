@@ -6,5 +6,5 @@ mod bash;
 mod inside;
 mod safety;
 
-pub use inside::{is_plain_shell, parse_argv, parse_bash, works_unseen};
+pub use inside::{is_plain_shell, parse_argv, parse_bash, starts_others, works_unseen};
 pub use safety::{MOST_SAFE_COMMANDS, Safety, line_safety, reads_secret, safety};

@@ -27,7 +27,6 @@ use crate::approvals::Grant;
 use crate::connections::Guard;
 use crate::evidence::{Seen, seen_violations};
 use crate::runtime::ToolContext;
-use crate::session::Session;
 use crate::shell::{compile, held_permissions, make_directories, no_proxy, variables};
 use crate::writes::Writes;
 
@@ -89,10 +88,7 @@ impl Shared {
             return Err(String::from("too many programs above it run elsewhere"));
         }
         let grant = by_rule.grant(&self.session)?;
-        // The commands beside it may write what the session's may, and what this run may.
-        let permissions = self.session.permissions.merge(self.grant.permissions());
-        let beside = Session { permissions, ..self.session.clone() };
-        let variables = trusted::check(&beside, &copy, by_rule)?;
+        let variables = trusted::check(&self.beside, &copy, by_rule)?;
         Ok((copy, grant, variables))
     }
 }

@@ -16,7 +16,7 @@ use super::rule_grant::RuleGrant;
 use super::trusted::Variables;
 use crate::places::is_commands_own;
 use crate::session::Session;
-use crate::writable_repository::has_writable_repository;
+use crate::writable_repository::{has_writable_repository, user_settings};
 
 /// Submodules have repositories of their own, in directories that commands write.
 const SETTINGS: [(&str, &str); 3] =
@@ -24,6 +24,9 @@ const SETTINGS: [(&str, &str); 3] =
 
 /// Keys of settings whose value is always a path.
 const PATH_KEYS: [&str; 5] = ["attributesfile", "excludesfile", "hookspath", "path", "worktree"];
+
+/// Keys whose value is an address or the name of a remote, and otherwise the path of a repository.
+const ADDRESS_KEYS: [&str; 5] = ["pushdefault", "pushremote", "pushurl", "remote", "url"];
 
 /// Subcommands whose first word is a repository, and whose other words are none.
 const WITH_REMOTE: [&str; 4] = ["fetch", "ls-remote", "pull", "push"];
@@ -36,6 +39,9 @@ pub(super) fn check(session: &Session, copy: &StartCopy, cwd: &Path, grant: &Rul
     let name = base_name(copy.given.as_raw());
     if name.as_bytes() != b"git" && !name.as_bytes().starts_with(b"git-") {
         return Ok(Variables::new());
+    }
+    if let Some(file) = user_settings(session).iter().find(|file| text_of(file).is_none_or(|text| rewrites(&text))) {
+        return Err(format!("`{}` rewrites addresses (`insteadOf`) or includes other settings", shown(file)));
     }
     if has_writable_repository(session, &copy.cwd, &grant.line) {
         return Err(String::from("commands may write its repository, its settings, or what its words name"));
@@ -56,6 +62,9 @@ pub(super) fn check(session: &Session, copy: &StartCopy, cwd: &Path, grant: &Rul
         .collect::<Option<_>>()
         .ok_or("its settings can't be read")?;
     for (file, text) in &texts {
+        if rewrites(text) {
+            return Err(String::from("its repository rewrites addresses (`insteadOf`) or includes other settings"));
+        }
         if let Some(path) = path_of_commands(session, file, text, top) {
             return Err(format!("its settings name `{path}`, where commands write"));
         }
@@ -73,6 +82,13 @@ pub(super) fn check(session: &Session, copy: &StartCopy, cwd: &Path, grant: &Rul
         variables.push((RawText::from(format!("GIT_CONFIG_VALUE_{number}").as_str()), RawText::from(*value)));
     }
     Ok(variables)
+}
+
+/// Whether settings turn an address into another one, or may do so in another file. A group of remotes is one of
+/// addresses, too.
+fn rewrites(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ["insteadof", "[include", "[remotes"].iter().any(|found| text.contains(found))
 }
 
 fn shown(path: &Path) -> RawText {
@@ -112,7 +128,13 @@ fn path_of_commands(session: &Session, file: &Path, text: &str, top: &Path) -> O
     });
     let bases = [Some(top), file.parent()];
     let is_theirs = |word: &str| bases.iter().flatten().any(|base| is_commands_own(session, &base.join(word)));
-    let is_path = |key: &str, word: &str| PATH_KEYS.contains(&key) || looks_like_path(word);
+    let is_path = |key: &str, word: &str| {
+        let is_address = || (word.contains("://") && !is_local(word)) || is_short_address(word);
+        let is_remote = || text.lines().any(|line| line.trim() == format!("[remote \"{word}\"]"));
+        PATH_KEYS.contains(&key)
+            || looks_like_path(word)
+            || (ADDRESS_KEYS.contains(&key) && !is_address() && !is_remote())
+    };
     found
         .into_iter()
         .find(|(key, word)| !word.is_empty() && is_path(key, word) && is_theirs(word))
@@ -124,6 +146,10 @@ fn looks_like_path(word: &str) -> bool {
     let is_reference = word.trim_start_matches('+').starts_with("refs/") || word.starts_with('^');
     let is_remote = word.contains("://") || is_short_address(word);
     (word.contains('/') || word.starts_with(['.', '~'])) && !is_reference && !is_remote
+}
+
+fn is_local(address: &str) -> bool {
+    address.to_ascii_lowercase().starts_with("file:")
 }
 
 /// `user@host:path`: a colon before any slash, as git tells it from a path.
@@ -149,7 +175,7 @@ fn check_words<'a>(
     }
     let is_remote = |word: &str| {
         let heading = format!("[remote \"{word}\"]");
-        (word.contains("://") && !word.to_ascii_lowercase().starts_with("file:"))
+        (word.contains("://") && !is_local(word))
             || is_short_address(word)
             || settings.clone().any(|text| text.lines().any(|line| line.trim() == heading))
     };
@@ -208,6 +234,20 @@ mod tests {
         ] {
             assert!(!check(words), "{words:?}");
         }
+    }
+
+    #[test]
+    fn settings_that_rewrite_addresses_are_seen() {
+        for text in [
+            "[url \"ev.git\"]\n\tinsteadOf = foo:\n",
+            "[URL \"x\"] PUSHINSTEADOF=foo:\n",
+            "[include]\n\tpath = x\n",
+            "[includeIf \"gitdir:/x\"]\n\tpath = x\n",
+            "[remotes]\n\tgroup = ev.git\n",
+        ] {
+            assert!(rewrites(text), "{text}");
+        }
+        assert!(!rewrites("[core]\n\tbare = false\n[remote \"origin\"]\n\turl = x\n"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use stockade_protocol::RawText;
 use stockade_sandboxing::StartCopy;
+use stockade_shell_command::starts_others;
 
 use super::git;
 use super::judge::{base_name, is_many_programs, is_shell};
@@ -16,10 +17,69 @@ use crate::session::Session;
 use crate::steering_variable::{is_steering, steering_variable};
 use crate::writable_program::has_writable_program;
 
-/// Programs that run the text of their arguments, or of files that those name. Versions may follow a name.
-const INTERPRETERS: [&str; 15] = [
-    "awk", "bun", "deno", "gawk", "guile", "lua", "mawk", "node", "nodejs", "perl", "php", "python", "ruby", "tclsh",
+/// Programs that run the text of their arguments, of their input, or of files that those name. Versions may follow a
+/// name.
+const INTERPRETERS: &[&str] = &[
+    "R",
     "Rscript",
+    "awk",
+    "bc",
+    "bpython",
+    "bun",
+    "cpython",
+    "dc",
+    "deno",
+    "ed",
+    "elixir",
+    "emacs",
+    "erl",
+    "escript",
+    "ex",
+    "gawk",
+    "ghci",
+    "groovy",
+    "gsed",
+    "guile",
+    "iex",
+    "ipython",
+    "irb",
+    "java",
+    "jruby",
+    "jshell",
+    "julia",
+    "lua",
+    "luajit",
+    "m4",
+    "mawk",
+    "nawk",
+    "node",
+    "nodejs",
+    "nvim",
+    "ocaml",
+    "octave",
+    "original-awk",
+    "osascript",
+    "perl",
+    "php",
+    "php-cgi",
+    "pypy",
+    "python",
+    "qjs",
+    "racket",
+    "rhino",
+    "ruby",
+    "runghc",
+    "runhaskell",
+    "scala",
+    "sed",
+    "sqlite",
+    "swipl",
+    "tclsh",
+    "ts-node",
+    "tsx",
+    "vi",
+    "vim",
+    "wish",
 ];
 
 /// What the program is started with besides the session's environment.
@@ -36,6 +96,10 @@ pub(super) fn check(session: &Session, copy: &StartCopy, grant: &RuleGrant) -> R
         }
     }
     check_name(copy)?;
+    // A script by its own path is none: nothing but the script is run.
+    if let Some(name) = program_for_others(copy) {
+        return Err(format!("`{name}` runs what its words or its input say, which are its caller's"));
+    }
     let cwd = copy.cwd.to_host_path().ok_or("its directory has no name on this system")?;
     if let Some(name) = steering_variable(session, &cwd) {
         return Err(format!("the session's variable `{name}` could lead it to what commands or the project wrote"));
@@ -43,15 +107,12 @@ pub(super) fn check(session: &Session, copy: &StartCopy, grant: &RuleGrant) -> R
     if let Some((name, _)) = copy.variables.iter().find(|(name, value)| is_steering(session, &cwd, name, value)) {
         return Err(format!("the variable `{name}` of its caller could lead it to what commands or the project wrote"));
     }
+    // A path could lead to another file by the time that it is used.
+    if let Some((name, _)) = copy.variables.iter().find(|(_, value)| value.as_bytes().contains(&b'/')) {
+        return Err(format!("the variable `{name}` of its caller has a path in it"));
+    }
     if has_writable_program(session, &copy.cwd, &grant.line) {
         return Err(String::from("commands may write its program, or a directory of `PATH`"));
-    }
-    if is_interpreter(copy) {
-        let arguments = copy.words.iter().skip(1).filter_map(RawText::to_os_string);
-        if let Some(found) = arguments.into_iter().find(|word| is_commands_own(session, &cwd.join(word))) {
-            let found = RawText::from(found.to_string_lossy().as_ref());
-            return Err(format!("it is an interpreter, and commands may write what it runs, `{found}`"));
-        }
     }
     let mut variables = git::check(session, copy, &cwd, grant)?;
     variables.extend(copy.variables.iter().cloned());
@@ -72,12 +133,15 @@ fn check_name(copy: &StartCopy) -> Result<(), String> {
     Ok(())
 }
 
-fn is_interpreter(copy: &StartCopy) -> bool {
-    [copy.given.as_raw(), copy.program.as_raw()].into_iter().map(base_name).any(|name| {
-        let plain =
-            name.as_str().unwrap_or_default().trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-        is_shell(name.as_bytes()) || is_shell(plain.as_bytes()) || INTERPRETERS.contains(&plain)
-    })
+/// The program's name if it is an interpreter, a shell or a program that starts others.
+fn program_for_others(copy: &StartCopy) -> Option<RawText> {
+    let is_one = |name: &RawText| {
+        let Some(text) = name.as_str() else { return true };
+        let plain = text.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+        let is_known = |name: &str| starts_others(name) || is_shell(name.as_bytes()) || INTERPRETERS.contains(&name);
+        is_known(text) || is_known(plain) || is_known(plain.split('.').next().unwrap_or_default())
+    };
+    [copy.given.as_raw(), copy.program.as_raw()].into_iter().map(base_name).find(is_one)
 }
 
 #[cfg(test)]
@@ -109,15 +173,26 @@ mod tests {
     }
 
     #[test]
-    fn interpreters_are_known_with_their_versions() {
+    fn programs_that_run_others_are_known_by_either_name_and_with_versions() {
         for (given, program) in [
             ("/usr/bin/python3", "/usr/bin/python3.13"),
+            ("/usr/local/bin/x", "/usr/bin/python3.13"),
             ("/bin/sh", "/usr/bin/dash"),
             ("/usr/bin/awk", "/usr/bin/mawk"),
             ("/opt/lua5.4", "/opt/lua5.4"),
+            ("/usr/bin/vi", "/usr/bin/vim.basic"),
+            ("/usr/bin/env", "/usr/bin/env"),
+            ("/usr/bin/xargs", "/usr/bin/xargs"),
+            ("/usr/bin/find", "/usr/bin/find"),
+            ("/usr/bin/nice", "/usr/bin/nice"),
+            ("/usr/bin/sudo", "/usr/bin/sudo"),
+            ("/usr/bin/sed", "/usr/bin/sed"),
+            ("/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),
         ] {
-            assert!(is_interpreter(&copy(given, program, "x")), "{given}");
+            assert!(program_for_others(&copy(given, program, "x")).is_some(), "{given}");
         }
-        assert!(!is_interpreter(&copy("/usr/bin/git", "/usr/bin/git", "git")));
+        for own in ["/usr/bin/git", "/usr/bin/make", "/usr/bin/tar", "/usr/bin/npm", "/home/u/bin/note"] {
+            assert_eq!(program_for_others(&copy(own, own, "x")), None, "{own}");
+        }
     }
 }

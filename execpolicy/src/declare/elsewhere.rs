@@ -6,37 +6,60 @@ use crate::language::{Located, Value};
 use crate::rule::Breadth;
 use crate::source::{Problem, quoted};
 
-/// Beginnings of names of variables that choose what code a program runs, or which repository or settings it uses.
-const STEERING: &[&str] = &[
-    "LD_",
-    "DYLD_",
-    "GIT_",
-    "PYTHON",
-    "NODE_",
-    "RUBY",
-    "PERL",
-    "BASH_",
-    "JAVA_",
-    "GCONV_",
-    "NPM_CONFIG_",
-    "npm_config_",
+/// Beginnings of names of variables that choose what code a program runs, or which repository or settings it uses. All
+/// names are compared in capitals.
+const STEERING_STARTS: &[&str] = &[
+    "BASH", "CARGO_", "DOCKER_", "DYLD_", "GCONV_", "GIT_", "JAVA_", "LD_", "NODE_", "NPM_", "PERL", "PYTHON", "RUBY",
+    "RUSTC", "SSH_", "SSL_", "XDG_",
+];
+
+/// Ends of such names.
+const STEERING_ENDS: &[&str] = &[
+    "ASKPASS", "EDITOR", "FLAGS", "PAGER", "PROXY", "_CMD", "_COMMAND", "_CONF", "_CONFIG", "_DIR", "_FILE", "_HOME",
+    "_OPTIONS", "_OPTS", "_PATH", "_PRELOAD", "_ROOT", "_SHELL", "_WRAPPER",
 ];
 
 /// Such names.
 const STEERING_NAMES: &[&str] = &[
-    "PATH",
-    "HOME",
-    "SHELL",
-    "ENV",
-    "IFS",
-    "CDPATH",
-    "EDITOR",
-    "VISUAL",
-    "PAGER",
+    "AR",
+    "AS",
     "BROWSER",
+    "CC",
+    "CDPATH",
+    "CLASSPATH",
+    "CPP",
+    "CURL_HOME",
+    "CXX",
+    "ENV",
+    "FC",
+    "GLIBC_TUNABLES",
+    "HOME",
+    "IFS",
+    "KUBECONFIG",
+    "LD",
+    "LESSCLOSE",
+    "LESSOPEN",
+    "LOCPATH",
+    "MAKE",
+    "MAKEFILES",
+    "NLSPATH",
+    "OPENSSL_CONF",
+    "PATH",
+    "PS4",
+    "PWD",
+    "SHELL",
+    "SHELLOPTS",
     "TMPDIR",
-    "XDG_CONFIG_HOME",
+    "VISUAL",
+    "WGETRC",
 ];
+
+fn is_steering(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    STEERING_STARTS.iter().any(|start| name.starts_with(start))
+        || STEERING_ENDS.iter().any(|end| name.ends_with(end))
+        || STEERING_NAMES.contains(&name.as_str())
+}
 
 /// `permissions = "exact"`. A project can't take away what the session gives: its user would not notice.
 pub(super) fn breadth(value: Option<Located<'_>>, profiles: &[String], layer: Layer) -> Result<Breadth, Problem> {
@@ -81,7 +104,7 @@ fn variable(item: Located<'_>) -> Result<String, Problem> {
             "use letters, digits and `_`",
         ));
     }
-    if STEERING.iter().any(|start| name.starts_with(start)) || STEERING_NAMES.contains(&name.as_str()) {
+    if is_steering(&name) {
         let what = format!("{} chooses which code or which settings a program uses", quoted(&name));
         return Err(Problem::new(at, what, "leave it out: the program has the session's own value"));
     }
@@ -97,5 +120,24 @@ fn own_layer(layer: Layer, at: crate::source::Span, name: &str) -> Result<(), Pr
             "leave it out, or move the rule to a file of your own that commands can't write, such as one in \
              `~/.config/stockade/rules`",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_choose_code_or_settings_are_known() {
+        let names = "MAKEFLAGS RUSTC_WRAPPER CC CXX CARGO_HOME SSH_ASKPASS GIT_DIR LESSOPEN MANPAGER PAGER EDITOR VISUAL \
+            PS4 SHELLOPTS BASHOPTS OPENSSL_CONF LOCPATH CURL_HOME WGETRC KUBECONFIG DOCKER_HOST GLIBC_TUNABLES HOME \
+            XDG_DATA_DIRS NODE_OPTIONS PYTHONPATH PERL5LIB RUBYOPT JAVA_TOOL_OPTIONS X_PATH X_HOME X_CONFIG X_CONF \
+            X_WRAPPER X_COMMAND X_OPTIONS X_OPTS CFLAGS https_proxy ALL_PROXY npm_config_registry LD_PRELOAD";
+        for name in names.split_whitespace() {
+            assert!(is_steering(name), "{name}");
+        }
+        for name in ["CI", "FLAVOUR", "TERM", "LANG", "DEPLOY_TARGET"] {
+            assert!(!is_steering(name), "{name}");
+        }
     }
 }

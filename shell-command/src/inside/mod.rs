@@ -237,6 +237,19 @@ fn worst_case(found: &Found) -> Option<Vec<Word>> {
     })
 }
 
+/// Whether a program of this name is a shell, a wrapper or a runner: its words or its input choose what it starts.
+///
+/// ```
+/// use stockade_shell_command::starts_others;
+///
+/// assert!(["bash", "env", "xargs", "find", "sudo"].into_iter().all(starts_others));
+/// assert!(!["git", "make", "ls"].into_iter().any(starts_others));
+/// ```
+pub fn starts_others(name: &str) -> bool {
+    let is_windows_shell = matches!(name, "powershell" | "pwsh" | "cmd");
+    is_windows_shell || shells::is_shell(name) || wrappers::is_wrapper(name) || runners::is_runner(name)
+}
+
 /// The commands that `command` starts.
 fn look(command: &ParsedCommand, input: &Input) -> Inside {
     let Some(first) = command.words.first() else { return Inside::nothing() };

@@ -113,6 +113,12 @@ pub(super) fn look(name: &str, words: &[Word], input: &Input) -> Option<Inside> 
     Some(inside)
 }
 
+/// Whether a program of this name does little else than start others. Tools that also do so are none (`git`, `npm`).
+pub(super) fn is_runner(name: &str) -> bool {
+    const RUNNERS: &[&str] = &["find", "gfind", "fd", "fdfind", "su", "runuser", "sg", "script"];
+    RUNNERS.contains(&name) || NOT_FOLLOWED_AT_ALL.contains(&name) || is_dynamic_linker(name)
+}
+
 /// Programs with subcommands that run the words after them.
 const VERBS: &[(&[&str], &[&str])] = &[
     (&["npm", "pnpm", "yarn"], &["exec", "x", "dlx"]),

@@ -68,6 +68,11 @@ const OTHER: Wrapper = Wrapper { kind: Kind::Other, ..PLAIN };
 /// Programs that start a shell if no command is given.
 const SHELL: Wrapper = Wrapper { alone: Alone::Shell, ..OTHER };
 
+/// Whether a program of this name is a wrapper.
+pub(super) fn is_wrapper(name: &str) -> bool {
+    WRAPPERS.iter().any(|wrapper| wrapper.names.contains(&name))
+}
+
 const WRAPPERS: &[Wrapper] = &[
     Wrapper {
         names: &["timeout", "gtimeout"],
