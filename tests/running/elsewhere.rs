@@ -146,8 +146,8 @@ fn it_ends_with_its_caller() {
 /// Confused deputies: nothing that the caller chooses leads the program to its code.
 #[test]
 fn no_caller_chooses_what_is_run() {
-    const MORE: &str = "prefix_rule([\"git\", \"push\"], profile = \"notes\")\nprefix_rule([\"python3\", \"evil.py\"], profile = \"notes\")\n\
-        prefix_rule([\"sh\"], profile = \"notes\")\n";
+    const MORE: &str = "prefix_rule([\"git\", \"push\"], profile = \"notes\")\nprefix_rule([[\"python3\", \"perl\", \"sh\", \"sed\", \"awk\"]], profile = \"notes\")\n\
+        prefix_rule([[\"env\", \"xargs\", \"find\", \"nice\", \"timeout\"]], profile = \"notes\")\n";
     let world = World::new(User::Own, "native", &format!("{RULES}{MORE}"));
     let outside = world.home.path("outside").display().to_string();
     let evil = format!("touch {outside}/evil");
@@ -179,6 +179,17 @@ fn no_caller_chooses_what_is_run() {
         format!("sh -c '{evil}'"),
         "python3 evil.py".to_owned(),
         "./evil.sh".to_owned(),
+        "python3 < evil.py".to_owned(),
+        "python3 /dev/fd/0 < evil.py".to_owned(),
+        "python3 -m evil".to_owned(),
+        "echo 'system(\"./evil.sh\")' | perl".to_owned(),
+        "sh < evil.sh".to_owned(),
+        "echo 1 | sed '1e ./evil.sh'".to_owned(),
+        "awk 'BEGIN { system(\"./evil.sh\") }'".to_owned(),
+        "env -i sh ./evil.sh".to_owned(),
+        "echo ./evil.sh | xargs sh".to_owned(),
+        "find evil.sh -exec sh {} ';'".to_owned(),
+        "nice ./evil.sh; timeout 5 ./evil.sh".to_owned(),
         "cd r && git push".to_owned(),
         "GIT_DIR=$PWD/r/.git git push".to_owned(),
         format!("GIT_SSH_COMMAND='{evil};' git push origin main"),
@@ -197,6 +208,17 @@ fn no_caller_chooses_what_is_run() {
         let said = world.command(&[], &["bash", "-c", &format!("ls > listed; {line}")]).output().unwrap();
         assert!(!world.home.exists("outside/evil"), "{line}: {}", String::from_utf8_lossy(&said.stderr));
     }
+    // A line of granted programs alone has the profile as a whole, unless its repository may be planted.
+    for line in ["git push b main", "git push ./b main", "git push file://$PWD/b main", "cd r && git push"] {
+        let said = world.command(&[], &["bash", "-c", line]).output().unwrap();
+        assert!(!world.home.exists("outside/evil"), "{line}: {}", String::from_utf8_lossy(&said.stderr));
+    }
+    let said = world.command(&[], &["git", "push", "b", "main"]).output().unwrap();
+    assert!(!world.home.exists("outside/evil"), "{}", String::from_utf8_lossy(&said.stderr));
+    // It is told why a program stays.
+    let told = world.command(&[], &["bash", "-c", "ls > listed; python3 < evil.py"]).output().unwrap();
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.contains("runs what its words or its input say"), "{told}");
     // The variables of the caller are not the program's.
     world.notes();
     world.runs(
@@ -208,6 +230,76 @@ fn no_caller_chooses_what_is_run() {
     let env = world.home.read("outside/env");
     assert!(!["LD_", "GIT_DIR", "BASH_ENV", "OWN"].iter().any(|name| env.contains(name)), "{env}");
     assert!(env.contains(&format!("HOME={}\n", world.home.path("home").display())), "{env}");
+}
+
+/// What a rule's profile lets a program write is written by a command: no other rule gives that more.
+#[test]
+fn what_another_profile_writes_is_not_trusted() {
+    for engine in ["native", "bwrap"] {
+        let world = World::new(User::Own, engine, "");
+        let [outside, kept] = ["outside", "kept"].map(|name| world.home.path(name).display().to_string());
+        fs::create_dir(&kept).unwrap();
+        let rules = format!(
+            "prefix_rule([\"cp\"], profile = \"notes\")\nprefix_rule([\"{outside}/tool\"], profile = \"kept\")\n\
+             prefix_rule([\"tool\"], profile = \"kept\")\nprefix_rule([\"note\"], profile = \"kept\")\n"
+        );
+        world.home.write("config/stockade/rules/mine.rules", &rules);
+        let profile = PROFILE.replace("OUTSIDE", &kept);
+        world.home.write("config/stockade/profiles/kept.toml", &profile);
+        world.home.write("bin/note", &format!("#!/bin/sh\ntouch {kept}/noted\n"));
+        world.home.write("ws/tool", &format!("#!/bin/sh\ntouch {kept}/evil\n"));
+        fs::set_permissions(world.home.path("ws/tool"), fs::Permissions::from_mode(0o755)).unwrap();
+        let line = format!("ls > listed; cp tool {outside}/tool && {outside}/tool; true");
+        let said = world.runs(&[], &line, 0);
+        assert!(world.home.exists("outside/tool") && !world.home.exists("kept/evil"), "{engine}: {}", said.stderr);
+        assert!(said.stderr.contains("commands may have put"), "{engine}: {}", said.stderr);
+        // A directory of `PATH` that a profile opens.
+        let path = format!("{outside}:{}:/usr/bin:/bin", world.home.path("bin").display());
+        let mut command = world.command(&[], &["bash", "-c", "ls > listed; tool; note; true"]);
+        said_of(command.env("PATH", path));
+        assert!(!world.home.exists("kept/evil") && !world.home.exists("kept/noted"), "{engine}");
+        world.runs(&[], "ls > listed; note", 0);
+        assert!(world.home.exists("kept/noted"), "{engine}");
+    }
+}
+
+fn said_of(command: &mut Command) -> String {
+    String::from_utf8_lossy(&command.output().unwrap().stderr).into_owned()
+}
+
+/// An address that settings turn into another one, and a variable with a path.
+#[test]
+fn rewritten_addresses_and_paths_in_variables_keep_a_program_inside() {
+    let rules = "prefix_rule([\"git\", \"push\"], profile = \"notes\")\nprefix_rule([\"note\"], profile = \"notes\", environment = [\"FLAVOUR\"])\n";
+    let world = World::new(User::Own, "native", rules);
+    let outside = world.home.path("outside").display().to_string();
+    let git = |words: &[&str]| {
+        let ws = world.home.path("ws");
+        run(program("git").env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").args(words).current_dir(ws), 0);
+    };
+    git(&["init", "-q", "-b", "main", "."]);
+    git(&["-c", "user.name=a", "-c", "user.email=a@a.test", "commit", "-q", "--allow-empty", "-m", "first"]);
+    world.home.write("ws/evil.sh", &format!("#!/bin/sh\ntouch {outside}/evil\n"));
+    fs::set_permissions(world.home.path("ws/evil.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let plant = "git init -q --bare ev.git && cp evil.sh ev.git/hooks/pre-receive";
+    world.runs(&[], plant, 0);
+    let push = |start: &str| said_of(&mut world.command(&[], &["bash", "-c", &format!("{start}git push foo: main")]));
+    git(&["config", "url.ev.git.insteadOf", "foo:"]);
+    for start in ["ls > listed; ", ""] {
+        let told = push(start);
+        assert!(!world.home.exists("outside/evil") && told.contains("insteadOf"), "{told}");
+    }
+    git(&["config", "--remove-section", "url.ev.git"]);
+    world.home.write("home/.gitconfig", "[url \"ev.git\"]\n\tpushInsteadOf = foo:\n");
+    let told = push("ls > listed; ");
+    assert!(!world.home.exists("outside/evil") && told.contains("insteadOf"), "{told}");
+    for (value, is_given) in [("plain", true), ("a/b", false), ("/usr/bin/env", false)] {
+        world.notes();
+        let line = format!("ls > listed; FLAVOUR={value} note 0");
+        let told = said_of(&mut world.command(&[], &["bash", "-c", &line]));
+        assert_eq!(!world.notes().is_empty(), is_given, "{value}: {told}");
+        assert_eq!(!told.contains("could not be given"), is_given, "{value}: {told}");
+    }
 }
 
 /// Another thread rewrites the words while they are judged: what runs elsewhere is what was judged.

@@ -44,7 +44,9 @@ pub(super) fn check(session: &Session, copy: &StartCopy, cwd: &Path, grant: &Rul
         return Err(format!("`{}` rewrites addresses (`insteadOf`) or includes other settings", shown(file)));
     }
     if has_writable_repository(session, &copy.cwd, &grant.line) {
-        return Err(String::from("commands may write its repository, its settings, or what its words name"));
+        let why = "commands may write its repository, its settings, or what its words name, or the settings rewrite \
+                   addresses (`insteadOf`)";
+        return Err(String::from(why));
     }
     let top = cwd.ancestors().find(|directory| directory.join(".git").symlink_metadata().is_ok());
     let Some(top) = top else {
