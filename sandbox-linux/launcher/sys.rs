@@ -26,8 +26,9 @@ pub(crate) use self::confine::{
 };
 pub(crate) use self::file::{
     FILE, NO_FOLLOW, SOCKET, can_be_written, change_directory, change_directory_to, change_mode, close, close_range,
-    count_entries, dup, has_no_entries, is_at, is_no_directory, kind, lock_exclusively, make_file, mkdir,
-    move_directory, open, open_directory, open_exact, is_working_directory, own_pid_namespace, read, remove_directory, symlink, umask, write,
+    count_entries, dup, has_no_entries, is_at, is_no_directory, is_working_directory, kind, lock_exclusively,
+    make_file, mkdir, move_directory, open, open_directory, open_exact, own_pid_namespace, read, remove_directory,
+    symlink, umask, write,
 };
 pub(crate) use self::message::{receive, send_with, socket_pair};
 pub(crate) use self::mount::{

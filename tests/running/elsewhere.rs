@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -337,11 +338,13 @@ int main(int c, char **v, char **e) {
     }
 }
 
+/// A server in a process group of its own: git starts the daemon as another process.
 struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.0.kill().ok();
+        let group = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
         self.0.wait().ok();
     }
 }
@@ -385,7 +388,9 @@ fn git_pushes_with_its_profile_and_the_rest_of_the_line_does_not() {
         daemon.arg(format!("--port={port}")).arg(format!("--base-path={}", server.display()));
         daemon.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("GIT_CONFIG_COUNT", "1");
         daemon.env("GIT_CONFIG_KEY_0", "safe.directory").env("GIT_CONFIG_VALUE_0", "*");
-        let mut daemon = Server(daemon.stderr(Stdio::piped()).spawn().unwrap());
+        let mut daemon = Server(
+            daemon.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap(),
+        );
         let mut line = String::new();
         let mut told = BufReader::new(daemon.0.stderr.take().unwrap());
         told.read_line(&mut line).unwrap();
