@@ -27,6 +27,7 @@ enum Known {
     /// It does not exist.
     Missing,
     /// Its names, sorted.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "directories are listed on Linux only"))]
     Names(Vec<Box<[u8]>>),
 }
 
@@ -73,6 +74,7 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Those of the names that are in a directory; `None` if a listing would not answer.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "directories are listed on Linux only"))]
 pub(crate) fn present<'a>(directory: &AbsPath, names: &'a [PathBuf]) -> Option<Vec<&'a PathBuf>> {
     match list(directory.as_raw().as_bytes()) {
         Known::Names(listed) => {
