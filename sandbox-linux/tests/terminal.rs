@@ -124,6 +124,9 @@ fn ends(running: &mut dyn Running) -> WaitStatus {
     running.wait(Some(LONG)).unwrap().unwrap_or_else(|| panic!("it does not end"))
 }
 
+/// With the default signals: the tests may be run in the background, by a shell that has its jobs ignore `SIGINT`.
+const SHELL: &[&str] = &["env", "--default-signal", "sh", "-i"];
+
 /// A shell as a person uses it.
 fn shell_works(name: &str, screen: &Screen, running: &mut dyn Running) {
     screen.line("test -t 0 && test -t 1 && test -t 2 && echo 'is a' terminal", "is a terminal");
@@ -172,7 +175,7 @@ fn shell_works(name: &str, screen: &Screen, running: &mut dyn Running) {
 fn an_interactive_shell_works() {
     for (name, engine) in engines() {
         println!("{name}");
-        let (screen, mut running) = Screen::start(&*engine, &["sh", "-i"]);
+        let (screen, mut running) = Screen::start(&*engine, SHELL);
         shell_works(name, &screen, &mut *running);
     }
 }
@@ -182,7 +185,7 @@ fn an_interactive_shell_works_in_a_session() {
     let session = Native::new().session(&permissions()).unwrap();
     for _ in 0..2 {
         let terminal = Terminal::open(SIZE).unwrap();
-        let mut running = session.spawn(&command(&["sh", "-i"]), stdio(&terminal)).unwrap();
+        let mut running = session.spawn(&command(SHELL), stdio(&terminal)).unwrap();
         shell_works("session", &Screen::watch(terminal), &mut *running);
     }
 }
