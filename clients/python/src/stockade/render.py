@@ -121,7 +121,8 @@ def decision_text(decision: ReviewDecision) -> str:
         case SaveProfile(proposed_profile_amendment=profile):
             below = ", ".join(safe_line(one) for one in profile.write)
             where = ", ".join(safe_line(one) for one in profile.workspace)
-            return f"yes, and always everything in {below}, for {shell_words(profile.command)} in {where}: saves {safe_line(profile.file)}"
+            command, file = shell_words(profile.command), safe_line(profile.file)
+            return f"yes, and always everything in {below}, for {command} in {where}: saves {file}"
         case SaveNetworkRule(network_policy_amendment=rule):
             port = "" if rule.port is None else f", port {rule.port}"
             verb = "yes, and always for" if rule.action == "allow" else "no, and never for"
