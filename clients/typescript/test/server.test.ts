@@ -102,10 +102,10 @@ describe("output", { concurrency: 4 }, () => {
     await client.sessions();
     assert.equal(flood.running, true);
     assert.equal(await flood.cancel(), true);
-    // What was under way is still there, and it is no more than the window.
+    // What was under way is still there: no more than the window, and what the server keeps of a command. `yes` writes that in a millisecond.
     let bytes = 0;
     for (let next = await reader.next(); !next.done; next = await reader.next()) bytes += next.value.bytes.length;
-    assert.ok(bytes < 512 * 1024, `${bytes} bytes were sent ahead`);
+    assert.ok(bytes < 2 * 1024 * 1024, `${bytes} bytes were sent ahead`);
     assert.equal((await flood.wait()).status, "cancelled");
   });
 });
