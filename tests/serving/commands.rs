@@ -209,7 +209,9 @@ fn a_terminal_has_a_size_keys_and_signals() {
     // It may be interrupted between two programs.
     let line = "trap 'echo interrupted; over=1' INT; stty size; read word; echo got $word; stty size; \
                 until [ \"$over\" ]; do sleep 0.1; done; read more; echo $more";
-    let run = on(json!({"command": ["bash", "-c", line], "terminal": {"rows": 11, "columns": 22}}));
+    // A signal that the tests' caller ignores can't be trapped.
+    let command = ["env", "--default-signal", "bash", "-c", line];
+    let run = on(json!({"command": command, "terminal": {"rows": 11, "columns": 22}}));
     let id = talk.send("command/run", &run);
     let mut seen = String::new();
     let mut wait_for = |talk: &mut Talk, text: &str| {
