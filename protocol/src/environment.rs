@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::RawText;
 pub use names::{NamePattern, VariableName};
 use names::{intersect_patterns, wildcard};
-use secret_names::usually_secret;
 pub use secret_names::{CORE_NAMES, LOADER_NAMES, PLAIN_NAMES, PLAIN_WORDS, SECRET_NAMES};
+use secret_names::{loads_code, usually_secret};
 use urls::without_secrets;
 pub use urls::without_userinfo;
 
@@ -60,7 +60,7 @@ impl EnvironmentPolicy {
             EnvironmentInherit::All => true,
         };
         inherited
-            && !in_list(LOADER_NAMES)
+            && !loads_code(name)
             && (self.ignore_default_excludes || !usually_secret(name))
             && !self.exclude.iter().any(|pattern| pattern.matches(name))
             && self.includes(name)

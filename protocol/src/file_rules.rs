@@ -133,19 +133,39 @@ impl FileRules {
         Self::normal(lowered.chain(needed.cloned()).collect())
     }
 
+    /// A grant that protects these names below each directory it makes writable, as a policy does below its roots. A name
+    /// that the grant has a rule for, or that is itself part of the granted path, was meant.
+    pub(crate) fn protecting(&self, names: &[String], is_directory: impl Fn(&AbsPath) -> bool) -> Self {
+        let is_protected = |part: &[u8]| names.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(part));
+        let roots = self.0.iter().filter(|rule| rule.access == Access::Write).filter_map(FileRule::own_path);
+        let roots = roots.filter(|root| !root.components().any(is_protected) && is_directory(root));
+        // A path that is too long for a name below it has no such name.
+        let below = roots.flat_map(|root| names.iter().filter_map(|name| root.join(name.as_str()).ok()));
+        let added: Vec<FileRule> = below
+            .filter(|path| !self.0.iter().any(|rule| rule.own_path() == Some(path)))
+            .map(|path| FileRule::path(path, Access::Read).from_source(RuleSource::ProtectedMetadata))
+            .collect();
+        if added.is_empty() { self.clone() } else { Self::normal(self.0.iter().cloned().chain(added).collect()) }
+    }
+
     /// Adds a grant. Hard denials, bounds and globs stay, and a mask stays unless the grant names its path or one
     /// below it.
     pub(crate) fn merge(&self, granted: &Self) -> Self {
         if granted.0.is_empty() {
             return self.clone();
         }
+        // A name that the grant protects stays known as such where the own rules say no more than it.
+        let exceeds = |theirs: &FileRule, own: &FileRule, path: &AbsPath| {
+            let protects = theirs.source == RuleSource::ProtectedMetadata && theirs.own_path() == Some(path);
+            theirs.access > own.access || (protects && theirs.access == own.access)
+        };
         let grant = |path: &AbsPath| {
             let (own, theirs) = (self.granting(path), granted.deciding(path));
             let named = granted.0.iter().any(|rule| rule.own_path() == Some(path));
             match own {
                 Some(own) if own.is_hard_denial() => Some(own),
                 Some(own) if own.is_mask() && own.own_path() == Some(path) && !named => Some(own),
-                own => theirs.filter(|theirs| own.is_none_or(|own| theirs.access > own.access)).or(own),
+                own => theirs.filter(|theirs| own.is_none_or(|own| exceeds(theirs, own, path))).or(own),
             }
         };
         let answer = |path: &AbsPath| {

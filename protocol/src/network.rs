@@ -87,6 +87,13 @@ impl HostRule {
         self.host.matches(host) && self.speaks_of(protocol) && self.port.is_none_or(|own| own == port)
     }
 
+    /// The rule's destinations: `example.com:443`, `[2001:db8::1]`, `*.example.com:123/udp`.
+    pub fn destinations(&self) -> String {
+        let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
+        let suffix = if self.protocol == Some(NetworkProtocol::Udp) { "/udp" } else { "" };
+        format!("{}{port}{suffix}", self.host.bracketed())
+    }
+
     /// Whether the rule covers this protocol. A rule for a web server's port does not cover datagrams to the same
     /// number.
     fn speaks_of(&self, protocol: NetworkProtocol) -> bool {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Argv, Decision, DecisionSource, RawText, Violation};
+use crate::{Argv, Decision, DecisionSource, EscalationExecution, RawText, Violation};
 
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -87,6 +87,10 @@ pub struct JudgedProgram {
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What it ran with in a place of its own: permissions in another sandbox, or none. Absent if it ran where its caller
+    /// does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<EscalationExecution>,
 }
 
 /// Output, whole or with its middle left out.

@@ -64,6 +64,15 @@ impl Permissions {
         self.files.iter().filter(|rule| rule.is_hard_denial())
     }
 
+    /// A grant that protects these names below each directory it makes writable. See [`HostPaths::protected_names`].
+    /// Nothing is below a file, or below a path that does not exist.
+    ///
+    /// [`HostPaths::protected_names`]: crate::HostPaths::protected_names
+    #[must_use]
+    pub fn protecting(&self, names: &[String], is_directory: impl Fn(&AbsPath) -> bool) -> Self {
+        Self { files: self.files.protecting(names, is_directory), ..self.clone() }
+    }
+
     /// Adds a grant. Hard denials and forbidden hosts stay.
     #[must_use]
     pub fn merge(&self, granted: &Self) -> Self {

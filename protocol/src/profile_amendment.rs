@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::raw_text::is_deceptive;
 use crate::{AbsPath, Argv, RawText};
 
 /// A permission profile to be saved: exactly this command, in exactly this workspace, may write these paths from now on.
@@ -58,14 +59,11 @@ fn list<'a>(words: impl IntoIterator<Item = &'a RawText>) -> Option<String> {
     Some(words.into_iter().map(string).collect::<Option<Vec<String>>>()?.join(", "))
 }
 
-/// A basic string of TOML. Control characters and those that change the direction of text are not written: what is shown
+/// A basic string of TOML. Control, invisible and bidirectional characters are not written: what is shown
 /// before it is saved has to be what is saved.
 fn string(word: &RawText) -> Option<String> {
     let word = word.as_str()?;
-    let is_shown = |c: char| {
-        !c.is_control()
-            && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
+    let is_shown = |c: char| !c.is_control() && !is_deceptive(c);
     word.chars().all(is_shown).then(|| format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")))
 }
 
@@ -89,7 +87,15 @@ mod tests {
             text.contains(r#"command = ["npm", "a\"]\\ b"]"#) && text.contains("path = \"/home/me/x y\""),
             "{text}"
         );
-        for (word, path) in [("a\nb", "/x"), ("\u{1b}[8m", "/x"), ("\u{202e}", "/x"), ("a", "/x/$HOME")] {
+        for (word, path) in [
+            ("a\nb", "/x"),
+            ("\u{1b}[8m", "/x"),
+            ("\u{202e}", "/x"),
+            ("\u{61c}", "/x"),
+            ("a", "/x/\u{a0}"),
+            ("a", "/x/\u{e0041}"),
+            ("a", "/x/$HOME"),
+        ] {
             assert_eq!(amendment(word, path).text(), None, "{word:?} {path}");
         }
     }

@@ -381,6 +381,8 @@ mod tests {
             ("/var/tmp/me/x", Access::Scratch),
             ("/repo/.git/hooks/x", Access::Read),
             ("/repo/.claude", Access::Read),
+            ("/repo/.gemini/settings.json", Access::Read),
+            ("/repo/.opencode", Access::Read),
             ("/cache/.git", Access::Read),
             ("/home/me/.ssh/id", Access::None),
         ] {

@@ -136,3 +136,36 @@ pub enum PermissionAmendment {
     /// A Unix socket.
     UnixSocket(AbsPath),
 }
+
+/// `write /srv/out`, `connect to example.com:443`, `connect to the socket /run/agent.sock`.
+impl fmt::Display for PermissionAmendment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(rule) => write!(f, "{} {}", rule.access, rule.target),
+            Self::Network(rule) => write!(f, "connect to {}", rule.destinations()),
+            Self::UnixSocket(path) => write!(f, "connect to the socket {path}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amendment_is_a_phrase() {
+        let phrases = [
+            (r#"{"file": {"target": {"path": "/srv/a b"}, "access": "write"}}"#, "write /srv/a b"),
+            (
+                r#"{"network": {"host": "2001:db8::1", "port": 123, "protocol": "udp", "decision": "allow"}}"#,
+                "connect to [2001:db8::1]:123/udp",
+            ),
+            (r#"{"network": {"host": "*.example.com", "decision": "allow"}}"#, "connect to *.example.com"),
+            (r#"{"unix_socket": "/run/agent.sock"}"#, "connect to the socket /run/agent.sock"),
+        ];
+        for (json, phrase) in phrases {
+            let amendment: PermissionAmendment = serde_json::from_str(json).unwrap();
+            assert_eq!(amendment.to_string(), phrase);
+        }
+    }
+}

@@ -71,7 +71,7 @@ class Readme(ServerTest):
             capture_output=True,
             text=True,
         )
-        self.assertEqual(listed.stdout.split("\n")[0], "stockade==0.1.0")
+        self.assertEqual(listed.stdout.split("\n")[0], "stockade==0.2.0")
         self.assertEqual(len(listed.stdout.split()), 1)
         return python
 

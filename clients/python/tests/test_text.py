@@ -6,7 +6,7 @@ import json
 import unittest
 from pathlib import Path
 
-from stockade import Result, safe, safe_line, shell_words
+from stockade import Result, safe, safe_line, shell_words, violation_line
 from stockade.render import question_text, question_title
 from stockade.types import (
     AddFile,
@@ -20,6 +20,8 @@ from stockade.types import (
     PatchApproval,
     Permissions,
     Refused,
+    Violation,
+    WriteApproval,
 )
 
 GOLDEN = Path(__file__).resolve().parents[3] / "protocol/tests/golden/ApprovalRequest"
@@ -36,6 +38,17 @@ class SafeText(unittest.TestCase):
     def test_commands_are_shown_as_they_would_be_typed(self) -> None:
         self.assertEqual(shell_words(["echo", "a b", "it's", None]), "echo 'a b' 'it'\"'\"'s' <?>")
         self.assertEqual(shell_words(["x\ny'"]), r"$'x\ny\''")
+
+    def test_a_denial_says_the_least_that_allows_it(self) -> None:
+        violations = GOLDEN.parent / "Violation"
+        for name, least in [("write", "write "), ("connect", "connect to "), ("unix_socket", "connect to the socket ")]:
+            violation = Violation.from_json(json.loads((violations / f"{name}.json").read_text()))
+            self.assertIn(f" (the least that allows it: {least}", violation_line(violation))
+
+    def test_a_write_without_directories_offers_none(self) -> None:
+        subject = WriteApproval("create", ["/srv/x"], [])
+        request = ApprovalRequest("r", "s", subject, ["approved", "denied"])
+        self.assertNotIn("everything in", question_text(request))
 
     def test_every_question_is_safe_and_says_what_it_grants(self) -> None:
         paths = sorted(GOLDEN.glob("*.json"))

@@ -1265,7 +1265,7 @@ export interface Explanation {
   hosts_through?: HostsThrough | null;
   /**
    * The rules that hold for the programs that it starts, each with its decision and its place; none where no rule
-   * restricts, and where starts are not seen.
+   * restricts or grants, and where starts are not seen.
    */
   inside?: string[];
   /**
@@ -1444,6 +1444,11 @@ export interface JudgedProgram {
   command: Argv;
   /** The decision. */
   decision: Decision;
+  /**
+   * What it ran with in a place of its own: permissions in another sandbox, or none. Absent if it ran where its caller
+   * does.
+   */
+  execution?: EscalationExecution | null;
   /** Why. */
   reason?: string | null;
   /** Who or what decided. */

@@ -98,9 +98,55 @@ pub const LOADER_NAMES: &[&str] = &[
 pub const CORE_NAMES: &[&str] =
     &["HOME", "LANG", "LC_*", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "SYSTEMROOT", "TEMP", "TMP"];
 
+/// Patterns with the letters that each needs: most names lack one, so that no search is needed. Every run checks all of
+/// its variables.
+struct Lettered<const COUNT: usize> {
+    patterns: &'static [&'static str],
+    letters: [u32; COUNT],
+}
+
+static SECRETS: Lettered<{ SECRET_NAMES.len() }> = Lettered::new(SECRET_NAMES);
+static LOADERS: Lettered<{ LOADER_NAMES.len() }> = Lettered::new(LOADER_NAMES);
+
+impl<const COUNT: usize> Lettered<COUNT> {
+    #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses what is out of bounds")]
+    const fn new(patterns: &'static [&'static str]) -> Self {
+        let (mut letters, mut index) = ([0; COUNT], 0);
+        while index < COUNT {
+            letters[index] = letters_of(patterns[index]);
+            index += 1;
+        }
+        Self { patterns, letters }
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        // Of another script's letters, some stand for one of these without regard to case.
+        let own = if name.is_ascii() { letters_of(name) } else { u32::MAX };
+        let mut known = self.patterns.iter().zip(&self.letters);
+        known.any(|(pattern, letters)| letters & !own == 0 && wildcard(pattern, name))
+    }
+}
+
+/// The ASCII letters in a text without regard to case, one bit for each.
+const fn letters_of(text: &str) -> u32 {
+    let (mut rest, mut letters) = (text.as_bytes(), 0);
+    while let [first, behind @ ..] = rest {
+        if first.is_ascii_alphabetic() {
+            letters |= 1 << (first.to_ascii_uppercase() - b'A');
+        }
+        rest = behind;
+    }
+    letters
+}
+
+/// Whether a variable of this name makes a loader, a shell or an interpreter run code.
+pub(super) fn loads_code(name: &str) -> bool {
+    LOADERS.matches(name)
+}
+
 /// Whether a variable of this name usually contains a secret.
 pub(super) fn usually_secret(name: &str) -> bool {
-    let is_secret = |name: &str| SECRET_NAMES.iter().any(|pattern| wildcard(pattern, name));
+    let is_secret = |name: &str| SECRETS.matches(name);
     if !is_secret(name) || PLAIN_NAMES.iter().any(|plain| name.eq_ignore_ascii_case(plain)) {
         return false;
     }
@@ -110,7 +156,24 @@ pub(super) fn usually_secret(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
     use crate::EnvironmentPolicy;
+
+    proptest! {
+        /// Letters leave out no pattern that matches.
+        #[test]
+        fn letters_change_no_answer(name in "[-_A-Za-z0-9\\u{131}\\u{17f}\\u{212a}]{0,12}", at in 0..SECRET_NAMES.len()) {
+            let with_pattern = format!("{name}{}{name}", SECRET_NAMES[at].replace(['*', '?'], "x"));
+            for name in [name.as_str(), &with_pattern, &with_pattern.to_lowercase(), SECRET_NAMES[at]] {
+                let is_secret = SECRET_NAMES.iter().any(|pattern| wildcard(pattern, name));
+                prop_assert_eq!(SECRETS.matches(name), is_secret, "{}", name);
+                let loads = LOADER_NAMES.iter().any(|pattern| wildcard(pattern, name));
+                prop_assert_eq!(loads_code(name), loads, "{}", name);
+            }
+        }
+    }
 
     #[test]
     fn names_of_secrets_are_dropped_and_others_stay() {

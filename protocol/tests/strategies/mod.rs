@@ -475,13 +475,14 @@ fn refusal() -> impl Strategy<Value = Refusal> {
 }
 
 fn judged_program() -> impl Strategy<Value = JudgedProgram> {
-    (argv(), vec(argv(), 0..3), decision(), decider(), option::of(any::<String>())).prop_map(
-        |(command, started_by, decision, source, reason)| JudgedProgram {
+    (argv(), vec(argv(), 0..3), decision(), decider(), option::of(any::<String>()), option::of(escalation())).prop_map(
+        |(command, started_by, decision, source, reason, execution)| JudgedProgram {
             command,
             started_by,
             decision,
             source,
             reason,
+            execution,
         },
     )
 }

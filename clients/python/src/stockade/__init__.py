@@ -87,7 +87,7 @@ from .types import (
     Violation,
 )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AddFile",

@@ -21,6 +21,8 @@ from .types import (
     NetworkPolicy,
     ParsedCommand,
     PatchApproval,
+    PermissionAmendment,
+    PermissionAmendmentUnixSocket,
     Permissions,
     PermissionsApproval,
     RawText,
@@ -40,7 +42,7 @@ from .types import (
     WriteApproval,
 )
 
-__all__ = ["decision_text", "question_text", "question_title", "violation_line"]
+__all__ = ["amendment_text", "decision_text", "question_text", "question_title", "violation_line"]
 
 
 def question_title(request: ApprovalRequest) -> str:
@@ -103,7 +105,7 @@ def question_text(request: ApprovalRequest) -> str:
             lines += _escalation(escalation)
         case PermissionsApproval(permissions=permissions):
             lines += ["with a yes, the session may from now on:", *_permissions(permissions)]
-        case WriteApproval(directories=directories):
+        case WriteApproval(directories=directories) if directories:
             below = ", ".join(safe_line(one) for one in directories)
             lines.append(f"with a yes for the run or the session, everything in {below} may be written")
         case PatchApproval(grant_root=root) if root is not None:
@@ -169,7 +171,7 @@ def _part(part: ParsedCommand) -> str:
 
 
 def violation_line(violation: Violation) -> str:
-    """A denied act on one line."""
+    """A denied act on one line, with the least permission that allows it."""
     match violation.target:
         case ViolationTargetPath(path):
             target = safe_line(path)
@@ -187,7 +189,19 @@ def violation_line(violation: Violation) -> str:
             target = shell_words(command)
     by = "" if violation.program is None else f", by {safe_line(violation.program)}"
     guess = "perhaps " if violation.evidence == "guessed" else ""
-    return f"{guess}{violation.operation.replace('_', ' ')}: {target}{by}"
+    least = "" if violation.amendment is None else f" (the least that allows it: {amendment_text(violation.amendment)})"
+    return f"{guess}{violation.operation.replace('_', ' ')}: {target}{by}{least}"
+
+
+def amendment_text(amendment: PermissionAmendment) -> str:
+    """A permission in a few words, such as `write /srv/out`."""
+    match amendment:
+        case FileRule():
+            return _file_rule(amendment)
+        case HostRule():
+            return _host_rule(amendment)
+        case PermissionAmendmentUnixSocket(path):
+            return f"connect to the socket {safe_line(path)}"
 
 
 def _escalation(escalation: EscalationExecution) -> list[str]:

@@ -1617,7 +1617,7 @@ class Explanation:
     """How it would reach the hosts that are granted; none where the network is off or open."""
     inside: list[str] = field(default_factory=list)
     """The rules that hold for the programs that it starts, each with its decision and its place; none
-    where no rule restricts, and where starts are not seen.
+    where no rule restricts or grants, and where starts are not seen.
     """
     left_to_starts: str | None = None
     """The question about what the line does not show, if it is not asked: each program that it starts is
@@ -1891,6 +1891,10 @@ class JudgedProgram:
     """Who or what decided."""
 
     _: KW_ONLY
+    execution: EscalationExecution | None = None
+    """What it ran with in a place of its own: permissions in another sandbox, or none. Absent if it ran
+    where its caller does.
+    """
     reason: str | None = None
     """Why."""
     started_by: list[list[RawText]] = field(default_factory=list)
@@ -1903,6 +1907,7 @@ class JudgedProgram:
             command=[decode_text(item) for item in value["command"]],
             decision=value["decision"],
             source=decode_decision_source(value["source"]),
+            execution=None if (given := value.get("execution")) is None else decode_escalation_execution(given),
             reason=value.get("reason"),
             started_by=[[decode_text(item) for item in item] for item in value.get("started_by", ())],
         )
@@ -1914,6 +1919,8 @@ class JudgedProgram:
             "decision": self.decision,
             "source": encode_decision_source(self.source),
         }
+        if self.execution is not None:
+            out["execution"] = encode_escalation_execution(self.execution)
         if self.reason is not None:
             out["reason"] = self.reason
         if self.started_by:
