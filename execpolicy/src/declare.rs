@@ -108,18 +108,20 @@ fn placement(outside: Option<Located<'_>>, decision: Decision, layer: Layer) -> 
     let at = outside.at;
     match (truth(&outside, "`outside`")?, decision, layer) {
         (false, ..) => Ok(Some(Placement::Inside)),
-        (true, Decision::Prompt | Decision::Forbidden, _) => Err(Problem::new(
+        (true, Decision::Forbidden, _) => Err(Problem::new(
             at,
-            "`outside` in a rule that does not allow: it is for commands that run",
+            "`outside` in a rule that forbids: it is for commands that run",
             "leave `outside` out",
         )),
-        (true, Decision::Allow, Layer::Project) => Err(Problem::new(
+        (true, Decision::Allow | Decision::Prompt, Layer::Project) => Err(Problem::new(
             at,
             "`outside` in rules of a project, or in a file that commands may write",
             "leave `outside` out, or move the rule to a file of your own that commands can't write, such as one in \
              `~/.config/stockade/rules`",
         )),
-        (true, Decision::Allow, Layer::System | Layer::User | Layer::Session) => Ok(Some(Placement::Outside)),
+        (true, Decision::Allow | Decision::Prompt, Layer::System | Layer::User | Layer::Session) => {
+            Ok(Some(Placement::Outside))
+        }
     }
 }
 
@@ -131,9 +133,9 @@ fn profiles(
 ) -> Result<Vec<String>, Problem> {
     let Some(profile) = profile else { return Ok(Vec::new()) };
     let at = profile.at;
-    if decision != Decision::Allow || placement == Some(Placement::Outside) {
-        let what = "`profile` in a rule that does not allow, or that lets its commands leave the sandbox";
-        return Err(Problem::new(at, what, "leave `profile` out: it adds to the sandbox of commands that are allowed"));
+    if decision == Decision::Forbidden || placement == Some(Placement::Outside) {
+        let what = "`profile` in a rule that forbids, or that lets its commands leave the sandbox";
+        return Err(Problem::new(at, what, "leave `profile` out: it adds to the sandbox of commands that run"));
     }
     let help = "write the name of a profile, or a list of names: `profile=\"npm\"`";
     match profile.value {

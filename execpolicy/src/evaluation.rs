@@ -146,21 +146,22 @@ impl Evaluation {
 }
 
 impl CommandEvaluation {
-    /// The rules that allow it.
-    pub fn allowing(&self) -> impl Iterator<Item = &PrefixRule> {
-        self.matches.iter().filter(|found| found.decision() == Decision::Allow).map(RuleMatch::rule)
+    /// The rules that made the decision, and match for certain: those that allow it, or those that ask before it.
+    pub fn deciding(&self) -> impl Iterator<Item = &PrefixRule> {
+        let is_one = |found: &&RuleMatch| found.decision() == self.decision && found.rule().decision() == self.decision;
+        self.matches.iter().filter(is_one).map(RuleMatch::rule)
     }
 
-    /// The profiles that its allowing rules give to it.
+    /// The profiles that these rules give to it, after a yes if they ask.
     pub fn profiles(&self) -> BTreeSet<&str> {
-        self.allowing().flat_map(PrefixRule::profiles).map(String::as_str).collect()
+        self.deciding().flat_map(PrefixRule::profiles).map(String::as_str).collect()
     }
 
-    /// Where its allowing rules let it run. One with `outside = False` keeps it inside.
+    /// Where these rules let it run, after a yes if they ask. One with `outside = False` keeps it inside.
     pub fn placement(&self, unsaid: Placement) -> Placement {
-        let allowing = || self.allowing();
-        let stays = allowing().any(|rule| rule.said_placement() == Some(Placement::Inside));
-        let leaves = allowing().any(|rule| rule.placement(unsaid) == Placement::Outside);
+        let deciding = || self.deciding();
+        let stays = deciding().any(|rule| rule.said_placement() == Some(Placement::Inside));
+        let leaves = deciding().any(|rule| rule.placement(unsaid) == Placement::Outside);
         if leaves && !stays { Placement::Outside } else { Placement::Inside }
     }
 }

@@ -15,7 +15,7 @@ pub struct PrefixRule {
     pub(crate) decision: Decision,
     /// The rule's `outside` argument.
     pub(crate) placement: Option<Placement>,
-    /// The permission profiles that an allowed command has.
+    /// The permission profiles that a command has which is allowed, or was asked about.
     pub(crate) profiles: Vec<String>,
     /// The rule's `permissions` argument.
     pub(crate) breadth: Breadth,
@@ -110,7 +110,7 @@ impl PrefixRule {
         }
     }
 
-    /// The permission profiles of a command that the rule allows, by name.
+    /// The permission profiles of a command that the rule allows, or asks before, by name.
     pub fn profiles(&self) -> &[String] {
         &self.profiles
     }
@@ -125,9 +125,10 @@ impl PrefixRule {
         &self.environment
     }
 
-    /// Whether the rule gives a program more than, or something other than, its caller has.
+    /// Whether the rule gives a program more than, or something other than, its caller has; after a yes, if it asks.
     pub fn grants(&self) -> bool {
-        self.decision == Decision::Allow && (!self.profiles.is_empty() || self.placement == Some(Placement::Outside))
+        self.decision != Decision::Forbidden
+            && (!self.profiles.is_empty() || self.placement == Some(Placement::Outside))
     }
 
     /// The justification by the rule's author. It may contain any character: escape it for display.

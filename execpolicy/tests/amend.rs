@@ -240,6 +240,7 @@ fn writer_without_space() {
 /// The limit on the size of a file fails a write in the middle, as a full disk does. Where the
 /// signal that comes with it is ignored, the write fails; where it is not, the process dies.
 #[cfg(unix)]
+/// or14: an interrupted write leaves the old rules.
 #[test]
 fn a_disk_that_is_full_leaves_the_old_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -92,7 +92,9 @@ prefix_rule(pattern=["npm", "publish"], exact=True, outside=True)
 fn outside_and_exact_are_refused_where_they_have_no_meaning() {
     for (rules, layer, place, message) in [
         (r#"prefix_rule(pattern=["a"], outside=True)"#, Layer::Project, "1:36", "`outside` in rules of a project"),
-        (r#"prefix_rule(["a"], "prompt", outside=True)"#, Layer::User, "1:38", "`outside` in a rule that does not"),
+        (r#"prefix_rule(["a"], "prompt", outside=True)"#, Layer::Project, "1:38", "`outside` in rules of a project"),
+        (r#"prefix_rule(["a"], "forbidden", outside=True)"#, Layer::User, "1:41", "`outside` in a rule that forbids"),
+        (r#"prefix_rule(["a"], "forbidden", profile="p")"#, Layer::User, "1:41", "`profile` in a rule that forbids"),
         (r#"prefix_rule(["a"], "forbidden", exact=True)"#, Layer::User, "1:39", "`exact` in a rule that does not"),
         (r#"prefix_rule(["a"], outside="yes")"#, Layer::User, "1:28", "`outside` is a string"),
         (r#"prefix_rule(["a"], exact=1)"#, Layer::User, "1:26", "`exact` is a number"),
@@ -127,6 +129,13 @@ fn a_rule_says_what_a_program_that_runs_elsewhere_has() {
     assert_eq!((rule.breadth(), rule.environment(), rule.grants()), (Breadth::Exact, &[String::from("CI")][..], true));
     assert!(policy.grants() && !policy.restricts() && policy.granted_programs().contains(&b"a"[..]));
     assert!(!policy.granted_programs().contains(&b"b"[..]));
+    // A rule that asks gives after a yes, and restricts before.
+    for text in
+        ["prefix_rule([\"a\"], \"prompt\", profile=\"p\")\n", "prefix_rule([\"a\"], \"prompt\", outside=True)\n"]
+    {
+        let policy = Policy::parse("t.rules", text, Layer::User).unwrap();
+        assert!(policy.grants() && policy.restricts() && policy.granted_programs().contains(&b"a"[..]), "{text}");
+    }
     for (arguments, layer, message) in [
         ("permissions=\"exact\"", Layer::User, "`permissions` stands in a rule without `profile`"),
         ("profile=\"p\", permissions=\"wide\"", Layer::User, "unknown permissions `wide`"),
