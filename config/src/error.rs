@@ -48,7 +48,9 @@ pub enum ConfigError {
         why: &'static str,
     },
     /// No file has a profile of this name, which a flag names.
-    #[error("`--profile {name}`: no profile is called `{name}`{suggestion}")]
+    #[error(
+        "`--profile {name}`: no profile of the settings is called `{name}` (permission profiles are named with `--with`){suggestion}"
+    )]
     UnknownProfile {
         /// The name.
         name: String,
@@ -69,13 +71,15 @@ pub enum ConfigError {
     },
     /// A permission profile that only the user may name.
     #[error(
-        "the permission profile `{name}` can't be named by {place}: it lets a command act as you, so pass `--with {name}`, or put it into `with` of your own settings"
+        "the permission profile `{name}` can't be named by {place}: it lets a command act as you, so pass `--with {name}`, or put it into `with` of your own settings{or_rule}"
     )]
     OnlyWhenNamed {
         /// The name.
         name: String,
         /// Where it is named.
         place: String,
+        /// What else may name it.
+        or_rule: &'static str,
     },
     /// A project's permission profile has the name of another.
     #[error("`{file}` can't be called `{name}`, which is known without the project ({known}): give it another name")]
@@ -90,6 +94,16 @@ pub enum ConfigError {
     /// A line of a permission profile that can't be granted.
     #[error("the permission profile `{profile}` can't be granted: `{line}`: {why}")]
     ProfileLine {
+        /// The profile.
+        profile: String,
+        /// The line, as it is written.
+        line: String,
+        /// Why not.
+        why: String,
+    },
+    /// No socket of a permission profile is there: its agent does not run.
+    #[error("the permission profile `{profile}` can't be granted: `{line}`: {why}")]
+    NoAgent {
         /// The profile.
         profile: String,
         /// The line, as it is written.

@@ -191,7 +191,8 @@ impl Layer {
         self.allow_hosts = allowed.transpose()?;
         self.deny_hosts = source.list(&form.deny_hosts, "sandbox.deny_hosts", deny)?;
         self.unix_sockets = roots(&form.unix_sockets, "sandbox.unix_sockets")?;
-        let device = |text: &str| DevicePath::new(resolve_path(text, source)?).map_err(|error| error.to_string());
+        let device =
+            |text: &str| DevicePath::in_settings(resolve_path(text, source)?).map_err(|error| error.to_string());
         let devices = form.devices.as_ref().map(|list| source.list(list, "sandbox.devices", device));
         self.devices = devices.transpose()?;
         self.accept_losses = form.accept_losses.as_ref().map(|losses| losses.value().clone());

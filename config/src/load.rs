@@ -214,6 +214,7 @@ impl ConfigLoader {
         settings.names_sandbox |= flags.describes_sandbox();
         settings.apply(flags, &Origin::Flag);
         notices.extend(settings.keep_denied_hosts());
+        notices.extend(settings.missing_devices());
         let is_flag = |key: &str| *settings.origin(key) == Origin::Flag;
         if settings.mode == crate::SandboxMode::ReadOnly
             && !settings.writable_roots.is_empty()

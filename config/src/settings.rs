@@ -221,7 +221,8 @@ impl Settings {
         if matches!(self.mode, SandboxMode::DangerFullAccess | SandboxMode::ExternalSandbox) {
             return own.clone();
         }
-        let mut merged = own.merge(&self.fitting(grant).permissions);
+        let is_directory = |path: &AbsPath| path.to_host_path().is_some_and(|path| path.is_dir());
+        let mut merged = own.merge(&self.fitting(grant).permissions.protecting(&self.protected_names, is_directory));
         if let NetworkPolicy::Hosts(hosts) = &mut merged.network {
             let is_denied = |rule: &&HostRule| rule.decision == stockade_protocol::Decision::Forbidden;
             let missing = self.hosts.iter().filter(is_denied).filter(|rule| !hosts.rules.contains(rule));
@@ -251,7 +252,8 @@ impl Settings {
             FileTarget::Path(path) => FileRule::path(path.clone(), Access::None).from_source(source),
             FileTarget::Glob(glob) => FileRule::deny_glob(glob.clone()).from_source(source),
         });
-        let devices = self.devices.iter().map(|device| FileRule::path(device.as_path().clone(), Access::Write));
+        let devices = self.devices.iter().filter(|device| device.is_there());
+        let devices = devices.map(|device| FileRule::path(device.as_path().clone(), Access::Write));
         let files = match self.deny_read.is_empty() && self.devices.is_empty() {
             true => resolved.files,
             false => FileRules::new(resolved.files.iter().cloned().chain(denied).chain(devices))?,
@@ -365,6 +367,19 @@ impl Settings {
         (self.network == NetworkMode::Full).then(|| {
             self.network = NetworkMode::Hosts;
             notice
+        })
+    }
+
+    /// Says which devices of settings files are missing. The rules of a run leave them out.
+    pub(crate) fn missing_devices(&self) -> impl Iterator<Item = String> {
+        let missing = self.devices.iter().enumerate().filter(|(_, device)| !device.is_there());
+        missing.map(|(index, device)| {
+            let key = format!("sandbox.devices[{index}]");
+            format!(
+                "the device `{device}` is missing, and commands run without it: plug it in, or remove it from \
+                 `sandbox.devices` ({})",
+                self.origin(&key)
+            )
         })
     }
 

@@ -168,7 +168,9 @@ fn a_profile_counts_more_than_what_stands_outside_of_it() {
     assert_eq!((settings.network, settings.ask), (NetworkMode::Full, Some(AskForApproval::Untrusted)));
     let flags = Layer { profile: Some(String::from("opne")), ..Layer::default() };
     let error = world.load_with(flags).unwrap_err().to_string();
-    assert_eq!(error, "`--profile opne`: no profile is called `opne`: did you mean `open`?");
+    let expected = "`--profile opne`: no profile of the settings is called `opne` (permission profiles are named with \
+                    `--with`): did you mean `open`?";
+    assert_eq!(error, expected);
 }
 
 #[test]
@@ -381,6 +383,7 @@ fn trust_ends_with_the_first_change() {
     assert_eq!(world.load().trust, ProjectTrust::Untrusted);
 }
 
+/// gm13: trust is for a real path, whatever its metadata say.
 #[test]
 fn trust_is_for_the_real_path() {
     let world = World::new();

@@ -37,3 +37,16 @@ pub(super) fn get(name: &str) -> Result<Option<PermissionProfile>, ConfigError> 
     let text = TEXTS.iter().find(|(file, _)| file.strip_suffix(".toml") == Some(name));
     text.map(|(file, text)| PermissionProfile::parse(text, ProfileOrigin::BuiltIn, Path::new(file))).transpose()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// [`PermissionProfiles::used`](super::super::PermissionProfiles::used) leaves them out.
+    #[test]
+    fn no_built_in_profile_is_used_without_being_named() {
+        for name in names() {
+            assert_eq!(get(name).unwrap().unwrap().used_for(), [], "{name}");
+        }
+    }
+}

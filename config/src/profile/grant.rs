@@ -116,21 +116,18 @@ impl PermissionProfile {
         let (mut rules, mut hosts, mut sockets) = (Vec::new(), Vec::new(), BTreeSet::new());
         let mut found = ProfileGrant::default();
         let mut no_socket = None;
+        let links = (by_profiles, !self.used_for.is_empty());
         for line in &self.lines {
             let grants = &line.grants;
             match grants {
                 LineGrant::Write(template) => {
-                    for path in
-                        context.places(template, Access::Write, by_profiles).map_err(|why| refuse(grants, why))?
-                    {
+                    for path in context.places(template, Access::Write, links).map_err(|why| refuse(grants, why))? {
                         found.directories.insert(path.clone());
                         rules.push(FileRule::path(path, Access::Write));
                     }
                 }
                 LineGrant::Read(template) => {
-                    for path in
-                        context.places(template, Access::Read, by_profiles).map_err(|why| refuse(grants, why))?
-                    {
+                    for path in context.places(template, Access::Read, links).map_err(|why| refuse(grants, why))? {
                         rules.push(FileRule::path(path, Access::Read));
                     }
                 }
@@ -140,11 +137,14 @@ impl PermissionProfile {
                 }
                 LineGrant::Socket(template) => match context.socket(template) {
                     Ok(path) => drop(sockets.insert(path)),
-                    Err(NoSocket::Absent(why)) => no_socket = Some(refuse(grants, why)),
+                    Err(NoSocket::Absent(why)) => {
+                        let (profile, line) = (self.name.clone(), grants.to_string());
+                        no_socket = Some(ConfigError::NoAgent { profile, line, why });
+                    }
                     Err(NoSocket::Refused(why)) => return Err(refuse(grants, why)),
                 },
                 LineGrant::Skill(template) => {
-                    let places = context.places(template, Access::Read, by_profiles);
+                    let places = context.places(template, Access::Read, links);
                     found.skills.extend(places.map_err(|why| refuse(grants, why))?);
                 }
                 LineGrant::Repository => found.repository = true,
@@ -250,12 +250,13 @@ impl ProfileContext<'_> {
         named.chain(state).collect()
     }
 
-    /// The paths of a line, unresolved and resolved, if it may be granted.
+    /// The resolved paths of a line, if it may be granted. A saved answer is for the directory that was shown: it does
+    /// not follow a link.
     fn places(
         &self,
         template: &Template,
         access: Access,
-        by_profiles: &[PathBuf],
+        (by_profiles, is_saved): (&[PathBuf], bool),
     ) -> Result<BTreeSet<AbsPath>, String> {
         let text = template.expand(self.variable).map_err(|why| why.to_string())?;
         let named = expand::path(&text, self.home().as_deref())?;
@@ -263,6 +264,10 @@ impl ProfileContext<'_> {
         let real = expand::real(&host);
         for place in [&host, &real] {
             self.check(place, access)?;
+        }
+        if is_saved && real != host {
+            let real = real.display();
+            return Err(format!("`{named}` leads to `{real}` by a link that was put there since the answer was saved"));
         }
         let below = by_profiles.iter().filter(|root| host.starts_with(root) && host != **root);
         let mut holding = self.writable.iter().filter(|root| host.starts_with(root)).chain(below);

@@ -177,6 +177,11 @@ impl PermissionProfile {
         self.only_when_named
     }
 
+    /// Whether it grants sockets, whose services act as the user: no project grants it, and no advice names it.
+    pub fn has_sockets(&self) -> bool {
+        self.lines.iter().any(|line| matches!(line.grants, LineGrant::Socket(_)))
+    }
+
     /// Its lines.
     pub fn lines(&self) -> &[ProfileLine] {
         &self.lines

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::{DIRECTORY, LineGrant, PermissionProfile, ProfileContext, ProfileGrant, ProfileOrigin, built_in};
+use super::{DIRECTORY, PermissionProfile, ProfileContext, ProfileGrant, ProfileOrigin, built_in};
 use crate::ConfigError;
 use crate::config_file::read_text;
 use crate::suggest::suggest;
@@ -20,9 +20,9 @@ pub struct PermissionProfiles(BTreeMap<String, PermissionProfile>);
 pub enum NamedBy {
     /// The command line, or the user's or the administrator's settings.
     User(String),
-    /// A project's settings.
+    /// A project's settings or rules, or a file that commands may write.
     Project(String),
-    /// A rule.
+    /// A rule of the user's or the administrator's.
     Rule(String),
 }
 
@@ -38,6 +38,12 @@ impl PermissionProfiles {
             Some(profile) => Ok(Some(profile.clone())),
             None => built_in::get(name),
         }
+    }
+
+    /// The profiles that commands have without being told so, by name. No built-in one is among them, so that none has to be
+    /// parsed for this.
+    pub fn used(&self) -> impl Iterator<Item = &PermissionProfile> {
+        self.0.values().filter(|profile| !profile.used_for().is_empty())
     }
 
     /// Resolves the profile of this name, if its source may grant it.
@@ -56,12 +62,20 @@ impl PermissionProfiles {
                 suggestion: suggest(name, &known),
             });
         };
-        match named_by {
-            NamedBy::Project(_) | NamedBy::Rule(_) if profile.only_when_named => {
-                Err(ConfigError::OnlyWhenNamed { name: name.to_owned(), place: place.clone() })
-            }
-            NamedBy::User(_) | NamedBy::Project(_) | NamedBy::Rule(_) => self.grant(&profile, context),
+        let is_refused = match named_by {
+            NamedBy::User(_) => false,
+            NamedBy::Rule(_) => profile.only_when_named,
+            // A service of the user's acts as the user.
+            NamedBy::Project(_) => profile.only_when_named || profile.has_sockets(),
+        };
+        if is_refused {
+            return Err(ConfigError::OnlyWhenNamed {
+                name: name.to_owned(),
+                place: place.clone(),
+                or_rule: if profile.only_when_named { "" } else { ", or name it in a rule of your own" },
+            });
         }
+        self.grant(&profile, context)
     }
 
     /// Resolves a profile, taking into account that commands may plant links in directories that other profiles make
@@ -97,7 +111,7 @@ impl PermissionProfiles {
     ///
     /// Access to a user's service acts as the user, so only the user may name such a profile.
     pub(crate) fn add_of_project(&mut self, mut profile: PermissionProfile) -> Result<(), ConfigError> {
-        profile.only_when_named |= profile.lines.iter().any(|line| matches!(line.grants, LineGrant::Socket(_)));
+        profile.only_when_named |= profile.has_sockets();
         if let Some(known) = self.get(&profile.name)? {
             return Err(ConfigError::ProfileTaken {
                 name: profile.name.clone(),
