@@ -57,6 +57,9 @@ pub trait Backend: Send + Sync {
     fn sees_starts(&self) -> bool {
         false
     }
+
+    /// Ends the sandboxes that are kept for later commands and run none now. Their placeholders are gone afterwards.
+    fn end_idle_sandboxes(&self) {}
 }
 
 /// A file or directory of the sandbox that replaces the host's.

@@ -28,6 +28,12 @@ pub trait HostFiles {
     fn matches(&self, globs: &[&Glob]) -> Result<Found, Invalid>;
     /// Whether a file has other hard links, by which it can be reached as well.
     fn has_other_names(&self, path: &AbsPath) -> bool;
+    /// Whether the file opens under another spelling of its name, since its directory ignores case. A mount on one
+    /// spelling need not cover the other.
+    fn has_other_spellings(&self, path: &AbsPath) -> bool {
+        let _ = path;
+        false
+    }
     /// The target of a symbolic link.
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf>;
     /// Whether this is the node of a character or block device, without following a link.
@@ -93,6 +99,23 @@ impl HostFiles for RealFiles {
         false
     }
 
+    fn has_other_spellings(&self, path: &AbsPath) -> bool {
+        let (Some(parent), Some(name)) = (path.parent(), path.components().last()) else { return false };
+        let other: Vec<u8> = name.iter().map(|byte| swap_case(*byte)).collect();
+        if other == name {
+            return false;
+        }
+        let found = parent.join(other.clone()).ok().and_then(|other| other.to_host_path());
+        if found.is_none_or(|found| fs::symlink_metadata(found).is_err()) {
+            return false;
+        }
+        // A file of that name of its own is listed. A directory that can't be listed counts as one that ignores case.
+        let listed = parent.to_host_path().and_then(|parent| fs::read_dir(parent).ok());
+        !listed.is_some_and(|mut entries| {
+            entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().as_encoded_bytes() == other))
+        })
+    }
+
     fn link_target(&self, path: &AbsPath) -> Option<PathBuf> {
         fs::read_link(path.to_host_path()?).ok()
     }
@@ -105,10 +128,14 @@ impl HostFiles for RealFiles {
     }
 }
 
+fn swap_case(byte: u8) -> u8 {
+    if byte.is_ascii_lowercase() { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() }
+}
+
 /// Whether a path exists and has no link in it, so that it is canonical: one call in place of one for each component. `false`
 /// says nothing.
 #[cfg(target_os = "linux")]
-fn is_linkless(path: &AbsPath) -> bool {
+pub(crate) fn is_linkless(path: &AbsPath) -> bool {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
     let Some(path) = path.to_host_path() else { return false };
     // Not `NOFOLLOW`, which would open a link at the end.
@@ -116,8 +143,16 @@ fn is_linkless(path: &AbsPath) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_linkless(_: &AbsPath) -> bool {
+pub(crate) fn is_linkless(_: &AbsPath) -> bool {
     false
+}
+
+/// The placeholder at a path or above it, if there is one.
+pub fn placeholder_at_or_above(path: &AbsPath) -> Option<AbsPath> {
+    path.ancestors().find(|above| {
+        let found = above.to_host_path().and_then(|path| Some((fs::symlink_metadata(&path).ok()?, path)));
+        found.is_some_and(|(found, path)| is_placeholder(&path, &found))
+    })
 }
 
 #[cfg(unix)]

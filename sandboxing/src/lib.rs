@@ -31,7 +31,7 @@ pub use bare::Bare;
 #[cfg(feature = "fake-host")]
 pub use fake_host::{FakeHost, rules};
 pub use gatekeeper::{Answer, Attempt, Gatekeeper, Verdict};
-pub use host_files::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles};
+pub use host_files::{HostFiles, Kind, PLACEHOLDER_MODE, RealFiles, placeholder_at_or_above};
 pub use listing::Listings;
 pub use metadata::protect_repositories;
 pub use observation::{CountedLimit, Coverage, DeniedAct, IsHandled, Observation, Observations};

@@ -32,6 +32,8 @@ pub struct Observation {
 pub enum DeniedAct {
     /// Reading a file, or listing a directory.
     Read(AbsPath),
+    /// Looking whether a hidden name exists, or may be read, without opening it.
+    LookAt(AbsPath),
     /// Writing a file that exists, or changing its attributes.
     Write(AbsPath),
     /// Creating a file of any type but a directory, in an existing directory.
@@ -90,6 +92,7 @@ impl DeniedAct {
     pub fn path(&self) -> Option<&AbsPath> {
         match self {
             Self::Read(path)
+            | Self::LookAt(path)
             | Self::Write(path)
             | Self::Create(path)
             | Self::MakeDirectory(path)

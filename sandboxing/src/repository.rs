@@ -28,6 +28,7 @@ pub struct Repository {
 
 /// Why there is no repository to grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NoRepository {
     /// There is none.
     #[error("`{0}` has no `.git`: make it the top of a repository, or name the top with `--workspace`")]

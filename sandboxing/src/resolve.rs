@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invalid, Permissions, RawText, RuleSource};
 
 use crate::denied_globs::cover_globs;
-use crate::host_files::{HostFiles, Kind, RealFiles};
+use crate::host_files::{HostFiles, Kind, RealFiles, is_linkless};
 use crate::own_files::{held_links, own_file_bounds};
 
 /// The absolute path of a text relative to a directory. `..` is resolved as the kernel does: as the parent of the
@@ -59,6 +59,10 @@ pub(crate) const MOST_LINKS: usize = 40;
 /// Where a file of this name would be created: like [`HostFiles::canonical`], but also through dangling links. A
 /// person has to see this path before it is written.
 pub fn leads_to(path: &AbsPath) -> AbsPath {
+    // It exists, and no link is on the way.
+    if is_linkless(path) {
+        return path.clone();
+    }
     let mut found = RealFiles.canonical(path);
     for _ in 0..MOST_LINKS {
         // Resolution continues at the first missing component of the link's target.

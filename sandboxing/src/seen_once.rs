@@ -172,6 +172,10 @@ impl HostFiles for SeenOnce {
         self.kind(path) == Some(Kind::File) && once(&self.other_names, path, || RealFiles.has_other_names(path))
     }
 
+    fn has_other_spellings(&self, path: &AbsPath) -> bool {
+        RealFiles.has_other_spellings(path)
+    }
+
     fn is_device(&self, path: &AbsPath) -> bool {
         // Its number counts, and nothing that a plan could keep: the node is looked at again when the plan is used.
         RealFiles.is_device(path)
