@@ -118,7 +118,8 @@ fn main() {
 /// The toolchain that this was built with, and a home in the workspace.
 fn with_toolchain(mut command: CommandSpec) -> CommandSpec {
     let home = command.cwd.to_string();
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| String::from("cargo"));
+    // Also where it is not cargo that starts this.
+    let cargo = String::from(env!("CARGO"));
     let beside = std::path::Path::new(&cargo).parent().map(|path| path.display().to_string()).unwrap_or_default();
     let path = format!("{beside}:/usr/local/bin:/usr/bin:/bin");
     let more = [("PATH", path), ("HOME", home.clone()), ("CARGO_HOME", format!("{home}/cargo")), ("CARGO", cargo)];

@@ -140,11 +140,14 @@ fn masks(is_usable: bool, is_there: bool) -> LayerSupport {
         }
         (false, true) => {
             let detail = format!("this user may not open `/dev/fuse`: {guessed}");
-            fact(name, SupportLevel::Partial, &detail, Some("chmod 666 /dev/fuse"))
+            fact(name, SupportLevel::Partial, &detail, Some("as root: chmod 666 /dev/fuse"))
         }
-        (false, false) => {
-            fact(name, SupportLevel::Partial, &format!("there is no `/dev/fuse`: {guessed}"), Some("modprobe fuse"))
-        }
+        (false, false) => fact(
+            name,
+            SupportLevel::Partial,
+            &format!("there is no `/dev/fuse`: {guessed}"),
+            Some("as root: modprobe fuse"),
+        ),
     }
 }
 
@@ -187,7 +190,7 @@ mod tests {
     #[test]
     fn what_is_known_of_reads_is_said() {
         assert_eq!((masks(true, true).level, masks(true, true).remedy), (SupportLevel::Full, None));
-        for (is_there, remedy) in [(true, "chmod 666 /dev/fuse"), (false, "modprobe fuse")] {
+        for (is_there, remedy) in [(true, "as root: chmod 666 /dev/fuse"), (false, "as root: modprobe fuse")] {
             let found = masks(false, is_there);
             assert_eq!((found.level, found.remedy.as_deref()), (SupportLevel::Partial, Some(remedy)));
             assert!(found.detail.unwrap().contains("guessed"));

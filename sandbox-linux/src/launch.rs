@@ -29,7 +29,7 @@ use std::time::Duration;
 use rustix::net::{RecvFlags, Shutdown};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use stockade_protocol::{AbsPath, LayerReport};
-use stockade_sandboxing::SpawnError;
+use stockade_sandboxing::{HostFiles as _, RealFiles, SpawnError};
 
 pub(crate) use self::failure::{StartFailure, StepLists};
 pub(crate) use self::frame::{receive_part, socket_pair};
@@ -41,6 +41,7 @@ use crate::launch::kept_names::KeptNames;
 use crate::launch::placeholder::{Name, Placeholder};
 use crate::launch::starter::Starter;
 use crate::plan::step::{Step, encode};
+use crate::plan::view;
 use crate::{sys, wire};
 
 /// How long a failed launcher may take to report why.
@@ -199,7 +200,14 @@ impl Launcher {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let hold = |(name, path): (Name, &AbsPath)| name.hold().map_err(|source| failed(path, source));
+        let hold = |(name, path): (Name, &AbsPath)| {
+            let held = name.hold().map_err(|source| failed(path, source))?;
+            // Only now the name is there, under each of its spellings.
+            match RealFiles.has_other_spellings(path) {
+                true => Err(failed(path, io::Error::other(format!("it {}", view::IGNORES_CASE)))),
+                false => Ok(held),
+            }
+        };
         let mut placeholders = names.into_iter().zip(setup.placeholders).map(hold).collect::<Result<Vec<_>, _>>()?;
         let held: Vec<BorrowedFd<'_>> = placeholders.iter().filter_map(Placeholder::held).collect();
         self.send(wire::FRAME_HELD, &[], &held).map_err(lost("telling it of the names that are held"))?;

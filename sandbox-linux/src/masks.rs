@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use stockade_protocol::{AbsPath, Access};
 use stockade_sandboxing::{DeniedAct, Kind, Observation, Observations, permits};
 
-use self::fuse::{LONGEST_REQUEST, Tree};
+use self::fuse::{LONGEST_REQUEST, MaskReach, Tree};
 pub(crate) use self::sightings::{CommandKey, Commands};
 use self::sightings::{Sighting, Sightings};
 use crate::launch::child::Report;
@@ -116,10 +116,15 @@ impl MaskServer {
         let taken = self.shared.sightings().take(command);
         for sighting in taken {
             if let Some(path) = self.path(&sighting) {
-                let Sighting { process: pid, program, .. } = sighting;
+                let Sighting { process: pid, program, name, attempt, .. } = sighting;
+                let (act, is_denied) = match attempt {
+                    MaskReach::Read => (DeniedAct::Read(path.clone()), is_readable(&path)),
+                    // Whether a name is there, or whether the mask itself may be read.
+                    MaskReach::Look if name.is_some() => (DeniedAct::LookAt(path.clone()), is_there(&path)),
+                    MaskReach::Look => (DeniedAct::LookAt(path.clone()), permits(&path, Access::Read)),
+                };
                 let is_handled = false;
-                let judge = |act| is_readable(&path).then_some(Observation { pid, program, act, is_handled });
-                notes.note(DeniedAct::Read(path.clone()), judge);
+                notes.note(act, |act| is_denied.then_some(Observation { pid, program, act, is_handled }));
             }
         }
     }
@@ -131,6 +136,10 @@ impl MaskServer {
             None => Some(mask.path.clone()),
         }
     }
+}
+
+fn is_there(path: &AbsPath) -> bool {
+    path.to_host_path().is_some_and(|path| path.symlink_metadata().is_ok())
 }
 
 /// A directory that can't be listed may still be searchable.

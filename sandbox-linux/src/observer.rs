@@ -144,7 +144,7 @@ impl Watch {
             }
         }
         if self.connections {
-            answers.insert(seccomp::number(libc::SYS_connect), vec![Instruction::answer(Action::Notify)]);
+            answers.extend(destination::answers());
         }
         answers
     }
@@ -371,7 +371,7 @@ impl Observer {
             let is_reached = self.watch.processes.is_some_and(|limit| process_limit::is_reached(limit, call.thread));
             return is_reached.then_some(DeniedAct::Exceed(CountedLimit::Processes));
         }
-        if call.call == libc::SYS_connect {
+        if destination::is_one(call.call) {
             return destination::denied(call, || notify::is_waiting(self.listener.as_fd(), call.id));
         }
         let (path, does) = calls::find(call.call)?;

@@ -14,33 +14,55 @@
 #[path = "../launcher/memory.rs"]
 mod memory;
 mod sys;
+mod terminal;
 mod wire;
 
-use sys::{SIGCHLD, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
+use sys::{SIGCHLD, SIGINT, SIGQUIT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGWINCH};
+use terminal::Terminal;
 
 extern "C" fn main() -> ! {
     // What the caller has its programs ignore, such as `nohup`, this one ignores, too.
     let ignored = sys::ignored_signals() | sys::bit(SIGCHLD);
     sys::block_signals(u64::MAX);
-    let (Ok(socket), Ok(signals)) = (sys::ask_for_socket(wire::ASKS_FOR_SOCKET), sys::signal_file(!ignored)) else {
+    let (Ok(socket), Ok(signals)) = (sys::ask_for(wire::ASKS_FOR_SOCKET), sys::signal_file(!ignored)) else {
         sys::exit(wire::LOST)
     };
+    let mut terminal = sys::ask_for(wire::ASKS_FOR_TERMINAL).ok().and_then(|own| Terminal::new(own, socket));
     loop {
-        let (ended, signalled) = sys::wait_for(socket, signals);
+        let (ended, signalled) = match &mut terminal {
+            Some(terminal) => terminal.wait_for(socket, signals),
+            None => sys::wait_for(socket, signals),
+        };
         if ended {
+            if let Some(terminal) = &mut terminal {
+                terminal.end();
+            }
             end(socket);
         }
         if signalled {
-            pass_on(socket, signals);
+            pass_on(socket, signals, &mut terminal);
         }
     }
 }
 
-/// Passes one signal on.
-fn pass_on(socket: usize, signals: usize) {
-    let Some(signal) = sys::next_signal(signals) else { return };
-    sys::write(socket, &[if matches!(signal, SIGTTIN | SIGTTOU) { SIGTSTP } else { signal } as u8]);
-    if matches!(signal, SIGTSTP | SIGTTIN | SIGTTOU) {
+/// Passes one signal on: by the program's terminal, if it came from a key of the caller's.
+fn pass_on(socket: usize, signals: usize, terminal: &mut Option<Terminal>) {
+    let Some((signal, is_of_kernel)) = sys::next_signal(signals) else { return };
+    if let Some(terminal) = terminal {
+        match signal {
+            SIGWINCH => return terminal.resize(),
+            SIGINT | SIGQUIT if is_of_kernel && terminal.press(signal) => return,
+            // The program has just switched them off.
+            SIGTSTP if is_of_kernel && !terminal.has_signals() => return,
+            _ => {}
+        }
+    }
+    let is_stop = matches!(signal, SIGTSTP | SIGTTIN | SIGTTOU);
+    sys::write(socket, &[if is_stop { SIGTSTP } else { signal } as u8]);
+    if is_stop {
+        if let Some(terminal) = terminal {
+            terminal.restore();
+        }
         sys::kill_itself(SIGSTOP);
     }
 }

@@ -12,16 +12,21 @@ mod number;
 #[cfg_attr(target_arch = "x86_64", path = "../launcher/sys/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "../launcher/sys/aarch64.rs")]
 mod processor;
+mod terminal;
 
 pub(crate) use processor::{copy_memory, fill_memory};
+pub(crate) use terminal::{Modes, copy_size, is_foreground, modes, set_modes};
 
 use number as nr;
 
+pub(crate) const SIGINT: u32 = 2;
+pub(crate) const SIGQUIT: u32 = 3;
 pub(crate) const SIGCHLD: u32 = 17;
 pub(crate) const SIGSTOP: u32 = 19;
 pub(crate) const SIGTSTP: u32 = 20;
 pub(crate) const SIGTTIN: u32 = 21;
 pub(crate) const SIGTTOU: u32 = 22;
+pub(crate) const SIGWINCH: u32 = 28;
 
 /// Calls that the launcher does not make.
 const EXECVEAT: usize = if cfg!(target_arch = "x86_64") { 322 } else { 281 };
@@ -70,8 +75,8 @@ pub(crate) fn block_signals(mask: u64) {
     call(nr::RT_SIGPROCMASK, [SET_MASK, &raw const mask as usize, 0, SET, 0]);
 }
 
-/// Asks for a socket by an `execveat` that starts nothing.
-pub(crate) fn ask_for_socket(flags: usize) -> Result<usize, ()> {
+/// Asks for a descriptor by an `execveat` that starts nothing.
+pub(crate) fn ask_for(flags: usize) -> Result<usize, ()> {
     usize::try_from(call(EXECVEAT, [usize::MAX, 0, 0, 0, flags])).map_err(drop)
 }
 
@@ -82,34 +87,80 @@ pub(crate) fn signal_file(mask: u64) -> Result<usize, ()> {
     usize::try_from(call(SIGNALFD4, [NEW, &raw const mask as usize, SET, CLOEXEC, 0])).map_err(drop)
 }
 
+/// `struct pollfd`.
+#[repr(C)]
+pub(crate) struct Poll {
+    file: i32,
+    events: i16,
+    happened: i16,
+}
+
+impl Poll {
+    const READABLE: i16 = 1;
+    const WRITABLE: i16 = 4;
+
+    pub(crate) fn readable(file: usize) -> Self {
+        Self { file: file as i32, events: Self::READABLE, happened: 0 }
+    }
+
+    pub(crate) fn both(file: usize) -> Self {
+        Self { file: file as i32, events: Self::READABLE | Self::WRITABLE, happened: 0 }
+    }
+
+    pub(crate) fn nothing() -> Self {
+        Self { file: -1, events: 0, happened: 0 }
+    }
+
+    pub(crate) fn has_happened(&self) -> bool {
+        self.happened != 0
+    }
+}
+
+/// Waits until something has happened, or for so many milliseconds. What can't be waited for is over.
+pub(crate) fn poll(files: &mut [Poll], longest: Option<u64>) -> Result<(), ()> {
+    // `struct timespec`: seconds and nanoseconds.
+    let time = longest.map(|time| [time / 1000, time % 1000 * 1_000_000]);
+    let time = time.as_ref().map_or(0, |time| time.as_ptr() as usize);
+    match call(nr::PPOLL, [files.as_mut_ptr() as usize, files.len(), time, 0, 0]) {
+        found if found < 0 && found != EINTR => Err(()),
+        _ => Ok(()),
+    }
+}
+
 /// Waits until either can be read, and tells which.
 pub(crate) fn wait_for(first: usize, second: usize) -> (bool, bool) {
-    #[repr(C)]
-    struct Poll {
-        file: i32,
-        events: i16,
-        happened: i16,
-    }
-    const READABLE: i16 = 1;
-    let poll = |file: usize| Poll { file: file as i32, events: READABLE, happened: 0 };
-    let mut files = [poll(first), poll(second)];
-    let found = call(nr::PPOLL, [files.as_mut_ptr() as usize, files.len(), 0, 0, 0]);
+    let mut files = [Poll::readable(first), Poll::readable(second)];
+    let found = poll(&mut files, None);
     let [first, second] = files;
-    // What can't be waited for is over.
-    if found < 0 { (found != EINTR, false) } else { (first.happened != 0, second.happened != 0) }
+    (found.is_err() || first.has_happened(), found.is_ok() && second.has_happened())
 }
 
-/// The next signal, by its number.
-pub(crate) fn next_signal(signals: usize) -> Option<u32> {
-    // `struct signalfd_siginfo` begins with the number.
+/// The next signal, by its number, and whether the kernel sent it, as for a key.
+pub(crate) fn next_signal(signals: usize) -> Option<(u32, bool)> {
+    const FROM_KERNEL: u32 = 0x80;
+    // `struct signalfd_siginfo` begins with the number, an error, and a code.
     let mut info = [0_u32; 32];
     let read = call(nr::READ, [signals, info.as_mut_ptr() as usize, size_of_val(&info), 0, 0]);
-    (read == size_of_val(&info) as isize).then_some(info[0])
+    (read == size_of_val(&info) as isize).then_some((info[0], info[2] == FROM_KERNEL))
 }
 
-pub(crate) fn write(file: usize, bytes: &[u8]) {
-    // A library that is gone is noticed by the next wait.
-    while call(nr::WRITE, [file, bytes.as_ptr() as usize, bytes.len(), 0, 0]) == EINTR {}
+/// Writes what fits, and tells how much that was. A library that is gone is noticed by the next wait.
+pub(crate) fn write(file: usize, bytes: &[u8]) -> usize {
+    loop {
+        match call(nr::WRITE, [file, bytes.as_ptr() as usize, bytes.len(), 0, 0]) {
+            EINTR => {}
+            written => return usize::try_from(written).unwrap_or_default(),
+        }
+    }
+}
+
+pub(crate) fn write_all(file: usize, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        match write(file, bytes) {
+            0 => return,
+            written => bytes = bytes.get(written..).unwrap_or_default(),
+        }
+    }
 }
 
 pub(crate) fn read(file: usize, bytes: &mut [u8]) -> Option<usize> {

@@ -16,7 +16,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
-use stockade_protocol::{AbsPath, Argv, HostPaths, Permissions, SandboxPolicy};
+use stockade_protocol::{AbsPath, Argv, HostPaths, PROTECTED_NAMES, Permissions, SandboxPolicy};
 use stockade_sandbox_linux::{Bwrap, Native};
 use stockade_sandboxing::{Backend, CommandSpec, Running, Stdio, Streams, WaitStatus};
 
@@ -103,7 +103,7 @@ fn another_run_keeps_the_names_in_another_users_directory() {
         let plan = Native::new().compile(&command(workspace, &["cat"]), &permissions(workspace)).unwrap();
         let mut longer = plan.spawn(Stdio { stdin: Streams::To(input), ..Stdio::default() }).unwrap();
         run_once(&Native::new(), workspace);
-        assert_eq!(held(workspace).len(), 5, "the other run still needs them");
+        assert_eq!(held(workspace).len(), PROTECTED_NAMES.len(), "the other run still needs them");
         drop(typed);
         await_success(&mut *longer);
     });

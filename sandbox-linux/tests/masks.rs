@@ -96,6 +96,7 @@ fn looking_around_is_no_denial() {
             let seen = world.run(&script);
             assert_eq!((seen.paths(), seen.status), (Vec::new(), WaitStatus::Exited(0)), "{seen:?}");
             assert!(!seen.output.contains("wrong"), "{seen:?}");
+            assert_eq!(seen.looks(), [".ssh/id", ".netrc"], "what was hidden is known all the same: {seen:?}");
         });
         if !rustix::process::geteuid().is_root() {
             in_each_engine(|world| {

@@ -64,6 +64,7 @@ impl World {
         let told = |path: &AbsPath| path.to_string().replace(root.trim_end_matches('/'), "");
         let act = |observation: &Observation| match &observation.act {
             DeniedAct::Read(path) => format!("read {}", told(path)),
+            DeniedAct::LookAt(path) => format!("look at {}", told(path)),
             DeniedAct::Write(path) => format!("write {}", told(path)),
             DeniedAct::Create(path) => format!("create {}", told(path)),
             DeniedAct::MakeDirectory(path) => format!("mkdir {}", told(path)),

@@ -66,7 +66,7 @@ impl World {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::create_dir(directory.path().join("ws")).unwrap();
         for name in ["refused", "silent", "waits", "other"] {
-            fs::copy("/usr/bin/true", directory.path().join("ws").join(name)).unwrap();
+            fs::copy("/bin/true", directory.path().join("ws").join(name)).unwrap();
         }
         Self { directory }
     }

@@ -555,7 +555,7 @@ impl fmt::Display for NativePlan {
 mod tests {
     use super::*;
 
-    /// A kernel without Landlock gets no sandbox that says it has it.
+    /// sy06: a kernel without Landlock gets no sandbox that says it has it.
     #[test]
     fn without_landlock_there_is_no_plan() {
         let command = CommandSpec {

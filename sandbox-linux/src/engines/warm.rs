@@ -122,6 +122,19 @@ impl Backend for Warm {
         self.shared.otherwise.sees_starts()
     }
 
+    fn end_idle_sandboxes(&self) {
+        let idle: Vec<KeptSandbox> = {
+            let mut kept = self.shared.kept();
+            // A command takes its sandbox under the same lock.
+            let is_busy = |kept: &KeptSandbox| Arc::strong_count(&kept.session) > 1;
+            let (busy, idle): (Vec<_>, Vec<_>) = kept.drain(..).partition(is_busy);
+            kept.extend(busy);
+            idle
+        };
+        // Waits until the placeholders are removed.
+        drop(idle);
+    }
+
     fn compile(&self, command: &CommandSpec, permissions: &Permissions) -> Result<Box<dyn Plan>, Unenforceable> {
         if self.shared.is_refused.load(Ordering::Relaxed) {
             return self.shared.otherwise.compile(command, permissions);

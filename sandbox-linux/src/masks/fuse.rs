@@ -81,8 +81,18 @@ pub(super) struct Touch<'a> {
     pub(super) thread: u32,
     /// The mask.
     pub(super) mask: usize,
-    /// The name looked up in it; `None` if it was opened or listed itself.
+    /// The name looked up in it; `None` if it was opened, listed or checked itself.
     pub(super) name: Option<&'a [u8]>,
+    pub(super) attempt: MaskReach,
+}
+
+/// How far an attempt goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum MaskReach {
+    /// To read a file, to list a directory. A lookup counts as one unless its system call says otherwise.
+    Read,
+    /// Only to know whether it is there, or may be read.
+    Look,
 }
 
 /// The file system of the masks.
@@ -169,15 +179,16 @@ impl Tree {
         self.kinds.get(mask).map(|kind| Node::Mask(mask, *kind))
     }
 
-    /// The attempt behind a request. Attributes and permissions are also queried by programs that only look around.
+    /// The attempt behind a request. Attributes are there for everyone; a permission that is refused was wanted.
     fn touch<'a>(&self, request: &Request<'a>) -> Option<Touch<'a>> {
         let Node::Mask(mask, kind) = self.node(request.node)? else { return None };
-        let name = match (request.operation, kind) {
-            (LOOKUP, Kind::Directory) => Some(request.name()?),
-            (OPEN, _) | (OPENDIR, Kind::Directory) => None,
+        let (name, attempt) = match (request.operation, kind) {
+            (LOOKUP, Kind::Directory) => (Some(request.name()?), MaskReach::Read),
+            (OPEN, _) | (OPENDIR, Kind::Directory) => (None, MaskReach::Read),
+            (ACCESS, _) if self.access(request).is_err() => (None, MaskReach::Look),
             _ => return None,
         };
-        Some(Touch { thread: request.thread, mask, name })
+        Some(Touch { thread: request.thread, mask, name, attempt })
     }
 
     fn answer(&mut self, request: &Request<'_>) -> Result<Vec<u8>, Refused> {

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use stockade_protocol::RawText;
 
-use super::fuse::Touch;
+use super::fuse::{MaskReach, Touch};
 use crate::plan::system_calls;
 use crate::supervisor::program_of;
 use crate::supervisor::waiting_call::WaitingCall;
@@ -16,6 +16,8 @@ use crate::supervisor::waiting_call::WaitingCall;
 const MOST_NAMES: usize = 1024;
 /// Limit on attempts per command.
 const MOST_KEPT: usize = 2048;
+/// Limit on looks per command. They crowd out no reads, and those beyond it are left out.
+const MOST_LOOKS: usize = 256;
 /// Limit on commands per sandbox. An ended command has taken its own.
 const MOST_COMMANDS: usize = 128;
 
@@ -37,6 +39,7 @@ pub(super) struct Sighting {
     pub(super) program: Option<RawText>,
     pub(super) mask: usize,
     pub(super) name: Option<RawText>,
+    pub(super) attempt: MaskReach,
 }
 
 #[derive(Debug, Default)]
@@ -46,21 +49,30 @@ pub(super) struct Sightings {
 
 #[derive(Debug, Default)]
 struct Seen {
-    known: BTreeSet<(usize, Option<RawText>)>,
-    /// The number of names per mask.
+    known: BTreeSet<SightingKey>,
+    /// The number of names read per mask.
     names: BTreeMap<usize, usize>,
+    looks: usize,
     kept: Vec<Sighting>,
 }
 
+/// An attempt on a mask, or on a name in it.
+type SightingKey = (MaskReach, usize, Option<RawText>);
+
 impl Seen {
     /// The entry for an attempt, if it is new and there is room for it.
-    fn place(&self, touch: &Touch<'_>) -> Option<(usize, Option<RawText>)> {
-        let exact = (touch.mask, touch.name.map(|name| RawText::from(name.to_vec())));
-        if self.known.contains(&exact) || self.kept.len() >= MOST_KEPT {
+    fn place(&self, touch: &Touch<'_>) -> Option<SightingKey> {
+        let exact = (touch.attempt, touch.mask, touch.name.map(|name| RawText::from(name.to_vec())));
+        let is_full = match touch.attempt {
+            MaskReach::Read => self.kept.len() - self.looks >= MOST_KEPT,
+            MaskReach::Look => self.looks >= MOST_LOOKS,
+        };
+        if self.known.contains(&exact) || is_full {
             return None;
         }
         let names = self.names.get(&touch.mask).copied().unwrap_or_default();
-        let place = if names < MOST_NAMES { exact } else { (touch.mask, None) };
+        let is_named = touch.attempt == MaskReach::Look || names < MOST_NAMES;
+        let place = if is_named { exact } else { (touch.attempt, touch.mask, None) };
         (!self.known.contains(&place)).then_some(place)
     }
 }
@@ -75,14 +87,24 @@ impl Sightings {
             self.commands.pop_first();
         }
         let seen = self.commands.entry(key).or_default();
-        let Some((mask, name)) = seen.place(touch) else { return };
-        if touch.name.is_some() && !wants_to_read(touch.thread) {
+        // Most lookups are of known names.
+        if [MaskReach::Read, MaskReach::Look]
+            .iter()
+            .all(|attempt| seen.place(&Touch { attempt: *attempt, ..*touch }).is_none())
+        {
             return;
         }
-        seen.known.insert((mask, name.clone()));
-        *seen.names.entry(mask).or_default() += usize::from(name.is_some());
+        let attempt = if touch.name.is_some() { attempted(touch.thread) } else { Some(touch.attempt) };
+        let Some(attempt) = attempt else { return };
+        let Some(place) = seen.place(&Touch { attempt, ..*touch }) else { return };
+        seen.known.insert(place.clone());
+        let (_, mask, name) = place;
+        match attempt {
+            MaskReach::Read => *seen.names.entry(mask).or_default() += usize::from(name.is_some()),
+            MaskReach::Look => seen.looks += 1,
+        }
         let (process, program) = i32::try_from(touch.thread).map_or((None, None), program_of);
-        seen.kept.push(Sighting { process, program, mask, name });
+        seen.kept.push(Sighting { process, program, mask, name, attempt });
     }
 
     /// The attempts of one command, which has ended or was not seen yet.
@@ -95,20 +117,27 @@ fn command_of(thread: u32) -> Option<CommandKey> {
     fs::metadata(format!("/proc/{thread}/ns/pid")).ok().map(|found| CommandKey(found.ino()))
 }
 
-/// Whether a thread that looks up a name wants to read it, and does not only check its existence. Writing calls are
+/// Whether a thread that looks up a name wants to read it, or only to know whether it is there. Writing calls are
 /// seen elsewhere. A thread that can't be inspected counts as reading.
-fn wants_to_read(thread: u32) -> bool {
-    WaitingCall::of(thread, || true).is_none_or(|call| reads(&call))
+fn attempted(thread: u32) -> Option<MaskReach> {
+    WaitingCall::of(thread, || true).map_or(Some(MaskReach::Read), |call| attempt_of(&call))
 }
 
-fn reads(call: &WaitingCall) -> bool {
+fn attempt_of(call: &WaitingCall) -> Option<MaskReach> {
     let [_, second, third, ..] = call.arguments;
-    let is_for_reading = |flags: u64| flags & libc::O_ACCMODE as u64 != libc::O_WRONLY as u64;
+    let for_reading = |flags: u64| (flags & libc::O_ACCMODE as u64 != libc::O_WRONLY as u64).then_some(MaskReach::Read);
     match call.number {
-        system_calls::SYS_open => is_for_reading(second),
-        libc::SYS_openat => is_for_reading(third),
-        libc::SYS_openat2 | libc::SYS_execve | libc::SYS_execveat | libc::SYS_chdir => true,
-        _ => false,
+        system_calls::SYS_open => for_reading(second),
+        libc::SYS_openat => for_reading(third),
+        libc::SYS_openat2 | libc::SYS_execve | libc::SYS_execveat | libc::SYS_chdir => Some(MaskReach::Read),
+        system_calls::SYS_stat
+        | system_calls::SYS_lstat
+        | system_calls::SYS_access
+        | libc::SYS_newfstatat
+        | libc::SYS_statx
+        | libc::SYS_faccessat
+        | libc::SYS_faccessat2 => Some(MaskReach::Look),
+        _ => None,
     }
 }
 
@@ -124,7 +153,7 @@ mod tests {
     fn note(sightings: &mut Sightings, mask: usize, name: Option<&[u8]>) {
         // A thread that can't be inspected counts as reading.
         let thread = if name.is_some() { 0 } else { std::process::id() };
-        sightings.note(&Touch { thread, mask, name }, Commands::One);
+        sightings.note(&Touch { thread, mask, name, attempt: MaskReach::Read }, Commands::One);
     }
 
     #[test]
@@ -155,29 +184,47 @@ mod tests {
         assert!(names.contains(&(0, None)) && names.contains(&(1, None)));
     }
 
+    /// A look hides no read of the same mask, and a flood of looks no read of any.
+    #[test]
+    fn looks_are_kept_apart_from_reads() {
+        let mut sightings = Sightings::default();
+        for mask in 0..10_000 {
+            let touch = Touch { thread: std::process::id(), mask, name: None, attempt: MaskReach::Look };
+            sightings.note(&touch, Commands::One);
+        }
+        note(&mut sightings, 0, None);
+        note(&mut sightings, 9_999, None);
+        let taken = sightings.take(CommandKey::default());
+        assert_eq!(taken.iter().filter(|seen| seen.attempt == MaskReach::Look).count(), MOST_LOOKS);
+        let reads: Vec<usize> =
+            taken.iter().filter(|seen| seen.attempt == MaskReach::Read).map(|seen| seen.mask).collect();
+        assert_eq!(reads, [0, 9_999]);
+    }
+
     #[test]
     fn looking_around_is_not_reading() {
-        for (number, arguments, is_read) in [
-            (libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x80000], true),
-            (libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x241], false),
-            (libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x2], true),
-            (system_calls::SYS_open, [0x7ffc, 0, 0], true),
-            (system_calls::SYS_open, [0x7ffc, 0x241, 0], false),
-            (libc::SYS_newfstatat, [0xffff_ff9c, 0x7ffc, 0x7ffd], false),
-            (libc::SYS_statx, [0xffff_ff9c, 0x7ffc, 0], false),
-            (libc::SYS_faccessat2, [0xffff_ff9c, 0x7ffc, 4], false),
-            (libc::SYS_chdir, [0x7ffc, 0, 0], true),
+        for (number, arguments, attempt) in [
+            (libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x80000], Some(MaskReach::Read)),
+            (libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x241], None),
+            (libc::SYS_openat, [0xffff_ff9c, 0x7ffc, 0x2], Some(MaskReach::Read)),
+            (system_calls::SYS_open, [0x7ffc, 0, 0], Some(MaskReach::Read)),
+            (system_calls::SYS_open, [0x7ffc, 0x241, 0], None),
+            (libc::SYS_newfstatat, [0xffff_ff9c, 0x7ffc, 0x7ffd], Some(MaskReach::Look)),
+            (libc::SYS_statx, [0xffff_ff9c, 0x7ffc, 0], Some(MaskReach::Look)),
+            (libc::SYS_faccessat2, [0xffff_ff9c, 0x7ffc, 4], Some(MaskReach::Look)),
+            (libc::SYS_unlinkat, [0xffff_ff9c, 0x7ffc, 0], None),
+            (libc::SYS_chdir, [0x7ffc, 0, 0], Some(MaskReach::Read)),
         ] {
             let [first, second, third] = arguments;
             let call = WaitingCall { number, arguments: [first, second, third, 0, 0, 0], stack_pointer: 0 };
-            assert_eq!(reads(&call), is_read, "{call:?}");
+            assert_eq!(attempt_of(&call), attempt, "{call:?}");
         }
     }
 
     #[test]
     fn commands_of_a_session_are_told_apart_and_bounded() {
         let mut sightings = Sightings::default();
-        let touch = Touch { thread: std::process::id(), mask: 0, name: None };
+        let touch = Touch { thread: std::process::id(), mask: 0, name: None, attempt: MaskReach::Read };
         sightings.note(&touch, Commands::Many);
         let own = command_of(std::process::id()).unwrap();
         assert!(sightings.take(CommandKey::default()).is_empty());

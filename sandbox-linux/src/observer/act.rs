@@ -21,7 +21,7 @@ mod place;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Timestamps, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use stockade_protocol::{AbsPath, Access, FileRules, FileTarget};
 
@@ -45,6 +45,8 @@ pub(crate) enum FileCall {
     Mode { at: AbsPath, mode: u32 },
     Owner { at: AbsPath, user: Option<Uid>, group: Option<Gid> },
     Times { at: AbsPath, times: Timestamps },
+    SetAttribute { at: AbsPath, name: Vec<u8>, value: Vec<u8>, flags: u32 },
+    RemoveAttribute { at: AbsPath, name: Vec<u8> },
 }
 
 impl FileCall {
@@ -61,7 +63,9 @@ impl FileCall {
             | Self::Truncate { at, .. }
             | Self::Mode { at, .. }
             | Self::Owner { at, .. }
-            | Self::Times { at, .. } => (at, None),
+            | Self::Times { at, .. }
+            | Self::SetAttribute { at, .. }
+            | Self::RemoveAttribute { at, .. } => (at, None),
         };
         std::iter::once(first).chain(second)
     }
@@ -90,7 +94,9 @@ impl FileCall {
             | Self::Truncate { .. }
             | Self::Mode { .. }
             | Self::Owner { .. }
-            | Self::Times { .. } => false,
+            | Self::Times { .. }
+            | Self::SetAttribute { .. }
+            | Self::RemoveAttribute { .. } => false,
         }
     }
 }
@@ -183,6 +189,13 @@ impl Actor<'_> {
             FileCall::Times { at, times } => {
                 let place = place(at)?;
                 rustix::fs::utimensat(&place.directory, &place.name, times, AtFlags::SYMLINK_NOFOLLOW)
+            }
+            FileCall::SetAttribute { at, name, value, flags } => {
+                let flags = XattrFlags::from_bits(*flags).ok_or(NotActed)?;
+                open::change_attributes(&place(at)?, |file| rustix::fs::setxattr(file, name.as_slice(), value, flags))?
+            }
+            FileCall::RemoveAttribute { at, name } => {
+                open::change_attributes(&place(at)?, |file| rustix::fs::removexattr(file, name.as_slice()))?
             }
         };
         Ok(Reply::Returned(done.err().map_or(0, Errno::raw_os_error)))

@@ -12,6 +12,8 @@
 //! A caller that gets around any of this gets around a stub that has no rights: the program was copied before.
 //! What can't be done leaves the program where it is, and is told.
 
+mod terminal;
+
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -28,6 +30,7 @@ use rustix::io::Errno;
 use stockade_protocol::Umask;
 use stockade_sandboxing::{DirectoryIdentity, ElsewhereStart, Running, SpawnError, Stdio, Streams, WaitStatus};
 
+use self::terminal::{Before, OtherEnd, own_terminal};
 use crate::launch::stub_file;
 use crate::stub_wire as wire;
 use crate::supervisor::{Caller, group_of};
@@ -42,6 +45,10 @@ const LONGEST_START: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// How long a program that was killed may take to end.
 const LONGEST_END: Duration = Duration::from_secs(10);
+
+/// `ERESTARTNOINTR`: the kernel makes the call again, whatever signal came. No program sees it: the thread was told to stop
+/// before.
+const RESTART: i32 = 513;
 
 /// The redirections of one command.
 #[derive(Clone)]
@@ -60,6 +67,7 @@ struct Awaited {
     number: i32,
     /// The stub's device and inode.
     stub: (u64, u64),
+    /// Takes its questions.
     asks: Sender<Notification>,
 }
 
@@ -67,8 +75,8 @@ struct Awaited {
 enum Failed {
     /// The call still waits, and nothing has changed.
     Impossible(io::Error),
-    /// The caller is gone, or on its way elsewhere.
-    Gone,
+    /// The caller is gone, or a signal came first: then the kernel has it make the call again, which is judged anew.
+    Over,
 }
 
 impl Redirections {
@@ -82,7 +90,7 @@ impl Redirections {
         if call.call != libc::SYS_execveat || self.awaited().is_empty() {
             return false;
         }
-        if file as i32 == -1 && flags == wire::ASKS_FOR_SOCKET as u64 {
+        if file as i32 == -1 && [wire::ASKS_FOR_SOCKET, wire::ASKS_FOR_TERMINAL].contains(&(flags as usize)) {
             return self.takes_question(call);
         }
         let is_empty_path = flags == u64::from(libc::AT_EMPTY_PATH.cast_unsigned());
@@ -98,13 +106,10 @@ impl Redirections {
     /// Hands the question of a stub to the thread that waits for it.
     fn takes_question(&self, call: &Notification) -> bool {
         let executed = identity(&format!("/proc/{}/exe", call.thread));
-        let mut awaited = self.awaited();
+        let awaited = self.awaited();
         let is_ours =
-            |found: &Awaited| [found.process, found.thread].contains(&call.thread) && executed == Some(found.stub);
-        let Some(found) = awaited.iter().position(is_ours).map(|place| awaited.swap_remove(place)) else {
-            return false;
-        };
-        found.asks.send(*call).is_ok()
+            |found: &&Awaited| [found.process, found.thread].contains(&call.thread) && executed == Some(found.stub);
+        awaited.iter().find(is_ours).is_some_and(|found| found.asks.send(*call).is_ok())
     }
 
     fn awaited(&self) -> MutexGuard<'_, Vec<Awaited>> {
@@ -158,18 +163,30 @@ impl Redirections {
         let (asks, process) = match self.put_stub(call, empty, &stub) {
             Ok(put) => put,
             Err(Failed::Impossible(error)) => return self.leave(call, start, error.to_string()),
-            Err(Failed::Gone) => return start.impossible(String::from("its caller was interrupted, or has ended")),
+            Err(Failed::Over) => return drop(start),
         };
-        let question = question(&asks, process);
+        let answered = self.answer_questions(&asks, process);
         self.forget(call.thread);
-        let answered = question.and_then(|question| self.answer(&question).ok());
-        let Some((socket, stdio, umask)) = answered else {
+        let Some(Answered { socket, stdio, umask, before }) = answered else {
             return start.impossible(String::from("its caller has ended, or could not execute the stub in its place"));
         };
         match start.start(stdio, umask, directory) {
-            Ok(running) => relay(&socket, running),
+            Ok(running) => relay(&socket, running, before.as_ref()),
             Err(error) => tell(&socket, of_failure(&error)),
         }
+    }
+
+    /// Answers both questions of the stub: for its socket, and for the other end of a terminal.
+    fn answer_questions(&self, asks: &Receiver<Notification>, process: i32) -> Option<Answered> {
+        let (answered, other_end) = self.answer(&question(asks, process)?).ok()?;
+        let second = question(asks, process)?;
+        let done = match other_end {
+            Some(OtherEnd(end)) => {
+                notify::answer_with_descriptor(self.listener.as_fd(), second.id, end.as_fd(), CloseOnExec::Yes)
+            }
+            None => notify::answer(self.listener.as_fd(), second.id, libc::ENOTTY),
+        };
+        done.ok().map(|()| answered)
     }
 
     /// Has the caller execute the stub. What comes back is told when the stub asks for its socket, and its process.
@@ -181,7 +198,7 @@ impl Redirections {
     ) -> Result<(Receiver<Notification>, i32), Failed> {
         let failed = |error: io::Error| {
             let is_waiting = notify::is_waiting(self.listener.as_fd(), call.id);
-            if is_waiting { Failed::Impossible(error) } else { Failed::Gone }
+            if is_waiting { Failed::Impossible(error) } else { Failed::Over }
         };
         let identity = rustix::fs::fstat(stub).map_err(|error| failed(error.into()))?;
         let process = group_of(call.thread).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
@@ -197,7 +214,8 @@ impl Redirections {
             asks,
         });
         // The call that waits is over in any case: kernels before 5.19 have ended it by the interruption.
-        notify::answer(self.listener.as_fd(), call.id, libc::EINTR).ok();
+        // Unless its registers are set the kernel makes it again.
+        notify::answer(self.listener.as_fd(), call.id, RESTART).ok();
         let skipped = usize::from(call.call == libc::SYS_execveat);
         let mut lists = call.arguments.iter().skip(1 + skipped).copied();
         let (words, variables) = (lists.next().unwrap_or_default(), lists.next().unwrap_or_default());
@@ -207,7 +225,7 @@ impl Redirections {
             Ok(Redirected::Yes) => Ok((asked, process)),
             Ok(Redirected::No) | Err(_) => {
                 self.forget(call.thread);
-                Err(Failed::Gone)
+                Err(Failed::Over)
             }
         }
     }
@@ -217,16 +235,28 @@ impl Redirections {
     }
 
     /// Copies what the stub has, and answers it with its socket.
-    fn answer(&self, question: &Notification) -> io::Result<(UnixStream, Stdio, Option<Umask>)> {
+    fn answer(&self, question: &Notification) -> io::Result<(Answered, Option<OtherEnd>)> {
         let caller = Caller::new(question.thread)?;
-        let stream = |number| caller.file(number).map_or(Streams::Null, Streams::To);
-        let (stdin, stdout, stderr) = (stream(0), stream(1), stream(2));
+        let mut streams = [0, 1, 2].map(|number| caller.file(number).ok());
+        let own = own_terminal(question.thread, &mut streams);
+        let (other_end, before) = own.unzip();
         let umask = umask_of(question.thread);
-        let (ours, theirs) = UnixStream::pair()?;
+        let (socket, theirs) = UnixStream::pair()?;
         // Only if it is the process that asked does this succeed.
         notify::answer_with_descriptor(self.listener.as_fd(), question.id, theirs.as_fd(), CloseOnExec::Yes)?;
-        Ok((ours, Stdio { stdin, stdout, stderr, controlling_terminal: false }, umask))
+        let [stdin, stdout, stderr] = streams.map(|stream| stream.map_or(Streams::Null, Streams::To));
+        let stdio = Stdio { stdin, stdout, stderr, controlling_terminal: before.is_some() };
+        Ok((Answered { socket, stdio, umask, before }, other_end))
     }
+}
+
+/// What a program is started with, and how its stub is spoken to.
+struct Answered {
+    socket: UnixStream,
+    stdio: Stdio,
+    umask: Option<Umask>,
+    /// The caller's terminal, if the program has one of its own.
+    before: Option<Before>,
 }
 
 /// The question of the stub that this process executes, unless it is gone before.
@@ -254,7 +284,8 @@ fn umask_of(process: i32) -> Option<Umask> {
 }
 
 /// Passes signals on until the program or its stub has ended.
-fn relay(socket: &UnixStream, mut running: Box<dyn Running>) {
+fn relay(socket: &UnixStream, mut running: Box<dyn Running>, before: Option<&Before>) {
+    let mut has_changed = false;
     loop {
         let mut files =
             [PollFd::new(socket, PollFlags::IN), PollFd::from_borrowed_fd(running.readable(), PollFlags::IN)];
@@ -275,14 +306,19 @@ fn relay(socket: &UnixStream, mut running: Box<dyn Running>) {
             let mut signals = [0; 64];
             let mut reader = socket;
             match reader.read(&mut signals) {
-                // A program that has just ended hears nothing.
-                Ok(count @ 1..) => signals.iter().take(count).for_each(|signal| drop(running.signal(*signal))),
+                Ok(count @ 1..) => signals.iter().take(count).for_each(|sent| match *sent {
+                    wire::MODES_CHANGED => has_changed = true,
+                    wire::MODES_RESTORED => has_changed = false,
+                    // A program that has just ended hears nothing.
+                    signal => drop(running.signal(signal)),
+                }),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(_) | Err(_) => break,
             }
         }
     }
     // Its stub is gone, or it is lost.
+    before.into_iter().filter(|_| has_changed).for_each(Before::restore);
     running.kill().ok();
     running.wait(Some(LONGEST_END)).ok();
     drop(running);

@@ -56,8 +56,14 @@ impl Granted {
     /// below them. Their own names, and those above, stay what they are, since the next grant and the next run go by
     /// them; but a directory that is missing may be made.
     fn covers(&self, call: &FileCall) -> bool {
-        let is_for_itself =
-            matches!(call, FileCall::MakeDirectory { .. } | FileCall::Mode { .. } | FileCall::Times { .. });
+        let is_for_itself = matches!(
+            call,
+            FileCall::MakeDirectory { .. }
+                | FileCall::Mode { .. }
+                | FileCall::Times { .. }
+                | FileCall::SetAttribute { .. }
+                | FileCall::RemoveAttribute { .. }
+        );
         let is_within = |directory: &AbsPath| {
             call.paths().all(|path| path.starts_with(directory) && (is_for_itself || path != directory))
         };
@@ -78,7 +84,9 @@ impl Granted {
             | FileCall::Truncate { .. }
             | FileCall::Mode { .. }
             | FileCall::Owner { .. }
-            | FileCall::Times { .. } => false,
+            | FileCall::Times { .. }
+            | FileCall::SetAttribute { .. }
+            | FileCall::RemoveAttribute { .. } => false,
         };
         let is_above = |path: &AbsPath| self.directories.iter().any(|directory| directory.starts_with(path));
         takes_away && call.paths().any(is_above)

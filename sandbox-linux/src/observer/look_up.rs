@@ -42,6 +42,11 @@ pub(super) fn question(thread: i32, waits: impl Fn() -> bool) -> Question {
     }
 }
 
+/// What a message asks that is sent to a name server.
+pub(super) fn sent(message: &[u8]) -> Question {
+    Query::read(message).map_or(Question::Unknown, |query| host_of(&query).map_or(Question::Other, Question::Host))
+}
+
 /// The host of a query for an address. A name without a dot is one of this network, if of any.
 fn host_of(query: &Query<'_>) -> Option<Host> {
     let asks_for_address = matches!(query.kind, QueryKind::A | QueryKind::Aaaa);

@@ -164,7 +164,9 @@ impl Repositories {
             | FileCall::Mode { .. }
             | FileCall::MakeFile { .. }
             | FileCall::MakeLink { .. }
-            | FileCall::Owner { .. } => None,
+            | FileCall::Owner { .. }
+            | FileCall::SetAttribute { .. }
+            | FileCall::RemoveAttribute { .. } => None,
         }
     }
 }

@@ -10,9 +10,10 @@
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use libc::{
-    SYS_chmod, SYS_chown, SYS_creat, SYS_fchmodat2, SYS_fork, SYS_futimesat, SYS_ioperm, SYS_iopl, SYS_kexec_file_load,
-    SYS_lchown, SYS_link, SYS_mkdir, SYS_mknod, SYS_modify_ldt, SYS_open, SYS_rename, SYS_renameat, SYS_rmdir,
-    SYS_symlink, SYS_unlink, SYS_uselib, SYS_ustat, SYS_utime, SYS_utimes, SYS_vfork,
+    SYS_access, SYS_chmod, SYS_chown, SYS_creat, SYS_fchmodat2, SYS_fork, SYS_futimesat, SYS_ioperm, SYS_iopl,
+    SYS_kexec_file_load, SYS_lchown, SYS_link, SYS_lstat, SYS_mkdir, SYS_mknod, SYS_modify_ldt, SYS_open, SYS_rename,
+    SYS_renameat, SYS_rmdir, SYS_stat, SYS_symlink, SYS_unlink, SYS_uselib, SYS_ustat, SYS_utime, SYS_utimes,
+    SYS_vfork,
 };
 
 #[cfg(target_arch = "aarch64")]
@@ -48,6 +49,9 @@ mod aarch64 {
     pub(crate) const SYS_utime: i64 = -20;
     pub(crate) const SYS_utimes: i64 = -21;
     pub(crate) const SYS_vfork: i64 = -22;
+    pub(crate) const SYS_access: i64 = -23;
+    pub(crate) const SYS_lstat: i64 = -24;
+    pub(crate) const SYS_stat: i64 = -25;
 }
 
 /// Calls that are newer than the list of names: since Linux 6.13, 6.15 and 6.17.

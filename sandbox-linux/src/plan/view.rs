@@ -24,6 +24,9 @@ const STAGING: Slot = 0;
 /// The size limit of all private directories together.
 const SCRATCH_SIZE: &str = "50%";
 
+/// Why a part of a grant can't be taken away: a mount covers one spelling of a name.
+pub(crate) const IGNORES_CASE: &str = "can be opened under other spellings: its file system ignores case";
+
 /// A view: steps, and grants for Landlock.
 #[derive(Debug)]
 pub(crate) struct View {
@@ -209,6 +212,9 @@ impl<'a> Builder<'a> {
         devices::check(path, access)?;
         let above = self.above(path).clone();
         let kind = self.host.kind(path);
+        if kind.is_some() && access < above.access && self.host.has_other_spellings(path) {
+            return Err(refuse(path, IGNORES_CASE, "keep it on a file system that tells upper from lower case"));
+        }
         if kind == Some(Kind::Symlink) {
             return self.link(path, access, &above);
         }

@@ -15,7 +15,7 @@ use super::Reach;
 use super::caller::Caller;
 use super::granted::{Granted, Refusal};
 use super::options;
-use super::own_sockets::OwnSockets;
+use super::own_sockets::{self, OwnSockets};
 use super::places::Places;
 use super::socket::{self, Address, Life, Nature};
 use super::table::{self, Table};
@@ -211,6 +211,7 @@ impl Call {
             self.connect_to(file, places);
             return None;
         }
+        let named = path;
         let path = match self.caller.directory() {
             Ok(directory) => directory.join(OsStr::from_bytes(path)),
             Err(error) => {
@@ -225,7 +226,9 @@ impl Call {
             }
             Err(Refusal::NotGranted(socket)) => {
                 let violation = socket.map(|path| self.not_granted(path));
-                self.answer(libc::EACCES);
+                // Programs start their server if there is none.
+                let is_missing = own_sockets::is_missing(&self.caller, named);
+                self.answer(if is_missing { libc::ENOENT } else { libc::EACCES });
                 violation
             }
             Err(Refusal::Replaced(path)) => {

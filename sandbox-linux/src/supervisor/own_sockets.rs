@@ -54,6 +54,11 @@ impl OwnSockets {
     }
 }
 
+/// Whether a command sees nothing at this path.
+pub(super) fn is_missing(caller: &Caller, path: &[u8]) -> bool {
+    open(caller, path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 /// Device and inode of a socket's file, and its link count.
 fn identity(file: BorrowedFd<'_>) -> Option<((u64, u64), u64)> {
     let found = rustix::fs::fstat(file).ok()?;

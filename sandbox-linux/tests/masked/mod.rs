@@ -42,12 +42,20 @@ pub(crate) struct Seen {
 impl Seen {
     /// The paths below the home that were tried to read, in their order.
     pub(crate) fn paths(&self) -> Vec<String> {
-        let path = |seen: &Observation| {
-            let DeniedAct::Read(path) = &seen.act else { panic!("{seen:?}") };
-            let path = path.to_host_path().unwrap();
-            path.strip_prefix(&self.home).unwrap().to_str().unwrap().to_owned()
-        };
-        self.kept.iter().map(path).collect()
+        let read =
+            |seen: &Observation| if let DeniedAct::Read(path) = &seen.act { Some(self.below(path)) } else { None };
+        self.kept.iter().filter_map(read).collect()
+    }
+
+    /// Those that were only looked at.
+    pub(crate) fn looks(&self) -> Vec<String> {
+        let look =
+            |seen: &Observation| if let DeniedAct::LookAt(path) = &seen.act { Some(self.below(path)) } else { None };
+        self.kept.iter().filter_map(look).collect()
+    }
+
+    fn below(&self, path: &AbsPath) -> String {
+        path.to_host_path().unwrap().strip_prefix(&self.home).unwrap().to_str().unwrap().to_owned()
     }
 
     pub(crate) fn programs(&self) -> Vec<String> {

@@ -131,6 +131,7 @@ mod tests {
         Program::find_in([Path::new("/no/bwrap"), &place]).unwrap_err().to_string()
     }
 
+    /// ns14: a set-user-id bubblewrap is refused.
     #[test]
     fn a_program_that_cannot_be_trusted_is_refused_with_a_remedy() {
         assert!(refusal(0o4755).contains("setuid") && refusal(0o4755).contains("chmod ug-s"));
@@ -141,6 +142,7 @@ mod tests {
         assert!(missing.contains("not installed") && missing.contains("apt-get install bubblewrap"));
     }
 
+    /// ns13: no planted bubblewrap is found.
     #[test]
     fn the_search_path_is_never_looked_at() {
         for place in PLACES {

@@ -60,6 +60,10 @@ fn opening_listing_and_looking_for_names_are_told_and_looking_around_is_not() {
     assert_eq!(touched(OPENDIR, DIRECTORY_MASK, &[0; 8]), Some((1, None)));
     assert_eq!(touched(LOOKUP, DIRECTORY_MASK, b"id\0"), Some((1, Some(b"id".to_vec()))));
     assert_eq!(touched(LOOKUP, ROOT, b"0\0"), None, "the launcher's");
+    let wanted = |permission: u32| [permission.to_ne_bytes(), [0; 4]].concat();
+    assert_eq!(touched(ACCESS, FILE_MASK, &wanted(4)), Some((0, None)));
+    assert_eq!(touched(ACCESS, DIRECTORY_MASK, &wanted(4)), Some((1, None)));
+    assert_eq!(touched(ACCESS, DIRECTORY_MASK, &wanted(1)), None, "it may be entered");
     for operation in [GETATTR, ACCESS, STATFS, FORGET, RELEASE, GETXATTR, LISTXATTR] {
         assert_eq!(touched(operation, FILE_MASK, &[0; 16]), None, "{operation}");
         assert_eq!(touched(operation, DIRECTORY_MASK, &[0; 16]), None, "{operation}");

@@ -15,6 +15,9 @@ use crate::sys::notify::{self, Notification};
 /// The bits that make a program run as its owner. No command may set them.
 const SET_ID_BITS: u32 = 0o6000;
 const MODE_BITS: u32 = 0o7777;
+/// The kernel's limits, `XATTR_NAME_MAX` and `XATTR_SIZE_MAX`.
+const LONGEST_ATTRIBUTE_NAME: usize = 255;
+const LONGEST_ATTRIBUTE: usize = 64 * 1024;
 
 impl FileCall {
     /// A call that waits; `None` for one that can't be made for its caller.
@@ -50,6 +53,7 @@ impl Copier<'_> {
             }
             Does::MakeNode { mode } => match self.argument(mode) as u32 & libc::S_IFMT {
                 0 | libc::S_IFREG => FileCall::MakeFile { at: kept()?, mode: self.new_mode(mode)? },
+                // An end of a pipe is never handed over, so a program could not use what was made.
                 _ => return None,
             },
             Does::MakeLink => {
@@ -74,7 +78,7 @@ impl Copier<'_> {
             }
             Does::Mode(follows) => self.mode(self.at(path, self.last_link(follows))?, last + 1)?,
             Does::Owner { user, follows } => self.owner(self.at(path, self.last_link(follows))?, user)?,
-            Does::Attribute { .. } => return None,
+            Does::Attribute { name, follows } => self.attribute(self.at(path, self.last_link(follows))?, name)?,
             Does::Times(follows) => {
                 FileCall::Times { at: self.at(path, self.last_link(follows))?, times: self.times(last + 1)? }
             }
@@ -94,6 +98,26 @@ impl Copier<'_> {
     fn mode(&self, at: AbsPath, place: usize) -> Option<FileCall> {
         let mode = self.argument(place) as u32 & MODE_BITS;
         (mode & SET_ID_BITS == 0).then_some(FileCall::Mode { at, mode })
+    }
+
+    /// Attributes of users. Access lists and those of the system are left to the kernel.
+    fn attribute(&self, at: AbsPath, name: usize) -> Option<FileCall> {
+        let text = read_path(self.call.thread, self.argument(name)).ok()?;
+        if !text.starts_with(b"user.") || text.len() > LONGEST_ATTRIBUTE_NAME {
+            return None;
+        }
+        match self.call.call {
+            libc::SYS_setxattr | libc::SYS_lsetxattr => {
+                let length =
+                    usize::try_from(self.argument(name + 2)).ok().filter(|length| *length <= LONGEST_ATTRIBUTE)?;
+                let mut value = vec![0; length];
+                let read = notify::read_memory(self.call.thread, self.argument(name + 1), &mut value).ok()?;
+                let flags = self.argument(name + 3) as u32;
+                (read == length).then_some(FileCall::SetAttribute { at, name: text, value, flags })
+            }
+            libc::SYS_removexattr | libc::SYS_lremovexattr => Some(FileCall::RemoveAttribute { at, name: text }),
+            _ => None,
+        }
     }
 
     fn owner(&self, at: AbsPath, place: usize) -> Option<FileCall> {

@@ -79,6 +79,15 @@ pub(crate) fn regular(place: &Place, access: OFlags) -> Result<Result<OwnedFd, E
 
 /// Changes the mode of a regular file or a directory.
 pub(super) fn change_mode(place: &Place, mode: u32) -> Result<Result<(), Errno>, NotActed> {
+    change_attributes(place, |file| rustix::fs::chmod(file, Mode::from_raw_mode(mode)))
+}
+
+/// Changes what the file system keeps beside the content of a regular file or a directory. The change is given a name by which
+/// the very file is found that was looked at.
+pub(super) fn change_attributes(
+    place: &Place,
+    change: impl FnOnce(String) -> Result<(), Errno>,
+) -> Result<Result<(), Errno>, NotActed> {
     let found = match place.look(Side::Host) {
         Ok(found) => found,
         Err(Errno::NOENT) => return Ok(Err(Errno::NOENT)),
@@ -87,7 +96,7 @@ pub(super) fn change_mode(place: &Place, mode: u32) -> Result<Result<(), Errno>,
     if !matches!(kind(&found), Some(FileType::RegularFile | FileType::Directory)) {
         return Err(NotActed);
     }
-    Ok(rustix::fs::chmod(by_descriptor(&found), Mode::from_raw_mode(mode)))
+    Ok(change(by_descriptor(&found)))
 }
 
 fn reopen(found: &OwnedFd, access: OFlags) -> Result<Result<OwnedFd, Errno>, NotActed> {
