@@ -156,6 +156,7 @@ mod tests {
         }
     }
 
+    /// px11, px12, px20: `https://` in plain text, a `Host` that differs, and the name of a unix socket.
     #[test]
     fn a_request_goes_where_all_its_names_agree() {
         for (method, uri, headers, wanted) in [

@@ -155,6 +155,7 @@ mod tests {
         Destination { host: host.parse().unwrap(), protocol, port }
     }
 
+    /// px04, px25: a host has one form, and a denial holds inside a wider grant.
     #[test]
     fn exact_below_and_within() {
         let rules = hosts(vec![
@@ -181,6 +182,7 @@ mod tests {
         }
     }
 
+    /// px09, px10: a grant is for a host, a protocol and a port.
     #[test]
     fn port_and_protocol_are_part_of_the_question() {
         let rules = hosts(vec![rule("a.test", Some(NetworkProtocol::Https), Some(443), Decision::Allow)]);

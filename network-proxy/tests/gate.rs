@@ -137,6 +137,7 @@ async fn whoever_asked_first_may_go_away() {
     assert_eq!(person.questions(), 1);
 }
 
+/// px09: a yes is for one port.
 #[tokio::test(start_paused = true)]
 async fn for_the_session_is_remembered_for_one_destination() {
     let person = Person::new(|_| ReviewDecision::ApprovedForSession, Duration::ZERO);
@@ -202,6 +203,7 @@ async fn always_is_saved_as_it_was_offered() {
     assert!(person.saved.lock().unwrap().is_empty());
 }
 
+/// px24: no answer is a no.
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_ever() {
     let person = Person::new(|_| ReviewDecision::Approved, Duration::from_secs(3600));
@@ -298,6 +300,7 @@ async fn a_flood_of_questions_is_refused() {
     assert_eq!((admitted, person.questions()), (64, 64));
 }
 
+/// px01: an empty list allows nothing.
 #[tokio::test]
 async fn without_questions_the_unknown_is_denied_with_the_rule_that_would_allow_it() {
     let trail = Arc::new(Trail::default());

@@ -141,7 +141,7 @@ async fn strangers_take_no_place_of_the_commands_own() {
     assert!(exchange(&mut kept, &good).await.ends_with("hello"), "and who has shown the secret is not");
 }
 
-/// Every request of a kept connection is decided by itself; px15 is the same after a redirect.
+/// px15: every request of a kept connection is decided by itself, and so is one after a redirect.
 #[tokio::test]
 async fn a_kept_connection_is_no_way_around() {
     let server = Server::page("hello").await;
@@ -255,6 +255,7 @@ fn named(command: u8, name: &[u8], port: u16) -> Vec<u8> {
     [&[5, command, 0, 3, u8::try_from(name.len()).unwrap()], name, &port.to_be_bytes()].concat()
 }
 
+/// px02, px18: a zero byte in a name is refused before any rule is asked; only `CONNECT` is carried out.
 #[tokio::test]
 async fn socks_decides_as_the_other_does() {
     let server = Server::echo().await;
